@@ -1,0 +1,46 @@
+// Asynchronous operations: issued by an instruction, carried out later at a time that the scheduler chooses
+// among those the ordering rules allow. Operands are captured at issue, memory is read when the operation
+// runs.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "emulator/core/ir.h"
+
+namespace fp4lab::emu {
+
+class Warp;
+class Cta;
+class Cluster;
+
+// Operations of one queue run in issue order; different queues in any order. A queue is named by its kind and
+// an owner. kUnordered operations have no order at all (two TMA loads, say).
+struct Queue {
+  enum Kind : uint32_t { unordered, tensor_pipe, tmem_load, bulk_group, wgmma, cp_async, other };
+  Kind kind = unordered;
+  uint32_t owner = 0;  // for instance CTA rank, or warp and lane
+  auto operator<=>(const Queue&) const = default;
+};
+
+struct AsyncOp {
+  virtual ~AsyncOp() = default;
+  // Carries the operation (or its next part) out: reads memory, writes memory, signals barriers. Returns true
+  // when it is finished; false to be scheduled again later (a TMA store that has read shared memory but not
+  // yet written global).
+  virtual bool run(Cluster&) = 0;
+  virtual const char* name() const = 0;          // the mnemonic's family, for reports: "cp.async.bulk.tensor"
+  virtual bool serial() const { return false; }  // touches global memory atomically: run in the serial phase
+  virtual bool holds_exit() const {
+    return true;
+  }  // still running when every warp of its CTA has exited = a fault
+
+  Queue queue;
+  const Instr* origin = nullptr;
+  uint32_t function = 0;  // index of origin's function in its module
+  Cta* cta = nullptr;     // the issuing CTA, warp and lane
+  unsigned warp = 0, lane = 0;
+  uint64_t sequence = 0;  // issue order within the cluster, set by Cluster::submit
+};
+
+}  // namespace fp4lab::emu

@@ -1,0 +1,47 @@
+// What goes wrong inside a kernel, and how it is said.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+
+namespace fp4lab::emu {
+
+struct Instr;
+struct Module;
+
+// The kind decides the CUresult that the launch (and every later call: the error is sticky) returns.
+enum class FaultKind : uint8_t {
+  illegal_address,      // CUDA_ERROR_ILLEGAL_ADDRESS
+  misaligned_address,   // CUDA_ERROR_MISALIGNED_ADDRESS
+  illegal_instruction,  // CUDA_ERROR_ILLEGAL_INSTRUCTION: operands or descriptors the hardware traps on
+  misuse,               // CUDA_ERROR_LAUNCH_FAILED: undefined behaviour that hardware may or may not notice
+  uninitialized,        // CUDA_ERROR_LAUNCH_FAILED: a value nobody wrote was read
+  deadlock,             // CUDA_ERROR_LAUNCH_TIMEOUT
+  assertion,            // CUDA_ERROR_ASSERT
+};
+
+// Thrown by instruction bodies and engines. `where` and the warp are filled in by the frame that catches it
+// (Warp::step, Cluster::complete): a body only says what is wrong, with the values.
+struct Fault : std::runtime_error {
+  FaultKind kind;
+  unsigned lane;  // the first lane concerned, kLanes if the whole warp
+  Fault(FaultKind k, unsigned lane, const std::string& text)
+      : std::runtime_error(text), kind(k), lane(lane) {}
+};
+
+template <class... Args>
+[[noreturn]] void fault(FaultKind kind, unsigned lane, fmt::format_string<Args...> text, Args&&... args) {
+  throw Fault(kind, lane, fmt::format(text, std::forward<Args>(args)...));
+}
+
+// A PTX text that cannot be loaded (syntax, unknown instruction, unknown symbol). `what()` is complete:
+// "file:line:column: message", the line, a caret below it, and the manual's section where one is known.
+struct PtxError : std::runtime_error {
+  uint32_t line, column;
+  PtxError(const Module&, uint32_t line, uint32_t column, const std::string& text);
+};
+
+}  // namespace fp4lab::emu

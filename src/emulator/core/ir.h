@@ -1,0 +1,241 @@
+// The module that the PTX text becomes: what the parser makes and the warps execute.
+//
+// A register is a *row* of 32 lanes: `uint32_t[32]` for predicates' neighbours of up to 32 bits,
+// `uint64_t[32]` for 64 bits, two `uint64_t[32]` (low half first) for 128 bits. 8- and 16-bit values sit
+// zero-extended in the 32-bit row. Immediates and the special registers that never change during a warp's
+// life (%tid, %ctaid, ...) are rows as well, filled when the warp starts, so that every value operand is one
+// address: the warp's register file plus `offset`. Predicates are one 32-bit lane mask each, in a file of
+// their own.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace fp4lab::emu {
+
+constexpr unsigned kLanes = 32;
+
+class Warp;
+struct Instr;
+struct Opcode;  // a row of the opcode table, isa/opcode.h
+
+enum class Type : uint8_t {
+  none,
+  pred,
+  b8,
+  b16,
+  b32,
+  b64,
+  b128,
+  u8,
+  u16,
+  u32,
+  u64,
+  s8,
+  s16,
+  s32,
+  s64,
+  f16,
+  f16x2,
+  bf16,
+  bf16x2,
+  tf32,
+  f32,
+  f32x2,
+  f64,
+  e4m3,
+  e5m2,
+  e2m3,
+  e3m2,
+  e2m1,
+  ue8m0,  // sub-types that only cvt and mma name
+  e4m3x2,
+  e5m2x2,
+  e2m3x2,
+  e3m2x2,
+  e2m1x2,
+  e2m1x4,
+  e4m3x4,
+  ue8m0x2,
+  u16x2,
+  s16x2,
+};
+unsigned bits_of(Type);             // storage bits of one value; 1 for pred
+std::string_view name_of(Type);     // "u32", without the dot
+Type type_named(std::string_view);  // Type::none when the word is no type
+
+enum class Space : uint8_t { generic, constant, global, local, param, shared, shared_cluster };
+
+struct Operand {
+  enum class Kind : uint8_t {
+    none,       // an optional operand that is absent (also the missing half of `%r|%p`)
+    value,      // register, immediate or fixed special register: a row at `offset`
+    predicate,  // `index` into the predicate file, `negated` for !p
+    address,    // [base + displacement]; base row at `offset` if `has_base`, base type `type` (b32 or b64)
+    vector,     // { ... }: elements [index, index + count) of Function::vectors
+    label,      // `index` = instruction index of the target
+    function,   // `index` into Module::functions
+    sink,       // `_`
+    special,    // a special register that changes: `index` is a SpecialRegister
+  };
+  Kind kind = Kind::none;
+  Type type = Type::none;  // declared type of the register, or the type an immediate was read as
+  bool negated = false;
+  bool has_base = false;
+  bool immediate = false;  // value: it was written as a constant; `displacement` holds its bits
+  uint16_t count = 0;
+  uint32_t offset = 0;  // byte offset of the row in the warp's register file
+  uint32_t index = 0;
+  int64_t displacement = 0;  // address: bytes, the symbol's own address included
+
+  explicit operator bool() const { return kind != Kind::none; }
+};
+
+enum class SpecialRegister : uint8_t {
+  clock,
+  clock64,
+  clock_hi,
+  globaltimer,
+  globaltimer_lo,
+  globaltimer_hi
+};
+
+// Executes one instruction for the lanes in Warp::active (guard already applied). Throws Fault (error.h).
+using Body = void (*)(Warp&, const Instr&);
+
+constexpr unsigned kMaxOperands = 10;
+constexpr uint32_t kNoPc = 0xffffffff;
+
+struct Instr {
+  Body body = nullptr;
+  const Opcode* opcode = nullptr;
+  int32_t guard = -1;  // predicate index, -1 = unguarded
+  bool guard_negated = false;
+  uint32_t pc = 0;              // its own index in Function::code
+  uint32_t reconverge = kNoPc;  // branches: pc of the immediate post-dominator, kNoPc if none
+  uint64_t aux = 0;             // the binder's: decoded modifiers, whatever the body wants at hand
+  Operand op[kMaxOperands];
+};
+
+// The cold half of an instruction: what binders, messages and reports need.
+struct Source {
+  std::vector<std::string_view>
+      tokens;                     // opcode split at single dots: "mbarrier", "try_wait", "shared::cta", ...
+  uint32_t line = 0, column = 0;  // 1-based, in the PTX text
+  uint32_t file = 0, source_line = 0;  // from .loc; file 0 = unknown
+  uint32_t function = 0;
+
+  bool has(std::string_view modifier) const;  // without the dot: has("sat")
+  Type type(unsigned nth = 0) const;  // the nth modifier that is a type; Type::none if there are fewer
+};
+
+struct Symbol {
+  std::string name;
+  Space space = Space::global;
+  uint64_t address = 0;  // shared: offset in the CTA window (>= 0x400); param/local: offset; global: device
+                         // address once loaded
+  uint64_t size = 0;
+  uint32_t align = 1;
+  Type element = Type::b8;
+  bool external_shared = false;  // `.extern .shared x[]`: the dynamic shared memory
+  std::vector<std::byte> init;   // .global/.const initialiser, empty = zeros
+  struct Relocation {
+    uint64_t at;
+    std::string symbol;
+    int64_t addend;
+  };
+  std::vector<Relocation> relocations;  // initialisers that name other symbols
+};
+
+struct Parameter {
+  std::string name;
+  uint32_t offset = 0, size = 0, align = 1;
+};
+
+struct Row {  // how to fill a constant row when a warp starts
+  uint32_t offset = 0;
+  enum class What : uint8_t { bits32, bits64, special } what = What::bits32;
+  uint64_t bits = 0;  // the immediate, or a FixedSpecial
+};
+enum class FixedSpecial : uint8_t {
+  tid_x,
+  tid_y,
+  tid_z,
+  ntid_x,
+  ntid_y,
+  ntid_z,
+  ctaid_x,
+  ctaid_y,
+  ctaid_z,
+  nctaid_x,
+  nctaid_y,
+  nctaid_z,
+  laneid,
+  warpid,
+  nwarpid,
+  smid,
+  nsmid,
+  gridid,
+  clusterid_x,
+  clusterid_y,
+  clusterid_z,
+  nclusterid_x,
+  nclusterid_y,
+  nclusterid_z,
+  cluster_ctaid_x,
+  cluster_ctaid_y,
+  cluster_ctaid_z,
+  cluster_nctaid_x,
+  cluster_nctaid_y,
+  cluster_nctaid_z,
+  cluster_ctarank,
+  cluster_nctarank,
+  is_explicit_cluster,
+  lanemask_eq,
+  lanemask_le,
+  lanemask_lt,
+  lanemask_ge,
+  lanemask_gt,
+  dynamic_smem_size,
+  total_smem_size,
+  aggr_smem_size,
+  reserved_smem_offset_begin,
+  reserved_smem_offset_end,
+  reserved_smem_offset_cap,
+  warp_size,
+  current_graph_exec,
+};
+
+struct Function {
+  std::string name;
+  bool entry = false;
+  std::vector<Parameter> params, results;
+  uint32_t param_bytes = 0;
+  std::vector<Instr> code;
+  std::vector<Source> source;    // parallel to code
+  std::vector<Operand> vectors;  // elements of vector operands
+  uint32_t register_bytes = 0;   // rows of this function, its constants included
+  uint32_t predicate_count = 0;
+  std::vector<Row> constants;
+  uint32_t local_bytes = 0, static_shared_bytes = 0;  // static shared ends at 0x400 + static_shared_bytes
+  uint32_t max_ntid[3] = {0, 0, 0}, req_ntid[3] = {0, 0, 0}, req_cluster[3] = {0, 0, 0};
+  uint32_t max_cluster_rank = 0, min_ctapersm = 0, max_nreg = 0;
+  bool explicit_cluster = false;
+};
+
+struct Module {
+  std::string text;             // owns what every string_view points into
+  std::string target, version;  // "sm_100a", "9.0"
+  std::vector<Function> functions;
+  std::map<std::string, uint32_t, std::less<>> function_index;
+  std::vector<Symbol> symbols;     // module scope: global, const, shared
+  std::vector<std::string> files;  // .file table; index = .loc's file number
+
+  std::string_view line_text(uint32_t line) const;  // without the newline
+};
+
+}  // namespace fp4lab::emu

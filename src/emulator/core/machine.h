@@ -1,0 +1,176 @@
+// Grid, cluster, CTA, SM: who owns which memory, and the rounds in which they run.
+//
+// A launch proceeds in rounds. In the parallel phase every resident cluster runs on some host thread for a
+// bounded number of steps, choosing with its own random generator (seed, cluster id) between its runnable
+// warps and its pending asynchronous operations; clusters share only global memory. Strong accesses to global
+// memory (atomics, volatile, acquire/release), cluster launch control and the start of new CTAs happen in the
+// serial phase between two rounds, in an order drawn from the seed. So a run depends on the seed alone, not
+// on the number of host threads.
+#pragma once
+
+#include <bitset>
+#include <memory>
+#include <random>
+#include <set>
+#include <vector>
+
+#include "emulator/core/async.h"
+#include "emulator/core/warp.h"
+
+namespace fp4lab::emu {
+
+struct Dim3 {
+  uint32_t x = 1, y = 1, z = 1;
+  uint64_t count() const { return uint64_t(x) * y * z; }
+};
+
+// What a device is; one row per target in core/device.cpp (B200: 148 SMs, H200: 132).
+struct DeviceModel {
+  const char* name;
+  int major, minor;
+  unsigned sms;
+  uint32_t shared_per_sm, shared_per_cta_optin, threads_per_sm, ctas_per_sm, registers_per_sm;
+  uint32_t tmem_columns;  // 0 on Hopper
+  uint32_t max_cluster;   // 8 portable, 16 with the non-portable attribute
+  uint64_t memory_bytes, l2_bytes;
+  uint32_t clock_khz;
+};
+
+struct Schedule {
+  enum class Kind : uint8_t {
+    adversarial,
+    eager
+  } kind = Kind::adversarial;  // eager: asynchronous operations complete at issue
+  uint64_t seed = 0;
+  unsigned threads = 0;  // host threads; 0 = all cores
+};
+
+struct LaunchConfig {
+  Dim3 grid, block, cluster;
+  uint32_t dynamic_shared = 0;
+  std::vector<std::byte> params;
+  bool cooperative = false;
+};
+
+struct Statistics {  // of one launch; kept whether or not a watcher is attached
+  uint64_t warp_instructions = 0, async_ops = 0, rounds = 0;
+  uint64_t tma_bytes = 0, mma_count = 0;
+  std::vector<std::pair<const Opcode*, uint64_t>> by_opcode;  // what was executed, for the fidelity line
+};
+
+class Grid;
+
+// What co-resident CTAs share. Tensor memory lives here: 128 lanes x 512 columns of 32-bit cells, allocated
+// by column.
+struct Sm {
+  unsigned id = 0;
+  uint32_t shared_used = 0, threads_used = 0, ctas = 0;
+  std::unique_ptr<struct TensorMemory> tmem;  // engine/tmem.h; made on first use
+  Sm();
+  ~Sm();
+};
+
+// One CTA: its shared-memory window and its warps. Engine state that hangs on a CTA (mbarriers, named
+// barriers, bulk groups, tensor-memory allocations) is engine/state.h's CtaState, which the core only creates
+// and destroys.
+class Cta {
+ public:
+  Cta(Cluster&, uint32_t rank, Dim3 index, Sm&);
+  ~Cta();
+
+  Cluster& cluster;
+  const uint32_t rank;  // %cluster_ctarank
+  const Dim3 index;     // %ctaid
+  Sm& sm;
+  std::vector<std::byte>
+      shared;  // the whole window: [0, kReservedShared) reserved, static, then dynamic; poisoned
+  std::vector<std::unique_ptr<Warp>> warps;
+  unsigned live_warps = 0;
+  bool exited = false;
+  std::unique_ptr<struct CtaState> state;
+
+  // Which bytes of shared memory were ever written (one bit per byte).
+  bool is_defined(uint32_t offset, uint32_t bytes) const;
+  void define(uint32_t offset, uint32_t bytes);
+  void undefine(uint32_t offset, uint32_t bytes);
+  // Bounds-checked view for engines; faults (illegal_address) with the offset, the size of the window and
+  // `what` is accessing.
+  std::byte* window(uint32_t offset, uint32_t bytes, const char* what);
+  // The 32-bit shared address of an offset of this CTA: (rank << 24) + offset.
+  uint32_t address_of(uint32_t offset) const { return (rank << kRankShift) + offset; }
+
+ private:
+  std::vector<uint64_t> defined_;
+};
+
+// A cluster (a lone CTA is a cluster of one): the unit that one host thread runs at a time.
+class Cluster {
+ public:
+  Cluster(Grid&, uint64_t id, Dim3 first_cta);
+
+  Grid& grid;
+  const uint64_t id;
+  std::vector<std::unique_ptr<Cta>> ctas;  // by rank
+  std::mt19937_64 rng;                     // seeded with (seed, id)
+  Watcher* watcher;                        // null when nobody watches
+
+  // Hands an operation to the engines; sets its origin, CTA, warp, lane and sequence. With Schedule::eager it
+  // runs before submit returns. Operations of other CTAs of the cluster are submitted to the same cluster.
+  void submit(std::unique_ptr<AsyncOp>, Warp&, const Instr&, unsigned lane);
+  // Number of unfinished operations that satisfy the predicate (for wait_group, tcgen05.wait, reports).
+  template <class P>
+  unsigned pending(P&& predicate) const {
+    unsigned n = 0;
+    for (const auto& op : ops_) n += op && predicate(*op);
+    return n;
+  }
+  // Something changed that a parked group may wait for: poll the waits again. Engines and barrier bodies call
+  // it.
+  void notify() { changed_ = true; }
+  // The CTA and offset of a 32-bit shared::cluster address; faults when the rank does not exist or its CTA
+  // has exited.
+  Cta& owner(uint32_t shared_address, const char* what);
+
+ private:
+  friend class Scheduler;
+  friend class Grid;
+  std::vector<std::unique_ptr<AsyncOp>> ops_;  // pending, in issue order
+  uint64_t next_sequence_ = 0;
+  bool changed_ = false;
+};
+
+// One launch.
+class Grid {
+ public:
+  const Module& module;
+  const Function& function;
+  const LaunchConfig& config;
+  const DeviceModel& device;
+  GlobalMemory& memory;
+  Schedule schedule;
+  Watcher* watcher = nullptr;
+  Statistics statistics;
+
+  // Cluster launch control: takes one cluster that has not started yet; only in the serial phase. False: none
+  // is left.
+  bool steal_cluster(Dim3& first_cta);
+  bool in_serial_phase() const { return serial_; }
+
+ private:
+  friend class Scheduler;
+  bool serial_ = false;
+};
+
+struct LaunchResult {
+  bool ok = true;
+  FaultKind kind{};
+  std::string report;  // complete text: what, kernel, CTA, warp, lane, PTX line with caret, CUDA line, the
+                       // waiting warps on deadlock
+  Statistics statistics;
+};
+
+// Runs a kernel to its end on the calling thread plus the schedule's worker threads.
+LaunchResult launch(const Module&, const Function&, const LaunchConfig&, const DeviceModel&, GlobalMemory&,
+                    const Schedule&, Watcher* = nullptr);
+
+}  // namespace fp4lab::emu

@@ -1,0 +1,61 @@
+// Address spaces. Device (global) memory is one reserved range of the host's address space, so that a device
+// address is a host address; every access is checked against the live allocations all the same.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <shared_mutex>
+#include <string>
+#include <vector>
+
+namespace fp4lab::emu {
+
+// Windows of the generic address space; anything else is global.
+constexpr uint64_t kSharedWindow =
+    0x0000'0100'0000'0000;  // + (rank << 24) + offset: the 32-bit shared address
+constexpr uint64_t kLocalWindow = 0x0000'0200'0000'0000;  // + offset in the lane's local memory
+constexpr uint64_t kParamWindow = 0x0000'0300'0000'0000;  // + offset in the kernel's parameter block
+constexpr uint64_t kWindowBytes = 0x0000'0001'0000'0000;
+
+// Shared memory as a 32-bit address: bits 31:24 the CTA's rank in its cluster, bits 23:0 the offset in that
+// CTA's window. The first kReservedShared bytes belong to the system (seen on an H200: the first static
+// variable is at 0x400).
+constexpr uint32_t kReservedShared = 0x400;
+constexpr unsigned kRankShift = 24;
+
+class GlobalMemory {
+ public:
+  GlobalMemory();
+  ~GlobalMemory();
+  GlobalMemory(const GlobalMemory&) = delete;
+
+  uint64_t allocate(
+      size_t bytes);            // 256-byte aligned, poisoned with 0xcb; 0 when the device's memory is used up
+  bool free(uint64_t address);  // false: not the start of a live allocation
+  size_t capacity() const;
+  size_t used() const;
+
+  struct Range {
+    uint64_t begin = 0, end = 0;
+    bool contains(uint64_t a, uint64_t n) const {
+      return a >= begin && n <= end - begin && a - begin <= end - begin - n;
+    }
+  };
+  // The live allocation that holds [address, address + bytes), or an empty range. Callers keep the range and
+  // ask again only when it does not contain the next access (Warp does).
+  Range find(uint64_t address, size_t bytes) const;
+  std::string describe(
+      uint64_t address) const;  // "16 bytes behind the allocation [0x..., 0x...) of 4096 bytes", for messages
+  std::byte* host(uint64_t address) const { return reinterpret_cast<std::byte*>(address); }
+
+ private:
+  mutable std::shared_mutex mutex_;
+  std::map<uint64_t, uint64_t> live_;  // begin -> end
+  std::byte* base_ = nullptr;
+  size_t reserved_ = 0, used_ = 0;
+  uint64_t next_ = 0;
+};
+
+}  // namespace fp4lab::emu

@@ -1,0 +1,77 @@
+// Watchers stand outside the core: it tells them what happens, they never change it. With none attached the
+// core pays one test of a null pointer per event.
+#pragma once
+
+#include <cstdint>
+
+#include "emulator/core/ir.h"
+
+namespace fp4lab::emu {
+
+class Warp;
+class Cta;
+class Cluster;
+struct AsyncOp;
+
+enum class Proxy : uint8_t { generic, async, tensormap };
+enum class AccessKind : uint8_t { read, write, atomic };
+
+// One contiguous piece of memory touched by one lane, or by an engine on behalf of an asynchronous operation.
+struct Access {
+  AccessKind kind;
+  Proxy proxy;
+  Space space;       // global, shared, local, param; TMEM has its own event
+  uint64_t address;  // shared: the offset in `cta`'s window
+  uint32_t bytes;
+  Cta* cta;    // owner of shared memory; null for global
+  Warp* warp;  // who, with `lane`; null when an engine does it
+  unsigned lane;
+  const AsyncOp* op;  // the asynchronous operation, if any
+  bool strong;        // volatile, relaxed or stronger: takes part in synchronisation
+};
+
+struct TmemAccess {
+  bool write;
+  Cta* cta;
+  unsigned lane0, lanes, column0, columns;
+  Warp* warp;
+  const AsyncOp* op;
+};
+
+struct BarrierEvent {
+  enum class What : uint8_t {
+    init,
+    inval,
+    arrive,
+    expect_tx,
+    complete_tx,
+    phase,
+    wait_done,
+    bar_arrive,
+    bar_done,
+    cluster_arrive,
+    cluster_done
+  } what;
+  Cta* cta;          // owner of the barrier
+  uint32_t address;  // mbarrier: shared offset; named barrier: its id
+  int64_t amount;    // arrivals or bytes
+  uint32_t phase;
+  Warp* warp;  // null when an engine arrives
+  uint32_t lanes;
+  const AsyncOp* op;
+};
+
+struct Watcher {
+  virtual ~Watcher() = default;
+  virtual void step(Warp&, const Instr&, uint32_t /*active*/) {}
+  virtual void access(const Access&) {}
+  virtual void tmem(const TmemAccess&) {}
+  virtual void barrier(const BarrierEvent&) {}
+  virtual void fence(Warp&, const Instr&) {}
+  virtual void issue(Warp&, const AsyncOp&) {}
+  virtual void complete(const AsyncOp&) {}
+  virtual void cta_start(Cta&) {}
+  virtual void cta_exit(Cta&) {}
+};
+
+}  // namespace fp4lab::emu
