@@ -70,6 +70,12 @@ Type type_named(std::string_view);  // Type::none when the word is no type
 
 enum class Space : uint8_t { generic, constant, global, local, param, shared, shared_cluster };
 
+// Addresses in param space. An entry's parameters have offsets from 0 in its parameter block, which all lanes
+// share. The parameters and results of a called function (and the variables that a caller passes for them:
+// the parser gives both the same place) are each lane's own: address kCallParam + x is byte x of the lane's
+// local memory.
+constexpr uint64_t kCallParam = 0x10'0000;
+
 struct Operand {
   enum class Kind : uint8_t {
     none,       // an optional operand that is absent (also the missing half of `%r|%p`)
@@ -87,8 +93,8 @@ struct Operand {
   bool negated = false;
   bool has_base = false;
   bool immediate = false;  // value: it was written as a constant; `displacement` holds its bits
-  uint16_t count = 0;
-  uint32_t offset = 0;  // byte offset of the row in the warp's register file
+  uint16_t count = 0;      // vector: its elements; `type` is then the type common to them, or none
+  uint32_t offset = 0;     // byte offset of the row in the warp's register file
   uint32_t index = 0;
   int64_t displacement = 0;  // address: bytes, the symbol's own address included
 
@@ -158,8 +164,14 @@ struct Parameter {
 
 struct Row {  // how to fill a constant row when a warp starts
   uint32_t offset = 0;
-  enum class What : uint8_t { bits32, bits64, special } what = What::bits32;
-  uint64_t bits = 0;  // the immediate, or a FixedSpecial
+  enum class What : uint8_t {
+    bits32,
+    bits64,
+    special,   // `bits` is a FixedSpecial; 32 bits wide, but gridid and current_graph_exec have 64
+    shared32,  // `bits` is an offset in the CTA's shared window; the row holds (rank << kRankShift) + bits
+    shared64,
+  } what = What::bits32;
+  uint64_t bits = 0;
 };
 enum class FixedSpecial : uint8_t {
   tid_x,
@@ -213,26 +225,44 @@ enum class FixedSpecial : uint8_t {
 struct Function {
   std::string name;
   bool entry = false;
+  bool external = false;  // .extern .func without a body: __assertfail, vprintf
   std::vector<Parameter> params, results;
   uint32_t param_bytes = 0;
   std::vector<Instr> code;
   std::vector<Source> source;    // parallel to code
   std::vector<Operand> vectors;  // elements of vector operands
-  uint32_t register_bytes = 0;   // rows of this function, its constants included
-  uint32_t predicate_count = 0;
+  // The functions that an entry calls are laid out with it, each at a place of its own (there is no
+  // recursion): all row offsets, predicate indices and local addresses are absolute in the warp's files, and
+  // the sizes and the constants of an entry include those of its callees. Predicate 0 always holds: whoever
+  // makes the warp sets all its lanes, defined.
+  uint32_t register_bytes = 0;
+  uint32_t predicate_count = 1;
   std::vector<Row> constants;
   uint32_t local_bytes = 0, static_shared_bytes = 0;  // static shared ends at 0x400 + static_shared_bytes
+  uint32_t dynamic_shared_base = 0x400;               // where the launch's dynamic shared memory begins
+  std::vector<Symbol> variables;                      // its shared, local and param symbols, for messages
   uint32_t max_ntid[3] = {0, 0, 0}, req_ntid[3] = {0, 0, 0}, req_cluster[3] = {0, 0, 0};
   uint32_t max_cluster_rank = 0, min_ctapersm = 0, max_nreg = 0;
   bool explicit_cluster = false;
 };
 
+// A place that holds a global or const symbol's address and is completed when the module is loaded.
+struct Fixup {
+  enum class What : uint8_t { row, displacement } what = What::row;
+  uint32_t function = 0;
+  uint32_t index = 0;  // of Function::constants, or of Function::code
+  uint32_t operand = 0;
+  uint32_t symbol = 0;  // in Module::symbols
+};
+
 struct Module {
+  std::string name;             // of the file, for messages
   std::string text;             // owns what every string_view points into
   std::string target, version;  // "sm_100a", "9.0"
   std::vector<Function> functions;
   std::map<std::string, uint32_t, std::less<>> function_index;
-  std::vector<Symbol> symbols;     // module scope: global, const, shared
+  std::vector<Symbol> symbols;     // global and const
+  std::vector<Fixup> fixups;       // ptx/load.h carries them out
   std::vector<std::string> files;  // .file table; index = .loc's file number
 
   std::string_view line_text(uint32_t line) const;  // without the newline

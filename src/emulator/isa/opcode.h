@@ -2,16 +2,43 @@
 // describes it and who carries it out. Parser, dispatch, messages and the support page all derive from the
 // rows in opcodes.def.
 //
-// A row:   OP(add_int, "add<.u16,.s16,.u32,.s32,.u64,.s64>", "d, a, b", "9.7.1.1", exact)
-//   name      the binder `Body bind_add_int(Instr&, const Source&)`, defined in a file of op/ or engine/
-//   spelling  the mnemonic and its modifiers: `.word` must be there, `<.a,.b>` exactly one of them, `{.a,.b}`
-//   at most one operands  d destination register, d|p destination with optional predicate, p predicate, a
-//   value, [m] address,
-//             {v} vector or single value, L label, F function, I immediate, `?` behind an operand: may be
-//             absent
-//   section   of the PTX ISA manual
+// A row:   OP(add_int, "add<.u16,.s16,.u32,.s32,.u64,.s64>", "d, a, b", "9.7.1.1", exact, 0)
+//
+//   name      the binder `Body bind_add_int(Instr&, const Source&)`, defined in a file of op/ or engine/.
+//   section   of the PTX ISA manual.
 //   fidelity  exact: the hardware's bits by the manual; bounded: within the manual's error bound; modelled:
-//   from one public source target    0 = any, 90 = needs sm_90a, 100 = needs sm_100a
+//             from one public source.
+//   target    0 = any, 90 = needs sm_90a, 100 = needs sm_100a (and sm_103a).
+//
+// Spelling: the mnemonic, then its modifiers in order.
+//   .word       must be there
+//   <.a,.b.c>   exactly one of the alternatives; an alternative may be several modifiers, and may itself
+//               contain groups
+//   {.a,.b}     at most one of them;  {.sem{.scope}} nests
+//   [ ... ]     the groups inside in any order
+//
+// Operands: comma-separated items; item i fills Instr::op[i], `d|p` and `[m,{c}]` fill two. An absent
+// optional operand leaves Kind::none in its place.
+//   d        destination register (or sink)       d|p    destination with optional predicate: %r|%p or %r
+//   P        destination predicate (or sink)      P|q    predicate pair: %p|%q or %p
+//   p        source predicate, may be negated; the constants 0 and 1 are read as predicate 0 or its negation
+//   [m]      address [reg+imm], [symbol+imm]      [m,{c}]  tensor coordinates: an address and a vector of s32
+//   {v}      a vector, or a single value          {d}    the same as a destination
+//   L        label      {L}  list of labels (brx.idx)     F   function: the whole call, see ptx/call.cpp
+//   I        an immediate                         a/[m]  value or address
+//   any other name: a source value (register, immediate, special register, symbol address)
+//   Behind an item:
+//   :type    the type: a name (`a:u32`), tN = the Nth type among the modifiers (`a:t1`), wN = twice as wide
+//            as the Nth type (`d:w0`, mul.wide), any = not checked
+//   ~        the register may be wider than the type (ld, st, cvt)
+//   ?        may be absent;  ?word = is there exactly when the instruction has that modifier
+//            (`mask:u16?multicast::cluster`)
+//   Without :type a destination has the first type among the modifiers and a source the last but for more
+//   than two types, where every source needs its :type. Vectors take t0 when .v2/.v4/.v8 is among the
+//   modifiers; else they are not checked. When the modifiers name no type, sources are read as u32. The type
+//   decides what an immediate's bits are, which register widths are legal, and so which rows a body may read:
+//   shift counts are `b:u32`, mbarrier counts `a:u32`. Operand::displacement of an immediate is its value
+//   (sign-extended for signed types); its row is truncated to the type's width.
 #pragma once
 
 #include <span>
