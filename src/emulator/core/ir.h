@@ -85,7 +85,7 @@ struct Operand {
     vector,     // { ... }: elements [index, index + count) of Function::vectors
     label,      // `index` = instruction index of the target
     function,   // `index` into Module::functions
-    sink,       // `_`
+    sink,       // `_`; `offset` is a scratch row that nobody reads, 16 bytes per lane: bodies just write it
     special,    // a special register that changes: `index` is a SpecialRegister
   };
   Kind kind = Kind::none;

@@ -27,10 +27,12 @@ class Grid;
 template <class T>
 using LaneOf = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
 
-// Runs f(lane) for every lane of the mask; the full mask is a plain loop that the compiler can vectorise.
+// Runs f(lane) for every lane of the mask; the full mask is a plain loop that the compiler can vectorise:
+// ivdep, because the rows of two operands are the same row or do not overlap.
 template <class F>
 inline void for_lanes(uint32_t mask, F&& f) {
   if (mask == 0xffffffffu) {
+#pragma GCC ivdep
     for (unsigned lane = 0; lane < kLanes; ++lane) f(lane);
   } else {
     for (; mask; mask &= mask - 1) f(static_cast<unsigned>(std::countr_zero(mask)));
@@ -86,6 +88,7 @@ class Warp {
   const uint32_t lanes;  // lanes that exist (the last warp of a block may be partial)
   uint32_t exited = 0;
   uint32_t active = 0;         // lanes executing the current instruction
+  uint32_t carry = 0;          // the carry flag CC.CF of each lane (add.cc, addc, ...)
   LaneGroup* group = nullptr;  // the group executing now
 
   // --- values
