@@ -6,11 +6,6 @@
 
 namespace fp4lab::isa {
 
-// L2 cache policies as createpolicy.fractional would make them (9.7.9.18); hints only.
-constexpr u64 kL2EvictNormal = 0x1000000000000000ull;
-constexpr u64 kL2EvictFirst = 0x12f0000000000000ull;
-constexpr u64 kL2EvictLast = 0x14f0000000000000ull;
-
 // prefetch.tensormap [map];  (PTX 8.0, sm_90; 9.7.9.15)
 __device__ __forceinline__ void prefetch_tensormap(const void* map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");

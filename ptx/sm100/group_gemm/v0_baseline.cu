@@ -1,0 +1,75 @@
+// Group GEMM, C_g = A_g * B_g^T, NVFP4 in, fp16 out: the plainest kernel that is right.
+// Parent: none. This is where the contest's rounds stood: one warp loads a stage, multiplies it, and waits,
+// with one stage; then four warps store the tile. Loading and multiplying never overlap. Run: make run
+// KERNEL=v0_baseline
+#include "isa/fence.cuh"
+#include "sm100/parts/epilogue.cuh"
+#include "sm100/parts/load.cuh"
+#include "sm100/parts/multiply.cuh"
+
+using namespace fp4lab;
+using namespace fp4lab::isa;
+
+// -- limits: one CTA per 128 x mma_n tile, one of everything
+static_assert(plan.op == Op::kGroup && !plan.swap && plan.cta_group == 1 && plan.roles == Roles::kOneWarp);
+static_assert(plan.stages == 1 && plan.acc_slots == 1 && plan.scale_slots == 1 && plan.split_k == 1);
+static_assert(plan.schedule == Schedule::kTilePerCta && plan.epilogue == Epilogue::kDirect);
+
+// -- byte map: plan.*_offset(); TMEM map: plan.*_column()
+// -- barriers: full (1 arrival + bytes: TMA), empty (1: commit of the stage), acc_full (1: commit of the
+// tile)
+
+extern "C" __global__ void __launch_bounds__(plan.threads(), 1)
+    group_gemm_v0_baseline(const __grid_constant__ Args args) {
+  // -- setup
+  extern __shared__ __align__(1024) u8 bytes[];
+  const u32 shared = shared_address(bytes);
+  const u32 warp = threadIdx.x / 32;
+  const Tile tile = find_tile(args, blockIdx.x);
+  const GroupArgs& g = args.group[tile.group];
+
+  if (threadIdx.x == 32) {  // not in the warp that allocates: alloc wants its warp converged
+    mbarrier_init(shared + plan.full_barrier(0), 1);
+    mbarrier_init(shared + plan.empty_barrier(0), 1);
+    mbarrier_init(shared + plan.acc_full_barrier(0), 1);
+    fence_mbarrier_init();
+  }
+  if (warp == 0) {
+    tcgen05_alloc<1>(shared + plan.tmem_pointer_offset(), plan.tmem_columns());
+    tcgen05_relinquish_alloc_permit<1>();
+  }
+  tcgen05_fence_before_thread_sync();
+  bar_sync_all();
+  tcgen05_fence_after_thread_sync();
+  const u32 tmem = ld_shared_b32(shared + plan.tmem_pointer_offset());
+
+  // -- warp 0: load, multiply, wait, repeat
+  if (warp == 0) {
+    if (elect_sync()) {
+      u32 phase = 0;
+      for (int k_tile = 0; k_tile < g.k / plan.block_k; ++k_tile, phase ^= 1) {
+        load_stage(args, tile, k_tile, shared, 0);
+        wait(shared + plan.full_barrier(0), phase);
+        tcgen05_fence_after_thread_sync();
+        multiply_stage(shared, tmem, 0, 0, 0, tile, k_tile > 0);
+        tcgen05_commit<1>(shared + plan.empty_barrier(0));
+        wait(shared + plan.empty_barrier(0), phase);  // the MMAs have read the stage and its scales
+      }
+      tcgen05_commit<1>(shared + plan.acc_full_barrier(0));
+    }
+    bar_warp_sync();  // the other 31 lanes would only spin beside the one that works
+  }
+
+  // -- epilogue: all four warps
+  wait(shared + plan.acc_full_barrier(0), 0);
+  tcgen05_fence_after_thread_sync();
+  store_rows(g, tile, tmem, 0);
+
+  // -- teardown
+  tcgen05_fence_before_thread_sync();
+  bar_sync_all();
+  if (warp == 0) {
+    tcgen05_fence_after_thread_sync();
+    tcgen05_dealloc<1>(tmem, plan.tmem_columns());
+  }
+}

@@ -1,0 +1,31 @@
+// From a tile's number to its place: group, first rows of both operands, MMA_N.
+#pragma once
+#include "sm100/parts/kernel.cuh"
+
+namespace fp4lab {
+
+struct Tile {
+  int group;
+  int left;   // first row of the left operand (MMA_M side)
+  int right;  // first row of the right operand (MMA_N side)
+  int n;      // MMA_N: the rows of the right operand that are there, rounded up to the plan's step
+};
+
+// Groups are contiguous runs of tile numbers; a persistent CTA walks upwards and passes the group it was in.
+__device__ __forceinline__ Tile find_tile(const Args& args, int number, int group = 0) {
+  while (group + 1 < args.tail.groups && number >= args.group[group + 1].first_tile) ++group;
+  const GroupArgs& g = args.group[group];
+  const int i = number - g.first_tile;
+  int left, right;
+  if constexpr (plan.raster == Raster::kRightFirst) {
+    left = i / g.right_tiles;
+    right = i - left * g.right_tiles;
+  } else {
+    right = i / g.left_tiles;
+    left = i - right * g.left_tiles;
+  }
+  right *= plan.mma_n;
+  return {group, left * plan.mma_m, right, plan.tile_n(g.right_rows - right)};
+}
+
+}  // namespace fp4lab
