@@ -33,8 +33,12 @@ struct DeviceModel {
   uint32_t tmem_columns;  // 0 on Hopper
   uint32_t max_cluster;   // 8 portable, 16 with the non-portable attribute
   uint64_t memory_bytes, l2_bytes;
-  uint32_t clock_khz;
+  uint32_t clock_khz, memory_clock_khz, memory_bus_bits;
 };
+
+// By short name, "b200" or "h200"; null when there is none. The names: "b200, h200".
+const DeviceModel* device_model(std::string_view name);
+std::string device_model_names();
 
 struct Schedule {
   enum class Kind : uint8_t {

@@ -48,6 +48,7 @@ class GlobalMemory {
   Range find(uint64_t address, size_t bytes) const;
   std::string describe(
       uint64_t address) const;  // "16 bytes behind the allocation [0x..., 0x...) of 4096 bytes", for messages
+  bool owns(uint64_t address) const;  // inside the reserved range of device addresses, allocated or not
   std::byte* host(uint64_t address) const { return reinterpret_cast<std::byte*>(address); }
 
  private:

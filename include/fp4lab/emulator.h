@@ -1,0 +1,24 @@
+// What the emulator's library exports beside the CUDA driver API. Look the names up with dlsym: the real
+// driver has none of them.
+#pragma once
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct {
+  unsigned long long launches;           // since cuInit
+  unsigned long long warp_instructions;  // of the last launch, as the rest
+  unsigned long long async_ops;
+  unsigned long long tma_bytes;
+  unsigned long long mma_count;
+  double seconds;  // host wall time
+} fp4lab_emulator_stats;
+
+void fp4lab_emulator_statistics(fp4lab_emulator_stats* out);
+const char* fp4lab_emulator_report();                // of the last launch that failed; empty if it did not
+void fp4lab_emulator_seed(unsigned long long seed);  // of the schedule, for the launches that follow
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,152 @@
+// Contexts: the primary one and those that a program makes. They share the device's memory; each keeps its
+// own sticky error.
+#include "emulator/driver/state.h"
+
+using namespace fp4lab::emu::driver;
+
+namespace {
+
+CUresult create(CUcontext* context, unsigned flags, CUdevice device) {
+  if (CUresult r = ready(false)) return r;
+  if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
+  if (!context) return CUDA_ERROR_INVALID_VALUE;
+  State& s = state();
+  std::lock_guard lock(s.mutex);
+  *context = new CUctx_st{flags};
+  s.contexts.insert(*context);
+  context_stack().push_back(*context);
+  return CUDA_SUCCESS;
+}
+
+bool known(CUcontext c) { return c == &state().primary || state().contexts.contains(c); }
+
+}  // namespace
+
+extern "C" {
+#undef cuCtxCreate
+CUresult CUDAAPI cuCtxCreate_v2(CUcontext* context, unsigned flags, CUdevice device);
+CUresult CUDAAPI cuCtxCreate_v2(CUcontext* context, unsigned flags, CUdevice device) {
+  return create(context, flags, device);
+}
+#if CUDA_VERSION >= 13000
+CUresult CUDAAPI cuCtxCreate_v4(CUcontext* context, CUctxCreateParams*, unsigned flags, CUdevice device) {
+  return create(context, flags, device);
+}
+#endif
+}
+
+CUresult cuCtxDestroy(CUcontext context) {
+  if (CUresult r = ready(false)) return r;
+  State& s = state();
+  std::lock_guard lock(s.mutex);
+  if (!s.contexts.erase(context)) return CUDA_ERROR_INVALID_CONTEXT;
+  std::erase(context_stack(), context);
+  delete context;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
+  if (CUresult r = ready(false)) return r;
+  if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
+  ++state().primary_retained;
+  *context = &state().primary;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDevicePrimaryCtxRelease(CUdevice device) {
+  if (CUresult r = ready(false)) return r;
+  if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
+  State& s = state();
+  if (s.primary_retained && --s.primary_retained == 0) s.primary.sticky = CUDA_SUCCESS;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDevicePrimaryCtxReset(CUdevice device) {
+  if (CUresult r = ready(false)) return r;
+  if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
+  state().primary.sticky = CUDA_SUCCESS;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned* flags, int* active) {
+  if (CUresult r = ready(false)) return r;
+  if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
+  *flags = state().primary.flags;
+  *active = state().primary_retained > 0;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned flags) {
+  if (CUresult r = ready(false)) return r;
+  if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
+  state().primary.flags = flags;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxSetCurrent(CUcontext context) {
+  if (CUresult r = ready(false)) return r;
+  auto& stack = context_stack();
+  if (!stack.empty()) stack.pop_back();
+  if (!context) return CUDA_SUCCESS;
+  if (!known(context)) return CUDA_ERROR_INVALID_CONTEXT;
+  stack.push_back(context);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetCurrent(CUcontext* context) {
+  if (CUresult r = ready(false)) return r;
+  *context = context_stack().empty() ? nullptr : context_stack().back();
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxPushCurrent(CUcontext context) {
+  if (CUresult r = ready(false)) return r;
+  if (!known(context)) return CUDA_ERROR_INVALID_CONTEXT;
+  context_stack().push_back(context);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxPopCurrent(CUcontext* context) {
+  if (CUresult r = ready(false)) return r;
+  if (context_stack().empty()) return CUDA_ERROR_INVALID_CONTEXT;
+  if (context) *context = context_stack().back();
+  context_stack().pop_back();
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetDevice(CUdevice* device) {
+  if (CUresult r = ready(false)) return r;
+  if (context_stack().empty()) return CUDA_ERROR_INVALID_CONTEXT;
+  *device = 0;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetFlags(unsigned* flags) {
+  if (CUresult r = ready()) return r;
+  *flags = context_stack().back()->flags;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetApiVersion(CUcontext, unsigned* version) {
+  if (CUresult r = ready(false)) return r;
+  *version = CUDA_VERSION;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest) {
+  if (CUresult r = ready()) return r;
+  if (least) *least = 0;
+  if (greatest) *greatest = -5;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxSynchronize() { return ready(); }
+
+// Limits that concern only resources the emulator does not ration are accepted and forgotten.
+CUresult cuCtxSetLimit(CUlimit, size_t) { return ready(); }
+CUresult cuCtxGetLimit(size_t* value, CUlimit) {
+  if (CUresult r = ready()) return r;
+  *value = 0;
+  return CUDA_SUCCESS;
+}
+CUresult cuCtxSetCacheConfig(CUfunc_cache) { return ready(); }

@@ -1,0 +1,224 @@
+// Launches, with the checks that the hardware's driver makes before anything runs, and the occupancy calls.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstring>
+
+#include "emulator/driver/state.h"
+#include "fp4lab/emulator.h"
+
+using namespace fp4lab::emu;
+using namespace fp4lab::emu::driver;
+
+namespace {
+
+CUresult refuse(CUresult code, const CUfunc_st& f, const std::string& why) {
+  return explain(code, fmt::format("launch of {}: {}", f.function->name, why));
+}
+
+CUresult check(const CUfunc_st& f, const LaunchConfig& c) {
+  const DeviceModel& device = *state().device;
+  const Function& function = *f.function;
+  const uint64_t threads = c.block.count(), cluster = c.cluster.count();
+  if (!c.grid.count() || !threads)
+    return refuse(CUDA_ERROR_INVALID_VALUE, f,
+                  fmt::format("grid {}x{}x{}, block {}x{}x{}: a dimension is 0", c.grid.x, c.grid.y, c.grid.z,
+                              c.block.x, c.block.y, c.block.z));
+  if (c.grid.y > 65535 || c.grid.z > 65535)
+    return refuse(CUDA_ERROR_INVALID_VALUE, f,
+                  fmt::format("grid {}x{}x{}: y and z end at 65535", c.grid.x, c.grid.y, c.grid.z));
+  if (threads > 1024 || c.block.z > 64)
+    return refuse(CUDA_ERROR_INVALID_VALUE, f,
+                  fmt::format("block {}x{}x{} = {} threads; 1024 is the limit, 64 in z", c.block.x, c.block.y,
+                              c.block.z, threads));
+  const auto volume = [](const uint32_t(&n)[3]) {
+    return uint64_t(n[0]) * std::max(1u, n[1]) * std::max(1u, n[2]);
+  };
+  if (function.max_ntid[0] && threads > volume(function.max_ntid))
+    return refuse(CUDA_ERROR_INVALID_VALUE, f,
+                  fmt::format("{} threads in a block; the kernel was compiled for at most {} (.maxntid)",
+                              threads, volume(function.max_ntid)));
+  if (function.req_ntid[0] && threads != volume(function.req_ntid))
+    return refuse(CUDA_ERROR_INVALID_VALUE, f,
+                  fmt::format("{} threads in a block; the kernel requires {} (.reqntid)", threads,
+                              volume(function.req_ntid)));
+  if (c.dynamic_shared > f.max_dynamic_shared)
+    return refuse(CUDA_ERROR_INVALID_VALUE, f,
+                  fmt::format("{} bytes of dynamic shared memory; {} are allowed until "
+                              "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES raises it (at most {})",
+                              c.dynamic_shared, f.max_dynamic_shared, device.shared_per_cta_optin));
+  if (c.dynamic_shared + function.static_shared_bytes > device.shared_per_cta_optin)
+    return refuse(CUDA_ERROR_INVALID_VALUE, f,
+                  fmt::format("{} + {} bytes of shared memory; a block may have {}", c.dynamic_shared,
+                              function.static_shared_bytes, device.shared_per_cta_optin));
+  if (c.grid.x % c.cluster.x || c.grid.y % c.cluster.y || c.grid.z % c.cluster.z)
+    return refuse(CUDA_ERROR_INVALID_VALUE, f,
+                  fmt::format("grid {}x{}x{} is not a multiple of the cluster {}x{}x{}", c.grid.x, c.grid.y,
+                              c.grid.z, c.cluster.x, c.cluster.y, c.cluster.z));
+  const uint32_t portable = 8, limit = f.non_portable_cluster ? device.max_cluster : portable;
+  if (cluster > limit)
+    return refuse(
+        CUDA_ERROR_INVALID_CLUSTER_SIZE, f,
+        fmt::format(
+            "a cluster of {} CTAs; the limit is {}{}", cluster, limit,
+            f.non_portable_cluster ? "" : " without CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED"));
+  return CUDA_SUCCESS;
+}
+
+CUresult run(const CUfunc_st& f, const LaunchConfig& config) {
+  State& s = state();
+  std::lock_guard lock(s.mutex);
+  const auto start = std::chrono::steady_clock::now();
+  LaunchResult result = launch(*f.module->module, *f.function, config, *s.device, *s.memory, s.schedule);
+  s.last_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  s.last = std::move(result.statistics);
+  s.last_report = result.report;
+  ++s.launches;
+  if (result.ok) return CUDA_SUCCESS;
+  fmt::print(stderr, "{}\n", result.report);
+  return context_stack().back()->sticky = result_of(result.kind);
+}
+
+CUresult launch_kernel(CUfunction f, LaunchConfig config, CUstream stream, void** params, void** extra) {
+  if (CUresult r = ready()) return r;
+  if (!f) return CUDA_ERROR_INVALID_HANDLE;
+  const Function& function = *f->function;
+  config.params.assign(function.param_bytes, std::byte{0});
+  if (params) {
+    for (size_t i = 0; i < function.params.size(); ++i) {
+      if (!params[i])
+        return refuse(
+            CUDA_ERROR_INVALID_VALUE, *f,
+            fmt::format("kernelParams[{}] is null; the kernel has {} parameters", i, function.params.size()));
+      std::memcpy(config.params.data() + function.params[i].offset, params[i], function.params[i].size);
+    }
+  } else if (extra) {
+    const void* buffer = nullptr;
+    size_t bytes = 0;
+    for (void** e = extra; *e != CU_LAUNCH_PARAM_END; e += 2) {
+      if (*e == CU_LAUNCH_PARAM_BUFFER_POINTER)
+        buffer = e[1];
+      else if (*e == CU_LAUNCH_PARAM_BUFFER_SIZE)
+        bytes = *static_cast<size_t*>(e[1]);
+      else
+        return refuse(CUDA_ERROR_INVALID_VALUE, *f,
+                      "an entry of `extra` is neither a buffer, its size nor the end");
+    }
+    if (!buffer || bytes < function.param_bytes)
+      return refuse(CUDA_ERROR_INVALID_VALUE, *f,
+                    fmt::format("{} bytes of parameters given, {} needed", bytes, function.param_bytes));
+    std::memcpy(config.params.data(), buffer, function.param_bytes);
+  } else if (!function.params.empty()) {
+    return refuse(CUDA_ERROR_INVALID_VALUE, *f,
+                  fmt::format("no parameters given; the kernel has {}", function.params.size()));
+  }
+  if (function.req_cluster[0] && config.cluster.count() == 1)
+    config.cluster = {function.req_cluster[0], std::max(1u, function.req_cluster[1]),
+                      std::max(1u, function.req_cluster[2])};
+  if (CUresult r = check(*f, config)) return r;
+  return submit(stream, CU_GRAPH_NODE_TYPE_KERNEL,
+                [f, config = std::move(config)] { return run(*f, config); });
+}
+
+// CTAs of one SM by shared memory (1 KiB of it the system's), threads and the CTA limit; PTX knows no
+// register count.
+int ctas_per_sm(const CUfunc_st& f, int threads, size_t dynamic) {
+  const DeviceModel& d = *state().device;
+  const uint64_t shared = f.function->static_shared_bytes + dynamic + kReservedShared;
+  const uint32_t warps = (uint32_t(threads) + kLanes - 1) / kLanes;
+  if (!threads || dynamic > f.max_dynamic_shared) return 0;
+  return int(std::min(
+      {uint64_t(d.ctas_per_sm), d.shared_per_sm / shared, uint64_t(d.threads_per_sm / (warps * kLanes))}));
+}
+
+}  // namespace
+
+CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                        unsigned bz, unsigned shared, CUstream stream, void** params, void** extra) {
+  return launch_kernel(f, {{gx, gy, gz}, {bx, by, bz}, {1, 1, 1}, shared, {}, false}, stream, params, extra);
+}
+
+CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                                   unsigned by, unsigned bz, unsigned shared, CUstream stream,
+                                   void** params) {
+  return launch_kernel(f, {{gx, gy, gz}, {bx, by, bz}, {1, 1, 1}, shared, {}, true}, stream, params, nullptr);
+}
+
+CUresult cuLaunchKernelEx(const CUlaunchConfig* c, CUfunction f, void** params, void** extra) {
+  if (!c) return CUDA_ERROR_INVALID_VALUE;
+  LaunchConfig config{{c->gridDimX, c->gridDimY, c->gridDimZ},
+                      {c->blockDimX, c->blockDimY, c->blockDimZ},
+                      {1, 1, 1},
+                      c->sharedMemBytes,
+                      {},
+                      false};
+  for (unsigned i = 0; i < c->numAttrs; ++i) {
+    const CUlaunchAttribute& a = c->attrs[i];
+    switch (a.id) {
+      case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
+        config.cluster = {a.value.clusterDim.x, a.value.clusterDim.y, a.value.clusterDim.z};
+        break;
+      case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
+        config.cooperative = a.value.cooperative;
+        break;
+      // Hints, or orderings that hold because kernels run one after the other.
+      case CU_LAUNCH_ATTRIBUTE_IGNORE:
+      case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+      case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
+      case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+      case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
+      case CU_LAUNCH_ATTRIBUTE_PRIORITY:
+      case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+      case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
+      case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+      case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:
+        break;
+      default:
+        return explain(CUDA_ERROR_NOT_SUPPORTED,
+                       fmt::format("cuLaunchKernelEx: launch attribute {} is not emulated", int(a.id)));
+    }
+  }
+  return launch_kernel(f, std::move(config), c->hStream, params, extra);
+}
+
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, CUfunction f, int threads,
+                                                              size_t dynamic, unsigned) {
+  if (CUresult r = ready()) return r;
+  *blocks = ctas_per_sm(*f, threads, dynamic);
+  return CUDA_SUCCESS;
+}
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction f, int threads, size_t dynamic) {
+  return cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, f, threads, dynamic, 0);
+}
+CUresult cuOccupancyMaxActiveClusters(int* clusters, CUfunction f, const CUlaunchConfig* c) {
+  if (CUresult r = ready()) return r;
+  unsigned size = 1;
+  for (unsigned i = 0; i < c->numAttrs; ++i)
+    if (c->attrs[i].id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
+      size = c->attrs[i].value.clusterDim.x * c->attrs[i].value.clusterDim.y * c->attrs[i].value.clusterDim.z;
+  *clusters = ctas_per_sm(*f, int(c->blockDimX * c->blockDimY * c->blockDimZ), c->sharedMemBytes) *
+              int(state().device->sms) / int(size);
+  return CUDA_SUCCESS;
+}
+CUresult cuOccupancyMaxPotentialClusterSize(int* size, CUfunction f, const CUlaunchConfig*) {
+  if (CUresult r = ready()) return r;
+  *size = f->non_portable_cluster ? int(state().device->max_cluster) : 8;
+  return CUDA_SUCCESS;
+}
+CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t* bytes, CUfunction f, int blocks, int) {
+  if (CUresult r = ready()) return r;
+  const DeviceModel& d = *state().device;
+  *bytes = std::min<size_t>(d.shared_per_sm / std::max(1, blocks) - kReservedShared, d.shared_per_cta_optin) -
+           f->function->static_shared_bytes;
+  return CUDA_SUCCESS;
+}
+
+extern "C" void fp4lab_emulator_statistics(fp4lab_emulator_stats* out) {
+  State& s = state();
+  std::lock_guard lock(s.mutex);
+  const Statistics& l = s.last;
+  *out = {s.launches, l.warp_instructions, l.async_ops, l.tma_bytes, l.mma_count, s.last_seconds};
+}
+
+extern "C" const char* fp4lab_emulator_report() { return state().last_report.c_str(); }
+extern "C" void fp4lab_emulator_seed(unsigned long long seed) { state().schedule.seed = seed; }

@@ -1,0 +1,260 @@
+// Modules and functions.
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "emulator/driver/state.h"
+#include "emulator/ptx/load.h"
+#include "emulator/ptx/parser.h"
+
+using namespace fp4lab::emu;
+using namespace fp4lab::emu::driver;
+
+namespace {
+
+// "sm_100a" -> 100; the letter behind it asks for exactly that architecture.
+int architecture(const std::string& target) {
+  int number = 0;
+  return std::sscanf(target.c_str(), "sm_%d", &number) == 1 ? number : 0;
+}
+
+CUresult fits_device(const Module& module) {
+  const DeviceModel& device = *state().device;
+  const int wanted = architecture(module.target), here = device.major * 10 + device.minor;
+  const char last = module.target.empty() ? '\0' : module.target.back();
+  const bool same_only = last == 'a', family = last == 'f';
+  if (same_only ? wanted == here : family ? wanted / 10 == device.major && wanted <= here : wanted <= here)
+    return CUDA_SUCCESS;
+  return explain(
+      CUDA_ERROR_NO_BINARY_FOR_GPU,
+      fmt::format(
+          "the PTX is for {}, the emulated device is {} (sm_{}a); FP4LAB_EMULATOR_DEVICE chooses another: {}",
+          module.target, device.name, here, device_model_names()));
+}
+
+CUresult load_image(CUmodule* out, const void* image, size_t bytes, std::string_view name, std::string* log) {
+  if (CUresult r = ready()) return r;
+  if (!out || !image) return CUDA_ERROR_INVALID_VALUE;
+  Image found = read_image(image, bytes);
+  if (found.ptx.empty()) return explain(CUDA_ERROR_NO_BINARY_FOR_GPU, found.reason);
+  auto handle = std::make_unique<CUmod_st>();
+  try {
+    handle->module = parse(std::move(found.ptx), name);
+    if (CUresult r = fits_device(*handle->module)) return r;
+    load(*handle->module, *state().memory);
+  } catch (const PtxError& e) {
+    if (log) *log = e.what();
+    return explain(CUDA_ERROR_INVALID_PTX, e.what());
+  } catch (const std::exception& e) {
+    if (log) *log = e.what();
+    return explain(CUDA_ERROR_OUT_OF_MEMORY, e.what());
+  }
+  for (const Function& f : handle->module->functions)
+    if (f.entry) handle->functions[f.name] = std::make_unique<CUfunc_st>(CUfunc_st{handle.get(), &f});
+  for (const Symbol& s : handle->module->symbols)
+    if (s.space == Space::global || s.space == Space::constant) handle->globals[s.name] = {s.address, s.size};
+  std::lock_guard lock(state().mutex);
+  state().modules.insert(handle.get());
+  *out = handle.release();
+  return CUDA_SUCCESS;
+}
+
+bool known(CUmodule m) {
+  std::lock_guard lock(state().mutex);
+  return state().modules.contains(m);
+}
+
+}  // namespace
+
+CUresult cuModuleLoadData(CUmodule* module, const void* image) {
+  return load_image(module, image, 0, "module", nullptr);
+}
+
+CUresult cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned count, CUjit_option* options,
+                            void** values) {
+  char* buffer = nullptr;
+  size_t size = 0;
+  for (unsigned i = 0; i < count; ++i) {
+    if (options[i] == CU_JIT_ERROR_LOG_BUFFER) buffer = static_cast<char*>(values[i]);
+    if (options[i] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES) size = reinterpret_cast<size_t>(values[i]);
+  }
+  std::string log;
+  const CUresult result = load_image(module, image, 0, "module", &log);
+  if (buffer && size) std::snprintf(buffer, size, "%s", log.c_str());
+  return result;
+}
+
+CUresult cuModuleLoadFatBinary(CUmodule* module, const void* image) {
+  return cuModuleLoadData(module, image);
+}
+
+CUresult cuModuleLoad(CUmodule* module, const char* path) {
+  if (CUresult r = ready()) return r;
+  std::FILE* file = std::fopen(path, "rb");
+  if (!file)
+    return explain(CUDA_ERROR_FILE_NOT_FOUND,
+                   fmt::format("cuModuleLoad: {}: {}", path, std::strerror(errno)));
+  std::string text;
+  char piece[65536];
+  while (const size_t n = std::fread(piece, 1, sizeof piece, file)) text.append(piece, n);
+  std::fclose(file);
+  return load_image(module, text.data(), text.size(), path, nullptr);
+}
+
+CUresult cuModuleUnload(CUmodule module) {
+  if (CUresult r = ready(false)) return r;
+  {
+    std::lock_guard lock(state().mutex);
+    if (!state().modules.erase(module)) return CUDA_ERROR_INVALID_HANDLE;
+  }
+  unload(*module->module, *state().memory);
+  delete module;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* name) {
+  if (CUresult r = ready()) return r;
+  if (!known(module)) return CUDA_ERROR_INVALID_HANDLE;
+  const auto found = module->functions.find(std::string_view(name));
+  if (found != module->functions.end()) {
+    *function = found->second.get();
+    return CUDA_SUCCESS;
+  }
+  std::string names;
+  for (const auto& [n, f] : module->functions) names += (names.empty() ? "" : ", ") + n;
+  return explain(CUDA_ERROR_NOT_FOUND,
+                 fmt::format("cuModuleGetFunction: no kernel '{}'; the module has: {}", name, names));
+}
+
+CUresult cuModuleGetFunctionCount(unsigned* count, CUmodule module) {
+  if (CUresult r = ready()) return r;
+  if (!known(module)) return CUDA_ERROR_INVALID_HANDLE;
+  *count = static_cast<unsigned>(module->functions.size());
+  return CUDA_SUCCESS;
+}
+
+CUresult cuModuleEnumerateFunctions(CUfunction* functions, unsigned count, CUmodule module) {
+  if (CUresult r = ready()) return r;
+  if (!known(module)) return CUDA_ERROR_INVALID_HANDLE;
+  for (const auto& [name, f] : module->functions)
+    if (count) *functions++ = f.get(), --count;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuModuleGetGlobal(CUdeviceptr* address, size_t* bytes, CUmodule module, const char* name) {
+  if (CUresult r = ready()) return r;
+  if (!known(module)) return CUDA_ERROR_INVALID_HANDLE;
+  const auto found = module->globals.find(std::string_view(name));
+  if (found == module->globals.end()) return CUDA_ERROR_NOT_FOUND;
+  if (address) *address = found->second.address;
+  if (bytes) *bytes = found->second.size;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) {
+  if (CUresult r = ready(false)) return r;
+  *mode = CU_MODULE_EAGER_LOADING;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuFuncGetName(const char** name, CUfunction f) {
+  if (CUresult r = ready()) return r;
+  *name = f->function->name.c_str();
+  return CUDA_SUCCESS;
+}
+
+CUresult cuFuncGetModule(CUmodule* module, CUfunction f) {
+  if (CUresult r = ready()) return r;
+  *module = f->module;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuFuncGetParamInfo(CUfunction f, size_t index, size_t* offset, size_t* size) {
+  if (CUresult r = ready()) return r;
+  if (index >= f->function->params.size()) return CUDA_ERROR_INVALID_VALUE;
+  *offset = f->function->params[index].offset;
+  if (size) *size = f->function->params[index].size;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute, CUfunction f) {
+  if (CUresult r = ready()) return r;
+  if (!value || !f) return CUDA_ERROR_INVALID_VALUE;
+  const Function& function = *f->function;
+  const auto volume = [](const uint32_t(&n)[3]) {
+    return int(n[0] * std::max(1u, n[1]) * std::max(1u, n[2]));
+  };
+  switch (attribute) {
+    case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
+      *value = function.req_ntid[0]   ? volume(function.req_ntid)
+               : function.max_ntid[0] ? volume(function.max_ntid)
+                                      : 1024;
+      break;
+    case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
+      *value = int(function.static_shared_bytes);
+      break;
+    case CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES:
+      *value = 0;
+      break;
+    case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES:
+      *value = int(function.local_bytes);
+      break;
+    case CU_FUNC_ATTRIBUTE_NUM_REGS:
+      *value = 0;
+      break;  // PTX has no register allocation
+    case CU_FUNC_ATTRIBUTE_PTX_VERSION:
+    case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
+      *value = architecture(f->module->module->target);
+      break;
+    case CU_FUNC_ATTRIBUTE_CACHE_MODE_CA:
+      *value = 0;
+      break;
+    case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
+      *value = int(f->max_dynamic_shared);
+      break;
+    case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
+      *value = f->non_portable_cluster;
+      break;
+    case CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET:
+      *value = 0;
+      break;
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
+      *value = int(function.req_cluster[0]);
+      break;
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
+      *value = int(function.req_cluster[1]);
+      break;
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
+      *value = int(function.req_cluster[2]);
+      break;
+    default:
+      *value = f->attributes.contains(attribute) ? f->attributes[attribute] : 0;
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute attribute, int value) {
+  if (CUresult r = ready()) return r;
+  if (!f) return CUDA_ERROR_INVALID_VALUE;
+  const uint32_t limit = state().device->shared_per_cta_optin;
+  switch (attribute) {
+    case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
+      if (value < 0 || value + f->function->static_shared_bytes > limit)
+        return explain(CUDA_ERROR_INVALID_VALUE,
+                       fmt::format("{}: {} bytes of dynamic and {} of static shared memory exceed the {} "
+                                   "that a block may opt in to",
+                                   f->function->name, value, f->function->static_shared_bytes, limit));
+      f->max_dynamic_shared = uint32_t(value);
+      break;
+    case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
+      f->non_portable_cluster = value != 0;
+      break;
+    default:
+      f->attributes[attribute] = value;
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult cuFuncSetCacheConfig(CUfunction, CUfunc_cache) { return ready(); }

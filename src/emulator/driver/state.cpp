@@ -1,0 +1,70 @@
+#include "emulator/driver/state.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace fp4lab::emu::driver {
+
+State& state() {
+  static State* s = new State;  // never destroyed: programs call the driver from their own static destructors
+  return *s;
+}
+
+std::vector<CUctx_st*>& context_stack() {
+  static thread_local std::vector<CUctx_st*> stack;
+  return stack;
+}
+
+CUresult ready(bool needs_context) {
+  if (!state().initialized) return CUDA_ERROR_NOT_INITIALIZED;
+  if (!needs_context) return CUDA_SUCCESS;
+  if (context_stack().empty()) return CUDA_ERROR_INVALID_CONTEXT;
+  return context_stack().back()->sticky;
+}
+
+CUstream_st* stream_of(CUstream handle) {
+  State& s = state();
+  if (handle == nullptr || handle == CU_STREAM_LEGACY) return &s.legacy;
+  if (handle == CU_STREAM_PER_THREAD) return &s.per_thread;
+  std::lock_guard lock(s.mutex);
+  return s.streams.contains(handle) ? handle : nullptr;
+}
+
+CUresult submit(CUstream handle, CUgraphNodeType type, std::function<CUresult()> work) {
+  if (CUresult r = ready()) return r;
+  CUstream_st* stream = stream_of(handle);
+  if (!stream) return CUDA_ERROR_INVALID_HANDLE;
+  if (!stream->capture) return work();
+  stream->capture->work.push_back(std::move(work));
+  stream->capture->nodes.push_back(std::make_unique<CUgraphNode_st>(CUgraphNode_st{type}));
+  return CUDA_SUCCESS;
+}
+
+CUresult explain(CUresult code, const std::string& text) {
+  fmt::print(stderr, "fp4lab emulator: {}\n", text);
+  return code;
+}
+
+CUresult result_of(FaultKind kind) {
+  switch (kind) {
+    case FaultKind::illegal_address:
+      return CUDA_ERROR_ILLEGAL_ADDRESS;
+    case FaultKind::misaligned_address:
+      return CUDA_ERROR_MISALIGNED_ADDRESS;
+    case FaultKind::illegal_instruction:
+      return CUDA_ERROR_ILLEGAL_INSTRUCTION;
+    case FaultKind::deadlock:
+      return CUDA_ERROR_LAUNCH_TIMEOUT;
+    case FaultKind::assertion:
+      return CUDA_ERROR_ASSERT;
+    case FaultKind::misuse:
+    case FaultKind::uninitialized:
+      break;
+  }
+  return CUDA_ERROR_LAUNCH_FAILED;
+}
+
+}  // namespace fp4lab::emu::driver

@@ -1,0 +1,114 @@
+// What the emulated driver knows: one device, its memory, contexts, modules, streams. Handles are pointers to
+// these structures; a handle that is not ours is answered with the error the real driver gives.
+#pragma once
+
+#include <cuda.h>
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "emulator/core/machine.h"
+
+struct CUctx_st {
+  unsigned flags = 0;
+  CUresult sticky = CUDA_SUCCESS;  // a kernel that faulted spoils its context, as on hardware
+};
+
+struct CUfunc_st {
+  CUmod_st* module = nullptr;
+  const fp4lab::emu::Function* function = nullptr;
+  uint32_t max_dynamic_shared = 48 * 1024;  // raised by CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+  bool non_portable_cluster = false;
+  std::map<CUfunction_attribute, int> attributes;
+};
+
+struct CUmod_st {
+  std::unique_ptr<fp4lab::emu::Module> module;
+  std::map<std::string, std::unique_ptr<CUfunc_st>, std::less<>> functions;
+  struct Global {
+    uint64_t address, size;
+  };
+  std::map<std::string, Global, std::less<>> globals;
+};
+
+struct CUgraph_st {
+  std::vector<std::function<CUresult()>> work;  // in capture order, which is a valid topological order
+  std::vector<std::unique_ptr<struct CUgraphNode_st>> nodes;
+};
+struct CUgraphNode_st {
+  CUgraphNodeType type;
+};
+struct CUgraphExec_st {
+  std::vector<std::function<CUresult()>> work;
+};
+
+struct CUstream_st {
+  unsigned flags = 0;
+  int priority = 0;
+  std::shared_ptr<CUgraph_st> capture;  // null when not capturing; shared by the streams of one capture
+  bool capture_origin = false;
+};
+
+struct CUevent_st {
+  unsigned flags = 0;
+  bool recorded = false;
+  std::chrono::steady_clock::time_point when;
+  std::shared_ptr<CUgraph_st> capture;  // recorded while capturing
+};
+
+namespace fp4lab::emu::driver {
+
+struct State {
+  std::recursive_mutex mutex;
+  bool initialized = false;
+  const DeviceModel* device = nullptr;
+  std::unique_ptr<GlobalMemory> memory;
+  CUctx_st primary;
+  unsigned primary_retained = 0;
+  std::set<CUctx_st*> contexts;
+  std::set<CUmod_st*> modules;
+  std::set<CUstream_st*> streams;
+  std::set<CUevent_st*> events;
+  std::map<void*, size_t> pinned;  // host memory that the driver allocated or registered
+  CUstream_st legacy, per_thread;
+  Schedule schedule;
+  Statistics last;  // of the last launch, with its wall time
+  double last_seconds = 0;
+  uint64_t launches = 0;
+  std::string last_report;
+};
+
+State& state();
+std::vector<CUctx_st*>& context_stack();  // of the calling thread; the last one is current
+
+// What every entry point begins with: CUDA_ERROR_NOT_INITIALIZED, _INVALID_CONTEXT or the context's sticky
+// error.
+CUresult ready(bool needs_context = true);
+
+// The stream behind a handle (0, 1 and 2 are the legacy and per-thread streams), or null when it is none of
+// ours.
+CUstream_st* stream_of(CUstream handle);
+
+// Does the work now, or puts it into the graph that the stream captures. The emulator runs every stream's
+// work when it is submitted: an order that the stream rules always allow.
+CUresult submit(CUstream handle, CUgraphNodeType type, std::function<CUresult()> work);
+
+// An explanation on stderr for an error code that would otherwise say little; returns the code.
+CUresult explain(CUresult code, const std::string& text);
+
+CUresult result_of(FaultKind kind);
+
+// The kernel image given to a module-load call: PTX text, or the PTX inside a fatbin. Empty text + reason
+// when there is none.
+struct Image {
+  std::string ptx, reason;
+};
+Image read_image(const void* image, size_t bytes_or_zero);
+
+}  // namespace fp4lab::emu::driver

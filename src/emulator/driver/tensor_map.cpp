@@ -1,0 +1,26 @@
+// cuTensorMapEncodeTiled with the real driver's rules; a refusal says on stderr which value broke which.
+#include "emulator/engine/tensor_map.h"
+
+#include <fmt/format.h>
+
+#include "emulator/driver/state.h"
+
+using namespace fp4lab::emu;
+using namespace fp4lab::emu::driver;
+
+CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType type, cuuint32_t rank, void* address,
+                                const cuuint64_t* dims, const cuuint64_t* strides, const cuuint32_t* box,
+                                const cuuint32_t* element_strides, CUtensorMapInterleave interleave,
+                                CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
+                                CUtensorMapFloatOOBfill fill) {
+  if (CUresult r = ready(false)) return r;
+  const std::string why = encode_tiled(map, type, rank, address, dims, strides, box, element_strides,
+                                       interleave, swizzle, promotion, fill, state().device->major);
+  return why.empty() ? CUDA_SUCCESS : explain(CUDA_ERROR_INVALID_VALUE, "cuTensorMapEncodeTiled: " + why);
+}
+
+CUresult cuTensorMapReplaceAddress(CUtensorMap* map, void* address) {
+  if (CUresult r = ready(false)) return r;
+  const std::string why = replace_address(map, address);
+  return why.empty() ? CUDA_SUCCESS : explain(CUDA_ERROR_INVALID_VALUE, "cuTensorMapReplaceAddress: " + why);
+}
