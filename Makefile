@@ -4,7 +4,7 @@
 BUILD     ?= build
 CUDA_HOME ?= /usr/local/cuda
 CXX       := g++
-CXXFLAGS  := -std=c++20 -O3 -g1 -fPIC -Wall -Wextra -fno-math-errno -ffp-contract=off $(SANITIZE)
+CXXFLAGS  := -std=c++20 -O3 -g1 -fPIC -Wall -Wextra -Wno-stringop-overflow -fno-math-errno -ffp-contract=off $(SANITIZE)
 CPPFLAGS  := -Iinclude -Isrc -isystem $(CUDA_HOME)/include -MMD -MP
 LDLIBS    := -lfmt -lxxhash -ldl -lpthread
 
