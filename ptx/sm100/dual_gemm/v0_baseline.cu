@@ -1,7 +1,7 @@
 // Dual GEMM, C = silu(A * B1^T) * (A * B2^T), NVFP4 in, fp16 out: the plainest kernel that is right.
-// Parent: group_gemm/v0_baseline. The change: a stage holds one tile of A and a tile each of B1 and B2; two accumulators
-// side by side in TMEM; the epilogue reads both, so A is loaded once and no intermediate touches memory.
-// Run: make run OP=dual KERNEL=v0_baseline
+// Parent: group_gemm/v0_baseline. The change: a stage holds one tile of A and a tile each of B1 and B2; two
+// accumulators side by side in TMEM; the epilogue reads both, so A is loaded once and no intermediate touches
+// memory. Run: make run OP=dual KERNEL=v0_baseline
 #include "isa/fence.cuh"
 #include "sm100/parts/epilogue.cuh"
 #include "sm100/parts/load.cuh"
@@ -16,8 +16,7 @@ static_assert(plan.stages == 1 && plan.acc_slots == 1 && plan.scale_slots == 1 &
 static_assert(plan.schedule == Schedule::kTilePerCta && plan.epilogue == Epilogue::kDirect);
 
 // -- byte map: plan.*_offset(); TMEM map: plan.*_column()
-// -- barriers: full (1 arrival + bytes: TMA), empty (1: commit of the stage), acc_full (1: commit of the
-// tile)
+// -- barriers: full (1 arrival + bytes: TMA), empty (1: commit of the stage), acc_full (1)
 
 extern "C" __global__ void __launch_bounds__(plan.threads(), 1)
     dual_gemm_v0_baseline(const __grid_constant__ Args args) {

@@ -1,6 +1,6 @@
 // Dual GEMM, C = silu(A * B1^T) * (A * B2^T), NVFP4 in, fp16 out: each warp has one job.
-// Parent: v0_baseline. The change: a ring of stages, a warp that loads, a warp that multiplies, four that store.
-// Run: make run OP=dual KERNEL=v1_warp_specialized
+// Parent: v0_baseline. The change: a ring of stages, a warp that loads, a warp that multiplies, four that
+// store. Run: make run OP=dual KERNEL=v1_warp_specialized
 #include "isa/fence.cuh"
 #include "sm100/parts/epilogue.cuh"
 #include "sm100/parts/load.cuh"
@@ -10,17 +10,14 @@ using namespace fp4lab;
 using namespace fp4lab::isa;
 
 // -- limits: one CTA per 128 x mma_n tile
-static_assert(plan.op == Op::kDual && !plan.swap && plan.cta_group == 1 &&
-              plan.roles == Roles::kSpecialized);
+static_assert(plan.op == Op::kDual && !plan.swap && plan.cta_group == 1 && plan.roles == Roles::kSpecialized);
 static_assert(plan.acc_slots == 1 && plan.split_k == 1 && plan.schedule == Schedule::kTilePerCta);
 static_assert(plan.epilogue == Epilogue::kDirect);
 static_assert(plan.scale_slots == plan.stages,
               "a stage's scales live in their own TMEM columns as long as the stage");
 
 // -- byte map: plan.*_offset(); TMEM map: plan.*_column()
-// -- barriers: full[stages] (1 arrival + bytes: TMA), empty[stages] (1: commit of the stage), acc_full (1:
-// commit)
-constexpr u32 kLoadWarp = 4, kMultiplyWarp = 5;
+// -- barriers: full[stages] (1 arrival + bytes: TMA), empty[stages] (1: commit of the stage), acc_full (1)
 
 extern "C" __global__ void __launch_bounds__(plan.threads(), 1)
     dual_gemm_v1_warp_specialized(const __grid_constant__ Args args) {

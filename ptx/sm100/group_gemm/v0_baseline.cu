@@ -16,8 +16,7 @@ static_assert(plan.stages == 1 && plan.acc_slots == 1 && plan.scale_slots == 1 &
 static_assert(plan.schedule == Schedule::kTilePerCta && plan.epilogue == Epilogue::kDirect);
 
 // -- byte map: plan.*_offset(); TMEM map: plan.*_column()
-// -- barriers: full (1 arrival + bytes: TMA), empty (1: commit of the stage), acc_full (1: commit of the
-// tile)
+// -- barriers: full (1 arrival + bytes: TMA), empty (1: commit of the stage), acc_full (1)
 
 extern "C" __global__ void __launch_bounds__(plan.threads(), 1)
     group_gemm_v0_baseline(const __grid_constant__ Args args) {

@@ -19,9 +19,7 @@ static_assert(plan.scale_slots == plan.stages,
               "a stage's scales live in their own TMEM columns as long as the stage");
 
 // -- byte map: plan.*_offset(); TMEM map: plan.*_column()
-// -- barriers: full[stages] (1 arrival + bytes: TMA), empty[stages] (1: commit of the stage), acc_full (1:
-// commit)
-constexpr u32 kLoadWarp = 4, kMultiplyWarp = 5;
+// -- barriers: full[stages] (1 arrival + bytes: TMA), empty[stages] (1: commit of the stage), acc_full (1)
 
 extern "C" __global__ void __launch_bounds__(plan.threads(), 1)
     group_gemm_v2_warp_specialized(const __grid_constant__ Args args) {

@@ -26,6 +26,10 @@ static_assert(plan.block_k % 256 == 0, "one 128-byte swizzle atom holds K = 256"
 static_assert(plan.shared_bytes() <= 232448, "227 KiB of shared memory per CTA");
 static_assert(plan.tmem_columns() <= 512, "TMEM has 512 columns");
 
+// Roles by warp. The epilogue has warps 0..3: TMEM lanes 32w..32w+31 belong to the warps whose id is w
+// modulo 4.
+enum WarpRole : u32 { kLoadWarp = 4, kMultiplyWarp = 5 };
+
 __device__ __forceinline__ void wait(u32 barrier, u32 parity) {
   while (!isa::mbarrier_try_wait_parity(barrier, parity)) {
   }

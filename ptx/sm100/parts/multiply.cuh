@@ -5,6 +5,29 @@
 
 namespace fp4lab {
 
+// The scale buffers in TMEM. With as many as stages, the wait for a full stage has shown that the buffer is
+// free too; with fewer, the MMAs that read it `scale_slots` stages ago must be seen to be complete: their
+// stage's empty barrier.
+struct ScaleRing {
+  Ring<plan.scale_slots> ring;
+  Ring<plan.stages> behind;
+  int in_use = 0;
+
+  __device__ __forceinline__ int acquire(u32 shared) {
+    if constexpr (plan.scale_slots < plan.stages) {
+      if (in_use < plan.scale_slots) {
+        ++in_use;
+      } else {
+        wait(shared + plan.empty_barrier(behind.slot), behind.phase);
+        behind.advance();
+      }
+    }
+    const int slot = ring.slot;
+    ring.advance();
+    return slot;
+  }
+};
+
 // cp and mma of one thread run in issue order, so the MMA needs no wait for its scales (PTX ISA 9.7.16.6.2).
 // The other direction is not promised: `scale_slot` must not be in use by an MMA that may still be running.
 template <int cta_group = plan.cta_group>
