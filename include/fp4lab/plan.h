@@ -39,6 +39,7 @@ struct Plan {
   Epilogue epilogue = Epilogue::kDirect;
   int store_bytes = 16;  // width of a store in the epilogue: 16 or 32
   ScaleCopy scale_copy = ScaleCopy::kBulk;
+  bool multicast = false;  // each CTA of a pair loads half of the right scales for both
   Maps maps = Maps::kByValue;
   Hint weights = Hint::kNormal;
   Hint tokens = Hint::kNormal;
@@ -56,7 +57,8 @@ struct Plan {
     f("scale_slots", p.scale_slots), f("split_k", p.split_k), f("roles", p.roles), f("schedule", p.schedule);
     f("raster", p.raster), f("epilogue", p.epilogue), f("store_bytes", p.store_bytes),
         f("scale_copy", p.scale_copy);
-    f("maps", p.maps), f("weights", p.weights), f("tokens", p.tokens), f("silu", p.silu);
+    f("multicast", p.multicast), f("maps", p.maps), f("weights", p.weights), f("tokens", p.tokens),
+        f("silu", p.silu);
     f("group_capacity", p.group_capacity);
   }
   template <class Self, class F>
@@ -100,6 +102,10 @@ struct Plan {
   FP4LAB_HOST_DEVICE constexpr int load_bytes(int box_rows) const {
     return left_bytes() + scale_bytes() + products() * (box_rows * block_k / 2 + scales_right_bytes());
   }
+
+  // One load of right scales through a tensor map: bytes along K of one row block. Halves when the pair
+  // shares them.
+  FP4LAB_HOST_DEVICE constexpr int scales_right_box_bytes() const { return multicast ? 1024 : 2048; }
 
   // -- shared memory of one CTA, in bytes from a 1024-aligned base (the period of the 128-byte swizzle)
   FP4LAB_HOST_DEVICE constexpr int left_offset(int stage) const { return stage * left_bytes(); }

@@ -80,6 +80,7 @@ void combination_reasons(const Plan& p, Reasons& r) {
            "cta_group 2 needs scale_copy=tensor: the odd CTA's copies must signal the even CTA's mbarrier, "
            "and plain "
            "cp.async.bulk has no .cta_group (PTX ISA 9.7.9.25.4.1)");
+  r.unless(!p.multicast || p.cta_group == 2, "multicast", "multicast needs a pair of CTAs (cta_group 2)");
   r.unless(p.schedule != Schedule::kTilePerCta || p.acc_slots == 1, "acc_slots",
            "acc_slots = {} with one tile per CTA: only one would be used", p.acc_slots);
   r.unless(p.roles == Roles::kSpecialized || p.schedule == Schedule::kTilePerCta, "schedule",

@@ -55,6 +55,7 @@ constexpr KnobInfo kKnobs[] = {
     {"epilogue", "direct staged tma", "how C leaves the SM"},
     {"store_bytes", "16 32", "width of a store in the epilogue"},
     {"scale_copy", "bulk tensor", "how scales are loaded"},
+    {"multicast", "0 1", "each CTA of a pair loads half of the right scales for both"},
     {"maps", "by-value replaced", "tensor maps from the host, or edited on the device"},
     {"weights", "normal evict-first evict-last", "L2 policy of loads of the weights"},
     {"tokens", "normal evict-first evict-last", "L2 policy of loads of the tokens"},

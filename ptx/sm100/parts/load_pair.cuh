@@ -1,0 +1,71 @@
+// Filling one stage of a CTA pair (cta_group::2): each CTA loads its own half of both operands, and every
+// byte is counted on the even CTA's barrier, because the thread that issues the MMAs lives there.
+#pragma once
+#include "isa/cluster.cuh"
+#include "sm100/parts/load.cuh"
+
+namespace fp4lab {
+
+// A shared-window address carries its CTA's rank from bit 24 on: without bit 24 it names the same offset in
+// the even CTA of the pair.
+__device__ __forceinline__ u32 in_even_cta(u32 address) { return address & 0xfeff'ffffu; }
+
+// By one thread in each CTA. The odd CTA's bytes may arrive before the even CTA expects them: the phase
+// cannot end without the even CTA's arrival.
+__device__ __forceinline__ void load_stage_pair(const Args& args, const Tile& tile, int k_tile, u32 shared,
+                                                int stage, u32 rank) {
+  const GroupArgs& g = args.group[tile.group];
+  const u32 bar = in_even_cta(shared + plan.full_barrier(stage));
+  if (rank == 0) isa::mbarrier_arrive_expect_tx(bar, 2 * plan.load_bytes(g.box_rows));
+
+  const int left = tile.left + rank * plan.left_rows();
+  const int right =
+      tile.right + rank * (tile.n / 2);  // the pair splits the rows that the MMA reads, not the box
+  const int x = k_tile * (plan.block_k / 2);
+#pragma unroll
+  for (int atom = 0; atom < plan.k_atoms(); ++atom) {
+    isa::cp_async_bulk_tensor_2d_cta_group_2(shared + plan.left_offset(stage) + atom * plan.left_rows() * 128,
+                                             tensor_map(args, tile.group, Map::kLeft), x + atom * 128, left,
+                                             bar, left_policy());
+#pragma unroll
+    for (int p = 0; p < plan.products(); ++p)
+      isa::cp_async_bulk_tensor_2d_cta_group_2(
+          shared + plan.right_offset(stage, p) + atom * plan.right_rows() * 128,
+          tensor_map(args, tile.group, p == 0 ? Map::kRight : Map::kRight2), x + atom * 128, right, bar,
+          right_policy());
+  }
+
+  // Scales: left ones for this CTA's rows, right ones for all rows of the tile. Maps count 8-byte elements:
+  // 64 to the 512-byte atom, 256 (the largest box) to K = 256. A row block that does not exist is replaced by
+  // the last one.
+  const int x8 = k_tile * plan.k_blocks() * 64;
+  const int left_block = min(left / 128, (g.left_rows - 1) / 128);
+  const int last_block = (g.right_rows - 1) / 128;
+#pragma unroll
+  for (int atom = 0; atom < plan.k_atoms(); ++atom) {
+    isa::cp_async_bulk_tensor_2d_cta_group_2(shared + plan.scales_left_offset(stage) + atom * 2048,
+                                             tensor_map(args, tile.group, Map::kScalesLeft), x8 + atom * 256,
+                                             left_block, bar, left_policy());
+#pragma unroll
+    for (int p = 0; p < plan.products(); ++p)
+#pragma unroll
+      for (int b = 0; b < plan.scale_blocks(); ++b) {
+        const u32 dst = shared + plan.scales_right_offset(stage, p) + b * plan.scale_bytes() + atom * 2048;
+        const TensorMap* map = tensor_map(args, tile.group, p == 0 ? Map::kScalesRight : Map::kScalesRight2);
+        const int block = min(tile.right / 128 + b, last_block);
+        if constexpr (plan.multicast)
+          isa::cp_async_bulk_tensor_2d_cta_group_2_multicast(
+              dst + rank * 1024, map, x8 + atom * 256 + rank * 128, block, bar, 3, right_policy());
+        else
+          isa::cp_async_bulk_tensor_2d_cta_group_2(dst, map, x8 + atom * 256, block, bar, right_policy());
+      }
+  }
+}
+
+// The last commits arrive on both CTAs' empty barriers: neither CTA may be gone by then.
+__device__ __forceinline__ void drain(Ring<plan.stages> ring, u32 shared) {
+  for (int i = 0; i < plan.stages; ++i, ring.advance())
+    wait(shared + plan.empty_barrier(ring.slot), ring.phase ^ 1);
+}
+
+}  // namespace fp4lab
