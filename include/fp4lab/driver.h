@@ -18,6 +18,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "fp4lab/emulator.h"
 #include "fp4lab/error.h"
 
 // One list is the one source: member, type and exported name. cuda.h maps plain names to versioned ones by
@@ -25,29 +26,30 @@
 // the library and the type belong together, and `driver.cuMemAlloc(...)` in user code lands on the same
 // member. Not here on purpose: cuCtxCreate, whose signature differs between the toolkits that are supported
 // (the lab uses the device's primary context).
-#define FP4LAB_DRIVER_CALLS(X)                                                                               \
-  X(cuInit)                                                                                                  \
-  X(cuDriverGetVersion) X(cuGetErrorName) X(cuGetErrorString) X(cuDeviceGet) X(cuDeviceGetCount)             \
-      X(cuDeviceGetName) X(cuDeviceGetAttribute) X(cuDeviceTotalMem) X(cuDevicePrimaryCtxRetain) X(          \
-          cuDevicePrimaryCtxRelease) X(cuDevicePrimaryCtxReset) X(cuCtxSetCurrent) X(cuCtxGetCurrent)        \
-          X(cuCtxGetDevice) X(cuCtxSynchronize) X(cuCtxSetLimit) X(cuCtxGetLimit) X(cuModuleLoadData) X(     \
-              cuModuleLoadDataEx) X(cuModuleUnload) X(cuModuleGetFunction) X(cuModuleGetGlobal)              \
-              X(cuFuncGetAttribute) X(cuFuncSetAttribute) X(cuFuncSetCacheConfig) X(cuMemAlloc) X(cuMemFree) \
-                  X(cuMemGetInfo) X(cuMemGetAddressRange) X(cuMemHostAlloc) X(cuMemFreeHost) X(cuMemcpyHtoD) \
-                      X(cuMemcpyDtoH) X(cuMemcpyDtoD) X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync) X(           \
-                          cuMemcpyDtoDAsync) X(cuMemsetD8) X(cuMemsetD16) X(cuMemsetD32) X(cuMemsetD8Async)  \
-                          X(cuMemsetD16Async) X(cuMemsetD32Async) X(cuStreamCreate) X(cuStreamDestroy)       \
-                              X(cuStreamSynchronize) X(cuStreamQuery) X(cuStreamWaitEvent)                   \
-                                  X(cuStreamBeginCapture) X(cuStreamEndCapture) X(cuStreamIsCapturing)       \
-                                      X(cuGraphInstantiateWithFlags) X(cuGraphLaunch) X(cuGraphExecDestroy)  \
-                                          X(cuGraphDestroy) X(cuGraphGetNodes) X(cuEventCreate) X(           \
-                                              cuEventDestroy) X(cuEventRecord) X(cuEventQuery)               \
-                                              X(cuEventSynchronize) X(cuEventElapsedTime) X(cuLaunchKernel)  \
-                                                  X(cuLaunchKernelEx) X(cuTensorMapEncodeTiled)              \
-                                                      X(cuTensorMapReplaceAddress)                           \
-                                                          X(cuOccupancyMaxActiveBlocksPerMultiprocessor)     \
-                                                              X(cuOccupancyMaxActiveClusters)                \
-                                                                  X(cuOccupancyMaxPotentialClusterSize)
+// clang-format off
+#define FP4LAB_DRIVER_CALLS(X)                                                                              \
+  X(cuInit) X(cuDriverGetVersion) X(cuGetErrorName) X(cuGetErrorString)                                     \
+  X(cuDeviceGet) X(cuDeviceGetCount) X(cuDeviceGetName) X(cuDeviceGetAttribute) X(cuDeviceTotalMem)         \
+  X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxRelease) X(cuDevicePrimaryCtxReset)                       \
+  X(cuCtxSetCurrent) X(cuCtxGetCurrent) X(cuCtxGetDevice) X(cuCtxSynchronize)                               \
+  X(cuCtxSetLimit) X(cuCtxGetLimit)                                                                         \
+  X(cuModuleLoadData) X(cuModuleLoadDataEx) X(cuModuleUnload) X(cuModuleGetFunction) X(cuModuleGetGlobal)   \
+  X(cuFuncGetAttribute) X(cuFuncSetAttribute) X(cuFuncSetCacheConfig)                                       \
+  X(cuMemAlloc) X(cuMemFree) X(cuMemGetInfo) X(cuMemGetAddressRange) X(cuMemHostAlloc) X(cuMemFreeHost)     \
+  X(cuMemcpyHtoD) X(cuMemcpyDtoH) X(cuMemcpyDtoD)                                                           \
+  X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync) X(cuMemcpyDtoDAsync)                                            \
+  X(cuMemsetD8) X(cuMemsetD16) X(cuMemsetD32)                                                               \
+  X(cuMemsetD8Async) X(cuMemsetD16Async) X(cuMemsetD32Async)                                                \
+  X(cuStreamCreate) X(cuStreamDestroy) X(cuStreamSynchronize) X(cuStreamQuery) X(cuStreamWaitEvent)         \
+  X(cuStreamBeginCapture) X(cuStreamEndCapture) X(cuStreamIsCapturing)                                      \
+  X(cuGraphInstantiateWithFlags) X(cuGraphLaunch) X(cuGraphExecDestroy) X(cuGraphDestroy) X(cuGraphGetNodes)\
+  X(cuEventCreate) X(cuEventDestroy) X(cuEventRecord) X(cuEventQuery) X(cuEventSynchronize)                 \
+  X(cuEventElapsedTime)                                                                                     \
+  X(cuLaunchKernel) X(cuLaunchKernelEx)                                                                     \
+  X(cuTensorMapEncodeTiled) X(cuTensorMapReplaceAddress)                                                    \
+  X(cuOccupancyMaxActiveBlocksPerMultiprocessor) X(cuOccupancyMaxActiveClusters)                            \
+  X(cuOccupancyMaxPotentialClusterSize)
+// clang-format on
 
 namespace fp4lab {
 
@@ -137,7 +139,12 @@ struct Driver {
 
   /// "CUDA_ERROR_INVALID_VALUE (1): invalid argument"
   std::string describe(CUresult result) const;
-  bool is_emulator() const { return label == "emulator"; }
+  bool is_emulator() const { return fp4lab_emulator_report != nullptr; }
+  /// Address of any exported symbol, nullptr when there is none: for what the emulator offers beside the
+  /// driver API (fp4lab/emulator.h).
+  void* symbol(const char* name) const { return lookup_(name); }
+  /// For a result that stands for a failed kernel on the emulator: a newline and its report. Otherwise empty.
+  std::string fault_report(CUresult result) const;
 
   std::string label;    ///< cuda, emulator
   std::string library;  ///< path the table was filled from
@@ -145,6 +152,11 @@ struct Driver {
 #define FP4LAB_DRIVER_MEMBER(call) DriverCall<decltype(&::call)> call{*this, FP4LAB_STRING(call)};
   FP4LAB_DRIVER_CALLS(FP4LAB_DRIVER_MEMBER)
 #undef FP4LAB_DRIVER_MEMBER
+
+ private:
+  SymbolLookup lookup_;
+  decltype(&::fp4lab_emulator_report) fp4lab_emulator_report =
+      nullptr;  // the emulator's mark; no driver has it
 };
 
 /// Path of the emulator's library that Driver::emulator() would load; empty when there is none. The second

@@ -2,6 +2,8 @@
 // driver has none of them.
 #pragma once
 
+#include <cuda.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -18,6 +20,11 @@ typedef struct {
 void fp4lab_emulator_statistics(fp4lab_emulator_stats* out);
 const char* fp4lab_emulator_report();                // of the last launch that failed; empty if it did not
 void fp4lab_emulator_seed(unsigned long long seed);  // of the schedule, for the launches that follow
+
+// The machine to be, by compute capability, in place of the one that FP4LAB_EMULATOR_DEVICE or the default
+// chose. CUDA_ERROR_INVALID_DEVICE: there is no such model; CUDA_ERROR_ILLEGAL_STATE: another machine's
+// context exists.
+CUresult fp4lab_emulator_select(int major, int minor);
 
 #ifdef __cplusplus
 }

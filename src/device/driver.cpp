@@ -19,15 +19,33 @@ void driver_call_missing(const Driver& driver, const char* name) {
 
 void driver_call_failed(const Driver& driver, const char* name, const std::string& arguments,
                         CUresult result) {
-  fail("device {}: {}({}) failed: {}", driver.label, name, arguments, driver.describe(result));
+  fail("device {}: {}({}) failed: {}", driver.label, name, arguments,
+       driver.describe(result) + driver.fault_report(result));
 }
 }  // namespace detail
 
 Driver::Driver(std::string label_, std::string library_, const SymbolLookup& lookup)
-    : label(std::move(label_)), library(std::move(library_)) {
+    : label(std::move(label_)), library(std::move(library_)), lookup_(lookup) {
 #define FP4LAB_DRIVER_FILL(call) this->call.fill(lookup);
   FP4LAB_DRIVER_CALLS(FP4LAB_DRIVER_FILL)
 #undef FP4LAB_DRIVER_FILL
+  fp4lab_emulator_report =
+      reinterpret_cast<decltype(fp4lab_emulator_report)>(lookup("fp4lab_emulator_report"));
+}
+
+std::string Driver::fault_report(CUresult result) const {
+  if (!fp4lab_emulator_report) return "";
+  switch (result) {
+    case CUDA_ERROR_ILLEGAL_ADDRESS:
+    case CUDA_ERROR_MISALIGNED_ADDRESS:
+    case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+    case CUDA_ERROR_LAUNCH_FAILED:
+    case CUDA_ERROR_LAUNCH_TIMEOUT:
+    case CUDA_ERROR_ASSERT:
+      return fmt::format("\n{}", fp4lab_emulator_report());
+    default:
+      return "";
+  }
 }
 
 std::string Driver::describe(CUresult result) const {
@@ -61,18 +79,19 @@ std::shared_ptr<Driver> from_handle(std::string label, void* handle) {
 }
 
 std::shared_ptr<Driver> load_cuda() {
-  // The emulator's library has the same SONAME. Once it is open, dlopen("libcuda.so.1") returns it instead of
-  // looking for a driver, so the answer is compared with the emulator's file and the usual folders are tried
-  // by path.
-  std::error_code ignored;
-  const fs::path emulator = fs::canonical(emulator_library(), ignored);
+  // The emulator's library has the same SONAME. Once it is open, or when it lies in LD_LIBRARY_PATH,
+  // dlopen("libcuda.so.1") gives it instead of a driver: never under the name cuda. Then the usual folders
+  // are tried.
   std::string first_error, error;
   for (const char* path :
        {"libcuda.so.1", "/usr/lib/x86_64-linux-gnu/libcuda.so.1", "/usr/lib64/libcuda.so.1",
         "/usr/lib/libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1"}) {
-    void* handle = open_library(path, error);
-    if (handle && (emulator.empty() || file_of(handle) != emulator)) return from_handle("cuda", handle);
-    if (first_error.empty()) first_error = handle ? "libcuda.so.1 is the emulator here" : error;
+    if (void* handle = open_library(path, error)) {
+      auto driver = from_handle("cuda", handle);
+      if (!driver->is_emulator()) return driver;
+      error = fmt::format("the loader's libcuda.so.1 is the emulator, {}", driver->library);
+    }
+    if (first_error.empty()) first_error = error;
   }
   fail(
       "device cuda: no NVIDIA driver: {}\n"

@@ -26,6 +26,12 @@ const DeviceModel* device_model(std::string_view name) {
   return nullptr;
 }
 
+const DeviceModel* device_model(int major, int minor) {
+  for (const Named& n : kModels)
+    if (int(n.model.major) == major && int(n.model.minor) == minor) return &n.model;
+  return nullptr;
+}
+
 std::string device_model_names() {
   std::string names;
   for (const Named& n : kModels) names += (names.empty() ? "" : ", ") + std::string(n.name);

@@ -38,6 +38,7 @@ struct DeviceModel {
 
 // By short name, "b200" or "h200"; null when there is none. The names: "b200, h200".
 const DeviceModel* device_model(std::string_view name);
+const DeviceModel* device_model(int major, int minor);  // by compute capability
 std::string device_model_names();
 
 struct Schedule {

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "emulator/driver/state.h"
+#include "fp4lab/emulator.h"
 
 using namespace fp4lab::emu;
 using namespace fp4lab::emu::driver;
@@ -30,7 +31,7 @@ CUresult cuInit(unsigned flags) {
   std::lock_guard lock(s.mutex);
   if (s.initialized) return CUDA_SUCCESS;
   const char* wanted = std::getenv("FP4LAB_EMULATOR_DEVICE");
-  s.device = device_model(wanted && *wanted ? wanted : "b200");
+  if (!s.device) s.device = device_model(wanted && *wanted ? wanted : "b200");
   if (!s.device)
     return explain(CUDA_ERROR_NO_DEVICE,
                    fmt::format("FP4LAB_EMULATOR_DEVICE={}: no such device model; known are {}", wanted,
@@ -40,6 +41,18 @@ CUresult cuInit(unsigned flags) {
   s.schedule.threads = static_cast<unsigned>(number_from("FP4LAB_THREADS", 0));
   s.schedule.kind = number_from("FP4LAB_EAGER", 0) ? Schedule::Kind::eager : Schedule::Kind::adversarial;
   s.initialized = true;
+  return CUDA_SUCCESS;
+}
+
+// The machine may change while nothing refers to it: no context, hence no module and no launch.
+extern "C" CUresult fp4lab_emulator_select(int major, int minor) {
+  State& s = state();
+  std::lock_guard lock(s.mutex);
+  if (s.device && s.device->major == major && s.device->minor == minor) return CUDA_SUCCESS;
+  const DeviceModel* model = device_model(major, minor);
+  if (!model) return CUDA_ERROR_INVALID_DEVICE;
+  if (s.primary_retained || !s.contexts.empty()) return CUDA_ERROR_ILLEGAL_STATE;
+  s.device = model;
   return CUDA_SUCCESS;
 }
 

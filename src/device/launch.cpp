@@ -1,0 +1,99 @@
+// Launches and tensor maps: the two calls with too many values to say only "invalid argument" when they are
+// refused.
+#include "fp4lab/device.h"
+
+namespace fp4lab {
+namespace {
+
+constexpr unsigned kSharedWithoutAsking = 48 * 1024;  // CUDA C++ Programming Guide, "Shared Memory"
+constexpr unsigned kPortableCluster = 8;              // CUDA C++ Programming Guide, "Thread Block Clusters"
+
+std::string describe(const LaunchConfig& c) {
+  return fmt::format("grid {}x{}x{}, block {}x{}x{}, cluster {}x{}x{}, {} bytes of dynamic shared memory{}{}",
+                     c.grid.x, c.grid.y, c.grid.z, c.block.x, c.block.y, c.block.z, c.cluster.x, c.cluster.y,
+                     c.cluster.z, c.dynamic_shared, c.cooperative ? ", cooperative" : "",
+                     c.programmatic ? ", programmatic stream serialization" : "");
+}
+
+void submit(const Kernel& kernel, const LaunchConfig& c, void** parameters, void** extra) {
+  const Device& device = kernel.device();
+  const Driver& driver = device.driver();
+  device.make_current();
+  std::vector<CUlaunchAttribute> attributes = c.attributes;
+  const auto add = [&](CUlaunchAttributeID id) -> CUlaunchAttributeValue& {
+    attributes.push_back({});
+    attributes.back().id = id;
+    return attributes.back().value;
+  };
+  const unsigned cluster = c.cluster.x * c.cluster.y * c.cluster.z;
+  if (cluster != 1) {
+    auto& value = add(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION).clusterDim;
+    value.x = c.cluster.x, value.y = c.cluster.y, value.z = c.cluster.z;
+  }
+  if (c.cooperative) add(CU_LAUNCH_ATTRIBUTE_COOPERATIVE).cooperative = 1;
+  if (c.programmatic)
+    add(CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION).programmaticStreamSerializationAllowed = 1;
+
+  const auto check = [&](const char* call, CUresult r) {
+    if (r == CUDA_SUCCESS) return;
+    fail("device {}: {} of kernel {} failed: {}\n  {}{}", device.label(), call, kernel.name(),
+         driver.describe(r), describe(c), driver.fault_report(r));
+  };
+  if (c.dynamic_shared > kSharedWithoutAsking)
+    check("cuFuncSetAttribute(MAX_DYNAMIC_SHARED_SIZE_BYTES)",
+          driver.cuFuncSetAttribute.status(kernel.function(), CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                           int(c.dynamic_shared)));
+  if (cluster > kPortableCluster)
+    check("cuFuncSetAttribute(NON_PORTABLE_CLUSTER_SIZE_ALLOWED)",
+          driver.cuFuncSetAttribute.status(kernel.function(),
+                                           CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1));
+  CUlaunchConfig config{
+      c.grid.x,  c.grid.y,         c.grid.z, c.block.x,         c.block.y,
+      c.block.z, c.dynamic_shared, c.stream, attributes.data(), unsigned(attributes.size())};
+  check("launch", driver.cuLaunchKernelEx.status(&config, kernel.function(), parameters, extra));
+}
+
+}  // namespace
+
+void launch_pointers(const Kernel& kernel, const LaunchConfig& config, void** parameters) {
+  submit(kernel, config, parameters, nullptr);
+}
+
+void launch_bytes(const Kernel& kernel, const LaunchConfig& config, std::span<const std::byte> parameters) {
+  size_t bytes = parameters.size();
+  void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, const_cast<std::byte*>(parameters.data()),
+                   CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
+  submit(kernel, config, nullptr, extra);
+}
+
+std::string describe(const TensorMapSpec& s) {
+  return fmt::format(
+      "type {}, address {:#x}, dims [{}], strides [{}] bytes, box [{}], element strides [{}], swizzle {}, "
+      "interleave {}, L2 "
+      "promotion {}, fill {}",
+      int(s.type), s.address, fmt::join(s.dims, ", "), fmt::join(s.strides, ", "), fmt::join(s.box, ", "),
+      fmt::join(s.element_strides, ", "), int(s.swizzle), int(s.interleave), int(s.l2_promotion),
+      int(s.fill));
+}
+
+CUtensorMap encode(const Device& device, const TensorMapSpec& spec) {
+  TensorMapSpec s = spec;
+  const size_t rank = s.dims.size();
+  if (s.element_strides.empty()) s.element_strides.assign(rank, 1);
+  if (rank < 1 || rank > 5 || s.strides.size() != rank - 1 || s.box.size() != rank ||
+      s.element_strides.size() != rank)
+    fail("tensor map: rank {} (1 to 5) needs {} strides, {} box and element strides: {}", rank,
+         rank ? rank - 1 : 0, rank, describe(s));
+  CUtensorMap map;
+  device.make_current();
+  const Driver& driver = device.driver();
+  if (CUresult r = driver.cuTensorMapEncodeTiled.status(
+          &map, s.type, cuuint32_t(rank), reinterpret_cast<void*>(s.address), s.dims.data(), s.strides.data(),
+          s.box.data(), s.element_strides.data(), s.interleave, s.swizzle, s.l2_promotion, s.fill);
+      r != CUDA_SUCCESS)
+    fail("device {}: cuTensorMapEncodeTiled failed: {}\n  {}", device.label(), driver.describe(r),
+         describe(s));
+  return map;
+}
+
+}  // namespace fp4lab
