@@ -1,0 +1,199 @@
+// The ladder: one row per kernel file, with the plan it takes for a case and what its static assertions
+// demand.
+#include <algorithm>
+
+#include "fp4lab/error.h"
+#include "fp4lab/sm100.h"
+
+namespace fp4lab::sm100 {
+namespace {
+
+int most_tokens(const Case& c) {
+  int most = 1;
+  for (const Shape& s : c.shapes) most = std::max(most, s.m);
+  return most;
+}
+int round_up(int value, int step) { return (value + step - 1) / step * step; }
+
+// As many stages as fit, scales buffered in TMEM as deep as the stages where there is room.
+Plan deepest(Plan p, int limit = 8) {
+  p.stages = p.scale_slots = 1;
+  p.stages = std::min(limit, most_stages(p));
+  const int room = kTmemColumns - p.acc_column(p.acc_slots, 0);
+  p.scale_slots = std::clamp(room / p.scale_slot_columns(), 1, p.stages);
+  return p;
+}
+
+Plan baseline(const Case& c) {
+  Plan p;
+  p.mma_n = op_of(c.operation) == Op::kDual ? 64 : 128;
+  return p;
+}
+Plan pipeline(const Case&) {
+  Plan p;
+  p.stages = p.scale_slots = 4;
+  return p;
+}
+Plan specialized(const Case& c) {
+  Plan p = baseline(c);
+  p.roles = Roles::kSpecialized;
+  p.op = op_of(c.operation);
+  p = deepest(p);
+  p.scale_slots = p.stages = std::min(p.stages, p.scale_slots);  // the rung wants one scale buffer per stage
+  return p;
+}
+Plan persistent(const Case& c) {
+  Plan p = baseline(c);
+  p.op = op_of(c.operation);
+  p.roles = Roles::kSpecialized;
+  p.schedule = Schedule::kStatic;
+  p.acc_slots = 2;
+  p.store_bytes = 32;
+  return deepest(p);
+}
+Plan swapped(const Case& c) {
+  Plan p;
+  p.swap = true;
+  p.n_step = 8;
+  p.mma_n = std::min(128, round_up(most_tokens(c), p.n_step));
+  p.roles = Roles::kSpecialized;
+  p.schedule = Schedule::kStatic;
+  p.acc_slots = 2;
+  p.weights = Hint::kEvictFirst;  // read once; tokens come back for every tile of weights
+  return deepest(p);
+}
+Plan two_cta(const Case& c) {
+  Plan p = swapped(c);
+  p.cta_group = 2, p.mma_m = 256, p.n_step = 16;
+  p.mma_n = std::min(128, round_up(most_tokens(c), p.n_step));
+  p.scale_copy = ScaleCopy::kTensor, p.multicast = true;
+  return deepest(p);
+}
+
+void need(bool good, std::string text, std::vector<Reason>& out) {
+  if (!good) out.push_back({"rung", std::move(text)});
+}
+void need_tile_per_cta(const Plan& p, std::vector<Reason>& out) {
+  need(!p.swap && p.cta_group == 1, "this rung works unswapped with single CTAs (swap 0, cta_group 1)", out);
+  need(p.schedule == Schedule::kTilePerCta && p.acc_slots == 1, "this rung takes one tile per CTA", out);
+  need(p.epilogue == Epilogue::kDirect && p.split_k == 1, "this rung stores directly and does not split K",
+       out);
+}
+void baseline_limits(const Plan& p, std::vector<Reason>& out) {
+  need_tile_per_cta(p, out);
+  need(p.roles == Roles::kOneWarp && p.stages == 1, "the baseline has one working warp and one stage", out);
+}
+void pipeline_limits(const Plan& p, std::vector<Reason>& out) {
+  need_tile_per_cta(p, out);
+  need(p.roles == Roles::kOneWarp && p.stages >= 2, "this rung has one working warp and at least two stages",
+       out);
+  need(p.scale_slots == p.stages, "this rung wants scale_slots = stages", out);
+}
+void specialized_limits(const Plan& p, std::vector<Reason>& out) {
+  need_tile_per_cta(p, out);
+  need(p.roles == Roles::kSpecialized, "this rung has specialised warps", out);
+  need(p.scale_slots == p.stages, "this rung wants scale_slots = stages", out);
+}
+void need_static(const Plan& p, std::vector<Reason>& out) {
+  need(p.roles == Roles::kSpecialized && p.schedule == Schedule::kStatic,
+       "this rung has specialised warps and a static schedule", out);
+  need(p.epilogue == Epilogue::kDirect && p.split_k == 1, "this rung stores directly and does not split K",
+       out);
+}
+void persistent_limits(const Plan& p, std::vector<Reason>& out) {
+  need_static(p, out);
+  need(!p.swap && p.cta_group == 1, "this rung works unswapped with single CTAs (swap 0, cta_group 1)", out);
+}
+void swap_limits(const Plan& p, std::vector<Reason>& out) {
+  need_static(p, out);
+  need(p.swap && p.cta_group == 1, "this rung works swapped with single CTAs (swap 1, cta_group 1)", out);
+}
+void two_cta_limits(const Plan& p, std::vector<Reason>& out) {
+  need_static(p, out);
+  need(p.swap && p.cta_group == 2, "this rung works swapped with CTA pairs (swap 1, cta_group 2)", out);
+}
+
+constexpr Rung kRungs[] = {
+    {Op::kGroup, "v0_baseline", "", "one warp loads and multiplies, one stage: where the rounds stood",
+     "mma_n block_k", baseline, baseline_limits},
+    {Op::kGroup, "v1_pipeline", "v0_baseline", "a ring of stages: loads run ahead", "mma_n block_k stages",
+     pipeline, pipeline_limits},
+    {Op::kGroup, "v2_warp_specialized", "v1_pipeline",
+     "a warp that loads, a warp that multiplies, four that store", "mma_n block_k stages store_bytes",
+     specialized, specialized_limits},
+    {Op::kGroup, "v3_persistent", "v2_warp_specialized",
+     "CTAs stay; the epilogue runs under the next tile's main loop",
+     "mma_n block_k stages acc_slots scale_slots store_bytes raster ctas sort_groups", persistent,
+     persistent_limits},
+    {Op::kGroup, "v4_swap", "v3_persistent", "weights on MMA_M, tokens on MMA_N, as many as there are",
+     "mma_n n_step block_k stages acc_slots scale_slots weights tokens raster ctas sort_groups", swapped,
+     swap_limits},
+    {Op::kGroup, "v5_two_cta", "v4_swap", "two CTAs share each MMA (M = 256) and the tokens",
+     "mma_n n_step block_k stages acc_slots scale_slots multicast weights tokens raster ctas sort_groups",
+     two_cta, two_cta_limits},
+    {Op::kDual, "v0_baseline", "", "A loaded once for both products, two accumulators, silu in the epilogue",
+     "mma_n block_k silu", baseline, baseline_limits},
+    {Op::kDual, "v1_warp_specialized", "v0_baseline", "a ring of stages and a warp per job",
+     "mma_n block_k stages silu store_bytes", specialized, specialized_limits},
+};
+
+}  // namespace
+
+std::string Rung::file() const {
+  return fmt::format("ptx/sm100/{}_gemm/{}.cu", op == Op::kGroup ? "group" : "dual", name);
+}
+std::string Rung::entry() const {
+  return fmt::format("{}_gemm_{}", op == Op::kGroup ? "group" : "dual", name);
+}
+
+std::span<const Rung> rungs() { return kRungs; }
+
+const Rung& find_rung(Op op, std::string_view name) {
+  const Rung* top = nullptr;
+  std::string names;
+  for (const Rung& rung : kRungs) {
+    if (rung.op != op) continue;
+    if (rung.name == name || rung.name.substr(0, rung.name.find('_')) == name) return rung;
+    top = &rung;
+    names += fmt::format(" {}", rung.name);
+  }
+  if (name == "top") return *top;
+  fail("no {} kernel is called '{}'; there are:{}", op == Op::kGroup ? "group GEMM" : "dual GEMM", name,
+       names);
+}
+
+Op op_of(Operation operation) { return operation == Operation::kDual ? Op::kDual : Op::kGroup; }
+
+Plan default_plan(const Rung& rung, const Case& c) {
+  Plan plan = rung.plan(c);
+  plan.op = op_of(c.operation);
+  plan.group_capacity = 1;
+  while (plan.group_capacity < int(c.shapes.size())) plan.group_capacity *= 2;
+  return plan;
+}
+
+std::vector<Reason> reasons(const Rung& rung, const Plan& plan, const Case& c) {
+  std::vector<Reason> all = plan_reasons(plan);
+  rung.limits(plan, all);
+  if (plan.op != rung.op || plan.op != op_of(c.operation))
+    all.push_back({"op", fmt::format("{} computes a {} GEMM, case {} is a {}", rung.file(),
+                                     knob_value(plan, "op"), c.name, operation_name(c.operation))});
+  if (plan.group_capacity < int(c.shapes.size()))
+    all.push_back({"group_capacity", fmt::format("{} groups, but the arguments hold {}", c.shapes.size(),
+                                                 plan.group_capacity)});
+  for (const Shape& s : c.shapes)
+    for (Reason& reason : shape_reasons(plan, s.m, s.n, s.k)) all.push_back(std::move(reason));
+  return all;
+}
+
+void require_legal(const Rung& rung, const Plan& plan, const Case& c) {
+  const std::vector<Reason> all = reasons(rung, plan, c);
+  if (all.empty()) return;
+  std::string text;
+  for (const Reason& reason : all) text += fmt::format("\n  {}: {}", reason.rule, reason.text);
+  fail("{} cannot run {} with plan {}:{}", rung.name, c.name, plan_line(plan), text);
+}
+
+std::vector<std::string> compile_options(const Plan& plan) { return {"-DFP4LAB_PLAN=" + plan_define(plan)}; }
+
+}  // namespace fp4lab::sm100
