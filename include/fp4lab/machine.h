@@ -1,9 +1,10 @@
 // Machine constants, each set with its source, and the roofline arithmetic that uses them.
 #pragma once
 
-#include <cstdint>
 #include <span>
 #include <string_view>
+
+#include "fp4lab/problem.h"
 
 namespace fp4lab {
 
@@ -19,7 +20,6 @@ struct Machine {
 // device's.
 std::span<const Machine> machines();
 
-// What one product moves and computes at least: every input byte read once, every output byte written once.
 struct Work {
   double flops = 0;
   double bytes = 0;
@@ -33,8 +33,7 @@ struct Roofline {
 
 Roofline roofline(const Work&, const Machine&);
 
-// A x B^T of M x N x K in NVFP4 with fp16 output: `weights` operands of N rows share one A and one C (dual:
-// 2).
-Work nvfp4_work(int64_t m, int64_t n, int64_t k, int weights = 1);
+// The least that a case moves and computes: every input byte once, every output byte once.
+Work work_of(const Case&);
 
 }  // namespace fp4lab

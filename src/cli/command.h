@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "fp4lab/error.h"
+
 namespace fp4lab::cli {
 
 struct Command {

@@ -20,9 +20,6 @@ Roofline roofline(const Work& work, const Machine& machine) {
   return {work.flops / machine.flops_per_second * 1e6, work.bytes / machine.bytes_per_second * 1e6};
 }
 
-Work nvfp4_work(int64_t m, int64_t n, int64_t k, int weights) {
-  const double packed = k / 2.0 + k / 16.0;  // bytes of one row: two codes to a byte, one scale byte for 16
-  return {2.0 * m * n * k * weights, packed * (m + double(weights) * n) + 2.0 * m * n};
-}
+Work work_of(const Case& c) { return {c.flops(), double(c.input_bytes() + c.output_bytes())}; }
 
 }  // namespace fp4lab

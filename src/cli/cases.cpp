@@ -1,0 +1,47 @@
+// fp4lab cases: what can be run, by name.
+#include "cli/command.h"
+#include "cli/table.h"
+#include "fp4lab/machine.h"
+#include "fp4lab/problem.h"
+
+namespace fp4lab::cli {
+namespace {
+
+std::string list(const std::vector<Shape>& shapes, int Shape::*side) {
+  bool same = true;
+  for (const Shape& s : shapes) same &= s.*side == shapes.front().*side;
+  if (same) return fmt::format("{}", shapes.front().*side);
+  std::string text;
+  for (const Shape& s : shapes) text += fmt::format("{}{}", text.empty() ? "" : ",", s.*side);
+  return text;
+}
+
+std::string optional(const std::optional<double>& us) { return us ? fmt::format("{:g}", *us) : "-"; }
+
+const Command kCommand{
+    "cases", "list the cases and their shapes", [](CLI::App& app) {
+      auto operation = std::make_shared<std::string>();
+      app.add_option("operation", *operation, "only these: group, dual or gemm");
+      return [operation] {
+        Table table({"case", "op", ">groups", "M", "N", "K", ">GFLOP", ">MB", ">speed of light us",
+                     ">best us", ">rounds us"});
+        for (const Case& c : cases()) {
+          if (!operation->empty() && operation_name(c.operation) != *operation) continue;
+          const Work work = work_of(c);
+          table.add({c.name, std::string(operation_name(c.operation)), fmt::format("{}", c.shapes.size()),
+                     list(c.shapes, &Shape::m), list(c.shapes, &Shape::n), list(c.shapes, &Shape::k),
+                     fmt::format("{:.2f}", work.flops / 1e9), fmt::format("{:.2f}", work.bytes / 1e6),
+                     optional(c.speed_of_light_us), optional(c.best_us), optional(c.rounds_us)});
+        }
+        if (table.empty()) fail("no operation '{}': group, dual and gemm are known", *operation);
+        fmt::print(
+            "{}\nspeed of light: the public task's own, at 1.5 GHz on a B200. best: published, on a B200. "
+            "rounds: where the contest stood.\n"
+            "A shape in words is a case too: group:M,M,../N,../K,..  dual:M/N/K  gemm:M/N/K\n",
+            table.text());
+        return 0;
+      };
+    }};
+
+}  // namespace
+}  // namespace fp4lab::cli

@@ -1,0 +1,26 @@
+// fp4lab explain: why a tile or a plan is legal or not, with the manual's section, and what is legal instead.
+#include <cstdio>
+
+#include "cli/command.h"
+#include "fp4lab/legality.h"
+
+namespace fp4lab::cli {
+namespace {
+
+const Command kCommand{
+    "explain", "say why a tile is legal for NVFP4 on sm_100a or not", [](CLI::App& app) {
+      auto tile = std::make_shared<std::string>();
+      app.add_option("--tile", *tile, "MxNxK, for instance 64x128x256")->required();
+      return [tile] {
+        int m = 0, n = 0, k = 0, read = 0;
+        if (std::sscanf(tile->c_str(), "%dx%dx%d%n", &m, &n, &k, &read) != 3 || read != int(tile->size()))
+          fail("--tile {}: three numbers are wanted, as in 64x128x256 (M x N x K)", *tile);
+        const auto reasons = explain_tile(m, n, k);
+        fmt::print("tile {}x{}x{}: {}\n", m, n, k, reasons.empty() ? "legal" : "not legal");
+        for (const Reason& r : reasons) fmt::print("  {}: {}\n", r.rule, r.text);
+        return reasons.empty() ? 0 : 1;
+      };
+    }};
+
+}  // namespace
+}  // namespace fp4lab::cli
