@@ -16,9 +16,7 @@ struct RoundTowardZero {
   ~RoundTowardZero() { _mm_setcsr(saved); }
 };
 
-const int kPanel = W;
-
-void unpack_e2m1_twice(const std::uint8_t* packed, std::size_t count, std::int8_t* out) {
+static void unpack_e2m1_twice(const std::uint8_t* packed, std::size_t count, std::int8_t* out) {
   const __m256i table = _mm256_broadcastsi128_si256(
       _mm_setr_epi8(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12));
   const __m256i nibble = _mm256_set1_epi8(15);
@@ -37,7 +35,7 @@ void unpack_e2m1_twice(const std::uint8_t* packed, std::size_t count, std::int8_
   }
 }
 
-void pack_panel(const std::int8_t* codes, std::ptrdiff_t stride, const std::uint8_t* scale_codes,
+static void pack_panel(const std::int8_t* codes, std::ptrdiff_t stride, const std::uint8_t* scale_codes,
                 std::ptrdiff_t scale_stride, int cols, ScaleFormat format, bool negate, MmaPanel& panel) {
   const ScaleTable& table = scale_table(format);
   panel.nan = 0;
@@ -193,7 +191,7 @@ static __attribute__((noinline)) void step_rows(const MmaRows& a, const MmaPanel
   }
 }
 
-void step_tensor_core(const MmaRows& a, const MmaPanel& b, ScaleFormat format, bool accumulate, float* d,
+static void step_tensor_core(const MmaRows& a, const MmaPanel& b, ScaleFormat format, bool accumulate, float* d,
                       std::ptrdiff_t stride) {
   const RoundTowardZero rounding;
   const int spread = 30;  // of ue8m0 exponents; keeps every fp32 product far from overflow and underflow
@@ -220,7 +218,7 @@ void step_tensor_core(const MmaRows& a, const MmaPanel& b, ScaleFormat format, b
     step_rows<Way::kFixed>(a, b, format, accumulate, d, stride, window, bound.lsb);
 }
 
-void step_exact_int32(const MmaRows& a, const MmaPanel& b, int lsb, std::int32_t* sum) {
+static void step_exact_int32(const MmaRows& a, const MmaPanel& b, int lsb, std::int32_t* sum) {
   V::F sb[4];
   const V::F to_units = V::set1(float_from_bits(std::uint32_t(127 - lsb) << 23));
   for (int g = 0; g < 4; ++g) sb[g] = V::mul(V::load(b.scale + g * W), to_units);
@@ -236,7 +234,7 @@ void step_exact_int32(const MmaRows& a, const MmaPanel& b, int lsb, std::int32_t
   }
 }
 
-void step_exact_double(const MmaRows& a, const MmaPanel& b, double* sum) {
+static void step_exact_double(const MmaRows& a, const MmaPanel& b, double* sum) {
   V::F sb[4];
   for (int g = 0; g < 4; ++g) sb[g] = V::load(b.scale + g * W);
   for (int row = 0; row < a.rows; ++row) {
@@ -251,7 +249,7 @@ void step_exact_double(const MmaRows& a, const MmaPanel& b, double* sum) {
   }
 }
 
-void mma_tile(const MmaTile& tile) {
+static void mma_tile(const MmaTile& tile) {
   if (tile.m <= 0 || tile.n <= 0) return;
   constexpr int kRows = 128;
   std::int32_t bias[kRows * kMmaGroups];
@@ -283,3 +281,11 @@ void mma_tile(const MmaTile& tile) {
     }
   }
 }
+
+extern const MmaKernels kKernels = {W,
+                                    mma_tile,
+                                    unpack_e2m1_twice,
+                                    pack_panel,
+                                    step_tensor_core,
+                                    step_exact_int32,
+                                    step_exact_double};

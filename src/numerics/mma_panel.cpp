@@ -37,6 +37,11 @@ const ScaleTable& scale_table(ScaleFormat format) {
   return tables[int(format)];
 }
 
+const MmaKernels& mma_kernels(Simd simd) {
+  if (simd >= Simd::kAvx512) return avx512::kKernels;
+  return simd == Simd::kAvx2 ? avx2::kKernels : scalar::kKernels;
+}
+
 void MmaRange::add_scale(std::uint8_t code, ScaleFormat format) {
   const ScaleEntry& entry = scale_table(format).entry[code];
   if (entry.value == 0) return;

@@ -62,27 +62,32 @@ struct alignas(64) MmaPanel {
   MmaRange range;
 };
 
-#define FP4LAB_MMA_KERNELS                                                                                  \
-  /* columns of a panel */                                                                                  \
-  extern const int kPanel;                                                                                  \
-  void mma_tile(const MmaTile& tile);                                                                       \
-  void unpack_e2m1_twice(const std::uint8_t* packed, std::size_t count, std::int8_t* out);                  \
-  void pack_panel(const std::int8_t* codes, std::ptrdiff_t stride, const std::uint8_t* scale_codes,         \
-                  std::ptrdiff_t scale_stride, int cols, ScaleFormat format, bool negate, MmaPanel& panel); \
-  /* d[row][W] = tensor-core step; d has kPanel valid columns */                                            \
-  void step_tensor_core(const MmaRows& a, const MmaPanel& b, ScaleFormat format, bool accumulate, float* d, \
-                        std::ptrdiff_t stride);                                                             \
-  /* sum[row][W] += the exact sum of the step's four scaled groups, in units of 2^lsb */                    \
-  void step_exact_int32(const MmaRows& a, const MmaPanel& b, int lsb, std::int32_t* sum);                   \
-  /* the same as doubles in units of 1; exact while the caller keeps the sum within 2^53 units */           \
-  void step_exact_double(const MmaRows& a, const MmaPanel& b, double* sum);
-
-namespace avx512 {
-FP4LAB_MMA_KERNELS
+// The functions that exist once for each instruction set.
+struct MmaKernels {
+  int panel;  // W, columns of a panel
+  void (*mma_tile)(const MmaTile& tile);
+  void (*unpack_e2m1_twice)(const std::uint8_t* packed, std::size_t count, std::int8_t* out);
+  // B rows (= columns of C) at codes + i * stride, scales at scale_codes + i * scale_stride, i < cols <= W.
+  void (*pack_panel)(const std::int8_t* codes, std::ptrdiff_t stride, const std::uint8_t* scale_codes,
+                     std::ptrdiff_t scale_stride, int cols, ScaleFormat format, bool negate, MmaPanel& panel);
+  // d[row * stride + j] = the tensor-core step on it, j < W.
+  void (*step_tensor_core)(const MmaRows& a, const MmaPanel& b, ScaleFormat format, bool accumulate, float* d,
+                           std::ptrdiff_t stride);
+  // sum[row * W + j] += the exact sum of the step's four scaled groups, in units of 2^lsb; the caller keeps
+  // it within 31 bits.
+  void (*step_exact_int32)(const MmaRows& a, const MmaPanel& b, int lsb, std::int32_t* sum);
+  // The same in units of 1; exact while the sum stays within 2^53 of its lowest bit.
+  void (*step_exact_double)(const MmaRows& a, const MmaPanel& b, double* sum);
+};
+namespace scalar {
+extern const MmaKernels kKernels;
 }
 namespace avx2 {
-FP4LAB_MMA_KERNELS
+extern const MmaKernels kKernels;
 }
-#undef FP4LAB_MMA_KERNELS
+namespace avx512 {
+extern const MmaKernels kKernels;
+}
+const MmaKernels& mma_kernels(Simd simd);
 
 }  // namespace fp4lab

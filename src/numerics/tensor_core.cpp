@@ -4,7 +4,6 @@
 #include <bit>
 #include <limits>
 
-#include "fp4lab/e2m1.h"
 #include "fp4lab/ue4m3.h"
 #include "fp4lab/ue8m0.h"
 #include "numerics/mma_panel.h"
@@ -86,37 +85,10 @@ float mma_step(const int d4[kMmaGroups], const std::uint8_t sfa[kMmaGroups],
   return to_float_toward_zero(sum, unit);
 }
 
-namespace {
-
-void mma_tile_scalar(const MmaTile& tile) {
-  for (int i = 0; i < tile.m; ++i)
-    for (int j = 0; j < tile.n; ++j) {
-      const std::int8_t *a = tile.a + std::size_t(i) * kMmaK, *b = tile.b + std::size_t(j) * kMmaK;
-      int d4[kMmaGroups] = {};
-      for (int k = 0; k < kMmaK; ++k) d4[k / 16] += tile.negate ? -a[k] * b[k] : a[k] * b[k];
-      float& d = tile.d[i * tile.d_stride + j];
-      d = mma_step(d4, tile.sfa + i * kMmaGroups, tile.sfb + j * kMmaGroups, tile.format,
-                   tile.accumulate ? d : 0.0f);
-    }
-}
-
-}  // namespace
-
-void mma_tile(const MmaTile& tile, Simd simd) {
-  if (simd >= Simd::kAvx512)
-    avx512::mma_tile(tile);
-  else if (simd == Simd::kAvx2)
-    avx2::mma_tile(tile);
-  else
-    mma_tile_scalar(tile);
-}
+void mma_tile(const MmaTile& tile, Simd simd) { mma_kernels(simd).mma_tile(tile); }
 
 void unpack_e2m1_twice(const std::uint8_t* packed, std::size_t count, std::int8_t* out, Simd simd) {
-  if (simd >= Simd::kAvx2) return avx2::unpack_e2m1_twice(packed, count, out);
-  for (std::size_t i = 0; i < count; i += 2) {
-    out[i] = std::int8_t(e2m1_twice(packed[i / 2] & 15u));
-    out[i + 1] = std::int8_t(e2m1_twice(packed[i / 2] >> 4));
-  }
+  mma_kernels(simd).unpack_e2m1_twice(packed, count, out);
 }
 
 }  // namespace fp4lab
