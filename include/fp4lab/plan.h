@@ -125,7 +125,7 @@ struct Plan {
     return epilogue == Epilogue::kDirect ? 0 : 4 * 2048;
   }
   FP4LAB_HOST_DEVICE constexpr int barrier_offset() const { return staging_offset() + staging_bytes(); }
-  // full[stages] empty[stages] acc_full[slots] acc_empty[slots] work_full[2] work_empty[2], 8 bytes each
+  // full[stages] empty[stages] acc_full[slots] acc_empty[slots] work_full[4] work_empty[4], 8 bytes each
   FP4LAB_HOST_DEVICE constexpr int full_barrier(int stage) const { return barrier_offset() + 8 * stage; }
   FP4LAB_HOST_DEVICE constexpr int empty_barrier(int stage) const { return full_barrier(stages + stage); }
   FP4LAB_HOST_DEVICE constexpr int acc_full_barrier(int slot) const {
@@ -137,8 +137,11 @@ struct Plan {
   FP4LAB_HOST_DEVICE constexpr int work_full_barrier(int slot) const {
     return acc_full_barrier(2 * acc_slots + slot);
   }
-  FP4LAB_HOST_DEVICE constexpr int work_empty_barrier(int slot) const { return work_full_barrier(2 + slot); }
-  FP4LAB_HOST_DEVICE constexpr int work_slots() const { return schedule == Schedule::kDynamic ? 2 : 0; }
+  FP4LAB_HOST_DEVICE constexpr int work_empty_barrier(int slot) const {
+    return work_full_barrier(work_slots() + slot);
+  }
+  // Tiles that clusterlaunchcontrol has handed out and that some warp has not begun yet.
+  FP4LAB_HOST_DEVICE constexpr int work_slots() const { return schedule == Schedule::kDynamic ? 4 : 0; }
   FP4LAB_HOST_DEVICE constexpr int barriers() const { return 2 * stages + 2 * acc_slots + 2 * work_slots(); }
   // clusterlaunchcontrol's 16-byte answers, 16-aligned
   FP4LAB_HOST_DEVICE constexpr int work_offset(int slot) const {
