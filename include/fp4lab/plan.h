@@ -119,11 +119,12 @@ struct Plan {
     return scales_left_offset(stages) + (stage * products() + product) * scales_right_bytes();
   }
   FP4LAB_HOST_DEVICE constexpr int staging_offset() const { return scales_right_offset(stages, 0); }
-  // Each of the four epilogue warps stages 32 lanes x 32 columns of fp16 when it does not store from
-  // registers.
-  FP4LAB_HOST_DEVICE constexpr int staging_bytes() const {
-    return epilogue == Epilogue::kDirect ? 0 : 4 * 2048;
+  // An epilogue warp that does not store from registers stages 32 lanes x 32 columns of fp16; TMA reads one
+  // buffer while the warp fills the other.
+  FP4LAB_HOST_DEVICE constexpr int staging_buffers() const {
+    return epilogue == Epilogue::kDirect ? 0 : epilogue == Epilogue::kStaged ? 1 : 2;
   }
+  FP4LAB_HOST_DEVICE constexpr int staging_bytes() const { return 4 * 2048 * staging_buffers(); }
   FP4LAB_HOST_DEVICE constexpr int barrier_offset() const { return staging_offset() + staging_bytes(); }
   // full[stages] empty[stages] acc_full[slots] acc_empty[slots] work_full[4] work_empty[4], 8 bytes each
   FP4LAB_HOST_DEVICE constexpr int full_barrier(int stage) const { return barrier_offset() + 8 * stage; }
@@ -149,7 +150,19 @@ struct Plan {
   }
   // where tcgen05.alloc leaves the TMEM address
   FP4LAB_HOST_DEVICE constexpr int tmem_pointer_offset() const { return work_offset(work_slots()); }
+  // split-K: whether this CTA's part of a tile is the last to arrive
+  FP4LAB_HOST_DEVICE constexpr int last_part_offset() const { return tmem_pointer_offset() + 4; }
   FP4LAB_HOST_DEVICE constexpr int shared_bytes() const { return tmem_pointer_offset() + 16; }
+
+  // -- workspace in global memory for split-K: a counter per tile and CTA, then fp32 partial sums, each 128
+  // lanes x mma_n columns
+  FP4LAB_HOST_DEVICE constexpr long long workspace_partial(long long tiles) const {
+    return (tiles * cta_group * 4 + 127) / 128 * 128;
+  }
+  FP4LAB_HOST_DEVICE constexpr long long partial_bytes() const { return 128ll * mma_n * 4; }
+  FP4LAB_HOST_DEVICE constexpr long long workspace_bytes(long long tiles) const {
+    return split_k == 1 ? 0 : workspace_partial(tiles) + tiles * cta_group * split_k * partial_bytes();
+  }
 
   // -- TMEM, in columns from the allocation's first
   FP4LAB_HOST_DEVICE constexpr int acc_columns() const { return (mma_n + 31) / 32 * 32; }

@@ -24,6 +24,27 @@ __device__ __forceinline__ void st_global_no_allocate_b16(void* p, u16 v) {
   asm volatile("st.global.L1::no_allocate.b16 [%0], %1;" ::"l"(p), "h"(v) : "memory");
 }
 
+// st.global.v8.b32 [p], {..};  (PTX 8.8, sm_100; 9.7.9.11): 32 bytes, 32-byte aligned.
+__device__ __forceinline__ void st_global_v8(void* p, const u32 (&v)[8]) {
+  asm volatile("st.global.v8.b32 [%0], {%1, %2, %3, %4, %5, %6, %7, %8};" ::"l"(p), "r"(v[0]), "r"(v[1]),
+               "r"(v[2]), "r"(v[3]), "r"(v[4]), "r"(v[5]), "r"(v[6]), "r"(v[7])
+               : "memory");
+}
+
+// ld.global.v8.b32 {..}, [p];  (PTX 8.8, sm_100; 9.7.9.8): 32 bytes, 32-byte aligned.
+__device__ __forceinline__ void ld_global_v8(const void* p, u32 (&v)[8]) {
+  asm volatile("ld.global.v8.b32 {%0, %1, %2, %3, %4, %5, %6, %7}, [%8];"
+               : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3]), "=r"(v[4]), "=r"(v[5]), "=r"(v[6]),
+                 "=r"(v[7])
+               : "l"(p)
+               : "memory");
+}
+
+// st.shared.b32 [address], v;  (9.7.9.11)
+__device__ __forceinline__ void st_shared_b32(u32 address, u32 v) {
+  asm volatile("st.shared.b32 [%0], %1;" ::"r"(address), "r"(v) : "memory");
+}
+
 // st.shared.b16 [address], v;  (9.7.9.11)
 __device__ __forceinline__ void st_shared_b16(u32 address, u16 v) {
   asm volatile("st.shared.b16 [%0], %1;" ::"r"(address), "h"(v) : "memory");

@@ -154,6 +154,12 @@ Launch prepare(const Device& device, const Rung& rung, const Plan& plan, const D
     if (plan.has_map(Map::kOutput)) put_map(Map::kOutput, output_map(plan, group));
     ++slot;
   }
+  DeviceBuffer workspace;
+  if (const long long bytes = plan.workspace_bytes(tail.tiles / plan.split_k); bytes > 0) {
+    workspace = DeviceBuffer(device, bytes);
+    workspace.fill(0);  // the counters; every launch leaves them at 0
+    tail.workspace = workspace.address();
+  }
   put(plan.args_tail_offset(), tail);
 
   LaunchConfig config;
@@ -161,7 +167,7 @@ Launch prepare(const Device& device, const Rung& rung, const Plan& plan, const D
   config.block.x = plan.threads();
   config.cluster.x = plan.cluster();
   config.dynamic_shared = plan.shared_bytes();
-  return Launch(module.kernel(rung.entry()), config, std::move(args), DeviceBuffer());
+  return Launch(module.kernel(rung.entry()), config, std::move(args), std::move(workspace));
 }
 
 }  // namespace fp4lab::sm100

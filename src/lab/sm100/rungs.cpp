@@ -69,6 +69,22 @@ Plan two_cta(const Case& c) {
   p.scale_copy = ScaleCopy::kTensor, p.multicast = true;
   return deepest(p);
 }
+Plan dynamic(const Case& c) {
+  Plan p = two_cta(c);
+  p.schedule = Schedule::kDynamic;
+  return deepest(p);
+}
+// Enough parts that every pair of a B200 (148 SMs) has one, as far as the shortest K allows.
+Plan split(const Case& c) {
+  Plan p = two_cta(c);
+  int tiles = 0, stages = 1 << 30;
+  for (const Shape& s : c.shapes) {
+    tiles += (s.n + p.mma_m - 1) / p.mma_m * ((s.m + p.mma_n - 1) / p.mma_n);
+    stages = std::min(stages, s.k / p.block_k);
+  }
+  p.split_k = std::max(2, std::min({8, 74 / std::max(1, tiles), stages}));
+  return p;
+}
 
 void need(bool good, std::string text, std::vector<Reason>& out) {
   if (!good) out.push_back({"rung", std::move(text)});
@@ -112,6 +128,22 @@ void two_cta_limits(const Plan& p, std::vector<Reason>& out) {
   need_static(p, out);
   need(p.swap && p.cta_group == 2, "this rung works swapped with CTA pairs (swap 1, cta_group 2)", out);
 }
+void need_pair(const Plan& p, std::vector<Reason>& out) {
+  need(p.swap && p.cta_group == 2, "this rung works swapped with CTA pairs (swap 1, cta_group 2)", out);
+  need(p.roles == Roles::kSpecialized, "this rung has specialised warps", out);
+}
+void dynamic_limits(const Plan& p, std::vector<Reason>& out) {
+  need_pair(p, out);
+  need(p.schedule == Schedule::kDynamic, "this rung has a dynamic schedule", out);
+  need(p.epilogue == Epilogue::kDirect && p.split_k == 1, "this rung stores directly and does not split K",
+       out);
+}
+void split_limits(const Plan& p, std::vector<Reason>& out) {
+  need_pair(p, out);
+  need(p.schedule == Schedule::kStatic && p.epilogue == Epilogue::kDirect,
+       "this rung has a static schedule and stores directly", out);
+  need(p.split_k >= 2, fmt::format("split_k = {}: this rung splits K in at least 2", p.split_k), out);
+}
 
 constexpr Rung kRungs[] = {
     {Op::kGroup, "v0_baseline", "", "one warp loads and multiplies, one stage: where the rounds stood",
@@ -131,6 +163,13 @@ constexpr Rung kRungs[] = {
     {Op::kGroup, "v5_two_cta", "v4_swap", "two CTAs share each MMA (M = 256) and the tokens",
      "mma_n n_step block_k stages acc_slots scale_slots multicast weights tokens raster ctas sort_groups",
      two_cta, two_cta_limits},
+    {Op::kGroup, "v6_dynamic", "v5_two_cta", "whoever is done takes the next tile (clusterlaunchcontrol)",
+     "mma_n n_step block_k stages acc_slots scale_slots multicast weights tokens raster sort_groups", dynamic,
+     dynamic_limits},
+    {Op::kGroup, "v7_split_k", "v5_two_cta", "several pairs share one tile's K and add in a fixed order",
+     "mma_n n_step block_k stages acc_slots scale_slots split_k multicast weights tokens raster ctas "
+     "sort_groups",
+     split, split_limits},
     {Op::kDual, "v0_baseline", "", "A loaded once for both products, two accumulators, silu in the epilogue",
      "mma_n block_k silu", baseline, baseline_limits},
     {Op::kDual, "v1_warp_specialized", "v0_baseline", "a ring of stages and a warp per job",

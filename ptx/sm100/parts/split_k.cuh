@@ -1,0 +1,61 @@
+// Adding the parts of a tile whose K was split, inside the launch: every part leaves its fp32 sums in the
+// workspace and counts itself; whoever counts last adds all of them, in the order of K, and stores. The
+// order, and so every bit, does not depend on who came last. Nobody waits for anybody.
+#pragma once
+#include "sm100/parts/epilogue.cuh"
+
+namespace fp4lab {
+
+// By the four epilogue warps of one CTA, for its 128 lanes. `number` is the tile part's number, `rank` the
+// CTA's.
+struct PartialSums {
+  u32* counter;
+  u8* sums;  // [part][column / 8][lane][8]
+
+  __device__ __forceinline__ PartialSums(const Args& args, int number, u32 rank) {
+    u8* const workspace = reinterpret_cast<u8*>(args.tail.workspace);
+    const long long slot = static_cast<long long>(number / plan.split_k) * plan.cta_group + rank;
+    counter = reinterpret_cast<u32*>(workspace) + slot;
+    sums = workspace + plan.workspace_partial(args.tail.tiles / plan.split_k) +
+           slot * plan.split_k * plan.partial_bytes();
+  }
+  __device__ __forceinline__ u8* at(int part, int column) const {
+    return sums + part * plan.partial_bytes() + (column / 8 * 128 + threadIdx.x % 128) * 32;
+  }
+
+  __device__ __forceinline__ void leave(const Tile& tile, u32 tmem, int acc_slot) const {
+#pragma unroll 1
+    for (int c = 0; c < tile.n; c += 8) {
+      u32 v[8];
+      isa::tcgen05_ld_32x32b(own_lanes(tmem) + plan.acc_column(acc_slot, 0) + c, v);
+      isa::tcgen05_wait_ld(v);
+      isa::st_global_v8(at(tile.part, c), v);
+    }
+  }
+
+  // True in the CTA whose part completes the tile. The barriers make the other warps' stores part of what the
+  // atomic releases, and what it acquires visible to them.
+  __device__ __forceinline__ bool arrive_last(u32 shared) const {
+    const u32 flag = shared + plan.last_part_offset();
+    isa::bar_sync(1, 128);
+    if (threadIdx.x == 0) {
+      const bool last = isa::atom_add_acq_rel_gpu(counter, 1) == plan.split_k - 1;
+      if (last) *counter = 0;  // for the next launch; nobody else comes to this tile in this one
+      isa::st_shared_b32(flag, last);
+    }
+    isa::bar_sync(1, 128);
+    return isa::ld_shared_b32(flag) != 0;
+  }
+
+  __device__ __forceinline__ void fetch(int column, float (&v)[8]) const {
+#pragma unroll
+    for (int part = 0; part < plan.split_k; ++part) {
+      u32 w[8];
+      isa::ld_global_v8(at(part, column), w);
+#pragma unroll
+      for (int i = 0; i < 8; ++i) v[i] = part == 0 ? __uint_as_float(w[i]) : v[i] + __uint_as_float(w[i]);
+    }
+  }
+};
+
+}  // namespace fp4lab
