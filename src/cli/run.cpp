@@ -1,0 +1,218 @@
+// fp4lab run: kernels compute cases on a device and are checked against the CPU reference.
+#include "fp4lab/run.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "cli/command.h"
+#include "cli/progress.h"
+#include "cli/table.h"
+
+namespace fp4lab::cli {
+namespace {
+
+struct Options {
+  std::string operation, case_name = "all", kernel = "default", device = "auto", distribution, json, ptx;
+  std::vector<std::string> knobs;
+  uint64_t seed = 1;
+};
+
+std::vector<Case> chosen_cases(const Options& o) {
+  if (o.case_name != "all" && o.case_name != "correctness") {
+    Case c = find_case(o.case_name);
+    if (operation_name(c.operation) != o.operation)
+      fail("case {} is a {} GEMM; 'run {}' was asked for", c.name, operation_name(c.operation), o.operation);
+    return {c};
+  }
+  std::vector<Case> chosen;
+  bool known = false;
+  for (const Case& c : cases()) {
+    known |= operation_name(c.operation) == o.operation;
+    if (operation_name(c.operation) == o.operation && c.full_size == (o.case_name == "all"))
+      chosen.push_back(c);
+  }
+  if (!known) fail("no operation '{}': group, dual and gemm are known", o.operation);
+  if (chosen.empty()) fail("there are no {} cases of {}", o.case_name, o.operation);
+  return chosen;
+}
+
+std::vector<const sm100::Rung*> chosen_rungs(const Options& o, const Case& c) {
+  const Op op = sm100::op_of(c.operation);
+  std::vector<const sm100::Rung*> chosen;
+  if (o.kernel == "all") {
+    for (const sm100::Rung& r : sm100::rungs())
+      if (r.op == op) chosen.push_back(&r);
+  } else {
+    chosen.push_back(&sm100::find_rung(op, o.kernel == "default" ? "top" : o.kernel));
+  }
+  return chosen;
+}
+
+Candidate candidate(const Options& o, const sm100::Rung& rung, const Case& c) {
+  Candidate made{&rung, sm100::default_plan(rung, c), o.ptx};
+  for (const std::string& knob : o.knobs) set_knob(made.plan, knob);
+  sm100::require_legal(rung, made.plan, c);
+  return made;
+}
+
+nlohmann::json record(const RunResult& r) {
+  nlohmann::json j{{"case", r.case_name},
+                   {"kernel", r.kernel},
+                   {"plan", r.plan},
+                   {"device", r.device},
+                   {"distribution", distribution_name(r.distribution)},
+                   {"seed", r.seed},
+                   {"grid", r.grid},
+                   {"jit_ms", r.jit_ms},
+                   {"jit_cached", r.jit_cached},
+                   {"seconds", r.seconds},
+                   {"passed", r.passed()},
+                   {"roofline_us_b200_computed", r.roofline_us}};
+  if (!r.error.empty()) j["error"] = r.error;
+  if (r.exact.count) {
+    j["max_abs_error"] = r.exact.max_abs;
+    j["max_rel_error"] = r.exact.max_rel;
+    j["bit_equal_share"] = double(r.exact.bit_equal) / double(r.exact.count);
+    j["bit_equal_share_tensor_core"] = double(r.tensor_core.bit_equal) / double(r.tensor_core.count);
+    j["outside_tolerance"] = r.exact.outside;
+  }
+  if (r.emulated)
+    j["emulated"] = {{"warp_instructions", r.emulated->warp_instructions},
+                     {"async_ops", r.emulated->async_ops},
+                     {"tma_bytes", r.emulated->tma_bytes},
+                     {"mma", r.emulated->mma_count},
+                     {"seconds", r.emulated->seconds}};
+  return j;
+}
+
+// Every result is written when it is there: a later failure loses none of it.
+class JsonFile {
+ public:
+  explicit JsonFile(std::string path) : path_(std::move(path)) {
+    if (path_.empty()) return;
+    file_.open(path_);
+    if (!file_) fail("--json {}: {}", path_, std::strerror(errno));
+  }
+  void add(const nlohmann::json& j) {
+    if (path_.empty()) return;
+    file_ << j.dump() << std::endl;
+    if (!file_) fail("--json {}: writing failed: {}", path_, std::strerror(errno));
+  }
+
+ private:
+  std::string path_;
+  std::ofstream file_;
+};
+
+std::string percent(int64_t part, int64_t whole) {
+  if (!whole) return "-";
+  // 100 % means all of them
+  return part == whole ? "100 %"
+                       : fmt::format("{:.2f} %", std::min(99.99, 100.0 * double(part) / double(whole)));
+}
+
+int run(const Options& o) {
+  const std::vector<Case> list = chosen_cases(o);
+  if (!o.ptx.empty() && (list.size() != 1 || o.kernel == "all"))
+    fail("--ptx {}: an edited kernel is for one case and one rung: name them with --case and --kernel",
+         o.ptx);
+  struct Item {
+    size_t case_index;
+    Candidate candidate;
+  };
+  std::vector<Item> work;
+  std::vector<jit::Job> jobs;
+  for (size_t i = 0; i < list.size(); ++i)
+    for (const sm100::Rung* rung : chosen_rungs(o, list[i])) {
+      work.push_back({i, candidate(o, *rung, list[i])});
+      if (o.ptx.empty()) jobs.push_back(job_of(work.back().candidate));
+    }
+  const Device device = Device::open(o.device, sm100::kArch);
+  JsonFile json(o.json);
+  const auto start = std::chrono::steady_clock::now();
+  // Compiles while the first inputs and references are made; run_trial finds the outcome, good or bad, again.
+  std::thread compiling([&] { jit::compile_all(jobs); });
+
+  Table table({"case", "kernel", ">grid", ">JIT ms", ">instructions", ">seconds", ">max abs", ">max rel",
+               ">bit-equal", "result", ">speed of light us"});
+  std::vector<std::string> troubles;
+  size_t failed = 0;
+  try {
+    Progress progress("run", work.size());
+    std::unique_ptr<Trial> trial;
+    size_t trial_case = list.size();
+    for (size_t i = 0; i < work.size(); ++i) {
+      const Case& c = list[work[i].case_index];
+      progress.update(i, fmt::format("{} {}", c.name, work[i].candidate.rung->name));
+      if (trial_case != work[i].case_index) {
+        trial.reset();  // frees the last case's memory first
+        trial = std::make_unique<Trial>(
+            device, c,
+            o.distribution.empty() ? task_distribution(c.operation) : find_distribution(o.distribution),
+            o.seed);
+        trial_case = work[i].case_index;
+      }
+      const RunResult r = run_trial(device, *trial, work[i].candidate);
+      json.add(record(r));
+      failed += !r.passed();
+      table.add({r.case_name, r.kernel, r.grid ? fmt::format("{}", r.grid) : "-",
+                 r.jit_cached ? "cached" : fmt::format("{:.0f}", r.jit_ms),
+                 r.emulated ? fmt::format("{:.2f} M", double(r.emulated->warp_instructions) / 1e6) : "-",
+                 fmt::format("{:.2f}", r.seconds),
+                 r.exact.count ? fmt::format("{:.2g}", r.exact.max_abs) : "-",
+                 r.exact.count ? fmt::format("{:.2g}", r.exact.max_rel) : "-",
+                 percent(r.exact.bit_equal, r.exact.count), r.passed() ? "PASS" : "FAIL",
+                 c.speed_of_light_us ? fmt::format("{:.3f}", *c.speed_of_light_us)
+                                     : fmt::format("{:.3f}*", r.roofline_us)});
+      if (!r.error.empty())
+        troubles.push_back(fmt::format("{} {}: {}", r.case_name, r.kernel, r.error));
+      else if (!r.passed())
+        troubles.push_back(fmt::format("{} {}: {}", r.case_name, r.kernel, r.exact.describe()));
+    }
+  } catch (...) {
+    compiling.join();
+    fmt::print("{}", table.text());
+    throw;
+  }
+  compiling.join();
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  fmt::print("{}\n", table.text());
+  for (const std::string& t : troubles) fmt::print("FAIL {}\n\n", t);
+  fmt::print(
+      "{} on {}: {} of {} passed in {:.1f} s. Errors are against the exact sums, rounded once to fp16; "
+      "tolerance {:g} + {:g} x.\n",
+      o.operation, device.name(), work.size() - failed, work.size(), seconds, Tolerance{}.atol,
+      Tolerance{}.rtol);
+  if (device.is_emulator())
+    fmt::print("The emulator checks what a kernel computes; its seconds say nothing about a GPU's time.\n");
+  return failed ? 1 : 0;
+}
+
+const Command kCommand{
+    "run", "run kernels and check every output against the CPU reference", [](CLI::App& app) {
+      auto o = std::make_shared<Options>();
+      app.add_option("operation", o->operation, "group, dual or gemm")->required();
+      app.add_option("--case", o->case_name,
+                     "a case (see 'fp4lab cases'), a shape such as group:96,128/256/512, 'all' (full sizes) "
+                     "or 'correctness'")
+          ->capture_default_str();
+      app.add_option("--kernel", o->kernel,
+                     "a rung (see 'fp4lab kernels'), 'all', or 'default': the top rung")
+          ->capture_default_str();
+      app.add_option("--set", o->knobs, "a knob of the plan, as stages=4; may be repeated");
+      app.add_option("--device", o->device, "auto, emulator or cuda")->capture_default_str();
+      app.add_option("--seed", o->seed, "of the input numbers")->capture_default_str();
+      app.add_option("--dist", o->distribution,
+                     "task-group, task-dual, full or moderate; default: what the task uses");
+      app.add_option("--json", o->json, "write each result as a line of JSON");
+      app.add_option("--ptx", o->ptx, "run this (edited) PTX in place of the compiled kernel");
+      return [o] { return run(*o); };
+    }};
+
+}  // namespace
+}  // namespace fp4lab::cli

@@ -1,0 +1,88 @@
+#include "fp4lab/run.h"
+
+#include <chrono>
+
+#include "fp4lab/machine.h"
+#include "fp4lab/reference.h"
+
+namespace fp4lab {
+namespace {
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+void add(Comparison& sum, const Comparison& part) {
+  if (!sum.first_outside) sum.first_outside = part.first_outside;
+  if (!sum.first_different) sum.first_different = part.first_different;
+  sum.count += part.count;
+  sum.bit_equal += part.bit_equal;
+  sum.outside += part.outside;
+  sum.unwritten += part.unwritten;
+  sum.nan += part.nan;
+  sum.max_abs = std::max(sum.max_abs, part.max_abs);
+  sum.max_rel = std::max(sum.max_rel, part.max_rel);
+  sum.max_ulps = std::max(sum.max_ulps, part.max_ulps);
+}
+
+std::optional<fp4lab_emulator_stats> emulated(const Device& device) {
+  const auto statistics = reinterpret_cast<decltype(&fp4lab_emulator_statistics)>(
+      device.driver().symbol("fp4lab_emulator_statistics"));
+  if (!statistics) return {};
+  fp4lab_emulator_stats stats;
+  statistics(&stats);
+  return stats;
+}
+
+}  // namespace
+
+Trial::Trial(const Device& device, const Case& c, Distribution distribution, std::uint64_t seed)
+    : problem(make_problem(c, distribution, seed)),
+      want(reference(problem, {.rounding = Rounding::kExact})),
+      tensor_core(reference(problem, {.rounding = Rounding::kTensorCore})),
+      on_device(device, problem) {}
+
+jit::Job job_of(const Candidate& candidate) {
+  return {.source = candidate.rung->file(),
+          .arch = std::string(sm100::kArch),
+          .options = sm100::compile_options(candidate.plan)};
+}
+
+RunResult run_trial(const Device& device, Trial& trial, const Candidate& candidate) {
+  const Case& c = trial.problem.spec;
+  sm100::require_legal(*candidate.rung, candidate.plan, c);
+  RunResult result;
+  result.case_name = c.name;
+  result.kernel = candidate.rung->name;
+  result.plan = plan_line(candidate.plan);
+  result.device = device.name();
+  result.distribution = trial.problem.distribution;
+  result.seed = trial.problem.seed;
+  result.roofline_us = roofline(work_of(c), machines().back()).time_us();
+  try {
+    const auto artifact =
+        candidate.ptx.empty() ? jit::compile(job_of(candidate)) : jit::load_ptx(candidate.ptx);
+    result.jit_ms = artifact->seconds * 1e3;
+    result.jit_cached = artifact->from_cache;
+    const Module module = load(device, *artifact);
+    trial.on_device.poison();
+    const auto launch = sm100::prepare(device, *candidate.rung, candidate.plan, trial.on_device, module);
+    result.grid = launch.grid();
+    const auto start = std::chrono::steady_clock::now();
+    launch.run();
+    device.synchronize();
+    result.seconds = seconds_since(start);
+    result.emulated = emulated(device);
+    for (size_t g = 0; g < c.shapes.size(); ++g) {
+      const auto got = trial.on_device.output(g);
+      const Shape& s = c.shapes[g];
+      add(result.exact, compare_half(got, trial.want[g], s.m, s.n));
+      add(result.tensor_core, compare_half(got, trial.tensor_core[g], s.m, s.n));
+    }
+  } catch (const Error& e) {
+    result.error = e.what();
+  }
+  return result;
+}
+
+}  // namespace fp4lab
