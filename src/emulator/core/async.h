@@ -31,9 +31,8 @@ struct AsyncOp {
   virtual bool run(Cluster&) = 0;
   virtual const char* name() const = 0;          // the mnemonic's family, for reports: "cp.async.bulk.tensor"
   virtual bool serial() const { return false; }  // touches global memory atomically: run in the serial phase
-  virtual bool holds_exit() const {
-    return true;
-  }  // still running when every warp of its CTA has exited = a fault
+  // Asked when every warp of its CTA has exited: true = still running then is a fault.
+  virtual bool holds_exit() const { return true; }
 
   Queue queue;
   const Instr* origin = nullptr;
@@ -41,6 +40,7 @@ struct AsyncOp {
   Cta* cta = nullptr;     // the issuing CTA, warp and lane
   unsigned warp = 0, lane = 0;
   uint64_t sequence = 0;  // issue order within the cluster, set by Cluster::submit
+  bool due = false;       // the cluster's: chosen to run in the next serial phase
 };
 
 }  // namespace fp4lab::emu

@@ -8,10 +8,12 @@
 // on the number of host threads.
 #pragma once
 
-#include <bitset>
+#include <array>
 #include <memory>
 #include <random>
-#include <set>
+#include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "emulator/core/async.h"
@@ -26,7 +28,7 @@ struct Dim3 {
 
 // What a device is; one row per target in core/device.cpp (B200: 148 SMs, H200: 132).
 struct DeviceModel {
-  const char* name;
+  const char* name;  // "NVIDIA B200", what cuDeviceGetName returns
   int major, minor;
   unsigned sms;
   uint32_t shared_per_sm, shared_per_cta_optin, threads_per_sm, ctas_per_sm, registers_per_sm;
@@ -34,6 +36,7 @@ struct DeviceModel {
   uint32_t max_cluster;   // 8 portable, 16 with the non-portable attribute
   uint64_t memory_bytes, l2_bytes;
   uint32_t clock_khz, memory_clock_khz, memory_bus_bits;
+  std::array<uint8_t, 12> gpc_sms;  // SMs of each GPC (a cluster lies within one), 0 behind the last
 };
 
 // By short name, "b200" or "h200"; null when there is none. The names: "b200, h200".
@@ -47,7 +50,11 @@ struct Schedule {
     eager
   } kind = Kind::adversarial;  // eager: asynchronous operations complete at issue
   uint64_t seed = 0;
-  unsigned threads = 0;  // host threads; 0 = all cores
+  unsigned threads = 0;  // host threads; 0 = all cores. The run does not depend on it
+  // A run is called hung when this many warp instructions were executed by polling alone (nothing but the
+  // pollers ran, and they saw nothing change), or by one cluster without ever synchronising.
+  uint64_t poll_limit = 20'000'000, silence_limit = 40'000'000'000;
+  uint32_t round_steps = 8192;  // warp instructions of a cluster per round, about
 };
 
 struct LaunchConfig {
@@ -59,9 +66,12 @@ struct LaunchConfig {
 
 struct Statistics {  // of one launch; kept whether or not a watcher is attached
   uint64_t warp_instructions = 0, async_ops = 0, rounds = 0;
-  uint64_t tma_bytes = 0, mma_count = 0;
+  uint64_t tma_bytes = 0, mma_count = 0;                      // engines add to their cluster's statistics
   std::vector<std::pair<const Opcode*, uint64_t>> by_opcode;  // what was executed, for the fidelity line
+  std::vector<std::vector<uint64_t>> by_pc;                   // [function][pc] executions
 };
+// "every executed instruction is exact" or which ones are bounded or modelled, with their counts.
+std::string fidelity(const Statistics&);
 
 class Grid;
 
@@ -103,6 +113,7 @@ class Cta {
   std::byte* window(uint32_t offset, uint32_t bytes, const char* what);
   // The 32-bit shared address of an offset of this CTA: (rank << 24) + offset.
   uint32_t address_of(uint32_t offset) const { return (rank << kRankShift) + offset; }
+  std::string name() const;  // "CTA (3,0,0)", with "rank 1 of cluster 5" when it is in one
 
  private:
   std::vector<uint64_t> defined_;
@@ -111,18 +122,22 @@ class Cta {
 // A cluster (a lone CTA is a cluster of one): the unit that one host thread runs at a time.
 class Cluster {
  public:
-  Cluster(Grid&, uint64_t id, Dim3 first_cta);
+  Cluster(Grid&, uint64_t id, Dim3 first_cta, std::span<Sm* const> sms);
+  ~Cluster();
 
   Grid& grid;
   const uint64_t id;
   std::vector<std::unique_ptr<Cta>> ctas;  // by rank
   std::mt19937_64 rng;                     // seeded with (seed, id)
   Watcher* watcher;                        // null when nobody watches
+  Statistics statistics;                   // engines add what they do
 
   // Hands an operation to the engines; sets its origin, CTA, warp, lane and sequence. With Schedule::eager it
-  // runs before submit returns. Operations of other CTAs of the cluster are submitted to the same cluster.
+  // runs before submit returns (unless it is serial or waits for an earlier one of its queue). Operations of
+  // other CTAs of the cluster are submitted to the same cluster.
   void submit(std::unique_ptr<AsyncOp>, Warp&, const Instr&, unsigned lane);
-  // Number of unfinished operations that satisfy the predicate (for wait_group, tcgen05.wait, reports).
+  // Number of unfinished operations that satisfy the predicate (for wait_group, tcgen05.wait, reports). The
+  // operation that is running counts until its run() has returned true.
   template <class P>
   unsigned pending(P&& predicate) const {
     unsigned n = 0;
@@ -131,22 +146,69 @@ class Cluster {
   }
   // Something changed that a parked group may wait for: poll the waits again. Engines and barrier bodies call
   // it.
-  void notify() { changed_ = true; }
-  // The CTA and offset of a 32-bit shared::cluster address; faults when the rank does not exist or its CTA
-  // has exited.
+  void notify() { changed_ = true, ++progress_, silent_since_ = clock_; }
+  // The CTA of a 32-bit shared::cluster address; faults when the rank does not exist or its CTA has exited.
   Cta& owner(uint32_t shared_address, const char* what);
+  // Host address of global memory for an engine; faults (illegal_address) unless one live allocation holds it
+  // all.
+  std::byte* global(uint64_t address, uint64_t bytes, const char* what);
+  // Virtual time, for %clock and %globaltimer: steps of this cluster. It only ever grows, and depends on the
+  // seed alone.
+  uint64_t clock() const { return clock_; }
+  bool finished() const;
 
  private:
   friend class Scheduler;
   friend class Grid;
+  friend class Warp;
+  // How this cluster orders what could run next; drawn from the seed, and again from time to time.
+  struct Policy {
+    enum class Warps : uint8_t { uniform, rotate, stay, starve_one } warps;
+    enum class Ops : uint8_t { uniform, first, last } ops;
+    uint32_t burst, lifetime, victim;
+  };
+  void draw_policy();
+  void run(uint64_t steps);            // the parallel phase of one round
+  void run_serial(Warp&, LaneGroup&);  // one instruction that waits for the serial phase
+  void run_serial_ops();
+  void run_op(AsyncOp*);
+  AsyncOp* eligible(
+      size_t index) const;  // the operation that runs when `index` is chosen: first of its queue
+  AsyncOp* choose_op();
+  bool turn(uint64_t& left);  // false: only pollers are left to run, and they have polled enough
+  void poll();
+  void enqueue(Warp&);
+  void warp_exited(Warp&);
+  uint64_t random(uint64_t below);
+  template <class F>
+  void guarded(F&&);  // runs f; a Fault becomes failure_, with its place
+
   std::vector<std::unique_ptr<AsyncOp>> ops_;  // pending, in issue order
   uint64_t next_sequence_ = 0;
   bool changed_ = false;
+  std::vector<Warp*> runnable_;
+  std::vector<AsyncOp*> serial_ops_;  // due: they run in the next serial phase
+  Policy policy_{};
+  uint32_t idle_turns_ = 0, rotate_ = 0;
+  uint64_t clock_ = 0;
+  uint64_t progress_ = 0;      // counts whatever is more than polling
+  uint64_t silent_since_ = 0;  // clock_ of the last synchronisation
+  AsyncOp* running_op_ = nullptr;
+  Warp* running_ = nullptr;
+  std::unique_ptr<struct Failure> failure_;
+  uint64_t* counts_ = nullptr;  // of the host thread that runs this cluster: executions by pc
+  GlobalMemory::Range recent_ranges_[4];
+  uint32_t next_range_ = 0;
+  std::vector<Sm*> sms_;  // by rank
 };
 
 // One launch.
 class Grid {
  public:
+  Grid(const Module&, const Function&, const LaunchConfig&, const DeviceModel&, GlobalMemory&,
+       const Schedule&, Watcher*);
+  ~Grid();
+
   const Module& module;
   const Function& function;
   const LaunchConfig& config;
@@ -160,10 +222,31 @@ class Grid {
   // is left.
   bool steal_cluster(Dim3& first_cta);
   bool in_serial_phase() const { return serial_; }
+  Dim3 cluster_grid() const;  // %nclusterid
+  uint32_t shared_bytes() const {
+    return shared_bytes_;
+  }  // of one CTA's window: reserved, static and dynamic
+  // What bodies see in the serial phase: a strong access that changed memory. memory() and engines call it
+  // before they hand the address out.
+  void watch_change(std::byte* place, uint32_t bytes);
 
  private:
   friend class Scheduler;
+  friend class Cluster;
+  friend class Warp;
+  Dim3 first_cta(uint64_t cluster) const;
   bool serial_ = false;
+  uint32_t shared_bytes_ = 0, register_file_bytes_ = 0;
+  uint64_t clusters_ = 0, next_cluster_ = 0;
+  std::vector<std::byte*>
+      free_files_;  // register files of warps that are gone; their constants are still right
+  struct Snapshot {
+    std::byte* place;
+    uint32_t bytes;
+    std::byte before[16];
+  };
+  std::vector<Snapshot> snapshots_;
+  std::vector<uint32_t> code_base_;  // of each function in a host thread's counts
 };
 
 struct LaunchResult {
@@ -174,8 +257,15 @@ struct LaunchResult {
   Statistics statistics;
 };
 
-// Runs a kernel to its end on the calling thread plus the schedule's worker threads.
+// Runs a kernel to its end on the calling thread plus the schedule's worker threads. A launch that the device
+// would refuse (block too large, cluster that does not divide the grid, too much shared memory, missing
+// parameter bytes) throws fp4lab::Error with the values before anything runs. A watcher that is not
+// thread_safe() makes the launch use one host thread.
 LaunchResult launch(const Module&, const Function&, const LaunchConfig&, const DeviceModel&, GlobalMemory&,
                     const Schedule&, Watcher* = nullptr);
+
+// How many clusters of this shape the device holds at a time (cuOccupancyMaxActiveClusters, cooperative
+// launches).
+uint64_t resident_clusters(const Function&, const LaunchConfig&, const DeviceModel&);
 
 }  // namespace fp4lab::emu

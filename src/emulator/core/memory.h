@@ -27,13 +27,15 @@ constexpr unsigned kRankShift = 24;
 
 class GlobalMemory {
  public:
-  GlobalMemory();
+  // Reserves room for a device of that many bytes. What can be allocated is also limited by the host's
+  // memory.
+  explicit GlobalMemory(uint64_t device_bytes = uint64_t(180) << 30);
   ~GlobalMemory();
   GlobalMemory(const GlobalMemory&) = delete;
 
   uint64_t allocate(
       size_t bytes);            // 256-byte aligned, poisoned with 0xcb; 0 when the device's memory is used up
-  bool free(uint64_t address);  // false: not the start of a live allocation
+  bool free(uint64_t address);  // false: not the start of a live allocation (freed before, or never made)
   size_t capacity() const;
   size_t used() const;
 
@@ -53,10 +55,12 @@ class GlobalMemory {
 
  private:
   mutable std::shared_mutex mutex_;
-  std::map<uint64_t, uint64_t> live_;  // begin -> end
+  std::map<uint64_t, uint64_t> live_;   // begin -> end
+  std::map<uint64_t, uint64_t> freed_;  // recently freed, for describe(); begin -> end
   std::byte* base_ = nullptr;
-  size_t reserved_ = 0, used_ = 0;
-  uint64_t next_ = 0;
+  size_t reserved_ = 0, used_ = 0, capacity_ = 0;
+  uint64_t next_ = 0, allocations_ = 0;
+  uint64_t place(uint64_t bytes);  // room for so many bytes and a gap behind them; 0 = none
 };
 
 }  // namespace fp4lab::emu

@@ -10,6 +10,8 @@
 
 #include <bit>
 #include <cstring>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "emulator/core/error.h"
@@ -60,21 +62,26 @@ struct Wait {
   bool (*ready)(Warp&, const struct LaneGroup&) = nullptr;
 };
 
-// A join point that the lanes of a divergent branch wait at.
+// A join point that the lanes of a divergent branch wait at. It is a convenience, not a promise (PTX promises
+// reconvergence nowhere): lanes that wait too long for siblings are released and go on alone.
 struct Join {
-  uint32_t pc;
-  uint32_t participants, arrived;
+  uint32_t pc = 0, depth = 0;              // depth: number of frames of the function that it lies in
+  uint32_t participants = 0, arrived = 0;  // lanes; participants 0 = this entry is free
+  struct LaneGroup* waiting = nullptr;     // holds the arrived lanes
+  uint64_t since = 0;                      // Warp::instructions when the first lanes arrived
 };
 
 struct Frame {
   uint32_t function, return_pc;
 };  // caller's function and the pc behind the call
 
+// Lanes that execute together. Wait::ready gets the group that waits.
 struct LaneGroup {
   uint32_t mask = 0;
   uint32_t pc = 0;
   uint32_t function = 0;
-  std::vector<uint32_t> joins;  // indices into Warp::joins, innermost last
+  uint32_t quiet = 0;           // instructions since the last yield or strong access
+  std::vector<uint32_t> joins;  // indices into Warp's joins, innermost last
   std::vector<Frame> frames;
   Wait wait;
 };
@@ -82,6 +89,8 @@ struct LaneGroup {
 class Warp {
  public:
   Warp(Cta& cta, unsigned id, uint32_t lanes);
+  ~Warp();
+  Warp(const Warp&) = delete;
 
   Cta& cta;
   const unsigned id;     // %warpid: index in the CTA
@@ -92,8 +101,8 @@ class Warp {
   LaneGroup* group = nullptr;  // the group executing now
 
   // --- values
-  // ------------------------------------------------------------------------------------------------- Checked
-  // against uninitialised reads: faults with the register's PTX line when an active lane was never written.
+  // Checked against uninitialised reads: faults with the register's PTX line when an active lane was never
+  // written.
   template <class T>
   const LaneOf<T>* source(const Operand& o) {
     check_defined(o);
@@ -120,20 +129,22 @@ class Warp {
   const Source& source_of(const Instr&) const;
 
   // --- control
-  // ------------------------------------------------------------------------------------------------ Called
-  // by bodies of bra, call, ret, exit. `taken` is a subset of active.
+  // Called by bodies of bra, call, ret, exit. `taken` is a subset of active.
   void branch(const Instr&, uint32_t target_pc, uint32_t taken);
   void branch_indexed(const Instr&, const std::vector<uint32_t>& target_of_lane);
+  // call and ret move control only: arguments and results share their places (kCallParam). A ret of the
+  // entry is an exit.
   void call(const Instr&, uint32_t function);
   void ret(uint32_t lanes);
   void exit(uint32_t lanes);
+  uint32_t live() const { return lanes & ~exited; }
   // Parks the current group until `wait.ready` says so; the instruction then executes again. The body must
   // return at once.
   void block(const Wait& wait);
-  bool blocked() const { return blocked_; }
+  bool blocked() const { return events_ & kBlocked; }
   // Ends the group's turn behind this instruction, so that others run: for polls (test_wait, nanosleep,
   // volatile loads).
-  void yield() { yield_ = true; }
+  void yield() { events_ |= kYield; }
   // For sync instructions with a member mask. Gathers lanes of other groups that wait at the same
   // instruction; true when all live lanes of `members` are here (active then covers them); false after
   // parking the group. Faults when an active lane is not in its own mask.
@@ -143,9 +154,8 @@ class Warp {
   bool in_serial_phase() const;  // false: block({serial}) and return
 
   // --- memory
-  // ------------------------------------------------------------------------------------------------- Resolve
-  // one lane's access: bounds, alignment, window and liveness checked, watchers told; returns the host
-  // address. `space` is the instruction's; generic addresses are resolved to their window. Faults with
+  // Resolve one lane's access: bounds, alignment, window and liveness checked, watchers told; returns the
+  // host address. `space` is the instruction's; generic addresses are resolved to their window. Faults with
   // address, values and lane.
   std::byte* memory(const Instr&, Space, AccessKind, uint64_t address, uint32_t bytes, unsigned lane,
                     bool strong = false);
@@ -156,31 +166,79 @@ class Warp {
     return static_cast<uint32_t>(source<uint32_t>(o)[lane] + static_cast<uint32_t>(o.displacement));
   }
 
+  // Shared memory only: which CTA and offset a generic, shared::cta or shared::cluster address names, with
+  // the checks of memory() except those of contents (uninitialised bytes, live mbarriers).
+  struct SharedPlace {
+    Cta* cta;
+    uint32_t offset;
+    std::byte* host;
+  };
+  SharedPlace shared_place(const Instr&, Space, uint64_t address, uint32_t bytes, unsigned lane);
+
   uint64_t instructions = 0;  // executed by this warp
+
+  // --- for schedulers, reports and engines
+  bool runnable() const;  // some group can execute
+  const std::vector<std::unique_ptr<LaneGroup>>& groups() const { return groups_; }
+  // The instruction that executed last, or that is executing; null before the first.
+  const Instr* current() const { return recent_[(recorded_ - 1) % kRecent]; }
 
  private:
   friend class Cluster;
   friend class Scheduler;
   static constexpr uint32_t kRowBytes = 128;
+  static constexpr unsigned kRecent = 8;
+  static constexpr uint32_t kQuiet = 256;
+  enum Event : uint32_t { kBlocked = 1, kYield = 2, kSwitch = 4 };  // kSwitch: control flow was not linear
+  enum class Turn : uint8_t { spent, yielded, parked };             // why run() came back
+
+  // Groups take turns, `first` first, until the budget is used up, one yields or all are parked.
+  Turn run(uint64_t& budget, LaneGroup* first = nullptr);
+  template <bool kWatch>
+  void steps(LaneGroup&, uint64_t& budget);
+  LaneGroup* next_group();
+  LaneGroup* fork(const LaneGroup& like, uint32_t mask, uint32_t pc);
+  void remove(LaneGroup*);
+  uint32_t push_join(LaneGroup&, uint32_t pc, uint32_t depth);
+  LaneGroup* arrive(LaneGroup&);  // at its innermost join, if its pc is there
+  void settle(uint32_t join);     // completes the join if everybody is there
+  void leave_joins(LaneGroup&, uint32_t lanes,
+                   size_t keep);  // lanes no longer take part in joins [keep, end)
+  bool release_joins(bool all);   // the arrived lanes of partly complete joins (old ones, or all) go on
+  uint32_t join_pc(const LaneGroup&) const;
+  std::string where(uint32_t lanes) const;  // "lanes 1-31 at line 40 (bar.sync)", for messages
+  std::byte* local_memory(AccessKind, uint64_t offset, uint32_t bytes, unsigned lane);
+  std::byte* param_memory(AccessKind, uint64_t offset, uint32_t bytes, unsigned lane);
+  std::byte* shared_memory(const Instr&, Space, AccessKind, uint64_t address, uint32_t bytes, unsigned lane,
+                           bool strong);
+  std::byte* global_memory(const Instr&, AccessKind, uint64_t address, uint32_t bytes, unsigned lane,
+                           bool strong);
+
   void check_defined(const Operand& o) {
     if ((defined_[o.offset / kRowBytes] & active) != active) [[unlikely]]
       undefined_source(o);
   }
   void check_predicate(const Operand& o) {
     if ((predicates_defined_[o.index] & active) != active) [[unlikely]]
-      undefined_predicate(o);
+      undefined_predicate(o.index);
   }
   [[noreturn]] void undefined_source(const Operand&);
-  [[noreturn]] void undefined_predicate(const Operand&);
+  [[noreturn]] void undefined_predicate(uint32_t index);
 
-  std::byte* registers_ = nullptr;  // rows, 64-byte aligned
-  std::vector<uint32_t> defined_;   // per row: lanes that were written
-  std::vector<uint32_t> predicates_, predicates_defined_;
-  std::vector<std::byte> register_storage_, local_;  // local: lanes x local_bytes
-  std::vector<LaneGroup> groups_;
+  // One allocation: rows, then one word per row with the lanes that were written, then the predicates and the
+  // lanes in which each was written.
+  std::byte* registers_ = nullptr;
+  uint32_t *defined_ = nullptr, *predicates_ = nullptr, *predicates_defined_ = nullptr;
+  std::byte* local_ = nullptr;  // lanes x local_bytes
+  std::vector<std::unique_ptr<LaneGroup>> groups_, spare_;
   std::vector<Join> joins_;
-  GlobalMemory::Range last_range_;  // of the last global access
-  bool blocked_ = false, yield_ = false;
+  GlobalMemory::Range recent_ranges_[4];  // of the last global accesses
+  uint32_t next_range_ = 0, next_group_ = 0;
+  uint32_t events_ = 0;
+  bool loose_ = false;   // lanes diverged without a join: .aligned instructions gather instead of faulting
+  bool queued_ = false;  // stands in the cluster's list of runnable warps
+  const Instr* recent_[kRecent] = {};
+  uint64_t recorded_ = 0;
 };
 
 }  // namespace fp4lab::emu

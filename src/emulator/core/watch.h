@@ -11,6 +11,7 @@ namespace fp4lab::emu {
 class Warp;
 class Cta;
 class Cluster;
+class Grid;
 struct AsyncOp;
 
 enum class Proxy : uint8_t { generic, async, tensormap };
@@ -63,6 +64,10 @@ struct BarrierEvent {
 
 struct Watcher {
   virtual ~Watcher() = default;
+  // May its functions be called from several host threads at once (for different clusters)?
+  virtual bool thread_safe() const { return false; }
+  virtual void launch_begin(const Grid&) {}
+  virtual void launch_end(const Grid&) {}
   virtual void step(Warp&, const Instr&, uint32_t /*active*/) {}
   virtual void access(const Access&) {}
   virtual void tmem(const TmemAccess&) {}

@@ -1,0 +1,296 @@
+// One cluster's part of a round: which warp runs next, for how long, and when asynchronous operations happen.
+#include "emulator/core/failure.h"
+#include "emulator/core/hooks.h"
+#include "emulator/core/machine.h"
+#include "emulator/core/place.h"
+
+namespace fp4lab::emu {
+
+namespace {
+constexpr uint64_t kOpCost = 16;         // steps of the round's budget that an asynchronous operation uses
+constexpr uint32_t kOneIn = 64;          // how often a policy does what it otherwise avoids
+constexpr uint32_t kPolicyTurns = 4096;  // at most, before another policy is drawn
+}  // namespace
+
+Cluster::Cluster(Grid& grid, uint64_t id, Dim3 first, std::span<Sm* const> sms)
+    : grid(grid),
+      id(id),
+      rng(grid.schedule.seed * 0x9e3779b97f4a7c15ull + id),
+      watcher(grid.watcher),
+      sms_(sms.begin(), sms.end()) {
+  const Dim3 shape = grid.config.cluster;
+  for (uint32_t rank = 0; rank < shape.count(); ++rank) {
+    const Dim3 index{first.x + rank % shape.x, first.y + rank / shape.x % shape.y,
+                     first.z + rank / shape.x / shape.y};
+    ctas.push_back(std::make_unique<Cta>(*this, rank, index, *sms[rank]));
+  }
+  for (auto& cta : ctas) {
+    for (auto& w : cta->warps) enqueue(*w);
+    if (watcher) watcher->cta_start(*cta);
+  }
+}
+
+Cluster::~Cluster() = default;
+
+uint64_t Cluster::random(uint64_t below) { return below <= 1 ? 0 : rng() % below; }
+
+bool Cluster::finished() const {
+  for (const auto& cta : ctas)
+    if (!cta->exited) return false;
+  return ops_.empty();
+}
+
+Cta& Cluster::owner(uint32_t address, const char* what) {
+  const uint32_t rank = address >> kRankShift;
+  if (rank >= ctas.size())
+    fault(FaultKind::illegal_address, kLanes,
+          "{}: shared::cluster address {:#010x} names the CTA of rank {}, but the cluster has {}", what,
+          address, rank, ctas.size());
+  if (ctas[rank]->exited)
+    fault(FaultKind::illegal_address, kLanes,
+          "{}: shared::cluster address {:#010x} is in {}, which has exited; its shared memory is gone", what,
+          address, ctas[rank]->name());
+  return *ctas[rank];
+}
+
+std::byte* Cluster::global(uint64_t address, uint64_t bytes, const char* what) {
+  for (const GlobalMemory::Range& r : recent_ranges_)
+    if (r.contains(address, bytes)) return grid.memory.host(address);
+  GlobalMemory::Range r = grid.memory.find(address, bytes);
+  if (r.end == 0)
+    fault(FaultKind::illegal_address, kLanes, "{}: illegal access to {} bytes at global address {:#x}: {}",
+          what, bytes, address, grid.memory.describe(address));
+  recent_ranges_[next_range_++ % std::size(recent_ranges_)] = r;
+  return grid.memory.host(address);
+}
+
+template <class F>
+void Cluster::guarded(F&& f) {
+  try {
+    f();
+  } catch (const Fault& e) {
+    failure_ =
+        std::make_unique<Failure>(Failure{e.kind, fault_report(e, grid, running_, running_op_), nullptr});
+  } catch (...) {
+    failure_ = std::make_unique<Failure>(Failure{{}, {}, std::current_exception()});
+  }
+  running_ = nullptr;
+  running_op_ = nullptr;
+}
+
+void Cluster::submit(std::unique_ptr<AsyncOp> op, Warp& w, const Instr& i, unsigned lane) {
+  op->origin = &i;
+  op->function = w.group->function;
+  op->cta = &w.cta;
+  op->warp = w.id;
+  op->lane = lane;
+  op->sequence = next_sequence_++;
+  ++progress_;
+  AsyncOp* raw = op.get();
+  ops_.push_back(std::move(op));
+  if (watcher) watcher->issue(w, *raw);
+  if (grid.schedule.kind != Schedule::Kind::eager) return;
+  // An operation may need several runs; one that is never done stays pending.
+  for (int k = 0;
+       k < 64 && !ops_.empty() && ops_.back().get() == raw && eligible(ops_.size() - 1) == raw && !raw->due;
+       ++k)
+    run_op(raw);
+}
+
+AsyncOp* Cluster::eligible(size_t index) const {
+  AsyncOp* chosen = ops_[index].get();
+  if (chosen->queue.kind == Queue::unordered) return chosen;
+  for (size_t k = 0; k < index; ++k)
+    if (ops_[k]->queue == chosen->queue) return ops_[k].get();
+  return chosen;
+}
+
+AsyncOp* Cluster::choose_op() {
+  const size_t n = ops_.size();
+  if (n == serial_ops_.size()) return nullptr;
+  const size_t start = random(n);
+  for (size_t k = 0; k < n; ++k) {
+    AsyncOp* op = eligible((start + k) % n);
+    if (!op->due) return op;
+  }
+  return nullptr;
+}
+
+void Cluster::run_op(AsyncOp* op) {
+  if (op->serial() && !grid.in_serial_phase()) {
+    op->due = true;
+    serial_ops_.push_back(op);
+    return;
+  }
+  AsyncOp* outer = running_op_;
+  running_op_ = op;
+  op->due = false;
+  clock_ += kOpCost;
+  if (op->run(*this)) {
+    if (watcher) watcher->complete(*op);
+    ++statistics.async_ops;
+    notify();
+    for (size_t k = 0; k < ops_.size(); ++k)
+      if (ops_[k].get() == op) {
+        ops_.erase(ops_.begin() + static_cast<std::ptrdiff_t>(k));
+        break;
+      }
+  } else {
+    changed_ = true;
+  }
+  running_op_ = outer;
+}
+
+void Cluster::enqueue(Warp& w) {
+  if (w.queued_) return;
+  w.queued_ = true;
+  runnable_.push_back(&w);
+}
+
+void Cluster::poll() {
+  changed_ = false;
+  for (auto& cta : ctas) {
+    if (cta->exited) continue;
+    for (auto& w : cta->warps)
+      for (size_t k = 0; k < w->groups_.size(); ++k) {
+        LaneGroup& g = *w->groups_[k];
+        if (!g.wait.ready || !g.wait.ready(*w, g)) continue;
+        g.wait = {};
+        enqueue(*w);
+      }
+  }
+}
+
+void Cluster::warp_exited(Warp& w) {
+  Cta& cta = w.cta;
+  if (--cta.live_warps) return;
+  hooks::at_exit(*cta.state);
+  for (const auto& op : ops_)
+    if (op->cta == &cta && op.get() != running_op_ && op->holds_exit())
+      fault(FaultKind::misuse, kLanes,
+            "{} exits while an operation that it issued is still running: {}, issued by {}", cta.name(),
+            op->name(), one_line(grid.module, grid.module.functions[op->function].source[op->origin->pc]));
+  cta.exited = true;
+  if (watcher) watcher->cta_exit(cta);
+  notify();
+}
+
+void Cluster::draw_policy() {
+  using W = Policy::Warps;
+  using O = Policy::Ops;
+  constexpr W warps[] = {W::uniform, W::rotate, W::stay, W::starve_one};
+  constexpr O ops[] = {O::uniform, O::first, O::last, O::last};
+  constexpr uint32_t bursts[] = {4, 64, 512, 512, 4096, 4096};
+  policy_.warps = warps[random(std::size(warps))];
+  policy_.ops = ops[random(std::size(ops))];
+  policy_.burst = bursts[random(std::size(bursts))];
+  policy_.victim = static_cast<uint32_t>(random(ctas.size() * ctas[0]->warps.size()));
+  policy_.lifetime = 1 + static_cast<uint32_t>(random(kPolicyTurns));
+}
+
+bool Cluster::turn(uint64_t& left) {
+  const bool eager = grid.schedule.kind == Schedule::Kind::eager;
+  if (policy_.lifetime == 0) {
+    draw_policy();
+    if (eager) policy_.warps = Policy::Warps::rotate, policy_.burst = 4096;
+  }
+  --policy_.lifetime;
+  const size_t n = runnable_.size();
+  const bool pollers_only = idle_turns_ > 2 * n;
+  if (ops_.size() > serial_ops_.size()) {
+    bool now = n == 0 || pollers_only || eager;
+    if (!now) switch (policy_.ops) {
+        case Policy::Ops::uniform:
+          now = random(n + ops_.size()) >= n;
+          break;
+        case Policy::Ops::first:
+          now = true;
+          break;
+        case Policy::Ops::last:
+          now = random(kOneIn) == 0;
+          break;
+      }
+    if (now)
+      if (AsyncOp* op = choose_op()) {
+        idle_turns_ = 0;
+        run_op(op);
+        left -= std::min(left, kOpCost);
+        return true;
+      }
+  }
+  if (n == 0 || pollers_only) return false;
+  size_t pick = 0;
+  switch (policy_.warps) {
+    case Policy::Warps::uniform:
+      pick = random(n);
+      break;
+    case Policy::Warps::rotate:
+      pick = rotate_++ % n;
+      break;
+    case Policy::Warps::stay:
+      pick = rotate_ % n;
+      break;
+    case Policy::Warps::starve_one:
+      pick = random(n);
+      if (n > 1 &&
+          runnable_[pick]->cta.rank * ctas[0]->warps.size() + runnable_[pick]->id == policy_.victim &&
+          random(kOneIn))
+        pick = (pick + 1) % n;
+      break;
+  }
+  Warp& w = *runnable_[pick];
+  const uint64_t burst =
+      std::min<uint64_t>(left, policy_.burst <= 4 ? 1 + random(policy_.burst) : policy_.burst);
+  uint64_t budget = burst;
+  running_ = &w;
+  const uint64_t progress = progress_;
+  const Warp::Turn end = w.run(budget);
+  running_ = nullptr;
+  const uint64_t used = std::max<uint64_t>(1, burst - budget);
+  clock_ += used;
+  left -= std::min(left, used);
+  idle_turns_ = end == Warp::Turn::yielded && progress == progress_ ? idle_turns_ + 1 : 0;
+  if (end == Warp::Turn::yielded) ++rotate_;
+  if (w.groups_.size() > 1) w.release_joins(false);
+  if (!w.runnable()) {
+    w.queued_ = false;
+    runnable_[pick] = runnable_.back();
+    runnable_.pop_back();
+  }
+  return true;
+}
+
+void Cluster::run(uint64_t steps) {
+  changed_ =
+      true;  // the serial phase, or another cluster of the same SM, may have changed what somebody waits for
+  idle_turns_ = 0;
+  guarded([&] {
+    for (uint64_t left = steps; left;) {
+      if (changed_) poll();
+      if (!turn(left)) break;
+    }
+  });
+}
+
+void Cluster::run_serial(Warp& w, LaneGroup& g) {
+  guarded([&] {
+    g.wait = {};
+    running_ = &w;
+    uint64_t budget = 1;
+    w.run(budget, &g);
+    ++clock_;
+    running_ = nullptr;
+    if (w.runnable()) enqueue(w);
+  });
+}
+
+void Cluster::run_serial_ops() {
+  std::vector<AsyncOp*> due;
+  due.swap(serial_ops_);
+  for (AsyncOp* op : due) {
+    if (failure_) return;
+    guarded([&] { run_op(op); });
+  }
+}
+
+}  // namespace fp4lab::emu

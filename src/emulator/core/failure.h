@@ -1,0 +1,24 @@
+// A fault with its place, as a cluster keeps it until the round ends.
+#pragma once
+
+#include <exception>
+#include <string>
+
+#include "emulator/core/error.h"
+
+namespace fp4lab::emu {
+
+class Warp;
+struct AsyncOp;
+class Grid;
+
+struct Failure {
+  FaultKind kind{};
+  std::string report;
+  std::exception_ptr other;  // not a Fault: the emulator's own trouble, thrown on
+};
+
+// The complete text of a fault in a warp's current instruction, or in an asynchronous operation.
+std::string fault_report(const Fault&, const Grid&, const Warp*, const AsyncOp*);
+
+}  // namespace fp4lab::emu

@@ -1,0 +1,29 @@
+// What the core asks the engines' state about, in one place. Each call is made only if CtaState offers it.
+#pragma once
+
+#include <string>
+
+#include "emulator/engine/state.h"
+
+namespace fp4lab::emu::hooks {
+
+// A write that is no mbarrier operation must not touch a live mbarrier.
+template <class State>
+void check_payload(const State& s, uint32_t offset, uint32_t bytes, const char* what) {
+  if constexpr (requires { s.check_payload(offset, bytes, what); }) s.check_payload(offset, bytes, what);
+}
+
+// The CTA's last warp has exited: faults when something is left that must not be (tensor memory, say).
+template <class State>
+void at_exit(const State& s) {
+  if constexpr (requires { s.at_exit(); }) s.at_exit();
+}
+
+// Barriers in words, with their counts; empty when the engines know nothing of this wait.
+template <class W, class Wt>
+std::string wait_text(const W& warp, const Wt& wait) {
+  if constexpr (requires { describe_wait(warp, wait); }) return describe_wait(warp, wait);
+  return {};
+}
+
+}  // namespace fp4lab::emu::hooks

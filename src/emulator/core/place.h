@@ -1,0 +1,25 @@
+// How places in a kernel are written in messages.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "emulator/core/ir.h"
+
+namespace fp4lab::emu {
+
+class Cta;
+class Warp;
+
+// "lane 3", "lanes 0-15, 17"; "all 32 lanes"
+std::string lane_list(uint32_t lanes);
+// "kernel.ptx:120:3"
+std::string ptx_position(const Module&, const Source&);
+// "gemm.cu:88", empty when the PTX has no .loc there
+std::string cuda_position(const Module&, const Source&);
+// The PTX line with a caret below the instruction.
+std::string ptx_excerpt(const Module&, const Source&);
+// One line: "gemm.ptx:120  mbarrier.try_wait.parity.shared::cta.b64 p, [r], 0;  (gemm.cu:88)"
+std::string one_line(const Module&, const Source&);
+
+}  // namespace fp4lab::emu

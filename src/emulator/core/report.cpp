@@ -1,0 +1,183 @@
+// What is said when a launch ends badly.
+#include <algorithm>
+#include <map>
+
+#include "emulator/core/failure.h"
+#include "emulator/core/hooks.h"
+#include "emulator/core/place.h"
+#include "emulator/core/scheduler.h"
+#include "emulator/isa/opcode.h"
+
+namespace fp4lab::emu {
+
+namespace {
+
+constexpr size_t kShownCtas = 8;  // different looking CTAs in a deadlock report
+
+const char* kind_text(FaultKind k) {
+  switch (k) {
+    case FaultKind::illegal_address:
+      return "illegal address";
+    case FaultKind::misaligned_address:
+      return "misaligned address";
+    case FaultKind::illegal_instruction:
+      return "illegal instruction";
+    case FaultKind::misuse:
+      return "undefined behaviour";
+    case FaultKind::uninitialized:
+      return "uninitialised value";
+    case FaultKind::deadlock:
+      return "deadlock";
+    case FaultKind::assertion:
+      return "assertion failed";
+  }
+  return "fault";
+}
+
+std::string thread_text(const Grid& grid, const Warp& w, unsigned lane) {
+  const Dim3 b = grid.config.block;
+  const uint32_t t = w.id * kLanes + lane;
+  return fmt::format("thread ({},{},{})", t % b.x, t / b.x % b.y, t / b.x / b.y);
+}
+
+std::string place_text(const Grid& grid, const Function& f, const Instr& i) {
+  const Source& s = f.source[i.pc];
+  const std::string cuda = cuda_position(grid.module, s);
+  std::string text =
+      fmt::format("  {}{}", ptx_position(grid.module, s), cuda.empty() ? "" : " (" + cuda + ")");
+  if (i.opcode && !i.opcode->section.empty()) text += fmt::format(", PTX ISA {}", i.opcode->section);
+  return text + "\n  " + ptx_excerpt(grid.module, s);
+}
+
+std::string core_wait_text(const Wait& w) {
+  switch (w.kind) {
+    case Wait::Kind::none:
+      return "runs";
+    case Wait::Kind::mbarrier:
+      return fmt::format("waits for the mbarrier at {:#x}", w.address);
+    case Wait::Kind::named_barrier:
+      return fmt::format("waits at barrier {}", w.address);
+    case Wait::Kind::cluster_barrier:
+      return "waits at the cluster barrier";
+    case Wait::Kind::warp_sync:
+      return fmt::format("{} wait for the other lanes of member mask {:#010x}",
+                         lane_list(static_cast<uint32_t>(w.value)), w.address);
+    case Wait::Kind::reconverge:
+      return "waits for the other lanes of a divergent branch";
+    case Wait::Kind::async_ops:
+      return "waits for its own asynchronous operations";
+    case Wait::Kind::tmem_alloc:
+      return "waits for columns of tensor memory";
+    case Wait::Kind::serial:
+      return "accesses global memory";
+    case Wait::Kind::sleep:
+      return "sleeps";
+  }
+  return "waits";
+}
+
+// The lines of one CTA; consecutive warps that say the same are folded.
+std::string cta_text(const Grid& grid, const Cta& cta) {
+  std::vector<std::pair<std::string, std::pair<unsigned, unsigned>>> lines;
+  for (const auto& w : cta.warps) {
+    if (w->live() == 0) continue;
+    std::string text;
+    for (const auto& g : w->groups()) {
+      const Function& f = grid.module.functions[g->function];
+      const uint32_t pc = std::min<uint32_t>(g->pc, static_cast<uint32_t>(f.source.size()) - 1);
+      std::string wait = g->wait.kind == Wait::Kind::none ? "" : hooks::wait_text(*w, g->wait);
+      if (wait.empty()) wait = core_wait_text(g->wait);
+      if (g->wait.kind == Wait::Kind::none) wait = "polls";
+      text +=
+          fmt::format("{}: {}\n      {}\n", lane_list(g->mask), wait, one_line(grid.module, f.source[pc]));
+      for (const Frame& frame : g->frames)
+        text += fmt::format(
+            "      called from {}\n",
+            one_line(grid.module, grid.module.functions[frame.function].source[frame.return_pc - 1]));
+    }
+    if (!lines.empty() && lines.back().first == text && lines.back().second.second + 1 == w->id)
+      lines.back().second.second = w->id;
+    else
+      lines.push_back({text, {w->id, w->id}});
+  }
+  std::string all;
+  for (const auto& [text, warps] : lines) {
+    const std::string who = warps.first == warps.second
+                                ? fmt::format("warp {}", warps.first)
+                                : fmt::format("warps {}-{}", warps.first, warps.second);
+    size_t at = 0;
+    while (at < text.size()) {  // one entry per lane group
+      size_t end = at;
+      do end = text.find('\n', end) + 1;
+      while (end < text.size() && text[end] == ' ');
+      all += "    " + who + ", " + text.substr(at, end - at);
+      at = end;
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+std::string fault_report(const Fault& e, const Grid& grid, const Warp* w, const AsyncOp* op) {
+  std::string text = fmt::format("{}: {}\n  kernel {}", kind_text(e.kind), e.what(), grid.function.name);
+  if (op) {
+    text += fmt::format(", {}, in {}", op->cta->name(), op->name());
+    if (op->origin) {
+      const Function& f = grid.module.functions[op->function];
+      text += fmt::format(" issued by warp {}, lane {}, {}, at\n", op->warp, op->lane,
+                          thread_text(grid, *op->cta->warps[op->warp], op->lane));
+      text += place_text(grid, f, *op->origin);
+    }
+    return text;
+  }
+  if (!w) return text;
+  text += fmt::format(", {}, warp {}", w->cta.name(), w->id);
+  if (e.lane < kLanes) text += fmt::format(", lane {}, {}", e.lane, thread_text(grid, *w, e.lane));
+  if (const Instr* i = w->current()) {
+    // The group may be gone or in another function already; the instruction knows where it lies.
+    for (const Function& f : grid.module.functions)
+      if (!f.code.empty() && i >= f.code.data() && i < f.code.data() + f.code.size())
+        text += "\n" + place_text(grid, f, *i);
+  }
+  return text;
+}
+
+std::string stuck_report(const Grid& grid, const std::vector<std::unique_ptr<Cluster>>& clusters,
+                         bool polling) {
+  std::string text = fmt::format("deadlock: kernel {}: ", grid.function.name);
+  text += polling ? "the threads that are left only poll, and nothing that they look at changes any more\n"
+                  : "every thread that is left waits, and no asynchronous operation is under way\n";
+  std::vector<std::pair<std::string, std::vector<const Cta*>>> kinds;
+  std::map<std::string, size_t> known;
+  for (const auto& c : clusters)
+    for (const auto& cta : c->ctas) {
+      if (cta->exited) continue;
+      auto [it, fresh] = known.emplace(cta_text(grid, *cta), kinds.size());
+      if (fresh) kinds.push_back({it->first, {}});
+      kinds[it->second].second.push_back(cta.get());
+    }
+  for (size_t k = 0; k < kinds.size() && k < kShownCtas; ++k) {
+    const auto& [body, ctas] = kinds[k];
+    text += "  " + ctas[0]->name();
+    if (ctas.size() > 1)
+      text += fmt::format(" and {} more like it (up to {})", ctas.size() - 1, ctas.back()->name());
+    text += ":\n" + body;
+  }
+  if (kinds.size() > kShownCtas) {
+    size_t rest = 0;
+    for (size_t k = kShownCtas; k < kinds.size(); ++k) rest += kinds[k].second.size();
+    text += fmt::format("  and {} more CTAs that wait in {} other ways\n", rest, kinds.size() - kShownCtas);
+  }
+  std::map<std::string, size_t> ops;
+  for (const auto& c : clusters)
+    c->pending([&](const AsyncOp& op) {
+      ++ops[fmt::format("{}, issued by {}", op.name(),
+                        one_line(grid.module, grid.module.functions[op.function].source[op.origin->pc]))];
+      return true;
+    });
+  for (const auto& [what, n] : ops) text += fmt::format("  pending: {} x {}\n", n, what);
+  return text;
+}
+
+}  // namespace fp4lab::emu

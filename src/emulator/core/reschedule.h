@@ -1,0 +1,7 @@
+// Thrown by the core to leave a body whose group has been parked in a place where the body cannot return by
+// itself.
+#pragma once
+
+namespace fp4lab::emu {
+struct Reschedule {};
+}  // namespace fp4lab::emu

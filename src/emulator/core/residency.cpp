@@ -1,0 +1,88 @@
+#include <algorithm>
+
+#include "emulator/core/scheduler.h"
+#include "emulator/engine/state.h"
+
+namespace fp4lab::emu {
+
+Residency::Residency(const DeviceModel& device, uint32_t shared_bytes, uint32_t threads, uint32_t ctas)
+    : device_(device),
+      shared_bytes_(shared_bytes),
+      threads_((threads + kLanes - 1) / kLanes * kLanes),
+      ctas_(ctas) {
+  for (unsigned k = 0; k < device.sms; ++k) {
+    sms_.push_back(std::make_unique<Sm>());
+    sms_.back()->id = k;
+  }
+  uint32_t first = 0;
+  for (uint8_t n : device.gpc_sms) {
+    if (!n || first >= device.sms) break;
+    const uint32_t count = std::min<uint32_t>(n, device.sms - first);
+    gpcs_.push_back({first, count});
+    first += count;
+  }
+}
+
+bool Residency::fits(const Sm& sm) const {
+  return sm.ctas < device_.ctas_per_sm && sm.threads_used + threads_ <= device_.threads_per_sm &&
+         sm.shared_used + shared_bytes_ <= device_.shared_per_sm;
+}
+
+bool Residency::place(std::vector<Sm*>& sms) {
+  // Least occupied first; a cluster's SMs are taken in steps of two when its size is even.
+  const uint32_t step = ctas_ % 2 == 0 ? 2 : 1;
+  std::vector<Sm*> best;
+  uint32_t best_load = ~0u;
+  for (auto [first, count] : gpcs_) {
+    std::vector<std::pair<uint32_t, uint32_t>> units;  // occupation, first SM of the unit
+    for (uint32_t k = first; k + step <= first + count; k += step) {
+      uint32_t load = 0;
+      bool room = true;
+      for (uint32_t u = 0; u < step; ++u) {
+        room &= fits(*sms_[k + u]);
+        load += sms_[k + u]->ctas;
+      }
+      if (room) units.push_back({load, k});
+    }
+    const uint32_t need = ctas_ / step;
+    if (units.size() < need) continue;
+    std::sort(units.begin(), units.end());
+    uint32_t load = 0;
+    for (uint32_t k = 0; k < need; ++k) load += units[k].first;
+    if (load >= best_load) continue;
+    best_load = load;
+    best.clear();
+    for (uint32_t k = 0; k < need; ++k)
+      for (uint32_t u = 0; u < step; ++u) best.push_back(sms_[units[k].second + u].get());
+  }
+  if (best.empty()) return false;
+  std::sort(best.begin(), best.end(), [](const Sm* a, const Sm* b) { return a->id < b->id; });
+  for (Sm* sm : best) {
+    ++sm->ctas;
+    sm->threads_used += threads_;
+    sm->shared_used += shared_bytes_;
+  }
+  sms = std::move(best);
+  return true;
+}
+
+void Residency::remove(const std::vector<Sm*>& sms) {
+  for (Sm* sm : sms) {
+    --sm->ctas;
+    sm->threads_used -= threads_;
+    sm->shared_used -= shared_bytes_;
+  }
+}
+
+uint64_t resident_clusters(const Function& f, const LaunchConfig& c, const DeviceModel& device) {
+  const uint32_t shared =
+      std::max(kReservedShared + f.static_shared_bytes, f.dynamic_shared_base + c.dynamic_shared);
+  Residency r(device, shared, static_cast<uint32_t>(c.block.count()),
+              static_cast<uint32_t>(c.cluster.count()));
+  std::vector<Sm*> sms;
+  uint64_t n = 0;
+  while (r.place(sms)) ++n;
+  return n;
+}
+
+}  // namespace fp4lab::emu

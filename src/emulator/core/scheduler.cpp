@@ -1,0 +1,233 @@
+#include "emulator/core/scheduler.h"
+
+#include <algorithm>
+
+#include "emulator/core/failure.h"
+#include "emulator/engine/state.h"
+
+namespace fp4lab::emu {
+
+namespace {
+unsigned host_threads(const Grid& grid) {
+  if (grid.watcher && !grid.watcher->thread_safe()) return 1;
+  if (grid.schedule.threads) return grid.schedule.threads;
+  return std::max(1u, std::thread::hardware_concurrency());
+}
+}  // namespace
+
+Scheduler::Scheduler(Grid& grid)
+    : grid_(grid),
+      residency_(grid.device, grid.shared_bytes(), static_cast<uint32_t>(grid.config.block.count()),
+                 static_cast<uint32_t>(grid.config.cluster.count())),
+      rng_(grid.schedule.seed ^ 0x5ca1ab1e0ddba11ull) {
+  uint64_t slots = 0;
+  for (const Function& f : grid.module.functions) {
+    grid.code_base_.push_back(static_cast<uint32_t>(slots));
+    slots += f.code.size();
+  }
+  const unsigned n = static_cast<unsigned>(std::min<uint64_t>(host_threads(grid), grid.clusters_));
+  counts_.assign(n, std::vector<uint64_t>(slots));
+  for (unsigned k = 1; k < n; ++k) threads_.emplace_back([this, k] { worker(k); });
+}
+
+Scheduler::~Scheduler() {
+  {
+    std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  begin_.notify_all();
+  for (std::thread& t : threads_) t.join();
+}
+
+void Scheduler::worker(unsigned thread) {
+  uint64_t seen = 0;
+  for (;;) {
+    {
+      std::unique_lock lock(mutex_);
+      begin_.wait(lock, [&] { return stop_ || generation_ != seen; });
+      if (stop_) return;
+      seen = generation_;
+    }
+    work(thread);
+    std::lock_guard lock(mutex_);
+    if (--busy_ == 0) end_.notify_one();
+  }
+}
+
+void Scheduler::work(unsigned thread) {
+  for (size_t k; (k = next_.fetch_add(1)) < resident_.size();) {
+    Cluster& c = *resident_[k];
+    c.counts_ = counts_[thread].data();
+    c.run(grid_.schedule.round_steps);
+  }
+}
+
+void Scheduler::parallel_phase() {
+  next_ = 0;
+  if (threads_.empty() || resident_.size() == 1) {
+    work(0);
+    return;
+  }
+  {
+    std::lock_guard lock(mutex_);
+    ++generation_;
+    busy_ = static_cast<unsigned>(threads_.size());
+  }
+  begin_.notify_all();
+  work(0);
+  std::unique_lock lock(mutex_);
+  end_.wait(lock, [&] { return busy_ == 0; });
+}
+
+bool Scheduler::serial_phase() {
+  struct Item {
+    Cluster* cluster;
+    Warp* warp;  // null: the cluster's operations
+    LaneGroup* group;
+  };
+  std::vector<Item> items;
+  for (auto& c : resident_) {
+    if (!c->serial_ops_.empty()) items.push_back({c.get(), nullptr, nullptr});
+    for (auto& cta : c->ctas)
+      for (auto& w : cta->warps)
+        for (auto& g : w->groups_)
+          if (g->wait.kind == Wait::Kind::serial) items.push_back({c.get(), w.get(), g.get()});
+  }
+  for (size_t n = items.size(); n > 1; --n) std::swap(items[n - 1], items[rng_() % n]);
+  grid_.serial_ = true;
+  for (const Item& item : items) {
+    Cluster& c = *item.cluster;
+    if (c.failure_) continue;
+    c.counts_ = counts_[0].data();
+    grid_.snapshots_.clear();
+    if (item.warp)
+      c.run_serial(*item.warp, *item.group);
+    else
+      c.run_serial_ops();
+    for (const Grid::Snapshot& s : grid_.snapshots_)
+      if (std::memcmp(s.place, s.before, s.bytes) != 0) {
+        ++c.progress_;
+        break;
+      }
+  }
+  grid_.serial_ = false;
+  return !items.empty();
+}
+
+void Scheduler::start_clusters() {
+  std::vector<Sm*> sms;
+  while (grid_.next_cluster_ < grid_.clusters_ && residency_.place(sms)) {
+    const uint64_t id = grid_.next_cluster_++;
+    resident_.push_back(std::make_unique<Cluster>(grid_, id, grid_.first_cta(id), sms));
+  }
+}
+
+void Scheduler::retire() {
+  std::erase_if(resident_, [&](std::unique_ptr<Cluster>& c) {
+    if (!c->finished()) return false;
+    sum_.async_ops += c->statistics.async_ops;
+    sum_.tma_bytes += c->statistics.tma_bytes;
+    sum_.mma_count += c->statistics.mma_count;
+    residency_.remove(c->sms_);
+    return true;
+  });
+}
+
+// The first failure of the round by cluster; every cluster has run its round, so it is the same for any
+// number of host threads.
+bool Scheduler::failed(LaunchResult& result) {
+  const Failure* first = nullptr;
+  unsigned others = 0;
+  for (const auto& c : resident_) {
+    if (!c->failure_) continue;
+    if (c->failure_->other) std::rethrow_exception(c->failure_->other);
+    if (!first)
+      first = c->failure_.get();
+    else
+      ++others;
+  }
+  if (!first) return false;
+  result.ok = false;
+  result.kind = first->kind;
+  result.report = first->report;
+  if (others)
+    result.report +=
+        fmt::format("\n  ({} other cluster{} faulted in the same round)", others, others == 1 ? "" : "s");
+  return true;
+}
+
+LaunchResult Scheduler::run() {
+  LaunchResult result;
+  uint64_t progress = 0, gone = 0, polled = 0;
+  for (;;) {
+    start_clusters();
+    if (resident_.empty()) break;
+    ++sum_.rounds;
+    uint64_t clock = 0;
+    for (const auto& c : resident_) clock += c->clock_;
+    parallel_phase();
+    if (failed(result)) break;
+    const bool served = serial_phase();
+    if (failed(result)) break;
+
+    uint64_t now = gone, spent = 0;
+    for (const auto& c : resident_) {
+      now += c->progress_;
+      spent += c->clock_;
+    }
+    spent -= clock;
+    for (const auto& c : resident_)
+      if (c->finished()) gone += c->progress_ + 1, ++now;
+    const size_t before = resident_.size();
+    retire();
+    polled = now == progress ? polled + spent : 0;
+    progress = now;
+    bool stuck = spent == 0 && !served && resident_.size() == before;
+    if (stuck)
+      for (auto& c : resident_)
+        for (auto& cta : c->ctas)
+          for (auto& w : cta->warps)
+            if (w->release_joins(true)) {
+              c->enqueue(*w);
+              stuck = false;
+            }
+    bool silent = false;
+    for (const auto& c : resident_) silent |= c->clock_ - c->silent_since_ > grid_.schedule.silence_limit;
+    if (stuck || silent || polled > grid_.schedule.poll_limit) {
+      result.ok = false;
+      result.kind = FaultKind::deadlock;
+      result.report = stuck_report(grid_, resident_, !stuck);
+      break;
+    }
+  }
+  collect(result);
+  return result;
+}
+
+void Scheduler::collect(LaunchResult& result) {
+  for (const auto& c : resident_) {  // of a launch that failed
+    sum_.async_ops += c->statistics.async_ops;
+    sum_.tma_bytes += c->statistics.tma_bytes;
+    sum_.mma_count += c->statistics.mma_count;
+  }
+  for (size_t f = 0; f < grid_.module.functions.size(); ++f) {
+    const Function& function = grid_.module.functions[f];
+    auto& by_pc = sum_.by_pc.emplace_back(function.code.size());
+    for (size_t pc = 0; pc < by_pc.size(); ++pc) {
+      for (const auto& counts : counts_) by_pc[pc] += counts[grid_.code_base_[f] + pc];
+      if (!by_pc[pc]) continue;
+      sum_.warp_instructions += by_pc[pc];
+      const Opcode* op = function.code[pc].opcode;
+      auto it =
+          std::find_if(sum_.by_opcode.begin(), sum_.by_opcode.end(), [op](auto& e) { return e.first == op; });
+      if (it == sum_.by_opcode.end())
+        sum_.by_opcode.push_back({op, by_pc[pc]});
+      else
+        it->second += by_pc[pc];
+    }
+  }
+  grid_.statistics = sum_;
+  result.statistics = std::move(sum_);
+}
+
+}  // namespace fp4lab::emu

@@ -1,0 +1,67 @@
+// The rounds of one launch: parallel phase over the resident clusters, serial phase, retirement and start of
+// clusters, the end.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "emulator/core/machine.h"
+
+namespace fp4lab::emu {
+
+// The SMs with what resident CTAs occupy.
+class Residency {
+ public:
+  Residency(const DeviceModel&, uint32_t shared_bytes, uint32_t threads, uint32_t cluster_ctas);
+  // Places a cluster: its CTAs lie on different SMs of one GPC, pairs on neighbouring ones. False: no room.
+  bool place(std::vector<Sm*>& sms);
+  void remove(const std::vector<Sm*>& sms);
+
+ private:
+  bool fits(const Sm&) const;
+  const DeviceModel& device_;
+  uint32_t shared_bytes_, threads_, ctas_;
+  std::vector<std::unique_ptr<Sm>> sms_;
+  std::vector<std::pair<uint32_t, uint32_t>> gpcs_;  // first SM, count
+};
+
+class Scheduler {
+ public:
+  explicit Scheduler(Grid&);
+  ~Scheduler();
+  LaunchResult run();
+
+ private:
+  void start_clusters();
+  void parallel_phase();
+  bool serial_phase();  // false: nobody waited for it
+  void retire();
+  bool failed(LaunchResult&);
+  void work(unsigned thread);
+  void worker(unsigned thread);
+  void collect(LaunchResult&);
+
+  Grid& grid_;
+  Residency residency_;
+  std::vector<std::unique_ptr<Cluster>> resident_;  // by id
+  std::vector<std::vector<uint64_t>> counts_;       // by host thread: executions by instruction
+  std::mt19937_64 rng_;
+  Statistics sum_;  // of the clusters that are gone
+
+  std::vector<std::thread> threads_;
+  std::mutex mutex_;
+  std::condition_variable begin_, end_;
+  uint64_t generation_ = 0;
+  unsigned busy_ = 0;
+  bool stop_ = false;
+  std::atomic<size_t> next_{0};
+};
+
+// The deadlock report: every waiting group, what it waits for, where; CTAs that look the same are folded.
+std::string stuck_report(const Grid&, const std::vector<std::unique_ptr<Cluster>>&, bool polling);
+
+}  // namespace fp4lab::emu

@@ -1,0 +1,229 @@
+// What a warp is made of: its register file, the rows that never change, and what is said about registers
+// that were never written.
+#include "emulator/core/warp.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <new>
+
+#include "emulator/core/machine.h"
+#include "emulator/core/place.h"
+
+namespace fp4lab::emu {
+
+namespace {
+
+constexpr size_t kFileAlign = 64;
+
+uint64_t special_value(FixedSpecial which, const Warp& w, unsigned lane) {
+  const Cta& cta = w.cta;
+  const Grid& grid = cta.cluster.grid;
+  const LaunchConfig& c = grid.config;
+  const uint32_t thread = w.id * kLanes + lane;
+  const Dim3 clusters = grid.cluster_grid();
+  const uint32_t dynamic = c.dynamic_shared;
+  const uint32_t below = (uint32_t(1) << lane) - 1, self = uint32_t(1) << lane;
+  switch (which) {
+    case FixedSpecial::tid_x:
+      return thread % c.block.x;
+    case FixedSpecial::tid_y:
+      return thread / c.block.x % c.block.y;
+    case FixedSpecial::tid_z:
+      return thread / c.block.x / c.block.y;
+    case FixedSpecial::ntid_x:
+      return c.block.x;
+    case FixedSpecial::ntid_y:
+      return c.block.y;
+    case FixedSpecial::ntid_z:
+      return c.block.z;
+    case FixedSpecial::ctaid_x:
+      return cta.index.x;
+    case FixedSpecial::ctaid_y:
+      return cta.index.y;
+    case FixedSpecial::ctaid_z:
+      return cta.index.z;
+    case FixedSpecial::nctaid_x:
+      return c.grid.x;
+    case FixedSpecial::nctaid_y:
+      return c.grid.y;
+    case FixedSpecial::nctaid_z:
+      return c.grid.z;
+    case FixedSpecial::laneid:
+      return lane;
+    case FixedSpecial::warpid:
+      return w.id;
+    case FixedSpecial::nwarpid:
+      return grid.device.threads_per_sm / kLanes;
+    case FixedSpecial::smid:
+      return cta.sm.id;
+    case FixedSpecial::nsmid:
+      return grid.device.sms;
+    case FixedSpecial::gridid:
+      return 1;
+    case FixedSpecial::clusterid_x:
+      return cta.index.x / c.cluster.x;
+    case FixedSpecial::clusterid_y:
+      return cta.index.y / c.cluster.y;
+    case FixedSpecial::clusterid_z:
+      return cta.index.z / c.cluster.z;
+    case FixedSpecial::nclusterid_x:
+      return clusters.x;
+    case FixedSpecial::nclusterid_y:
+      return clusters.y;
+    case FixedSpecial::nclusterid_z:
+      return clusters.z;
+    case FixedSpecial::cluster_ctaid_x:
+      return cta.index.x % c.cluster.x;
+    case FixedSpecial::cluster_ctaid_y:
+      return cta.index.y % c.cluster.y;
+    case FixedSpecial::cluster_ctaid_z:
+      return cta.index.z % c.cluster.z;
+    case FixedSpecial::cluster_nctaid_x:
+      return c.cluster.x;
+    case FixedSpecial::cluster_nctaid_y:
+      return c.cluster.y;
+    case FixedSpecial::cluster_nctaid_z:
+      return c.cluster.z;
+    case FixedSpecial::cluster_ctarank:
+      return cta.rank;
+    case FixedSpecial::cluster_nctarank:
+      return c.cluster.count();
+    case FixedSpecial::is_explicit_cluster:
+      return grid.function.explicit_cluster || c.cluster.count() > 1;
+    case FixedSpecial::lanemask_eq:
+      return self;
+    case FixedSpecial::lanemask_le:
+      return below | self;
+    case FixedSpecial::lanemask_lt:
+      return below;
+    case FixedSpecial::lanemask_ge:
+      return ~below;
+    case FixedSpecial::lanemask_gt:
+      return ~(below | self);
+    case FixedSpecial::dynamic_smem_size:
+      return dynamic;
+    case FixedSpecial::total_smem_size:
+      return grid.shared_bytes() - kReservedShared;
+    case FixedSpecial::aggr_smem_size:
+      return grid.shared_bytes();
+    case FixedSpecial::reserved_smem_offset_begin:
+      return 0;
+    case FixedSpecial::reserved_smem_offset_end:
+      return kReservedShared;
+    case FixedSpecial::reserved_smem_offset_cap:
+      return kReservedShared;
+    case FixedSpecial::warp_size:
+      return kLanes;
+    case FixedSpecial::current_graph_exec:
+      return 0;
+  }
+  return 0;
+}
+
+bool is_wide(FixedSpecial which) {
+  return which == FixedSpecial::gridid || which == FixedSpecial::current_graph_exec;
+}
+
+template <class T>
+void fill_row(std::byte* row, T value) {
+  std::fill_n(reinterpret_cast<T*>(row), kLanes, value);
+}
+
+}  // namespace
+
+Warp::Warp(Cta& cta, unsigned id, uint32_t lanes) : cta(cta), id(id), lanes(lanes) {
+  Grid& grid = cta.cluster.grid;
+  const Function& f = grid.function;
+  const size_t rows = (f.register_bytes + kRowBytes - 1) / kRowBytes;
+  const size_t words = rows + 2 * size_t(f.predicate_count);
+  const bool fresh = grid.free_files_.empty();
+  if (fresh) {
+    // Left untouched on purpose: a row nobody uses costs no memory.
+    size_t bytes = (rows * kRowBytes + words * 4 + kFileAlign - 1) / kFileAlign * kFileAlign;
+    registers_ = static_cast<std::byte*>(std::aligned_alloc(kFileAlign, bytes));
+    if (!registers_) throw std::bad_alloc();
+  } else {
+    registers_ = grid.free_files_.back();
+    grid.free_files_.pop_back();
+  }
+  defined_ = reinterpret_cast<uint32_t*>(registers_ + rows * kRowBytes);
+  predicates_ = defined_ + rows;
+  predicates_defined_ = predicates_ + f.predicate_count;
+  std::fill_n(defined_, words, 0u);
+  if (f.predicate_count) predicates_[0] = predicates_defined_[0] = ~0u;
+  for (const Row& row : f.constants) {
+    std::byte* place = registers_ + row.offset;
+    defined_[row.offset / kRowBytes] = ~0u;
+    switch (row.what) {
+      case Row::What::bits32:
+        if (fresh) fill_row(place, static_cast<uint32_t>(row.bits));
+        break;
+      case Row::What::bits64:
+        if (fresh) fill_row(place, row.bits);
+        break;
+      case Row::What::shared32:
+        fill_row(place, cta.address_of(static_cast<uint32_t>(row.bits)));
+        break;
+      case Row::What::shared64:
+        fill_row(place, uint64_t(cta.address_of(static_cast<uint32_t>(row.bits))));
+        break;
+      case Row::What::special: {
+        const auto which = static_cast<FixedSpecial>(row.bits);
+        for (unsigned lane = 0; lane < kLanes; ++lane) {
+          uint64_t value = special_value(which, *this, lane);
+          if (is_wide(which))
+            reinterpret_cast<uint64_t*>(place)[lane] = value;
+          else
+            reinterpret_cast<uint32_t*>(place)[lane] = static_cast<uint32_t>(value);
+        }
+        break;
+      }
+    }
+  }
+  if (f.local_bytes) {
+    const size_t bytes = (size_t(f.local_bytes) * kLanes + kFileAlign - 1) / kFileAlign * kFileAlign;
+    local_ = static_cast<std::byte*>(std::aligned_alloc(kFileAlign, bytes));
+    if (!local_) throw std::bad_alloc();
+    std::memset(local_, 0xcb, bytes);
+  }
+  auto first = std::make_unique<LaneGroup>();
+  first->mask = lanes;
+  first->function = static_cast<uint32_t>(&f - grid.module.functions.data());
+  groups_.push_back(std::move(first));
+  group = groups_.front().get();
+}
+
+Warp::~Warp() {
+  cta.cluster.grid.free_files_.push_back(registers_);
+  std::free(local_);
+}
+
+const Function& Warp::function() const { return cta.cluster.grid.module.functions[group->function]; }
+const Operand& Warp::element(const Operand& vector, unsigned i) const {
+  return function().vectors[vector.index + i];
+}
+const Source& Warp::source_of(const Instr& i) const { return function().source[i.pc]; }
+
+bool Warp::in_serial_phase() const { return cta.cluster.grid.in_serial_phase(); }
+
+void Warp::undefined_source(const Operand& o) {
+  const uint32_t missing = active & ~defined_[o.offset / kRowBytes];
+  const Function& f = function();
+  std::string name = "a register";
+  for (const auto& [offset, text] : f.register_names)
+    if (offset == o.offset) name = "register " + text;
+  fault(FaultKind::uninitialized, static_cast<unsigned>(std::countr_zero(missing)),
+        "{} (.{}) is read before it was written, in {}", name, name_of(o.type), lane_list(missing));
+}
+
+void Warp::undefined_predicate(uint32_t index) {
+  const uint32_t missing = active & ~predicates_defined_[index];
+  const Function& f = function();
+  std::string name = "a predicate";
+  for (const auto& [i, text] : f.predicate_names)
+    if (i == index) name = "predicate " + text;
+  fault(FaultKind::uninitialized, static_cast<unsigned>(std::countr_zero(missing)),
+        "{} is read before it was written, in {}", name, lane_list(missing));
+}
+
+}  // namespace fp4lab::emu

@@ -1,0 +1,154 @@
+// One lane's memory access: which memory an address means, and whether the access is allowed.
+#include <bit>
+
+#include "emulator/core/hooks.h"
+#include "emulator/core/machine.h"
+#include "emulator/core/warp.h"
+
+namespace fp4lab::emu {
+
+namespace {
+
+const char* verb(AccessKind k) {
+  return k == AccessKind::read ? "read" : k == AccessKind::write ? "write" : "atomic access";
+}
+
+void check_aligned(AccessKind kind, const char* space, uint64_t address, uint32_t bytes, unsigned lane) {
+  const bool aligned = std::has_single_bit(bytes) ? (address & (bytes - 1)) == 0 : address % bytes == 0;
+  if (!aligned) [[unlikely]]
+    fault(FaultKind::misaligned_address, lane, "misaligned {} of {} bytes at {} address {:#x} (lane {})",
+          verb(kind), bytes, space, address, lane);
+}
+
+bool in_window(uint64_t address, uint64_t window) { return address - window < kWindowBytes; }
+
+}  // namespace
+
+std::byte* Warp::memory(const Instr& i, Space space, AccessKind kind, uint64_t address, uint32_t bytes,
+                        unsigned lane, bool strong) {
+  switch (space) {
+    case Space::generic:
+      if (in_window(address, kSharedWindow))
+        return shared_memory(i, Space::shared_cluster, kind, address - kSharedWindow, bytes, lane, strong);
+      if (in_window(address, kLocalWindow)) return local_memory(kind, address - kLocalWindow, bytes, lane);
+      if (in_window(address, kParamWindow)) return param_memory(kind, address - kParamWindow, bytes, lane);
+      return global_memory(i, kind, address, bytes, lane, strong);
+    case Space::constant:
+    case Space::global:
+      return global_memory(i, kind, address, bytes, lane, strong);
+    case Space::shared:
+    case Space::shared_cluster:
+      return shared_memory(i, space, kind, address, bytes, lane, strong);
+    case Space::local:
+      return local_memory(kind, address, bytes, lane);
+    case Space::param:
+      return param_memory(kind, address, bytes, lane);
+  }
+  return nullptr;
+}
+
+std::byte* Warp::global_memory(const Instr&, AccessKind kind, uint64_t address, uint32_t bytes, unsigned lane,
+                               bool strong) {
+  check_aligned(kind, "global", address, bytes, lane);
+  Cluster& cluster = cta.cluster;
+  bool known = false;
+  for (const GlobalMemory::Range& r : recent_ranges_) known |= r.contains(address, bytes);
+  if (!known) {
+    GlobalMemory::Range r = cluster.grid.memory.find(address, bytes);
+    if (r.end == 0)
+      fault(FaultKind::illegal_address, lane, "illegal {} of {} bytes at global address {:#x} (lane {}): {}",
+            verb(kind), bytes, address, lane, cluster.grid.memory.describe(address));
+    recent_ranges_[next_range_++ % std::size(recent_ranges_)] = r;
+  }
+  std::byte* host = cluster.grid.memory.host(address);
+  if (strong && kind != AccessKind::read && cluster.grid.in_serial_phase())
+    cluster.grid.watch_change(host, bytes);
+  if (cluster.watcher) [[unlikely]]
+    cluster.watcher->access(
+        {kind, Proxy::generic, Space::global, address, bytes, nullptr, this, lane, nullptr, strong});
+  return host;
+}
+
+std::byte* Warp::local_memory(AccessKind kind, uint64_t offset, uint32_t bytes, unsigned lane) {
+  check_aligned(kind, "local", offset, bytes, lane);
+  const uint64_t size = cta.cluster.grid.function.local_bytes;
+  if (offset > size || bytes > size - offset)
+    fault(FaultKind::illegal_address, lane,
+          "illegal {} of {} bytes at local offset {:#x} (lane {}): the thread has {} bytes of local memory",
+          verb(kind), bytes, offset, lane, size);
+  return local_ + lane * size + offset;
+}
+
+std::byte* Warp::param_memory(AccessKind kind, uint64_t offset, uint32_t bytes, unsigned lane) {
+  if (offset >= kCallParam) return local_memory(kind, offset - kCallParam, bytes, lane);
+  check_aligned(kind, "param", offset, bytes, lane);
+  const std::vector<std::byte>& block = cta.cluster.grid.config.params;
+  if (offset > block.size() || bytes > block.size() - offset)
+    fault(FaultKind::illegal_address, lane,
+          "illegal {} of {} bytes at parameter offset {:#x} (lane {}): the parameter block has {} bytes",
+          verb(kind), bytes, offset, lane, block.size());
+  if (kind != AccessKind::read)
+    fault(FaultKind::illegal_address, lane,
+          "{} of the kernel's parameters at offset {:#x} (lane {}): they are read-only", verb(kind), offset,
+          lane);
+  return const_cast<std::byte*>(block.data()) + offset;
+}
+
+Warp::SharedPlace Warp::shared_place(const Instr&, Space space, uint64_t address, uint32_t bytes,
+                                     unsigned lane) {
+  if (space == Space::generic) {
+    if (!in_window(address, kSharedWindow))
+      fault(FaultKind::illegal_address, lane, "generic address {:#x} (lane {}) is not in shared memory",
+            address, lane);
+    address -= kSharedWindow;
+    space = Space::shared_cluster;
+  }
+  Cta* owner = &cta;
+  const uint32_t offset = static_cast<uint32_t>(address) & ((1u << kRankShift) - 1);
+  const uint64_t rank = address >> kRankShift;
+  if (rank != cta.rank) {
+    if (space == Space::shared)
+      fault(FaultKind::illegal_address, lane,
+            "shared::cta address {:#x} (lane {}) belongs to the CTA of rank {}, not to this one of rank {}; "
+            "shared::cluster reaches it",
+            address, lane, rank, cta.rank);
+    if (address >> 32)
+      fault(FaultKind::illegal_address, lane, "shared::cluster address {:#x} (lane {}) has more than 32 bits",
+            address, lane);
+    owner = &cta.cluster.owner(static_cast<uint32_t>(address), "access");
+  }
+  const uint32_t size = static_cast<uint32_t>(owner->shared.size());
+  if (offset < kReservedShared || offset > size || bytes > size - offset) [[unlikely]] {
+    if (offset < kReservedShared)
+      fault(FaultKind::illegal_address, lane,
+            "shared address {:#x} (lane {}, {} bytes) is in the first {:#x} bytes, which are reserved for "
+            "the system",
+            address, lane, bytes, kReservedShared);
+    fault(FaultKind::illegal_address, lane,
+          "shared address {:#x} (lane {}, {} bytes) is outside of shared memory: the CTA's ends at offset "
+          "{:#x} ({} bytes "
+          "static and dynamic)",
+          address, lane, bytes, size, size - kReservedShared);
+  }
+  return {owner, offset, owner->shared.data() + offset};
+}
+
+std::byte* Warp::shared_memory(const Instr& i, Space space, AccessKind kind, uint64_t address, uint32_t bytes,
+                               unsigned lane, bool strong) {
+  check_aligned(kind, "shared", address, bytes, lane);
+  const SharedPlace p = shared_place(i, space, address, bytes, lane);
+  if (kind != AccessKind::write && !p.cta->is_defined(p.offset, bytes)) [[unlikely]]
+    fault(FaultKind::uninitialized, lane,
+          "{} of {} bytes of shared memory at {:#x} (lane {}) that nobody has written", verb(kind), bytes,
+          address, lane);
+  if (kind != AccessKind::read) {
+    hooks::check_payload(*p.cta->state, p.offset, bytes, "a generic write");
+    p.cta->define(p.offset, bytes);
+  }
+  if (cta.cluster.watcher) [[unlikely]]
+    cta.cluster.watcher->access(
+        {kind, Proxy::generic, Space::shared, p.offset, bytes, p.cta, this, lane, nullptr, strong});
+  return p.host;
+}
+
+}  // namespace fp4lab::emu

@@ -1,0 +1,300 @@
+#include <doctest/doctest.h>
+
+#include "hand.h"
+
+using namespace fp4lab::emu;
+using hand::Kernel;
+using hand::label;
+
+namespace {
+bool says(const LaunchResult& r, std::string_view text) { return r.report.find(text) != std::string::npos; }
+LaunchConfig one_warp() {
+  LaunchConfig c;
+  c.block = {32, 1, 1};
+  return c;
+}
+}  // namespace
+
+TEST_CASE("device memory: bounds, double free, poison, no reuse") {
+  GlobalMemory m(1 << 20);
+  uint64_t a = m.allocate(1000), b = m.allocate(100);
+  REQUIRE(a);
+  REQUIRE(b);
+  CHECK(a % 256 == 0);
+  CHECK(b % 256 == 0);
+  CHECK(*m.host(a) == std::byte{0xcb});
+  CHECK(m.find(a, 1000).begin == a);
+  CHECK(m.find(a + 999, 1).end == a + 1000);
+  CHECK(m.find(a + 999, 2).end == 0);
+  CHECK(m.used() == 1100);
+  CHECK(m.describe(a + 1000).find("0 bytes behind the allocation") != std::string::npos);
+  CHECK(m.free(a));
+  CHECK(!m.free(a));
+  CHECK(!m.free(b + 1));
+  CHECK(m.describe(a + 5).find("which was freed") != std::string::npos);
+  uint64_t c = m.allocate(1000);
+  CHECK(c != a);
+  CHECK(m.allocate(2 << 20) == 0);
+  // Freed ranges come back in the end: the device never runs out of addresses before it runs out of memory.
+  for (int k = 0; k < 5000; ++k) {
+    uint64_t x = m.allocate(500'000);
+    REQUIRE(x);
+    REQUIRE(m.free(x));
+  }
+}
+
+TEST_CASE("a register that was never written is named") {
+  Kernel k;
+  Operand a = k.reg("%r7"), b = k.reg("%r8");
+  k.add("mov.u32 %r8, %r7;", hand::mov, {b, a});
+  k.add("exit;", hand::exit);
+  LaunchResult r = k.run(one_warp());
+  REQUIRE(!r.ok);
+  CHECK(r.kind == FaultKind::uninitialized);
+  CHECK_MESSAGE(says(r, "register %r7 (.u32) is read before it was written, in all 32 lanes"), r.report);
+  CHECK_MESSAGE(says(r, "  mov.u32 %r8, %r7;\n    ^"), r.report);
+}
+
+TEST_CASE("shared memory: reads of unwritten bytes, bounds, alignment, the reserved bytes, other ranks") {
+  auto go = [](int64_t address, bool write, uint32_t cluster = 1) {
+    Kernel k;
+    k.f().static_shared_bytes = 64;
+    k.f().dynamic_shared_base = 0x440;
+    Operand v = k.reg("%r1");
+    if (write)
+      k.add("st.shared.u32 [x], 1;", hand::store<Space::shared>, {Kernel::at(address), k.imm(1)});
+    else
+      k.add("ld.shared.u32 %r1, [x];", hand::load<Space::shared>, {v, Kernel::at(address)});
+    k.add("exit;", hand::exit);
+    LaunchConfig c = one_warp();
+    c.grid.x = c.cluster.x = cluster;
+    return k.run(c);
+  };
+  CHECK(go(0x400, true).ok);
+  CHECK_MESSAGE(
+      says(go(0x410, false), "read of 4 bytes of shared memory at 0x410 (lane 0) that nobody has written"),
+      go(0x410, false).report);
+  CHECK(go(0x440, true).kind == FaultKind::illegal_address);
+  CHECK_MESSAGE(says(go(0x440, true), "ends at offset 0x440 (64 bytes"), go(0x440, true).report);
+  CHECK(go(0x401, true).kind == FaultKind::misaligned_address);
+  CHECK_MESSAGE(says(go(0x3fc, true), "reserved for the system"), go(0x3fc, true).report);
+  CHECK_MESSAGE(says(go(0x400, true, 2), "belongs to the CTA of rank 0, not to this one of rank 1"),
+                go(0x400, true, 2).report);
+}
+
+TEST_CASE("global memory: the message says what lies nearby") {
+  GlobalMemory memory(1 << 20);
+  uint64_t a = memory.allocate(64);
+  Kernel k;
+  Operand v = k.reg("%r1");
+  k.add("ld.global.u32 %r1, [a+64];", hand::load<Space::global>,
+        {v, Kernel::at(static_cast<int64_t>(a + 64))});
+  k.add("exit;", hand::exit);
+  LaunchResult r = k.run(one_warp(), {}, &memory);
+  REQUIRE(!r.ok);
+  CHECK(r.kind == FaultKind::illegal_address);
+  CHECK_MESSAGE(says(r, "0 bytes behind the allocation"), r.report);
+  CHECK_MESSAGE(says(r, "kernel hand, CTA (0,0,0), warp 0, lane 0, thread (0,0,0)"), r.report);
+}
+
+TEST_CASE("deadlock: who waits, where, folded over CTAs and warps") {
+  Kernel k;
+  k.add("mbarrier.try_wait.b64 p, [x], s;", hand::never);
+  k.add("exit;", hand::exit);
+  LaunchConfig c;
+  c.grid.x = 300;
+  c.block.x = 96;
+  LaunchResult r = k.run(c);
+  REQUIRE(!r.ok);
+  CHECK(r.kind == FaultKind::deadlock);
+  CHECK_MESSAGE(says(r, "warps 0-2, all 32 lanes: "), r.report);
+  CHECK_MESSAGE(says(r, "more like it"), r.report);
+  CHECK_MESSAGE(says(r, "hand.ptx:1  mbarrier.try_wait.b64 p, [x], s;"), r.report);
+}
+
+TEST_CASE("polling without hope is reported") {
+  GlobalMemory memory(1 << 20);
+  uint64_t flag = memory.allocate(4);
+  std::memset(memory.host(flag), 0, 4);
+  Kernel k;
+  Operand v = k.reg("%r1"), p = k.pred("%p1");
+  Operand at = Kernel::at(static_cast<int64_t>(flag));
+  k.add("SPIN: ld.acquire.gpu.u32 %r1, [flag];", hand::load_acquire, {v, at});
+  k.add("setp.lt.u32 p, %r1, 1;", hand::less, {p, v, k.imm(1)});
+  Kernel::guard(k.add("@p bra SPIN;", hand::bra, {label(0)}), p);
+  k.add("exit;", hand::exit);
+  Schedule s;
+  s.poll_limit = 10000;
+  LaunchResult r = k.run(one_warp(), s, &memory);
+  REQUIRE(!r.ok);
+  CHECK(r.kind == FaultKind::deadlock);
+  CHECK_MESSAGE(says(r, "only poll"), r.report);
+}
+
+namespace {
+// A barrier over all CTAs of the grid, by a counter in global memory; then every warp adds its CTA's number
+// to a hash that depends on the order.
+struct GridBarrier : Kernel {
+  GridBarrier(uint64_t counter, unsigned ctas) {
+    Operand lane = special(FixedSpecial::laneid), cta = special(FixedSpecial::ctaid_x);
+    Operand p = pred("%p1"), q = pred("%p2"), v = reg("%r1");
+    Operand at = Kernel::at(static_cast<int64_t>(counter)),
+            order = Kernel::at(static_cast<int64_t>(counter + 4));
+    add("setp p, lane == 0", hand::equal, {p, lane, imm(0)});
+    guard(add("@!p exit", hand::exit), p, true);
+    add("atom.add", hand::atom_add, {v, at, imm(1)});
+    uint32_t spin = here();
+    add("SPIN: ld.acquire", hand::load_acquire, {v, at});
+    add("setp q, v < n", hand::less, {q, v, imm(ctas)});
+    guard(add("@q bra SPIN", hand::bra, {label(spin)}), q);
+    add("hash",
+        [](Warp& w, const Instr& i) {
+          if (!w.in_serial_phase()) return w.block({.kind = Wait::Kind::serial});
+          auto* v = w.source<uint32_t>(i.op[1]);
+          std::byte* place =
+              w.memory(i, Space::global, AccessKind::atomic, w.address(i.op[0], 0), 4, 0, true);
+          uint32_t h;
+          std::memcpy(&h, place, 4);
+          h = h * 31 + v[0] + 1;
+          std::memcpy(place, &h, 4);
+        },
+        {order, cta});
+    add("exit", hand::exit);
+  }
+};
+}  // namespace
+
+TEST_CASE("co-resident CTAs meet at a barrier in global memory; the run depends on the seed alone") {
+  std::vector<uint32_t> hashes;
+  for (uint64_t seed : {1, 2})
+    for (unsigned threads : {1, 2, 3}) {
+      GlobalMemory memory(1 << 20);
+      uint64_t counter = memory.allocate(8);
+      std::memset(memory.host(counter), 0, 8);
+      GridBarrier k(counter, 148);
+      LaunchConfig c = one_warp();
+      c.grid.x = 148;
+      c.cooperative = true;
+      LaunchResult r = k.run(c, {.seed = seed, .threads = threads}, &memory);
+      REQUIRE_MESSAGE(r.ok, r.report);
+      uint32_t h;
+      std::memcpy(&h, memory.host(counter + 4), 4);
+      hashes.push_back(h);
+    }
+  CHECK(hashes[0] == hashes[1]);
+  CHECK(hashes[0] == hashes[2]);
+  CHECK(hashes[3] == hashes[4]);
+  CHECK(hashes[3] == hashes[5]);
+  CHECK(hashes[0] != hashes[3]);
+}
+
+TEST_CASE("a grid larger than the machine runs in waves, with clusters on the SMs of one GPC") {
+  GlobalMemory memory(1 << 20);
+  uint64_t counter = memory.allocate(8);
+  std::memset(memory.host(counter), 0, 8);
+  GridBarrier k(counter, 1);
+  LaunchConfig c = one_warp();
+  c.grid.x = 1000;
+  c.cluster.x = 4;
+  c.dynamic_shared = 200 * 1024;
+  CHECK(resident_clusters(k.f(), c, *device_model("b200")) == 34);  // floor(20/4)*2 + floor(18/4)*6
+  LaunchResult r = k.run(c, {}, &memory);
+  REQUIRE_MESSAGE(r.ok, r.report);
+  uint32_t n;
+  std::memcpy(&n, memory.host(counter), 4);
+  CHECK(n == 1000);
+  CHECK(r.statistics.warp_instructions >= 1000 * 6);
+}
+
+TEST_CASE("a launch that the device would refuse is refused with the values") {
+  Kernel k;
+  k.add("exit", hand::exit);
+  LaunchConfig c = one_warp();
+  c.dynamic_shared = 228 * 1024;
+  CHECK_THROWS_WITH(k.run(c), doctest::Contains("233472 bytes of shared memory"));
+  c = one_warp();
+  c.block.x = 2048;
+  CHECK_THROWS_WITH(k.run(c), doctest::Contains("2048 threads"));
+  c = one_warp();
+  c.grid.x = 3;
+  c.cluster.x = 2;
+  CHECK_THROWS_WITH(k.run(c), doctest::Contains("not a multiple"));
+  c = one_warp();
+  c.grid.x = 149;
+  c.dynamic_shared = 200 * 1024;
+  c.cooperative = true;
+  CHECK_THROWS_WITH(k.run(c), doctest::Contains("149 clusters, but only 148"));
+}
+
+namespace {
+// Counts 1 at a place in shared memory when it runs.
+struct TestOp : AsyncOp {
+  uint32_t offset, value;
+  TestOp(uint32_t o, uint32_t v, Queue q) : offset(o), value(v) { queue = q; }
+  bool run(Cluster& c) override {
+    std::memcpy(cta->window(offset, 4, name()), &value, 4);
+    cta->define(offset, 4);
+    c.notify();
+    return true;
+  }
+  const char* name() const override { return "test.copy"; }
+};
+template <int kQueue>
+void issue(Warp& w, const Instr& i) {
+  for (uint32_t k = 1; k <= 4; ++k)
+    w.cta.cluster.submit(std::make_unique<TestOp>(0x400 + (kQueue ? 0 : 4 * k), k,
+                                                  kQueue ? Queue{Queue::tensor_pipe, 0} : Queue{}),
+                         w, i, 0);
+}
+void wait_all(Warp& w, const Instr&) {
+  if (w.cta.cluster.pending([](const AsyncOp&) { return true; }))
+    w.block({.kind = Wait::Kind::async_ops, .ready = [](Warp& w, const LaneGroup&) {
+               return w.cta.cluster.pending([](const AsyncOp&) { return true; }) == 0;
+             }});
+}
+}  // namespace
+
+TEST_CASE("operations of a queue keep their order; a missing wait shows under some seed") {
+  unsigned faults = 0;
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    Kernel k;
+    k.f().static_shared_bytes = 64;
+    k.f().dynamic_shared_base = 0x440;
+    Operand v = k.reg("%r1"), p = k.pred("%p1");
+    k.add("issue", issue<1>);
+    k.add("wait", wait_all);
+    k.add("ld.shared", hand::load<Space::shared>, {v, Kernel::at(0x400)});
+    k.add("setp.eq p, v, 4", hand::equal, {p, v, k.imm(4)});
+    Kernel::guard(k.add("@!p never", hand::never), p, true);
+    k.add("exit;", hand::exit);
+    LaunchResult r = k.run(one_warp(), {.seed = seed});
+    CHECK_MESSAGE(r.ok, r.report);
+    CHECK(r.statistics.async_ops == 4);
+
+    Kernel bad;
+    bad.f().static_shared_bytes = 64;
+    bad.f().dynamic_shared_base = 0x440;
+    Operand x = bad.reg("%r1");
+    bad.add("issue", issue<0>);
+    bad.add("ld.shared", hand::load<Space::shared>, {x, Kernel::at(0x410)});
+    bad.add("wait", wait_all);
+    bad.add("exit;", hand::exit);
+    faults += !bad.run(one_warp(), {.seed = seed}).ok;
+    CHECK(bad.run(one_warp(), {.kind = Schedule::Kind::eager, .seed = seed}).ok);
+  }
+  CHECK(faults >= 10);
+}
+
+TEST_CASE("a CTA that exits while its operations run is a fault that names them") {
+  Kernel k;
+  k.f().static_shared_bytes = 64;
+  k.f().dynamic_shared_base = 0x440;
+  k.add("issue", issue<0>);
+  k.add("exit;", hand::exit);
+  unsigned seen = 0;
+  for (uint64_t seed = 0; seed < 10; ++seed) {
+    LaunchResult r = k.run(one_warp(), {.seed = seed});
+    seen += !r.ok && says(r, "exits while an operation that it issued is still running: test.copy");
+  }
+  CHECK(seen >= 3);
+}
