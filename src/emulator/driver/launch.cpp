@@ -6,6 +6,7 @@
 
 #include "emulator/driver/state.h"
 #include "fp4lab/emulator.h"
+#include "fp4lab/error.h"
 
 using namespace fp4lab::emu;
 using namespace fp4lab::emu::driver;
@@ -69,7 +70,12 @@ CUresult run(const CUfunc_st& f, const LaunchConfig& config) {
   State& s = state();
   std::lock_guard lock(s.mutex);
   const auto start = std::chrono::steady_clock::now();
-  LaunchResult result = launch(*f.module->module, *f.function, config, *s.device, *s.memory, s.schedule);
+  LaunchResult result;
+  try {
+    result = launch(*f.module->module, *f.function, config, *s.device, *s.memory, s.schedule);
+  } catch (const fp4lab::Error& e) {
+    return refuse(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, f, e.what());
+  }
   s.last_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   s.last = std::move(result.statistics);
   s.last_report = result.report;
