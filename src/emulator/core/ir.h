@@ -153,6 +153,8 @@ struct Symbol {
     uint64_t at;
     std::string symbol;
     int64_t addend;
+    uint64_t mask = ~uint64_t(0);  // 0xff00(symbol): the byte of the address that is stored
+    uint32_t bytes = 8;            // of the element at `at`
   };
   std::vector<Relocation> relocations;  // initialisers that name other symbols
 };
@@ -225,6 +227,7 @@ enum class FixedSpecial : uint8_t {
 struct Function {
   std::string name;
   bool entry = false;
+  bool noreturn = false;
   bool external = false;  // .extern .func without a body: __assertfail, vprintf
   std::vector<Parameter> params, results;
   uint32_t param_bytes = 0;
@@ -248,12 +251,10 @@ struct Function {
   bool explicit_cluster = false;
 };
 
-// A place that holds a global or const symbol's address and is completed when the module is loaded.
+// A constant row that holds a global or const symbol's address, to be completed when the module is loaded.
 struct Fixup {
-  enum class What : uint8_t { row, displacement } what = What::row;
   uint32_t function = 0;
-  uint32_t index = 0;  // of Function::constants, or of Function::code
-  uint32_t operand = 0;
+  uint32_t row = 0;     // in Function::constants; `bits` is the addend until then
   uint32_t symbol = 0;  // in Module::symbols
 };
 

@@ -17,28 +17,41 @@
 //   {.a,.b}     at most one of them;  {.sem{.scope}} nests
 //   [ ... ]     the groups inside in any order
 //
-// Operands: comma-separated items; item i fills Instr::op[i], `d|p` and `[m,{c}]` fill two. An absent
-// optional operand leaves Kind::none in its place.
-//   d        destination register (or sink)       d|p    destination with optional predicate: %r|%p or %r
-//   P        destination predicate (or sink)      P|q    predicate pair: %p|%q or %p
-//   p        source predicate, may be negated; the constants 0 and 1 are read as predicate 0 or its negation
-//   [m]      address [reg+imm], [symbol+imm]      [m,{c}]  tensor coordinates: an address and a vector of s32
-//   {v}      a vector, or a single value          {d}    the same as a destination
-//   L        label      {L}  list of labels (brx.idx)     F   function: the whole call, see ptx/call.cpp
-//   I        an immediate                         a/[m]  value or address
-//   any other name: a source value (register, immediate, special register, symbol address)
-//   Behind an item:
+// Operands: comma-separated items; item i fills Instr::op[i], but `d|p`, `P|q` and `[m,{c}]` fill two. An
+// absent optional operand leaves Kind::none in its place.
+//
+//   d        destination register, or sink
+//   d|p      destination with optional predicate: %r|%p or %r
+//   P        destination predicate, or sink
+//   P|q      predicate pair: %p|%q or %p
+//   p        source predicate, may be negated; the constants 0 and 1 become predicate 0 or its negation
+//   [m]      address: [reg+imm], [symbol+imm], [imm]
+//   [m,{c}]  tensor coordinates: an address and a vector of s32
+//   {v}      a vector, or a single value
+//   {d}      the same as a destination
+//   L        label
+//   {L}      list of labels (brx.idx)
+//   F        function: the whole call, see layout.cpp
+//   I        an immediate
+//   a/[m]    value or address
+//   a        any other name is a source value: register, immediate, special register, symbol address
+//
+// The letters above may carry a digit (d, d2); longer names ("desc", "policy") are values. Behind an item,
+// and behind its brackets, may stand
+//
 //   :type    the type: a name (`a:u32`), tN = the Nth type among the modifiers (`a:t1`), wN = twice as wide
 //            as the Nth type (`d:w0`, mul.wide), any = not checked
 //   ~        the register may be wider than the type (ld, st, cvt)
-//   ?        may be absent;  ?word = is there exactly when the instruction has that modifier
-//            (`mask:u16?multicast::cluster`)
-//   Without :type a destination has the first type among the modifiers and a source the last but for more
-//   than two types, where every source needs its :type. Vectors take t0 when .v2/.v4/.v8 is among the
-//   modifiers; else they are not checked. When the modifiers name no type, sources are read as u32. The type
-//   decides what an immediate's bits are, which register widths are legal, and so which rows a body may read:
-//   shift counts are `b:u32`, mbarrier counts `a:u32`. Operand::displacement of an immediate is its value
-//   (sign-extended for signed types); its row is truncated to the type's width.
+//   ?        may be absent
+//   ?word    is there exactly when the instruction has that modifier: `mask:u16?multicast::cluster`
+//
+// Without :type a destination has the first type among the modifiers, a source the second if there is one.
+// Vectors take the first when .v2, .v4 or .v8 is among the modifiers; else their elements are not checked.
+// When the modifiers name no type, sources are read as u32, immediates as s32.
+//
+// The type decides what an immediate's bits are, which register widths are legal, and so which rows a body
+// may read: shift counts are `b:u32`, mbarrier counts `a:u32`. Operand::displacement of an immediate is its
+// value (sign-extended for signed types); its row is truncated to the type's width.
 #pragma once
 
 #include <span>

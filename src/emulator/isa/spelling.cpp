@@ -1,0 +1,193 @@
+#include "emulator/isa/spelling.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "emulator/core/ir.h"
+#include "fp4lab/error.h"
+
+namespace fp4lab::emu {
+
+class Spelling::Reader {
+ public:
+  explicit Reader(std::string_view pattern) : all_(pattern), rest_(pattern) {}
+
+  std::string_view mnemonic() { return word(); }
+
+  Node sequence(std::string_view closing) {
+    Node n{Node::Kind::sequence, {}, {}};
+    while (!rest_.empty() && closing.find(rest_[0]) == std::string_view::npos) n.parts.push_back(item());
+    return n;
+  }
+  void end() const {
+    if (!rest_.empty()) bad("unexpected");
+  }
+
+ private:
+  [[noreturn]] void bad(std::string_view what) const {
+    fail("opcode table: {} at '{}' in \"{}\"", what, rest_, all_);
+  }
+  char take() {
+    char c = rest_[0];
+    rest_.remove_prefix(1);
+    return c;
+  }
+  std::string_view word() {
+    size_t n = 0;
+    auto plain = [](char c) {
+      return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+    };
+    while (n < rest_.size() && (plain(rest_[n]) || rest_[n] == ':')) ++n;
+    if (!n) bad("word missing");
+    std::string_view w = rest_.substr(0, n);
+    rest_.remove_prefix(n);
+    return w;
+  }
+  Node item() {
+    switch (char c = take()) {
+      case '.':
+        return {Node::Kind::word, word(), {}};
+      case '<':
+        return group(Node::Kind::one_of, '>');
+      case '{':
+        return group(Node::Kind::at_most_one, '}');
+      case '[': {
+        Node n = sequence("]");
+        n.kind = Node::Kind::any_order;
+        if (rest_.empty()) bad("']' missing");
+        take();
+        return n;
+      }
+      default:
+        fail("opcode table: unexpected '{}' in \"{}\"", c, all_);
+    }
+  }
+  Node group(Node::Kind kind, char closing) {
+    Node n{kind, {}, {}};
+    for (;;) {
+      n.parts.push_back(sequence(std::string{',', closing}));
+      if (n.parts.back().parts.empty()) bad("empty alternative");
+      if (rest_.empty()) bad("closing bracket missing");
+      if (take() == closing) return n;
+    }
+  }
+
+  std::string_view all_, rest_;
+};
+
+Spelling::Spelling(std::string_view pattern) {
+  Reader reader(pattern);
+  mnemonic_ = reader.mnemonic();
+  rest_ = reader.sequence("");
+  reader.end();
+}
+
+Spelling::Positions Spelling::walk(const Node& n, Positions from, std::span<const std::string_view> tokens,
+                                   Expectation* expected) {
+  Positions to = 0;
+  switch (n.kind) {
+    case Node::Kind::word:
+      for (Positions left = from; left; left &= left - 1) {
+        size_t i = static_cast<size_t>(std::countr_zero(left));
+        if (i < tokens.size() && tokens[i] == n.word) to |= Positions(1) << (i + 1);
+        if (expected && i >= expected->at) {
+          if (i > expected->at) *expected = {i, {}, false};
+          expected->words.insert(n.word);
+        }
+      }
+      return to;
+    case Node::Kind::sequence:
+      for (const Node& part : n.parts) from = walk(part, from, tokens, expected);
+      return from;
+    case Node::Kind::at_most_one:
+      to = from;
+      [[fallthrough]];
+    case Node::Kind::one_of:
+      for (const Node& part : n.parts) to |= walk(part, from, tokens, expected);
+      return to;
+    case Node::Kind::any_order:
+      return walk_any(n, (uint64_t(1) << n.parts.size()) - 1, from, tokens, expected);
+  }
+  return 0;
+}
+
+Spelling::Positions Spelling::walk_any(const Node& n, uint64_t left, Positions from,
+                                       std::span<const std::string_view> tokens, Expectation* expected) {
+  if (!left || !from) return from;
+  Positions to = 0;
+  for (uint64_t i = left; i; i &= i - 1) {
+    uint64_t bit = i & (0 - i);
+    Positions behind = walk(n.parts[static_cast<size_t>(std::countr_zero(bit))], from, tokens, expected);
+    to |= walk_any(n, left & ~bit, behind, tokens, expected);
+  }
+  return to;
+}
+
+bool Spelling::matches(std::span<const std::string_view> tokens, Expectation* expected) const {
+  if (tokens.empty() || tokens.size() > 62 || tokens[0] != mnemonic_) return false;
+  Positions ends = walk(rest_, 2, tokens, expected);
+  if (expected && ends) {
+    size_t last = static_cast<size_t>(63 - std::countl_zero(ends));
+    if (last > expected->at) *expected = {last, {}, false};
+    if (last == expected->at) expected->complete = true;
+  }
+  return ends >> tokens.size() & 1;
+}
+
+// Groups are taken in the order of the row, each from any place of the text, types from left to right.
+bool Spelling::matches_in_any_order(std::span<const std::string_view> tokens) const {
+  if (tokens.empty() || tokens.size() > 62 || tokens[0] != mnemonic_) return false;
+  size_t budget = 20000;  // of steps: a hostile text must not make the search long
+  auto search = [&](auto&& self, size_t part, uint64_t used, size_t last_type) -> bool {
+    if (!budget || !--budget) return false;
+    if (part == rest_.parts.size()) return used == (uint64_t(1) << tokens.size()) - 2;
+    const Node& n = rest_.parts[part];
+    for (size_t begin = 1; begin < tokens.size(); ++begin) {
+      if (used >> begin & 1) continue;
+      Positions ends = walk(n, uint64_t(1) << begin, tokens, nullptr) & ~(uint64_t(1) << begin);
+      for (; ends; ends &= ends - 1) {
+        auto end = static_cast<size_t>(std::countr_zero(ends));
+        uint64_t span = (uint64_t(1) << end) - (uint64_t(1) << begin);
+        if (span & used) break;
+        size_t type = last_type;
+        bool ordered = true;
+        for (size_t i = begin; i < end; ++i)
+          if (type_named(tokens[i]) != Type::none) ordered &= i > type, type = i;
+        if (ordered && self(self, part + 1, used | span, type)) return true;
+      }
+    }
+    return walk(n, 2, {}, nullptr) & 2 && self(self, part + 1, used, last_type);  // an absent optional group
+  };
+  return search(search, 0, 0, 0);
+}
+
+void Spelling::sample(const Node& n, std::mt19937& random, std::vector<std::string_view>& out) {
+  switch (n.kind) {
+    case Node::Kind::word:
+      out.push_back(n.word);
+      return;
+    case Node::Kind::sequence:
+      for (const Node& part : n.parts) sample(part, random, out);
+      return;
+    case Node::Kind::at_most_one:
+      if (random() % 2) return;
+      [[fallthrough]];
+    case Node::Kind::one_of:
+      sample(n.parts[random() % n.parts.size()], random, out);
+      return;
+    case Node::Kind::any_order: {
+      std::vector<const Node*> order;
+      for (const Node& part : n.parts) order.push_back(&part);
+      std::shuffle(order.begin(), order.end(), random);
+      for (const Node* part : order) sample(*part, random, out);
+    }
+  }
+}
+
+std::vector<std::string_view> Spelling::sample(std::mt19937& random) const {
+  std::vector<std::string_view> out{mnemonic_};
+  sample(rest_, random, out);
+  return out;
+}
+
+}  // namespace fp4lab::emu

@@ -1,0 +1,104 @@
+// The PTX text as a tree, before names are resolved: what syntax.cpp and body.cpp make and lower.cpp reads.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <optional>
+
+#include "emulator/ptx/constant.h"
+
+namespace fp4lab::emu::ast {
+
+// An operand as written.
+struct Node {
+  enum class Kind : uint8_t {
+    name,      // %r1, %tid.x, symbol, symbol+4, label; `!p` has negated
+    constant,  // number or constant expression
+    address,   // [name+value], [value]; parts = what follows behind commas
+    vector,    // { parts }
+    pair,      // parts[0] | parts[1]
+    list,      // ( parts ): arguments and results of a call
+  } kind = Kind::name;
+  const Token* at = nullptr;
+  std::string_view name, component;  // name: "_" is the sink; component: "x" of %tid.x
+  bool negated = false;
+  bool displaced = false;  // `value` is added to the name
+  Constant value;
+  std::vector<Node> parts;
+};
+
+struct Statement {
+  const Token* at = nullptr;  // the mnemonic
+  const Token* guard = nullptr;
+  bool guard_negated = false;
+  std::vector<std::string_view> opcode;
+  std::vector<const Token*> opcode_at;  // parallel
+  std::vector<Node> operands;
+  uint32_t scope = 0;
+  uint32_t file = 0, source_line = 0;
+};
+
+// .global, .const, .shared, .local and .param variables.
+struct Variable {
+  const Token* at = nullptr;
+  std::string_view name;
+  Space space = Space::global;
+  Type type = Type::b8;
+  uint32_t align = 1;
+  uint64_t elements = 1;
+  bool is_array = false;
+  bool unsized = false;  // x[]
+  bool external = false;
+  struct Item {  // one element of the initialiser
+    const Token* at;
+    Constant value;                // added to the symbol's address if there is one
+    std::string_view symbol;       // empty: `value` alone
+    uint64_t mask = ~uint64_t(0);  // 0xff00(sym): the byte of the address that is stored
+  };
+  std::vector<Item> init;
+  uint64_t bytes() const { return elements * (bits_of(type) / 8); }
+};
+
+struct Registers {  // `.reg .b32 %r<10>` and `.reg .pred p`
+  const Token* at = nullptr;
+  Type type = Type::none;
+  uint32_t count = 0;  // 0: a single register, else name0 .. name(count-1)
+};
+
+struct LabelList {
+  std::vector<const Token*> labels;
+};
+
+// A { } block. Registers, variables and labels are looked up from the inside out.
+struct Scope {
+  uint32_t parent = 0;  // its own index for the function's outermost block
+  std::map<std::string_view, Registers, std::less<>> registers, ranges;
+  std::map<std::string_view, uint32_t, std::less<>> variables;  // in Function::variables
+  std::map<std::string_view, uint32_t, std::less<>> labels;     // in Function::statements
+  std::map<std::string_view, LabelList, std::less<>> lists;     // .branchtargets, .calltargets
+};
+
+struct Function {
+  const Token* at = nullptr;
+  std::string_view name;
+  bool entry = false, has_body = false, noreturn = false;
+  std::vector<Variable> params, results;
+  std::deque<Variable> variables;  // .shared, .local, .param declared inside
+  std::vector<Scope> scopes;
+  std::vector<Statement> statements;
+  uint32_t max_ntid[3] = {0, 0, 0}, req_ntid[3] = {0, 0, 0}, req_cluster[3] = {0, 0, 0};
+  uint32_t max_cluster_rank = 0, min_ctapersm = 0, max_nreg = 0;
+  bool explicit_cluster = false;
+};
+
+struct Module {
+  std::string_view version, target;
+  std::deque<Function> functions;
+  std::map<std::string_view, Function*, std::less<>> function_by_name;
+  std::deque<Variable> variables;
+  std::map<std::string_view, uint32_t, std::less<>> variable_by_name;
+  std::map<std::string_view, std::string_view, std::less<>> aliases;
+  std::map<uint32_t, std::string> files;
+};
+
+}  // namespace fp4lab::emu::ast

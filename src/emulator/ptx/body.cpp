@@ -1,0 +1,258 @@
+// Inside a function: blocks, register declarations, labels, statements, operands (PTX ISA 4.3, 6).
+#include "emulator/ptx/syntax.h"
+
+namespace fp4lab::emu {
+
+namespace {
+
+constexpr int kMaxNesting = 256;
+constexpr uint32_t kMaxRange = 1u << 24;
+constexpr size_t kMaxModifiers = 60;
+
+class BodyReader {
+ public:
+  BodyReader(Cursor& c, ast::Function& f) : c_(c), f_(f) {}
+
+  void run() {
+    c_.expect("{", "before a function's body");
+    f_.scopes.push_back({});
+    scope_ = 0;
+    block(0);
+  }
+
+ private:
+  ast::Scope& scope() { return f_.scopes[scope_]; }
+
+  // Everything up to and with the closing brace.
+  void block(int depth) {
+    if (depth > kMaxNesting) c_.fail("blocks nested deeper than {}", kMaxNesting);
+    while (!c_.accept("}")) {
+      if (c_.ended()) c_.fail("function '{}' has no closing brace", f_.name);
+      if (c_.accept("{")) {
+        uint32_t outer = scope_;
+        f_.scopes.push_back({});
+        scope_ = static_cast<uint32_t>(f_.scopes.size() - 1);
+        scope().parent = outer;
+        block(depth + 1);
+        scope_ = outer;
+      } else {
+        item();
+      }
+    }
+  }
+
+  void item() {
+    const Token& t = c_.peek();
+    if (t.kind == Token::Kind::dotted) return directive();
+    if (t.kind == Token::Kind::word && c_.peek(1).mark(":")) return label();
+    if (c_.accept(";")) return;
+    statement();
+  }
+
+  void label() {
+    const Token& t = c_.next();
+    c_.next();
+    if (c_.peek().kind == Token::Kind::dotted) {
+      std::string_view word = c_.peek().text;
+      if (word == "branchtargets" || word == "calltargets") {
+        c_.next();
+        ast::LabelList list;
+        do list.labels.push_back(&c_.word("a label"));
+        while (c_.accept(","));
+        c_.expect(";", "behind the list of targets");
+        scope().lists[t.text] = std::move(list);
+        return;
+      }
+      if (word == "callprototype") {  // only indirect calls need it
+        while (!c_.ended() && !c_.accept(";")) c_.next();
+        return;
+      }
+    }
+    auto [_, fresh] = scope().labels.try_emplace(t.text, static_cast<uint32_t>(f_.statements.size()));
+    if (!fresh) fail_at(c_.module, t, "label '{}' is defined twice in this block", t.text);
+  }
+
+  void directive() {
+    const Token& t = c_.next();
+    Space space;
+    if (t.text == "reg") {
+      registers();
+    } else if (t.text == "loc") {
+      location(t);
+    } else if (t.text == "pragma") {
+      if (c_.peek().kind != Token::Kind::string) c_.fail("expected the pragma's string");
+      c_.next();
+      c_.expect(";", "behind .pragma");
+    } else if (space_named(t.text, space) && space != Space::global && space != Space::constant) {
+      for (ast::Variable& v : parse_variables(c_, space, false)) add_variable(std::move(v));
+      c_.expect(";", "behind a declaration");
+    } else if (t.text == "extern") {
+      const Token& s = c_.next();
+      if (!s.dotted("shared"))
+        fail_at(c_.module, s, "only .shared variables can be .extern inside a function");
+      for (ast::Variable& v : parse_variables(c_, Space::shared, false)) {
+        v.external = true;
+        add_variable(std::move(v));
+      }
+      c_.expect(";", "behind a declaration");
+    } else {
+      fail_at(c_.module, t, "unknown or unsupported directive '.{}' inside a function", t.text);
+    }
+  }
+
+  void add_variable(ast::Variable v) {
+    declared(v.at);
+    scope().variables[v.name] = static_cast<uint32_t>(f_.variables.size());
+    f_.variables.push_back(std::move(v));
+  }
+
+  void declared(const Token* at) {
+    if (scope().registers.contains(at->text) || scope().variables.contains(at->text))
+      fail_at(c_.module, *at, "'{}' is declared twice in this block", at->text);
+  }
+
+  void registers() {
+    const Token& t = c_.next();
+    if (t.dotted("v2") || t.dotted("v4")) fail_at(c_.module, t, "vector registers are not supported");
+    Type type = t.kind == Token::Kind::dotted ? type_named(t.text) : Type::none;
+    if (type == Type::none) fail_at(c_.module, t, "expected a register type, found {}", Cursor::shown(t));
+    do {
+      const Token& name = c_.word("a register's name");
+      ast::Registers r{&name, type, 0};
+      declared(&name);
+      if (c_.accept("<")) {
+        r.count = static_cast<uint32_t>(parse_integer_before_angle(name));
+        scope().ranges[name.text] = r;
+      } else {
+        scope().registers[name.text] = r;
+      }
+    } while (c_.accept(","));
+    c_.expect(";", "behind a register declaration");
+  }
+  // The '>' ends the count and is no operator here.
+  int64_t parse_integer_before_angle(const Token& name) {
+    const Token& at = c_.peek();
+    Constant v = parse_signed_literal(c_);
+    c_.expect(">", "behind the number of registers");
+    if (v.bits > kMaxRange) fail_at(c_.module, at, "'{}': at most {} registers", name.text, kMaxRange);
+    return static_cast<int64_t>(v.bits);
+  }
+
+  // .loc file line column {, function_name L {+n}, inlined_at file line column}
+  void location(const Token& at) {
+    file_ = static_cast<uint32_t>(parse_integer(c_, "a file number", 0, INT32_MAX));
+    line_ = static_cast<uint32_t>(parse_integer(c_, "a line", 0, INT32_MAX));
+    while (!c_.ended() && c_.peek().line == at.line) c_.next();
+  }
+
+  void statement() {
+    ast::Statement s;
+    s.scope = scope_;
+    s.file = file_;
+    s.source_line = line_;
+    if (c_.accept("@")) {
+      s.guard_negated = c_.accept("!");
+      s.guard = &c_.word("a predicate behind '@'");
+    }
+    if (c_.peek().kind != Token::Kind::word)
+      c_.fail("expected an instruction, found {}", Cursor::shown(c_.peek()));
+    s.at = &c_.next();
+    s.opcode.push_back(s.at->text);
+    s.opcode_at.push_back(s.at);
+    while (c_.peek().kind == Token::Kind::dotted) {
+      s.opcode_at.push_back(&c_.peek());
+      s.opcode.push_back(c_.next().text);
+      if (s.opcode.size() > kMaxModifiers) c_.fail("more than {} modifiers", kMaxModifiers);
+    }
+    if (!c_.peek().mark(";")) {
+      do s.operands.push_back(operand(0));
+      while (c_.accept(","));
+    }
+    c_.expect(";", "or ',' behind an operand");
+    f_.statements.push_back(std::move(s));
+  }
+
+  ast::Node operand(int depth) {
+    if (depth > 8) c_.fail("operand nested too deeply");
+    ast::Node first = simple(depth);
+    if (!c_.peek().mark("|")) return first;
+    ast::Node pair;
+    pair.kind = ast::Node::Kind::pair;
+    pair.at = first.at;
+    c_.next();
+    pair.parts.push_back(std::move(first));
+    pair.parts.push_back(simple(depth));
+    return pair;
+  }
+
+  ast::Node simple(int depth) {
+    ast::Node n;
+    n.at = &c_.peek();
+    if (c_.accept("!")) {
+      n.negated = true;
+      n.name = c_.word("a predicate behind '!'").text;
+    } else if (c_.accept("[")) {
+      address(n, depth);
+    } else if (c_.accept("{")) {
+      n.kind = ast::Node::Kind::vector;
+      elements(n, "}", depth);
+    } else if (n.at->mark("(") && !constant_in_parentheses()) {
+      c_.next();
+      n.kind = ast::Node::Kind::list;
+      elements(n, ")", depth);
+    } else if (constant_begins(c_)) {
+      n.kind = ast::Node::Kind::constant;
+      n.value = parse_constant(c_);
+    } else {
+      name(n);
+    }
+    return n;
+  }
+
+  // `(1+2)` is a constant, `(param0, param1)` the arguments of a call.
+  bool constant_in_parentheses() const {
+    size_t i = 1;
+    while (c_.peek(i).mark("(") || c_.peek(i).mark("-") || c_.peek(i).mark("~") || c_.peek(i).mark("!")) ++i;
+    const Token& t = c_.peek(i);
+    return t.kind == Token::Kind::number || t.text == "WARP_SZ" || t.dotted("s64") || t.dotted("u64");
+  }
+
+  void elements(ast::Node& n, std::string_view closing, int depth) {
+    if (c_.accept(closing)) return;
+    do n.parts.push_back(operand(depth + 1));
+    while (c_.accept(","));
+    c_.expect(closing, "or ',' in a list of operands");
+  }
+
+  void name(ast::Node& n) {
+    n.name = c_.word("an operand").text;
+    if (c_.peek().kind == Token::Kind::dotted) n.component = c_.next().text;
+    if (c_.peek().mark("+") || c_.peek().mark("-")) {
+      n.displaced = true;
+      n.value = parse_signed_literal(c_);
+    }
+  }
+
+  void address(ast::Node& n, int depth) {
+    n.kind = ast::Node::Kind::address;
+    if (constant_begins(c_)) {
+      n.value = parse_constant(c_);
+      n.displaced = true;
+    } else {
+      name(n);
+    }
+    while (c_.accept(",")) n.parts.push_back(operand(depth + 1));
+    c_.expect("]", "behind an address");
+  }
+
+  Cursor& c_;
+  ast::Function& f_;
+  uint32_t scope_ = 0;
+  uint32_t file_ = 0, line_ = 0;
+};
+
+}  // namespace
+
+void parse_body(Cursor& c, ast::Function& f) { BodyReader(c, f).run(); }
+
+}  // namespace fp4lab::emu

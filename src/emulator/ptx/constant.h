@@ -1,0 +1,29 @@
+// Constants and constant expressions (PTX ISA 4.5).
+#pragma once
+
+#include "emulator/ptx/token.h"
+
+namespace fp4lab::emu {
+
+struct Constant {
+  enum class Form : uint8_t {
+    integer,  // `bits` as a 64-bit integer, signed or unsigned
+    decimal,  // 1.5: `bits` are those of a double
+    f32,      // 0fXXXXXXXX
+    f64,      // 0dXXXXXXXXXXXXXXXX
+  };
+  Form form = Form::integer;
+  bool is_unsigned = false;
+  uint64_t bits = 0;
+};
+
+// True when a constant (and not a register or symbol) begins here.
+bool constant_begins(const Cursor&);
+// A whole constant expression, with the operators and the precedence of C; casts (.s64) and (.u64).
+Constant parse_constant(Cursor&);
+// The same, but it must be an integer in [low, high].
+int64_t parse_integer(Cursor&, std::string_view what, int64_t low, int64_t high);
+// A sign or nothing, and one literal: what stands behind `[reg+`.
+Constant parse_signed_literal(Cursor&);
+
+}  // namespace fp4lab::emu

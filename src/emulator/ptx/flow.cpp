@@ -1,0 +1,152 @@
+#include "emulator/ptx/flow.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace fp4lab::emu {
+
+namespace {
+
+constexpr uint32_t kNone = 0xffffffff;
+
+// Basic blocks, and an exit that every leaving block leads to.
+class Graph {
+ public:
+  Graph(const Module& module, const Function& f) {
+    auto n = static_cast<uint32_t>(f.code.size());
+    std::vector<Flow> flows(n);
+    std::vector<char> leader(n + 1, 0);
+    leader[0] = 1;
+    for (uint32_t pc = 0; pc < n; ++pc) {
+      flows[pc] = flow_of(module, f, pc);
+      if (!flows[pc].targets.empty() || flows[pc].leaves) leader[pc + 1] = 1;
+      for (uint32_t t : flows[pc].targets) leader[t] = 1;
+    }
+    block_of.resize(n);
+    for (uint32_t pc = 0; pc < n; ++pc) {
+      if (leader[pc]) begin.push_back(pc);
+      block_of[pc] = static_cast<uint32_t>(begin.size() - 1);
+    }
+    exit = static_cast<uint32_t>(begin.size());
+    successors.resize(exit + 1);
+    predecessors.resize(exit + 1);
+    for (uint32_t b = 0; b < exit; ++b) {
+      uint32_t last = (b + 1 < exit ? begin[b + 1] : n) - 1;
+      for (uint32_t t : flows[last].targets) edge(b, block_of[t]);
+      if (flows[last].falls_through) edge(b, last + 1 < n ? block_of[last + 1] : exit);
+      if (flows[last].leaves) edge(b, exit);
+    }
+    tie_endless_loops();
+  }
+
+  uint32_t exit = 0;
+  std::vector<uint32_t> begin;     // first pc of each block
+  std::vector<uint32_t> block_of;  // by pc
+  std::vector<std::vector<uint32_t>> successors, predecessors;
+
+ private:
+  void edge(uint32_t from, uint32_t to) {
+    successors[from].push_back(to);
+    predecessors[to].push_back(from);
+  }
+
+  // Post-dominance needs a way to the exit from everywhere: a loop without one gets an edge of its own, from
+  // the last of its blocks.
+  void tie_endless_loops() {
+    std::vector<char> reaches(exit + 1, 0);
+    std::vector<uint32_t> work{exit};
+    auto spread = [&] {
+      while (!work.empty()) {
+        uint32_t b = work.back();
+        work.pop_back();
+        if (std::exchange(reaches[b], 1)) continue;
+        work.insert(work.end(), predecessors[b].begin(), predecessors[b].end());
+      }
+    };
+    spread();
+    for (uint32_t b = exit; b-- > 0;)
+      if (!reaches[b]) {
+        edge(b, exit);
+        work.push_back(b);
+        spread();
+      }
+  }
+};
+
+// Immediate post-dominators: Cooper, Harvey, Kennedy, "A simple, fast dominance algorithm", on the reversed
+// graph.
+std::vector<uint32_t> immediate_post_dominators(const Graph& g) {
+  uint32_t n = g.exit + 1;
+  std::vector<uint32_t> order, number(n, kNone);  // post-order of the reversed graph, from the exit
+  std::vector<std::pair<uint32_t, size_t>> stack{{g.exit, 0}};
+  std::vector<char> seen(n, 0);
+  seen[g.exit] = 1;
+  while (!stack.empty()) {
+    auto& [b, i] = stack.back();
+    if (i < g.predecessors[b].size()) {
+      uint32_t next = g.predecessors[b][i++];
+      if (!std::exchange(seen[next], 1)) stack.emplace_back(next, 0);
+    } else {
+      number[b] = static_cast<uint32_t>(order.size());
+      order.push_back(b);
+      stack.pop_back();
+    }
+  }
+  std::vector<uint32_t> up(n, kNone);
+  up[g.exit] = g.exit;
+  auto meet = [&](uint32_t a, uint32_t b) {
+    while (a != b) {
+      while (number[a] < number[b]) a = up[a];
+      while (number[b] < number[a]) b = up[b];
+    }
+    return a;
+  };
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (size_t i = order.size(); i-- > 0;) {
+      uint32_t b = order[i];
+      if (b == g.exit) continue;
+      uint32_t best = kNone;
+      for (uint32_t s : g.successors[b])
+        if (up[s] != kNone) best = best == kNone ? s : meet(s, best);
+      if (best != up[b]) {
+        up[b] = best;
+        changed = true;
+      }
+    }
+  }
+  return up;
+}
+
+}  // namespace
+
+Flow flow_of(const Module& module, const Function& f, uint32_t pc) {
+  const Instr& instr = f.code[pc];
+  std::string_view name = f.source[pc].tokens[0];
+  Flow flow;
+  for (const Operand& op : instr.op) {
+    if (op.kind == Operand::Kind::label) flow.targets.push_back(op.index);
+    if (op.kind == Operand::Kind::vector)
+      for (uint32_t i = op.index; i < op.index + op.count; ++i)
+        if (f.vectors[i].kind == Operand::Kind::label) flow.targets.push_back(f.vectors[i].index);
+    if (op.kind == Operand::Kind::function && name == "call" && module.functions[op.index].noreturn)
+      flow.leaves = true;
+  }
+  if (name == "ret" || name == "exit" || name == "trap") flow.leaves = true;
+  bool guarded = instr.guard >= 0;
+  flow.falls_through = guarded || (flow.targets.empty() && !flow.leaves);
+  return flow;
+}
+
+void find_reconvergence(const Module& module, Function& f) {
+  if (f.code.empty()) return;
+  Graph g(module, f);
+  std::vector<uint32_t> up = immediate_post_dominators(g);
+  for (Instr& instr : f.code) {
+    if (flow_of(module, f, instr.pc).targets.empty()) continue;
+    uint32_t meet = up[g.block_of[instr.pc]];
+    instr.reconverge = meet == g.exit || meet == kNone ? kNoPc : g.begin[meet];
+  }
+}
+
+}  // namespace fp4lab::emu

@@ -1,0 +1,62 @@
+#include "emulator/ptx/image.h"
+
+#include <algorithm>
+
+namespace fp4lab::emu {
+
+uint32_t Image::index_of(const ast::Function& f) const {
+  auto at = std::find(functions.begin(), functions.end(), &f);
+  return first + static_cast<uint32_t>(at - functions.begin());
+}
+
+uint32_t Image::new_rows(Type type) {
+  uint32_t rows = std::max(1u, bits_of(type) / 32), offset = register_bytes;
+  register_bytes += rows * kRowBytes;
+  return offset;
+}
+
+uint32_t Image::constant_row(Row::What what, uint64_t bits) {
+  auto [found, fresh] = constant_rows_.try_emplace({what, bits}, 0);
+  if (fresh) {
+    bool wide =
+        what == Row::What::bits64 || what == Row::What::shared64 ||
+        (what == Row::What::special && (bits == static_cast<uint64_t>(FixedSpecial::gridid) ||
+                                        bits == static_cast<uint64_t>(FixedSpecial::current_graph_exec)));
+    found->second = new_rows(wide ? Type::b64 : Type::b32);
+    constants.push_back({found->second, what, bits});
+  }
+  return found->second;
+}
+
+uint32_t Image::symbol_row(uint32_t symbol, int64_t addend) {
+  auto [found, fresh] = symbol_rows_.try_emplace({symbol, addend}, 0);
+  if (fresh) {
+    found->second = new_rows(Type::b64);
+    fixups.push_back({first, static_cast<uint32_t>(constants.size()), symbol});
+    constants.push_back({found->second, Row::What::bits64, static_cast<uint64_t>(addend)});
+  }
+  return found->second;
+}
+
+uint32_t Image::sink_row() {
+  if (sink_ == kNoPc) sink_ = new_rows(Type::b128);
+  return sink_;
+}
+
+uint32_t Image::new_local(uint64_t bytes, uint32_t align, const Token& at) {
+  constexpr uint64_t kMax =
+      512 << 10;  // local memory of a thread (CUDA programming guide, compute capabilities)
+  uint64_t begin = (local_bytes + uint64_t(align) - 1) & ~(uint64_t(align) - 1);
+  if (bytes > kMax || begin + bytes > kMax)
+    fail_at(out, at, "more than {} bytes of local memory per thread", kMax);
+  local_bytes = static_cast<uint32_t>(begin + bytes);
+  return static_cast<uint32_t>(begin);
+}
+
+uint32_t Image::symbol_of(const ast::Variable& v) const {
+  for (uint32_t i = 0; i < out.symbols.size(); ++i)
+    if (out.symbols[i].name == v.name) return i;
+  fail_at(out, *v.at, "'{}' has no place in device memory", v.name);
+}
+
+}  // namespace fp4lab::emu

@@ -1,0 +1,132 @@
+// One kernel with the functions it calls, while they are laid out: rows, constants, predicates, shared, local
+// and parameter addresses, all at fixed places, because nothing recurses.
+#pragma once
+
+#include <unordered_map>
+
+#include "emulator/isa/table.h"
+#include "emulator/ptx/ast.h"
+
+namespace fp4lab::emu {
+
+constexpr uint32_t kRowBytes = 128;  // 32 lanes of 32 bits; wider registers take 2 or 4 of them
+
+class Image {
+ public:
+  Image(Module& out, const ast::Module& tree, const Table& table) : out(out), tree(tree), table(table) {}
+
+  Module& out;
+  const ast::Module& tree;
+  const Table& table;
+
+  // The kernel first, then every function it reaches; functions[i] becomes out.functions[first + i].
+  std::vector<const ast::Function*> functions;
+  uint32_t first = 0;
+  uint32_t index_of(const ast::Function&) const;
+
+  uint32_t new_rows(Type);  // offset of fresh rows for a register of the type
+  uint32_t new_predicate() { return predicate_count++; }
+  uint32_t constant_row(Row::What, uint64_t bits);  // offset; equal constants share one row
+  uint32_t symbol_row(uint32_t symbol, int64_t addend);
+  uint32_t sink_row();
+
+  // Addresses of the .shared, .local and .param variables that the image uses.
+  std::unordered_map<const ast::Variable*, uint64_t> addresses;
+  uint32_t local_bytes = 0;
+  uint32_t new_local(uint64_t bytes, uint32_t align, const Token& at);
+  uint32_t static_shared_bytes = 0, dynamic_shared_base = 0x400;
+
+  // Index in out.symbols of a module's .global or .const variable.
+  uint32_t symbol_of(const ast::Variable&) const;
+
+  uint32_t register_bytes = 0, predicate_count = 1;
+  std::vector<Row> constants;
+  std::vector<Fixup> fixups;  // rows: to become the entry's
+
+ private:
+  std::map<std::tuple<Row::What, uint64_t>, uint32_t> constant_rows_;
+  std::map<std::pair<uint32_t, int64_t>, uint32_t> symbol_rows_;
+  uint32_t sink_ = kNoPc;
+};
+
+// What a name stands for where it is used.
+struct Meaning {
+  enum class Kind : uint8_t { none, reg, variable, label, list, function } kind = Kind::none;
+  Operand reg;  // a value or a predicate
+  const ast::Variable* variable = nullptr;
+  uint32_t label = 0;  // statement index
+  const ast::LabelList* list = nullptr;
+  const ast::Function* function = nullptr;
+};
+
+// Looks names up in a function's blocks, its parameters, the module.
+class Names {
+ public:
+  Names(Image& image, const ast::Function& f) : image_(image), f_(f), known_(f.scopes.size()) {}
+  const Meaning& find(std::string_view name, uint32_t scope);
+  // "undeclared ...", with the nearest names that are declared.
+  [[noreturn]] void undeclared(const Token& at, std::string_view name, uint32_t scope) const;
+
+ private:
+  Meaning look_up(std::string_view name, uint32_t scope);
+  bool in_block(std::string_view name, const ast::Scope&, Meaning&);
+  Meaning fresh_register(Type);
+
+  Image& image_;
+  const ast::Function& f_;
+  std::vector<std::unordered_map<std::string_view, Meaning>> known_;  // by block
+};
+
+// Collects `functions` from a kernel; refuses recursion and calls that it cannot resolve.
+void collect_functions(Image&, const ast::Function& entry);
+// Gives every variable that the functions use its address; names[i] belongs to functions[i].
+void place_variables(Image&, std::deque<Names>& names);
+// The module's .global and .const variables with their initialisers, into out.symbols.
+void make_symbols(Module& out, const ast::Module&);
+
+// The function that a call statement names and the lists around it: call (results), name, (arguments).
+struct CallText {
+  const ast::Node* results = nullptr;
+  const ast::Node* arguments = nullptr;
+  const ast::Node* name = nullptr;
+  const ast::Function* function = nullptr;
+};
+bool is_call(const ast::Statement&);
+CallText read_call(const Module&, const ast::Module&, const ast::Statement&);
+
+// One statement's operands, matched against the rows that its opcode fits, as Instr::op. Returns the row.
+class Operands {
+ public:
+  Operands(Image& image, Names& names, Function& out) : image_(image), names_(names), out_(out) {}
+  const Entry& lower(const ast::Statement&, std::span<const Entry* const> rows, Instr&, const Source&);
+
+ private:
+  using Specs = std::vector<OperandSpec>;
+  bool assign(const ast::Statement&, const Specs&, const Source&, size_t spec, size_t node,
+              std::vector<const ast::Node*>& out, size_t& farthest);
+  bool fits(const OperandSpec&, const ast::Node&, const ast::Statement&, const Source&);
+  [[noreturn]] void mismatch(const ast::Statement&, std::span<const Entry* const>, const Source&,
+                             size_t farthest);
+
+  void convert(const OperandSpec&, const ast::Node&, Operand* op);
+  Operand value(const ast::Node&, Type, bool relaxed, bool target);
+  Operand constant(const ast::Node&, Type);
+  Operand name(const ast::Node&, Type, bool relaxed, bool target);
+  Operand symbol_address(const ast::Node&, const ast::Variable&, Type);
+  Operand predicate(const ast::Node&, bool target);
+  Operand address(const ast::Node&);
+  Operand vector(const ast::Node&, Type element, bool relaxed, bool target);
+  Operand labels(const ast::Node&);
+  uint32_t label(const ast::Node&, std::string_view name);
+  void check_width(const ast::Node&, const Operand&, Type, bool relaxed) const;
+  Operand sink();
+  const Meaning& meaning(const ast::Node&);
+
+  Image& image_;
+  Names& names_;
+  Function& out_;
+  const ast::Statement* statement_ = nullptr;  // the one at work
+  const Source* source_ = nullptr;
+};
+
+}  // namespace fp4lab::emu

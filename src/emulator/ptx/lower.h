@@ -1,0 +1,14 @@
+// Tree to module: what parse() does behind the syntax, with a table of the caller's choice (tests bring their
+// own).
+#pragma once
+
+#include "emulator/isa/table.h"
+#include "emulator/ptx/ast.h"
+
+namespace fp4lab::emu {
+
+void lower_module(Module& out, const ast::Module& tree, const Table& table);
+
+std::unique_ptr<Module> parse_with(const Table& table, std::string text, std::string_view file_name);
+
+}  // namespace fp4lab::emu

@@ -1,0 +1,109 @@
+// .global and .const variables: from the tree into the module, from the module into device memory.
+#include <bit>
+#include <cstring>
+#include <utility>
+
+#include "emulator/ptx/image.h"
+#include "emulator/ptx/load.h"
+#include "fp4lab/error.h"
+
+namespace fp4lab::emu {
+
+namespace {
+
+uint64_t bits_for(const Module& module, const ast::Variable& v, const ast::Variable::Item& item) {
+  using F = Constant::Form;
+  uint64_t bits = item.value.bits;
+  bool single = item.value.form == F::f32;
+  if (v.type == Type::f32 && !single && item.value.form != F::integer)
+    return std::bit_cast<uint32_t>(static_cast<float>(std::bit_cast<double>(bits)));
+  if (v.type == Type::f64 && single)
+    return std::bit_cast<uint64_t>(static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(bits))));
+  if (v.type == Type::f32 || v.type == Type::f64) {
+    if (item.value.form != F::integer) return bits;
+    auto value = static_cast<double>(static_cast<int64_t>(bits));
+    return v.type == Type::f64 ? std::bit_cast<uint64_t>(value)
+                               : std::bit_cast<uint32_t>(static_cast<float>(value));
+  }
+  bool fits = item.value.form == F::integer || (single && v.type == Type::b32) ||
+              (item.value.form == F::f64 && v.type == Type::b64);
+  if (!fits) fail_at(module, *item.at, "a floating-point value cannot initialise .{}", name_of(v.type));
+  return bits;
+}
+
+void initialise(Module& out, const ast::Module& tree, const ast::Variable& v, Symbol& s) {
+  if (v.init.empty()) return;
+  constexpr uint64_t kMax = uint64_t(1) << 32;
+  if (s.size > kMax) fail_at(out, *v.at, "an initialised variable of {} bytes is not supported", s.size);
+  uint32_t width = bits_of(v.type) / 8;
+  if (width > 8) fail_at(out, *v.at, "initialisers of .{} variables are not supported", name_of(v.type));
+  s.init.resize(s.size);
+  uint64_t at = 0;
+  for (const ast::Variable::Item& item : v.init) {
+    if (item.symbol.empty()) {
+      uint64_t bits = bits_for(out, v, item);
+      std::memcpy(s.init.data() + at, &bits, width);
+    } else {
+      auto target = tree.variable_by_name.find(item.symbol);
+      if (target == tree.variable_by_name.end())
+        fail_at(out, *item.at, "'{}' is no variable of this module{}", item.symbol,
+                tree.function_by_name.contains(item.symbol) ? "; function addresses are not supported" : "");
+      Space space = tree.variables[target->second].space;
+      if (space != Space::global && space != Space::constant)
+        fail_at(out, *item.at, "only addresses of .global and .const variables can initialise another");
+      if (width != 8 && item.mask == ~uint64_t(0))
+        fail_at(out, *item.at, "an address needs 8 bytes, .{} has {}", name_of(v.type), width);
+      s.relocations.push_back(
+          {at, std::string(item.symbol), static_cast<int64_t>(item.value.bits), item.mask, width});
+    }
+    at += width;
+  }
+}
+
+}  // namespace
+
+void make_symbols(Module& out, const ast::Module& tree) {
+  for (const ast::Variable& v : tree.variables) {
+    if (v.space != Space::global && v.space != Space::constant) continue;
+    if (v.external || v.unsized)
+      if (v.external || v.init.empty())
+        fail_at(out, *v.at, "'{}' is defined outside this module; linking is not supported", v.name);
+    Symbol s;
+    s.name = v.name;
+    s.space = v.space;
+    s.size = v.bytes();
+    s.align = v.align;
+    s.element = v.type;
+    initialise(out, tree, v, s);
+    out.symbols.push_back(std::move(s));
+  }
+}
+
+void load(Module& module, GlobalMemory& memory) {
+  std::map<std::string_view, const Symbol*> by_name;
+  for (Symbol& s : module.symbols) {
+    s.address = memory.allocate(std::max<uint64_t>(1, s.size));
+    if (!s.address) fail("{}: no device memory for '{}' ({} bytes)", module.name, s.name, s.size);
+    std::byte* to = memory.host(s.address);
+    std::memset(to, 0, s.size);
+    if (!s.init.empty()) std::memcpy(to, s.init.data(), s.init.size());
+    by_name[s.name] = &s;
+  }
+  for (const Symbol& s : module.symbols)
+    for (const Symbol::Relocation& r : s.relocations) {
+      uint64_t address = by_name.at(r.symbol)->address + static_cast<uint64_t>(r.addend);
+      if (r.mask != ~uint64_t(0)) address = (address & r.mask) >> (r.mask ? std::countr_zero(r.mask) : 0);
+      std::memcpy(memory.host(s.address) + r.at, &address, r.bytes);
+    }
+  for (const Fixup& f : module.fixups)
+    module.functions[f.function].constants[f.row].bits += module.symbols[f.symbol].address;
+}
+
+void unload(Module& module, GlobalMemory& memory) {
+  for (const Fixup& f : module.fixups)
+    module.functions[f.function].constants[f.row].bits -= module.symbols[f.symbol].address;
+  for (Symbol& s : module.symbols)
+    if (s.address) memory.free(std::exchange(s.address, 0));
+}
+
+}  // namespace fp4lab::emu
