@@ -14,6 +14,9 @@ static_assert(sizeof(TensorMap) == 128);
 // One matrix product as the MMA sees it: rows of the left operand become MMA_M, rows of the right one MMA_N.
 // Unswapped left = A (tokens) and right = B (weights); swapped the other way round.
 struct alignas(16) GroupArgs {
+  unsigned long long
+      codes_left;  // device pointers; packed e2m1, [rows][k / 2]. Read only to edit maps on the device
+  unsigned long long codes_right;
   unsigned long long scales_left;  // device pointers; blocked 128x4 layout, padded to 128 rows and 4 scales
   unsigned long long scales_right[2];  // [1] only for the dual GEMM (B2)
   unsigned long long c;                // fp16, row-major [M][N], 32-byte aligned
@@ -26,7 +29,7 @@ struct alignas(16) GroupArgs {
   int right_tiles;
   int c_columns;  // N: the row pitch of C in elements
 };
-static_assert(sizeof(GroupArgs) == 64);
+static_assert(sizeof(GroupArgs) == 80);
 
 struct alignas(16) TailArgs {
   int groups;
@@ -35,9 +38,10 @@ struct alignas(16) TailArgs {
       workspace;  // split-K partial sums and counters, or tensor maps edited on the device; 0 if unused
 };
 
-template <int capacity, int maps_per_group>
+// map_groups: groups that come with tensor maps of their own; 1 when the kernel edits the first group's maps.
+template <int capacity, int maps_per_group, int map_groups = capacity>
 struct GemmArgs {
-  TensorMap maps[capacity][maps_per_group];
+  TensorMap maps[map_groups][maps_per_group];
   GroupArgs group[capacity];
   TailArgs tail;
 };

@@ -125,7 +125,12 @@ struct Plan {
     return epilogue == Epilogue::kDirect ? 0 : epilogue == Epilogue::kStaged ? 1 : 2;
   }
   FP4LAB_HOST_DEVICE constexpr int staging_bytes() const { return 4 * 2048 * staging_buffers(); }
-  FP4LAB_HOST_DEVICE constexpr int barrier_offset() const { return staging_offset() + staging_bytes(); }
+  // where tensor maps are edited before they go to global memory, 128 bytes each
+  FP4LAB_HOST_DEVICE constexpr int map_edit_offset() const { return staging_offset() + staging_bytes(); }
+  FP4LAB_HOST_DEVICE constexpr int map_edit_bytes() const {
+    return maps == Maps::kReplaced ? 128 * map_count() : 0;
+  }
+  FP4LAB_HOST_DEVICE constexpr int barrier_offset() const { return map_edit_offset() + map_edit_bytes(); }
   // full[stages] empty[stages] acc_full[slots] acc_empty[slots] work_full[4] work_empty[4], 8 bytes each
   FP4LAB_HOST_DEVICE constexpr int full_barrier(int stage) const { return barrier_offset() + 8 * stage; }
   FP4LAB_HOST_DEVICE constexpr int empty_barrier(int stage) const { return full_barrier(stages + stage); }
@@ -160,7 +165,9 @@ struct Plan {
     return (tiles * cta_group * 4 + 127) / 128 * 128;
   }
   FP4LAB_HOST_DEVICE constexpr long long partial_bytes() const { return 128ll * mma_n * 4; }
-  FP4LAB_HOST_DEVICE constexpr long long workspace_bytes(long long tiles) const {
+  // Workspace of a launch: split-K sums, or one map per CTA, group and role.
+  FP4LAB_HOST_DEVICE constexpr long long workspace_bytes(long long tiles, long long grid) const {
+    if (maps == Maps::kReplaced) return grid * group_capacity * map_count() * 128;
     return split_k == 1 ? 0 : workspace_partial(tiles) + tiles * cta_group * split_k * partial_bytes();
   }
 
@@ -209,8 +216,9 @@ struct Plan {
   FP4LAB_HOST_DEVICE constexpr int map_count() const {
     return map_index(Map::kOutput) + has_map(Map::kOutput);
   }
+  FP4LAB_HOST_DEVICE constexpr int map_groups() const { return maps == Maps::kReplaced ? 1 : group_capacity; }
   FP4LAB_HOST_DEVICE constexpr int args_group_offset() const {
-    return group_capacity * map_count() * int(sizeof(TensorMap));
+    return map_groups() * map_count() * int(sizeof(TensorMap));
   }
   FP4LAB_HOST_DEVICE constexpr int args_tail_offset() const {
     return args_group_offset() + group_capacity * int(sizeof(GroupArgs));

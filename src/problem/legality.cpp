@@ -87,6 +87,11 @@ void combination_reasons(const Plan& p, Reasons& r) {
            "a persistent schedule needs roles=specialized");
   r.unless(p.op == Op::kGroup || !p.swap, "swap",
            "the dual GEMM is not swapped: its A tile is the one that is shared");
+  r.unless(p.maps == Maps::kByValue || (p.scale_copy == ScaleCopy::kTensor && p.split_k == 1), "maps",
+           "maps=replaced needs scale_copy=tensor and split_k=1 (it uses the workspace for maps)");
+  r.unless(p.swap || p.epilogue == Epilogue::kDirect, "epilogue",
+           "epilogue={} is for swapped plans; unswapped ones store whole sectors from registers",
+           p.epilogue == Epilogue::kTma ? "tma" : "staged");
   r.unless(p.split_k >= 1, "split_k", "split_k = {}: at least 1", p.split_k);
   r.unless(p.op == Op::kGroup || p.split_k == 1, "split_k",
            "silu is not linear: the dual GEMM cannot add partial results");

@@ -76,6 +76,7 @@ TEST_CASE("the shared-memory map tiles its bytes") {
     }
     if (p.staging_bytes() > 0) pieces.push_back({p.staging_offset(), p.staging_bytes(), 1024});
     pieces.push_back({p.tmem_pointer_offset(), 4, 4});
+    pieces.push_back({p.last_part_offset(), 4, 4});
     check_disjoint(pieces, p.shared_bytes());
   }
 }

@@ -38,6 +38,9 @@ __device__ __forceinline__ void load_accumulator(u32 tmem, int acc_slot, int col
   }
 }
 
+// This warp's lanes of the accumulator.
+__device__ __forceinline__ u32 own_lanes(u32 tmem) { return tmem + (threadIdx.x / 32 % 4 * 32 << 16); }
+
 // Unswapped: a TMEM lane is a row of C, so each thread writes pieces of its own row, 32 bytes at a time.
 __device__ __forceinline__ void store_rows(const GroupArgs& g, const Tile& tile, u32 tmem, int acc_slot) {
   const u32 warp = threadIdx.x / 32 % 4;
@@ -85,9 +88,6 @@ __device__ __forceinline__ void store_columns(const GroupArgs& g, const Tile& ti
       if (t + i < tokens) isa::st_global_no_allocate_b16(out, isa::cvt_rn_f16_f32(v[i]));
   }
 }
-
-// This warp's lanes of the accumulator.
-__device__ __forceinline__ u32 own_lanes(u32 tmem) { return tmem + (threadIdx.x / 32 % 4 * 32 << 16); }
 
 __device__ __forceinline__ void store_tile(const GroupArgs& g, const Tile& tile, u32 tmem, int acc_slot) {
   if constexpr (plan.swap)

@@ -13,7 +13,7 @@ namespace fp4lab {
 
 constexpr Plan plan FP4LAB_PLAN;
 
-using Args = GemmArgs<plan.group_capacity, plan.map_count()>;
+using Args = GemmArgs<plan.group_capacity, plan.map_count(), plan.map_groups()>;
 static_assert(sizeof(Args) == plan.args_bytes(), "host and kernel disagree about the argument struct");
 static_assert(sizeof(Args) <= 32764, "kernel parameters end at 32764 bytes (CUDA 12.1 and later)");
 
@@ -55,9 +55,16 @@ struct Ring {
   }
 };
 
-// The generic address of a group's tensor map inside the parameter struct.
+// The generic address of a group's tensor map: inside the parameter struct, or this CTA's own copy in the
+// workspace.
 __device__ __forceinline__ const TensorMap* tensor_map(const Args& args, int group, Map map) {
-  return &args.maps[group][plan.map_index(map)];
+  if constexpr (plan.maps == Maps::kReplaced) {
+    TensorMap* const own = reinterpret_cast<TensorMap*>(args.tail.workspace) +
+                           static_cast<u64>(blockIdx.x) * plan.group_capacity * plan.map_count();
+    return own + group * plan.map_count() + plan.map_index(map);
+  } else {
+    return &args.maps[group][plan.map_index(map)];
+  }
 }
 
 }  // namespace fp4lab

@@ -123,6 +123,8 @@ Launch prepare(const Device& device, const Rung& rung, const Plan& plan, const D
     const Sides side = sides_of(plan, group);
     const Tiles tiles = tiles_of(plan, group.shape);
     GroupArgs out{};
+    out.codes_left = side.left->codes.address();
+    out.codes_right = side.right->codes.address();
     out.scales_left = side.left->scales.address();
     out.scales_right[0] = side.right->scales.address();
     out.scales_right[1] = side.right2 ? side.right2->scales.address() : 0;
@@ -139,6 +141,7 @@ Launch prepare(const Device& device, const Rung& rung, const Plan& plan, const D
     tail.tiles += tiles.left * tiles.right * plan.split_k;
 
     const auto put_map = [&](Map map, const TensorMapSpec& spec) {
+      if (slot >= plan.map_groups()) return;  // the kernel makes this group's from the first one's
       const CUtensorMap encoded = encode(device, spec);
       static_assert(sizeof encoded == sizeof(TensorMap));
       put((std::size_t(slot) * plan.map_count() + plan.map_index(map)) * sizeof(TensorMap), encoded);
@@ -154,19 +157,20 @@ Launch prepare(const Device& device, const Rung& rung, const Plan& plan, const D
     if (plan.has_map(Map::kOutput)) put_map(Map::kOutput, output_map(plan, group));
     ++slot;
   }
-  DeviceBuffer workspace;
-  if (const long long bytes = plan.workspace_bytes(tail.tiles / plan.split_k); bytes > 0) {
-    workspace = DeviceBuffer(device, bytes);
-    workspace.fill(0);  // the counters; every launch leaves them at 0
-    tail.workspace = workspace.address();
-  }
-  put(plan.args_tail_offset(), tail);
-
   LaunchConfig config;
   config.grid.x = grid_of(plan, tail.tiles, device.sms());
   config.block.x = plan.threads();
   config.cluster.x = plan.cluster();
   config.dynamic_shared = plan.shared_bytes();
+
+  DeviceBuffer workspace;
+  if (const long long bytes = plan.workspace_bytes(tail.tiles / plan.split_k, config.grid.x); bytes > 0) {
+    workspace = DeviceBuffer(device, bytes);
+    workspace.fill(0);  // split-K counters start at 0, and every launch leaves them there
+    tail.workspace = workspace.address();
+  }
+  put(plan.args_tail_offset(), tail);
+
   return Launch(module.kernel(rung.entry()), config, std::move(args), std::move(workspace));
 }
 

@@ -85,6 +85,16 @@ Plan split(const Case& c) {
   p.split_k = std::max(2, std::min({8, 74 / std::max(1, tiles), stages}));
   return p;
 }
+Plan tma_store(const Case& c) {
+  Plan p = two_cta(c);
+  p.epilogue = Epilogue::kTma;
+  return deepest(p);
+}
+Plan device_maps(const Case& c) {
+  Plan p = two_cta(c);
+  p.maps = Maps::kReplaced;
+  return deepest(p);
+}
 
 void need(bool good, std::string text, std::vector<Reason>& out) {
   if (!good) out.push_back({"rung", std::move(text)});
@@ -144,6 +154,17 @@ void split_limits(const Plan& p, std::vector<Reason>& out) {
        "this rung has a static schedule and stores directly", out);
   need(p.split_k >= 2, fmt::format("split_k = {}: this rung splits K in at least 2", p.split_k), out);
 }
+void tma_store_limits(const Plan& p, std::vector<Reason>& out) {
+  need_pair(p, out);
+  need(p.schedule == Schedule::kStatic && p.split_k == 1,
+       "this rung has a static schedule and does not split K", out);
+  need(p.epilogue != Epilogue::kDirect, "this rung stores through shared memory (epilogue staged or tma)",
+       out);
+}
+void device_maps_limits(const Plan& p, std::vector<Reason>& out) {
+  two_cta_limits(p, out);
+  need(p.maps == Maps::kReplaced, "this rung edits maps on the device (maps replaced)", out);
+}
 
 constexpr Rung kRungs[] = {
     {Op::kGroup, "v0_baseline", "", "one warp loads and multiplies, one stage: where the rounds stood",
@@ -170,6 +191,13 @@ constexpr Rung kRungs[] = {
      "mma_n n_step block_k stages acc_slots scale_slots split_k multicast weights tokens raster ctas "
      "sort_groups",
      split, split_limits},
+    {Op::kGroup, "v8_tma_store", "v5_two_cta", "C leaves through shared memory, by TMA or in whole sectors",
+     "epilogue mma_n n_step block_k stages acc_slots scale_slots multicast weights tokens raster ctas "
+     "sort_groups",
+     tma_store, tma_store_limits},
+    {Op::kGroup, "v9_device_maps", "v5_two_cta", "tensor maps edited on the device (tensormap.replace)",
+     "mma_n n_step block_k stages acc_slots scale_slots multicast weights tokens raster ctas sort_groups",
+     device_maps, device_maps_limits},
     {Op::kDual, "v0_baseline", "", "A loaded once for both products, two accumulators, silu in the epilogue",
      "mma_n block_k silu", baseline, baseline_limits},
     {Op::kDual, "v1_warp_specialized", "v0_baseline", "a ring of stages and a warp per job",
