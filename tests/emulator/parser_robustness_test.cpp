@@ -1,0 +1,171 @@
+// Whatever text it gets, the parser answers with a module or with PtxError: it never crashes, never hangs.
+// The same with libFuzzer: tests/fuzz/ptx_parse.cc.
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <sstream>
+
+#include "emulator/ptx/lower.h"
+#include "emulator/ptx/parser.h"
+
+using namespace fp4lab::emu;
+
+namespace {
+
+std::string sample() {
+  std::ifstream file(std::filesystem::path(__FILE__).parent_path() / "data/warp_specialized.ptx");
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// One edit of the kind that editors, truncated files and typing errors make.
+void mutate(std::string& text, std::mt19937& random) {
+  if (text.empty()) return;
+  auto place = [&] { return random() % text.size(); };
+  auto piece = [&](size_t most) {
+    size_t at = place();
+    return std::pair(at, std::min<size_t>(1 + random() % most, text.size() - at));
+  };
+  switch (random() % 8) {
+    case 0:
+      text.resize(place());
+      break;
+    case 1:
+      text[place()] = static_cast<char>(random());
+      break;
+    case 2:
+      text[place()] = ".,;:{}[]()@!%_<>+-/*\"0x9"[random() % 24];
+      break;
+    case 3: {
+      auto [at, n] = piece(40);
+      text.erase(at, n);
+      break;
+    }
+    case 4: {
+      auto [at, n] = piece(200);
+      text.insert(place(), text.substr(at, n));
+      break;
+    }
+    case 5: {  // two lines change places
+      size_t a = text.find('\n', place()), b = text.find('\n', place());
+      if (a == text.npos || b == text.npos) break;
+      size_t a_end = text.find('\n', a + 1), b_end = text.find('\n', b + 1);
+      if (a_end == text.npos || b_end == text.npos || a_end > b) break;
+      std::string first = text.substr(a, a_end - a), second = text.substr(b, b_end - b);
+      text.replace(b, second.size(), first);
+      text.replace(a, first.size(), second);
+      break;
+    }
+    case 6: {  // a number becomes another
+      size_t at = text.find_first_of("0123456789", place());
+      if (at != text.npos) text.replace(at, 1, std::to_string(random()));
+      break;
+    }
+    default:
+      text.insert(place(), std::string(1 + random() % 300, "({[-!"[random() % 5]));
+  }
+}
+
+bool answers(const std::string& text) {
+  try {
+    parse(text, "mutant");
+  } catch (const PtxError& e) {
+    return std::string_view(e.what()).find("mutant:") == 0;
+  }
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE("mutated PTX is parsed or refused") {
+  std::string original = sample();
+  REQUIRE(original.size() > 10000);
+  std::mt19937 random(1);
+  for (int i = 0; i < 3000; ++i) {
+    std::string text = original;
+    if (i % 2) {  // small texts get deeper
+      size_t cut = text.find("\n\tret;");
+      size_t from = random() % cut;
+      size_t n = 500 + random() % 3000;
+      size_t body = text.find("{\n\t.reg");
+      size_t declared = text.find("\n\n", body);
+      if (from > declared) text = text.substr(0, declared) + text.substr(from, n) + "\n}\n";
+    }
+    for (unsigned n = random() % 6; n > 0; --n) mutate(text, random);
+    CAPTURE(i);
+    REQUIRE(answers(text));
+  }
+}
+
+TEST_CASE("random bytes and random words are refused") {
+  std::mt19937 random(2);
+  constexpr std::string_view kWords[] = {".version 9.0\n",
+                                         ".target sm_100a\n",
+                                         ".entry k",
+                                         "(",
+                                         ")",
+                                         "{",
+                                         "}",
+                                         ".reg",
+                                         ".b32",
+                                         "%r<4>",
+                                         ";",
+                                         ",",
+                                         "add.u32",
+                                         "mov.b64",
+                                         "%r1",
+                                         "@",
+                                         "!",
+                                         "%p1",
+                                         "[",
+                                         "]",
+                                         "+",
+                                         "-",
+                                         "0x",
+                                         "1",
+                                         "\"",
+                                         ".shared",
+                                         ".global",
+                                         "=",
+                                         "ld.global",
+                                         "call",
+                                         "bra",
+                                         "L",
+                                         ":",
+                                         "|",
+                                         "_",
+                                         ".align",
+                                         ".param",
+                                         ".func",
+                                         "//",
+                                         "/*",
+                                         "*/",
+                                         ".loc",
+                                         " ",
+                                         "\n"};
+  for (int i = 0; i < 3000; ++i) {
+    std::string text = i % 2 ? ".version 9.0\n.target sm_100a\n.address_size 64\n" : "";
+    for (unsigned n = random() % 200; n > 0; --n) {
+      if (i % 3)
+        text += kWords[random() % std::size(kWords)];
+      else
+        text += static_cast<char>(random());
+    }
+    CAPTURE(i);
+    REQUIRE(answers(text));
+  }
+}
+
+TEST_CASE("deep nesting is refused, not followed") {
+  std::string head = ".version 9.0\n.target sm_100a\n.address_size 64\n";
+  for (std::string_view repeated : {"{", "(", "-", "[", "~", "!"})
+    for (std::string_view before :
+         {".entry k() { ", ".entry k() { mov.u32 %r1, ", ".global .u32 x = ", ".entry k() { mov.u32 {"}) {
+      std::string text = head + std::string(before);
+      for (int i = 0; i < 100000; ++i) text += repeated;
+      CHECK_THROWS_AS(parse(text, "deep"), PtxError);
+    }
+}
