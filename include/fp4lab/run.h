@@ -51,6 +51,10 @@ struct RunResult {
   bool passed() const { return error.empty() && exact.count > 0 && exact.passed(); }
 };
 
+// The rung's plan for the case with these knobs ("stages=4") in place of its own. A knob that follows another
+// one follows it here too, unless it is named: scale buffers in TMEM go with the stages.
+Candidate candidate_for(const sm100::Rung& rung, const Case& c, const std::vector<std::string>& knobs);
+
 // The JIT job of a candidate (meaningless when it brings its own PTX).
 jit::Job job_of(const Candidate& candidate);
 

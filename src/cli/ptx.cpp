@@ -22,8 +22,7 @@ const Command kCommand{
       return [o] {
         const Case c = find_case(o->case_name);
         const sm100::Rung& rung = sm100::find_rung(sm100::op_of(c.operation), o->kernel);
-        Plan plan = sm100::default_plan(rung, c);
-        for (const std::string& knob : o->knobs) set_knob(plan, knob);
+        const Plan plan = candidate_for(rung, c, o->knobs).plan;
         sm100::require_legal(rung, plan, c);
         const auto artifact = jit::compile(job_of({&rung, plan, {}}));
         if (!o->report) {

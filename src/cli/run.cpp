@@ -1,17 +1,13 @@
 // fp4lab run: kernels compute cases on a device and are checked against the CPU reference.
-#include "fp4lab/run.h"
-
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
-#include <cstring>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <thread>
 
 #include "cli/command.h"
 #include "cli/progress.h"
 #include "cli/table.h"
+#include "fp4lab/record.h"
 
 namespace fp4lab::cli {
 namespace {
@@ -54,60 +50,11 @@ std::vector<const sm100::Rung*> chosen_rungs(const Options& o, const Case& c) {
 }
 
 Candidate candidate(const Options& o, const sm100::Rung& rung, const Case& c) {
-  Candidate made{&rung, sm100::default_plan(rung, c), o.ptx};
-  for (const std::string& knob : o.knobs) set_knob(made.plan, knob);
+  Candidate made = candidate_for(rung, c, o.knobs);
+  made.ptx = o.ptx;
   sm100::require_legal(rung, made.plan, c);
   return made;
 }
-
-nlohmann::json record(const RunResult& r) {
-  nlohmann::json j{{"case", r.case_name},
-                   {"kernel", r.kernel},
-                   {"plan", r.plan},
-                   {"device", r.device},
-                   {"distribution", distribution_name(r.distribution)},
-                   {"seed", r.seed},
-                   {"grid", r.grid},
-                   {"jit_ms", r.jit_ms},
-                   {"jit_cached", r.jit_cached},
-                   {"seconds", r.seconds},
-                   {"passed", r.passed()},
-                   {"roofline_us_b200_computed", r.roofline_us}};
-  if (!r.error.empty()) j["error"] = r.error;
-  if (r.exact.count) {
-    j["max_abs_error"] = r.exact.max_abs;
-    j["max_rel_error"] = r.exact.max_rel;
-    j["bit_equal_share"] = double(r.exact.bit_equal) / double(r.exact.count);
-    j["bit_equal_share_tensor_core"] = double(r.tensor_core.bit_equal) / double(r.tensor_core.count);
-    j["outside_tolerance"] = r.exact.outside;
-  }
-  if (r.emulated)
-    j["emulated"] = {{"warp_instructions", r.emulated->warp_instructions},
-                     {"async_ops", r.emulated->async_ops},
-                     {"tma_bytes", r.emulated->tma_bytes},
-                     {"mma", r.emulated->mma_count},
-                     {"seconds", r.emulated->seconds}};
-  return j;
-}
-
-// Every result is written when it is there: a later failure loses none of it.
-class JsonFile {
- public:
-  explicit JsonFile(std::string path) : path_(std::move(path)) {
-    if (path_.empty()) return;
-    file_.open(path_);
-    if (!file_) fail("--json {}: {}", path_, std::strerror(errno));
-  }
-  void add(const nlohmann::json& j) {
-    if (path_.empty()) return;
-    file_ << j.dump() << std::endl;
-    if (!file_) fail("--json {}: writing failed: {}", path_, std::strerror(errno));
-  }
-
- private:
-  std::string path_;
-  std::ofstream file_;
-};
 
 std::string percent(int64_t part, int64_t whole) {
   if (!whole) return "-";
@@ -133,7 +80,7 @@ int run(const Options& o) {
       if (o.ptx.empty()) jobs.push_back(job_of(work.back().candidate));
     }
   const Device device = Device::open(o.device, sm100::kArch);
-  JsonFile json(o.json);
+  RecordFile json = o.json.empty() ? RecordFile() : RecordFile(o.json, false);
   const auto start = std::chrono::steady_clock::now();
   // Compiles while the first inputs and references are made; run_trial finds the outcome, good or bad, again.
   std::thread compiling([&] { jit::compile_all(jobs); });
@@ -158,7 +105,7 @@ int run(const Options& o) {
         trial_case = work[i].case_index;
       }
       const RunResult r = run_trial(device, *trial, work[i].candidate);
-      json.add(record(r));
+      json.add(record_of(r));
       failed += !r.passed();
       table.add({r.case_name, r.kernel, r.grid ? fmt::format("{}", r.grid) : "-",
                  r.jit_cached ? "cached" : fmt::format("{:.0f}", r.jit_ms),

@@ -1,5 +1,6 @@
 #include "fp4lab/run.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "fp4lab/machine.h"
@@ -41,6 +42,20 @@ Trial::Trial(const Device& device, const Case& c, Distribution distribution, std
       want(reference(problem, {.rounding = Rounding::kExact})),
       tensor_core(reference(problem, {.rounding = Rounding::kTensorCore})),
       on_device(device, problem) {}
+
+Candidate candidate_for(const sm100::Rung& rung, const Case& c, const std::vector<std::string>& knobs) {
+  const Plan own = sm100::default_plan(rung, c);
+  Candidate candidate{&rung, own, {}};
+  bool scales_named = false;
+  for (const std::string& knob : knobs) {
+    set_knob(candidate.plan, knob);
+    scales_named |= knob.starts_with("scale_slots=");
+  }
+  Plan& plan = candidate.plan;
+  if (!scales_named)
+    plan.scale_slots = own.scale_slots == own.stages ? plan.stages : std::min(own.scale_slots, plan.stages);
+  return candidate;
+}
 
 jit::Job job_of(const Candidate& candidate) {
   return {.source = candidate.rung->file(),
