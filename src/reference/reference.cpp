@@ -5,8 +5,7 @@
 
 #include "fp4lab/error.h"
 #include "fp4lab/half.h"
-#include "fp4lab/ue4m3.h"
-#include "reference/tiles.h"
+#include "reference/product.h"
 
 namespace fp4lab {
 namespace {
@@ -21,13 +20,6 @@ void check(const Operand& a, const Operand& b, const ReferenceOptions& options) 
         operand->scales.size() != std::size_t(operand->rows) * (operand->k / kScaleBlock))
       fail("reference: an operand of {} rows x K {} holds {} code bytes and {} scale bytes", operand->rows,
            operand->k, operand->codes.size(), operand->scales.size());
-}
-
-std::vector<std::uint8_t> nan_columns(const Operand& b) {
-  std::vector<std::uint8_t> nan(std::size_t(b.rows), 0);
-  for (int row = 0; row < b.rows; ++row)
-    for (int s = 0; s < b.scales_per_row(); ++s) nan[row] |= e4m3_is_nan(b.scale_row(row)[s]);
-  return nan;
 }
 
 // alpha * sum * 2^kExactUnit, rounded once: alpha has 24 bits and the sum 63, so their product is exact in
@@ -63,59 +55,45 @@ class Alpha {
   bool one_;
 };
 
-// Runs finish(block, first column, columns, engine) for every tile of [rows of a][columns].
-template <class Finish>
-void each_tile(const PackedRows& rows, int columns, const ReferenceOptions& options, Finish finish) {
-  const int width = mma_kernels(options.simd).panel;
-  const std::int64_t panels = (columns + width - 1) / width;
-  parallel_for(options.threads, panels * rows.blocks(), [&](std::int64_t task) {
-    TileEngine engine(rows, options.simd);
-    const int first = int(task / rows.blocks()) * width;
-    finish(int(task % rows.blocks()), first, std::min(width, columns - first), engine);
-  });
-}
-
 float nan_float() { return std::bit_cast<float>(kMmaNan); }
+float times(float sum, float alpha) { return alpha == 1.0f || std::isnan(sum) ? sum : sum * alpha; }
+double silu(double x) { return x / (1.0 + std::exp(-x)); }
 
 template <class T>
 std::vector<T> gemm(const Operand& a, const Operand& b, const ReferenceOptions& options) {
   constexpr bool kHalf = sizeof(T) == 2;
   check(a, b, options);
   std::vector<T> c(std::size_t(a.rows) * b.rows);
-  const PackedRows rows(a, options.simd, options.threads);
-  const std::vector<std::uint8_t> nan = nan_columns(b);
   const Alpha alpha(options.alpha);
-  each_tile(rows, b.rows, options, [&](int block, int first, int cols, TileEngine& engine) {
-    const int height = rows.block_rows(block);
-    T* out = c.data() + std::size_t(block) * kRowBlock * b.rows + first;
+  const Product product(a, {&b}, options);
+  product.each_rectangle([&](const Rectangle& r, SumEngine& engine) {
+    const auto store = [&](auto value_of) {
+      for (int row = r.row; row < r.row + r.rows; ++row)
+        for (int col = r.col; col < r.col + r.cols; ++col)
+          c[std::size_t(row) * b.rows + col] = value_of(row, col);
+    };
     if (options.rounding == Rounding::kTensorCore) {
-      const float* sums = engine.tensor_core(block, b, first);
-      for (int row = 0; row < height; ++row)
-        for (int col = 0; col < cols; ++col) {
-          float value = sums[row * engine.panel() + col];
-          if (options.alpha != 1.0f && !std::isnan(value)) value *= options.alpha;
-          if constexpr (kHalf)
-            out[std::size_t(row) * b.rows + col] = half_from_float(value);
-          else
-            out[std::size_t(row) * b.rows + col] = value;
-        }
-      return;
-    }
-    const std::int64_t* sums = engine.exact(block, b, first);
-    for (int row = 0; row < height; ++row)
-      for (int col = 0; col < cols; ++col) {
-        const bool is_nan = rows.nan(block)[row] || nan[first + col];
-        const std::int64_t sum = sums[row * engine.panel() + col];
+      const Sums<float> sums = engine.tensor_core(r, 0);
+      return store([&](int row, int col) -> T {
+        const float value = times(sums(row - r.row, col - r.col), options.alpha);
         if constexpr (kHalf)
-          out[std::size_t(row) * b.rows + col] = is_nan ? kHalfNan : alpha.half(sum);
+          return half_from_float(value);
         else
-          out[std::size_t(row) * b.rows + col] = is_nan ? nan_float() : alpha.single(sum);
-      }
+          return value;
+      });
+    }
+    const Sums<std::int64_t> sums = engine.exact(r, 0);
+    store([&](int row, int col) -> T {
+      const bool nan = product.nan_row(row) || product.nan_col(0, col);
+      const std::int64_t sum = sums(row - r.row, col - r.col);
+      if constexpr (kHalf)
+        return nan ? kHalfNan : alpha.half(sum);
+      else
+        return nan ? nan_float() : alpha.single(sum);
+    });
   });
   return c;
 }
-
-double silu(double x) { return x / (1.0 + std::exp(-x)); }
 
 }  // namespace
 
@@ -138,28 +116,31 @@ std::vector<std::uint16_t> reference_dual(const Operand& a, const Operand& b1, c
   check(a, b2, options);
   if (b1.rows != b2.rows) fail("reference: B1 has {} rows, B2 has {}", b1.rows, b2.rows);
   std::vector<std::uint16_t> c(std::size_t(a.rows) * b1.rows);
-  const PackedRows rows(a, options.simd, options.threads);
-  const std::vector<std::uint8_t> nan1 = nan_columns(b1), nan2 = nan_columns(b2);
   const Alpha alpha(options.alpha);
-  each_tile(rows, b1.rows, options, [&](int block, int first, int cols, TileEngine& engine) {
-    const int height = rows.block_rows(block), panel = engine.panel();
-    std::vector<double> x(std::size_t(height) * panel), y(x.size());
-    for (auto& [values, b] : {std::pair{&x, &b1}, std::pair{&y, &b2}}) {
+  const Product product(a, {&b1, &b2}, options);
+  product.each_rectangle([&](const Rectangle& r, SumEngine& engine) {
+    std::vector<double> values[2];
+    for (int which : {0, 1}) {
+      values[which].reserve(std::size_t(r.rows) * r.cols);
+      const auto keep = [&](auto value_of) {
+        for (int row = 0; row < r.rows; ++row)
+          for (int col = 0; col < r.cols; ++col) values[which].push_back(value_of(row, col));
+      };
       if (options.rounding == Rounding::kTensorCore) {
-        const float* sums = engine.tensor_core(block, *b, first);
-        for (std::size_t i = 0; i < values->size(); ++i)
-          (*values)[i] = options.alpha == 1.0f || std::isnan(sums[i]) ? sums[i] : sums[i] * options.alpha;
+        const Sums<float> sums = engine.tensor_core(r, which);
+        keep([&](int row, int col) { return double(times(sums(row, col), options.alpha)); });
       } else {
-        const std::int64_t* sums = engine.exact(block, *b, first);
-        for (std::size_t i = 0; i < values->size(); ++i) (*values)[i] = alpha.rounded(sums[i]);
+        const Sums<std::int64_t> sums = engine.exact(r, which);
+        keep([&](int row, int col) { return alpha.rounded(sums(row, col)); });
       }
     }
-    for (int row = 0; row < height; ++row)
-      for (int col = 0; col < cols; ++col) {
-        const std::size_t i = std::size_t(row) * panel + col;
-        const bool is_nan = rows.nan(block)[row] || nan1[first + col] || nan2[first + col];
-        c[(std::size_t(block) * kRowBlock + row) * b1.rows + first + col] =
-            is_nan ? kHalfNan : half_from_double(silu(x[i]) * y[i]);
+    for (int row = 0; row < r.rows; ++row)
+      for (int col = 0; col < r.cols; ++col) {
+        const std::size_t i = std::size_t(row) * r.cols + col;
+        const bool nan = product.nan_row(r.row + row) || product.nan_col(0, r.col + col) ||
+                         product.nan_col(1, r.col + col);
+        c[std::size_t(r.row + row) * b1.rows + r.col + col] =
+            nan ? kHalfNan : half_from_double(silu(values[0][i]) * values[1][i]);
       }
   });
   return c;

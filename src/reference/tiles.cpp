@@ -1,12 +1,10 @@
 #include "reference/tiles.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstring>
-#include <exception>
-#include <mutex>
-#include <thread>
+
+#include "reference/parallel.h"
 
 namespace fp4lab {
 namespace {
@@ -17,31 +15,6 @@ int steps_of(int k) { return (k + kMmaK - 1) / kMmaK; }
 
 }  // namespace
 
-void parallel_for(int threads, std::int64_t count, const std::function<void(std::int64_t)>& f) {
-  if (threads <= 0) threads = int(std::max(1u, std::thread::hardware_concurrency()));
-  threads = int(std::min<std::int64_t>(threads, count));
-  if (threads <= 1) {
-    for (std::int64_t i = 0; i < count; ++i) f(i);
-    return;
-  }
-  std::atomic<std::int64_t> next{0};
-  std::exception_ptr error;
-  std::mutex mutex;
-  const auto work = [&] {
-    try {
-      for (std::int64_t i; (i = next++) < count;) f(i);
-    } catch (...) {
-      const std::lock_guard lock(mutex);
-      if (!error) error = std::current_exception();
-    }
-  };
-  std::vector<std::thread> pool;
-  for (int t = 1; t < threads; ++t) pool.emplace_back(work);
-  work();
-  for (std::thread& thread : pool) thread.join();
-  if (error) std::rethrow_exception(error);
-}
-
 PackedRows::PackedRows(const Operand& a, Simd simd, int threads) : rows_(a.rows), steps_(steps_of(a.k)) {
   const std::size_t count = std::size_t(rows_) * steps_;
   codes_.resize(count * kMmaK);
@@ -50,7 +23,6 @@ PackedRows::PackedRows(const Operand& a, Simd simd, int threads) : rows_(a.rows)
   scale_.resize(count * kMmaGroups);
   power_.resize(count * kMmaGroups);
   nan_.resize(count);
-  row_nan_.resize(rows_);
   ranges_.resize(std::size_t(blocks()) * steps_);
   const MmaKernels& kernels = mma_kernels(simd);
   parallel_for(threads, std::int64_t(blocks()) * steps_, [&](std::int64_t task) {
@@ -70,11 +42,6 @@ PackedRows::PackedRows(const Operand& a, Simd simd, int threads) : rows_(a.rows)
         &codes_[base * kMmaK], &scale_codes_[base * kMmaGroups], rows, ScaleFormat::kUe4m3,
         &bias_[base * kMmaGroups], &scale_[base * kMmaGroups], &power_[base * kMmaGroups], &nan_[base]);
   });
-  for (int row = 0; row < rows_; ++row) {
-    row_nan_[row] = 0;
-    for (int step = 0; step < steps_; ++step)
-      row_nan_[row] |= nan_[at(row / kRowBlock, step) + row % kRowBlock];
-  }
 }
 
 MmaRows PackedRows::step(int block, int step) const {
@@ -87,12 +54,6 @@ MmaRows PackedRows::step(int block, int step) const {
           &nan_[base],
           &scale_codes_[base * kMmaGroups],
           ranges_[std::size_t(block) * steps_ + step]};
-}
-
-MmaRange PackedRows::range(int block) const {
-  MmaRange all;
-  for (int step = 0; step < steps_; ++step) all.add(ranges_[std::size_t(block) * steps_ + step]);
-  return all;
 }
 
 TileEngine::TileEngine(const PackedRows& a, Simd simd) : a_(a), kernels_(mma_kernels(simd)) {
@@ -137,32 +98,9 @@ const float* TileEngine::tensor_core(int block, const Operand& b, int first) {
   return sums_.data();
 }
 
-MmaRange TileEngine::panel_range(const Operand& b, int first) const {
-  const int cols = std::min(kernels_.panel, b.rows - first);
-  bool seen[256] = {};
-  std::uint64_t ones = 0;
-  for (int col = first; col < first + cols; ++col) {
-    for (int s = 0; s < b.scales_per_row(); ++s) seen[b.scale_row(col)[s]] = true;
-    const std::uint8_t* codes = b.code_row(col);
-    for (int byte = 0; byte < b.k / 2; byte += 8) {  // K is a multiple of 16
-      std::uint64_t word;
-      std::memcpy(&word, codes + byte, 8);
-      ones |= word;
-    }
-  }
-  MmaRange range;
-  for (unsigned code = 0; code < 256; ++code)
-    if (seen[code]) range.add_scale(std::uint8_t(code), ScaleFormat::kUe4m3);
-  // The code made of every bit seen in any nibble is at least as large as each of them.
-  for (int shift = 0; shift < 64; shift += 4)
-    range.code_max = std::max(range.code_max, e2m1_twice(unsigned(ones >> shift) & 7));
-  return range;
-}
-
-const std::int64_t* TileEngine::exact(int block, const Operand& b, int first) {
+const std::int64_t* TileEngine::exact(int block, const Operand& b, const MmaBound& bound, int first) {
   const std::size_t count = std::size_t(a_.block_rows(block)) * panel();
   exact_.assign(count, 0);
-  const MmaBound bound = mma_bound(a_.range(block), panel_range(b, first), kMmaGroups);
   if (bound.units == 0) return exact_.data();
   const double int_steps = std::floor(double(0x7FFFFFFF) / bound.units);
   if (int_steps >= 1) {

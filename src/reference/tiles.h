@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <functional>
 #include <vector>
 
 #include "fp4lab/operand.h"
@@ -15,10 +14,6 @@ inline constexpr int kRowBlock = 256;
 inline constexpr int kExactUnit = -20;      // every exact sum is a multiple of 2^-20: 1/4 * 2^-9 * 2^-9
 inline constexpr int kMaxExactK = 1 << 20;  // 2^47 per group of 16 leaves room for 2^16 groups in 63 bits
 
-// f(i) for i in [0, count), over `threads` threads (0: one per core). An exception of any of them is rethrown
-// here.
-void parallel_for(int threads, std::int64_t count, const std::function<void(std::int64_t)>& f);
-
 // A, unpacked and laid out step by step, shared by all threads.
 class PackedRows {
  public:
@@ -27,8 +22,6 @@ class PackedRows {
   int steps() const { return steps_; }
   int block_rows(int block) const { return std::min(kRowBlock, rows_ - block * kRowBlock); }
   MmaRows step(int block, int step) const;
-  MmaRange range(int block) const;                                                          // over all steps
-  const std::uint8_t* nan(int block) const { return row_nan_.data() + block * kRowBlock; }  // any step
 
  private:
   std::size_t at(int block, int step) const {
@@ -39,7 +32,7 @@ class PackedRows {
   Bytes scale_codes_;
   std::vector<std::int32_t> bias_;
   std::vector<float> scale_, power_;
-  Bytes nan_, row_nan_;
+  Bytes nan_;
   std::vector<MmaRange> ranges_;
 };
 
@@ -51,14 +44,14 @@ class TileEngine {
   // Sums of rows of `block` and columns first .. first + panel of A * B^T, [row][panel]; valid until the next
   // call.
   const float* tensor_core(int block, const Operand& b, int first);
-  const std::int64_t* exact(int block, const Operand& b,
-                            int first);  // in units of 2^kExactUnit; NaN scales count as 0
+  // In units of 2^kExactUnit; NaN scales count as 0. `bound` is that of both operands' ranges for kMmaGroups
+  // groups.
+  const std::int64_t* exact(int block, const Operand& b, const MmaBound& bound, int first);
 
  private:
   // f(step, panel) for all steps, the panel being packed on the way.
   template <class F>
   void each_step(const Operand& b, int first, F f);
-  MmaRange panel_range(const Operand& b, int first) const;
 
   const PackedRows& a_;
   const MmaKernels& kernels_;
