@@ -29,7 +29,7 @@ class DeviceProblem {
 
   const Case& spec() const { return spec_; }
   const std::vector<DeviceGroup>& groups() const { return groups_; }
-  // Every element of C becomes 0xffff, a NaN that no kernel here produces: what was never written shows.
+  // Every element of C becomes kHalfPoison (compare.h): what was never written shows.
   void poison();
   // C of one group as fp16 bits, row-major.
   std::vector<std::uint16_t> output(std::size_t group) const;

@@ -1,5 +1,7 @@
 #include "fp4lab/device_problem.h"
 
+#include "fp4lab/compare.h"
+
 namespace fp4lab {
 namespace {
 
@@ -21,7 +23,7 @@ DeviceProblem::DeviceProblem(const Device& device, const Problem& problem) : spe
 }
 
 void DeviceProblem::poison() {
-  for (DeviceGroup& g : groups_) g.c.fill(0xff);
+  for (DeviceGroup& g : groups_) g.c.fill(kHalfPoison & 0xff);
 }
 
 std::vector<std::uint16_t> DeviceProblem::output(std::size_t group) const {

@@ -69,6 +69,15 @@ Plan two_cta(const Case& c) {
   p.scale_copy = ScaleCopy::kTensor, p.multicast = true;
   return deepest(p);
 }
+Plan dual_two_cta(const Case& c) {
+  Plan p = persistent(c);
+  p.cta_group = 2, p.mma_m = 256;
+  // With up to 256 tokens there is one row of tiles, and N = 64 makes enough of them for every pair.
+  p.mma_n = most_tokens(c) <= 256 ? 64 : 128;
+  p.acc_slots = p.mma_n == 64 ? 2 : 1;
+  p.scale_copy = ScaleCopy::kTensor, p.multicast = true;
+  return deepest(p);
+}
 Plan dynamic(const Case& c) {
   Plan p = two_cta(c);
   p.schedule = Schedule::kDynamic;
@@ -166,6 +175,11 @@ void device_maps_limits(const Plan& p, std::vector<Reason>& out) {
   need(p.maps == Maps::kReplaced, "this rung edits maps on the device (maps replaced)", out);
 }
 
+void dual_two_cta_limits(const Plan& p, std::vector<Reason>& out) {
+  need_static(p, out);
+  need(!p.swap && p.cta_group == 2, "this rung works unswapped with CTA pairs (swap 0, cta_group 2)", out);
+}
+
 constexpr Rung kRungs[] = {
     {Op::kGroup, "v0_baseline", "", "one warp loads and multiplies, one stage: where the rounds stood",
      "mma_n block_k", baseline, baseline_limits},
@@ -202,6 +216,13 @@ constexpr Rung kRungs[] = {
      "mma_n block_k silu", baseline, baseline_limits},
     {Op::kDual, "v1_warp_specialized", "v0_baseline", "a ring of stages and a warp per job",
      "mma_n block_k stages silu store_bytes", specialized, specialized_limits},
+    {Op::kDual, "v2_persistent", "v1_warp_specialized",
+     "CTAs stay; the epilogue runs under the next main loop",
+     "mma_n block_k stages acc_slots scale_slots silu store_bytes raster ctas", persistent,
+     persistent_limits},
+    {Op::kDual, "v3_two_cta", "v2_persistent", "two CTAs share each MMA (M = 256) and both B tiles",
+     "mma_n block_k stages acc_slots scale_slots multicast silu store_bytes raster ctas", dual_two_cta,
+     dual_two_cta_limits},
 };
 
 }  // namespace

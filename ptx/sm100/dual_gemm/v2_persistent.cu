@@ -1,0 +1,110 @@
+// Dual GEMM, C = silu(A * B1^T) * (A * B2^T), NVFP4 in, fp16 out: CTAs stay and take tile after tile.
+// Parent: v1_warp_specialized. The change: a static persistent schedule with two pairs of accumulators, so
+// that the epilogue (two loads from TMEM, exp, reciprocal, product) runs under the next tile's main loop.
+// Run: make run OP=dual KERNEL=v2_persistent
+#include "isa/fence.cuh"
+#include "sm100/parts/epilogue.cuh"
+#include "sm100/parts/load.cuh"
+#include "sm100/parts/multiply.cuh"
+
+using namespace fp4lab;
+using namespace fp4lab::isa;
+
+// -- limits: 128 x mma_n tiles, as many CTAs as the launch gives
+static_assert(plan.op == Op::kDual && !plan.swap && plan.cta_group == 1 && plan.roles == Roles::kSpecialized);
+static_assert(plan.split_k == 1 && plan.schedule == Schedule::kStatic && plan.epilogue == Epilogue::kDirect);
+
+// -- byte map: plan.*_offset(); TMEM map: plan.*_column()
+// -- barriers: full[stages] (1 arrival + bytes: TMA), empty[stages] (1: commit of the stage),
+//    acc_full[slots] (1: commit of the tile), acc_empty[slots] (4: one per epilogue warp)
+
+extern "C" __global__ void __launch_bounds__(plan.threads(), 1)
+    dual_gemm_v2_persistent(const __grid_constant__ Args args) {
+  // -- setup
+  extern __shared__ __align__(1024) u8 bytes[];
+  const u32 shared = shared_address(bytes);
+  const u32 warp = threadIdx.x / 32;
+
+  if (threadIdx.x == 0) {
+    for (int s = 0; s < plan.stages; ++s) {
+      mbarrier_init(shared + plan.full_barrier(s), 1);
+      mbarrier_init(shared + plan.empty_barrier(s), 1);
+    }
+    for (int slot = 0; slot < plan.acc_slots; ++slot) {
+      mbarrier_init(shared + plan.acc_full_barrier(slot), 1);
+      mbarrier_init(shared + plan.acc_empty_barrier(slot), 4);
+    }
+    fence_mbarrier_init();
+  }
+  if (warp == kMultiplyWarp) {
+    tcgen05_alloc<1>(shared + plan.tmem_pointer_offset(), plan.tmem_columns());
+    tcgen05_relinquish_alloc_permit<1>();
+  }
+  tcgen05_fence_before_thread_sync();
+  bar_sync_all();
+  tcgen05_fence_after_thread_sync();
+  const u32 tmem = ld_shared_b32(shared + plan.tmem_pointer_offset());
+
+  // -- load warp
+  if (warp == kLoadWarp) {
+    if (elect_sync()) {
+      Ring<plan.stages> ring;
+      Tile tile{};
+      for (int number = blockIdx.x; number < args.tail.tiles; number += gridDim.x) {
+        tile = find_tile(args, number, tile.group);
+        const int k_tiles = args.group[tile.group].k / plan.block_k;
+        for (int k_tile = 0; k_tile < k_tiles; ++k_tile, ring.advance()) {
+          wait(shared + plan.empty_barrier(ring.slot), ring.phase ^ 1);
+          load_stage(args, tile, k_tile, shared, ring.slot);
+        }
+      }
+    }
+    bar_warp_sync();  // bar.sync below wants whole warps
+  }
+
+  // -- multiply warp
+  if (warp == kMultiplyWarp) {
+    if (elect_sync()) {
+      Ring<plan.stages> ring;
+      Ring<plan.acc_slots> acc;
+      ScaleRing scales;
+      Tile tile{};
+      for (int number = blockIdx.x; number < args.tail.tiles; number += gridDim.x, acc.advance()) {
+        tile = find_tile(args, number, tile.group);
+        const int k_tiles = args.group[tile.group].k / plan.block_k;
+        wait(shared + plan.acc_empty_barrier(acc.slot), acc.phase ^ 1);
+        for (int k_tile = 0; k_tile < k_tiles; ++k_tile, ring.advance()) {
+          wait(shared + plan.full_barrier(ring.slot), ring.phase);
+          const int scale_slot = scales.acquire(shared);
+          tcgen05_fence_after_thread_sync();
+          multiply_stage(shared, tmem, ring.slot, acc.slot, scale_slot, tile, k_tile > 0);
+          tcgen05_commit<1>(shared + plan.empty_barrier(ring.slot));
+        }
+        tcgen05_commit<1>(shared + plan.acc_full_barrier(acc.slot));
+      }
+    }
+    bar_warp_sync();
+  }
+
+  // -- epilogue: warps 0..3
+  if (warp < 4) {
+    Ring<plan.acc_slots> acc;
+    Tile tile{};
+    for (int number = blockIdx.x; number < args.tail.tiles; number += gridDim.x, acc.advance()) {
+      tile = find_tile(args, number, tile.group);
+      wait(shared + plan.acc_full_barrier(acc.slot), acc.phase);
+      tcgen05_fence_after_thread_sync();
+      store_tile(args.group[tile.group], tile, tmem, acc.slot);
+      tcgen05_fence_before_thread_sync();  // this warp's loads of the accumulator are over: give it back
+      bar_warp_sync();
+      if (threadIdx.x % 32 == 0) mbarrier_arrive(shared + plan.acc_empty_barrier(acc.slot));
+    }
+  }
+
+  // -- teardown
+  bar_sync_all();
+  if (warp == kMultiplyWarp) {
+    tcgen05_fence_after_thread_sync();
+    tcgen05_dealloc<1>(tmem, plan.tmem_columns());
+  }
+}

@@ -1,0 +1,107 @@
+// The ladder of Blackwell kernels, without running them: rows, plans and what ptxas says. Running them is
+// sm100_run_test.cpp.
+#include "fp4lab/sm100.h"
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <set>
+
+#include "fp4lab/error.h"
+#include "fp4lab/jit.h"
+#include "fp4lab/run.h"
+
+using namespace fp4lab;
+
+TEST_CASE("every rung has a file, a parent that exists, and knobs that exist") {
+  std::set<std::string> seen;
+  for (const auto& rung : sm100::rungs()) {
+    CAPTURE(rung.file());
+    CHECK(std::filesystem::exists(jit::project_root() / rung.file()));
+    CHECK(seen.insert(rung.file()).second);
+    if (!rung.parent.empty()) CHECK_NOTHROW(sm100::find_rung(rung.op, rung.parent));
+    std::string_view rest = rung.knobs;
+    while (!rest.empty()) {
+      const auto space = rest.find(' ');
+      CHECK_NOTHROW(knob_value(Plan{}, rest.substr(0, space)));
+      rest = space == std::string_view::npos ? "" : rest.substr(space + 1);
+    }
+  }
+  for (const char* folder : {"group_gemm", "dual_gemm"})
+    for (const auto& file : std::filesystem::directory_iterator(jit::project_root() / "ptx/sm100" / folder))
+      CHECK(seen.count(fmt::format("ptx/sm100/{}/{}", folder, file.path().filename().string())) == 1);
+}
+
+TEST_CASE("rungs are found by name and by number") {
+  CHECK(sm100::find_rung(Op::kGroup, "v2").name == "v2_warp_specialized");
+  CHECK(sm100::find_rung(Op::kDual, "v0_baseline").op == Op::kDual);
+  CHECK_THROWS_AS(sm100::find_rung(Op::kGroup, "v"), Error);
+}
+
+TEST_CASE("every rung has a legal plan for every case") {
+  for (const Case& c : cases())
+    for (const auto& rung : sm100::rungs()) {
+      if (rung.op != sm100::op_of(c.operation)) continue;
+      const Plan plan = sm100::default_plan(rung, c);
+      CAPTURE(c.name);
+      CAPTURE(rung.name);
+      CAPTURE(plan_line(plan));
+      std::string text;
+      for (const auto& reason : sm100::reasons(rung, plan, c)) text += reason.text + "\n";
+      // split-K needs two stages of K to split
+      const bool unsplittable =
+          rung.name == "v7_split_k" && text.find("has only 1 stages") != std::string::npos;
+      if (!unsplittable) CHECK(text == "");
+    }
+}
+
+TEST_CASE("a plan that a rung does not implement is refused before compiling") {
+  const Case c = find_case("g2k1536");
+  const auto& rung = sm100::find_rung(Op::kGroup, "v0");
+  Plan plan = sm100::default_plan(rung, c);
+  set_knob(plan, "stages=2");
+  CHECK_THROWS_WITH_AS(sm100::require_legal(rung, plan, c),
+                       "v0_baseline cannot run g2k1536 with plan 128x128x256 stages=2 group_capacity=2:\n"
+                       "  rung: the baseline has one working warp and one stage",
+                       Error);
+}
+
+TEST_CASE("tiles, padding and busy SMs of a plan") {
+  // Two groups, M 192 and 320: unswapped, 128-row tiles pad 192 to 256 and 320 to 384.
+  const Case c = find_case("g2k4096");
+  const auto& rung = sm100::find_rung(Op::kGroup, "v2");
+  const auto work = sm100::work_of(sm100::default_plan(rung, c), c, 148);
+  CHECK(work.tiles == (2 + 3) * 24);
+  CHECK(work.ctas == 120);
+  CHECK(work.rows_used == doctest::Approx(512.0 / 640.0));
+  CHECK(work.busy == doctest::Approx(120.0 / 148.0));
+  // Swapped, tokens in steps of 8: nothing is padded.
+  const auto& swap = sm100::find_rung(Op::kGroup, "v4");
+  CHECK(sm100::work_of(sm100::default_plan(swap, c), c, 148).rows_used == doctest::Approx(1.0));
+}
+
+TEST_CASE("every rung assembles for sm_100a without spills or local memory") {
+  std::vector<jit::Job> jobs;
+  std::vector<const sm100::Rung*> rungs;
+  for (const auto& rung : sm100::rungs())
+    for (const char* name :
+         {"g8k7168", "g2k1536", "gemm-128-7168-16384", "dual-256-4096-7168", "dual-512-3072-7168"}) {
+      const Case c = find_case(name);
+      if (rung.op != sm100::op_of(c.operation)) continue;
+      jobs.push_back(job_of({&rung, sm100::default_plan(rung, c), {}}));
+      rungs.push_back(&rung);
+    }
+  const auto outcomes = jit::compile_all(jobs);
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    CAPTURE(rungs[i]->file());
+    CAPTURE(jobs[i].options.front());
+    REQUIRE_MESSAGE(outcomes[i].artifact, outcomes[i].error);
+    const auto& report = outcomes[i].artifact->kernel(rungs[i]->entry());
+    CHECK(report.spill_stores == 0);
+    CHECK(report.spill_loads == 0);
+    CHECK(report.stack_frame == 0);
+    CHECK(report.registers > 0);
+    CHECK(report.registers <= 128);
+    CHECK(outcomes[i].artifact->ptx.find(".local") == std::string::npos);
+  }
+}
