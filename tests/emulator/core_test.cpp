@@ -56,30 +56,69 @@ TEST_CASE("a register that was never written is named") {
 }
 
 TEST_CASE("shared memory: reads of unwritten bytes, bounds, alignment, the reserved bytes, other ranks") {
-  auto go = [](int64_t address, bool write, uint32_t cluster = 1) {
-    Kernel k;
-    k.f().static_shared_bytes = 64;
-    k.f().dynamic_shared_base = 0x440;
-    Operand v = k.reg("%r1");
-    if (write)
-      k.add("st.shared.u32 [x], 1;", hand::store<Space::shared>, {Kernel::at(address), k.imm(1)});
-    else
-      k.add("ld.shared.u32 %r1, [x];", hand::load<Space::shared>, {v, Kernel::at(address)});
-    k.add("exit;", hand::exit);
-    LaunchConfig c = one_warp();
-    c.grid.x = c.cluster.x = cluster;
-    return k.run(c);
-  };
-  CHECK(go(0x400, true).ok);
-  CHECK_MESSAGE(
-      says(go(0x410, false), "read of 4 bytes of shared memory at 0x410 (lane 0) that nobody has written"),
-      go(0x410, false).report);
-  CHECK(go(0x440, true).kind == FaultKind::illegal_address);
-  CHECK_MESSAGE(says(go(0x440, true), "ends at offset 0x440 (64 bytes"), go(0x440, true).report);
-  CHECK(go(0x401, true).kind == FaultKind::misaligned_address);
-  CHECK_MESSAGE(says(go(0x3fc, true), "reserved for the system"), go(0x3fc, true).report);
-  CHECK_MESSAGE(says(go(0x400, true, 2), "belongs to the CTA of rank 0, not to this one of rank 1"),
-                go(0x400, true, 2).report);
+  for (bool at_once : {false, true}) {
+    auto go = [&](int64_t address, bool write, uint32_t cluster = 1) {
+      Kernel k;
+      k.f().static_shared_bytes = 64;
+      k.f().dynamic_shared_base = 0x440;
+      Operand v = k.reg("%r1");
+      if (write)
+        k.add("st.shared.u32 [x], 1;", at_once ? hand::store_all<Space::shared> : hand::store<Space::shared>,
+              {Kernel::at(address), k.imm(1)});
+      else
+        k.add("ld.shared.u32 %r1, [x];", at_once ? hand::load_all<Space::shared> : hand::load<Space::shared>,
+              {v, Kernel::at(address)});
+      k.add("exit;", hand::exit);
+      LaunchConfig c = one_warp();
+      c.grid.x = c.cluster.x = cluster;
+      return k.run(c);
+    };
+    CHECK(go(0x400, true).ok);
+    CHECK_MESSAGE(
+        says(go(0x410, false), "read of 4 bytes of shared memory at 0x410 (lane 0) that nobody has written"),
+        go(0x410, false).report);
+    CHECK(go(0x440, true).kind == FaultKind::illegal_address);
+    CHECK_MESSAGE(says(go(0x440, true), "ends at offset 0x440 (64 bytes"), go(0x440, true).report);
+    CHECK(go(0x401, true).kind == FaultKind::misaligned_address);
+    CHECK_MESSAGE(says(go(0x3fc, true), "reserved for the system"), go(0x3fc, true).report);
+    CHECK_MESSAGE(says(go(0x400, true, 2), "belongs to the CTA of rank 0, not to this one of rank 1"),
+                  go(0x400, true, 2).report);
+  }
+}
+
+TEST_CASE("all lanes at once: each lane's address counts, also scattered and with gaps") {
+  GlobalMemory memory(1 << 20);
+  uint64_t out = memory.allocate(128);
+  Kernel k;
+  k.f().static_shared_bytes = 4096;
+  k.f().dynamic_shared_base = 0x1400;
+  Operand lane = k.special(FixedSpecial::laneid), a = k.reg("%r1"), v = k.reg("%r2"),
+          g = k.reg("%rd1", Type::u64);
+  k.add("a = scatter(lane)",
+        [](Warp& w, const Instr& i) {
+          auto* d = w.target<uint32_t>(i.op[0]);
+          for_lanes(w.active, [&](unsigned l) { d[l] = 0x400 + 4 * ((l * 37) % 1000); });
+        },
+        {a});
+  k.add("g = out + 4 * lane",
+        [](Warp& w, const Instr& i) {
+          auto* d = w.target<uint64_t>(i.op[0]);
+          for_lanes(w.active,
+                    [&](unsigned l) { d[l] = static_cast<uint64_t>(i.op[1].displacement) + 4 * l; });
+        },
+        {g, Kernel::at(static_cast<int64_t>(out))});
+  k.add("st.shared", hand::store_all<Space::shared>, {Kernel::address(a), lane});
+  k.add("ld.shared", hand::load_all<Space::shared>, {v, Kernel::address(a)});
+  k.add("st.global", hand::store_all<Space::global>, {Kernel::address(g), v});
+  k.add("st.global", hand::store_all<Space::global>, {Kernel::address(g), v});
+  k.add("exit", hand::exit);
+  LaunchResult r = k.run(one_warp(), {}, &memory);
+  REQUIRE_MESSAGE(r.ok, r.report);
+  for (uint32_t l = 0; l < 32; ++l) {
+    uint32_t x;
+    std::memcpy(&x, memory.host(out + 4 * l), 4);
+    CHECK(x == l);
+  }
 }
 
 TEST_CASE("global memory: the message says what lies nearby") {

@@ -167,6 +167,25 @@ inline void load_acquire(Warp& w, const Instr& i) {
     std::memcpy(&d[l], w.memory(i, Space::global, AccessKind::read, w.address(i.op[1], l), 4, l, true), 4);
   });
 }
+// The same for all lanes at once
+template <Space kSpace>
+void store_all(Warp& w, const Instr& i) {
+  auto* v = w.source<uint32_t>(i.op[1]);
+  uint64_t a[kLanes];
+  std::byte* p[kLanes];
+  for_lanes(w.active, [&](unsigned l) { a[l] = w.address(i.op[0], l); });
+  w.memory(i, kSpace, AccessKind::write, a, 4, p);
+  for_lanes(w.active, [&](unsigned l) { std::memcpy(p[l], &v[l], 4); });
+}
+template <Space kSpace>
+void load_all(Warp& w, const Instr& i) {
+  auto* d = w.target<uint32_t>(i.op[0]);
+  uint64_t a[kLanes];
+  std::byte* p[kLanes];
+  for_lanes(w.active, [&](unsigned l) { a[l] = w.address(i.op[1], l); });
+  w.memory(i, kSpace, AccessKind::read, a, 4, p);
+  for_lanes(w.active, [&](unsigned l) { std::memcpy(&d[l], p[l], 4); });
+}
 inline void never(Warp& w, const Instr&) {
   w.block({.kind = Wait::Kind::mbarrier, .address = 0x420, .ready = [](Warp&, const LaneGroup&) {
              return false;

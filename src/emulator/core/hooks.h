@@ -13,6 +13,14 @@ void check_payload(const State& s, uint32_t offset, uint32_t bytes, const char* 
   if constexpr (requires { s.check_payload(offset, bytes, what); }) s.check_payload(offset, bytes, what);
 }
 
+// No live mbarrier lies in these bytes.
+template <class State>
+bool payload_free(const State& s, uint32_t offset, uint32_t bytes) {
+  if constexpr (requires { s.mbarriers.overlapping(offset, bytes); })
+    return s.mbarriers.overlapping(offset, bytes) < 0;
+  return true;
+}
+
 // The CTA's last warp has exited: faults when something is left that must not be (tensor memory, say).
 template <class State>
 void at_exit(const State& s) {
