@@ -1,12 +1,20 @@
 # fp4lab: bare `make` builds, `make help` lists the targets.
 # Files are found by wildcard: a new source, test or benchmark is a dropped file.
+# Whatever is missing for a build is set up first (.ci/setup): Debian packages, CUDA's headers and NVRTC.
 
 BUILD     ?= build
-CUDA_HOME ?= /usr/local/cuda
 CXX       := g++
-CXXFLAGS  := -std=c++20 -O3 -g1 -fPIC -Wall -Wextra -Wno-stringop-overflow -fno-math-errno -ffp-contract=off $(SANITIZE)
-CPPFLAGS  := -Iinclude -Isrc -isystem $(CUDA_HOME)/include -MMD -MP
+CXXFLAGS  := -std=c++20 -O3 -g1 -fPIC -Wall -Wextra -Wno-stringop-overflow -Wno-restrict -fno-math-errno -ffp-contract=off $(SANITIZE)
+CPPFLAGS   = -Iinclude -Isrc -isystem $(CUDA_HOME)/include -MMD -MP
 LDLIBS    := -lfmt -lxxhash -ldl -lpthread
+
+ifneq ($(filter-out help clean,$(or $(MAKECMDGOALS),build)),)
+  override CUDA_HOME := $(shell CUDA_HOME='$(CUDA_HOME)' .ci/setup $(if $(filter check format,$(MAKECMDGOALS)),clang-format))
+  ifneq ($(.SHELLSTATUS),0)
+    $(error set-up did not finish)
+  endif
+  export CUDA_HOME
+endif
 
 find      = $(sort $(shell find $(1) -name '*.cpp' 2>/dev/null))
 objects   = $(patsubst %.cpp,$(BUILD)/obj/%.o,$(call find,$(1)))
@@ -15,14 +23,29 @@ EMULATOR  := $(call objects,src/emulator)
 CLI       := $(call objects,src/cli)
 TESTS     := $(call objects,tests)
 BENCHES   := $(patsubst bench/%.cpp,$(BUILD)/bench/%,$(call find,bench))
+FORMATTED  = $(shell git ls-files '*.cpp' '*.h' '*.cu' '*.cuh')
 
-.PHONY: build test bench clean help
+.PHONY: build setup run test check format bench clean help
 build: $(BUILD)/fp4lab $(BUILD)/emulator/libcuda.so.1 ## compile everything (the default)
 
-test: build $(BUILD)/tests ## run the test suite
-	$(BUILD)/tests
+setup: ## only make what a build needs
+	@echo "CUDA: $(CUDA_HOME)"
 
-bench: $(BENCHES) ## run the benchmarks
+run: build ## run kernels on the device or the emulator: make run OP=dual KERNEL=v0_baseline CASE=dual-256-4096-7168
+	$(BUILD)/fp4lab run $(or $(OP),group) --case $(or $(CASE),all) $(if $(KERNEL),--kernel $(KERNEL)) $(ARGS)
+
+test: build $(BUILD)/tests ## run the test suite: make test ARGS=-tc='jit*'
+	$(BUILD)/tests $(ARGS)
+
+check: ## format, and the test suite under the address and undefined-behaviour sanitizers
+	clang-format --dry-run -Werror $(FORMATTED)
+	ASAN_OPTIONS=detect_leaks=0 $(MAKE) test BUILD=$(BUILD)/sanitized \
+	  SANITIZE='-O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined'
+
+format: ## rewrite the sources in the project's format
+	clang-format -i $(FORMATTED)
+
+bench: build $(BENCHES) ## run the benchmarks
 	set -e; for b in $(BENCHES); do $$b; done
 
 clean: ## remove what was built
@@ -36,14 +59,16 @@ $(BUILD)/obj/%.o: %.cpp
 	$(CXX) $(CPPFLAGS) $(CXXFLAGS) -c $< -o $@
 
 $(BUILD)/libfp4lab.a: $(LAB)
-	ar rcs $@ $^
 $(BUILD)/libemulator.a: $(EMULATOR)
+$(BUILD)/%.a:
+	@rm -f $@ # ar would keep the objects of deleted sources
 	ar rcs $@ $^
 $(BUILD)/fp4lab: $(CLI) $(BUILD)/libfp4lab.a
 	$(CXX) $(CXXFLAGS) $^ $(LDLIBS) -o $@
-$(BUILD)/emulator/libcuda.so.1: $(EMULATOR) $(BUILD)/libfp4lab.a
+$(BUILD)/emulator/libcuda.so.1: $(EMULATOR) $(BUILD)/libfp4lab.a src/emulator/exports.map
 	@mkdir -p $(@D)
-	$(CXX) $(CXXFLAGS) -shared -Wl,-soname,libcuda.so.1 $^ $(LDLIBS) -o $@
+	$(CXX) $(CXXFLAGS) -shared -Wl,-soname,libcuda.so.1 -Wl,--version-script=src/emulator/exports.map \
+	  $(filter %.o %.a,$^) $(LDLIBS) -o $@
 $(BUILD)/tests: $(TESTS) $(BUILD)/libemulator.a $(BUILD)/libfp4lab.a
 	$(CXX) $(CXXFLAGS) $(TESTS) $(BUILD)/libemulator.a $(BUILD)/libfp4lab.a $(LDLIBS) -o $@
 $(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(BUILD)/libemulator.a $(BUILD)/libfp4lab.a
