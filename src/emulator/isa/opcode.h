@@ -8,7 +8,8 @@
 //   section   of the PTX ISA manual.
 //   fidelity  exact: the hardware's bits by the manual; bounded: within the manual's error bound; modelled:
 //             from one public source.
-//   target    0 = any, 90 = needs sm_90a, 100 = needs sm_100a (and sm_103a).
+//   target    0 = any; 90 = sm_90 and later; 901 = sm_90a alone (wgmma); 100 = the sm_100 family with its
+//             specific features (sm_100a, sm_100f, sm_103a, ...).
 //
 // Spelling: the mnemonic, then its modifiers in order.
 //   .word       must be there

@@ -17,8 +17,11 @@ constexpr uint32_t kMaxRegisterBytes = 256u << 20;  // of one warp: a bound for 
 
 class Lowering {
  public:
-  Lowering(Module& out, const ast::Module& tree, const Table& table)
-      : out_(out), tree_(tree), table_(table) {}
+  Lowering(Module& out, const ast::Module& tree, const Table& table) : out_(out), tree_(tree), table_(table) {
+    if (tree.target.starts_with("sm_"))
+      for (char c : tree.target.substr(3))
+        if (c >= '0' && c <= '9' && architecture_ < 1000) architecture_ = architecture_ * 10 + (c - '0');
+  }
 
   void run() {
     make_symbols(out_, tree_);
@@ -178,21 +181,25 @@ class Lowering {
     out.source.push_back(std::move(source));
   }
 
-  // Rows of target 90 are instructions of sm_90a alone, rows of target 100 those of the sm_100 family with
-  // its architecture-specific features.
   void check_target(const Opcode& row, const ast::Statement& s) const {
     if (!row.target) return;
     std::string_view target = tree_.target;
-    bool special = target.ends_with('a') || target.ends_with('f');
-    bool fits = row.target == 90 ? target == "sm_90a" : special && target.starts_with("sm_10");
-    if (!fits)
-      fail_at(out_, *s.at, "{} needs .target {} (PTX ISA {}); the module's target is {}", s.opcode[0],
-              row.target == 90 ? "sm_90a" : "sm_100a", row.section, target);
+    bool specific = target.ends_with('a') || target.ends_with('f');
+    bool fits = row.target == 901   ? target == "sm_90a"
+                : row.target == 100 ? specific && target.starts_with("sm_10")
+                                    : architecture_ >= row.target;
+    if (fits) return;
+    std::string wanted = row.target == 901   ? "sm_90a"
+                         : row.target == 100 ? "sm_100a"
+                                             : fmt::format("sm_{} or later", row.target);
+    fail_at(out_, *s.at, "{} needs .target {} (PTX ISA {}); the module's target is {}", s.opcode[0], wanted,
+            row.section, target);
   }
 
   Module& out_;
   const ast::Module& tree_;
   const Table& table_;
+  int architecture_ = 0;                                                  // 100 of sm_100a
   std::unordered_map<std::string_view, std::vector<const Entry*>> rows_;  // by opcode text
 };
 

@@ -1,0 +1,212 @@
+// The opcode table proves itself: every row parses the texts that it spells, no text fits two rows, every row
+// is bound; and the page made from it names every row.
+#include "emulator/isa/table.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <random>
+
+#include "emulator/isa/support.h"
+#include "emulator/ptx/parser.h"
+
+using namespace fp4lab::emu;
+
+namespace {
+
+using Form = OperandSpec::Form;
+
+// Registers are untyped (.b8 ... .b128): they stand for every type of their size.
+std::string register_of(unsigned bits, std::mt19937& random) {
+  unsigned n = random() % 4;
+  switch (bits) {
+    case 1:
+      return fmt::format("%p{}", n);
+    case 8:
+      return fmt::format("%b{}", n);
+    case 16:
+      return fmt::format("%h{}", n);
+    case 64:
+      return fmt::format("%rd{}", n);
+    case 128:
+      return fmt::format("%q{}", n);
+    default:
+      return fmt::format("%r{}", n);
+  }
+}
+
+std::string vector_text(const OperandSpec& spec, Type type, const Source& source, std::mt19937& random) {
+  constexpr unsigned kCounts[] = {1, 2, 4, 8, 16, 32, 64, 128, 3};
+  constexpr unsigned kBits[] = {8, 16, 32, 64};
+  unsigned count = kCounts[random() % std::size(kCounts)];
+  for (std::string_view t : {"v2", "v4", "v8"})
+    if (source.has(t)) count = static_cast<unsigned>(t[1] - '0');
+  unsigned bits = type == Type::none ? kBits[random() % 4] : bits_of(type);
+  bool counted = source.has("v2") || source.has("v4") || source.has("v8");
+  if (!counted && random() % 3 == 0) {
+    unsigned whole = bits_of(source.type(0));
+    return register_of(type == Type::none && whole ? whole : bits, random);
+  }
+  std::string text = "{";
+  for (unsigned i = 0; i < count; ++i) text += (i ? ", " : "") + register_of(bits, random);
+  static_cast<void>(spec);
+  return text + "}";
+}
+
+std::string operand_text(const OperandSpec& spec, const Source& source, std::mt19937& random) {
+  Type type = spec.type_in(source);
+  unsigned bits = type == Type::none ? 32 : bits_of(type);
+  auto predicate = [&] { return fmt::format("%p{}", random() % 4); };
+  auto address = [&] { return fmt::format("[{}+{}]", random() % 2 ? "%rd1" : "%r1", 16 * (random() % 3)); };
+  switch (spec.form) {
+    case Form::value:
+    case Form::destination:
+      return register_of(bits, random);
+    case Form::destination_pair:
+      return register_of(bits, random) + (random() % 2 ? "|" + predicate() : "");
+    case Form::predicate:
+    case Form::predicate_target:
+      return predicate();
+    case Form::predicate_pair:
+      return predicate() + (random() % 2 ? "|" + predicate() : "");
+    case Form::address:
+      return address();
+    case Form::tensor: {
+      unsigned n = 1 + random() % 5;
+      std::string text = "[%rd1, {%r0";
+      for (unsigned i = 1; i < n; ++i) text += fmt::format(", %r{}", i);
+      return text + "}]";
+    }
+    case Form::vector:
+    case Form::vector_target:
+      return vector_text(spec, type, source, random);
+    case Form::label:
+      return "END";
+    case Form::labels:
+      return "LIST";
+    case Form::function:
+      return "f";
+    case Form::immediate: {
+      constexpr int kValues[] = {0, 1, 2, 4, 8, 16, 32, 64, 128, -1};
+      return fmt::format("{}", kValues[random() % std::size(kValues)]);
+    }
+    case Form::value_or_address:
+      return random() % 2 ? address() : register_of(bits, random);
+  }
+  return "";
+}
+
+struct Spelt {
+  std::vector<std::string_view> tokens;
+  std::string text;  // the whole instruction
+};
+
+Spelt spell(const Entry& e, std::mt19937& random) {
+  Spelt s{e.spelling.sample(random), {}};
+  Source source;
+  source.tokens = s.tokens;
+  for (std::string_view t : s.tokens) s.text += (s.text.empty() ? "" : ".") + std::string(t);
+  bool first = true;
+  for (const OperandSpec& spec : e.operands) {
+    bool there = spec.only_with.empty() ? !spec.optional || random() % 2 : source.has(spec.only_with);
+    if (!there) continue;
+    s.text += (first ? " " : ", ") + operand_text(spec, source, random);
+    first = false;
+  }
+  s.text += ";";
+  return s;
+}
+
+std::string module_text(const Opcode& row, const std::string& instruction) {
+  return fmt::format(
+      ".version 9.0\n.target {}\n.address_size 64\n.func f() {{ ret; }}\n.entry k() {{\n"
+      ".reg .pred %p<4>; .reg .b8 %b<4>; .reg .b16 %h<4>; .reg .b32 %r<5>; .reg .b64 %rd<4>; .reg .b128 "
+      "%q<4>;\n"
+      "LIST: .branchtargets END, END;\n{}\nEND: ret;\n}}\n",
+      row.target == 901 ? "sm_90a" : "sm_100a", instruction);
+}
+
+}  // namespace
+
+TEST_CASE("every row parses what it spells, and is the row that is found") {
+  for (const Entry& e : Table::standard().entries()) {
+    CAPTURE(e.opcode->name);
+    std::mt19937 random(7);
+    unsigned bound = 0;
+    std::string refused;
+    for (int i = 0; i < 3000 && bound < 20; ++i) {
+      Spelt s = spell(e, random);
+      CAPTURE(s.text);
+      try {
+        auto m = parse(module_text(*e.opcode, s.text), "row");
+        REQUIRE(m->functions[0].code.size() >= 1);
+        CHECK(m->functions[0].code[0].opcode->name == e.opcode->name);
+        CHECK(m->functions[0].code[0].body != nullptr);
+        ++bound;
+      } catch (const PtxError& error) {  // the binder may refuse a combination, but not all of them
+        refused = error.what();
+      }
+    }
+    CHECK_MESSAGE(bound > 0, e.opcode->spelling << ": " << refused);
+  }
+}
+
+TEST_CASE("no text fits two rows") {
+  const Table& table = Table::standard();
+  std::mt19937 random(11);
+  for (const Entry& e : table.entries()) {
+    for (int i = 0; i < 300; ++i) {
+      auto tokens = e.spelling.sample(random);
+      CHECK(e.spelling.matches(tokens));
+      for (const Entry* other : table.find(tokens)) {
+        if (other == &e) continue;
+        // Two rows may share a spelling when their operands tell them apart: then the forms differ.
+        std::string opcode;
+        for (auto t : tokens) opcode += "." + std::string(t);
+        CAPTURE(opcode);
+        CHECK_MESSAGE(other->opcode->operands != e.opcode->operands,
+                      e.opcode->name << " and " << other->opcode->name);
+      }
+    }
+  }
+}
+
+TEST_CASE("the support page names every row") {
+  std::string page = support_page();
+  for (const Opcode& row : opcodes()) {
+    CAPTURE(row.name);
+    CHECK(page.find(fmt::format("`{}`", row.spelling)) != page.npos);
+  }
+  CHECK(page.find("## Other") == page.npos);
+}
+
+TEST_CASE("patterns: groups, nesting, order") {
+  auto fits = [](std::string_view pattern, std::vector<std::string_view> tokens) {
+    return Spelling(pattern).matches(tokens);
+  };
+  CHECK(fits("a<.x,.y.z>{.q}", {"a", "y", "z"}));
+  CHECK(fits("a<.x,.y.z>{.q}", {"a", "x", "q"}));
+  CHECK_FALSE(fits("a<.x,.y.z>{.q}", {"a", "y"}));
+  CHECK_FALSE(fits("a<.x,.y.z>{.q}", {"a"}));
+  CHECK(fits("a{.s{.t}}.u", {"a", "u"}));
+  CHECK(fits("a{.s{.t}}.u", {"a", "s", "t", "u"}));
+  CHECK_FALSE(fits("a{.s{.t}}.u", {"a", "t", "u"}));
+  CHECK(fits("a[.x{.y}<.z,.w>].e", {"a", "w", "x", "e"}));
+  CHECK(fits("a[.x{.y}<.z,.w>].e", {"a", "y", "z", "x", "e"}));
+  CHECK_FALSE(fits("a[.x{.y}<.z,.w>].e", {"a", "y", "z", "e"}));
+  Spelling ld("ld{.volatile}{.global}<.v2,.v4><.u32,.f32><.u32,.f32>");
+  CHECK(ld.matches_in_any_order(std::vector<std::string_view>{"ld", "u32", "v2", "f32", "global"}));
+  CHECK_FALSE(ld.matches_in_any_order(std::vector<std::string_view>{"ld", "u32", "v2", "global"}));
+  CHECK_THROWS(Spelling("a<.x"));
+  CHECK_THROWS(Spelling("a{}"));
+  CHECK_THROWS(Spelling("a.x]"));
+  CHECK_THROWS(parse_operand_specs("d:nonsense"));
+  CHECK_THROWS(parse_operand_specs("{v:b32}"));
+}
+
+TEST_CASE("nearest names") {
+  std::string_view names[] = {"mul", "mad", "add", "mbarrier", "tcgen05"};
+  CHECK(nearest("tcgen5", names).at(0) == "tcgen05");
+  CHECK(nearest("mbarier", names).at(0) == "mbarrier");
+  CHECK(nearest("xyzzy", names).empty());
+}
