@@ -141,13 +141,14 @@ TEST_CASE("every row parses what it spells, and is the row that is found") {
         auto m = parse(module_text(*e.opcode, s.text), "row");
         REQUIRE(m->functions[0].code.size() >= 1);
         CHECK(m->functions[0].code[0].opcode->name == e.opcode->name);
-        CHECK(m->functions[0].code[0].body != nullptr);
+        bool has_body = m->functions[0].code[0].body;
+        CHECK(has_body);
         ++bound;
       } catch (const PtxError& error) {  // the binder may refuse a combination, but not all of them
         refused = error.what();
       }
     }
-    CHECK_MESSAGE(bound > 0, e.opcode->spelling << ": " << refused);
+    CHECK_MESSAGE(bound > 0, refused);
   }
 }
 
