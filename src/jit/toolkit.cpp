@@ -44,6 +44,14 @@ fs::path find_root() {
        starts[0].string(), starts[1].string());
 }
 
+// NVRTC opens libnvrtc-builtins.so.<version> by its bare name when it compiles. In a folder that the loader
+// does not search it would not find it; once it is open, the loader gives the open one.
+void open_builtins(const fs::path& folder) {
+  for (const auto& entry : fs::directory_iterator(folder, ignored))
+    if (entry.path().filename().string().starts_with("libnvrtc-builtins.so."))
+      dlopen(entry.path().c_str(), RTLD_NOW | RTLD_LOCAL);
+}
+
 // Folders of toolkits, best first. A .toolchain copy exists only where set-up found no good toolkit, so it
 // goes before the usual place.
 std::vector<fs::path> toolkit_folders() {
@@ -105,6 +113,7 @@ struct Search {
                               ? fs::canonical(map->l_name, ignored)
                               : fs::path(path);
     library->library = file.string();
+    open_builtins(file.parent_path());
     library->identity = fmt::format("NVRTC {}.{} ({}, {} bytes)", library->major, library->minor,
                                     file.filename().string(), fs::file_size(file, ignored));
     for (const fs::path& include :
