@@ -1,0 +1,154 @@
+// Instructions about addresses: cvta, isspacep, mapa, getctarank, and the hints that need nothing done here
+// (PTX ISA 9.7.9.15 to 9.7.9.24).
+#include "emulator/isa/opcode.h"
+#include "emulator/op/addresses.h"
+
+namespace fp4lab::emu {
+
+namespace {
+
+bool in_window(uint64_t address, uint64_t window) { return address - window < kWindowBytes; }
+
+// Global and constant addresses are generic addresses already.
+uint64_t window_of(Space space) {
+  switch (space) {
+    case Space::shared:
+    case Space::shared_cluster:
+      return kSharedWindow;
+    case Space::local:
+      return kLocalWindow;
+    case Space::param:
+      return kParamWindow;
+    default:
+      return 0;
+  }
+}
+
+template <bool kTo>
+void cvta(Warp& w, const Instr& i) {
+  const uint64_t window = i.aux;
+  const auto* a = w.source<uint64_t>(i.op[1]);
+  auto* d = w.target<uint64_t>(i.op[0]);
+  for_lanes(w.active, [&](unsigned l) { d[l] = kTo ? a[l] - window : a[l] + window; });
+}
+
+// isspacep.global holds for what lies in no window, and for kernel parameters (the manual says so).
+template <Space kSpace>
+void isspacep(Warp& w, const Instr& i) {
+  const auto* a = w.source<uint64_t>(i.op[1]);
+  uint32_t holds = 0;
+  for_lanes(w.active, [&](unsigned l) {
+    const uint64_t x = a[l];
+    bool in;
+    if constexpr (kSpace == Space::global)
+      in = !in_window(x, kSharedWindow) && !in_window(x, kLocalWindow);
+    else if constexpr (kSpace == Space::shared)
+      in = in_window(x, kSharedWindow) && (x - kSharedWindow) >> kRankShift == w.cta.rank;
+    else if constexpr (kSpace == Space::shared_cluster)
+      in = in_window(x, kSharedWindow) && (x - kSharedWindow) >> kRankShift < w.cta.cluster.ctas.size();
+    else
+      in = in_window(x, kSpace == Space::local ? kLocalWindow : kParamWindow);
+    holds |= uint32_t(in) << l;
+  });
+  w.set_mask(i.op[0], holds);
+}
+
+constexpr uint64_t kOffsetMask = (uint64_t(1) << kRankShift) - 1;
+
+// mapa d, a, b: the address of a's place in the CTA of rank b. Generic addresses stay generic.
+template <class T, bool kGeneric>
+void mapa(Warp& w, const Instr& i) {
+  const auto* a = w.source<T>(i.op[1]);
+  const auto* b = w.source<uint32_t>(i.op[2]);
+  auto* d = w.target<T>(i.op[0]);
+  const size_t ranks = w.cta.cluster.ctas.size();
+  for_lanes(w.active, [&](unsigned l) {
+    if (kGeneric && !in_window(a[l], kSharedWindow))
+      fault(FaultKind::illegal_address, l, "mapa of 0x{:x}, which is not in shared memory", a[l]);
+    if (b[l] >= ranks) fault(FaultKind::misuse, l, "mapa to CTA {} of a cluster of {}", b[l], ranks);
+    const uint64_t base = kGeneric ? kSharedWindow : 0;
+    d[l] = LaneOf<T>(base + ((uint64_t(a[l]) & kOffsetMask) | uint64_t(b[l]) << kRankShift));
+  });
+}
+
+template <class T, bool kGeneric>
+void getctarank(Warp& w, const Instr& i) {
+  const auto* a = w.source<T>(i.op[1]);
+  auto* d = w.target<uint32_t>(i.op[0]);
+  for_lanes(w.active, [&](unsigned l) {
+    if (kGeneric && !in_window(a[l], kSharedWindow))
+      fault(FaultKind::illegal_address, l, "getctarank of 0x{:x}, which is not in shared memory", a[l]);
+    d[l] = uint32_t(a[l] >> kRankShift) & 0xff;
+  });
+}
+
+// Operands are still read, so that an undefined address is noticed.
+void hint(Warp& w, const Instr& i) { static_cast<void>(Addresses(w, i.op[0])); }
+
+}  // namespace
+
+Body bind_cvta(Instr& i, const Source& s) {
+  i.aux = window_of(space_of(s));
+  return s.has("to") ? cvta<true> : cvta<false>;
+}
+
+Body bind_isspacep(Instr&, const Source& s) {
+  switch (space_of(s)) {
+    case Space::global:
+      return isspacep<Space::global>;
+    case Space::shared:
+      return isspacep<Space::shared>;
+    case Space::shared_cluster:
+      return isspacep<Space::shared_cluster>;
+    case Space::local:
+      return isspacep<Space::local>;
+    case Space::param:
+      return isspacep<Space::param>;
+    default:
+      fail("isspacep of this space is not implemented: constants live in global memory here");
+  }
+}
+
+Body bind_mapa(Instr&, const Source& s) {
+  const bool wide = bits_of(s.type()) == 64;
+  if (s.has("shared::cluster")) return wide ? mapa<uint64_t, false> : mapa<uint32_t, false>;
+  if (!wide) fail("mapa.u32 of a generic address: generic addresses have 64 bits");
+  return mapa<uint64_t, true>;
+}
+
+Body bind_getctarank(Instr&, const Source& s) {
+  const bool wide = bits_of(s.type()) == 64;
+  if (s.has("shared::cluster")) return wide ? getctarank<uint64_t, false> : getctarank<uint32_t, false>;
+  if (!wide) fail("getctarank.u32 of a generic address: generic addresses have 64 bits");
+  return getctarank<uint64_t, true>;
+}
+
+Body bind_prefetch(Instr&, const Source&) { return hint; }
+Body bind_prefetchu(Instr&, const Source&) { return hint; }
+Body bind_prefetch_tensormap(Instr&, const Source&) { return hint; }
+Body bind_applypriority(Instr&, const Source&) { return hint; }
+// discard allows later reads to give anything; here they give what was there.
+Body bind_discard(Instr&, const Source&) { return hint; }
+
+// Cache policies are opaque 64-bit words that only hints carry. The words are those that CUTLASS passes for
+// fraction 1.0 (cute/arch/copy_sm90_desc.hpp); other fractions get the same.
+Body bind_createpolicy(Instr& i, const Source& s) {
+  i.aux = 0x1000000000000000;
+  for (const std::string_view t : s.tokens) {
+    if (t == "L2::evict_first")
+      i.aux = 0x12f0000000000000;
+    else if (t == "L2::evict_last")
+      i.aux = 0x14f0000000000000;
+    else if (t == "L2::evict_unchanged")
+      i.aux = 0x16f0000000000000;
+    else if (t != "L2::evict_normal")
+      continue;
+    break;  // the first priority is the primary one
+  }
+  return [](Warp& w, const Instr& i) {
+    auto* d = w.target<uint64_t>(i.op[0]);
+    for_lanes(w.active, [&](unsigned l) { d[l] = i.aux; });
+  };
+}
+
+}  // namespace fp4lab::emu

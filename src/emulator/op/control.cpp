@@ -1,0 +1,81 @@
+// Control flow (PTX ISA 9.7.12) and the miscellaneous instructions (9.7.19, 9.7.13.13).
+#include "emulator/core/machine.h"
+#include "emulator/isa/opcode.h"
+#include "emulator/op/builtins.h"
+#include "emulator/op/map.h"
+
+namespace fp4lab::emu {
+
+namespace {
+
+void nothing(Warp&, const Instr&) {}
+
+}  // namespace
+
+Body bind_bra(Instr&, const Source&) {
+  return [](Warp& w, const Instr& i) { w.branch(i, i.op[0].index, w.active); };
+}
+
+// brx.idx index, targets: each lane goes to its own entry of the list.
+Body bind_brx(Instr&, const Source&) {
+  return [](Warp& w, const Instr& i) {
+    const auto* a = w.source<uint32_t>(i.op[0]);
+    std::vector<uint32_t> targets(kLanes, kNoPc);
+    for_lanes(w.active, [&](unsigned l) {
+      if (a[l] >= i.op[1].count)
+        fault(FaultKind::misuse, l, "brx.idx index {} is beyond the list of {} targets", a[l], i.op[1].count);
+      targets[l] = w.element(i.op[1], a[l]).index;
+    });
+    w.branch_indexed(i, targets);
+  };
+}
+
+// Functions of the module; the two builtins have bodies of their own (builtins.h).
+Body bind_call(Instr&, const Source&) {
+  return [](Warp& w, const Instr& i) {
+    const Function& callee = w.cta.cluster.grid.module.functions[i.op[0].index];
+    if (callee.external)
+      call_builtin(w, i, callee);
+    else
+      w.call(i, i.op[0].index);
+  };
+}
+Body bind_ret(Instr&, const Source&) {
+  return [](Warp& w, const Instr&) { w.ret(w.active); };
+}
+Body bind_exit(Instr&, const Source&) {
+  return [](Warp& w, const Instr&) { w.exit(w.active); };
+}
+Body bind_trap(Instr&, const Source&) {
+  return [](Warp& w, const Instr&) {
+    fault(FaultKind::misuse, unsigned(std::countr_zero(w.active)), "the kernel executed trap");
+  };
+}
+Body bind_brkpt(Instr&, const Source&) {
+  return [](Warp& w, const Instr&) {
+    fault(FaultKind::misuse, unsigned(std::countr_zero(w.active)),
+          "the kernel executed brkpt and no debugger is attached");
+  };
+}
+
+// Suspends for some time: everybody else may run.
+Body bind_nanosleep(Instr&, const Source&) {
+  return [](Warp& w, const Instr& i) {
+    static_cast<void>(w.source<uint32_t>(i.op[0]));
+    w.yield();
+  };
+}
+Body bind_pmevent(Instr&, const Source&) { return nothing; }
+
+// Register counts are not modelled, the rules about the count are (PTX ISA 9.7.19.5).
+Body bind_setmaxnreg(Instr& i, const Source&) {
+  const int64_t count = i.op[0].displacement;
+  if (count < 24 || count > 256 || count % 8)
+    fail("setmaxnreg takes a multiple of 8 from 24 to 256, not {}", count);
+  return [](Warp& w, const Instr& i) { w.require_full(i); };
+}
+
+// Grids run one after the other: a dependent grid starts when all before it are done.
+Body bind_griddepcontrol(Instr&, const Source&) { return nothing; }
+
+}  // namespace fp4lab::emu

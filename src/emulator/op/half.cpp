@@ -1,0 +1,195 @@
+// f16, f16x2, bf16 and bf16x2 arithmetic (PTX ISA 9.7.4) and the mixed f32 forms (9.7.5).
+//
+// One exact or odd-rounded double result, rounded once to the format. The sum or product of two f16 or bf16
+// values, and their product plus a third, differ from a double in bits far below the format's last:
+// add_to_odd keeps the fact that there were any.
+#include <cmath>
+
+#include "emulator/isa/opcode.h"
+#include "emulator/op/float_format.h"
+#include "emulator/op/float_order.h"
+#include "emulator/op/half_value.h"
+#include "emulator/op/rounding.h"
+
+namespace fp4lab::emu {
+
+namespace {
+
+// What happens to a result behind the rounding.
+enum class Clamp { none, sat, relu };
+
+template <class H, bool kFtz, Clamp kClamp>
+struct HalfEdges {
+  using Bits = typename H::Bits;
+  static double in(uint16_t h) { return H::value(kFtz ? Bits::flush(h) : h); }
+  static uint16_t out(double v) {
+    uint16_t h = H::nearest(v);
+    if (kFtz) h = Bits::flush(h);
+    if (kClamp == Clamp::sat) {
+      if (!(H::value(h) > 0)) return 0;  // NaN and -0 too
+      return H::value(h) > 1 ? H::kOne : h;
+    }
+    if (kClamp == Clamp::relu && !Bits::is_nan(h) && (h & Bits::kSign)) return 0;
+    return h;
+  }
+};
+
+// A body over single values or, for the x2 types, over both halves of a word.
+template <class E, unsigned kOperands, bool kPair, class F>
+Body map_half(F) {
+  return [](Warp& w, const Instr& i) {
+    const auto* a = w.source<uint32_t>(i.op[1]);
+    const auto* b = kOperands > 1 ? w.source<uint32_t>(i.op[2]) : a;
+    const auto* c = kOperands > 2 ? w.source<uint32_t>(i.op[3]) : a;
+    auto* d = w.target<uint32_t>(i.op[0]);
+    for_lanes(w.active, [&](unsigned l) {
+      const auto one = [&](unsigned shift) -> uint32_t {
+        const auto in = [&](const uint32_t* row) { return E::in(uint16_t(row[l] >> shift)); };
+        double v;
+        if constexpr (kOperands == 1)
+          v = F{}(in(a));
+        else if constexpr (kOperands == 2)
+          v = F{}(in(a), in(b));
+        else
+          v = F{}(in(a), in(b), in(c));
+        return uint32_t(E::out(v)) << shift;
+      };
+      const uint32_t low = one(0);
+      d[l] = kPair ? low | one(16) : low;
+    });
+  };
+}
+
+bool is_bfloat(Type t) { return t == Type::bf16 || t == Type::bf16x2; }
+bool is_pair(Type t) { return t == Type::f16x2 || t == Type::bf16x2; }
+
+template <unsigned kOperands, class F>
+Body bind_half(const Source& s, F f) {
+  const auto with_pair = [&](auto edges) {
+    return with_flag(is_pair(s.type()), [&](auto pair) {
+      return map_half<decltype(edges), kOperands, decltype(pair)::value>(f);
+    });
+  };
+  const auto with_clamp = [&](auto format, auto ftz) {
+    using H = decltype(format);
+    constexpr bool kFtz = decltype(ftz)::value;
+    if (s.has("sat")) return with_pair(HalfEdges<H, kFtz, Clamp::sat>{});
+    if (s.has("relu")) return with_pair(HalfEdges<H, kFtz, Clamp::relu>{});
+    return with_pair(HalfEdges<H, kFtz, Clamp::none>{});
+  };
+  if (is_bfloat(s.type()))
+    return s.has("ftz") ? with_clamp(BfloatValue{}, std::true_type{})
+                        : with_clamp(BfloatValue{}, std::false_type{});
+  return s.has("ftz") ? with_clamp(HalfValue{}, std::true_type{})
+                      : with_clamp(HalfValue{}, std::false_type{});
+}
+
+// Sign and order work on bits, for each half of a word.
+template <class F>
+Body bind_bits1(const Source& s, F) {
+  return with_flag(is_pair(s.type()), [](auto pair) {
+    return map1<uint32_t>([](uint32_t a) {
+      const uint32_t low = F{}(uint16_t(a));
+      return decltype(pair)::value ? low | uint32_t(F{}(uint16_t(a >> 16))) << 16 : low;
+    });
+  });
+}
+template <class F>
+Body bind_bits2(const Source& s, F) {
+  return with_flag(is_pair(s.type()), [](auto pair) {
+    return map2<uint32_t>([](uint32_t a, uint32_t b) {
+      const uint32_t low = F{}(uint16_t(a), uint16_t(b));
+      return decltype(pair)::value ? low | uint32_t(F{}(uint16_t(a >> 16), uint16_t(b >> 16))) << 16 : low;
+    });
+  });
+}
+
+template <bool kMax>
+Body bind_half_extreme(const Source& s) {
+  return with_extreme<kMax>(s, [&](auto extreme) {
+    using X = decltype(extreme);
+    if (is_bfloat(s.type()))
+      return bind_bits2(s, [](uint16_t a, uint16_t b) { return X::template two<Bf16Bits>(a, b); });
+    return bind_bits2(s, [](uint16_t a, uint16_t b) { return X::template two<F16Bits>(a, b); });
+  });
+}
+
+}  // namespace
+
+Body bind_add_half(Instr&, const Source& s) {
+  return bind_half<2>(s, [](double a, double b) { return add_to_odd(a, b); });
+}
+Body bind_sub_half(Instr&, const Source& s) {
+  return bind_half<2>(s, [](double a, double b) { return add_to_odd(a, -b); });
+}
+Body bind_mul_half(Instr&, const Source& s) {
+  return bind_half<2>(s, [](double a, double b) { return a * b; });
+}
+Body bind_fma_half(Instr&, const Source& s) {
+  return bind_half<3>(s, [](double a, double b, double c) { return add_to_odd(a * b, c); });
+}
+Body bind_ex2_half(Instr&, const Source& s) {
+  return bind_half<1>(s, [](double a) { return std::exp2(a); });
+}
+Body bind_tanh_half(Instr&, const Source& s) {
+  return bind_half<1>(s, [](double a) { return std::tanh(a); });
+}
+
+Body bind_neg_half(Instr&, const Source& s) {
+  if (s.has("ftz")) return bind_bits1(s, [](uint16_t a) { return uint16_t(F16Bits::flush(a) ^ 0x8000); });
+  return bind_bits1(s, [](uint16_t a) { return uint16_t(a ^ 0x8000); });
+}
+Body bind_abs_half(Instr&, const Source& s) {
+  if (s.has("ftz")) return bind_bits1(s, [](uint16_t a) { return uint16_t(F16Bits::flush(a) & 0x7fff); });
+  return bind_bits1(s, [](uint16_t a) { return uint16_t(a & 0x7fff); });
+}
+Body bind_min_half(Instr&, const Source& s) { return bind_half_extreme<false>(s); }
+Body bind_max_half(Instr&, const Source& s) { return bind_half_extreme<true>(s); }
+
+// Mixed precision: f16 or bf16 operands widened, the arithmetic is f32's.
+namespace {
+
+template <class H, unsigned kOperands, class F>
+Body bind_mixed(const Source& s, F) {
+  return with_rounding<float>(s, [](auto round, auto edges) -> Body {
+    return [](Warp& w, const Instr& i) {
+      using E = decltype(edges);
+      constexpr Round kRound = decltype(round)::value;
+      const auto* a = w.source<uint32_t>(i.op[1]);
+      const auto* b = w.source<uint32_t>(i.op[2]);
+      const auto* c = w.source<uint32_t>(i.op[kOperands]);
+      auto* d = w.target<float>(i.op[0]);
+      const ScopedRounding<kRound> mode;
+      for_lanes(w.active, [&](unsigned l) {
+        const float x = opaque(H::to_float(uint16_t(a[l])));
+        const float z = opaque(std::bit_cast<float>(c[l]));
+        float v;
+        if constexpr (kOperands == 2)
+          v = F{}(x, z);
+        else
+          v = F{}(x, opaque(H::to_float(uint16_t(b[l]))), z);
+        d[l] = to_row<float>(E::out(opaque(v)));
+      });
+    };
+  });
+}
+
+template <unsigned kOperands, class F>
+Body bind_mixed(const Source& s, F f) {
+  return is_bfloat(s.type(1)) ? bind_mixed<BfloatValue, kOperands>(s, f)
+                              : bind_mixed<HalfValue, kOperands>(s, f);
+}
+
+}  // namespace
+
+Body bind_add_mixed(Instr&, const Source& s) {
+  return bind_mixed<2>(s, [](float a, float c) { return a + c; });
+}
+Body bind_sub_mixed(Instr&, const Source& s) {
+  return bind_mixed<2>(s, [](float a, float c) { return a - c; });
+}
+Body bind_fma_mixed(Instr&, const Source& s) {
+  return bind_mixed<3>(s, [](float a, float b, float c) { return __builtin_fmaf(a, b, c); });
+}
+
+}  // namespace fp4lab::emu

@@ -1,0 +1,173 @@
+// ld, ldu, ld.global.nc and st (PTX ISA 9.7.9.8 to 9.7.9.11). Cache operators, eviction priorities, prefetch
+// sizes and cache policies are hints: they change nothing here.
+#include <cstring>
+
+#include "emulator/isa/opcode.h"
+#include "emulator/op/addresses.h"
+
+namespace fp4lab::emu {
+
+namespace {
+
+// Decoded modifiers, in Instr::aux.
+struct Transfer {
+  Space space = Space::generic;
+  uint8_t element = 4;  // bytes of one element
+  uint8_t count = 1;    // elements
+  bool sign = false;    // sign-extend into a wider register
+  bool strong = false;  // volatile, relaxed or stronger
+  bool serial = false;  // strong, and its scope reaches beyond the cluster
+};
+static_assert(sizeof(Transfer) <= 8);
+
+Transfer unpack(uint64_t bits) {
+  Transfer a;
+  std::memcpy(static_cast<void*>(&a), &bits, sizeof a);
+  return a;
+}
+
+Transfer decode(Instr& i, const Source& s, const Operand& value) {
+  Transfer a;
+  const Type t = s.type();
+  a.space = space_of(s);
+  a.element = uint8_t(bits_of(t) / 8);
+  a.count = s.has("v2") ? 2 : s.has("v4") ? 4 : s.has("v8") ? 8 : 1;
+  a.sign = t == Type::s8 || t == Type::s16 || t == Type::s32;
+  a.strong = is_strong(s);
+  a.serial = a.strong && beyond_cluster(s);
+  const unsigned given = value.kind == Operand::Kind::vector ? value.count : 1;
+  if (given != a.count) fail("{} elements are given where the modifiers say {}", given, a.count);
+  if (a.element * a.count > 32) fail("{} elements of .{} are more than 32 bytes", a.count, name_of(t));
+  std::memcpy(&i.aux, &a, sizeof a);
+  return a;
+}
+
+// The operands of the elements: those of the vector, or the operand itself.
+const Operand& element(Warp& w, const Operand& o, unsigned n) {
+  return o.kind == Operand::Kind::vector ? w.element(o, n) : o;
+}
+
+// A register row that values of T are loaded into: wider registers are filled up with the sign or with zeros.
+template <class T, bool kSign>
+void put(std::byte* row, bool wide, bool half, unsigned lane, T v) {
+  using S = std::make_signed_t<T>;
+  const uint64_t full = kSign ? uint64_t(int64_t(S(v))) : uint64_t(v);
+  if (wide) {
+    reinterpret_cast<uint64_t*>(row)[lane] = full;
+  } else {
+    // In a 16-bit register a loaded byte is extended to 16 bits, which stand zero-extended in the row.
+    reinterpret_cast<uint32_t*>(row)[lane] = half ? uint16_t(full) : uint32_t(full);
+  }
+}
+
+template <class T, unsigned kCount, bool kSign>
+void load(Warp& w, const Instr& i) {
+  const Transfer a = unpack(i.aux);
+  const Addresses at(w, i.op[1]);
+  if (a.serial && !may_proceed(w, a.space, at)) return;
+  std::byte* rows[kCount];
+  bool wide[kCount], half[kCount];
+  for (unsigned n = 0; n < kCount; ++n) {
+    const Operand& o = element(w, i.op[0], n);
+    wide[n] = bits_of(o.type) == 64;
+    half[n] = sizeof(T) == 1 && bits_of(o.type) == 16;
+    rows[n] = reinterpret_cast<std::byte*>(w.target<uint32_t>(o));
+    if (o.kind == Operand::Kind::sink) wide[n] = sizeof(T) == 8;
+  }
+  for (uint32_t lanes = w.active; lanes; lanes &= lanes - 1) {
+    const unsigned l = unsigned(std::countr_zero(lanes));
+    const std::byte* p = w.memory(i, a.space, AccessKind::read, at[l], sizeof(T) * kCount, l, a.strong);
+    T v[kCount];
+    std::memcpy(v, p, sizeof v);
+    for (unsigned n = 0; n < kCount; ++n) put<T, kSign>(rows[n], wide[n], half[n], l, v[n]);
+  }
+  // A strong load is a poll as often as not: let others run.
+  if (a.strong) w.yield();
+}
+
+template <class T, unsigned kCount>
+void store(Warp& w, const Instr& i) {
+  const Transfer a = unpack(i.aux);
+  const Addresses at(w, i.op[0]);
+  if (a.serial && !may_proceed(w, a.space, at)) return;
+  const std::byte* rows[kCount];
+  unsigned stride[kCount];
+  for (unsigned n = 0; n < kCount; ++n) {
+    const Operand& o = element(w, i.op[1], n);
+    stride[n] = bits_of(o.type) == 64 ? 8 : 4;
+    rows[n] = reinterpret_cast<const std::byte*>(w.source<uint32_t>(o));
+  }
+  for (uint32_t lanes = w.active; lanes; lanes &= lanes - 1) {
+    const unsigned l = unsigned(std::countr_zero(lanes));
+    std::byte* p = w.memory(i, a.space, AccessKind::write, at[l], sizeof(T) * kCount, l, a.strong);
+    for (unsigned n = 0; n < kCount; ++n) std::memcpy(p + n * sizeof(T), rows[n] + l * stride[n], sizeof(T));
+  }
+}
+
+// .b128: one register of two 64-bit rows, the low half first.
+void load_b128(Warp& w, const Instr& i) {
+  const Transfer a = unpack(i.aux);
+  const Addresses at(w, i.op[1]);
+  if (a.serial && !may_proceed(w, a.space, at)) return;
+  uint64_t* d = w.target<uint64_t>(i.op[0]);
+  for (uint32_t lanes = w.active; lanes; lanes &= lanes - 1) {
+    const unsigned l = unsigned(std::countr_zero(lanes));
+    const std::byte* p = w.memory(i, a.space, AccessKind::read, at[l], 16, l, a.strong);
+    std::memcpy(&d[l], p, 8);
+    std::memcpy(&d[kLanes + l], p + 8, 8);
+  }
+}
+void store_b128(Warp& w, const Instr& i) {
+  const Transfer a = unpack(i.aux);
+  const Addresses at(w, i.op[0]);
+  if (a.serial && !may_proceed(w, a.space, at)) return;
+  const uint64_t* v = w.source<uint64_t>(i.op[1]);
+  for (uint32_t lanes = w.active; lanes; lanes &= lanes - 1) {
+    const unsigned l = unsigned(std::countr_zero(lanes));
+    std::byte* p = w.memory(i, a.space, AccessKind::write, at[l], 16, l, a.strong);
+    std::memcpy(p, &v[l], 8);
+    std::memcpy(p + 8, &v[kLanes + l], 8);
+  }
+}
+
+template <class F>
+Body with_count(unsigned count, F make) {
+  switch (count) {
+    case 2:
+      return make(std::integral_constant<unsigned, 2>{});
+    case 4:
+      return make(std::integral_constant<unsigned, 4>{});
+    case 8:
+      return make(std::integral_constant<unsigned, 8>{});
+    default:
+      return make(std::integral_constant<unsigned, 1>{});
+  }
+}
+
+Body bind_load(Instr& i, const Source& s) {
+  const Transfer a = decode(i, s, i.op[0]);
+  if (a.element == 16) return load_b128;
+  return with_bits(s.type(), [&](auto zero) {
+    using T = decltype(zero);
+    return with_count(a.count, [&](auto count) -> Body {
+      constexpr unsigned kCount = decltype(count)::value;
+      return a.sign ? load<T, kCount, true> : load<T, kCount, false>;
+    });
+  });
+}
+
+}  // namespace
+
+Body bind_ld(Instr& i, const Source& s) { return bind_load(i, s); }
+Body bind_ldu(Instr& i, const Source& s) { return bind_load(i, s); }
+
+Body bind_st(Instr& i, const Source& s) {
+  const Transfer a = decode(i, s, i.op[1]);
+  if (a.element == 16) return store_b128;
+  return with_bits(s.type(), [&](auto zero) {
+    using T = decltype(zero);
+    return with_count(a.count, [](auto count) -> Body { return store<T, decltype(count)::value>; });
+  });
+}
+
+}  // namespace fp4lab::emu

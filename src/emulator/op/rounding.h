@@ -1,0 +1,102 @@
+// Host arithmetic with a chosen rounding (rn, rz, rm, rp), flushing, saturation and canonical NaNs.
+//
+// Round to nearest is the host's own mode; the other three set MXCSR for the length of one instruction's loop
+// and hide operands and result behind opaque(), so that the compiler moves nothing across the change.
+#pragma once
+
+#include <xmmintrin.h>
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+
+#include "emulator/op/map.h"
+
+namespace fp4lab::emu {
+
+enum class Round : uint8_t { rn, rz, rm, rp };
+
+inline Round rounding_of(const Source& s) {
+  return s.has("rz") ? Round::rz : s.has("rm") ? Round::rm : s.has("rp") ? Round::rp : Round::rn;
+}
+
+// A value that the compiler can neither compute at compile time nor move across another opaque value.
+template <class T>
+inline T opaque(T v) {
+  asm volatile("" : "+x"(v)::"memory");
+  return v;
+}
+
+// Sets the SSE rounding mode (MXCSR bits 14:13) and puts the old one back.
+template <Round kRound>
+class ScopedRounding {
+ public:
+  ScopedRounding() {
+    if constexpr (kRound != Round::rn) {
+      constexpr unsigned code = kRound == Round::rz ? 3 : kRound == Round::rp ? 2 : 1;
+      _mm_setcsr((saved_ & ~0x6000u) | code << 13);
+    }
+  }
+  ~ScopedRounding() {
+    if constexpr (kRound != Round::rn) _mm_setcsr(saved_);
+  }
+  ScopedRounding(const ScopedRounding&) = delete;
+
+ private:
+  unsigned saved_ = kRound != Round::rn ? _mm_getcsr() : 0;
+};
+
+// The NaNs that NVIDIA's units produce (CUDA C++ Programming Guide, "Floating-Point Standard": single
+// precision gives 0x7fffffff; double precision 0xfff8000000000000).
+constexpr uint32_t kNan32 = 0x7fffffff;
+constexpr uint64_t kNan64 = 0xfff8000000000000;
+inline float canonical(float v) { return v == v ? v : std::bit_cast<float>(kNan32); }
+inline double canonical(double v) { return v == v ? v : std::bit_cast<double>(kNan64); }
+
+// Subnormals become zero of the same sign.
+inline float flush(float v) {
+  const uint32_t bits = std::bit_cast<uint32_t>(v);
+  return (bits & 0x7f800000u) == 0 ? std::bit_cast<float>(bits & 0x80000000u) : v;
+}
+
+// What stands between the operation and its operands and result.
+template <class T, bool kFtz = false, bool kSat = false>
+struct Edges {
+  static T in(T v) {
+    if constexpr (kFtz) v = flush(v);
+    return v;
+  }
+  static T out(T v) {
+    if constexpr (kFtz) v = flush(v);
+    if constexpr (kSat) return v > 0 ? (v < 1 ? v : T(1)) : T(0);  // NaN and -0 give +0
+    return canonical(v);
+  }
+};
+
+// make(round constant, edges type) for the modifiers of a float instruction.
+template <class T, class F>
+Body with_rounding(const Source& s, F make) {
+  const auto edges = [&](auto round) -> Body {
+    if constexpr (std::is_same_v<T, float>) {
+      return with_flag(s.has("ftz"), [&](auto ftz) {
+        return with_flag(s.has("sat"), [&](auto sat) {
+          return make(round, Edges<float, decltype(ftz)::value, decltype(sat)::value>{});
+        });
+      });
+    } else {
+      return make(round, Edges<T>{});
+    }
+  };
+  switch (rounding_of(s)) {
+    case Round::rz:
+      return edges(std::integral_constant<Round, Round::rz>{});
+    case Round::rm:
+      return edges(std::integral_constant<Round, Round::rm>{});
+    case Round::rp:
+      return edges(std::integral_constant<Round, Round::rp>{});
+    default:
+      return edges(std::integral_constant<Round, Round::rn>{});
+  }
+}
+
+}  // namespace fp4lab::emu

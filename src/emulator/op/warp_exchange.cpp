@@ -1,0 +1,230 @@
+// Instructions in which the lanes of a warp meet: shfl, vote, match, redux, elect, bar.warp, activemask (PTX
+// ISA 9.7.9.6, 9.7.13.2, 9.7.13.9 to 9.7.13.12, 9.7.13.14).
+#include <limits>
+
+#include "emulator/isa/opcode.h"
+#include "emulator/op/float_order.h"
+#include "emulator/op/map.h"
+
+namespace fp4lab::emu {
+
+namespace {
+
+// Runs meet(members) once the live lanes of the member mask are here. The mask may differ between lanes that
+// execute together (two halves of a warp, each with its own mask): each set meets on its own then, which is
+// possible when all of its lanes are here already.
+template <class F>
+void with_members(Warp& w, const Instr& i, const Operand& mask_operand, F meet) {
+  const auto* masks = w.source<uint32_t>(mask_operand);
+  const uint32_t all = w.active;
+  const uint32_t first = masks[std::countr_zero(all)];
+  uint32_t same = 0;
+  for_lanes(all, [&](unsigned l) { same |= uint32_t(masks[l] == first) << l; });
+  if (same == all) {
+    if (w.converge(i, first)) meet(w.active & first);
+    return;
+  }
+  uint32_t left = all;
+  while (left) {
+    const unsigned lane = unsigned(std::countr_zero(left));
+    const uint32_t members = masks[lane];
+    uint32_t set = 0;
+    for_lanes(left, [&](unsigned l) { set |= uint32_t(masks[l] == members) << l; });
+    const uint32_t live = members & w.lanes & ~w.exited;
+    if (set != live)
+      fault(FaultKind::misuse, lane,
+            "lanes that execute together name different member masks, and of those in 0x{:08x} only 0x{:08x} "
+            "have come",
+            members, set);
+    w.active = set;
+    meet(set);
+    left &= ~set;
+  }
+  w.active = all;
+}
+
+enum class Shuffle : uint8_t { up, down, bfly, idx };
+
+template <Shuffle kMode>
+void shfl(Warp& w, const Instr& i) {
+  with_members(w, i, i.op[5], [&](uint32_t members) {
+    const auto* a = w.source<uint32_t>(i.op[2]);
+    const auto* b = w.source<uint32_t>(i.op[3]);
+    const auto* c = w.source<uint32_t>(i.op[4]);
+    uint32_t result[kLanes];
+    uint32_t in_range = 0, unknown = 0;
+    for_lanes(members, [&](unsigned lane) {
+      const int segments = int(c[lane] >> 8 & 31), clamp = int(c[lane] & 31), offset = int(b[lane] & 31);
+      const int l = int(lane), last = (l & segments) | (clamp & ~segments & 31), first = l & segments;
+      int j;
+      bool ok;
+      switch (kMode) {
+        case Shuffle::up:
+          j = l - offset, ok = j >= last;
+          break;
+        case Shuffle::down:
+          j = l + offset, ok = j <= last;
+          break;
+        case Shuffle::bfly:
+          j = l ^ offset, ok = j <= last;
+          break;
+        case Shuffle::idx:
+          j = first | (offset & ~segments & 31), ok = j <= last;
+          break;
+      }
+      if (!ok) j = l;
+      in_range |= uint32_t(ok) << lane;
+      result[lane] = a[j];
+      if (!(members >> j & 1)) unknown |= 1u << lane;  // reading a lane that is not here gives anything
+    });
+    auto* d = w.target<uint32_t>(i.op[0]);
+    for_lanes(members, [&](unsigned l) { d[l] = result[l]; });
+    if (unknown && i.op[0].kind == Operand::Kind::value) w.set_undefined(i.op[0], unknown);
+    w.set_mask(i.op[1], in_range);
+  });
+}
+
+enum class Vote : uint8_t { all, any, uni, ballot };
+
+template <Vote kMode>
+void vote(Warp& w, const Instr& i) {
+  with_members(w, i, i.op[2], [&](uint32_t members) {
+    const uint32_t yes = w.mask(i.op[1]) & members;
+    if constexpr (kMode == Vote::ballot) {
+      auto* d = w.target<uint32_t>(i.op[0]);
+      for_lanes(members, [&](unsigned l) { d[l] = yes; });
+    } else {
+      const bool holds = kMode == Vote::all   ? yes == members
+                         : kMode == Vote::any ? yes != 0
+                                              : yes == members || yes == 0;
+      w.set_mask(i.op[0], holds ? 0xffffffff : 0);
+    }
+  });
+}
+
+template <class T>
+void match_any(Warp& w, const Instr& i) {
+  with_members(w, i, i.op[2], [&](uint32_t members) {
+    const auto* a = w.source<T>(i.op[1]);
+    uint32_t result[kLanes];
+    for_lanes(members, [&](unsigned l) {
+      uint32_t equal = 0;
+      for_lanes(members, [&](unsigned k) { equal |= uint32_t(a[k] == a[l]) << k; });
+      result[l] = equal;
+    });
+    auto* d = w.target<uint32_t>(i.op[0]);
+    for_lanes(members, [&](unsigned l) { d[l] = result[l]; });
+  });
+}
+
+template <class T>
+void match_all(Warp& w, const Instr& i) {
+  with_members(w, i, i.op[3], [&](uint32_t members) {
+    const auto* a = w.source<T>(i.op[2]);
+    const auto first = a[std::countr_zero(members)];
+    bool same = true;
+    for_lanes(members, [&](unsigned l) { same = same && a[l] == first; });
+    auto* d = w.target<uint32_t>(i.op[0]);
+    for_lanes(members, [&](unsigned l) { d[l] = same ? members : 0; });
+    w.set_mask(i.op[1], same ? 0xffffffff : 0);
+  });
+}
+
+// redux: one value from all members' values.
+template <class T, class F>
+Body redux(F) {
+  return [](Warp& w, const Instr& i) {
+    with_members(w, i, i.op[2], [&](uint32_t members) {
+      const auto* a = w.source<T>(i.op[1]);
+      const unsigned first = unsigned(std::countr_zero(members));
+      T sum = from_row<T>(a[first]);
+      for_lanes(members & (members - 1), [&](unsigned l) { sum = F{}(sum, from_row<T>(a[l])); });
+      auto* d = w.target<T>(i.op[0]);
+      for_lanes(members, [&](unsigned l) { d[l] = to_row<T>(sum); });
+    });
+  };
+}
+
+template <bool kMax>
+Body redux_f32(const Source& s) {
+  const auto with = [](auto nan, auto abs) {
+    using X = Extreme<kMax, false, decltype(nan)::value, decltype(abs)::value, false>;
+    // A lone member's value is the result of comparing it with itself: |a| for .abs, canonical for NaN.
+    return [](Warp& w, const Instr& i) {
+      with_members(w, i, i.op[2], [&](uint32_t members) {
+        const auto* a = w.source<uint32_t>(i.op[1]);
+        uint32_t best = a[std::countr_zero(members)];
+        for_lanes(members, [&](unsigned l) { best = X::template two<F32Bits>(best, a[l]); });
+        auto* d = w.target<uint32_t>(i.op[0]);
+        for_lanes(members, [&](unsigned l) { d[l] = best; });
+      });
+    };
+  };
+  const bool nan = s.has("NaN"), abs = s.has("abs");
+  if (nan && abs) return with(std::true_type{}, std::true_type{});
+  if (nan) return with(std::true_type{}, std::false_type{});
+  if (abs) return with(std::false_type{}, std::true_type{});
+  return with(std::false_type{}, std::false_type{});
+}
+
+}  // namespace
+
+Body bind_shfl(Instr&, const Source& s) {
+  if (s.has("up")) return shfl<Shuffle::up>;
+  if (s.has("down")) return shfl<Shuffle::down>;
+  if (s.has("bfly")) return shfl<Shuffle::bfly>;
+  return shfl<Shuffle::idx>;
+}
+
+Body bind_vote_pred(Instr&, const Source& s) {
+  return s.has("all") ? vote<Vote::all> : s.has("any") ? vote<Vote::any> : vote<Vote::uni>;
+}
+Body bind_vote_ballot(Instr&, const Source&) { return vote<Vote::ballot>; }
+
+Body bind_match_any(Instr&, const Source& s) {
+  return bits_of(s.type()) == 64 ? match_any<uint64_t> : match_any<uint32_t>;
+}
+Body bind_match_all(Instr&, const Source& s) {
+  return bits_of(s.type()) == 64 ? match_all<uint64_t> : match_all<uint32_t>;
+}
+
+Body bind_redux(Instr&, const Source& s) {
+  if (s.has("and")) return redux<uint32_t>([](uint32_t a, uint32_t b) { return a & b; });
+  if (s.has("or")) return redux<uint32_t>([](uint32_t a, uint32_t b) { return a | b; });
+  if (s.has("xor")) return redux<uint32_t>([](uint32_t a, uint32_t b) { return a ^ b; });
+  if (s.has("add")) return redux<uint32_t>([](uint32_t a, uint32_t b) { return a + b; });
+  const bool is_signed = s.type() == Type::s32;
+  if (s.has("min"))
+    return is_signed ? redux<int32_t>([](int32_t a, int32_t b) { return a < b ? a : b; })
+                     : redux<uint32_t>([](uint32_t a, uint32_t b) { return a < b ? a : b; });
+  return is_signed ? redux<int32_t>([](int32_t a, int32_t b) { return a > b ? a : b; })
+                   : redux<uint32_t>([](uint32_t a, uint32_t b) { return a > b ? a : b; });
+}
+Body bind_redux_float(Instr&, const Source& s) {
+  return s.has("max") ? redux_f32<true>(s) : redux_f32<false>(s);
+}
+
+// The elected lane is the lowest member: seen on an H200 for a full warp, the manual leaves it open.
+Body bind_elect(Instr&, const Source&) {
+  return [](Warp& w, const Instr& i) {
+    with_members(w, i, i.op[2], [&](uint32_t members) {
+      const uint32_t leader = uint32_t(std::countr_zero(members));
+      auto* d = w.target<uint32_t>(i.op[0]);
+      for_lanes(members, [&](unsigned l) { d[l] = leader; });
+      w.set_mask(i.op[1], 1u << leader);
+    });
+  };
+}
+
+Body bind_bar_warp(Instr&, const Source&) {
+  return [](Warp& w, const Instr& i) { with_members(w, i, i.op[0], [](uint32_t) {}); };
+}
+
+Body bind_activemask(Instr&, const Source&) {
+  return [](Warp& w, const Instr& i) {
+    auto* d = w.target<uint32_t>(i.op[0]);
+    for_lanes(w.active, [&](unsigned l) { d[l] = w.active; });
+  };
+}
+
+}  // namespace fp4lab::emu
