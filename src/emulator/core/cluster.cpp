@@ -242,6 +242,7 @@ bool Cluster::turn(uint64_t& left) {
   const uint64_t burst =
       std::min<uint64_t>(left, policy_.burst <= 4 ? 1 + random(policy_.burst) : policy_.burst);
   uint64_t budget = burst;
+  turn_begin_ = w.instructions;
   running_ = &w;
   const uint64_t progress = progress_;
   const Warp::Turn end = w.run(budget);
@@ -275,6 +276,7 @@ void Cluster::run(uint64_t steps) {
 void Cluster::run_serial(Warp& w, LaneGroup& g) {
   guarded([&] {
     g.wait = {};
+    turn_begin_ = w.instructions;
     running_ = &w;
     uint64_t budget = 1;
     w.run(budget, &g);

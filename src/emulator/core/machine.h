@@ -154,7 +154,7 @@ class Cluster {
   std::byte* global(uint64_t address, uint64_t bytes, const char* what);
   // Virtual time, for %clock and %globaltimer: steps of this cluster. It only ever grows, and depends on the
   // seed alone.
-  uint64_t clock() const { return clock_; }
+  uint64_t clock() const { return clock_ + (running_ ? running_->instructions - turn_begin_ : 0); }
   bool finished() const;
 
  private:
@@ -190,9 +190,9 @@ class Cluster {
   std::vector<AsyncOp*> serial_ops_;  // due: they run in the next serial phase
   Policy policy_{};
   uint32_t idle_turns_ = 0, rotate_ = 0;
-  uint64_t clock_ = 0;
-  uint64_t progress_ = 0;      // counts whatever is more than polling
-  uint64_t silent_since_ = 0;  // clock_ of the last synchronisation
+  uint64_t clock_ = 0, turn_begin_ = 0;  // turn_begin_: of the running warp's instructions
+  uint64_t progress_ = 0;                // counts whatever is more than polling
+  uint64_t silent_since_ = 0;            // clock_ of the last synchronisation
   AsyncOp* running_op_ = nullptr;
   Warp* running_ = nullptr;
   std::unique_ptr<struct Failure> failure_;

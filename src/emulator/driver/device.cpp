@@ -6,6 +6,7 @@
 
 #include "emulator/driver/state.h"
 #include "fp4lab/emulator.h"
+#include "fp4lab/error.h"
 
 using namespace fp4lab::emu;
 using namespace fp4lab::emu::driver;
@@ -40,6 +41,14 @@ CUresult cuInit(unsigned flags) {
   s.schedule.seed = number_from("FP4LAB_SEED", 0);
   s.schedule.threads = static_cast<unsigned>(number_from("FP4LAB_THREADS", 0));
   s.schedule.kind = number_from("FP4LAB_EAGER", 0) ? Schedule::Kind::eager : Schedule::Kind::adversarial;
+  if (const char* path = std::getenv("FP4LAB_TRACE"); path && *path) {
+    try {
+      s.trace = std::make_unique<Trace>(path);
+    } catch (const fp4lab::Error& e) {
+      return explain(CUDA_ERROR_OPERATING_SYSTEM, e.what());
+    }
+    s.watchers.add(*s.trace);
+  }
   s.initialized = true;
   return CUDA_SUCCESS;
 }

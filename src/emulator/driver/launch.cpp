@@ -72,7 +72,8 @@ CUresult run(const CUfunc_st& f, const LaunchConfig& config) {
   const auto start = std::chrono::steady_clock::now();
   LaunchResult result;
   try {
-    result = launch(*f.module->module, *f.function, config, *s.device, *s.memory, s.schedule);
+    result =
+        launch(*f.module->module, *f.function, config, *s.device, *s.memory, s.schedule, s.watchers.front());
   } catch (const fp4lab::Error& e) {
     return refuse(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, f, e.what());
   }
