@@ -40,7 +40,7 @@ static void pack_panel(const std::int8_t* codes, std::ptrdiff_t stride, const st
   const ScaleTable& table = scale_table(format);
   panel.nan = 0;
   panel.cols = cols;
-  panel.range = MmaRange{};
+  SeenScales seen;
   const __m128i bias = _mm_set1_epi8(kCodeBias);
   __m128i largest = _mm_setzero_si128();
   for (int col = 0; col < W; ++col) {
@@ -66,23 +66,32 @@ static void pack_panel(const std::int8_t* codes, std::ptrdiff_t stride, const st
       panel.power[g * W + col] = col < cols ? entry.power : 0;
       if (col >= cols) continue;
       panel.nan |= std::uint32_t(entry.nan) << col;
-      panel.range.add_scale(code, format);
+      seen.add(entry);
     }
   }
+  panel.range = seen.range();
   alignas(16) std::uint8_t bytes[16];
   _mm_store_si128(reinterpret_cast<__m128i*>(bytes), largest);
   for (std::uint8_t byte : bytes) panel.range.code_max = byte > panel.range.code_max ? byte : panel.range.code_max;
 }
 
+// A panel's codes as vectors, one for each four K. Loaded once for all rows, so that a store to the sums, which the compiler
+// must take for a possible change of the codes, does not make it load them again.
+struct PanelCodes {
+  V::I four[16];
+  explicit __attribute__((always_inline)) PanelCodes(const MmaPanel& b) {
+    for (int q = 0; q < 16; ++q) four[q] = V::load(reinterpret_cast<const std::int32_t*>(b.codes) + q * W);
+  }
+};
+
 // 4 * the sum of 16 products of group g of one row with W columns.
-FP4LAB_INLINE V::I group_dot(const std::int8_t* row, std::int32_t bias, const std::uint8_t* panel, int g) {
-  V::I sum = V::set1(bias);
+FP4LAB_INLINE V::I group_dot(const std::int8_t* row, std::int32_t bias, const PanelCodes& panel, int g) {
   V::Dot dot;
-  dot.start(sum);
+  dot.start(V::set1(bias));
   for (int q = 0; q < 4; ++q) {
     std::int32_t four;
     __builtin_memcpy(&four, row + g * 16 + q * 4, 4);
-    dot.add(V::load(reinterpret_cast<const std::int32_t*>(panel) + (g * 4 + q) * W), V::set1(four));
+    dot.add(panel.four[g * 4 + q], V::set1(four));
   }
   return dot.finish();
 }
@@ -147,16 +156,19 @@ static __attribute__((noinline)) void step_rows(const MmaRows& a, const MmaPanel
   const V::I low = V::set1(window.low), high = V::set1(window.high);
   // Outside these c is rare and may leave the range in which the fp32 operations of `general` are exact.
   const V::I general_low = V::set1(0x12800000), general_high = V::set1(0x71800000);  // 2^-90, 2^100
-  for (int row = 0; row < a.rows; ++row) {
-    const std::int8_t* codes = a.codes + std::size_t(row) * kMmaK;
-    const float* sa = a.scale + row * kMmaGroups;
+  const PanelCodes panel(b);
+  const MmaRows rows = a;  // a copy, for the same reason
+  const std::uint32_t nan_columns = b.nan;
+  for (int row = 0; row < rows.rows; ++row) {
+    const std::int8_t* codes = rows.codes + std::size_t(row) * kMmaK;
+    const float* sa = rows.scale + row * kMmaGroups;
     float* out = d + row * stride;
-    if (__builtin_expect(a.nan[row], 0)) {
+    if (__builtin_expect(rows.nan[row], 0)) {
       V::store(out, V::as_float(V::set1(std::int32_t(kMmaNan))));
       continue;
     }
     V::I dot[4];
-    for (int g = 0; g < 4; ++g) dot[g] = group_dot(codes, a.bias[row * kMmaGroups + g], b.codes, g);
+    for (int g = 0; g < 4; ++g) dot[g] = group_dot(codes, rows.bias[row * kMmaGroups + g], panel, g);
     const V::F c = accumulate ? V::load(out) : V::set1(0.0f);
     V::F result;
     bool done = false;
@@ -175,7 +187,7 @@ static __attribute__((noinline)) void step_rows(const MmaRows& a, const MmaPanel
     }
     if (!done) {
       const std::uint32_t strange = ~V::in_window(c, general_low, general_high) & ((1u << W) - 1);
-      result = general(dot, sb, pb, sa, a.power + row * kMmaGroups, c);
+      result = general(dot, sb, pb, sa, rows.power + row * kMmaGroups, c);
       if (__builtin_expect(strange != 0, 0)) {
         alignas(64) float olds[W], news[W];
         V::store(olds, c);
@@ -185,9 +197,9 @@ static __attribute__((noinline)) void step_rows(const MmaRows& a, const MmaPanel
       }
     }
     V::store(out, result);
-    if (__builtin_expect(b.nan != 0, 0))
+    if (__builtin_expect(nan_columns != 0, 0))
       for (int col = 0; col < W; ++col)
-        if (b.nan >> col & 1) out[col] = float_from_bits(kMmaNan);
+        if (nan_columns >> col & 1) out[col] = float_from_bits(kMmaNan);
   }
 }
 
@@ -222,12 +234,14 @@ static void step_exact_int32(const MmaRows& a, const MmaPanel& b, int lsb, std::
   V::F sb[4];
   const V::F to_units = V::set1(float_from_bits(std::uint32_t(127 - lsb) << 23));
   for (int g = 0; g < 4; ++g) sb[g] = V::mul(V::load(b.scale + g * W), to_units);
-  for (int row = 0; row < a.rows; ++row) {
-    const std::int8_t* codes = a.codes + std::size_t(row) * kMmaK;
+  const PanelCodes panel(b);
+  const MmaRows rows = a;
+  for (int row = 0; row < rows.rows; ++row) {
+    const std::int8_t* codes = rows.codes + std::size_t(row) * kMmaK;
     V::I total = V::load(sum + row * W);
     for (int g = 0; g < 4; ++g) {
-      const V::I dot = group_dot(codes, a.bias[row * kMmaGroups + g], b.codes, g);
-      const V::F term = V::mul(V::mul(V::to_float(dot), sb[g]), V::set1(a.scale[row * kMmaGroups + g]));
+      const V::I dot = group_dot(codes, rows.bias[row * kMmaGroups + g], panel, g);
+      const V::F term = V::mul(V::mul(V::to_float(dot), sb[g]), V::set1(rows.scale[row * kMmaGroups + g]));
       total = V::add(total, V::to_int(term));
     }
     V::store(sum + row * W, total);
@@ -237,12 +251,14 @@ static void step_exact_int32(const MmaRows& a, const MmaPanel& b, int lsb, std::
 static void step_exact_double(const MmaRows& a, const MmaPanel& b, double* sum) {
   V::F sb[4];
   for (int g = 0; g < 4; ++g) sb[g] = V::load(b.scale + g * W);
-  for (int row = 0; row < a.rows; ++row) {
-    const std::int8_t* codes = a.codes + std::size_t(row) * kMmaK;
+  const PanelCodes panel(b);
+  const MmaRows rows = a;
+  for (int row = 0; row < rows.rows; ++row) {
+    const std::int8_t* codes = rows.codes + std::size_t(row) * kMmaK;
     V::D total = V::load_double(sum + row * W);
     for (int g = 0; g < 4; ++g) {
-      const V::I dot = group_dot(codes, a.bias[row * kMmaGroups + g], b.codes, g);
-      const V::F term = V::mul(V::mul(V::to_float(dot), sb[g]), V::set1(a.scale[row * kMmaGroups + g]));
+      const V::I dot = group_dot(codes, rows.bias[row * kMmaGroups + g], panel, g);
+      const V::F term = V::mul(V::mul(V::to_float(dot), sb[g]), V::set1(rows.scale[row * kMmaGroups + g]));
       total = V::add(total, V::to_double(term));
     }
     V::store_double(sum + row * W, total);

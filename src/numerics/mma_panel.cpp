@@ -1,5 +1,7 @@
 #include "numerics/mma_panel.h"
 
+#include <emmintrin.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -19,14 +21,14 @@ const ScaleTable& scale_table(ScaleFormat format) {
         entry.nan = ue8m0_is_nan(code);
         if (entry.nan) continue;
         entry.value = entry.power = ue8m0_value(code);
-        entry.lsb = entry.exponent = std::int8_t(ue8m0_exponent(code));
+        entry.lsb = entry.exponent = entry.exponent_or_127 = std::int8_t(ue8m0_exponent(code));
       } else {
         entry.nan = e4m3_is_nan(code);
         if (entry.nan) continue;
         const int significand = ue4m3_significand(code);
         entry.value = ue4m3_value(code);
         if (significand == 0) continue;
-        entry.exponent = std::int8_t(ue4m3_exponent(code));
+        entry.exponent = entry.exponent_or_127 = std::int8_t(ue4m3_exponent(code));
         entry.power = std::ldexp(1.0f, entry.exponent);
         entry.lsb = std::int8_t(entry.exponent - 3 + std::countr_zero(unsigned(significand)));
       }
@@ -76,26 +78,35 @@ MmaBound mma_bound(const MmaRange& a, const MmaRange& b, int count) {
 MmaRange pack_rows(const std::int8_t* codes, const std::uint8_t* scale_codes, int rows, ScaleFormat format,
                    std::int32_t* bias, float* scale, float* power, std::uint8_t* nan) {
   const ScaleTable& table = scale_table(format);
-  MmaRange range;
-  range.add_codes(codes, std::size_t(rows) * kMmaK);
-  bool seen[256] = {};
+  SeenScales seen;
+  __m128i largest = _mm_setzero_si128();
   for (int row = 0; row < rows; ++row) {
     nan[row] = 0;
     for (int g = 0; g < kMmaGroups; ++g) {
-      const std::int8_t* group = codes + std::size_t(row) * kMmaK + g * 16;
-      int sum = 0;
-      for (int k = 0; k < 16; ++k) sum += group[k];
       const int at = row * kMmaGroups + g;
+      const __m128i group = _mm_loadu_si128(reinterpret_cast<const __m128i*>(codes + std::size_t(at) * 16));
+      // SSE2, which every x86-64 has, works on signed bytes only after widening them.
+      const __m128i low = _mm_srai_epi16(_mm_unpacklo_epi8(group, group), 8);
+      const __m128i high = _mm_srai_epi16(_mm_unpackhi_epi8(group, group), 8);
+      largest =
+          _mm_max_epi16(largest, _mm_max_epi16(_mm_max_epi16(low, high),
+                                               _mm_sub_epi16(_mm_setzero_si128(), _mm_min_epi16(low, high))));
+      __m128i sum = _mm_madd_epi16(_mm_add_epi16(low, high), _mm_set1_epi16(1));
+      sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0x4E));
+      sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0xB1));
       const ScaleEntry& entry = table.entry[scale_codes[at]];
-      bias[at] = -kCodeBias * sum;
+      bias[at] = -kCodeBias * _mm_cvtsi128_si32(sum);
       scale[at] = entry.value;
       power[at] = entry.power;
       nan[row] |= entry.nan;
-      seen[scale_codes[at]] = true;
+      seen.add(entry);
     }
   }
-  for (unsigned code = 0; code < 256; ++code)
-    if (seen[code]) range.add_scale(std::uint8_t(code), format);
+  MmaRange range = seen.range();
+  for (int shift = 0; shift < 8; ++shift) {
+    range.code_max = std::max(range.code_max, _mm_extract_epi16(largest, 0));
+    largest = _mm_srli_si128(largest, 2);
+  }
   return range;
 }
 
