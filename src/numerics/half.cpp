@@ -1,7 +1,6 @@
 #include "fp4lab/half.h"
 
 #include <cmath>
-#include <limits>
 
 namespace fp4lab {
 namespace {
@@ -51,12 +50,16 @@ float float_from_fixed(Int128 value, int exponent) {
 }
 
 std::uint16_t half_from_double(double value) {
-  if (std::isnan(value)) return kHalfNan;
-  const std::uint16_t sign = std::signbit(value) ? 0x8000 : 0;
-  if (std::isinf(value)) return sign | kHalfInfinity;
-  int exponent = 0;
-  const double fraction = std::frexp(std::fabs(value), &exponent);  // [0.5, 1)
-  return sign | half_from_fixed(Int128(std::ldexp(fraction, 53)), exponent - 53);
+  // To fp32 with the last bit set if anything was lost: the rounding to fp16 still sees on which side of a
+  // tie it is.
+  float narrow = float(value);
+  const double back = narrow;
+  if (back != value && !std::isnan(value)) {
+    auto bits = std::bit_cast<std::uint32_t>(narrow);
+    if (std::fabs(back) > std::fabs(value)) --bits;  // rounded away from zero, perhaps to infinity: undo it
+    narrow = std::bit_cast<float>(bits | 1);
+  }
+  return half_from_float(narrow);
 }
 
 }  // namespace fp4lab

@@ -31,7 +31,7 @@ std::vector<Simd> detect() {
   levels.push_back(Simd::kAvx2);
   if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
       !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl") ||
-      !__builtin_cpu_supports("avx512vnni"))
+      !__builtin_cpu_supports("avx512vnni") || !__builtin_cpu_supports("f16c"))
     return levels;
   levels.push_back(Simd::kAvx512);
   if (has_amx_int8() && amx_granted()) levels.push_back(Simd::kAmx);

@@ -42,12 +42,16 @@ void multiply<1>(const std::int8_t* left, const std::int8_t* right, int steps, s
   _tile_stored(0, products, 64);
 }
 
+// A product waits about 52 cycles for its sum and starts every 16: the middle digit's two products get a sum
+// each.
 template <>
 void multiply<2>(const std::int8_t* left, const std::int8_t* right, int steps, std::int32_t* products) {
   constexpr int L = 2;
+  alignas(64) std::int32_t second[256];
   _tile_loadd(0, products, 64);
   _tile_loadd(1, products + 256, 64);
   _tile_loadd(2, products + 512, 64);
+  _tile_zero(3);
   for (int step = 0; step < steps; ++step) {
     _tile_loadd(4, FP4LAB_LEFT(0), 64);
     _tile_loadd(6, FP4LAB_RIGHT(0), 64);
@@ -56,11 +60,16 @@ void multiply<2>(const std::int8_t* left, const std::int8_t* right, int steps, s
     _tile_dpbssd(1, 4, 7);
     _tile_loadd(5, FP4LAB_LEFT(1), 64);
     _tile_dpbssd(2, 5, 7);
-    _tile_dpbssd(1, 5, 6);
+    _tile_dpbssd(3, 5, 6);
   }
   _tile_stored(0, products, 64);
   _tile_stored(1, products + 256, 64);
   _tile_stored(2, products + 512, 64);
+  _tile_stored(3, second, 64);
+  __asm__ volatile("" ::: "memory");
+  for (int i = 0; i < 256; i += 16)
+    _mm512_store_si512(products + 256 + i, _mm512_add_epi32(_mm512_load_si512(products + 256 + i),
+                                                            _mm512_load_si512(second + i)));
 }
 
 // Five sums leave three tiles for digits; in this order nine products need eight loads.
@@ -156,9 +165,41 @@ void multiply(int limbs, const std::int8_t* left, const std::int8_t* right, int 
   __asm__ volatile("" ::: "memory");
 }
 
+void multiply_square(const std::int8_t* left0, const std::int8_t* left1, const std::int8_t* right0,
+                     const std::int8_t* right1, int steps, std::int32_t* const products[2][2]) {
+  __asm__ volatile("" ::: "memory");
+  _tile_loadd(0, products[0][0], 64);
+  _tile_loadd(1, products[0][1], 64);
+  _tile_loadd(2, products[1][0], 64);
+  _tile_loadd(3, products[1][1], 64);
+  for (int step = 0; step < steps; ++step) {
+    const int at = step * kLimbTileBytes;
+    _tile_loadd(4, left0 + at, 64);
+    _tile_loadd(6, right0 + at, 64);
+    _tile_dpbssd(0, 4, 6);
+    _tile_loadd(7, right1 + at, 64);
+    _tile_dpbssd(1, 4, 7);
+    _tile_loadd(5, left1 + at, 64);
+    _tile_dpbssd(2, 5, 6);
+    _tile_dpbssd(3, 5, 7);
+  }
+  _tile_stored(0, products[0][0], 64);
+  _tile_stored(1, products[0][1], 64);
+  _tile_stored(2, products[1][0], 64);
+  _tile_stored(3, products[1][1], 64);
+  __asm__ volatile("" ::: "memory");
+}
+
 void pack_left(const Operand& b, const LimbTable& table, int first, int rows, int step, int steps,
                std::int8_t* to) {
-  for (int row = 0; row < kLimbTile; ++row)
+  for (int row = 0; row < kLimbTile; ++row) {
+    // The rows lie kilobytes apart, where no hardware prefetcher looks; the next call usually wants the
+    // next 16.
+    if (first + kLimbTile + row < b.rows) {
+      __builtin_prefetch(b.scale_row(first + kLimbTile + row) + step * 4);
+      for (int byte = 0; byte < steps * 32; byte += 64)
+        __builtin_prefetch(b.code_row(first + kLimbTile + row) + step * 32 + byte);
+    }
     for (int s = 0; s < steps; ++s) {
       std::int8_t* at = to + s * table.limbs * kLimbTileBytes + row * 64;
       if (row < rows)
@@ -168,6 +209,7 @@ void pack_left(const Operand& b, const LimbTable& table, int first, int rows, in
         for (int limb = 0; limb < table.limbs; ++limb)
           _mm512_storeu_si512(at + limb * kLimbTileBytes, _mm512_setzero_si512());
     }
+  }
 }
 
 void pack_right(const Operand& a, const LimbTable& table, int first, int rows, int step, std::int8_t* to) {

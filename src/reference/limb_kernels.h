@@ -15,6 +15,10 @@ void tiles_off();
 void multiply(int limbs, const std::int8_t* left, const std::int8_t* right, int steps,
               std::int32_t* products);
 
+// The same for one digit and two by two tiles at once, so that four sums are under way.
+void multiply_square(const std::int8_t* left0, const std::int8_t* left1, const std::int8_t* right0,
+                     const std::int8_t* right1, int steps, std::int32_t* const products[2][2]);
+
 // Digits of 16 rows from `first`, of which `rows` exist, at steps [step, step + steps): one tile for each
 // step and digit, 64 K to a row (left), or four K of 16 rows to a row (right; one step).
 void pack_left(const Operand& b, const LimbTable& table, int first, int rows, int step, int steps,

@@ -69,19 +69,37 @@ const std::int64_t* LimbEngine::exact(int first_tile, int tiles, const Operand& 
   sums_.resize(std::size_t(left_tiles) * kLimbTile * stride_);
   products_.resize(std::size_t(left_tiles) * tiles * product_size);
   std::fill(products_.begin(), products_.end(), 0);
-  left_.resize(std::size_t(left_tiles) * left_size);
+  left_.resize(2 * left_size);
   const auto products = [&](int left, int right) {
     return products_.data() + (std::size_t(left) * tiles + right) * product_size;
   };
   amx::tiles_on();
   for (int step = 0; step < a_.steps(); step += kChunkSteps) {
     const int steps = std::min(kChunkSteps, a_.steps() - step);
-    for (int left = 0; left < left_tiles; ++left) {
-      std::int8_t* digits = left_.data() + left * left_size;
+    const auto digits = [&](int left) { return left_.data() + left % 2 * left_size; };
+    const auto pack = [&](int left) {
       const int row = left * kLimbTile;
-      amx::pack_left(b, b_table_, first + row, std::min(kLimbTile, cols - row), step, steps, digits);
+      amx::pack_left(b, b_table_, first + row, std::min(kLimbTile, cols - row), step, steps, digits(left));
+    };
+    const auto right_tile = [&](int right) { return a_.tile(first_tile + right, step); };
+    int left = 0;
+    for (; limbs_ == 1 && left + 1 < left_tiles; left += 2) {
+      pack(left), pack(left + 1);
+      int right = 0;
+      for (; right + 1 < tiles; right += 2) {
+        std::int32_t* const square[2][2] = {{products(left, right), products(left, right + 1)},
+                                            {products(left + 1, right), products(left + 1, right + 1)}};
+        amx::multiply_square(digits(left), digits(left + 1), right_tile(right), right_tile(right + 1), steps,
+                             square);
+      }
+      for (; right < tiles; ++right)
+        for (int i : {left, left + 1})
+          amx::multiply(1, digits(i), right_tile(right), steps, products(i, right));
+    }
+    for (; left < left_tiles; ++left) {
+      pack(left);
       for (int right = 0; right < tiles; ++right)
-        amx::multiply(limbs_, digits, a_.tile(first_tile + right, step), steps, products(left, right));
+        amx::multiply(limbs_, digits(left), right_tile(right), steps, products(left, right));
     }
   }
   amx::tiles_off();

@@ -13,6 +13,10 @@ Product::Product(const Operand& a, std::vector<const Operand*> bs, const Referen
   if (std::find(levels.begin(), levels.end(), options.simd) == levels.end())
     fail("reference: this machine has no {}", simd_name(options.simd));
   for (const Operand* b : bs_) b_surveys_.push_back(survey(*b, options.threads));
+  const auto has_nan = [](const Survey& s) {
+    return std::find(s.nan_row.begin(), s.nan_row.end(), 1) != s.nan_row.end();
+  };
+  any_nan_ = has_nan(a_survey_) || std::any_of(b_surveys_.begin(), b_surveys_.end(), has_nan);
   if (options.rounding == Rounding::kTensorCore || options.simd != Simd::kAmx || a.k > kLimbMaxK) {
     columns_ = mma_kernels(options.simd).panel;
     rows_.emplace(a, options.simd, options.threads);

@@ -48,6 +48,7 @@ class Product {
   void each_rectangle(const std::function<void(const Rectangle&, SumEngine&)>& f) const;
   bool nan_row(int row) const { return a_survey_.nan_row[std::size_t(row)]; }
   bool nan_col(int which, int col) const { return b_surveys_[std::size_t(which)].nan_row[std::size_t(col)]; }
+  bool any_nan() const { return any_nan_; }
 
  private:
   friend class SumEngine;
@@ -57,6 +58,7 @@ class Product {
   Survey a_survey_;
   std::vector<Survey> b_surveys_;
   int columns_;  // of a rectangle
+  bool any_nan_;
   std::optional<PackedRows> rows_;
   // Digits, when AMX does the work.
   std::optional<LimbTable> a_table_;

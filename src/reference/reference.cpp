@@ -5,6 +5,7 @@
 
 #include "fp4lab/error.h"
 #include "fp4lab/half.h"
+#include "numerics/half_bulk.h"
 #include "reference/product.h"
 
 namespace fp4lab {
@@ -34,26 +35,45 @@ class Alpha {
     while (significand_ != 0 && significand_ % 2 == 0) significand_ /= 2, ++exponent_;
     one_ = alpha == 1.0f;
   }
+  bool is_one() const { return one_; }
   std::uint16_t half(std::int64_t sum) const {
-    return one_ ? half_of_sum(sum) : half_from_fixed(Int128(sum) * significand_, exponent_);
+    return half_from_fixed(Int128(sum) * significand_, exponent_);
   }
   float single(std::int64_t sum) const { return float_from_fixed(Int128(sum) * significand_, exponent_); }
-  double rounded(std::int64_t sum) const { return std::ldexp(double(Int128(sum) * significand_), exponent_); }
+  double rounded(std::int64_t sum) const {
+    if (one_) return double(sum) * 0x1p-20;
+    return std::ldexp(double(Int128(sum) * significand_), exponent_);
+  }
 
  private:
-  // The same for alpha 1, quickly: cut to 24 bits with the rest folded into the last one, which no longer
-  // decides anything but a tie, then round once.
-  static std::uint16_t half_of_sum(std::int64_t sum) {
-    const std::uint64_t magnitude = sum < 0 ? -std::uint64_t(sum) : std::uint64_t(sum);
-    const int shift = std::max(0, 40 - std::countl_zero(magnitude | 1));
-    const std::uint64_t kept = (magnitude >> shift) | ((magnitude & ((std::uint64_t(1) << shift) - 1)) != 0);
-    const float value = float(kept) * std::bit_cast<float>(std::uint32_t(127 + shift + kExactUnit) << 23);
-    return half_from_float(sum < 0 ? -value : value);
-  }
   std::int64_t significand_;
   int exponent_;
   bool one_;
 };
+static_assert(kExactUnit == -20);
+
+// fp16 of a rectangle's sums for alpha 1: converted along the direction in which the sums lie, then copied to
+// rows of C.
+void store_halves(const Rectangle& r, const Sums<std::int64_t>& sums, Simd simd, std::uint16_t* c,
+                  std::ptrdiff_t stride) {
+  if (sums.col_stride == 1) {
+    for (int row = 0; row < r.rows; ++row)
+      halves_from_fixed(sums.data + row * sums.row_stride, std::size_t(r.cols), kExactUnit, c + row * stride,
+                        simd);
+    return;
+  }
+  constexpr int kBlock = 32;  // columns at a time: their cache lines serve the next 32 rows too
+  std::vector<std::uint16_t> halves(std::size_t(kBlock) * r.rows);
+  for (int first = 0; first < r.cols; first += kBlock) {
+    const int cols = std::min(kBlock, r.cols - first);
+    for (int col = 0; col < cols; ++col)
+      halves_from_fixed(sums.data + (first + col) * sums.col_stride, std::size_t(r.rows), kExactUnit,
+                        halves.data() + std::size_t(col) * r.rows, simd);
+    for (int row = 0; row < r.rows; ++row)
+      for (int col = 0; col < cols; ++col)
+        c[row * stride + first + col] = halves[std::size_t(col) * r.rows + row];
+  }
+}
 
 float nan_float() { return std::bit_cast<float>(kMmaNan); }
 float times(float sum, float alpha) { return alpha == 1.0f || std::isnan(sum) ? sum : sum * alpha; }
@@ -83,6 +103,9 @@ std::vector<T> gemm(const Operand& a, const Operand& b, const ReferenceOptions& 
       });
     }
     const Sums<std::int64_t> sums = engine.exact(r, 0);
+    if constexpr (kHalf)
+      if (alpha.is_one() && !product.any_nan())
+        return store_halves(r, sums, options.simd, c.data() + std::size_t(r.row) * b.rows + r.col, b.rows);
     store([&](int row, int col) -> T {
       const bool nan = product.nan_row(row) || product.nan_col(0, col);
       const std::int64_t sum = sums(row - r.row, col - r.col);

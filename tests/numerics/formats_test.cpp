@@ -15,6 +15,7 @@
 #include "fp4lab/half.h"
 #include "fp4lab/ue4m3.h"
 #include "fp4lab/ue8m0.h"
+#include "numerics/half_bulk.h"
 
 using namespace fp4lab;
 
@@ -220,10 +221,41 @@ TEST_CASE("half: every midpoint and its neighbours round to even, from float, do
   CHECK(wrong == 0);
 }
 
+TEST_CASE("half: many sums at once round as one sum does, at every width and around every tie") {
+  std::mt19937_64 random(9);
+  std::vector<std::int64_t> sums = {0, 1, -1, INT64_MAX, -INT64_MAX};
+  for (int i = 0; i < 200000; ++i)
+    sums.push_back(std::int64_t(random() >> (1 + random() % 62)) * (random() & 1 ? 1 : -1));
+  for (int shift = 0; shift < 50; ++shift)
+    for (int odd = 1; odd < 8192; odd += 2)
+      for (int nudge : {-1, 0, 1}) sums.push_back((std::int64_t(odd) << shift) + nudge);
+  for (Simd simd : simd_levels())
+    for (int exponent : {-20, -45, -60, 0}) {
+      std::vector<std::uint16_t> got(sums.size());
+      halves_from_fixed(sums.data(), sums.size(), exponent, got.data(), simd);
+      int wrong = 0;
+      for (std::size_t i = 0; i < sums.size(); ++i) wrong += got[i] != half_from_fixed(sums[i], exponent);
+      CHECK(wrong == 0);
+    }
+}
+
 TEST_CASE("half: a double just above a float midpoint must not round twice") {
   const double value = 1.0 + 0x1p-11 + 0x1p-40;  // as a float this is the tie 1 + 2^-11, which would go to 1
   CHECK(half_from_double(value) == 0x3C01);
   CHECK(half_from_float(float(value)) == 0x3C00);
+  std::mt19937_64 random(10);
+  for (int i = 0; i < 200000; ++i) {  // any double, and many near a tie
+    double any = std::bit_cast<double>(random());
+    if (i & 1)
+      any = std::ldexp(double(random() % 8192) + (int(random() % 3) - 1) * 0x1p-30, int(random() % 50) - 40);
+    if (!std::isfinite(any)) continue;
+    int exponent = 0;
+    const double fraction = std::frexp(any, &exponent);
+    const auto want = half_from_fixed(Int128(std::ldexp(fraction, 53)), exponent - 53);
+    REQUIRE(half_from_double(any) == (any == 0 ? (std::signbit(any) ? 0x8000 : 0) : want));
+  }
+  CHECK(half_from_double(1e300) == kHalfInfinity);
+  CHECK(half_from_double(-5e-324) == 0x8000);
   CHECK(half_from_fixed(0, 5) == 0);
   CHECK(half_from_fixed(-1, -200) == 0x8000);
   CHECK(half_from_fixed(1, 200) == kHalfInfinity);
