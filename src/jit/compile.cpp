@@ -54,6 +54,7 @@ Prepared prepare(const Job& job) {
                "--std=c++20",
                "-lineinfo",           // .loc in the PTX, so that an error can name the line of the kernel
                "--ptxas-options=-v",  // registers, spills and shared memory in the log
+               "--no-cache",          // NVRTC's own (12.9 and later) gives no log, so no report
                "-I" + (root / "ptx").string(),
                "-I" + (root / "include").string()};
   for (const std::string& option : job.options)
