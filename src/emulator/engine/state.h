@@ -1,14 +1,96 @@
-// What the engines keep per CTA: mbarriers, named barriers, tensor-memory allocations, bulk groups.
+// What the engines keep per CTA.
 #pragma once
 
+#include <array>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "emulator/core/async.h"
 #include "emulator/core/machine.h"
+#include "emulator/engine/mbarrier.h"
+#include "emulator/engine/named_barrier.h"
+#include "emulator/engine/tmem.h"
 
 namespace fp4lab::emu {
 
-struct TensorMemory {};
+// Groups of asynchronous copies of one thread (cp.async.bulk's bulk groups; cp.async; wgmma): operations
+// issued before the next commit belong to the open group, and a group is done when none of its operations is
+// left.
+struct AsyncGroups {
+  struct Group {
+    uint32_t reading = 0;  // operations that have not read all their sources yet
+    uint32_t writing = 0;  // operations that have not finished
+  };
+  std::vector<Group> groups = {Group{}};  // the last one is open
+  uint64_t first = 0;                     // number of groups[0]; older ones are done and forgotten
+
+  uint64_t open() const { return first + groups.size() - 1; }
+  Group& at(uint64_t number) { return groups[number - first]; }
+  void commit();
+  // All but the `newest` committed groups are done (sources read, for `read`).
+  bool reached(uint32_t newest, bool read) const;
+  unsigned unfinished() const;
+};
+
+// A tcgen05.ld result that becomes defined at tcgen05.wait::ld.
+struct PendingRegister {
+  Operand operand;
+  uint32_t lanes;
+};
+
+struct WarpEngines {                         // per warp
+  uint32_t tmem_loads = 0, tmem_stores = 0;  // issued and not carried out
+  std::vector<PendingRegister> loaded;
+  AsyncGroups wgmma;  // held by the first warp of a warpgroup
+  std::vector<PendingRegister> wgmma_results;
+};
+
+struct TmemAllocation {
+  uint32_t column, columns, group;
+  const Instr* origin;
+  uint32_t function;
+};
 
 struct CtaState {
-  explicit CtaState(Cta&) {}
+  explicit CtaState(Cta&);
+  ~CtaState();
+
+  Cta& cta;
+  MbarrierTable mbarriers;
+  std::array<NamedBarrier, 16> named;
+  std::vector<ClusterBarrierPart> cluster_barrier;     // by warp
+  std::vector<WarpEngines> warps;                      // by warp
+  std::unordered_map<uint32_t, AsyncGroups> bulk;      // by thread: warp * 32 + lane
+  std::unordered_map<uint32_t, AsyncGroups> cp_async;  // by thread
+  std::vector<TmemAllocation> tmem;
+  uint32_t last_alloc_columns = 0;  // sizes must not grow
+  bool alloc_permit = true;         // tcgen05.relinquish_alloc_permit gives it up
+  uint32_t pair_wanted = 0;         // columns that tcgen05.alloc.cta_group::2 waits for the other CTA with
+  int pair_granted = -1;            // their first column, once the other CTA has done it for both
+  int tmem_group = 0;               // cta_group of this CTA's tcgen05 instructions, 0 before the first
+
+  // Faults (uninitialised, invalidated or overwritten object) unless a live mbarrier is at `offset`.
+  Mbarrier& mbarrier(uint32_t offset, const char* what);
+  // Copies the truth into the simulated bytes; call after every change.
+  void store(uint32_t offset, const Mbarrier&);
+  // Arrivals and bytes from engines: checks, settles, tells watchers and wakes waiters.
+  void engine_arrive(uint32_t offset, const AsyncOp&);
+  void engine_complete_tx(uint32_t offset, uint32_t bytes, const AsyncOp&);
+  // Faults when [offset, offset + bytes) overlaps a live mbarrier: called for every write that is not an
+  // mbarrier operation.
+  void check_payload(uint32_t offset, uint32_t bytes, const char* what) const {
+    if (int64_t b = mbarriers.overlapping(offset, bytes); b >= 0) [[unlikely]]
+      payload_fault(offset, bytes, static_cast<uint32_t>(b), what);
+  }
+  // Called when the CTA's last warp has exited; faults when tensor memory is still allocated.
+  void at_exit() const;
+
+ private:
+  [[noreturn]] void payload_fault(uint32_t, uint32_t, uint32_t, const char*) const;
 };
+
+// For the deadlock report: what a parked group waits for, with values.
+std::string describe_wait(const Warp&, const Wait&);
 
 }  // namespace fp4lab::emu

@@ -1,0 +1,230 @@
+// mbarrier instructions (PTX ISA 9.7.13.15).
+#include <cstring>
+
+#include "emulator/engine/operand.h"
+
+namespace fp4lab::emu {
+
+namespace {
+
+struct Mods {
+  Space space;
+  bool parity, expect, no_complete, cluster_scope;
+};
+
+Mods mods(const Source& s) {
+  return {shared_space(s), s.has("parity"), s.has("expect_tx"), s.has("noComplete"), s.has("cluster")};
+}
+
+void tell(Warp& w, BarrierEvent::What what, const SharedRef& r, int64_t amount, uint32_t phase,
+          unsigned lane) {
+  if (Watcher* watch = w.cta.cluster.watcher) [[unlikely]]
+    watch->barrier({what, r.cta, r.offset, amount, phase, &w, 1u << lane, nullptr});
+}
+
+void init(Warp& w, const Instr& in) {
+  const Mods m = unpack_aux<Mods>(in);
+  const uint32_t* count = w.source<uint32_t>(in.op[1]);
+  for_lanes(w.active, [&](unsigned lane) {
+    SharedRef r = shared_ref(w, m.space, in.op[0], lane, "mbarrier.init");
+    CtaState& state = *r.cta->state;
+    if (r.cta != &w.cta)
+      fault(FaultKind::illegal_address, lane, "mbarrier.init of an mbarrier of another CTA (rank {})",
+            r.cta->rank);
+    if (r.offset % 8)
+      fault(FaultKind::misaligned_address, lane,
+            "mbarrier.init at shared offset {:#x}: not aligned to 8 bytes", r.offset);
+    r.cta->window(r.offset, 8, "mbarrier.init");
+    if (Mbarrier* live = state.mbarriers.find(r.offset)) {
+      uint64_t bits;
+      std::memcpy(&bits, r.cta->window(r.offset, 8, "mbarrier.init"), 8);
+      fault(FaultKind::misuse, lane,
+            "mbarrier.init of the live mbarrier at shared offset {:#x} without mbarrier.inval before ({}{})",
+            r.offset, live->describe(),
+            bits == live->state().bits ? "" : "; its bytes were overwritten in between");
+    }
+    state.check_payload(r.offset, 8, "mbarrier.init");
+    Mbarrier& b = state.mbarriers.add(r.offset, Mbarrier::fresh(count[lane]));
+    state.store(r.offset, b);
+    r.cta->define(r.offset, 8);
+    tell(w, BarrierEvent::What::init, r, count[lane], 0, lane);
+  });
+}
+
+void inval(Warp& w, const Instr& in) {
+  const Mods m = unpack_aux<Mods>(in);
+  for_lanes(w.active, [&](unsigned lane) {
+    SharedRef r = shared_ref(w, m.space, in.op[0], lane, "mbarrier.inval");
+    Mbarrier& b = r.cta->state->mbarrier(r.offset, "mbarrier.inval");
+    if (b.waiters)
+      fault(FaultKind::misuse, lane,
+            "mbarrier.inval of the mbarrier at shared offset {:#x} while warp {} waits on it", r.offset,
+            std::countr_zero(b.waiters));
+    tell(w, BarrierEvent::What::inval, r, 0, b.phase, lane);
+    r.cta->state->mbarriers.remove(r.offset);
+    r.cta->undefine(r.offset, 8);
+  });
+}
+
+// One operation on a barrier by one lane; bookkeeping after the change.
+template <class F>
+void change(Warp& w, const SharedRef& r, const char* what, unsigned lane, BarrierEvent::What event,
+            int64_t amount, F&& f) {
+  CtaState& state = *r.cta->state;
+  Mbarrier& b = state.mbarrier(r.offset, what);
+  uint32_t phase = b.phase;
+  bool flipped = f(b);
+  state.store(r.offset, b);
+  tell(w, event, r, amount, phase, lane);
+  if (flipped) {
+    tell(w, BarrierEvent::What::phase, r, 0, b.phase, lane);
+    w.cta.cluster.notify();
+  }
+}
+
+void expect_tx(Warp& w, const Instr& in) {
+  const Mods m = unpack_aux<Mods>(in);
+  const uint32_t* bytes = w.source<uint32_t>(in.op[1]);
+  for_lanes(w.active, [&](unsigned lane) {
+    SharedRef r = shared_ref(w, m.space, in.op[0], lane, "mbarrier.expect_tx");
+    change(w, r, "mbarrier.expect_tx", lane, BarrierEvent::What::expect_tx, bytes[lane],
+           [&](Mbarrier& b) { return b.expect_tx(bytes[lane], r.cta->address_of(r.offset)); });
+  });
+}
+
+void complete_tx(Warp& w, const Instr& in) {
+  const Mods m = unpack_aux<Mods>(in);
+  const uint32_t* bytes = w.source<uint32_t>(in.op[1]);
+  for_lanes(w.active, [&](unsigned lane) {
+    SharedRef r = shared_ref(w, m.space, in.op[0], lane, "mbarrier.complete_tx");
+    change(w, r, "mbarrier.complete_tx", lane, BarrierEvent::What::complete_tx, bytes[lane],
+           [&](Mbarrier& b) { return b.complete_tx(bytes[lane], r.cta->address_of(r.offset)); });
+  });
+}
+
+// mbarrier.arrive and arrive_drop: op 0 the state or a sink, op 1 the address, op 2 the count, or the bytes
+// of .expect_tx.
+template <bool drop>
+void arrive(Warp& w, const Instr& in) {
+  constexpr const char* what = drop ? "mbarrier.arrive_drop" : "mbarrier.arrive";
+  const Mods m = unpack_aux<Mods>(in);
+  const uint32_t* amount = in.op[2] ? w.source<uint32_t>(in.op[2]) : nullptr;
+  const bool wants_state = in.op[0].kind == Operand::Kind::value;
+  uint64_t states[kLanes];
+  for_lanes(w.active, [&](unsigned lane) {
+    SharedRef r = shared_ref(w, m.space, in.op[1], lane, what);
+    if (wants_state && r.cta != &w.cta)
+      fault(FaultKind::misuse, lane, "{} on an mbarrier of CTA rank {} must not ask for the state (use _)",
+            what, r.cta->rank);
+    const uint32_t address = r.cta->address_of(r.offset);
+    const uint32_t count = m.expect || !amount ? 1 : amount[lane];
+    if (m.expect)
+      change(w, r, what, lane, BarrierEvent::What::expect_tx, amount[lane], [&](Mbarrier& b) {
+        states[lane] = b.state().bits;
+        return b.expect_tx(amount[lane], address);
+      });
+    change(w, r, what, lane, BarrierEvent::What::arrive, count, [&](Mbarrier& b) {
+      if (!m.expect) states[lane] = b.state().bits;
+      return drop ? b.drop(count, address) : b.arrive(count, address, !m.no_complete);
+    });
+  });
+  if (wants_state) {
+    uint64_t* d = w.target<uint64_t>(in.op[0]);
+    for_lanes(w.active, [&](unsigned lane) { d[lane] = states[lane]; });
+  }
+}
+
+bool wait_over(Warp& w, const LaneGroup& g) {
+  const Mbarrier* b = w.cta.state->mbarriers.find(g.wait.address);
+  return !b || b->done(static_cast<uint32_t>(g.wait.value));
+}
+
+// op 0 the predicate, op 1 the address, op 2 the parity or state. A failed try_wait parks the group until the
+// phase is over; it may also fail although the phase is over ("potentially blocking ... may return false"),
+// which the adversarial schedule makes use of.
+template <bool may_park>
+void wait(Warp& w, const Instr& in) {
+  constexpr const char* what = may_park ? "mbarrier.try_wait" : "mbarrier.test_wait";
+  const Mods m = unpack_aux<Mods>(in);
+  const uint32_t* parity = m.parity ? w.source<uint32_t>(in.op[2]) : nullptr;
+  const uint64_t* state = m.parity ? nullptr : w.source<uint64_t>(in.op[2]);
+  uint32_t done = 0, address0 = 0, parity0 = 0;
+  bool first = true, uniform = true;
+  uint64_t last_key = ~0ull;
+  bool last_done = false;
+  for_lanes(w.active, [&](unsigned lane) {
+    uint32_t p;
+    if (m.parity) {
+      p = parity[lane];
+      if (p > 1) fault(FaultKind::misuse, lane, "{}.parity with parity {}: must be 0 or 1", what, p);
+    } else {
+      MbarrierState s{state[lane]};
+      if (!s.plausible())
+        fault(FaultKind::misuse, lane, "{} with {:#x}, which no mbarrier.arrive returned", what, s.bits);
+      p = s.parity();
+    }
+    const uint64_t key = w.address(in.op[1], lane) << 1 | p;
+    if (key != last_key) {
+      SharedRef r = shared_ref(w, m.space, in.op[1], lane, what);
+      if (r.cta != &w.cta)
+        fault(FaultKind::illegal_address, lane, "{} on an mbarrier of another CTA (rank {})", what,
+              r.cta->rank);
+      Mbarrier& b = w.cta.state->mbarrier(r.offset, what);
+      b.waiters &= ~(uint64_t(1) << (w.id & 63));
+      last_done = b.done(p);
+      last_key = key;
+      if (first)
+        address0 = r.offset, parity0 = p, first = false;
+      else
+        uniform = false;
+      if (last_done) tell(w, BarrierEvent::What::wait_done, r, 0, b.phase, lane);
+    }
+    if (last_done) done |= 1u << lane;
+  });
+  Cluster& cluster = w.cta.cluster;
+  if (done == 0 && may_park && uniform) {
+    w.cta.state->mbarriers.find(address0)->waiters |= uint64_t(1) << (w.id & 63);
+    w.block({Wait::Kind::mbarrier, address0, parity0, wait_over});
+    return;
+  }
+  if (may_park && done && cluster.grid.schedule.kind == Schedule::Kind::adversarial &&
+      cluster.rng() % 16 == 0)
+    done = 0;
+  if (done != w.active) w.yield();
+  w.set_mask(in.op[0], done);
+}
+
+void pending_count(Warp& w, const Instr& in) {
+  const uint64_t* state = w.source<uint64_t>(in.op[1]);
+  uint32_t counts[kLanes];
+  for_lanes(w.active, [&](unsigned lane) {
+    MbarrierState s{state[lane]};
+    if (!s.plausible())
+      fault(FaultKind::misuse, lane, "mbarrier.pending_count of {:#x}, which no mbarrier.arrive returned",
+            s.bits);
+    counts[lane] = s.pending();
+  });
+  uint32_t* d = w.target<uint32_t>(in.op[0]);
+  for_lanes(w.active, [&](unsigned lane) { d[lane] = counts[lane]; });
+}
+
+Body with(Body body, Instr& in, const Source& s) {
+  in.aux = pack_aux(mods(s));
+  return body;
+}
+
+}  // namespace
+
+Body bind_mbarrier_init(Instr& in, const Source& s) { return with(init, in, s); }
+Body bind_mbarrier_inval(Instr& in, const Source& s) { return with(inval, in, s); }
+Body bind_mbarrier_expect_tx(Instr& in, const Source& s) { return with(expect_tx, in, s); }
+Body bind_mbarrier_complete_tx(Instr& in, const Source& s) { return with(complete_tx, in, s); }
+Body bind_mbarrier_arrive(Instr& in, const Source& s) { return with(arrive<false>, in, s); }
+Body bind_mbarrier_arrive_drop(Instr& in, const Source& s) { return with(arrive<true>, in, s); }
+Body bind_mbarrier_test_wait(Instr& in, const Source& s) { return with(wait<false>, in, s); }
+Body bind_mbarrier_test_wait_parity(Instr& in, const Source& s) { return with(wait<false>, in, s); }
+Body bind_mbarrier_try_wait(Instr& in, const Source& s) { return with(wait<true>, in, s); }
+Body bind_mbarrier_try_wait_parity(Instr& in, const Source& s) { return with(wait<true>, in, s); }
+Body bind_mbarrier_pending_count(Instr&, const Source&) { return pending_count; }
+
+}  // namespace fp4lab::emu

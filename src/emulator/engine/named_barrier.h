@@ -1,0 +1,46 @@
+// The 16 CTA barriers of bar.sync, bar.arrive and bar.red (PTX ISA 9.7.13.1). Arrivals are counted in whole
+// warps: a warp adds 32 threads once all its live lanes have come.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace fp4lab::emu {
+
+class Cta;
+struct Instr;
+
+struct NamedBarrier {
+  struct Part {              // one warp's
+    uint32_t partial = 0;    // lanes that came while others of their warp have not yet
+    uint32_t waiting = 0;    // lanes that came by sync or red and wait
+    uint32_t released = 0;   // lanes that may go on
+    uint32_t predicate = 0;  // what the waiting lanes brought to bar.red
+    uint32_t result = 0;     // what bar.red returns to the released lanes: population count
+    uint32_t all = 0;        // ... and how many took part
+  };
+  std::vector<Part> parts;  // by warp; empty until first used
+  uint32_t expected = 0;    // threads of this generation; 0: all warps of the CTA that have not exited
+  uint32_t arrived = 0;     // threads, in whole warps
+  bool open = false;        // somebody came in this generation
+  uint64_t generation = 0;
+
+  // A group of one warp comes. Throws Fault when its count contradicts the one that opened the generation.
+  void arrive(const Cta&, unsigned id, unsigned warp, uint32_t lanes, uint32_t count, bool waits,
+              uint32_t predicate);
+  // Completes the generation when enough warps came: the waiting lanes become released ones.
+  bool settle(const Cta&);
+  std::string describe(const Cta&) const;  // "64 of 192 threads have arrived; warps 2, 3 wait"
+
+ private:
+  uint32_t required(const Cta&) const;
+};
+
+// barrier.cluster: each warp's lanes that arrived and have not yet waited.
+struct ClusterBarrierPart {
+  uint32_t arrived = 0;   // in the running phase
+  uint32_t complete = 0;  // arrived in a phase that is complete, wait not executed yet
+};
+
+}  // namespace fp4lab::emu

@@ -1,0 +1,59 @@
+// What the engines' instruction bodies share: where a shared-memory operand points, and per-lane submission.
+#pragma once
+
+#include <bit>
+
+#include "emulator/core/async.h"
+#include "emulator/core/error.h"
+#include "emulator/core/machine.h"
+#include "emulator/core/warp.h"
+#include "emulator/engine/state.h"
+
+namespace fp4lab::emu {
+
+struct SharedRef {
+  Cta* cta = nullptr;
+  uint32_t offset = 0;  // in that CTA's window
+};
+
+// The state space that the instruction's modifiers name: generic when none does.
+inline Space shared_space(const Source& s) {
+  if (s.has("shared::cluster")) return Space::shared_cluster;
+  if (s.has("shared") || s.has("shared::cta")) return Space::shared;
+  return Space::generic;
+}
+
+// Resolves one lane's shared-memory address; faults when it is not in the shared window, or names a CTA that
+// is not there. A .shared::cta address must be one of the executing CTA.
+SharedRef shared_ref(Warp&, Space, uint64_t address, unsigned lane, const char* what);
+
+inline SharedRef shared_ref(Warp& w, Space space, const Operand& o, unsigned lane, const char* what) {
+  return shared_ref(w, space, w.address(o, lane), lane, what);
+}
+
+// Tells the watcher, if there is one, of an engine's access to shared or global memory.
+inline void watch_access(Cluster& cluster, AccessKind kind, Space space, uint64_t address, uint32_t bytes,
+                         Cta* cta, const AsyncOp& op, Proxy proxy = Proxy::async) {
+  if (cluster.watcher) [[unlikely]]
+    cluster.watcher->access({kind, proxy, space, address, bytes, cta, nullptr, op.lane, &op, false});
+}
+
+// The range of live global memory that holds [address, address + bytes); faults when there is none.
+GlobalMemory::Range global_range(const Grid&, uint64_t address, uint64_t bytes, const char* what);
+
+// aux carries a small trivially copyable struct.
+template <class T>
+uint64_t pack_aux(const T& t) {
+  static_assert(sizeof(T) <= 8);
+  uint64_t bits = 0;
+  __builtin_memcpy(&bits, &t, sizeof(T));
+  return bits;
+}
+template <class T>
+T unpack_aux(const Instr& in) {
+  T t;
+  __builtin_memcpy(&t, &in.aux, sizeof(T));
+  return t;
+}
+
+}  // namespace fp4lab::emu

@@ -1,0 +1,125 @@
+#include "emulator/engine/state.h"
+
+#include <cstring>
+
+#include "emulator/engine/operand.h"
+
+namespace fp4lab::emu {
+
+void AsyncGroups::commit() {
+  groups.emplace_back();
+  while (groups.size() > 1 && groups[0].reading == 0 && groups[0].writing == 0) {
+    groups.erase(groups.begin());
+    ++first;
+  }
+}
+
+bool AsyncGroups::reached(uint32_t newest, bool read) const {
+  size_t committed = groups.size() - 1;
+  for (size_t i = 0; i + newest < committed; ++i)
+    if (groups[i].reading || (!read && groups[i].writing)) return false;
+  return true;
+}
+
+unsigned AsyncGroups::unfinished() const {
+  unsigned n = 0;
+  for (size_t i = 0; i + 1 < groups.size(); ++i) n += groups[i].reading || groups[i].writing;
+  return n;
+}
+
+CtaState::CtaState(Cta& cta) : cta(cta) {}
+CtaState::~CtaState() = default;
+
+Mbarrier& CtaState::mbarrier(uint32_t offset, const char* what) {
+  if (offset % 8)
+    fault(FaultKind::misaligned_address, 0,
+          "{}: the mbarrier at shared offset {:#x} is not aligned to 8 bytes", what, offset);
+  const std::byte* bytes = cta.window(offset, 8, what);
+  Mbarrier* b = mbarriers.find(offset);
+  if (!b)
+    fault(FaultKind::misuse, 0,
+          "{} on shared offset {:#x} of CTA {}, where no mbarrier is: not initialised yet, or invalidated",
+          what, offset, cta.rank);
+  uint64_t bits;
+  std::memcpy(&bits, bytes, 8);
+  if (bits != b->state().bits)
+    fault(FaultKind::misuse, 0,
+          "{} on the mbarrier at shared offset {:#x}: its bytes were overwritten by something else "
+          "({:#018x}, should "
+          "be {:#018x}: {})",
+          what, offset, bits, b->state().bits, b->describe());
+  return *b;
+}
+
+void CtaState::store(uint32_t offset, const Mbarrier& b) {
+  uint64_t bits = b.state().bits;
+  std::memcpy(cta.window(offset, 8, "mbarrier"), &bits, 8);
+}
+
+void CtaState::engine_arrive(uint32_t offset, const AsyncOp& op) {
+  Mbarrier& b = mbarrier(offset, op.name());
+  bool flipped = b.arrive(1, cta.address_of(offset));
+  store(offset, b);
+  if (Watcher* watch = cta.cluster.watcher) {
+    watch->barrier({BarrierEvent::What::arrive, &cta, offset, 1, b.phase - flipped, nullptr, 0, &op});
+    if (flipped) watch->barrier({BarrierEvent::What::phase, &cta, offset, 0, b.phase, nullptr, 0, &op});
+  }
+  cta.cluster.notify();
+}
+
+void CtaState::engine_complete_tx(uint32_t offset, uint32_t bytes, const AsyncOp& op) {
+  Mbarrier& b = mbarrier(offset, op.name());
+  bool flipped = b.complete_tx(bytes, cta.address_of(offset));
+  store(offset, b);
+  if (Watcher* watch = cta.cluster.watcher) {
+    watch->barrier(
+        {BarrierEvent::What::complete_tx, &cta, offset, bytes, b.phase - flipped, nullptr, 0, &op});
+    if (flipped) watch->barrier({BarrierEvent::What::phase, &cta, offset, 0, b.phase, nullptr, 0, &op});
+  }
+  cta.cluster.notify();
+}
+
+void CtaState::payload_fault(uint32_t offset, uint32_t bytes, uint32_t barrier, const char* what) const {
+  fault(FaultKind::misuse, 0,
+        "{} writes shared [{:#x}, {:#x}) of CTA {}, over the live mbarrier at {:#x} (no mbarrier.inval "
+        "before the "
+        "bytes were used for something else)",
+        what, offset, offset + bytes, cta.rank, barrier);
+}
+
+void CtaState::at_exit() const {
+  if (tmem.empty()) return;
+  const TmemAllocation& a = tmem.front();
+  fault(FaultKind::misuse, kLanes,
+        "TMEM allocated at PTX line {} never freed: CTA {} exits with columns [{}, {}) still allocated",
+        cta.cluster.grid.module.functions[a.function].source[a.origin->pc].line, cta.rank, a.column,
+        a.column + a.columns);
+}
+
+SharedRef shared_ref(Warp& w, Space space, uint64_t address, unsigned lane, const char* what) {
+  Cluster& cluster = w.cta.cluster;
+  if (space == Space::generic) {
+    if (address < kSharedWindow || address - kSharedWindow >= kWindowBytes)
+      fault(FaultKind::illegal_address, lane, "{}: the generic address {:#x} is not in shared memory", what,
+            address);
+    space = Space::shared_cluster;
+  }
+  uint32_t a = static_cast<uint32_t>(address);
+  uint32_t offset = a & ((1u << kRankShift) - 1);
+  if (space == Space::shared_cluster) return {&cluster.owner(a, what), offset};
+  if (a >> kRankShift != w.cta.rank)
+    fault(FaultKind::illegal_address, lane,
+          "{}: the .shared::cta address {:#x} belongs to CTA rank {}, the executing CTA has rank {}", what, a,
+          a >> kRankShift, w.cta.rank);
+  return {&w.cta, offset};
+}
+
+GlobalMemory::Range global_range(const Grid& grid, uint64_t address, uint64_t bytes, const char* what) {
+  GlobalMemory::Range r = grid.memory.find(address, bytes);
+  if (r.begin == r.end)
+    fault(FaultKind::illegal_address, 0, "{} touches global [{:#x}, {:#x}): {}", what, address,
+          address + bytes, grid.memory.describe(address));
+  return r;
+}
+
+}  // namespace fp4lab::emu

@@ -1,0 +1,71 @@
+#include "emulator/engine/tmem.h"
+
+#include "emulator/core/error.h"
+
+namespace fp4lab::emu {
+
+TensorMemory::TensorMemory() : cells(std::make_unique<std::array<Column, kTmemColumns>>()) {
+  for (auto& column : *cells) column.fill(0xffffffff);  // a NaN in every format that lives here
+}
+
+int TensorMemory::find_free(unsigned columns) const {
+  for (unsigned first = 0; first + columns <= kTmemColumns; first += columns) {
+    unsigned n = 0;
+    while (n < columns && !owner[first + n]) ++n;
+    if (n == columns) return static_cast<int>(first);
+  }
+  return -1;
+}
+
+void TensorMemory::allocate(unsigned first, unsigned columns, const Cta* cta) {
+  for (unsigned c = first; c < first + columns; ++c) {
+    owner[c] = cta;
+    defined[c] = {0, 0};
+    (*cells)[c].fill(0xffffffff);
+  }
+}
+
+void TensorMemory::release(unsigned first, unsigned columns) {
+  for (unsigned c = first; c < first + columns; ++c) owner[c] = nullptr;
+}
+
+namespace {
+
+std::array<uint64_t, 2> lane_mask(unsigned lane0, unsigned lanes) {
+  std::array<uint64_t, 2> m{};
+  for (unsigned half = 0; half < 2; ++half) {
+    unsigned begin = half * 64, end = begin + 64;
+    unsigned lo = lane0 > begin ? lane0 : begin, hi = lane0 + lanes < end ? lane0 + lanes : end;
+    if (lo < hi) m[half] = (hi - lo == 64 ? ~uint64_t(0) : (uint64_t(1) << (hi - lo)) - 1) << (lo - begin);
+  }
+  return m;
+}
+
+}  // namespace
+
+bool TensorMemory::is_defined(unsigned c, unsigned lane0, unsigned lanes) const {
+  auto m = lane_mask(lane0, lanes);
+  return (defined[c][0] & m[0]) == m[0] && (defined[c][1] & m[1]) == m[1];
+}
+
+void TensorMemory::define(unsigned c, unsigned lane0, unsigned lanes) {
+  auto m = lane_mask(lane0, lanes);
+  defined[c][0] |= m[0], defined[c][1] |= m[1];
+}
+
+void TensorMemory::undefine(unsigned c, unsigned lane0, unsigned lanes) {
+  auto m = lane_mask(lane0, lanes);
+  defined[c][0] &= ~m[0], defined[c][1] &= ~m[1];
+}
+
+void TensorMemory::check(const Cta& cta, unsigned column, unsigned columns, const char* what) const {
+  if (column + columns > kTmemColumns)
+    fault(FaultKind::illegal_address, 0, "{} touches TMEM columns [{}, {}), but there are only {}", what,
+          column, column + columns, kTmemColumns);
+  for (unsigned c = column; c < column + columns; ++c)
+    if (owner[c] != &cta)
+      fault(FaultKind::illegal_address, 0, "{} touches TMEM columns [{}, {}), but column {} {}", what, column,
+            column + columns, c, owner[c] ? "belongs to another CTA of this SM" : "is not allocated");
+}
+
+}  // namespace fp4lab::emu

@@ -1,0 +1,46 @@
+// Tensor memory of one SM: 128 lanes x 512 columns of 32-bit cells (PTX ISA 9.7.16.1), allocated by column.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace fp4lab::emu {
+
+class Cta;
+
+constexpr unsigned kTmemLanes = 128, kTmemColumns = 512;
+
+// A tensor-memory address: bits 31:16 lane, 15:0 column.
+struct TmemAddress {
+  uint32_t bits;
+  unsigned lane() const { return bits >> 16; }
+  unsigned column() const { return bits & 0xffff; }
+};
+
+struct TensorMemory {
+  TensorMemory();
+  // One column's 128 lanes are contiguous: tcgen05.ld.32x32b copies 32 neighbours per register, and the tile
+  // routine of tcgen05.mma works on vectors of rows (lanes).
+  using Column = std::array<uint32_t, kTmemLanes>;
+  std::unique_ptr<std::array<Column, kTmemColumns>> cells;
+  std::array<std::array<uint64_t, 2>, kTmemColumns> defined{};  // by column: lanes that were written
+  std::array<const Cta*, kTmemColumns> owner{};                 // by column; null = free
+
+  Column& column(unsigned c) { return (*cells)[c]; }
+  const Column& column(unsigned c) const { return (*cells)[c]; }
+
+  // The first column of `columns` free ones, aligned to `columns`, or -1.
+  int find_free(unsigned columns) const;
+  void allocate(unsigned first, unsigned columns, const Cta*);  // cells become undefined
+  void release(unsigned first, unsigned columns);
+
+  bool is_defined(unsigned c, unsigned lane0, unsigned lanes) const;
+  void define(unsigned c, unsigned lane0, unsigned lanes);
+  void undefine(unsigned c, unsigned lane0, unsigned lanes);
+  // Faults (illegal_address) unless all the columns are allocated to `cta`.
+  void check(const Cta& cta, unsigned column, unsigned columns, const char* what) const;
+};
+
+}  // namespace fp4lab::emu
