@@ -1,21 +1,114 @@
-// Tensor maps: what cuTensorMapEncodeTiled makes and cp.async.bulk.tensor reads. The real encoding is secret;
-// ours fills the same 128 bytes.
+// Tensor maps: what cuTensorMapEncodeTiled makes, tensormap.replace edits and cp.async.bulk.tensor reads.
+//
+// The hardware's 128 bytes are not documented; these are our own, and nobody but this file knows them. They
+// carry a checksum, so that a copy read through a wrong pointer, or while it is being edited, is recognised.
 #pragma once
 
 #include <cuda.h>
 
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <string>
 
 namespace fp4lab::emu {
 
-// Checks every rule of cuda.h's cuTensorMapEncodeTiled and fills the map. Returns an empty string, or what is
-// wrong with which value. `major` is the device's compute capability: some types and swizzles need 10.
+constexpr unsigned kTensorMapBytes = 128, kTensorMapMaxRank = 5;
+
+// Numbers as in cuda.h 13.0: CUtensorMapDataType, Interleave, Swizzle, L2promotion, FloatOOBfill.
+enum class TensorType : uint8_t {
+  u8,
+  u16,
+  u32,
+  s32,
+  u64,
+  s64,
+  f16,
+  f32,
+  f64,
+  bf16,
+  f32_ftz,
+  tf32,
+  tf32_ftz,
+  u4_align8,
+  u4_align16,
+  u6_align16
+};
+enum class TensorSwizzle : uint8_t { none, b32, b64, b128, b128_atom32, b128_atom32_flip8, b128_atom64 };
+
+struct TensorMap {
+  TensorType type = TensorType::u8;
+  TensorSwizzle swizzle = TensorSwizzle::none;
+  uint8_t interleave = 0, l2_promotion = 0, fill = 0;  // fill: 0 zeros, 1 NaN
+  uint8_t rank = 0;
+  uint64_t address = 0;
+  std::array<uint64_t, 5> dim{};     // elements, dim[0] innermost
+  std::array<uint64_t, 5> stride{};  // bytes; stride[0] is the element's own, implied
+  std::array<uint32_t, 5> box{};     // elements
+  std::array<uint32_t, 5> element_stride{};
+
+  // Bits of one element in global memory.
+  unsigned element_bits() const;
+  bool padded() const { return type == TensorType::u4_align16 || type == TensorType::u6_align16; }
+  bool sub_byte() const { return type >= TensorType::u4_align8; }
+
+  // Of one box: elements that are copied in dimension d (element strides skip some), bytes of one innermost
+  // run in global memory and in shared memory (where the padded types take a byte per element), number of
+  // runs, and bytes that an mbarrier is told.
+  uint32_t extent(unsigned d) const {
+    return d == 0 ? box[0] : (box[d] + element_stride[d] - 1) / element_stride[d];
+  }
+  uint32_t run_bytes() const { return box[0] * element_bits() / 8; }
+  uint32_t pitch() const { return padded() ? box[0] : run_bytes(); }
+  uint32_t runs() const;
+  uint32_t shared_bytes() const { return runs() * pitch(); }
+  uint32_t transaction_bytes() const { return runs() * run_bytes(); }
+
+  // The reason why the hardware would not take this map, by cuda.h's rules for cuTensorMapEncodeTiled; empty
+  // when it is valid. `hopper`: sm_90 has neither the sub-byte types nor the swizzles with larger atoms (seen
+  // on an H200: CUDA_ERROR_INVALID_VALUE).
+  std::string invalid(bool hopper) const;
+
+  std::array<std::byte, kTensorMapBytes> encode() const;
+};
+
+// The map in 128 bytes; `ok` false when they hold none (checksum).
+TensorMap decode_tensor_map(const std::byte* bytes, bool& ok);
+
+// cuTensorMapEncodeTiled: checks every rule of cuda.h's and fills the map. Returns an empty string, or what
+// is wrong with which value. `major` is the device's compute capability.
 std::string encode_tiled(CUtensorMap* map, CUtensorMapDataType type, uint32_t rank, void* address,
                          const cuuint64_t* dims, const cuuint64_t* strides, const cuuint32_t* box,
                          const cuuint32_t* element_strides, CUtensorMapInterleave interleave,
                          CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
                          CUtensorMapFloatOOBfill fill, int major);
-
+// cuTensorMapReplaceAddress.
 std::string replace_address(CUtensorMap* map, void* address);
+
+// Where a byte of the linear image of a box lies: the swizzle is an XOR on bits of the shared address itself.
+inline uint32_t swizzled(TensorSwizzle s, uint32_t address) {
+  switch (s) {
+    case TensorSwizzle::none:
+      return address;
+    case TensorSwizzle::b32:
+      return address ^ ((address >> 3) & 0x10);
+    case TensorSwizzle::b64:
+      return address ^ ((address >> 3) & 0x30);
+    case TensorSwizzle::b128:
+      return address ^ ((address >> 3) & 0x70);
+    case TensorSwizzle::b128_atom32:
+      return address ^ ((address >> 2) & 0x60);
+    case TensorSwizzle::b128_atom32_flip8:
+      return address ^ ((address >> 2) & 0x60) ^ ((address >> 4) & 0x08);
+    case TensorSwizzle::b128_atom64:
+      return address ^ ((address >> 1) & 0x40);
+  }
+  return address;
+}
+// Bytes after which the pattern repeats, and bytes that stay together.
+uint32_t swizzle_period(TensorSwizzle);
+uint32_t swizzle_atom(TensorSwizzle);
+const char* name_of(TensorSwizzle);
+const char* name_of(TensorType);
 
 }  // namespace fp4lab::emu

@@ -1,0 +1,277 @@
+// cp.async.bulk, cp.reduce.async.bulk and the bulk groups (PTX ISA 9.7.9.25.4).
+#include <algorithm>
+#include <cstring>
+
+#include "emulator/engine/tma.h"
+
+namespace fp4lab::emu {
+
+namespace {
+
+enum class Way : uint8_t { global_to_shared, shared_to_shared, shared_to_global };
+
+struct BulkCopy final : AsyncOp {
+  Way way{};
+  Reduction reduction = Reduction::none;
+  Type type = Type::none;
+  bool flush = false, masked = false;
+  uint16_t byte_mask = 0xffff;
+  uint32_t bytes = 0;
+  uint64_t global = 0;
+  uint32_t source = 0, destination = 0, barrier = 0;  // shared offsets
+  std::vector<TmaTarget> targets;
+  uint64_t group = 0;
+  std::vector<std::byte> data;
+  bool has_read = false;
+
+  struct Part {
+    uint32_t target, first, bytes;
+  };
+  std::vector<Part> parts;
+
+  const char* name() const override {
+    return reduction == Reduction::none ? "cp.async.bulk" : "cp.reduce.async.bulk";
+  }
+  bool serial() const override {
+    return has_read && reduction != Reduction::none && way == Way::shared_to_global;
+  }
+  bool holds_exit() const override { return way != Way::shared_to_global || !has_read; }
+
+  void read_shared(Cluster& cluster) {
+    const std::byte* from = cta->window(source, bytes, name());
+    if (byte_mask == 0xffff && !cta->is_defined(source, bytes))
+      for (uint32_t i = 0; i < bytes; ++i)
+        if (!cta->is_defined(source + i, 1))
+          fault(FaultKind::uninitialized, lane,
+                "{} reads shared [{:#x}, {:#x}) of CTA rank {}: byte {} was never written", name(), source,
+                source + bytes, cta->rank, i);
+    data.assign(from, from + bytes);
+    watch_access(cluster, AccessKind::read, Space::shared, source, bytes, cta, *this);
+  }
+
+  void plan(Cluster& cluster) {
+    const bool whole = cluster.grid.schedule.kind == Schedule::Kind::eager;
+    for (uint32_t t = 0; t < targets.size(); ++t) {
+      uint32_t units = bytes / 16;
+      uint32_t pieces = whole || cluster.rng() % 2 ? 1 : 1 + static_cast<uint32_t>(cluster.rng() % 4);
+      pieces = std::min(pieces, units);
+      for (uint32_t p = 0, first = 0; p < pieces; ++p) {
+        uint32_t end = static_cast<uint32_t>(uint64_t(units) * (p + 1) / pieces);
+        parts.push_back({t, first * 16, (end - first) * 16});
+        first = end;
+      }
+    }
+    if (!whole) std::shuffle(parts.begin(), parts.end(), cluster.rng);
+  }
+
+  void deliver(Cluster& cluster, const Part& part) {
+    Cta& to = *targets[part.target].cta;
+    Cta& signalled = *targets[part.target].barrier_cta;
+    if (to.exited || signalled.exited)
+      fault(FaultKind::misuse, lane, "{} arrives in CTA rank {}, which has exited", name(),
+            to.exited ? to.rank : signalled.rank);
+    const uint32_t at = destination + part.first;
+    std::byte* out = to.window(at, part.bytes, name());
+    to.state->check_payload(at, part.bytes, name());
+    const std::byte* from;
+    if (way == Way::global_to_shared) {
+      global_range(cluster.grid, global + part.first, part.bytes, name());
+      from = cluster.grid.memory.host(global + part.first);
+      watch_access(cluster, AccessKind::read, Space::global, global + part.first, part.bytes, nullptr, *this);
+    } else {
+      from = data.data() + part.first;
+    }
+    if (reduction == Reduction::none) {
+      std::memcpy(out, from, part.bytes);
+      to.define(at, part.bytes);
+    } else {
+      if (!to.is_defined(at, part.bytes))
+        fault(FaultKind::uninitialized, lane,
+              "{} adds to shared [{:#x}, {:#x}) of CTA rank {}, not all of it written before", name(), at,
+              at + part.bytes, to.rank);
+      reduce_elements(reduction, type, flush, from, out, part.bytes * 8 / bits_of(type));
+    }
+    watch_access(cluster, reduction == Reduction::none ? AccessKind::write : AccessKind::atomic,
+                 Space::shared, at, part.bytes, &to, *this);
+    signalled.state->engine_complete_tx(barrier, part.bytes, *this);
+  }
+
+  void write_global(Cluster& cluster) {
+    global_range(cluster.grid, global, bytes, name());
+    std::byte* out = cluster.grid.memory.host(global);
+    if (reduction != Reduction::none) {
+      reduce_elements(reduction, type, flush, data.data(), out, bytes * 8 / bits_of(type));
+    } else if (byte_mask == 0xffff) {
+      std::memcpy(out, data.data(), bytes);
+    } else {
+      for (uint32_t i = 0; i < bytes; ++i)
+        if (byte_mask >> (i % 16) & 1) out[i] = data[i];
+    }
+    watch_access(cluster, reduction == Reduction::none ? AccessKind::write : AccessKind::atomic,
+                 Space::global, global, bytes, nullptr, *this);
+  }
+
+  bool run(Cluster& cluster) override {
+    const bool eager = cluster.grid.schedule.kind == Schedule::Kind::eager;
+    if (!has_read) {
+      if (way != Way::global_to_shared) read_shared(cluster);
+      if (way == Way::shared_to_global)
+        --cta->state->bulk[warp * kLanes + lane].at(group).reading;
+      else
+        plan(cluster);
+      has_read = true;
+      cluster.notify();
+      if (!eager) return false;
+      if (serial()) return false;
+    }
+    if (way == Way::shared_to_global) {
+      write_global(cluster);
+      --cta->state->bulk[warp * kLanes + lane].at(group).writing;
+      cluster.notify();
+      return true;
+    }
+    do {
+      Part part = parts.back();
+      parts.pop_back();
+      deliver(cluster, part);
+    } while (!parts.empty() && eager);
+    return parts.empty();
+  }
+};
+
+struct Mods {
+  Way way;
+  Space destination;
+  Reduction reduction;
+  Type type;
+  bool multicast, masked, hint, flush;
+};
+
+void require_multiple(uint64_t value, const char* what, const char* name, unsigned lane) {
+  if (value % 16)
+    fault(FaultKind::misaligned_address, lane, "{}: {} {:#x} is not a multiple of 16 bytes", name, what,
+          value);
+}
+
+// op 0 [dst], 1 [src], 2 size, then [mbar] (to shared) with mask and policy, or policy and byte mask (to
+// global)
+void copy(Warp& w, const Instr& in) {
+  const Mods m = unpack_aux<Mods>(in);
+  Cluster& cluster = w.cta.cluster;
+  const uint32_t* size = w.source<uint32_t>(in.op[2]);
+  for_lanes(w.active, [&](unsigned lane) {
+    auto op = std::make_unique<BulkCopy>();
+    op->way = m.way, op->reduction = m.reduction, op->type = m.type, op->flush = m.flush;
+    const char* what = op->name();
+    op->bytes = size[lane];
+    require_multiple(op->bytes, "the size", what, lane);
+    if (op->bytes == 0) fault(FaultKind::misuse, lane, "{} of 0 bytes", what);
+    if (m.way == Way::shared_to_global) {
+      op->global = w.address(in.op[0], lane);
+      op->source = shared_ref(w, Space::shared, in.op[1], lane, what).offset;
+      require_multiple(op->global, "the global destination", what, lane);
+      require_multiple(op->source, "the shared source", what, lane);
+      if (m.masked) op->byte_mask = static_cast<uint16_t>(w.source<uint16_t>(in.op[4])[lane]);
+      AsyncGroups& groups = w.cta.state->bulk[w.id * kLanes + lane];
+      op->group = groups.open();
+      ++groups.groups.back().reading, ++groups.groups.back().writing;
+      cluster.submit(std::move(op), w, in, lane);
+      return;
+    }
+    const SharedRef dst = shared_ref(w, m.destination, in.op[0], lane, what);
+    const SharedRef bar = shared_ref(w, m.destination, in.op[3], lane, what);
+    require_multiple(dst.offset, "the shared destination", what, lane);
+    op->destination = dst.offset;
+    op->barrier = bar.offset;
+    if (m.way == Way::global_to_shared) {
+      op->global = w.address(in.op[1], lane);
+      require_multiple(op->global, "the global source", what, lane);
+    } else {
+      op->source = shared_ref(w, Space::shared, in.op[1], lane, what).offset;
+      require_multiple(op->source, "the shared source", what, lane);
+    }
+    if (m.multicast) {
+      const uint32_t mask = w.source<uint16_t>(in.op[4])[lane] & 0xffff;
+      if (mask == 0 || mask >> cluster.ctas.size())
+        fault(FaultKind::misuse, lane, "{}.multicast::cluster with mask {:#06x} in a cluster of {} CTAs",
+              what, mask, cluster.ctas.size());
+      for (uint32_t rank = 0; rank < cluster.ctas.size(); ++rank)
+        if (mask >> rank & 1) op->targets.push_back({cluster.ctas[rank].get(), cluster.ctas[rank].get()});
+    } else {
+      if (dst.cta != bar.cta)
+        fault(FaultKind::misuse, lane, "{}: the destination is in CTA rank {}, the mbarrier in rank {}", what,
+              dst.cta->rank, bar.cta->rank);
+      if (m.way == Way::shared_to_shared && dst.cta == &w.cta)
+        fault(FaultKind::misuse, lane,
+              "{} from shared::cta to shared::cluster: the destination must be another CTA's", what);
+      op->targets.push_back({dst.cta, bar.cta});
+    }
+    for (const TmaTarget& t : op->targets) t.barrier_cta->state->mbarrier(op->barrier, what);
+    cluster.submit(std::move(op), w, in, lane);
+  });
+}
+
+void prefetch(Warp& w, const Instr& in) {  // a hint; the range must be valid all the same
+  const uint32_t* size = w.source<uint32_t>(in.op[1]);
+  for_lanes(w.active, [&](unsigned lane) {
+    require_multiple(size[lane], "the size", "cp.async.bulk.prefetch", lane);
+    global_range(w.cta.cluster.grid, w.address(in.op[0], lane), size[lane], "cp.async.bulk.prefetch");
+  });
+}
+
+void commit(Warp& w, const Instr&) {
+  for_lanes(w.active, [&](unsigned lane) { w.cta.state->bulk[w.id * kLanes + lane].commit(); });
+}
+
+bool groups_done(Warp& w, uint32_t lanes, uint64_t value) {
+  bool done = true;
+  for_lanes(lanes, [&](unsigned lane) {
+    auto it = w.cta.state->bulk.find(w.id * kLanes + lane);
+    if (it != w.cta.state->bulk.end())
+      done = done && it->second.reached(static_cast<uint32_t>(value), value >> 32 != 0);
+  });
+  return done;
+}
+bool wait_over(Warp& w, const LaneGroup& g) { return groups_done(w, g.mask & g.wait.address, g.wait.value); }
+
+// aux: N in the low half, 1 in the high half for .read
+void wait_group(Warp& w, const Instr& in) {
+  if (!groups_done(w, w.active, in.aux)) w.block({Wait::Kind::async_ops, w.active, in.aux, wait_over});
+}
+
+Body bind(Instr& in, const Source& s, Way way) {
+  Mods m{};
+  m.way = way;
+  m.destination = shared_space(s);
+  if (way == Way::shared_to_shared) m.destination = Space::shared_cluster;
+  m.reduction = reduction_named(s);
+  m.type = s.type();
+  m.multicast = s.has("multicast::cluster");
+  m.masked = s.has("cp_mask");
+  m.hint = s.has("L2::cache_hint");
+  m.flush = s.tokens[0] == "cp" && m.type == Type::f32 && m.reduction == Reduction::add;
+  if (m.reduction != Reduction::none) {
+    alignas(16) std::byte zero[16]{}, memory[16]{};
+    if (!reduce_elements(m.reduction, m.type, m.flush, zero, memory, 128 / bits_of(m.type)))
+      fault(FaultKind::misuse, 0, "this reduction is not defined on .{}", name_of(m.type));
+  }
+  in.aux = pack_aux(m);
+  return copy;
+}
+
+}  // namespace
+
+Body bind_bulk_load(Instr& in, const Source& s) { return bind(in, s, Way::global_to_shared); }
+Body bind_bulk_copy_cluster(Instr& in, const Source& s) { return bind(in, s, Way::shared_to_shared); }
+Body bind_bulk_store(Instr& in, const Source& s) { return bind(in, s, Way::shared_to_global); }
+Body bind_bulk_reduce_global(Instr& in, const Source& s) { return bind(in, s, Way::shared_to_global); }
+Body bind_bulk_reduce_cluster(Instr& in, const Source& s) { return bind(in, s, Way::shared_to_shared); }
+Body bind_bulk_prefetch(Instr&, const Source&) { return prefetch; }
+Body bind_bulk_commit_group(Instr&, const Source&) { return commit; }
+Body bind_bulk_wait_group(Instr& in, const Source& s) {
+  if (in.op[0].displacement < 0) fault(FaultKind::misuse, 0, "a negative number of groups");
+  in.aux = static_cast<uint32_t>(in.op[0].displacement) | (s.has("read") ? uint64_t(1) << 32 : 0);
+  return wait_group;
+}
+
+}  // namespace fp4lab::emu

@@ -1,0 +1,201 @@
+#include "emulator/engine/tensor_map.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+namespace fp4lab::emu {
+
+namespace {
+
+constexpr struct {
+  const char* name;
+  uint8_t bits;
+} kTypes[] = {{"UINT8", 8},         {"UINT16", 16},      {"UINT32", 32},       {"INT32", 32},
+              {"UINT64", 64},       {"INT64", 64},       {"FLOAT16", 16},      {"FLOAT32", 32},
+              {"FLOAT64", 64},      {"BFLOAT16", 16},    {"FLOAT32_FTZ", 32},  {"TFLOAT32", 32},
+              {"TFLOAT32_FTZ", 32}, {"16U4_ALIGN8B", 4}, {"16U4_ALIGN16B", 4}, {"16U6_ALIGN16B", 6}};
+constexpr const char* kSwizzles[] = {
+    "NONE", "32B", "64B", "128B", "128B_ATOM_32B", "128B_ATOM_32B_FLIP_8B", "128B_ATOM_64B"};
+
+bool is_float(TensorType t) { return (t >= TensorType::f16 && t <= TensorType::tf32_ftz); }
+
+// The bytes; sizes are exact so that the struct has no holes.
+struct Encoded {
+  uint64_t address;
+  uint64_t stride[4];
+  uint32_t dim_minus_1[5];
+  uint16_t box_minus_1[5];
+  uint8_t element_stride[5];
+  uint8_t type, swizzle, interleave, l2_promotion, fill, rank;
+  uint8_t zero[31];
+  uint64_t check;  // offset 112: of everything before it
+  uint64_t magic;
+};
+static_assert(sizeof(Encoded) == kTensorMapBytes && offsetof(Encoded, check) == 112);
+constexpr uint64_t kMagic = 0x70616d34706634ull;
+
+uint64_t checksum(const Encoded& e) {
+  uint64_t words[14], h = 0x9e3779b97f4a7c15ull;
+  std::memcpy(words, &e, sizeof words);
+  for (uint64_t w : words) h = (h ^ w) * 0xff51afd7ed558ccdull, h ^= h >> 32;
+  return h;
+}
+
+}  // namespace
+
+const char* name_of(TensorSwizzle s) { return kSwizzles[static_cast<int>(s)]; }
+const char* name_of(TensorType t) { return kTypes[static_cast<int>(t)].name; }
+
+uint32_t swizzle_period(TensorSwizzle s) {
+  constexpr uint32_t period[] = {16, 256, 512, 1024, 512, 512, 256};
+  return period[static_cast<int>(s)];
+}
+
+uint32_t swizzle_atom(TensorSwizzle s) {
+  constexpr uint32_t atom[] = {16, 16, 16, 16, 32, 8, 64};
+  return atom[static_cast<int>(s)];
+}
+
+unsigned TensorMap::element_bits() const { return kTypes[static_cast<int>(type)].bits; }
+
+uint32_t TensorMap::runs() const {
+  uint32_t n = 1;
+  for (unsigned d = 1; d < rank; ++d) n *= extent(d);
+  return n;
+}
+
+std::string TensorMap::invalid(bool hopper) const {
+  const bool wide = type == TensorType::u4_align16 || type == TensorType::u6_align16;
+  if (rank < 1 || rank > 5) return fmt::format("tensorRank is {}, must be 1 to 5", rank);
+  if (hopper && sub_byte()) return fmt::format("type {} needs sm_100", name_of(type));
+  if (hopper && swizzle > TensorSwizzle::b128)
+    return fmt::format("swizzle {} needs sm_100", name_of(swizzle));
+  if (interleave > 2) return fmt::format("interleave is {}, must be 0 to 2", interleave);
+  if (interleave && rank < 3)
+    return fmt::format("interleave {} needs a rank of at least 3, not {}", interleave, rank);
+  const unsigned align = interleave == 2 || wide ? 32 : 16;
+  if (address % align) return fmt::format("globalAddress {:#x} is not a multiple of {}", address, align);
+  if (address == 0) return "globalAddress is null";
+  for (unsigned d = 0; d < rank; ++d) {
+    if (dim[d] < 1 || dim[d] > uint64_t(1) << 32)
+      return fmt::format("globalDim[{}] is {}, must be 1 to 2^32", d, dim[d]);
+    if (box[d] < 1 || box[d] > 256) return fmt::format("boxDim[{}] is {}, must be 1 to 256", d, box[d]);
+    if (element_stride[d] < 1 || element_stride[d] > 8)
+      return fmt::format("elementStrides[{}] is {}, must be 1 to 8", d, element_stride[d]);
+  }
+  if (type == TensorType::u4_align8 && dim[0] % 2)
+    return fmt::format("globalDim[0] is {}: type 16U4_ALIGN8B needs a multiple of 2", dim[0]);
+  if (wide && dim[0] % 128)
+    return fmt::format("globalDim[0] is {}: type {} needs a multiple of 128", dim[0], name_of(type));
+  for (unsigned d = 1; d < rank; ++d) {
+    if (stride[d] % align)
+      return fmt::format("globalStrides[{}] is {} bytes, not a multiple of {}", d - 1, stride[d], align);
+    if (stride[d] >= uint64_t(1) << 40)
+      return fmt::format("globalStrides[{}] is {} bytes, must be below 2^40", d - 1, stride[d]);
+  }
+  if (wide && box[0] != 128)
+    return fmt::format("boxDim[0] is {}: type {} needs exactly 128", box[0], name_of(type));
+  if (!interleave && (box[0] * element_bits()) % 128)
+    return fmt::format("the inner box of {} {} elements is {} bits, not a multiple of 16 bytes", box[0],
+                       name_of(type), box[0] * element_bits());
+  if (interleave == 2 && swizzle != TensorSwizzle::b32) return "INTERLEAVE_32B needs SWIZZLE_32B";
+  if (wide && (swizzle == TensorSwizzle::b32 || swizzle == TensorSwizzle::b64))
+    return fmt::format("type {} takes swizzle NONE or a 128B one, not {}", name_of(type), name_of(swizzle));
+  constexpr uint32_t span[] = {~0u, 32, 64, 128, 128, 128, 128};
+  if (!interleave && pitch() > span[static_cast<int>(swizzle)])
+    return fmt::format("the inner box is {} bytes, more than the {} bytes of swizzle {}", pitch(),
+                       span[static_cast<int>(swizzle)], name_of(swizzle));
+  if (fill > 1) return fmt::format("oobFill is {}, must be 0 or 1", fill);
+  if (fill == 1 && !is_float(type))
+    return fmt::format("oobFill NAN_REQUEST_ZERO_FMA needs a floating-point type, not {}", name_of(type));
+  if (l2_promotion > 3) return fmt::format("l2Promotion is {}, must be 0 to 3", l2_promotion);
+  return {};
+}
+
+std::array<std::byte, kTensorMapBytes> TensorMap::encode() const {
+  Encoded e{};
+  e.address = address;
+  for (unsigned d = 0; d < 4; ++d) e.stride[d] = stride[d + 1];
+  for (unsigned d = 0; d < 5; ++d) {
+    e.dim_minus_1[d] = static_cast<uint32_t>(dim[d] - 1);
+    e.box_minus_1[d] = static_cast<uint16_t>(box[d] - 1);
+    e.element_stride[d] = static_cast<uint8_t>(element_stride[d]);
+  }
+  e.type = static_cast<uint8_t>(type), e.swizzle = static_cast<uint8_t>(swizzle);
+  e.interleave = interleave, e.l2_promotion = l2_promotion, e.fill = fill, e.rank = rank;
+  e.magic = kMagic;
+  e.check = checksum(e);
+  std::array<std::byte, kTensorMapBytes> bytes;
+  std::memcpy(bytes.data(), &e, sizeof e);
+  return bytes;
+}
+
+TensorMap decode_tensor_map(const std::byte* bytes, bool& ok) {
+  Encoded e;
+  std::memcpy(&e, bytes, sizeof e);
+  TensorMap m;
+  ok = e.magic == kMagic && e.check == checksum(e);
+  if (!ok) return m;
+  m.address = e.address;
+  m.type = static_cast<TensorType>(e.type), m.swizzle = static_cast<TensorSwizzle>(e.swizzle);
+  m.interleave = e.interleave, m.l2_promotion = e.l2_promotion, m.fill = e.fill, m.rank = e.rank;
+  for (unsigned d = 0; d < 5; ++d) {
+    m.dim[d] = uint64_t(e.dim_minus_1[d]) + 1;
+    m.box[d] = uint32_t(e.box_minus_1[d]) + 1;
+    m.element_stride[d] = e.element_stride[d];
+    if (d) m.stride[d] = e.stride[d - 1];
+  }
+  return m;
+}
+
+std::string encode_tiled(CUtensorMap* map, CUtensorMapDataType type, uint32_t rank, void* address,
+                         const cuuint64_t* dims, const cuuint64_t* strides, const cuuint32_t* box,
+                         const cuuint32_t* element_strides, CUtensorMapInterleave interleave,
+                         CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
+                         CUtensorMapFloatOOBfill fill, int major) {
+  if (!map) return "tensorMap is null";
+  if (reinterpret_cast<uintptr_t>(map) % 64)
+    return fmt::format("tensorMap {} is not aligned to 64 bytes", static_cast<void*>(map));
+  auto in_range = [](auto value, unsigned limit) { return static_cast<unsigned>(value) < limit; };
+  if (!in_range(type, std::size(kTypes)))
+    return fmt::format("tensorDataType is {}, must be 0 to 15", static_cast<int>(type));
+  if (!in_range(swizzle, std::size(kSwizzles)))
+    return fmt::format("swizzle is {}, must be 0 to 6", static_cast<int>(swizzle));
+  if (!in_range(interleave, 3))
+    return fmt::format("interleave is {}, must be 0 to 2", static_cast<int>(interleave));
+  if (!in_range(promotion, 4))
+    return fmt::format("l2Promotion is {}, must be 0 to 3", static_cast<int>(promotion));
+  if (!in_range(fill, 2)) return fmt::format("oobFill is {}, must be 0 or 1", static_cast<int>(fill));
+  if (rank < 1 || rank > kTensorMapMaxRank) return fmt::format("tensorRank is {}, must be 1 to 5", rank);
+  if (!dims || !box || !element_strides || (rank > 1 && !strides))
+    return "globalDim, globalStrides, boxDim or elementStrides is null";
+  TensorMap m;
+  m.type = static_cast<TensorType>(type);
+  m.swizzle = static_cast<TensorSwizzle>(swizzle);
+  m.rank = static_cast<uint8_t>(rank);
+  m.address = reinterpret_cast<uint64_t>(address);
+  m.interleave = static_cast<uint8_t>(interleave), m.l2_promotion = static_cast<uint8_t>(promotion);
+  m.fill = static_cast<uint8_t>(fill);
+  m.dim.fill(1), m.box.fill(1), m.element_stride.fill(1);
+  for (unsigned d = 0; d < rank; ++d) {
+    m.dim[d] = dims[d], m.box[d] = box[d], m.element_stride[d] = element_strides[d];
+    if (d) m.stride[d] = strides[d - 1];
+  }
+  std::string reason = m.invalid(major < 10);
+  if (reason.empty()) std::memcpy(map, m.encode().data(), kTensorMapBytes);
+  return reason;
+}
+
+std::string replace_address(CUtensorMap* map, void* address) {
+  if (!map) return "tensorMap is null";
+  bool ok;
+  TensorMap m = decode_tensor_map(reinterpret_cast<const std::byte*>(map), ok);
+  if (!ok) return "these 128 bytes are no tensor map";
+  m.address = reinterpret_cast<uint64_t>(address);
+  std::string reason = m.invalid(false);
+  if (reason.empty()) std::memcpy(map, m.encode().data(), kTensorMapBytes);
+  return reason;
+}
+
+}  // namespace fp4lab::emu

@@ -1,0 +1,248 @@
+// cp.async.bulk.tensor: global memory to shared memory (PTX ISA 9.7.9.27.1).
+#include "emulator/engine/tma.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "emulator/engine/tma_box.h"
+
+namespace fp4lab::emu {
+
+TensorMap TensorMapRef::read(Cluster& cluster, const AsyncOp& op) const {
+  const char* what = op.name();
+  if (address % 64)
+    fault(FaultKind::misaligned_address, op.lane, "{}: the tensor map at {:#x} is not aligned to 64 bytes",
+          what, address);
+  const std::byte* bytes;
+  if (address >= kParamWindow && address - kParamWindow < kWindowBytes) {
+    const uint64_t offset = address - kParamWindow;
+    const auto& params = cluster.grid.config.params;
+    if (offset + kTensorMapBytes > params.size())
+      fault(FaultKind::illegal_address, op.lane,
+            "{}: the tensor map at offset {} ends behind the {} bytes of kernel parameters", what, offset,
+            params.size());
+    bytes = params.data() + offset;
+  } else {
+    if ((address >= kSharedWindow && address - kSharedWindow < kWindowBytes) ||
+        (address >= kLocalWindow && address - kLocalWindow < kWindowBytes))
+      fault(FaultKind::illegal_address, op.lane,
+            "{}: the tensor map at {:#x} is in {} memory; it must be a kernel parameter, or in .const or "
+            ".global",
+            what, address, address < kLocalWindow ? "shared" : "local");
+    global_range(cluster.grid, address, kTensorMapBytes, what);
+    bytes = cluster.grid.memory.host(address);
+    watch_access(cluster, AccessKind::read, Space::global, address, kTensorMapBytes, nullptr, op,
+                 Proxy::tensormap);
+  }
+  bool ok;
+  TensorMap m = decode_tensor_map(bytes, ok);
+  if (!ok)
+    fault(FaultKind::misuse, op.lane,
+          "{}: the 128 bytes at {:#x} are no tensor map (none that cuTensorMapEncodeTiled made)", what,
+          address);
+  return m;
+}
+
+void check_coordinates(const TensorMap& m, const int32_t* c, unsigned count) {
+  if (count != m.rank)
+    fault(FaultKind::illegal_instruction, 0,
+          "a tensor map of rank {} used by an instruction for {} dimensions", m.rank, count);
+  if (m.interleave)
+    fault(FaultKind::misuse, 0, "tensor maps with interleave {} are not implemented", m.interleave);
+  if (m.padded() ? c[0] % 128 : int64_t(c[0]) * m.element_bits() % 128)
+    fault(FaultKind::illegal_instruction, 0,
+          "the innermost start coordinate {} of a {} map is not a multiple of {}: the hardware traps", c[0],
+          name_of(m.type), m.padded() ? "128 elements" : "16 bytes");
+}
+
+namespace {
+
+struct TmaLoad final : AsyncOp {
+  TensorMapRef map;
+  std::array<int32_t, 5> coordinates{};
+  unsigned dimensions = 0;
+  uint32_t destination = 0, barrier = 0;  // offsets, the same in every target CTA
+  std::vector<TmaTarget> targets;
+
+  struct Part {
+    uint32_t target, first, count;
+  };
+  std::vector<Part> parts;
+  bool started = false;
+  TensorMap m;
+
+  const char* name() const override { return "cp.async.bulk.tensor"; }
+
+  // A box may arrive in pieces and in any order.
+  void plan(Cluster& cluster) {
+    m = map.read(cluster, *this);
+    check_coordinates(m, coordinates.data(), dimensions);
+    const uint32_t runs = m.runs();
+    const bool whole = cluster.grid.schedule.kind == Schedule::Kind::eager;
+    for (uint32_t t = 0; t < targets.size(); ++t) {
+      uint32_t pieces = whole || cluster.rng() % 2 ? 1 : 1 + static_cast<uint32_t>(cluster.rng() % 4);
+      pieces = std::min(pieces, runs);
+      for (uint32_t p = 0, first = 0; p < pieces; ++p) {
+        uint32_t end = static_cast<uint32_t>(uint64_t(runs) * (p + 1) / pieces);
+        parts.push_back({t, first, end - first});
+        first = end;
+      }
+    }
+    if (!whole) std::shuffle(parts.begin(), parts.end(), cluster.rng);
+    started = true;
+  }
+
+  void deliver(Cluster& cluster, const Part& part) {
+    const TmaTarget& target = targets[part.target];
+    Cta& to = *target.cta;
+    if (to.exited)
+      fault(FaultKind::misuse, lane, "{} arrives in CTA rank {}, which has exited", name(), to.rank);
+    const uint32_t pitch = m.pitch(), run_bytes = m.run_bytes();
+    // The swizzle permutes within its period, so whole periods around the box bound every address.
+    const uint32_t begin = destination, end = destination + m.shared_bytes();
+    const uint32_t unit = std::max<uint32_t>(swizzle_period(m.swizzle) / 8, 16);  // one line of the pattern
+    const uint32_t lo = begin / unit * unit, hi = (end + unit - 1) / unit * unit;
+    std::byte* window = to.window(lo, hi - lo, name()) - lo;
+    auto at = [&](uint32_t offset) { return window + offset; };
+    const bool lines = pitch % 128 == 0 && destination % 128 == 0;
+    const unsigned pad = m.type == TensorType::u4_align16 ? 8 : 12;  // data bytes of 16
+
+    std::byte fill[16];
+    fill_pattern(m, fill);
+    std::byte row[2048], padded[256];
+    GlobalMemory::Range range;
+    for (uint32_t r = part.first; r < part.first + part.count; ++r) {
+      const TensorRun run = tensor_run(m, coordinates.data(), r);
+      const uint32_t linear = destination + r * pitch;
+      const std::byte* image = row;
+      if (run.inside) {
+        const uint32_t n = run.hi - run.lo;
+        if (!range.contains(run.global, n)) range = global_range(cluster.grid, run.global, n, name());
+        const std::byte* source = cluster.grid.memory.host(run.global);
+        if (n == run_bytes) {
+          image = source;
+        } else {
+          for (uint32_t i = 0; i < run_bytes; i += 16) std::memcpy(row + i, fill, 16);
+          std::memcpy(row + run.lo, source, n);
+        }
+        watch_access(cluster, AccessKind::read, Space::global, run.global, n, nullptr, *this);
+      } else {
+        for (uint32_t i = 0; i < run_bytes; i += 16) std::memcpy(row + i, fill, 16);
+      }
+      if (m.padded()) {  // 16 elements take 16 bytes; what is in the padding is not specified
+        std::memset(padded, 0xcb, sizeof padded);
+        for (uint32_t i = 0; i < pitch / 16; ++i) std::memcpy(padded + i * 16, image + i * pad, pad);
+        image = padded;
+      }
+      scatter_run(m.swizzle, linear, pitch, image, at);
+      if (lines) {
+        to.state->check_payload(linear, pitch, name());
+        to.define(linear, pitch);
+        watch_access(cluster, AccessKind::write, Space::shared, linear, pitch, &to, *this);
+      } else {
+        const uint32_t atom = std::min<uint32_t>(swizzle_atom(m.swizzle), 16);
+        for (uint32_t i = 0; i < pitch; i += atom) {
+          const uint32_t where = swizzled(m.swizzle, linear + i);
+          to.state->check_payload(where, atom, name());
+          to.define(where, atom);
+          watch_access(cluster, AccessKind::write, Space::shared, where, atom, &to, *this);
+        }
+      }
+    }
+    Cta& signalled = *target.barrier_cta;
+    if (signalled.exited)
+      fault(FaultKind::misuse, lane, "{} signals an mbarrier of CTA rank {}, which has exited", name(),
+            signalled.rank);
+    signalled.state->engine_complete_tx(barrier, part.count * run_bytes, *this);
+  }
+
+  bool run(Cluster& cluster) override {
+    if (!started) plan(cluster);
+    do {
+      Part part = parts.back();
+      parts.pop_back();
+      deliver(cluster, part);
+    } while (!parts.empty() && cluster.grid.schedule.kind == Schedule::Kind::eager);
+    return parts.empty();
+  }
+};
+
+struct LoadMods {
+  Space destination;
+  bool multicast;
+  uint8_t group;  // 0 when not given
+  uint8_t dimensions;
+};
+
+// op 0 [dst], 1 [map, 2 {c}], 3 [mbar], 4 mask, 5 cache policy
+void load(Warp& w, const Instr& in) {
+  constexpr const char* what = "cp.async.bulk.tensor";
+  const LoadMods mods = unpack_aux<LoadMods>(in);
+  Cluster& cluster = w.cta.cluster;
+  for_lanes(w.active, [&](unsigned lane) {
+    auto op = std::make_unique<TmaLoad>();
+    const SharedRef dst = shared_ref(w, mods.destination, in.op[0], lane, what);
+    const SharedRef bar = shared_ref(w, mods.destination, in.op[3], lane, what);
+    op->map.address = w.address(in.op[1], lane);
+    op->dimensions = mods.dimensions;
+    for (unsigned d = 0; d < mods.dimensions; ++d)
+      op->coordinates[d] = static_cast<int32_t>(w.source<uint32_t>(w.element(in.op[2], d))[lane]);
+    if (dst.offset % 128)
+      fault(FaultKind::misaligned_address, lane,
+            "{}: the shared destination {:#x} is not aligned to 128 bytes", what,
+            dst.cta->address_of(dst.offset));
+    op->destination = dst.offset;
+    op->barrier = bar.offset;
+    auto barrier_cta = [&](Cta& to) -> Cta* {
+      uint32_t rank = to.rank;
+      if (mods.group == 2)  // the mbarrier may be the pair's other CTA's
+        rank = (rank & ~1u) | (bar.cta->rank & 1);
+      if (rank >= cluster.ctas.size())
+        fault(FaultKind::illegal_address, lane, "{}.cta_group::2: CTA rank {} does not exist", what, rank);
+      return cluster.ctas[rank].get();
+    };
+    if (mods.multicast) {
+      const uint32_t mask = w.source<uint16_t>(in.op[4])[lane] & 0xffff;
+      if (mask == 0 || mask >> cluster.ctas.size())
+        fault(FaultKind::misuse, lane, "{}.multicast::cluster with mask {:#06x} in a cluster of {} CTAs",
+              what, mask, cluster.ctas.size());
+      for (uint32_t rank = 0; rank < cluster.ctas.size(); ++rank)
+        if (mask >> rank & 1) {
+          Cta& to = *cluster.ctas[rank];
+          op->targets.push_back({&to, barrier_cta(to)});
+        }
+    } else {
+      if (mods.group != 2 && dst.cta != bar.cta)
+        fault(FaultKind::misuse, lane,
+              "{}: the destination is in CTA rank {}, the mbarrier in rank {}; without .cta_group::2 they "
+              "must be in "
+              "the same CTA",
+              what, dst.cta->rank, bar.cta->rank);
+      if (mods.group == 2 && (dst.cta->rank ^ bar.cta->rank) > 1)
+        fault(FaultKind::misuse, lane,
+              "{}.cta_group::2: the destination is in CTA rank {}, the mbarrier in rank {}, which is not its "
+              "pair",
+              what, dst.cta->rank, bar.cta->rank);
+      op->targets.push_back({dst.cta, bar.cta});
+    }
+    for (const TmaTarget& t : op->targets) t.barrier_cta->state->mbarrier(op->barrier, what);
+    cluster.submit(std::move(op), w, in, lane);
+  });
+}
+
+}  // namespace
+
+Body bind_tma_load(Instr& in, const Source& s) {
+  LoadMods m{};
+  m.destination = shared_space(s);
+  m.multicast = s.has("multicast::cluster");
+  m.group = s.has("cta_group::2") ? 2 : s.has("cta_group::1") ? 1 : 0;
+  for (unsigned d = 1; d <= 5; ++d)
+    if (s.has(fmt::format("{}d", d))) m.dimensions = static_cast<uint8_t>(d);
+  if (in.op[2].count != m.dimensions)
+    fault(FaultKind::misuse, 0, "{} coordinates for {} dimensions", in.op[2].count, m.dimensions);
+  in.aux = pack_aux(m);
+  return load;
+}
+
+}  // namespace fp4lab::emu

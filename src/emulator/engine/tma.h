@@ -1,0 +1,36 @@
+// The tensor memory accelerator's operations. Each reads its tensor map and its memory when it runs.
+#pragma once
+
+#include <vector>
+
+#include "emulator/engine/operand.h"
+#include "emulator/engine/tensor_map.h"
+
+namespace fp4lab::emu {
+
+// Where an operand [map, ...] points: host address of the 128 bytes, found again at every use.
+struct TensorMapRef {
+  uint64_t address = 0;  // generic
+  // Faults when it is in neither the kernel's parameters nor global memory, not aligned to 64 bytes, or does
+  // not hold a valid map.
+  TensorMap read(Cluster&, const AsyncOp&) const;
+};
+
+// Where a load delivers: one entry for each destination CTA.
+struct TmaTarget {
+  Cta* cta = nullptr;
+  Cta* barrier_cta = nullptr;
+};
+
+// Faults unless the start coordinates suit the map: as many as its rank, the innermost at a multiple of 16
+// bytes (seen on an H200: any other traps as an illegal instruction).
+void check_coordinates(const TensorMap&, const int32_t* coordinates, unsigned count);
+
+// Element-wise reductions of cp.reduce.async.bulk{.tensor}: memory[i] = op(memory[i], value[i]).
+enum class Reduction : uint8_t { none, add, min, max, inc, dec, bit_and, bit_or, bit_xor };
+// Type names as in PTX; `count` elements. False when there is no such operation on the type.
+bool reduce_elements(Reduction, Type, bool flush_denormals, const std::byte* value, std::byte* memory,
+                     uint32_t count);
+Reduction reduction_named(const Source&);
+
+}  // namespace fp4lab::emu

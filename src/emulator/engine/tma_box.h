@@ -1,0 +1,70 @@
+// One box of a tensor map, run by run: a run is what lies along the innermost dimension. Geometry only; the
+// engine in tma.cpp moves the bytes.
+#pragma once
+
+#include <cstring>
+
+#include "emulator/engine/tensor_map.h"
+
+namespace fp4lab::emu {
+
+struct TensorRun {
+  bool inside = false;      // some of it is in bounds; else nothing below is set
+  uint64_t global = 0;      // address of the first byte in bounds
+  uint32_t lo = 0, hi = 0;  // in-bounds bytes of the run: [lo, hi) of run_bytes()
+};
+
+// Run number `index` of the box at `coordinates` (elements, dimension 0 first).
+inline TensorRun tensor_run(const TensorMap& m, const int32_t* coordinates, uint32_t index) {
+  TensorRun run;
+  int64_t base = 0;
+  for (unsigned d = 1; d < m.rank; ++d) {
+    const uint32_t extent = m.extent(d);
+    const int64_t c = int64_t(coordinates[d]) + int64_t(index % extent) * m.element_stride[d];
+    index /= extent;
+    if (c < 0 || c >= static_cast<int64_t>(m.dim[d])) return run;
+    base += c * static_cast<int64_t>(m.stride[d]);
+  }
+  const int64_t begin = int64_t(coordinates[0]) * m.element_bits() / 8;  // exact: a multiple of 16
+  const int64_t limit = static_cast<int64_t>(m.dim[0] * m.element_bits() / 8) - begin;
+  const int64_t bytes = m.run_bytes();
+  const int64_t lo = begin < 0 ? -begin : 0, hi = limit < bytes ? limit : bytes;
+  if (lo >= hi) return run;
+  run.inside = true;
+  run.lo = static_cast<uint32_t>(lo), run.hi = static_cast<uint32_t>(hi);
+  run.global = m.address + static_cast<uint64_t>(base + begin + lo);
+  return run;
+}
+
+// The value of elements out of bounds, repeated through 16 bytes.
+inline void fill_pattern(const TensorMap& m, std::byte out[16]) {
+  std::memset(out, 0, 16);
+  if (!m.fill) return;
+  const unsigned bytes = m.element_bits() / 8;
+  for (unsigned i = 0; i < 16; ++i) out[i] = std::byte{uint8_t(i % bytes == bytes - 1 ? 0x7f : 0xff)};
+}
+
+// Copies the linear run `in` (pitch() bytes, padding included) to where the swizzle puts it; `linear` is the
+// shared address of the run's first byte in the unswizzled image, `at` gives the host address of a shared
+// one.
+template <class At>
+inline void scatter_run(TensorSwizzle s, uint32_t linear, uint32_t bytes, const std::byte* in, At&& at) {
+  const uint32_t atom = s == TensorSwizzle::b128_atom32_flip8 ? 8 : 16;
+  if (s == TensorSwizzle::none) {
+    std::memcpy(at(linear), in, bytes);
+    return;
+  }
+  for (uint32_t i = 0; i < bytes; i += atom) std::memcpy(at(swizzled(s, linear + i)), in + i, atom);
+}
+
+template <class At>
+inline void gather_run(TensorSwizzle s, uint32_t linear, uint32_t bytes, std::byte* out, At&& at) {
+  const uint32_t atom = s == TensorSwizzle::b128_atom32_flip8 ? 8 : 16;
+  if (s == TensorSwizzle::none) {
+    std::memcpy(out, at(linear), bytes);
+    return;
+  }
+  for (uint32_t i = 0; i < bytes; i += atom) std::memcpy(out + i, at(swizzled(s, linear + i)), atom);
+}
+
+}  // namespace fp4lab::emu

@@ -1,0 +1,167 @@
+// cp.async.bulk.tensor from shared to global memory, its reducing form, and prefetches (PTX ISA 9.7.9.27.1).
+#include <algorithm>
+#include <cstring>
+
+#include "emulator/engine/tma.h"
+#include "emulator/engine/tma_box.h"
+
+namespace fp4lab::emu {
+
+namespace {
+
+Type element_type(TensorType t) {
+  constexpr Type types[] = {Type::b8,  Type::u16, Type::u32,  Type::s32, Type::u64, Type::s64, Type::f16,
+                            Type::f32, Type::f64, Type::bf16, Type::f32, Type::f32, Type::f32};
+  return t < TensorType::u4_align8 ? types[static_cast<int>(t)] : Type::none;
+}
+
+// Two moments: it reads shared memory (wait_group.read waits for that), and later writes global memory.
+struct TmaStore final : AsyncOp {
+  TensorMapRef map;
+  std::array<int32_t, 5> coordinates{};
+  unsigned dimensions = 0;
+  uint32_t source = 0;
+  uint64_t group = 0;
+  Reduction reduction = Reduction::none;
+  bool has_read = false;
+  std::vector<std::byte> image;
+  std::vector<TensorRun> runs;
+  TensorMap m;
+
+  const char* name() const override {
+    return reduction == Reduction::none ? "cp.async.bulk.tensor (store)" : "cp.reduce.async.bulk.tensor";
+  }
+  bool serial() const override { return has_read && reduction != Reduction::none; }
+  bool holds_exit() const override { return !has_read; }  // what it still has to do needs no shared memory
+  AsyncGroups::Group& counts() const { return cta->state->bulk[warp * kLanes + lane].at(group); }
+
+  void read(Cluster& cluster) {
+    m = map.read(cluster, *this);
+    check_coordinates(m, coordinates.data(), dimensions);
+    for (unsigned d = 0; d < m.rank; ++d)
+      if (coordinates[d] < 0)
+        fault(FaultKind::misuse, lane, "{}: start coordinate {} of dimension {} is negative", name(),
+              coordinates[d], d);
+    if (m.padded())
+      fault(FaultKind::misuse, lane, "{}: maps of type {} cannot be stored to", name(), name_of(m.type));
+    if (m.sub_byte() && reduction != Reduction::none)
+      fault(FaultKind::misuse, lane, "{}: no reductions on type {}", name(), name_of(m.type));
+    const uint32_t pitch = m.pitch(), count = m.runs();
+    image.resize(m.shared_bytes());
+    runs.resize(count);
+    const uint32_t unit = std::max<uint32_t>(swizzle_period(m.swizzle) / 8, 16);
+    const uint32_t lo = source / unit * unit, hi = (source + m.shared_bytes() + unit - 1) / unit * unit;
+    const std::byte* window = cta->window(lo, hi - lo, name()) - lo;
+    auto at = [&](uint32_t offset) { return window + offset; };
+    const uint32_t atom = std::min<uint32_t>(swizzle_atom(m.swizzle), 16);
+    for (uint32_t r = 0; r < count; ++r) {
+      runs[r] = tensor_run(m, coordinates.data(), r);
+      if (!runs[r].inside) continue;
+      const uint32_t linear = source + r * pitch;
+      gather_run(m.swizzle, linear, pitch, image.data() + r * pitch, at);
+      for (uint32_t i = 0; i < runs[r].hi; i += atom) {
+        const uint32_t where = swizzled(m.swizzle, linear + i), n = std::min(atom, runs[r].hi - i);
+        if (!cta->is_defined(where, n))
+          fault(
+              FaultKind::uninitialized, lane,
+              "{} reads shared [{:#x}, {:#x}) of CTA rank {}, which nobody has written (byte {} of the box)",
+              name(), where, where + n, cta->rank, r * pitch + i);
+        watch_access(cluster, AccessKind::read, Space::shared, where, n, cta, *this);
+      }
+    }
+    has_read = true;
+    --counts().reading;
+    cluster.notify();
+  }
+
+  void write(Cluster& cluster) {
+    const uint32_t pitch = m.pitch();
+    GlobalMemory::Range range;
+    for (uint32_t r = 0; r < runs.size(); ++r) {
+      const TensorRun& run = runs[r];
+      if (!run.inside) continue;
+      const uint32_t n = run.hi - run.lo;
+      if (!range.contains(run.global, n)) range = global_range(cluster.grid, run.global, n, name());
+      std::byte* to = cluster.grid.memory.host(run.global);
+      const std::byte* from = image.data() + r * pitch + run.lo;
+      if (reduction == Reduction::none) {
+        std::memcpy(to, from, n);
+      } else {
+        const Type type = element_type(m.type);
+        const bool flush = m.type == TensorType::f32_ftz;
+        if (!reduce_elements(reduction, type, flush, from, to, n * 8 / m.element_bits()))
+          fault(FaultKind::misuse, lane, "{}: this reduction is not defined on type {}", name(),
+                name_of(m.type));
+      }
+      watch_access(cluster, reduction == Reduction::none ? AccessKind::write : AccessKind::atomic,
+                   Space::global, run.global, n, nullptr, *this);
+    }
+    --counts().writing;
+    cluster.notify();
+  }
+
+  bool run(Cluster& cluster) override {
+    if (!has_read) {
+      read(cluster);
+      return false;
+    }
+    write(cluster);
+    return true;
+  }
+};
+
+struct StoreMods {
+  uint8_t dimensions;
+  Reduction reduction;
+};
+
+// op 0 [map, 1 {c}], 2 [src], 3 cache policy
+void store(Warp& w, const Instr& in) {
+  const StoreMods mods = unpack_aux<StoreMods>(in);
+  for_lanes(w.active, [&](unsigned lane) {
+    auto op = std::make_unique<TmaStore>();
+    op->map.address = w.address(in.op[0], lane);
+    op->dimensions = mods.dimensions;
+    op->reduction = mods.reduction;
+    for (unsigned d = 0; d < mods.dimensions; ++d)
+      op->coordinates[d] = static_cast<int32_t>(w.source<uint32_t>(w.element(in.op[1], d))[lane]);
+    const SharedRef src = shared_ref(w, Space::shared, in.op[2], lane, op->name());
+    if (src.offset % 128)
+      fault(FaultKind::misaligned_address, lane, "{}: the shared source {:#x} is not aligned to 128 bytes",
+            op->name(), src.offset);
+    op->source = src.offset;
+    AsyncGroups& groups = w.cta.state->bulk[w.id * kLanes + lane];
+    op->group = groups.open();
+    ++groups.groups.back().reading, ++groups.groups.back().writing;
+    w.cta.cluster.submit(std::move(op), w, in, lane);
+  });
+}
+
+void prefetch(Warp&, const Instr&) {}  // a hint: caches are not modelled
+
+uint8_t dimensions_of(const Source& s, const Instr& in, unsigned coordinates) {
+  uint8_t n = 0;
+  for (unsigned d = 1; d <= 5; ++d)
+    if (s.has(fmt::format("{}d", d))) n = static_cast<uint8_t>(d);
+  if (in.op[coordinates].count != n)
+    fault(FaultKind::misuse, 0, "{} coordinates for {} dimensions", in.op[coordinates].count, n);
+  return n;
+}
+
+}  // namespace
+
+Body bind_tma_store(Instr& in, const Source& s) {
+  in.aux = pack_aux(StoreMods{dimensions_of(s, in, 1), Reduction::none});
+  return store;
+}
+Body bind_tma_reduce(Instr& in, const Source& s) {
+  in.aux = pack_aux(StoreMods{dimensions_of(s, in, 1), reduction_named(s)});
+  return store;
+}
+Body bind_tma_prefetch(Instr& in, const Source& s) {
+  dimensions_of(s, in, 1);
+  return prefetch;
+}
+Body bind_prefetch_tensormap(Instr&, const Source&) { return prefetch; }
+
+}  // namespace fp4lab::emu

@@ -1,0 +1,173 @@
+// Tensor maps: cuda.h's rules, the encoding, swizzles against the tables of PTX ISA 5.5.7, boxes at the
+// edges.
+#include "emulator/engine/tensor_map.h"
+
+#include <doctest/doctest.h>
+
+#include <set>
+
+#include "emulator/engine/tma_box.h"
+
+using namespace fp4lab::emu;
+
+namespace {
+
+TensorMap fp4_map() {  // 300 rows of 512 e2m1 values, boxes of 256 x 16
+  TensorMap m;
+  m.type = TensorType::u4_align8;
+  m.swizzle = TensorSwizzle::b128;
+  m.rank = 2;
+  m.address = 0x10000;
+  m.dim = {512, 300, 1, 1, 1};
+  m.stride = {0, 256, 0, 0, 0};
+  m.box = {256, 16, 1, 1, 1};
+  m.element_stride = {1, 1, 1, 1, 1};
+  return m;
+}
+
+}  // namespace
+
+TEST_CASE("a map survives its 128 bytes, and foreign bytes are recognised") {
+  TensorMap m = fp4_map();
+  m.dim[1] = uint64_t(1) << 32;
+  m.stride[1] = (uint64_t(1) << 40) - 16;
+  m.fill = 0, m.l2_promotion = 2;
+  auto bytes = m.encode();
+  bool ok;
+  TensorMap n = decode_tensor_map(bytes.data(), ok);
+  REQUIRE(ok);
+  CHECK(n.type == m.type);
+  CHECK(n.swizzle == m.swizzle);
+  CHECK(n.rank == m.rank);
+  CHECK(n.address == m.address);
+  CHECK(n.l2_promotion == 2);
+  for (int d = 0; d < 2; ++d) {
+    CHECK(n.dim[d] == m.dim[d]);
+    CHECK(n.box[d] == m.box[d]);
+    CHECK(n.element_stride[d] == m.element_stride[d]);
+  }
+  CHECK(n.stride[1] == m.stride[1]);
+  for (unsigned i : {0u, 17u, 60u, 111u, 115u, 127u}) {
+    auto torn = bytes;
+    torn[i] ^= std::byte{1};
+    decode_tensor_map(torn.data(), ok);
+    CHECK_FALSE(ok);
+  }
+}
+
+TEST_CASE("cuTensorMapEncodeTiled's rules, each broken by itself") {
+  CHECK(fp4_map().invalid(false).empty());
+  auto why = [](auto&& change, bool hopper = false) {
+    TensorMap m = fp4_map();
+    change(m);
+    return m.invalid(hopper);
+  };
+  auto has = [](const std::string& text, const char* part) {
+    INFO(text);
+    CHECK(text.find(part) != text.npos);
+  };
+  has(why([](TensorMap&) {}, true), "needs sm_100");
+  has(why([](TensorMap& m) { m.address += 8; }), "not a multiple of 16");
+  has(why([](TensorMap& m) { m.dim[0] = 511; }), "multiple of 2");
+  has(why([](TensorMap& m) { m.dim[1] = 0; }), "globalDim[1] is 0");
+  has(why([](TensorMap& m) { m.stride[1] = 264; }), "globalStrides[0] is 264");
+  has(why([](TensorMap& m) { m.stride[1] = uint64_t(1) << 40; }), "below 2^40");
+  has(why([](TensorMap& m) { m.box[1] = 257; }), "boxDim[1] is 257");
+  has(why([](TensorMap& m) { m.box[0] = 48; }), "not a multiple of 16 bytes");
+  has(why([](TensorMap& m) { m.swizzle = TensorSwizzle::b64; }), "more than the 64 bytes");
+  has(why([](TensorMap& m) { m.element_stride[1] = 9; }), "elementStrides[1] is 9");
+  has(why([](TensorMap& m) { m.fill = 1; }), "floating-point");
+  has(why([](TensorMap& m) { m.interleave = 1; }), "rank of at least 3");
+  has(why([](TensorMap& m) { m.type = TensorType::u4_align16; }), "exactly 128");
+  has(why(
+          [](TensorMap& m) {
+            m.type = TensorType::u8, m.box[0] = 128, m.swizzle = TensorSwizzle::b128_atom64;
+          },
+          true),
+      "needs sm_100");
+}
+
+TEST_CASE("encode_tiled takes the driver's arguments and says which is wrong") {
+  CUtensorMap map;
+  cuuint64_t dims[] = {7168 / 2, 300}, strides[] = {7168 / 2};
+  cuuint32_t box[] = {128, 64}, steps[] = {1, 1};
+  auto encode = [&](CUtensorMapDataType type, int major) {
+    return encode_tiled(&map, type, 2, reinterpret_cast<void*>(0x7000), dims, strides, box, steps,
+                        CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                        CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE, major);
+  };
+  CHECK(encode(CU_TENSOR_MAP_DATA_TYPE_UINT8, 9).empty());
+  bool ok;
+  TensorMap m = decode_tensor_map(reinterpret_cast<std::byte*>(&map), ok);
+  REQUIRE(ok);
+  CHECK(m.transaction_bytes() == 128 * 64);
+  CHECK(encode(CU_TENSOR_MAP_DATA_TYPE_16U4_ALIGN8B, 9).find("sm_100") != std::string::npos);
+  CHECK_FALSE(encode(static_cast<CUtensorMapDataType>(99), 10).empty());
+  CHECK(replace_address(&map, reinterpret_cast<void*>(0x9000)).empty());
+  CHECK(decode_tensor_map(reinterpret_cast<std::byte*>(&map), ok).address == 0x9000);
+  CHECK_FALSE(replace_address(&map, reinterpret_cast<void*>(0x9008)).empty());
+}
+
+// The tables of PTX ISA 5.5.7 name, for each 16-byte chunk of the pattern, where it goes: chunk ^ row for
+// rows of 128 bytes, and so on. Independent of the bit formula.
+TEST_CASE("swizzles are the manual's tables") {
+  for (uint32_t row = 0; row < 8; ++row)
+    for (uint32_t chunk = 0; chunk < 8; ++chunk) {
+      const uint32_t linear = 4096 + row * 128 + chunk * 16;
+      CHECK(swizzled(TensorSwizzle::b128, linear) == 4096 + row * 128 + (chunk ^ row) * 16);
+      const uint32_t half = chunk / 4, in_half = chunk % 4;
+      CHECK(swizzled(TensorSwizzle::b64, linear) ==
+            4096 + row * 128 + half * 64 + (in_half ^ (row & 3)) * 16);
+      CHECK(swizzled(TensorSwizzle::b32, linear) == 4096 + row * 128 + (chunk ^ (row & 1)) * 16);
+      CHECK(swizzled(TensorSwizzle::b128_atom32, linear) ==
+            4096 + row * 128 + ((chunk / 2 ^ (row & 3)) * 2 + chunk % 2) * 16);
+      CHECK(swizzled(TensorSwizzle::b128_atom64, linear) ==
+            4096 + row * 128 + ((chunk / 4 ^ (row & 1)) * 4 + chunk % 4) * 16);
+    }
+  for (int s = 0; s <= 6; ++s) {  // a permutation within the period
+    const auto swizzle = static_cast<TensorSwizzle>(s);
+    std::set<uint32_t> seen;
+    for (uint32_t i = 0; i < 1024; ++i) seen.insert(swizzled(swizzle, 2048 + i));
+    CHECK(seen.size() == 1024);
+    CHECK(*seen.begin() == 2048);
+    CHECK(*seen.rbegin() == 3071);
+  }
+}
+
+TEST_CASE("runs of a box: inside, across an edge, outside") {
+  TensorMap m = fp4_map();
+  CHECK(m.runs() == 16);
+  CHECK(m.run_bytes() == 128);
+  CHECK(m.transaction_bytes() == 2048);
+  int32_t inside[] = {256, 10};
+  TensorRun r = tensor_run(m, inside, 3);
+  CHECK(r.inside);
+  CHECK(r.lo == 0);
+  CHECK(r.hi == 128);
+  CHECK(r.global == 0x10000 + 13 * 256 + 128);
+  int32_t right[] = {384, 0};
+  r = tensor_run(m, right, 0);
+  CHECK(r.inside);
+  CHECK(r.lo == 0);
+  CHECK(r.hi == 64);
+  int32_t left[] = {-64, 0};
+  r = tensor_run(m, left, 0);
+  CHECK(r.inside);
+  CHECK(r.lo == 32);
+  CHECK(r.hi == 128);
+  CHECK(r.global == 0x10000);
+  int32_t below[] = {0, 296};
+  CHECK(tensor_run(m, below, 3).inside);
+  CHECK_FALSE(tensor_run(m, below, 4).inside);
+  int32_t above[] = {0, -2};
+  CHECK_FALSE(tensor_run(m, above, 1).inside);
+  CHECK(tensor_run(m, above, 2).inside);
+  m.element_stride[1] = 3;  // every third row
+  CHECK(m.runs() == 6);
+  CHECK(tensor_run(m, inside, 2).global == 0x10000 + 16 * 256 + 128);
+  m.type = TensorType::u4_align16, m.box[0] = 128;  // a byte per value in shared memory
+  CHECK(m.pitch() == 128);
+  CHECK(m.run_bytes() == 64);
+  CHECK(m.shared_bytes() == 6 * 128);
+  CHECK(m.transaction_bytes() == 6 * 64);
+}
