@@ -1,0 +1,80 @@
+// The shared-memory and instruction descriptors of tcgen05.mma and tcgen05.cp (PTX ISA 9.7.16.4). ptxas
+// checks none of their values; here every field is checked, and a fault names the field, its bits and its
+// value.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace fp4lab::emu {
+
+enum class MmaKind : uint8_t { f16, tf32, f8f6f4, i8, mxf8f6f4, mxf4, mxf4nvf4 };
+const char* name_of(MmaKind);
+
+// How an operand lies in shared memory. Offsets are relative to the CTA's window.
+struct SharedMatrix {
+  enum class Swizzle : uint8_t { none, b128_atom32, b128, b64, b32 };
+  uint32_t start = 0;  // bytes
+  uint32_t lbo = 0, sbo = 0;
+  Swizzle swizzle = Swizzle::none;
+  bool k_major = true;
+
+  uint32_t span() const {  // bytes of one row within a swizzle atom
+    switch (swizzle) {
+      case Swizzle::b32:
+        return 32;
+      case Swizzle::b64:
+        return 64;
+      case Swizzle::none:
+        return 16;
+      default:
+        return 128;
+    }
+  }
+  uint32_t permuted(uint32_t address) const {
+    switch (swizzle) {
+      case Swizzle::none:
+        return address;
+      case Swizzle::b32:
+        return address ^ ((address >> 3) & 0x10);
+      case Swizzle::b64:
+        return address ^ ((address >> 3) & 0x30);
+      case Swizzle::b128:
+        return address ^ ((address >> 3) & 0x70);
+      case Swizzle::b128_atom32:
+        return address ^ ((address >> 2) & 0x60);
+    }
+    return address;
+  }
+  // Address of byte k (0..) of row r of a K-major operand: cores of 8 rows, SBO apart; without a swizzle a
+  // row has 16 bytes in each core and the next 16 bytes of K lie LBO further.
+  uint32_t k_major_address(uint32_t row, uint32_t k) const {
+    const uint32_t core = start + row / 8 * sbo + row % 8 * span();
+    return swizzle == Swizzle::none ? core + k / 16 * lbo + k % 16 : permuted(core + k);
+  }
+  // Address of element (mn, k) of an MN-major operand of `bytes`-byte elements.
+  uint32_t mn_major_address(uint32_t mn, uint32_t k, uint32_t bytes) const;
+};
+
+// `what` names the operand in messages ("tcgen05.mma: descriptor of A").
+SharedMatrix decode_tcgen05_descriptor(uint64_t bits, const std::string& what);
+// wgmma's: other swizzle codes, no version bits (PTX ISA 9.7.15.5.1).
+SharedMatrix decode_wgmma_descriptor(uint64_t bits, const std::string& what);
+
+struct InstructionDescriptor {
+  MmaKind kind{};
+  uint32_t m = 0, n = 0;
+  // Plain kinds and mxf8f6f4: format codes of A and B; D: 0 f16, 1 f32, 2 s32.
+  uint8_t a_format = 0, b_format = 0, d_format = 1;
+  bool negate_a = false, negate_b = false, transpose_a = false, transpose_b = false;
+  bool saturate = false;
+  bool scale_ue8m0 = false;
+  uint8_t sfa_id = 0, sfb_id = 0;
+};
+
+// `scale_vec`: 1, 2 or 4 scales per row and instruction, 0 for kinds without; `group`: cta_group. `a_in_tmem`
+// restricts A to K-major.
+InstructionDescriptor decode_instruction_descriptor(uint32_t bits, MmaKind, unsigned scale_vec,
+                                                    unsigned group, bool a_in_tmem);
+
+}  // namespace fp4lab::emu

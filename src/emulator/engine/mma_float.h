@@ -1,0 +1,57 @@
+// The tensor core's arithmetic for everything but dense fp4: wgmma, and tcgen05.mma of kind f16, tf32,
+// f8f6f4, i8 and mxf8f6f4. One instruction, bit by bit, as MMA-Sim (arXiv 2511.10909) publishes it:
+//   the terms are the K products and the old accumulator; a product's exponent is the sum of its operands'
+//   (significand in [1, 4), not renormalised), emax is the largest; every term is truncated toward zero to a
+//   multiple of 2^(emax - fraction_bits); the sum is exact; one conversion follows, toward zero for fp32, to
+//   nearest even for fp16.
+// Zeros have exponent -126; other denormals the smallest exponent of their format. Any NaN, inf * 0 or
+// inf - inf gives 0x7FFFFFFF (fp16: 0x7FFF).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace fp4lab::emu {
+
+enum class ElementFormat : uint8_t { f16, bf16, tf32, e4m3, e5m2, e2m3, e3m2, e2m1, u8, s8 };
+
+// Decoded operand: signed significands (an integer with `fraction` bits behind the point) and exponents, with
+// the index along M or N innermost: element (mn, k) at [k * rows + mn].
+struct MmaElements {
+  uint32_t rows = 0, k = 0;
+  int fraction = 0;
+  std::vector<int32_t> significand;
+  std::vector<int32_t> exponent;
+  std::vector<uint8_t> special;  // per row of the same index: 0 none; 1 some element is Inf or NaN
+  std::vector<uint32_t> raw;     // the element's bits, for the special path
+
+  // `bytes`: [rows][k] elements, each in 1, 2 or 4 bytes; fp6 and fp4 in the low bits of a byte.
+  void decode(ElementFormat, const std::byte* bytes, uint32_t rows, uint32_t k, bool negate);
+};
+
+struct FloatMma {
+  ElementFormat format_a{}, format_b{};
+  int fraction_bits = 25;
+  int output_bits = 23;      // mantissa bits kept of an fp32 result (13 for fp8 on Hopper)
+  bool half_output = false;  // D is fp16 in the low half of each 32-bit word
+  bool accumulate = true;
+  int scale_input_d = 0;  // D is multiplied by 2^-this first
+  // Exponents to add to every product of K block k / scale_block: [k blocks * rows], as MmaElements; or null.
+  const int32_t *scale_a = nullptr, *scale_b = nullptr;
+  const uint8_t *nan_a = nullptr, *nan_b = nullptr;  // with scales: rows whose scale is NaN
+  const MmaElements *a = nullptr, *b = nullptr;
+  // Element (m, n) at d[n * column_stride + m * row_stride].
+  uint32_t* d = nullptr;
+  int64_t row_stride = 1, column_stride = 0;
+};
+void mma_float(const FloatMma&);
+
+struct IntMma {
+  const MmaElements *a = nullptr, *b = nullptr;
+  bool accumulate = true, saturate = false;
+  uint32_t* d = nullptr;
+  int64_t row_stride = 1, column_stride = 0;
+};
+void mma_int(const IntMma&);
+
+}  // namespace fp4lab::emu

@@ -1,0 +1,98 @@
+// Descriptors of tcgen05 and wgmma: the constants that kernels carry are accepted with their meaning, and
+// every field that must not have a value is refused by name (ptxas checks none of them).
+#include "emulator/engine/descriptors.h"
+
+#include <doctest/doctest.h>
+
+#include "emulator/core/error.h"
+#include "fp4lab/descriptors.h"
+
+using namespace fp4lab::emu;
+using Swizzle = SharedMatrix::Swizzle;
+
+TEST_CASE("shared-memory descriptors that kernels carry") {
+  SharedMatrix d = decode_tcgen05_descriptor(fp4lab::operand_descriptor(0x0100'2400 + 32), "A");
+  CHECK(d.start == 0x2420);  // the CTA's rank drops out
+  CHECK(d.sbo == 1024);
+  CHECK(d.swizzle == Swizzle::b128);
+  CHECK(d.k_major_address(0, 0) == 0x2420);
+  CHECK(d.k_major_address(9, 16) == ((0x2420 + 1024 + 128 + 16) ^ 0x10));
+  d = decode_tcgen05_descriptor(fp4lab::scale_descriptor(0x800), "scales");
+  CHECK(d.swizzle == Swizzle::none);
+  CHECK(d.k_major_address(31, 15) == 0x800 + 31 * 16 + 15);
+  CHECK(decode_tcgen05_descriptor(0x4000'4040'0000'0000, "A").lbo == 0);
+  SharedMatrix w = decode_wgmma_descriptor(0x4000'0040'0001'0000, "A");
+  CHECK(w.swizzle == Swizzle::b128);
+  CHECK(w.sbo == 1024);
+}
+
+TEST_CASE("refused fields of shared-memory descriptors are named with their value") {
+  const uint64_t good = fp4lab::operand_descriptor(0x2400);
+  auto refused = [&](uint64_t bits, const char* part) {
+    CHECK_THROWS_WITH_AS(decode_tcgen05_descriptor(bits, "descriptor of A"), doctest::Contains(part), Fault);
+  };
+  refused(good & ~(uint64_t(7) << 46),
+          "constant field (a wgmma descriptor has 0 there) (bits 48:46) is 0, must be 1");
+  refused(good | uint64_t(1) << 14, "bits 15:14");
+  refused(good | uint64_t(1) << 31, "bits 31:30");
+  refused(good | uint64_t(3) << 49, "base offset (bits 51:49) is 3");
+  refused(good | uint64_t(1) << 52, "bit 52");
+  refused(good | uint64_t(1) << 57, "bits 60:53");
+  refused(good | uint64_t(1) << 61, "swizzle (bits 63:61) is 3");
+  CHECK_THROWS_AS(decode_wgmma_descriptor(good, "A"), Fault);
+}
+
+TEST_CASE("instruction descriptors that kernels carry") {
+  InstructionDescriptor d = decode_instruction_descriptor(0x08400480, MmaKind::mxf4nvf4, 4, 1, false);
+  CHECK(d.m == 128);
+  CHECK(d.n == 256);
+  CHECK_FALSE(d.scale_ue8m0);
+  d = decode_instruction_descriptor(0x10400480, MmaKind::mxf4nvf4, 4, 2, false);
+  CHECK(d.m == 256);
+  d = decode_instruction_descriptor(0x08400490, MmaKind::f16, 0, 1, false);
+  CHECK(d.m == 128);
+  CHECK(d.n == 256);
+  CHECK(d.a_format == 1);
+  CHECK(d.d_format == 1);
+}
+
+TEST_CASE("M and N of NVFP4 by the table of shapes, all of them") {
+  for (unsigned m = 0; m <= 3; ++m)
+    for (unsigned n8 = 0; n8 < 64; ++n8)
+      for (unsigned group = 1; group <= 2; ++group) {
+        const uint32_t bits = 1u << 7 | 1u << 10 | n8 << 17 | m << 27;
+        const bool legal =
+            (group == 1 ? m == 1 : m == 1 || m == 2) && n8 >= group && n8 <= 32 && n8 % group == 0;
+        bool accepted = true;
+        try {
+          decode_instruction_descriptor(bits, MmaKind::mxf4nvf4, 4, group, false);
+        } catch (const Fault&) {
+          accepted = false;
+        }
+        CAPTURE(m);
+        CAPTURE(n8);
+        CAPTURE(group);
+        CHECK(accepted == legal);
+      }
+}
+
+TEST_CASE("refused fields of instruction descriptors") {
+  auto refused = [](uint32_t bits, MmaKind kind, unsigned vec, const char* part) {
+    CHECK_THROWS_WITH_AS(decode_instruction_descriptor(bits, kind, vec, 1, false), doctest::Contains(part),
+                         Fault);
+  };
+  const uint32_t good = 0x08200480;
+  refused(good & ~(7u << 7), MmaKind::mxf4nvf4, 4, "A type (bits 9:7) is 0, valid for this kind: 1 e2m1");
+  refused(good | 1u << 15, MmaKind::mxf4nvf4, 4, "K-major only");
+  refused(good | 1u << 29, MmaKind::mxf4nvf4, 4, "scale factor id of A (bits 30:29) is 1");
+  refused(good | 2u << 4, MmaKind::mxf4nvf4, 4, "scale factor id of B (bits 5:4) is 2");
+  refused(good | 1u << 31, MmaKind::mxf4nvf4, 4, "K size");
+  refused(good | 1u << 2, MmaKind::mxf4nvf4, 4, "sparse flag");
+  refused(good, MmaKind::mxf4, 2, "scale type (bit 23) is 0");
+  refused(good, MmaKind::mxf4nvf4, 2, "scale type (bit 23) is 0");
+  CHECK_NOTHROW(decode_instruction_descriptor(good | 1u << 23 | 2u << 29, MmaKind::mxf4, 2, 1, false));
+  refused(0x04400480, MmaKind::mxf4nvf4, 4, "bits 26:24");  // M = 64 as the plain kinds write it
+  refused(0x08400490 & ~(63u << 17), MmaKind::f16, 0, "N = 0");
+  refused(0x0c400490, MmaKind::f16, 0, "M = 192");
+  refused(0x08400490, MmaKind::i8, 0, "D type (s32)");
+}

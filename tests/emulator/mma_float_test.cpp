@@ -1,0 +1,148 @@
+// The tensor core model of the plain kinds against an oracle that follows its definition in 256-bit-like
+// arithmetic: every term as an exact long integer at a fixed weight.
+#include "emulator/engine/mma_float.h"
+
+#include <doctest/doctest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <random>
+
+using namespace fp4lab::emu;
+
+namespace {
+
+struct Value {
+  long significand;  // integer, `exponent` of its leading place and `fraction` bits
+  int exponent, fraction;
+};
+
+// Written from the formats' definitions, not from the code under test.
+Value parse(uint32_t bits, int e_bits, int m_bits, int bias) {
+  const int e = static_cast<int>(bits >> m_bits) & ((1 << e_bits) - 1);
+  long m = bits & ((1u << m_bits) - 1);
+  if (e) m += 1l << m_bits;
+  const int exponent = m == 0 ? -126 : (e ? e : 1) - bias;
+  return {bits >> (e_bits + m_bits) & 1 ? -m : m, exponent, m_bits};
+}
+
+// Truncation toward zero of significand * 2^(exponent - fraction) to a multiple of 2^(emax - keep).
+long truncated(long significand, int exponent, int fraction, int emax, int keep) {
+  const long double v = std::ldexp(static_cast<long double>(significand), exponent - fraction - emax + keep);
+  return static_cast<long>(std::trunc(v));
+}
+
+float toward_zero(long sum, int weight) {  // sum * 2^weight
+  const long double v = std::ldexp(static_cast<long double>(sum), weight);
+  float f = static_cast<float>(v);
+  if (std::fabs(static_cast<long double>(f)) > std::fabs(v)) f = std::nextafter(f, 0.0f);
+  return f;
+}
+
+struct Case {
+  ElementFormat format;
+  int e_bits, m_bits, bias, bytes;
+  uint32_t k;
+};
+
+}  // namespace
+
+TEST_CASE("one instruction is the model, bit for bit") {
+  const Case cases[] = {{ElementFormat::f16, 5, 10, 15, 2, 16}, {ElementFormat::bf16, 8, 7, 127, 2, 16},
+                        {ElementFormat::e4m3, 4, 3, 7, 1, 32},  {ElementFormat::e5m2, 5, 2, 15, 1, 32},
+                        {ElementFormat::e2m3, 2, 3, 1, 1, 32},  {ElementFormat::e3m2, 3, 2, 3, 1, 32},
+                        {ElementFormat::e2m1, 2, 1, 1, 1, 32}};
+  std::mt19937 rng(7);
+  for (const Case& c : cases)
+    for (int fraction_bits : {25, 13}) {
+      if (fraction_bits == 13 && c.bytes == 2) continue;
+      const uint32_t rows = 37, columns = 9;
+      std::vector<std::byte> a(rows * c.k * c.bytes), b(columns * c.k * c.bytes);
+      auto fill = [&](std::vector<std::byte>& v) {
+        for (size_t i = 0; i < v.size(); i += c.bytes) {
+          uint32_t bits = rng() & ((2u << (c.e_bits + c.m_bits)) - 1);
+          if (c.bytes == 2)
+            bits = (bits & ~(0x7u << (c.m_bits + c.e_bits - 3))) | 3u << (c.m_bits + c.e_bits - 3);  // near 1
+          if (c.format == ElementFormat::e4m3 && (bits & 0x7f) == 0x7f) bits = 0;
+          if (c.format == ElementFormat::e5m2 && (bits & 0x7c) == 0x7c) bits = 0;
+          std::memcpy(&v[i], &bits, c.bytes);
+        }
+      };
+      fill(a), fill(b);
+      MmaElements da, db;
+      da.decode(c.format, a.data(), rows, c.k, false);
+      db.decode(c.format, b.data(), columns, c.k, true);
+      std::vector<uint32_t> d(rows * columns), want(rows * columns);
+      for (uint32_t& x : d)
+        x = std::bit_cast<uint32_t>(static_cast<float>(static_cast<int>(rng() % 2001) - 1000) * 0.3f);
+      for (uint32_t n = 0; n < columns; ++n)
+        for (uint32_t m = 0; m < rows; ++m) {
+          auto element = [&](const std::vector<std::byte>& v, uint32_t row, uint32_t k) {
+            uint32_t bits = 0;
+            std::memcpy(&bits, &v[(row * c.k + k) * c.bytes], c.bytes);
+            return parse(bits, c.e_bits, c.m_bits, c.bias);
+          };
+          const Value old = parse(d[n * rows + m], 8, 23, 127);
+          int emax = old.exponent;
+          for (uint32_t k = 0; k < c.k; ++k)
+            emax = std::max(emax, element(a, m, k).exponent + element(b, n, k).exponent);
+          long sum = truncated(old.significand, old.exponent, old.fraction, emax, fraction_bits);
+          for (uint32_t k = 0; k < c.k; ++k) {
+            const Value x = element(a, m, k), y = element(b, n, k);
+            sum -= truncated(x.significand * y.significand, x.exponent + y.exponent, x.fraction + y.fraction,
+                             emax,
+                             fraction_bits);  // B is negated
+          }
+          want[n * rows + m] = std::bit_cast<uint32_t>(toward_zero(sum, emax - fraction_bits) + 0.0f);
+        }
+      FloatMma f;
+      f.format_a = f.format_b = c.format;
+      f.fraction_bits = fraction_bits;
+      f.a = &da, f.b = &db, f.d = d.data(), f.column_stride = rows;
+      mma_float(f);
+      CAPTURE(static_cast<int>(c.format));
+      CAPTURE(fraction_bits);
+      CHECK(d == want);
+    }
+}
+
+TEST_CASE("special values, fp16 results and scales") {
+  auto one = [](uint16_t a, uint16_t b, uint32_t c, bool half) {
+    std::vector<uint16_t> x(16, 0), y(16, 0);
+    x[3] = a, y[3] = b;
+    MmaElements da, db;
+    da.decode(ElementFormat::f16, reinterpret_cast<std::byte*>(x.data()), 1, 16, false);
+    db.decode(ElementFormat::f16, reinterpret_cast<std::byte*>(y.data()), 1, 16, false);
+    FloatMma f;
+    f.a = &da, f.b = &db, f.d = &c, f.column_stride = 1, f.half_output = half;
+    mma_float(f);
+    return c;
+  };
+  CHECK(one(0x7c00, 0x3c00, 0, false) == 0x7f800000);           // inf * 1
+  CHECK(one(0x7c00, 0x0000, 0, false) == 0x7fffffff);           // inf * 0
+  CHECK(one(0xfc00, 0x3c00, 0x7f800000, false) == 0x7fffffff);  // inf - inf
+  CHECK(one(0x3c00, 0x3c00, 0x7fc12345, false) == 0x7fffffff);  // NaN accumulator
+  CHECK(one(0x3c00, 0xbc00, 0x3f800000, false) == 0);           // 1 - 1 is +0
+  CHECK(one(0x3c00, 0x3c00, 0x3c00, true) == 0x4000);           // fp16: 1 + 1
+  CHECK(one(0x7bff, 0x4000, 0, true) == 0x7c00);                // overflow
+  CHECK(one(0x3c01, 0x3800, 0, true) == 0x3801);                // 1.001 * 0.5 is exact
+  CHECK(one(0x0001, 0x3c00, 0x33800000, false) == 0x34000000);  // 2^-24 + 2^-24
+
+  std::vector<uint8_t> x(32, 0x38), y(32, 0x38);  // e4m3 ones
+  MmaElements da, db;
+  da.decode(ElementFormat::e4m3, reinterpret_cast<std::byte*>(x.data()), 1, 32, false);
+  db.decode(ElementFormat::e4m3, reinterpret_cast<std::byte*>(y.data()), 1, 32, false);
+  const int32_t scale_a = 5, scale_b = -2;
+  uint32_t d = 0;
+  FloatMma f;
+  f.format_a = f.format_b = ElementFormat::e4m3;
+  f.a = &da, f.b = &db, f.d = &d, f.column_stride = 1, f.scale_a = &scale_a, f.scale_b = &scale_b,
+  f.accumulate = false;
+  mma_float(f);
+  CHECK(std::bit_cast<float>(d) == 256.0f);
+  const uint8_t nan = 1;
+  f.nan_a = &nan;
+  mma_float(f);
+  CHECK(d == 0x7fffffff);
+}
