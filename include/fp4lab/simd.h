@@ -10,7 +10,7 @@ namespace fp4lab {
 enum class Simd {
   kScalar,
   kAvx2,    // AVX2 + FMA
-  kAvx512,  // AVX-512 F, BW, DQ, VL, VNNI, and F16C
+  kAvx512,  // AVX-512 F, BW, DQ, VL, VNNI
   kAmx,     // the above and AMX int8, with the kernel's leave to use the tiles
 };
 

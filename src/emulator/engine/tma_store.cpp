@@ -162,6 +162,5 @@ Body bind_tma_prefetch(Instr& in, const Source& s) {
   dimensions_of(s, in, 1);
   return prefetch;
 }
-Body bind_prefetch_tensormap(Instr&, const Source&) { return prefetch; }
 
 }  // namespace fp4lab::emu

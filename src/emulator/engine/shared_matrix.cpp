@@ -1,0 +1,90 @@
+#include "emulator/engine/shared_matrix.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace fp4lab::emu {
+
+namespace {
+
+uint32_t period_of(const SharedMatrix& m) {
+  switch (m.swizzle) {
+    case SharedMatrix::Swizzle::none:
+      return 16;
+    case SharedMatrix::Swizzle::b128_atom32:
+      return 512;
+    default:
+      return m.span() * 8;
+  }
+}
+
+[[noreturn]] void undefined(const Cta& cta, const AsyncOp& op, const char* operand, uint32_t row, uint32_t k,
+                            uint32_t address) {
+  fault(FaultKind::uninitialized, op.lane,
+        "{}: {} reads shared {:#x} of CTA rank {} (row {}, byte {} of K), which nobody has written",
+        op.name(), operand, address, cta.rank, row, k);
+}
+
+void check_boundary(const SharedMatrix& m, const AsyncOp& op, const char* operand) {
+  if (m.swizzle != SharedMatrix::Swizzle::none && m.k_major && m.start % period_of(m) >= m.span())
+    fault(FaultKind::misuse, op.lane,
+          "{}: {} starts at shared {:#x}, not on the natural boundary of its swizzle ({} bytes) although the "
+          "base offset "
+          "is 0",
+          op.name(), operand, m.start, period_of(m));
+}
+
+}  // namespace
+
+void read_k_major(Cluster& cluster, Cta& cta, const SharedMatrix& m, uint32_t rows, uint32_t bytes,
+                  std::byte* out, const AsyncOp& op, const char* operand, bool* defined) {
+  check_boundary(m, op, operand);
+  const bool plain = m.swizzle == SharedMatrix::Swizzle::none;
+  const uint32_t span = m.span(), cores = (rows + 7) / 8;
+  if (!plain && m.start % span + bytes > span)
+    fault(FaultKind::misuse, op.lane,
+          "{}: {} starts at shared {:#x} and needs {} bytes of K, past the {}-byte swizzle span", op.name(),
+          operand, m.start, bytes, span);
+  // The last core begins (cores - 1) * SBO behind the first; the swizzle stays within a core.
+  const uint32_t core_bytes = plain ? (bytes / 16 - 1) * m.lbo + 128 : span * 8;
+  const uint32_t first = plain ? m.start : m.start / span * span;
+  const uint32_t end = first + (cores - 1) * m.sbo + core_bytes;
+  const std::byte* window = cta.window(first, end - first, op.name()) - first;
+  for (uint32_t core = 0; core < cores; ++core) {
+    const uint32_t count = std::min(rows - core * 8, 8u);
+    // All of the core was written in nearly every case: one test instead of one for each 16 bytes.
+    const bool whole = !plain && cta.is_defined(first + core * m.sbo, span * 8);
+    for (uint32_t r = 0; r < count; ++r) {
+      const uint32_t row = core * 8 + r;
+      bool known = true;
+      for (uint32_t k = 0; k < bytes; k += 16) {
+        const uint32_t at = m.k_major_address(row, k);
+        std::memcpy(out + size_t(row) * bytes + k, window + at, 16);
+        if (!whole && !cta.is_defined(at, 16)) {
+          if (!defined) undefined(cta, op, operand, row, k, at);
+          known = false;
+        }
+      }
+      if (defined) defined[row] = known;
+    }
+    if (cluster.watcher) [[unlikely]]
+      for (uint32_t r = 0; r < count; ++r)
+        for (uint32_t k = 0; k < bytes; k += 16)
+          watch_access(cluster, AccessKind::read, Space::shared, m.k_major_address(core * 8 + r, k), 16, &cta,
+                       op);
+  }
+}
+
+void read_mn_major(Cluster& cluster, Cta& cta, const SharedMatrix& m, uint32_t rows, uint32_t columns,
+                   uint32_t element_bytes, std::byte* out, const AsyncOp& op, const char* operand) {
+  for (uint32_t mn = 0; mn < rows; ++mn)
+    for (uint32_t k = 0; k < columns; ++k) {
+      const uint32_t at = m.mn_major_address(mn, k, element_bytes);
+      const std::byte* from = cta.window(at, element_bytes, op.name());
+      if (!cta.is_defined(at, element_bytes)) undefined(cta, op, operand, mn, k * element_bytes, at);
+      std::memcpy(out + (size_t(mn) * columns + k) * element_bytes, from, element_bytes);
+      watch_access(cluster, AccessKind::read, Space::shared, at, element_bytes, &cta, op);
+    }
+}
+
+}  // namespace fp4lab::emu

@@ -1,0 +1,36 @@
+// What the tcgen05 instructions share.
+#pragma once
+
+#include "emulator/engine/operand.h"
+#include "emulator/engine/tmem.h"
+
+namespace fp4lab::emu {
+
+// The SM's tensor memory, made on first use; faults on a device that has none.
+TensorMemory& tensor_memory(Cta&);
+
+// cta_group::1 or ::2 of an instruction. One kernel uses one of them throughout.
+inline uint8_t cta_group(const Source& s) { return s.has("cta_group::2") ? 2 : 1; }
+void use_group(Cta&, unsigned group);
+
+// The other CTA of the pair (ranks 2i and 2i + 1); faults when the cluster has none or it has exited.
+Cta& pair_of(Cta&, const char* what);
+// The CTA of the pair with the even rank.
+Cta& leader_of(Cta&, const char* what);
+
+// The queue of cp, mma, shift and commit: in issue order for one thread (PTX ISA 9.7.16.6.2).
+inline Queue pipe_of(const Warp& w, unsigned lane) {
+  return {Queue::tensor_pipe, w.cta.rank << 16 | w.id << 5 | lane};
+}
+
+// The same value in all active lanes, for warp-collective instructions.
+uint32_t uniform_operand(Warp&, const Operand&, const char* what);
+uint32_t uniform_address(Warp&, const Operand&, const char* what);
+
+inline void watch_tmem(Cluster& cluster, bool write, Cta* cta, unsigned lane0, unsigned lanes,
+                       unsigned column, unsigned columns, const AsyncOp& op) {
+  if (cluster.watcher) [[unlikely]]
+    cluster.watcher->tmem({write, cta, lane0, lanes, column, columns, nullptr, &op});
+}
+
+}  // namespace fp4lab::emu

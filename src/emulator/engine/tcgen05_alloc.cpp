@@ -1,0 +1,207 @@
+// tcgen05.alloc, dealloc and relinquish_alloc_permit (PTX ISA 9.7.16.7). They run in the serial phase,
+// because CTAs of other clusters share the SM's tensor memory.
+#include <bit>
+#include <cstring>
+
+#include "emulator/engine/tcgen05.h"
+
+namespace fp4lab::emu {
+
+TensorMemory& tensor_memory(Cta& cta) {
+  if (!cta.sm.tmem) {
+    if (cta.cluster.grid.device.tmem_columns == 0)
+      fault(FaultKind::illegal_instruction, kLanes, "{} has no tensor memory", cta.cluster.grid.device.name);
+    cta.sm.tmem = std::make_unique<TensorMemory>();
+  }
+  return *cta.sm.tmem;
+}
+
+void use_group(Cta& cta, unsigned group) {
+  int& used = cta.state->tmem_group;
+  if (used && used != static_cast<int>(group))
+    fault(FaultKind::misuse, kLanes,
+          "tcgen05 with .cta_group::{} in a kernel that used .cta_group::{} before", group, used);
+  used = static_cast<int>(group);
+}
+
+Cta& pair_of(Cta& cta, const char* what) {
+  const uint32_t rank = cta.rank ^ 1;
+  if (rank >= cta.cluster.ctas.size())
+    fault(FaultKind::misuse, kLanes, "{} with .cta_group::2 in a cluster of {} CTAs: CTA rank {} has no pair",
+          what, cta.cluster.ctas.size(), cta.rank);
+  Cta& peer = *cta.cluster.ctas[rank];
+  if (peer.exited)
+    fault(FaultKind::misuse, kLanes, "{} with .cta_group::2: the pair's CTA rank {} has exited", what, rank);
+  return peer;
+}
+
+Cta& leader_of(Cta& cta, const char* what) { return cta.rank & 1 ? pair_of(cta, what) : cta; }
+
+uint32_t uniform_operand(Warp& w, const Operand& o, const char* what) {
+  const uint32_t* v = w.source<uint32_t>(o);
+  const uint32_t first = v[std::countr_zero(w.active)];
+  for_lanes(w.active, [&](unsigned lane) {
+    if (v[lane] != first)
+      fault(FaultKind::misuse, lane, "{} differs between the lanes of a warp: {:#x} and {:#x}", what, first,
+            v[lane]);
+  });
+  return first;
+}
+
+uint32_t uniform_address(Warp& w, const Operand& o, const char* what) {
+  const uint32_t first = static_cast<uint32_t>(w.address(o, std::countr_zero(w.active)));
+  if (o.has_base)
+    for_lanes(w.active, [&](unsigned lane) {
+      const uint32_t a = static_cast<uint32_t>(w.address(o, lane));
+      if (a != first)
+        fault(FaultKind::misuse, lane, "{} differs between the lanes of a warp: {:#x} and {:#x}", what, first,
+              a);
+    });
+  return first;
+}
+
+namespace {
+
+struct Mods {
+  Space space;
+  uint8_t group;
+};
+
+void check_columns(uint32_t n, const char* what) {
+  if (n < 32 || n > kTmemColumns || !std::has_single_bit(n))
+    fault(FaultKind::misuse, kLanes, "{} of {} columns: must be a power of two from 32 to 512", what, n);
+}
+
+int common_free(Cta& a, Cta& b, unsigned columns) {
+  TensorMemory &x = tensor_memory(a), &y = tensor_memory(b);
+  for (unsigned first = 0; first + columns <= kTmemColumns; first += columns) {
+    bool free = true;
+    for (unsigned c = first; free && c < first + columns; ++c) free = !x.owner[c] && !y.owner[c];
+    if (free) return static_cast<int>(first);
+  }
+  return -1;
+}
+
+bool columns_free(Warp& w, const LaneGroup& g) {
+  return tensor_memory(w.cta).find_free(static_cast<uint32_t>(g.wait.value)) >= 0;
+}
+
+bool pair_ready(Warp& w, const LaneGroup& g) {
+  const CtaState& me = *w.cta.state;
+  if (me.pair_granted >= 0) return true;
+  Cta& peer = *w.cta.cluster.ctas[w.cta.rank ^ 1];
+  return !peer.exited && peer.state->pair_wanted &&
+         common_free(w.cta, peer, static_cast<uint32_t>(g.wait.value)) >= 0;
+}
+
+void give(Cta& cta, const Instr& in, uint32_t function, unsigned column, unsigned columns, unsigned group) {
+  CtaState& state = *cta.state;
+  tensor_memory(cta).allocate(column, columns, &cta);
+  state.tmem.push_back({column, columns, group, &in, function});
+  state.last_alloc_columns = columns;
+}
+
+// op 0 [dst] in shared memory, op 1 the number of columns
+void alloc(Warp& w, const Instr& in) {
+  w.require_full(in);
+  const Mods m = unpack_aux<Mods>(in);
+  const uint32_t columns = uniform_operand(w, in.op[1], "the number of TMEM columns");
+  check_columns(columns, "tcgen05.alloc");
+  use_group(w.cta, m.group);
+  CtaState& state = *w.cta.state;
+  if (!state.alloc_permit)
+    fault(FaultKind::misuse, kLanes, "tcgen05.alloc after this CTA executed tcgen05.relinquish_alloc_permit");
+  if (state.last_alloc_columns && columns > state.last_alloc_columns)
+    fault(FaultKind::misuse, kLanes,
+          "tcgen05.alloc of {} columns after one of {}: the sizes of successive allocations of a CTA must "
+          "not grow",
+          columns, state.last_alloc_columns);
+  if (!w.in_serial_phase()) {
+    w.block({Wait::Kind::serial, 0, 0, nullptr});
+    return;
+  }
+  const uint32_t function = w.source_of(in).function;
+  int column = -1;
+  if (m.group == 1) {
+    column = tensor_memory(w.cta).find_free(columns);
+    if (column < 0) {
+      w.block({Wait::Kind::tmem_alloc, 0, columns, columns_free});
+      return;
+    }
+    give(w.cta, in, function, static_cast<unsigned>(column), columns, 1);
+  } else {  // one warp of each CTA of the pair comes; both get the same columns
+    Cta& peer = pair_of(w.cta, "tcgen05.alloc");
+    CtaState& other = *peer.state;
+    if (other.pair_wanted && other.pair_wanted != columns)
+      fault(FaultKind::misuse, kLanes,
+            "tcgen05.alloc with .cta_group::2 of {} columns, the pair's other CTA wants {}", columns,
+            other.pair_wanted);
+    if (state.pair_granted < 0) {
+      state.pair_wanted = columns;
+      column = other.pair_wanted ? common_free(w.cta, peer, columns) : -1;
+      if (column < 0) {
+        w.block({Wait::Kind::tmem_alloc, 1, columns, pair_ready});
+        return;
+      }
+      give(w.cta, in, function, static_cast<unsigned>(column), columns, 2);
+      give(peer, in, function, static_cast<unsigned>(column), columns, 2);
+      other.pair_granted = column;
+      w.cta.cluster.notify();
+    } else {
+      column = state.pair_granted;
+    }
+    state.pair_wanted = 0;
+    state.pair_granted = -1;
+  }
+  const unsigned lane = static_cast<unsigned>(std::countr_zero(w.active));
+  std::byte* to = w.memory(in, m.space, AccessKind::write, w.address(in.op[0], lane), 4, lane);
+  const uint32_t address = static_cast<uint32_t>(column);
+  std::memcpy(to, &address, 4);
+}
+
+// op 0 the address, op 1 the number of columns
+void dealloc(Warp& w, const Instr& in) {
+  w.require_full(in);
+  const Mods m = unpack_aux<Mods>(in);
+  const TmemAddress address{uniform_operand(w, in.op[0], "the TMEM address")};
+  const uint32_t columns = uniform_operand(w, in.op[1], "the number of TMEM columns");
+  check_columns(columns, "tcgen05.dealloc");
+  use_group(w.cta, m.group);
+  if (!w.in_serial_phase()) {
+    w.block({Wait::Kind::serial, 0, 0, nullptr});
+    return;
+  }
+  auto& live = w.cta.state->tmem;
+  for (size_t i = 0; i < live.size(); ++i)
+    if (live[i].column == address.column() && live[i].columns == columns && address.lane() == 0) {
+      tensor_memory(w.cta).release(live[i].column, columns);
+      live.erase(live.begin() + static_cast<ptrdiff_t>(i));
+      w.cta.cluster.notify();
+      return;
+    }
+  std::string have;
+  for (const TmemAllocation& a : live) have += fmt::format(" [{}, {})", a.column, a.column + a.columns);
+  fault(FaultKind::misuse, kLanes,
+        "tcgen05.dealloc of {} columns at TMEM address {:#010x}, which tcgen05.alloc did not give "
+        "(allocated:{})",
+        columns, address.bits, have.empty() ? " none" : have);
+}
+
+void relinquish(Warp& w, const Instr& in) {
+  w.require_full(in);
+  use_group(w.cta, unpack_aux<Mods>(in).group);
+  w.cta.state->alloc_permit = false;
+}
+
+Body with(Body body, Instr& in, const Source& s) {
+  in.aux = pack_aux(Mods{shared_space(s), cta_group(s)});
+  return body;
+}
+
+}  // namespace
+
+Body bind_tcgen05_alloc(Instr& in, const Source& s) { return with(alloc, in, s); }
+Body bind_tcgen05_dealloc(Instr& in, const Source& s) { return with(dealloc, in, s); }
+Body bind_tcgen05_relinquish(Instr& in, const Source& s) { return with(relinquish, in, s); }
+
+}  // namespace fp4lab::emu

@@ -1,0 +1,249 @@
+// tcgen05.ld, tcgen05.st and their waits (PTX ISA 9.7.16.8).
+//
+// A load reads tensor memory at some moment between its issue and tcgen05.wait::ld, and its registers count
+// as never written until then; a store takes its registers at issue and writes some time before
+// tcgen05.wait::st.
+#include <bit>
+#include <cstring>
+
+#include "emulator/engine/tcgen05.h"
+
+namespace fp4lab::emu {
+
+namespace {
+
+enum class Shape : uint8_t { s32x32b, s16x64b, s16x128b, s16x256b, s16x32bx2 };
+
+struct Mods {
+  Shape shape;
+  uint8_t pack;  // .pack::16b or .unpack::16b
+  uint16_t registers;
+  int16_t split;  // columns between the halves of 16x32bx2
+};
+
+struct Cell {
+  unsigned lane, column;
+};
+
+// Which cell register r of thread t holds, relative to the base address (PTX ISA 9.7.16.2.3).
+inline Cell cell(Shape shape, unsigned r, unsigned t, int split) {
+  switch (shape) {
+    case Shape::s32x32b:
+      return {t, r};
+    case Shape::s16x64b:
+      return {(t >> 2) + 8 * (t & 1), ((t >> 1) & 1) + 2 * r};
+    case Shape::s16x128b:
+      return {(t >> 2) + 8 * (r & 1), (t & 3) + 4 * (r >> 1)};
+    case Shape::s16x256b:
+      return {(t >> 2) + 8 * ((r >> 1) & 1), 2 * (t & 3) + (r & 1) + 8 * (r >> 2)};
+    case Shape::s16x32bx2:
+      return {t & 15, r + (t >= 16 ? static_cast<unsigned>(split) : 0)};
+  }
+  return {};
+}
+
+unsigned columns_of(const Mods& m) {
+  unsigned n = m.registers;
+  if (m.shape == Shape::s16x64b || m.shape == Shape::s16x128b || m.shape == Shape::s16x256b) n *= 2;
+  if (m.shape == Shape::s16x32bx2) n += static_cast<unsigned>(m.split);
+  return m.pack ? 2 * n : n;
+}
+
+struct Window {
+  unsigned lane, column, lanes, columns;
+};
+
+// Base lane and columns; each warp reaches the 32 lanes of its rank in the warpgroup.
+Window window(Warp& w, const Mods& m, uint32_t bits, const char* what) {
+  const TmemAddress a{bits};
+  const unsigned quarter = w.id % 4, named = a.lane() >> 5;
+  if (a.lane() >= kTmemLanes || (named != 0 && named != quarter))
+    fault(FaultKind::illegal_address, kLanes,
+          "{} at TMEM lane {} by warp {}: a warp reaches only lanes 32 * (warp % 4) to + 31, here {} to {}",
+          what, a.lane(), w.id, 32 * quarter, 32 * quarter + 31);
+  const unsigned offset = a.lane() & 31;
+  const bool half = m.shape != Shape::s32x32b;
+  if (offset != 0 && !(half && offset == 16))
+    fault(FaultKind::illegal_address, kLanes, "{} at TMEM lane {}: the lane must be a multiple of {}", what,
+          a.lane(), half ? 16 : 32);
+  Window win{32 * quarter + offset, a.column(), half ? 16u : 32u, columns_of(m)};
+  tensor_memory(w.cta).check(w.cta, win.column, win.columns, what);
+  return win;
+}
+
+struct TmemLoad final : AsyncOp {
+  Mods m;
+  Window win;
+  std::vector<uint32_t*> rows;  // one per register
+
+  const char* name() const override { return "tcgen05.ld"; }
+  bool run(Cluster& cluster) override {
+    TensorMemory& tmem = tensor_memory(*cta);
+    tmem.check(*cta, win.column, win.columns, name());
+    bool any = false;
+    for (unsigned c = 0; c < win.columns && !any; ++c) {
+      const auto& d = tmem.defined[win.column + c];
+      any = (d[win.lane / 64] >> (win.lane % 64)) & ((uint64_t(1) << win.lanes) - 1);
+    }
+    if (!any)
+      fault(FaultKind::uninitialized, kLanes,
+            "tcgen05.ld of TMEM columns [{}, {}), lanes [{}, {}): nobody has written any of these cells",
+            win.column, win.column + win.columns, win.lane, win.lane + win.lanes);
+    if (m.shape == Shape::s32x32b && !m.pack) {
+      for (unsigned r = 0; r < m.registers; ++r)
+        std::memcpy(rows[r], &tmem.column(win.column + r)[win.lane], 128);
+    } else {
+      for (unsigned r = 0; r < m.registers; ++r)
+        for (unsigned t = 0; t < kLanes; ++t) {
+          const Cell c = cell(m.shape, r, t, m.split);
+          const unsigned lane = win.lane + c.lane;
+          if (m.pack) {
+            const unsigned column = win.column + 2 * c.column;
+            rows[r][t] = (tmem.column(column)[lane] & 0xffff) | tmem.column(column + 1)[lane] << 16;
+          } else {
+            rows[r][t] = tmem.column(win.column + c.column)[lane];
+          }
+        }
+    }
+    watch_tmem(cluster, false, cta, win.lane, win.lanes, win.column, win.columns, *this);
+    --cta->state->warps[warp].tmem_loads;
+    cluster.notify();
+    return true;
+  }
+};
+
+struct TmemStore final : AsyncOp {
+  Mods m;
+  Window win;
+  std::vector<std::array<uint32_t, kLanes>> data;
+
+  const char* name() const override { return "tcgen05.st"; }
+  bool run(Cluster& cluster) override {
+    TensorMemory& tmem = tensor_memory(*cta);
+    tmem.check(*cta, win.column, win.columns, name());
+    for (unsigned r = 0; r < m.registers; ++r)
+      for (unsigned t = 0; t < kLanes; ++t) {
+        const Cell c = cell(m.shape, r, t, m.split);
+        const unsigned lane = win.lane + c.lane;
+        if (m.pack) {
+          const unsigned column = win.column + 2 * c.column;
+          tmem.column(column)[lane] = data[r][t] & 0xffff;
+          tmem.column(column + 1)[lane] = data[r][t] >> 16;
+          tmem.define(column, lane, 1), tmem.define(column + 1, lane, 1);
+        } else {
+          tmem.column(win.column + c.column)[lane] = data[r][t];
+          tmem.define(win.column + c.column, lane, 1);
+        }
+      }
+    watch_tmem(cluster, true, cta, win.lane, win.lanes, win.column, win.columns, *this);
+    --cta->state->warps[warp].tmem_stores;
+    cluster.notify();
+    return true;
+  }
+};
+
+WarpEngines& engines(Warp& w) {
+  auto& all = w.cta.state->warps;
+  if (all.empty()) all.resize(w.cta.warps.size());
+  return all[w.id];
+}
+
+// op 0 {registers}, op 1 [taddr], op 2 the half split of 16x32bx2
+void load(Warp& w, const Instr& in) {
+  w.require_full(in);
+  auto op = std::make_unique<TmemLoad>();
+  op->m = unpack_aux<Mods>(in);
+  op->win = window(w, op->m, uniform_address(w, in.op[1], "the TMEM address"), "tcgen05.ld");
+  WarpEngines& e = engines(w);
+  op->rows.resize(op->m.registers);
+  for (unsigned r = 0; r < op->m.registers; ++r) {
+    const Operand& element = w.element(in.op[0], r);
+    op->rows[r] = w.target<uint32_t>(element);
+    w.set_undefined(element, w.active);
+    e.loaded.push_back({element, w.active});
+  }
+  ++e.tmem_loads;
+  w.cta.cluster.submit(std::move(op), w, in, static_cast<unsigned>(std::countr_zero(w.active)));
+}
+
+// op 0 [taddr], op 1 {registers} (16x32bx2: op 1 the split, op 2 the registers)
+void store(Warp& w, const Instr& in) {
+  w.require_full(in);
+  auto op = std::make_unique<TmemStore>();
+  op->m = unpack_aux<Mods>(in);
+  op->win = window(w, op->m, uniform_address(w, in.op[0], "the TMEM address"), "tcgen05.st");
+  const Operand& registers = in.op[op->m.shape == Shape::s16x32bx2 ? 2 : 1];
+  op->data.resize(op->m.registers);
+  for (unsigned r = 0; r < op->m.registers; ++r)
+    std::memcpy(op->data[r].data(), w.source<uint32_t>(w.element(registers, r)), sizeof op->data[r]);
+  ++engines(w).tmem_stores;
+  op->queue = {Queue::tmem_load, w.cta.rank << 16 | w.id};
+  w.cta.cluster.submit(std::move(op), w, in, static_cast<unsigned>(std::countr_zero(w.active)));
+}
+
+bool loads_done(Warp& w, const LaneGroup&) { return engines(w).tmem_loads == 0; }
+bool stores_done(Warp& w, const LaneGroup&) { return engines(w).tmem_stores == 0; }
+
+void wait_ld(Warp& w, const Instr& in) {
+  w.require_full(in);
+  WarpEngines& e = engines(w);
+  if (e.tmem_loads) {
+    w.block({Wait::Kind::async_ops, 0, 0, loads_done});
+    return;
+  }
+  for (const PendingRegister& r : e.loaded) w.target<uint32_t>(r.operand);  // defined from now on
+  e.loaded.clear();
+}
+
+void wait_st(Warp& w, const Instr& in) {
+  w.require_full(in);
+  if (engines(w).tmem_stores) w.block({Wait::Kind::async_ops, 1, 0, stores_done});
+}
+
+Mods decode(Instr& in, const Source& s, unsigned vector_operand) {
+  Mods m{};
+  unsigned per = 1, limit = 128;
+  if (s.has("32x32b")) m.shape = Shape::s32x32b;
+  if (s.has("16x64b")) m.shape = Shape::s16x64b;
+  if (s.has("16x128b")) m.shape = Shape::s16x128b, per = 2, limit = 64;
+  if (s.has("16x256b")) m.shape = Shape::s16x256b, per = 4, limit = 32;
+  if (s.has("16x32bx2")) m.shape = Shape::s16x32bx2;
+  unsigned num = 0;
+  for (unsigned n = 1; n <= 128; n *= 2)
+    if (s.has(fmt::format("x{}", n))) num = n;
+  if (num > limit) fault(FaultKind::misuse, 0, ".x{} is too many for this shape, at most .x{}", num, limit);
+  m.registers = static_cast<uint16_t>(num * per);
+  m.pack = s.has("pack::16b") || s.has("unpack::16b");
+  const Operand& v = in.op[vector_operand];
+  const unsigned given = v.kind == Operand::Kind::vector ? v.count : 1;
+  if (given != m.registers)
+    fault(FaultKind::misuse, 0, "{} registers given, this shape with .x{} takes {}", given, num, m.registers);
+  return m;
+}
+
+}  // namespace
+
+Body bind_tcgen05_ld(Instr& in, const Source& s) {
+  in.aux = pack_aux(decode(in, s, 0));
+  return load;
+}
+Body bind_tcgen05_ld_split(Instr& in, const Source& s) {
+  Mods m = decode(in, s, 0);
+  m.split = static_cast<int16_t>(in.op[2].displacement);
+  in.aux = pack_aux(m);
+  return load;
+}
+Body bind_tcgen05_st(Instr& in, const Source& s) {
+  in.aux = pack_aux(decode(in, s, 1));
+  return store;
+}
+Body bind_tcgen05_st_split(Instr& in, const Source& s) {
+  Mods m = decode(in, s, 2);
+  m.split = static_cast<int16_t>(in.op[1].displacement);
+  in.aux = pack_aux(m);
+  return store;
+}
+Body bind_tcgen05_wait_ld(Instr&, const Source&) { return wait_ld; }
+Body bind_tcgen05_wait_st(Instr&, const Source&) { return wait_st; }
+
+}  // namespace fp4lab::emu

@@ -1,0 +1,321 @@
+// tcgen05.mma: operands, layouts and arithmetic when the operation runs (PTX ISA 9.7.16.10).
+#include "emulator/engine/tcgen05_mma.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "emulator/engine/mma_float.h"
+#include "emulator/engine/shared_matrix.h"
+#include "numerics/tensor_core.h"
+
+namespace fp4lab::emu {
+
+uint32_t elements_per_mma(MmaKind k) {
+  switch (k) {
+    case MmaKind::f16:
+      return 16;
+    case MmaKind::tf32:
+      return 8;
+    case MmaKind::mxf4:
+    case MmaKind::mxf4nvf4:
+      return 64;
+    default:
+      return 32;
+  }
+}
+
+// PTX ISA 9.7.16.10.5, dense layouts: D (M = 128), F (64), A (pair, 256), B (pair, 128).
+std::vector<MmaOp::Part> MmaOp::layout() const {
+  const TmemAddress base{d};
+  const uint32_t n = idesc.n, c = base.column();
+  if (rows_per_cta() == 128) return {{0, c, 0, 128, 0, n}};
+  if (group == 2)  // 64 rows per CTA: the right half of the columns lies in the upper 64 lanes
+    return {{0, c, 0, 64, 0, n / 2}, {64, c, 0, 64, n / 2, n / 2}};
+  std::vector<Part> parts;
+  for (uint32_t q = 0; q < 4; ++q) parts.push_back({32 * q + base.lane(), c, 16 * q, 16, 0, n});
+  return parts;
+}
+
+void MmaOp::check_tmem(Cta& cta) const {
+  const TensorMemory& tmem = tensor_memory(cta);
+  const TmemAddress at{d};
+  const bool half_lanes = idesc.m == 64 && group == 1;
+  if (at.lane() != 0 && !(half_lanes && at.lane() == 16))
+    fault(FaultKind::illegal_address, lane,
+          "tcgen05.mma: D at TMEM address {:#010x}: its lane is {}, must be 0{}", d, at.lane(),
+          half_lanes ? " or 16" : "");
+  const uint32_t columns = group == 2 && idesc.m == 128 ? idesc.n / 2 : idesc.n;
+  tmem.check(cta, at.column(), columns, "tcgen05.mma: D");
+  if (scale_vec) {
+    for (auto [address, rows, what] : {std::tuple{sfa, rows_per_cta(), "tcgen05.mma: scale-A"},
+                                       std::tuple{sfb, idesc.n, "tcgen05.mma: scale-B"}}) {
+      const TmemAddress s{address & 0x3fffffff};  // bits 31:30 carry the scale's id in CUTLASS: ignored
+      if (s.lane() != 0)
+        fault(FaultKind::illegal_address, lane, "{} at TMEM address {:#010x}: its lane is {}, must be 0",
+              what, address, s.lane());
+      tmem.check(cta, s.column(), (rows + 31) / 32, what);
+      const uint32_t last = s.column() + (rows + 31) / 32;
+      if (s.column() < at.column() + columns && at.column() < last)
+        fault(FaultKind::misuse, lane, "{} in TMEM columns [{}, {}) overlaps D in [{}, {})", what, s.column(),
+              last, at.column(), at.column() + columns);
+    }
+  }
+  if (a_in_tmem) {
+    const TmemAddress s{a_tmem};
+    if (s.lane() != at.lane())
+      fault(FaultKind::illegal_address, lane,
+            "tcgen05.mma: A at TMEM lane {}, D at lane {}: they must be the same", s.lane(), at.lane());
+    tmem.check(cta, s.column(), 8, "tcgen05.mma: A");
+  }
+}
+
+void MmaOp::read_scales(Cluster& cluster, Cta& cta, uint32_t address, uint32_t rows, uint32_t id,
+                        const char* operand, uint8_t* out) {
+  const TensorMemory& tmem = tensor_memory(cta);
+  const uint32_t c = TmemAddress{address & 0x3fffffff}.column();
+  for (uint32_t r = 0; r < rows; ++r) {
+    const uint32_t column = c + r / 32, l = r % 32;
+    const auto& cells = tmem.column(column);
+    if (l == 0) {
+      const uint32_t lanes = std::min(rows - r, 32u);
+      for (uint32_t p = 0; p < 4; ++p)
+        if (!tmem.is_defined(column, 32 * p, lanes)) {
+          uint32_t bad = 0;
+          while (tmem.is_defined(column, 32 * p + bad, 1)) ++bad;
+          fault(FaultKind::uninitialized, lane,
+                "tcgen05.mma: the scale of row {} of {} (TMEM column {}, lane {}) was never written{}",
+                r + bad, operand, column, 32 * p + bad,
+                p ? "; scales must be in all four 32-lane quarters" : "");
+        }
+    }
+    const uint32_t word = cells[l];
+    for (uint32_t p = 1; p < 4; ++p)
+      if (cells[32 * p + l] != word)
+        fault(FaultKind::misuse, lane,
+              "tcgen05.mma: the scales of row {} of {} differ between the quarters of TMEM column {}: lane "
+              "{} holds "
+              "{:#010x}, lane {} holds {:#010x}",
+              r, operand, column, l, word, 32 * p + l, cells[32 * p + l]);
+    uint8_t byte[4];
+    std::memcpy(byte, &word, 4);
+    for (uint32_t s = 0; s < 4; ++s) {  // one for each quarter of K
+      const uint32_t which = scale_vec == 4 ? s : scale_vec == 2 ? id + s / 2 : id;
+      out[4 * r + s] = byte[which];
+      if (!idesc.scale_ue8m0 && byte[which] >> 7)
+        fault(FaultKind::misuse, lane,
+              "tcgen05.mma: scale {} of row {} of {} is {:#04x}: bit 7 of ue4m3 must be 0", s, r, operand,
+              byte[which]);
+    }
+  }
+  watch_tmem(cluster, false, &cta, 0, 128, c, (rows + 31) / 32, *this);
+}
+
+void MmaOp::read_a_tmem(Cluster& cluster, Cta& cta, std::byte* out) {
+  const TensorMemory& tmem = tensor_memory(cta);
+  const uint32_t c = TmemAddress{a_tmem}.column();
+  const uint32_t rows = rows_per_cta();
+  for (const Part& p : layout()) {
+    if (p.n) break;  // the same rows again
+    for (uint32_t r = 0; r < p.rows; ++r)
+      for (uint32_t w = 0; w < 8; ++w) {
+        const uint32_t l = p.lane + r;
+        if (!tmem.is_defined(c + w, l, 1))
+          fault(FaultKind::uninitialized, lane, "tcgen05.mma: A in TMEM column {}, lane {} was never written",
+                c + w, l);
+        std::memcpy(out + (p.row + r) * kMmaRowBytes + 4 * w, &tmem.column(c + w)[l], 4);
+        if (rows == 64 && group == 2 && tmem.column(c + w)[l + 64] != tmem.column(c + w)[l])
+          fault(FaultKind::misuse, lane,
+                "tcgen05.mma: with M = 128 and .cta_group::2, A must stand in TMEM lanes 0-63 and again in "
+                "64-127; column {} "
+                "differs in lane {}",
+                c + w, l);
+      }
+  }
+  watch_tmem(cluster, false, &cta, 0, 128, c, 8, *this);
+}
+
+void MmaOp::check_accumulator(Cta& cta) const {
+  if (!accumulate) return;
+  const TensorMemory& tmem = tensor_memory(cta);
+  for (const Part& p : layout())
+    for (uint32_t c = p.column; c < p.column + p.columns; ++c)
+      if (!tmem.is_defined(c, p.lane, p.rows)) {
+        uint32_t l = p.lane;
+        while (tmem.is_defined(c, l, 1)) ++l;
+        fault(FaultKind::uninitialized, lane,
+              "tcgen05.mma adds to an accumulator that nobody has written: TMEM column {} (n = {}), lane {} "
+              "(the first mma "
+              "of a tile must have enable-input-d false)",
+              c, c - p.column + p.n, l);
+      }
+}
+
+void MmaOp::finish(Cluster& cluster, Cta& cta) {
+  TensorMemory& tmem = tensor_memory(cta);
+  for (const Part& p : layout()) {
+    for (uint32_t c = p.column; c < p.column + p.columns; ++c) tmem.define(c, p.lane, p.rows);
+    watch_tmem(cluster, true, &cta, p.lane, p.rows, p.column, p.columns, *this);
+  }
+}
+
+void MmaOp::fp4(Cluster& cluster, Cta& cta, const std::byte* a_rows, const std::byte* b_rows) {
+  const uint32_t m = rows_per_cta(), n = idesc.n;
+  thread_local std::vector<int8_t> a8, b8;
+  thread_local std::vector<uint8_t> scale_a, scale_b;
+  a8.resize(m * 64), b8.resize(n * 64), scale_a.resize(m * 4), scale_b.resize(n * 4);
+  unpack_e2m1_twice(reinterpret_cast<const uint8_t*>(a_rows), m * 64, a8.data());
+  unpack_e2m1_twice(reinterpret_cast<const uint8_t*>(b_rows), n * 64, b8.data());
+  read_scales(cluster, cta, sfa, m, idesc.sfa_id, "A", scale_a.data());
+  read_scales(cluster, cta, sfb, n, idesc.sfb_id, "B", scale_b.data());
+  TensorMemory& tmem = tensor_memory(cta);
+  for (const Part& p : layout()) {
+    // TMEM keeps a column's lanes together, so the tile is computed transposed: its rows are D's columns.
+    MmaTile t;
+    t.m = static_cast<int>(p.columns), t.n = static_cast<int>(p.rows);
+    t.a = b8.data() + p.n * 64, t.b = a8.data() + p.row * 64;
+    t.sfa = scale_b.data() + p.n * 4, t.sfb = scale_a.data() + p.row * 4;
+    t.format = idesc.scale_ue8m0 ? ScaleFormat::kUe8m0 : ScaleFormat::kUe4m3;
+    t.negate = idesc.negate_a != idesc.negate_b;
+    t.accumulate = accumulate;
+    t.d = reinterpret_cast<float*>(&tmem.column(p.column)[p.lane]);
+    t.d_stride = kTmemLanes;
+    mma_tile(t);
+  }
+}
+
+namespace {
+
+ElementFormat element_format(MmaKind kind, uint8_t code) {
+  switch (kind) {
+    case MmaKind::f16:
+      return code ? ElementFormat::bf16 : ElementFormat::f16;
+    case MmaKind::tf32:
+      return ElementFormat::tf32;
+    case MmaKind::i8:
+      return code ? ElementFormat::s8 : ElementFormat::u8;
+    default:
+      break;
+  }
+  constexpr ElementFormat formats[] = {ElementFormat::e4m3, ElementFormat::e5m2, ElementFormat::e4m3,
+                                       ElementFormat::e2m3, ElementFormat::e3m2, ElementFormat::e2m1};
+  return formats[code];
+}
+
+// fp6 and fp4 operands lie in shared memory as 16 elements packed into the first 12 or 8 of 16 bytes; in TMEM
+// each has a byte of its own.
+void unpack_narrow(ElementFormat f, std::byte* rows, uint32_t count) {
+  const unsigned bits = f == ElementFormat::e2m1 ? 4 : 6;
+  for (uint32_t group = 0; group < count * 2; ++group) {
+    std::byte* g = rows + group * 16;
+    unsigned __int128 all;
+    std::memcpy(&all, g, 16);
+    for (unsigned i = 0; i < 16; ++i)
+      g[i] = std::byte{static_cast<uint8_t>(static_cast<uint64_t>(all >> (i * bits)) & ((1u << bits) - 1))};
+  }
+}
+
+bool narrow(ElementFormat f) {
+  return f == ElementFormat::e2m1 || f == ElementFormat::e2m3 || f == ElementFormat::e3m2;
+}
+
+}  // namespace
+
+void MmaOp::plain(Cluster& cluster, Cta& cta, const std::byte* a_rows, const std::byte* b_rows) {
+  const uint32_t m = rows_per_cta(), n = idesc.n, k = elements_per_mma(idesc.kind);
+  const ElementFormat fa = element_format(idesc.kind, idesc.a_format),
+                      fb = element_format(idesc.kind, idesc.b_format);
+  thread_local MmaElements a_all, b_all, a_part, b_part;
+  std::vector<std::byte> a_copy(a_rows, a_rows + m * kMmaRowBytes), b_copy(b_rows, b_rows + n * kMmaRowBytes);
+  if (narrow(fa) && !a_in_tmem) unpack_narrow(fa, a_copy.data(), m);
+  if (narrow(fb)) unpack_narrow(fb, b_copy.data(), n);
+  std::vector<int32_t> scale_a, scale_b;
+  std::vector<uint8_t> nan_a, nan_b, bytes;
+  auto scales = [&](uint32_t address, uint32_t rows, uint32_t id, const char* what, std::vector<int32_t>& e,
+                    std::vector<uint8_t>& nan) {
+    bytes.resize(rows * 4), e.resize(rows), nan.resize(rows);
+    read_scales(cluster, cta, address, rows, id, what, bytes.data());
+    for (uint32_t r = 0; r < rows; ++r) e[r] = bytes[4 * r] - 127, nan[r] = bytes[4 * r] == 0xff;
+  };
+  if (scale_vec) {
+    scales(sfa, m, idesc.sfa_id, "A", scale_a, nan_a);
+    scales(sfb, n, idesc.sfb_id, "B", scale_b, nan_b);
+  }
+  TensorMemory& tmem = tensor_memory(cta);
+  for (const Part& p : layout()) {
+    a_part.decode(fa, a_copy.data() + p.row * kMmaRowBytes, p.rows, k, idesc.negate_a);
+    b_part.decode(fb, b_copy.data() + p.n * kMmaRowBytes, p.columns, k, idesc.negate_b);
+    uint32_t* out = &tmem.column(p.column)[p.lane];
+    std::vector<std::array<uint32_t, kTmemLanes>> old;
+    if (any_disabled) {
+      old.resize(p.columns);
+      for (uint32_t c = 0; c < p.columns; ++c) old[c] = tmem.column(p.column + c);
+    }
+    if (idesc.kind == MmaKind::i8) {
+      IntMma f;
+      f.a = &a_part, f.b = &b_part, f.accumulate = accumulate, f.saturate = idesc.saturate;
+      f.d = out, f.column_stride = kTmemLanes;
+      mma_int(f);
+    } else {
+      FloatMma f;
+      f.format_a = fa, f.format_b = fb;
+      f.half_output = idesc.d_format == 0 && !scale_vec;
+      f.accumulate = accumulate, f.scale_input_d = scale_input_d;
+      if (scale_vec)
+        f.scale_a = scale_a.data() + p.row, f.scale_b = scale_b.data() + p.n, f.nan_a = nan_a.data() + p.row,
+        f.nan_b = nan_b.data() + p.n;
+      f.a = &a_part, f.b = &b_part, f.d = out, f.column_stride = kTmemLanes;
+      mma_float(f);
+    }
+    if (any_disabled) {
+      const uint32_t* mask = disabled + (cta.rank & 1 && group == 2 ? 4 : 0);
+      for (uint32_t l = p.lane; l < p.lane + p.rows; ++l)
+        if (mask[l / 32] >> (l % 32) & 1)
+          for (uint32_t c = 0; c < p.columns; ++c) tmem.column(p.column + c)[l] = old[c][l];
+    }
+  }
+}
+
+void MmaOp::share(Cluster& cluster, Cta& to, const std::byte* b_rows) {
+  check_tmem(to);
+  check_accumulator(to);
+  const uint32_t m = rows_per_cta();
+  thread_local std::vector<std::byte> a_rows;
+  a_rows.resize(m * kMmaRowBytes);
+  if (a_in_tmem) {
+    read_a_tmem(cluster, to, a_rows.data());
+  } else if (a.k_major) {
+    read_k_major(cluster, to, a, m, kMmaRowBytes, a_rows.data(), *this, "A");
+  } else {
+    const uint32_t k = elements_per_mma(idesc.kind);
+    read_mn_major(cluster, to, a, m, k, kMmaRowBytes / k, a_rows.data(), *this, "A");
+  }
+  if (idesc.kind >= MmaKind::mxf4)
+    fp4(cluster, to, a_rows.data(), b_rows);
+  else
+    plain(cluster, to, a_rows.data(), b_rows);
+  finish(cluster, to);
+}
+
+bool MmaOp::run(Cluster& cluster) {
+  // B: with a pair, each CTA's shared memory holds half of the N rows.
+  const uint32_t n = idesc.n, share_n = n / group;
+  thread_local std::vector<std::byte> b_rows;
+  b_rows.resize(n * kMmaRowBytes);
+  Cta& first = group == 2 ? leader_of(*cta, name()) : *cta;
+  for (uint32_t half = 0; half < group; ++half) {
+    Cta& from = half ? pair_of(first, name()) : first;
+    std::byte* out = b_rows.data() + half * share_n * kMmaRowBytes;
+    if (b.k_major) {
+      read_k_major(cluster, from, b, share_n, kMmaRowBytes, out, *this, "B");
+    } else {
+      const uint32_t k = elements_per_mma(idesc.kind);
+      read_mn_major(cluster, from, b, share_n, k, kMmaRowBytes / k, out, *this, "B");
+    }
+  }
+  share(cluster, first, b_rows.data());
+  if (group == 2) share(cluster, pair_of(first, name()), b_rows.data());
+  ++cluster.statistics.mma_count;
+  return true;
+}
+
+}  // namespace fp4lab::emu

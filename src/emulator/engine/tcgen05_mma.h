@@ -1,0 +1,50 @@
+// One tcgen05.mma on its way through the tensor pipe.
+#pragma once
+
+#include "emulator/engine/descriptors.h"
+#include "emulator/engine/tcgen05.h"
+
+namespace fp4lab::emu {
+
+struct MmaOp final : AsyncOp {
+  InstructionDescriptor idesc;
+  uint8_t group = 1;      // cta_group
+  uint8_t scale_vec = 0;  // scales per row and instruction, 0 without block scaling
+  bool a_in_tmem = false, accumulate = false;
+  uint8_t scale_input_d = 0;
+  uint32_t disabled[8] = {};  // disable-output-lane: bit i of the concatenation
+  bool any_disabled = false;
+  uint32_t d = 0, sfa = 0, sfb = 0, a_tmem = 0;  // TMEM addresses
+  SharedMatrix a, b;
+
+  const char* name() const override { return "tcgen05.mma"; }
+  bool run(Cluster&) override;
+
+  // Where the result's rows and columns lie in one CTA's TMEM.
+  struct Part {
+    uint32_t lane, column;  // of the first row and column
+    uint32_t row, rows;     // rows of the CTA's share, from `row`
+    uint32_t n, columns;    // columns of D, from `n`
+  };
+  std::vector<Part> layout() const;
+  uint32_t rows_per_cta() const { return idesc.m / group; }
+  // Faults unless the columns and lanes of every operand in TMEM are there; called at issue and again when it
+  // runs.
+  void check_tmem(Cta&) const;
+
+ private:
+  void share(Cluster&, Cta&, const std::byte* b_rows);  // what one CTA of the group computes
+  void fp4(Cluster&, Cta&, const std::byte* a_rows, const std::byte* b_rows);
+  void plain(Cluster&, Cta&, const std::byte* a_rows, const std::byte* b_rows);
+  void read_scales(Cluster&, Cta&, uint32_t address, uint32_t rows, uint32_t id, const char* operand,
+                   uint8_t* out);
+  void read_a_tmem(Cluster&, Cta&, std::byte* out);
+  void check_accumulator(Cta&) const;
+  void finish(Cluster&, Cta&);
+};
+
+// Bytes of K that one instruction reads from each row: 32 for every kind; elements of K.
+constexpr uint32_t kMmaRowBytes = 32;
+uint32_t elements_per_mma(MmaKind);
+
+}  // namespace fp4lab::emu

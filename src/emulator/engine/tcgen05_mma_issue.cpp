@@ -1,0 +1,129 @@
+// tcgen05.mma at issue: operands are taken and every descriptor is checked (PTX ISA 9.7.16.10.9).
+#include "emulator/engine/tcgen05_mma.h"
+
+namespace fp4lab::emu {
+
+namespace {
+
+struct Mods {
+  MmaKind kind;
+  uint8_t group, scale_vec;
+  bool a_in_tmem;
+};
+
+MmaKind kind_of(const Source& s) {
+  for (int k = 0; k <= static_cast<int>(MmaKind::mxf4nvf4); ++k)
+    if (s.has(fmt::format("kind::{}", name_of(static_cast<MmaKind>(k))))) return static_cast<MmaKind>(k);
+  fault(FaultKind::misuse, 0, "no .kind among the modifiers");
+}
+
+Mods decode(Instr& in, const Source& s, const Operand& scale_input_d) {
+  Mods m{kind_of(s), cta_group(s), 0, in.op[1].kind == Operand::Kind::address};
+  const bool block16 = s.has("block16") || s.has("scale_vec::4X"), block32 = s.has("block32");
+  const bool x2 = s.has("scale_vec::2X"), x1 = s.has("scale_vec::1X");
+  switch (m.kind) {
+    case MmaKind::mxf8f6f4:
+      if (block16 || x2) fault(FaultKind::misuse, 0, "kind::mxf8f6f4 takes .scale_vec::1X or .block32");
+      m.scale_vec = 1;
+      break;
+    case MmaKind::mxf4:
+      if (block16 || x1) fault(FaultKind::misuse, 0, "kind::mxf4 takes .scale_vec::2X or .block32");
+      m.scale_vec = 2;
+      break;
+    case MmaKind::mxf4nvf4:
+      if (x1 || !(block16 || block32 || x2))
+        fault(FaultKind::misuse, 0,
+              "kind::mxf4nvf4 needs .scale_vec::2X, .scale_vec::4X, .block16 or .block32");
+      m.scale_vec = block16 ? 4 : 2;
+      break;
+    default:
+      break;
+  }
+  if (scale_input_d && (scale_input_d.displacement < 0 || scale_input_d.displacement > 15))
+    fault(FaultKind::misuse, 0, "scale-input-d is {}, must be 0 to 15", scale_input_d.displacement);
+  if (scale_input_d && m.kind != MmaKind::f16 && m.kind != MmaKind::tf32)
+    fault(FaultKind::misuse, 0, "scale-input-d is for kind::f16 and kind::tf32 only");
+  return m;
+}
+
+enum class Form : uint8_t { plain, masked, scaled };
+
+template <Form form>
+void issue(Warp& w, const Instr& in) {
+  const Mods m = unpack_aux<Mods>(in);
+  use_group(w.cta, m.group);
+  const uint32_t* idesc = w.source<uint32_t>(in.op[3]);
+  const uint64_t* b = w.source<uint64_t>(in.op[2]);
+  // plain: op 4 enable-input-d, 5 scale-input-d; masked: 4 the disabled lanes, 5 enable-input-d, 6
+  // scale-input-d; block scaled: 4 [sfa], 5 [sfb], 6 enable-input-d
+  const uint32_t enable = w.mask(in.op[form == Form::plain ? 4 : form == Form::masked ? 5 : 6]);
+  for_lanes(w.active, [&](unsigned lane) {
+    auto op = std::make_unique<MmaOp>();
+    op->lane = lane;
+    op->group = m.group, op->scale_vec = m.scale_vec, op->a_in_tmem = m.a_in_tmem;
+    op->idesc = decode_instruction_descriptor(idesc[lane], m.kind, m.scale_vec, m.group, m.a_in_tmem);
+    op->accumulate = enable >> lane & 1;
+    op->d = static_cast<uint32_t>(w.address(in.op[0], lane));
+    if (m.a_in_tmem) {
+      op->a_tmem = static_cast<uint32_t>(w.address(in.op[1], lane));
+    } else {
+      op->a = decode_tcgen05_descriptor(w.source<uint64_t>(in.op[1])[lane], "tcgen05.mma: descriptor of A");
+      op->a.k_major = !op->idesc.transpose_a;
+    }
+    op->b = decode_tcgen05_descriptor(b[lane], "tcgen05.mma: descriptor of B");
+    op->b.k_major = !op->idesc.transpose_b;
+    for (const SharedMatrix* x : {&op->a, &op->b}) {
+      if (x == &op->a && m.a_in_tmem) continue;
+      const bool atom32 = x->swizzle == SharedMatrix::Swizzle::b128_atom32;
+      const char* which = x == &op->a ? "A" : "B";
+      if (atom32 && m.kind != MmaKind::tf32)
+        fault(FaultKind::illegal_instruction, lane,
+              "tcgen05.mma.kind::{}: {} has the 128B swizzle with 32B atoms, which only kind::tf32 takes",
+              name_of(m.kind), which);
+      if (!x->k_major && m.kind == MmaKind::tf32 && !atom32)
+        fault(FaultKind::illegal_instruction, lane,
+              "tcgen05.mma.kind::tf32: {} is MN-major, which needs the 128B swizzle with 32B atoms", which);
+    }
+    if constexpr (form == Form::scaled) {
+      op->sfa = static_cast<uint32_t>(w.address(in.op[4], lane));
+      op->sfb = static_cast<uint32_t>(w.address(in.op[5], lane));
+      if (m.group == 2 && op->idesc.m == 128)
+        fault(FaultKind::misuse, lane,
+              "block-scaled tcgen05.mma with M = 128 and .cta_group::2 is not implemented: where the scales "
+              "of B lie is "
+              "not publicly known for certain");
+    } else {
+      if constexpr (form == Form::masked) {
+        const Operand& v = in.op[4];
+        const unsigned words = m.group == 2 ? 8 : 4;
+        if (v.count != words)
+          fault(FaultKind::misuse, lane, "disable-output-lane has {} registers, must have {}", v.count,
+                words);
+        for (unsigned i = 0; i < words; ++i) op->disabled[i] = w.source<uint32_t>(w.element(v, i))[lane];
+        op->any_disabled = true;
+      }
+      op->scale_input_d = static_cast<uint8_t>(in.op[form == Form::masked ? 6 : 5].displacement);
+    }
+    op->check_tmem(w.cta);
+    if (m.group == 2) op->check_tmem(pair_of(w.cta, "tcgen05.mma"));
+    op->queue = pipe_of(w, lane);
+    w.cta.cluster.submit(std::move(op), w, in, lane);
+  });
+}
+
+}  // namespace
+
+Body bind_tcgen05_mma(Instr& in, const Source& s) {
+  in.aux = pack_aux(decode(in, s, in.op[5]));
+  return issue<Form::plain>;
+}
+Body bind_tcgen05_mma_masked(Instr& in, const Source& s) {
+  in.aux = pack_aux(decode(in, s, in.op[6]));
+  return issue<Form::masked>;
+}
+Body bind_tcgen05_mma_block_scale(Instr& in, const Source& s) {
+  in.aux = pack_aux(decode(in, s, Operand{}));
+  return issue<Form::scaled>;
+}
+
+}  // namespace fp4lab::emu
