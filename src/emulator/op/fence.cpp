@@ -1,4 +1,4 @@
-// membar and fence (PTX ISA 9.7.13.4). Memory here is sequentially consistent within a cluster's turn, and
+// membar and fence (PTX ISA 9.7.13.4), tcgen05.fence (9.7.16.11.1). Memory here is sequentially consistent within a cluster's turn, and
 // strong accesses to global memory happen one by one: a fence changes no value. Watchers hear of it.
 #include "emulator/core/machine.h"
 #include "emulator/isa/opcode.h"
@@ -27,6 +27,7 @@ Body bind_fence_proxy_tensormap_acquire(Instr& i, const Source&) {
   return fence;
 }
 Body bind_fence_proxy_restricted(Instr&, const Source&) { return fence; }
+Body bind_tcgen05_fence(Instr&, const Source&) { return fence; }
 Body bind_membar(Instr&, const Source&) { return fence; }
 Body bind_membar_proxy(Instr&, const Source&) { return fence; }
 
