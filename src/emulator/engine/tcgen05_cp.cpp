@@ -1,4 +1,4 @@
-// tcgen05.cp and tcgen05.commit (PTX ISA 9.7.16.9, 9.7.16.12).
+// tcgen05.cp, tcgen05.commit and tcgen05.fence (PTX ISA 9.7.16.9, 9.7.16.12).
 #include <algorithm>
 #include <cstring>
 
@@ -174,8 +174,14 @@ void commit(Warp& w, const Instr& in) {
   });
 }
 
+// Orders nothing here, where every hand-over goes through a barrier anyway; watchers hear of it.
+void fence(Warp& w, const Instr& in) {
+  if (Watcher* watch = w.cta.cluster.watcher) watch->fence(w, in);
+}
+
 }  // namespace
 
+Body bind_tcgen05_fence(Instr&, const Source&) { return fence; }
 Body bind_tcgen05_cp(Instr& in, const Source& s) {
   Mods m{};
   m.group = cta_group(s);
