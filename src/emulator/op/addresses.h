@@ -22,6 +22,16 @@ class Addresses {
     if (narrow_) return uint32_t(narrow_[lane] + uint32_t(displacement_));
     return displacement_;
   }
+  // The addresses of `lanes`, for Warp::memory of all lanes at once.
+  void all(uint32_t lanes, uint64_t* address) const {
+    const uint64_t d = displacement_;
+    if (wide_)
+      for_lanes(lanes, [&](unsigned l) { address[l] = wide_[l] + d; });
+    else if (narrow_)
+      for_lanes(lanes, [&](unsigned l) { address[l] = uint32_t(narrow_[l] + uint32_t(d)); });
+    else
+      for_lanes(lanes, [&](unsigned l) { address[l] = d; });
+  }
 
  private:
   const uint64_t* wide_ = nullptr;

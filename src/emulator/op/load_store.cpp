@@ -74,13 +74,16 @@ void load(Warp& w, const Instr& i) {
     rows[n] = reinterpret_cast<std::byte*>(w.target<uint32_t>(o));
     if (o.kind == Operand::Kind::sink) wide[n] = sizeof(T) == 8;
   }
-  for (uint32_t lanes = w.active; lanes; lanes &= lanes - 1) {
-    const unsigned l = unsigned(std::countr_zero(lanes));
-    const std::byte* p = w.memory(i, a.space, AccessKind::read, at[l], sizeof(T) * kCount, l, a.strong);
-    T v[kCount];
-    std::memcpy(v, p, sizeof v);
-    for (unsigned n = 0; n < kCount; ++n) put<T, kSign>(rows[n], wide[n], half[n], l, v[n]);
-  }
+  uint64_t address[kLanes];
+  std::byte* host[kLanes];
+  at.all(w.active, address);
+  w.memory(i, a.space, AccessKind::read, address, sizeof(T) * kCount, host, a.strong);
+  for (unsigned n = 0; n < kCount; ++n)
+    for_lanes(w.active, [&, row = rows[n], is_wide = wide[n], is_half = half[n]](unsigned l) {
+      T v;
+      std::memcpy(&v, host[l] + n * sizeof(T), sizeof v);
+      put<T, kSign>(row, is_wide, is_half, l, v);
+    });
   // A strong load is a poll as often as not: let others run.
   if (a.strong) w.yield();
 }
@@ -97,11 +100,15 @@ void store(Warp& w, const Instr& i) {
     stride[n] = bits_of(o.type) == 64 ? 8 : 4;
     rows[n] = reinterpret_cast<const std::byte*>(w.source<uint32_t>(o));
   }
-  for (uint32_t lanes = w.active; lanes; lanes &= lanes - 1) {
-    const unsigned l = unsigned(std::countr_zero(lanes));
-    std::byte* p = w.memory(i, a.space, AccessKind::write, at[l], sizeof(T) * kCount, l, a.strong);
-    for (unsigned n = 0; n < kCount; ++n) std::memcpy(p + n * sizeof(T), rows[n] + l * stride[n], sizeof(T));
-  }
+  uint64_t address[kLanes];
+  std::byte* host[kLanes];
+  at.all(w.active, address);
+  w.memory(i, a.space, AccessKind::write, address, sizeof(T) * kCount, host, a.strong);
+  // Lane by lane, so that of two lanes that write the same bytes the higher one wins.
+  for_lanes(w.active, [&](unsigned l) {
+    for (unsigned n = 0; n < kCount; ++n)
+      std::memcpy(host[l] + n * sizeof(T), rows[n] + l * stride[n], sizeof(T));
+  });
 }
 
 // .b128: one register of two 64-bit rows, the low half first.
