@@ -174,14 +174,8 @@ void commit(Warp& w, const Instr& in) {
   });
 }
 
-// Orders nothing here, where every hand-over goes through a barrier anyway; watchers hear of it.
-void fence(Warp& w, const Instr& in) {
-  if (Watcher* watch = w.cta.cluster.watcher) watch->fence(w, in);
-}
-
 }  // namespace
 
-Body bind_tcgen05_fence(Instr&, const Source&) { return fence; }
 Body bind_tcgen05_cp(Instr& in, const Source& s) {
   Mods m{};
   m.group = cta_group(s);
