@@ -1,12 +1,14 @@
 // Included by mma_avx512.cpp and mma_avx2.cpp inside their namespace, with V (the vector operations) defined.
 //
-// Three ways lead to the bits of mma_step, from dear to cheap; ranges decide per step and panel, and c per vector:
-//   general   every term is truncated to u = 2^(emax - 35), the sum is taken in double, one conversion rounds toward zero
-//   fixed     nothing can be truncated and the four terms add up within 31 bits: integer sum, then double, then round
-//   narrow    nothing can be truncated and the four terms add up within 24 bits: fp32 all the way
-// All of it runs with MXCSR rounding toward zero. Only three kinds of operation below round at all: the truncation in
-// `general`, and the addition and conversion that end a step, where rounding toward zero is what the model asks for; composed
-// truncations are one truncation.
+// Three ways lead to the bits of mma_step, from dear to cheap; ranges decide per step and panel, and c per
+// vector:
+//   general   every term is truncated to u = 2^(emax - 35), the sum is taken in double, one conversion rounds
+//   toward zero fixed     nothing can be truncated and the four terms add up within 31 bits: integer sum,
+//   then double, then round narrow    nothing can be truncated and the four terms add up within 24 bits: fp32
+//   all the way
+// All of it runs with MXCSR rounding toward zero. Only three kinds of operation below round at all: the
+// truncation in `general`, and the addition and conversion that end a step, where rounding toward zero is
+// what the model asks for; composed truncations are one truncation.
 
 constexpr int W = V::kWidth;
 
@@ -17,8 +19,8 @@ struct RoundTowardZero {
 };
 
 static void unpack_e2m1_twice(const std::uint8_t* packed, std::size_t count, std::int8_t* out) {
-  const __m256i table = _mm256_broadcastsi128_si256(
-      _mm_setr_epi8(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12));
+  const __m256i table =
+      _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12));
   const __m256i nibble = _mm256_set1_epi8(15);
   std::size_t i = 0;
   for (; i + 32 <= count; i += 32) {
@@ -36,7 +38,8 @@ static void unpack_e2m1_twice(const std::uint8_t* packed, std::size_t count, std
 }
 
 static void pack_panel(const std::int8_t* codes, std::ptrdiff_t stride, const std::uint8_t* scale_codes,
-                std::ptrdiff_t scale_stride, int cols, ScaleFormat format, bool negate, MmaPanel& panel) {
+                       std::ptrdiff_t scale_stride, int cols, ScaleFormat format, bool negate,
+                       MmaPanel& panel) {
   const ScaleTable& table = scale_table(format);
   panel.nan = 0;
   panel.cols = cols;
@@ -47,7 +50,8 @@ static void pack_panel(const std::int8_t* codes, std::ptrdiff_t stride, const st
     auto* to = reinterpret_cast<std::uint32_t*>(panel.codes) + col;
     for (int quarter = 0; quarter < 4; ++quarter) {
       __m128i v = _mm_setzero_si128();
-      if (col < cols) v = _mm_loadu_si128(reinterpret_cast<const __m128i*>(codes + col * stride + quarter * 16));
+      if (col < cols)
+        v = _mm_loadu_si128(reinterpret_cast<const __m128i*>(codes + col * stride + quarter * 16));
       if (negate) v = _mm_sub_epi8(_mm_setzero_si128(), v);
       largest = _mm_max_epu8(largest, _mm_abs_epi8(v));
       _mm_storeu_si128(reinterpret_cast<__m128i*>(panel.plain + col * kMmaK + quarter * 16), v);
@@ -72,11 +76,12 @@ static void pack_panel(const std::int8_t* codes, std::ptrdiff_t stride, const st
   panel.range = seen.range();
   alignas(16) std::uint8_t bytes[16];
   _mm_store_si128(reinterpret_cast<__m128i*>(bytes), largest);
-  for (std::uint8_t byte : bytes) panel.range.code_max = byte > panel.range.code_max ? byte : panel.range.code_max;
+  for (std::uint8_t byte : bytes)
+    panel.range.code_max = byte > panel.range.code_max ? byte : panel.range.code_max;
 }
 
-// A panel's codes as vectors, one for each four K. Loaded once for all rows, so that a store to the sums, which the compiler
-// must take for a possible change of the codes, does not make it load them again.
+// A panel's codes as vectors, one for each four K. Loaded once for all rows, so that a store to the sums,
+// which the compiler must take for a possible change of the codes, does not make it load them again.
 struct PanelCodes {
   V::I four[16];
   explicit __attribute__((always_inline)) PanelCodes(const MmaPanel& b) {
@@ -96,7 +101,7 @@ FP4LAB_INLINE V::I group_dot(const std::int8_t* row, std::int32_t bias, const Pa
   return dot.finish();
 }
 
-// Lanes whose step the vector code does not cover; 0 dots mean that they are not at hand and are computed here.
+// Lanes whose step the vector code does not cover.
 static __attribute__((noinline)) void repair(const MmaRows& a, int row, const MmaPanel& b, ScaleFormat format,
                                              const float* c, std::uint32_t lanes, float* d) {
   for (int col = 0; col < W; ++col) {
@@ -108,8 +113,11 @@ static __attribute__((noinline)) void repair(const MmaRows& a, int row, const Mm
   }
 }
 
-FP4LAB_INLINE V::F general(const V::I dot[4], const V::F sb[4], const V::F pb[4], const float* sa, const float* pa,
-                           V::F c) {
+// c may be a denormal: its exponent then reads as zero here and not as -126, but the terms' exponents are
+// above both, or there are none and c passes. No sum can overflow: next to a c of 2^104 or more, nothing
+// within the spread below carries.
+FP4LAB_INLINE V::F general(const V::I dot[4], const V::F sb[4], const V::F pb[4], const float* sa,
+                           const float* pa, V::F c) {
   const V::F sign_bit = V::as_float(V::set1(std::int32_t(0x80000000u)));
   V::F emax = V::bit_and(c, V::as_float(V::set1(0x7F800000)));  // 2^exponent of c
   V::F term[4];
@@ -117,8 +125,9 @@ FP4LAB_INLINE V::F general(const V::I dot[4], const V::F sb[4], const V::F pb[4]
     term[g] = V::mul(V::mul(V::to_float(dot[g]), sb[g]), V::set1(sa[g]));
     emax = V::max(emax, V::mul(pb[g], V::set1(pa[g])));
   }
-  // Adding 2^23 u = 2^(emax - 12) with the sign of the term and taking it away again truncates the term to a multiple of u:
-  // a term with bits below u is itself smaller than 2^18 u; one without has at most 20 bits and passes exactly.
+  // Adding 2^23 u = 2^(emax - 12) with the sign of the term and taking it away again truncates the term to a
+  // multiple of u: a term with bits below u is itself smaller than 2^18 u; one without has at most 20 bits
+  // and passes exactly.
   const V::F big = V::mul(emax, V::set1(0x1p-12f));
   for (int g = 0; g < 4; ++g) {
     const V::F signed_big = V::bit_or(big, V::bit_and(term[g], sign_bit));
@@ -132,19 +141,21 @@ FP4LAB_INLINE V::F general(const V::I dot[4], const V::F sb[4], const V::F pb[4]
   V::D sum = V::add(V::zero_double(), V::to_double(c));
   sum = V::add(sum, V::add(V::add(V::to_double(term[0]), V::to_double(term[1])),
                            V::add(V::to_double(term[2]), V::to_double(term[3]))));
-  return V::add(V::round(sum), V::set1(0.0f));  // + 0 turns -0 into +0
+  return V::round(sum);  // never -0: a sum of zero is +0 as soon as one of its terms is
 }
 
 enum class Way { kGeneral, kFixed, kNarrow };
 
-// Where |c| must lie for the cheap ways: 0, or no bits below the terms' u, and a u of its own below their lowest bit.
+// Where |c| must lie for the cheap ways: 0, or no bits below the terms' u, and a u of its own below their
+// lowest bit.
 struct Window {
   std::int32_t low, high;  // float patterns, low <= |c| < high
 };
 
 template <Way way>
 static __attribute__((noinline)) void step_rows(const MmaRows& a, const MmaPanel& b, ScaleFormat format,
-                                                bool accumulate, float* d, std::ptrdiff_t stride, Window window, int lsb) {
+                                                bool accumulate, float* d, std::ptrdiff_t stride,
+                                                Window window, int lsb) {
   V::F sb[4], pb[4], sb_fixed[4];
   const V::F to_units = V::set1(float_from_bits(std::uint32_t(127 - lsb) << 23));
   const V::F from_units = V::set1(float_from_bits(std::uint32_t(127 + lsb) << 23));
@@ -154,8 +165,7 @@ static __attribute__((noinline)) void step_rows(const MmaRows& a, const MmaPanel
     if (way == Way::kFixed) sb_fixed[g] = V::mul(sb[g], to_units);
   }
   const V::I low = V::set1(window.low), high = V::set1(window.high);
-  // Outside these c is rare and may leave the range in which the fp32 operations of `general` are exact.
-  const V::I general_low = V::set1(0x12800000), general_high = V::set1(0x71800000);  // 2^-90, 2^100
+  const V::I zero = V::set1(0), infinity = V::set1(0x7F800000);
   const PanelCodes panel(b);
   const MmaRows rows = a;  // a copy, for the same reason
   const std::uint32_t nan_columns = b.nan;
@@ -182,11 +192,11 @@ static __attribute__((noinline)) void step_rows(const MmaRows& a, const MmaPanel
       V::I sum = V::set1(0);
       for (int g = 0; g < 4; ++g)
         sum = V::add(sum, V::to_int(V::mul(V::mul(V::to_float(dot[g]), sb_fixed[g]), V::set1(sa[g]))));
-      result = V::add(V::round(V::fma(V::to_double(sum), V::to_double(from_units), V::to_double(c))), V::set1(0.0f));
+      result = V::round(V::fma(V::to_double(sum), V::to_double(from_units), V::to_double(c)));
       done = true;
     }
     if (!done) {
-      const std::uint32_t strange = ~V::in_window(c, general_low, general_high) & ((1u << W) - 1);
+      const std::uint32_t strange = ~V::in_window(c, zero, infinity) & ((1u << W) - 1);
       result = general(dot, sb, pb, sa, rows.power + row * kMmaGroups, c);
       if (__builtin_expect(strange != 0, 0)) {
         alignas(64) float olds[W], news[W];
@@ -203,8 +213,8 @@ static __attribute__((noinline)) void step_rows(const MmaRows& a, const MmaPanel
   }
 }
 
-static void step_tensor_core(const MmaRows& a, const MmaPanel& b, ScaleFormat format, bool accumulate, float* d,
-                      std::ptrdiff_t stride) {
+static void step_tensor_core(const MmaRows& a, const MmaPanel& b, ScaleFormat format, bool accumulate,
+                             float* d, std::ptrdiff_t stride) {
   const RoundTowardZero rounding;
   const int spread = 30;  // of ue8m0 exponents; keeps every fp32 product far from overflow and underflow
   if (a.range.top > spread || b.range.top > spread || (a.range.scale_max != 0 && a.range.bottom < -spread) ||
@@ -218,11 +228,13 @@ static void step_tensor_core(const MmaRows& a, const MmaPanel& b, ScaleFormat fo
     return;
   }
   const MmaBound bound = mma_bound(a.range, b.range, kMmaGroups);
-  const int top = a.range.top + b.range.top;
-  const bool cheap = bound.units > 0 && top - kMmaFractionBits <= bound.lsb;
-  if (!cheap || bound.units >= 0x1p31)
+  // 0 units: nothing but zeros, where the ranges say nothing. Below 2^31 units top - 35 is below lsb, so no
+  // term is truncated as long as c does not raise emax.
+  if (bound.units == 0 || bound.units >= 0x1p31)
     return step_rows<Way::kGeneral>(a, b, format, accumulate, d, stride, {}, 0);
-  // |c| >= 2^(top - 12): its 23 fraction bits end at 2^(top - 35) or above. |c| < 2^(lsb + 36): its u is at most 2^lsb.
+  const int top = a.range.top + b.range.top;
+  // |c| >= 2^(top - 12): its 23 fraction bits end at 2^(top - 35) or above. |c| < 2^(lsb + 36): its u is at
+  // most 2^lsb.
   const Window window{(127 + top - 12) << 23, (127 + bound.lsb + kMmaFractionBits + 1) << 23};
   if (bound.units <= 0x1p24)
     step_rows<Way::kNarrow>(a, b, format, accumulate, d, stride, window, bound.lsb);
@@ -281,8 +293,8 @@ static void mma_tile(const MmaTile& tile) {
     a.bias = bias, a.scale = scale, a.power = power, a.nan = nan;
     for (int j = 0; j < tile.n; j += W) {
       const int cols = tile.n - j < W ? tile.n - j : W;
-      pack_panel(tile.b + std::ptrdiff_t(j) * kMmaK, kMmaK, tile.sfb + std::ptrdiff_t(j) * kMmaGroups, kMmaGroups,
-                 cols, tile.format, tile.negate, panel);
+      pack_panel(tile.b + std::ptrdiff_t(j) * kMmaK, kMmaK, tile.sfb + std::ptrdiff_t(j) * kMmaGroups,
+                 kMmaGroups, cols, tile.format, tile.negate, panel);
       float* d = tile.d + i * tile.d_stride + j;
       if (cols == W) {
         step_tensor_core(a, panel, tile.format, tile.accumulate, d, tile.d_stride);
@@ -298,10 +310,5 @@ static void mma_tile(const MmaTile& tile) {
   }
 }
 
-extern const MmaKernels kKernels = {W,
-                                    mma_tile,
-                                    unpack_e2m1_twice,
-                                    pack_panel,
-                                    step_tensor_core,
-                                    step_exact_int32,
-                                    step_exact_double};
+extern const MmaKernels kKernels = {
+    W, mma_tile, unpack_e2m1_twice, pack_panel, step_tensor_core, step_exact_int32, step_exact_double};

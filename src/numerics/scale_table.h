@@ -9,8 +9,8 @@
 namespace fp4lab {
 
 struct ScaleEntry {
-  float value = 0;        // 0 for NaN
-  float power = 0;        // 2^exponent, 0 for a zero scale and NaN
+  float value = 0;  // 0 for NaN
+  float power = 0;  // 2^exponent, 0 for a zero scale and NaN
   // Of zero and NaN: values that leave a minimum and a maximum alone.
   std::int8_t lsb = 127;  // exponent of the lowest set bit
   std::int8_t exponent = -127;

@@ -54,8 +54,9 @@ float oracle(const int d4[4], const std::uint8_t sfa[4], const std::uint8_t sfb[
   return std::fabs(result) >= 0x1p128L ? (result < 0 ? -INFINITY : INFINITY) : float(result) + 0.0f;
 }
 
-enum class Codes { kAll, kSmall, kZero };
+enum class Codes { kAll, kSmall, kZero, kLargest, kSparse };
 enum class Scales {
+  kPair,
   kAll,
   kOneTwo,
   kUnit,
@@ -65,12 +66,23 @@ enum class Scales {
   kWithSign,
   kOneHuge,
   kE8All,
-  kE8Near
+  kE8Near,
+  kE8Edge,
+  kE8Wide
 };
-enum class C { kZero, kAccumulated, kAnyBits, kSmallMagnitude, kLarge };
+enum class C { kZero, kAccumulated, kAnyBits, kSmallMagnitude, kLarge, kSweep };
+
+// Two scales for a tile, which together set how wide its sums can be; used by Scales::kPair.
+std::uint8_t pair_low = 0, pair_high = 0;
 
 std::uint8_t scale_code(std::mt19937& random, Scales scales) {
   switch (scales) {
+    case Scales::kPair:
+      return random() % 4 ? pair_high : pair_low;
+    case Scales::kE8Edge:
+      return random() % 2 ? 127 - 30 : 127 + 30;
+    case Scales::kE8Wide:
+      return 127 - 60 + random() % 121;
     case Scales::kAll:
       return random() % 127;
     case Scales::kOneTwo:
@@ -96,6 +108,8 @@ std::uint8_t scale_code(std::mt19937& random, Scales scales) {
 }
 std::int8_t twice(std::mt19937& random, Codes codes) {
   if (codes == Codes::kZero) return 0;
+  if (codes == Codes::kLargest) return random() % 12 ? 12 : 1;
+  if (codes == Codes::kSparse) return random() % 48 ? 0 : random() % 2 ? 1 : -1;
   return std::int8_t(e2m1_twice(codes == Codes::kSmall ? random() & 11 : random() & 15));
 }
 float old_value(std::mt19937& random, C c) {
@@ -109,6 +123,11 @@ float old_value(std::mt19937& random, C c) {
       return std::bit_cast<float>(std::uint32_t(random()));
     case C::kSmallMagnitude:
       return std::ldexp(unit, -int(random() % 160));
+    case C::kSweep: {  // full 24 bits at every exponent near those of the terms
+      const float odd =
+          std::bit_cast<float>(0x3F800001u | (random() % 4 ? 0u : std::uint32_t(random()) & 0x7FFFFFu));
+      return std::ldexp(random() % 2 ? odd : -odd, int(random() % 90) - 45);
+    }
     case C::kLarge:
       return std::ldexp(unit, 20 + int(random() % 110));
   }
@@ -135,8 +154,7 @@ Data make(std::mt19937& random, int m, int n, Codes codes, Scales scales, C c) {
 void check_tile(std::mt19937& random, int m, int n, Codes codes, Scales scales, C c, bool negate,
                 bool accumulate) {
   const Data data = make(random, m, n, codes, scales, c);
-  const ScaleFormat format =
-      scales == Scales::kE8All || scales == Scales::kE8Near ? ScaleFormat::kUe8m0 : ScaleFormat::kUe4m3;
+  const ScaleFormat format = scales >= Scales::kE8All ? ScaleFormat::kUe8m0 : ScaleFormat::kUe4m3;
   std::vector<float> want = data.d;
   for (int i = 0; i < m; ++i)
     for (int j = 0; j < n; ++j) {
@@ -165,8 +183,8 @@ void check_tile(std::mt19937& random, int m, int n, Codes codes, Scales scales, 
 
 constexpr Scales kAllScales[] = {Scales::kAll,      Scales::kOneTwo,  Scales::kUnit,     Scales::kModerate,
                                  Scales::kWithZero, Scales::kWithNan, Scales::kWithSign, Scales::kOneHuge,
-                                 Scales::kE8All,    Scales::kE8Near};
-constexpr C kAllC[] = {C::kZero, C::kAccumulated, C::kAnyBits, C::kSmallMagnitude, C::kLarge};
+                                 Scales::kE8All,    Scales::kE8Near,  Scales::kE8Edge,   Scales::kE8Wide};
+constexpr C kAllC[] = {C::kZero, C::kAccumulated, C::kAnyBits, C::kSmallMagnitude, C::kLarge, C::kSweep};
 
 }  // namespace
 
@@ -182,8 +200,7 @@ TEST_CASE("tensor core: one step agrees with the oracle on every kind of scale a
           d4[g] = random() % 5 ? int(random() % 4609) - 2304 : 0;
           sfa[g] = scale_code(random, scales), sfb[g] = scale_code(random, scales);
         }
-        const auto format =
-            scales == Scales::kE8All || scales == Scales::kE8Near ? ScaleFormat::kUe8m0 : ScaleFormat::kUe4m3;
+        const auto format = scales >= Scales::kE8All ? ScaleFormat::kUe8m0 : ScaleFormat::kUe4m3;
         const float c = old_value(random, kind);
         if (bits(mma_step(d4, sfa, sfb, format, c)) != bits(oracle(d4, sfa, sfb, format, c))) ++wrong;
       }
@@ -219,9 +236,49 @@ TEST_CASE("tensor core: tiles of every instruction set give the model's bits") {
   const int shapes[][2] = {{1, 1}, {3, 5}, {16, 16}, {9, 40}, {33, 31}};
   for (Scales scales : kAllScales)
     for (C c : kAllC)
-      for (Codes codes : {Codes::kAll, Codes::kSmall, Codes::kZero})
+      for (Codes codes : {Codes::kAll, Codes::kSmall, Codes::kZero, Codes::kLargest, Codes::kSparse})
         for (const auto& shape : shapes)
           check_tile(random, shape[0], shape[1], codes, scales, c, random() % 2, random() % 4);
+}
+
+TEST_CASE("tensor core: every width of sum that two scales can make, at every exponent of c") {
+  // The cheap ways of the tiles are open up to a width of the sums and in a window of c; this walks across
+  // all those limits.
+  std::mt19937 random(5);
+  for (unsigned low : {1u, 3u, 0x09u, 0x1Fu, 0x2Du, 0x38u})
+    for (unsigned high = 1; high < 0x7F; high += 1 + high % 2) {
+      pair_low = std::uint8_t(low), pair_high = std::uint8_t(high);
+      for (Codes codes : {Codes::kLargest, Codes::kSparse, Codes::kAll})
+        check_tile(random, 4, 21, codes, Scales::kPair, C::kSweep, random() % 2, true);
+      check_tile(random, 4, 21, Codes::kLargest, Scales::kPair, C::kAccumulated, random() % 2, true);
+    }
+}
+
+TEST_CASE("tensor core: one lowest bit against an accumulator of every exponent") {
+  // A single product of the lowest bit that the scales allow: whether it is cut depends on c alone.
+  for (unsigned scale : {1u, 2u, 0x09u, 0x30u, 0x38u, 0x7Eu}) {
+    const std::vector<std::uint8_t> scales(20 * 4, std::uint8_t(scale));
+    std::vector<std::int8_t> a(2 * 64, 0), b(20 * 64, 0);
+    a[0] = 1, a[64 + 17] = -1;  // row 0 in the first group, row 1 in the second
+    for (int col = 0; col < 20; ++col) b[col * 64] = b[col * 64 + 17] = std::int8_t(col % 2 ? 1 : 3);
+    for (int exponent = -60; exponent < 60; ++exponent)
+      for (std::uint32_t mantissa : {0u, 1u, 0x7FFFFFu}) {
+        const float c = std::ldexp(std::bit_cast<float>(0x3F800000u | mantissa), exponent);
+        std::vector<float> old(2 * 20);
+        for (int i = 0; i < 40; ++i) old[i] = i % 4 < 2 ? c : -c;
+        for (Simd simd : simd_levels()) {
+          std::vector<float> d = old;
+          mma_tile({2, 20, a.data(), b.data(), scales.data(), scales.data(), ScaleFormat::kUe4m3, false, true,
+                    d.data(), 20},
+                   simd);
+          for (int i = 0; i < 40; ++i) {
+            const int d4[4] = {i < 20 ? int(b[i % 20 * 64]) : 0, i < 20 ? 0 : -int(b[i % 20 * 64]), 0, 0};
+            REQUIRE(bits(d[i]) ==
+                    bits(oracle(d4, scales.data(), scales.data(), ScaleFormat::kUe4m3, old[i])));
+          }
+        }
+      }
+  }
 }
 
 TEST_CASE("tensor core: a full 128 x 256 tile, a tile above 128 rows, and empty ones") {
