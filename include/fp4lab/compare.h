@@ -26,6 +26,7 @@ struct Comparison {
   std::int64_t count = 0;      // elements compared
   std::int64_t bit_equal = 0;  // same pattern
   std::int64_t outside = 0;    // beyond the tolerance; includes every element counted in the next two
+  std::int64_t by_slack = 0;   // beyond the tolerance, but not beyond it and the element's slack
   std::int64_t unwritten = 0;  // still kHalfPoison
   std::int64_t nan = 0;  // NaN where none is due, or a number where NaN is due; unwritten ones not counted
   double max_abs = 0;    // over elements where both are finite
@@ -41,9 +42,11 @@ struct Comparison {
   std::string describe() const;
 };
 
-// Row-major [rows][cols] fp16 patterns; fails where a size does not fit. NaN agrees with NaN only, whatever
-// the payload, and an infinity only with the same infinity.
+// `slack`, if not empty, is added to each element's tolerance, and to the largest fp16 where a finite value
+// meets an infinity. Row-major [rows][cols] fp16 patterns; fails where a size does not fit. NaN agrees with
+// NaN only, whatever the payload, and an infinity only with the same infinity.
 Comparison compare_half(std::span<const std::uint16_t> got, std::span<const std::uint16_t> want,
-                        std::int64_t rows, std::int64_t cols, Tolerance tolerance = {});
+                        std::int64_t rows, std::int64_t cols, Tolerance tolerance = {},
+                        std::span<const float> slack = {});
 
 }  // namespace fp4lab

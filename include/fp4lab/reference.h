@@ -51,4 +51,12 @@ std::vector<std::uint16_t> reference_dual(const Operand& a, const Operand& b1, c
 std::vector<std::vector<std::uint16_t>> reference(const Problem& problem,
                                                   const ReferenceOptions& options = {});
 
+// How far a right kernel may be from the exact result because it accumulates in fp32, for each element of a
+// group's C, row-major: with S the sum of the products' magnitudes, each of the K / 16 steps that a tensor
+// core may take (16 to 64 of K at a time) loses less than 2^-23 of a partial sum that is at most S. So alpha
+// = (K / 16) * 2^-23 * S bounds any order of summation, RZ or RNE. Where products cancel (distribution full)
+// this is more than the fp16 tolerance; elsewhere far less. For the dual GEMM the two sums' bounds go through
+// silu(x) * y with |silu'| < 1.1.
+std::vector<float> accumulation_bound(Operation operation, const GroupData& group);
+
 }  // namespace fp4lab

@@ -25,6 +25,7 @@ nlohmann::json record_of(const RunResult& r) {
     j["max_rel_error"] = r.exact.max_rel;
     j["bit_equal_share"] = double(r.exact.bit_equal) / double(r.exact.count);
     j["bit_equal_share_tensor_core"] = double(r.tensor_core.bit_equal) / double(r.tensor_core.count);
+    j["within_fp32_accumulation_bound"] = r.exact.by_slack;
     j["outside_tolerance"] = r.exact.outside;
   }
   if (r.emulated)
