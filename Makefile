@@ -54,6 +54,8 @@ clean: ## remove what was built
 help: ## print this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile
 
+# Little of their time is spent in their own code, and CLI11 and doctest are slow to optimise.
+$(BUILD)/obj/tests/%.o $(BUILD)/obj/src/cli/%.o: CXXFLAGS += -O1
 $(BUILD)/obj/%.o: %.cpp
 	@mkdir -p $(@D)
 	$(CXX) $(CPPFLAGS) $(CXXFLAGS) -c $< -o $@

@@ -8,8 +8,11 @@
 //   device.synchronize();
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstring>
+#include <map>
+#include <mutex>
 #include <span>
 #include <string>
 #include <utility>
@@ -104,6 +107,8 @@ class DeviceBuffer {
   size_t bytes_ = 0;
 };
 
+struct LaunchConfig;
+
 /// A function of a module. Valid as long as any copy of it or its module lives.
 class Kernel {
  public:
@@ -117,12 +122,25 @@ class Kernel {
 
  private:
   friend class Module;
-  Kernel(Device device, std::shared_ptr<void> module, CUfunction function, std::string name)
-      : device_(std::move(device)), module_(std::move(module)), function_(function), name_(std::move(name)) {}
+  friend void raise_limits(const Kernel& kernel, const LaunchConfig& config);
+  // What the function's attributes allow so far, one for all copies: a timed loop of launches should not set
+  // them each time.
+  struct Allowed {
+    std::atomic<int> dynamic_shared;  // bytes
+    std::atomic<unsigned> cluster;    // CTAs
+  };
+  Kernel(Device device, std::shared_ptr<void> module, CUfunction function, std::string name,
+         std::shared_ptr<Allowed> allowed)
+      : device_(std::move(device)),
+        module_(std::move(module)),
+        function_(function),
+        name_(std::move(name)),
+        allowed_(std::move(allowed)) {}
   Device device_;
   std::shared_ptr<void> module_;
   CUfunction function_;
   std::string name_;
+  std::shared_ptr<Allowed> allowed_;
 };
 
 class Module {
@@ -139,6 +157,11 @@ class Module {
   Device device_;
   std::string label_;
   std::shared_ptr<void> module_;
+  struct Kernels {
+    std::mutex mutex;
+    std::map<std::string, std::shared_ptr<Kernel::Allowed>> allowed;
+  };
+  std::shared_ptr<Kernels> kernels_ = std::make_shared<Kernels>();
   CUmodule handle() const { return static_cast<CUmodule>(module_.get()); }
 };
 

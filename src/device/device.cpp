@@ -170,7 +170,16 @@ Kernel Module::kernel(const std::string& name) const {
   const Driver& driver = device_.driver();
   if (CUresult r = driver.cuModuleGetFunction.status(&function, handle(), name.c_str()); r != CUDA_SUCCESS)
     fail("device {}: {} has no kernel \"{}\": {}", device_.label(), label_, name, driver.describe(r));
-  return Kernel(device_, module_, function, name);
+  std::lock_guard lock(kernels_->mutex);
+  auto& allowed = kernels_->allowed[name];
+  if (!allowed) {
+    // 48 KiB less the static shared memory at first; CUDA C++ Programming Guide, "Shared Memory". Clusters of
+    // up to 8 CTAs are portable; ibid., "Thread Block Clusters".
+    int bytes = 0;
+    driver.cuFuncGetAttribute(&bytes, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, function);
+    allowed = std::make_shared<Kernel::Allowed>(bytes, 8u);
+  }
+  return Kernel(device_, module_, function, name, allowed);
 }
 
 std::pair<CUdeviceptr, size_t> Module::global(const std::string& name) const {

@@ -5,15 +5,42 @@
 namespace fp4lab {
 namespace {
 
-constexpr unsigned kSharedWithoutAsking = 48 * 1024;  // CUDA C++ Programming Guide, "Shared Memory"
-constexpr unsigned kPortableCluster = 8;              // CUDA C++ Programming Guide, "Thread Block Clusters"
-
 std::string describe(const LaunchConfig& c) {
   return fmt::format("grid {}x{}x{}, block {}x{}x{}, cluster {}x{}x{}, {} bytes of dynamic shared memory{}{}",
                      c.grid.x, c.grid.y, c.grid.z, c.block.x, c.block.y, c.block.z, c.cluster.x, c.cluster.y,
                      c.cluster.z, c.dynamic_shared, c.cooperative ? ", cooperative" : "",
                      c.programmatic ? ", programmatic stream serialization" : "");
 }
+
+void check(const Kernel& kernel, const LaunchConfig& c, const char* call, CUresult r) {
+  if (r == CUDA_SUCCESS) return;
+  const Device& device = kernel.device();
+  fail("device {}: {} of kernel {} failed: {}\n  {}{}", device.label(), call, kernel.name(),
+       device.driver().describe(r), describe(c), device.driver().fault_report(r));
+}
+
+}  // namespace
+
+// Raises the function's limits to what the launch needs.
+void raise_limits(const Kernel& kernel, const LaunchConfig& c) {
+  const Driver& driver = kernel.device().driver();
+  Kernel::Allowed& allowed = *kernel.allowed_;
+  if (int(c.dynamic_shared) > allowed.dynamic_shared) {
+    check(kernel, c, "cuFuncSetAttribute(MAX_DYNAMIC_SHARED_SIZE_BYTES)",
+          driver.cuFuncSetAttribute.status(kernel.function(), CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                           int(c.dynamic_shared)));
+    allowed.dynamic_shared = int(c.dynamic_shared);
+  }
+  const unsigned cluster = c.cluster.x * c.cluster.y * c.cluster.z;
+  if (cluster > allowed.cluster) {
+    check(kernel, c, "cuFuncSetAttribute(NON_PORTABLE_CLUSTER_SIZE_ALLOWED)",
+          driver.cuFuncSetAttribute.status(kernel.function(),
+                                           CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1));
+    allowed.cluster = ~0u;
+  }
+}
+
+namespace {
 
 void submit(const Kernel& kernel, const LaunchConfig& c, void** parameters, void** extra) {
   const Device& device = kernel.device();
@@ -34,23 +61,11 @@ void submit(const Kernel& kernel, const LaunchConfig& c, void** parameters, void
   if (c.programmatic)
     add(CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION).programmaticStreamSerializationAllowed = 1;
 
-  const auto check = [&](const char* call, CUresult r) {
-    if (r == CUDA_SUCCESS) return;
-    fail("device {}: {} of kernel {} failed: {}\n  {}{}", device.label(), call, kernel.name(),
-         driver.describe(r), describe(c), driver.fault_report(r));
-  };
-  if (c.dynamic_shared > kSharedWithoutAsking)
-    check("cuFuncSetAttribute(MAX_DYNAMIC_SHARED_SIZE_BYTES)",
-          driver.cuFuncSetAttribute.status(kernel.function(), CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                                           int(c.dynamic_shared)));
-  if (cluster > kPortableCluster)
-    check("cuFuncSetAttribute(NON_PORTABLE_CLUSTER_SIZE_ALLOWED)",
-          driver.cuFuncSetAttribute.status(kernel.function(),
-                                           CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1));
+  raise_limits(kernel, c);
   CUlaunchConfig config{
       c.grid.x,  c.grid.y,         c.grid.z, c.block.x,         c.block.y,
       c.block.z, c.dynamic_shared, c.stream, attributes.data(), unsigned(attributes.size())};
-  check("launch", driver.cuLaunchKernelEx.status(&config, kernel.function(), parameters, extra));
+  check(kernel, c, "launch", driver.cuLaunchKernelEx.status(&config, kernel.function(), parameters, extra));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Modules and functions.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -52,7 +53,11 @@ CUresult load_image(CUmodule* out, const void* image, size_t bytes, std::string_
     return explain(CUDA_ERROR_OUT_OF_MEMORY, e.what());
   }
   for (const Function& f : handle->module->functions)
-    if (f.entry) handle->functions[f.name] = std::make_unique<CUfunc_st>(CUfunc_st{handle.get(), &f});
+    if (f.entry) {
+      auto& function = handle->functions[f.name] = std::make_unique<CUfunc_st>(CUfunc_st{handle.get(), &f});
+      // What is left of 48 KiB, as an H200 with driver 580 answers.
+      function->max_dynamic_shared -= std::min<uint32_t>(function->max_dynamic_shared, f.static_shared_bytes);
+    }
   for (const Symbol& s : handle->module->symbols)
     if (s.space == Space::global || s.space == Space::constant) handle->globals[s.name] = {s.address, s.size};
   std::lock_guard lock(state().mutex);

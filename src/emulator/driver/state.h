@@ -25,7 +25,8 @@ struct CUctx_st {
 struct CUfunc_st {
   CUmod_st* module = nullptr;
   const fp4lab::emu::Function* function = nullptr;
-  uint32_t max_dynamic_shared = 48 * 1024;  // raised by CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+  uint32_t max_dynamic_shared =
+      48 * 1024;  // with the static part; raised by CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
   bool non_portable_cluster = false;
   std::map<CUfunction_attribute, int> attributes;
 };
