@@ -69,7 +69,7 @@ $(BUILD)/fp4lab: $(CLI) $(BUILD)/libfp4lab.a
 	$(CXX) $(CXXFLAGS) $^ $(LDLIBS) -o $@
 $(BUILD)/emulator/libcuda.so.1: $(EMULATOR) $(BUILD)/libfp4lab.a src/emulator/exports.map
 	@mkdir -p $(@D)
-	$(CXX) $(CXXFLAGS) -shared -Wl,-soname,libcuda.so.1 -Wl,--version-script=src/emulator/exports.map \
+	$(CXX) $(CXXFLAGS) -shared -Wl,-soname,libcuda.so.1 -Wl,-z,defs -Wl,--version-script=src/emulator/exports.map \
 	  $(filter %.o %.a,$^) $(LDLIBS) -o $@
 $(BUILD)/tests: $(TESTS) $(BUILD)/libemulator.a $(BUILD)/libfp4lab.a
 	$(CXX) $(CXXFLAGS) $(TESTS) $(BUILD)/libemulator.a $(BUILD)/libfp4lab.a $(LDLIBS) -o $@

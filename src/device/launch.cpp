@@ -99,16 +99,21 @@ CUtensorMap encode(const Device& device, const TensorMapSpec& spec) {
       s.element_strides.size() != rank)
     fail("tensor map: rank {} (1 to 5) needs {} strides, {} box and element strides: {}", rank,
          rank ? rank - 1 : 0, rank, describe(s));
-  CUtensorMap map;
+  // Not a plain local: g++ 12 builds that in the caller's return slot, which it does not align to 64 bytes
+  // when the caller drops the result.
+  alignas(CUtensorMap) std::byte storage[sizeof(CUtensorMap)];
+  auto* map = reinterpret_cast<CUtensorMap*>(storage);
   device.make_current();
   const Driver& driver = device.driver();
   if (CUresult r = driver.cuTensorMapEncodeTiled.status(
-          &map, s.type, cuuint32_t(rank), reinterpret_cast<void*>(s.address), s.dims.data(), s.strides.data(),
+          map, s.type, cuuint32_t(rank), reinterpret_cast<void*>(s.address), s.dims.data(), s.strides.data(),
           s.box.data(), s.element_strides.data(), s.interleave, s.swizzle, s.l2_promotion, s.fill);
       r != CUDA_SUCCESS)
     fail("device {}: cuTensorMapEncodeTiled failed: {}\n  {}", device.label(), driver.describe(r),
          describe(s));
-  return map;
+  CUtensorMap result;
+  std::memcpy(&result, storage, sizeof result);
+  return result;
 }
 
 }  // namespace fp4lab
