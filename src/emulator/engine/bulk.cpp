@@ -100,6 +100,7 @@ struct BulkCopy final : AsyncOp {
     global_range(cluster.grid, global, bytes, name());
     std::byte* out = cluster.grid.memory.host(global);
     if (reduction != Reduction::none) {
+      cluster.grid.watch_change(out, bytes);
       reduce_elements(reduction, type, flush, data.data(), out, bytes * 8 / bits_of(type));
     } else if (byte_mask == 0xffff) {
       std::memcpy(out, data.data(), bytes);

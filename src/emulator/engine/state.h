@@ -68,6 +68,7 @@ struct CtaState {
   bool alloc_permit = true;         // tcgen05.relinquish_alloc_permit gives it up
   uint32_t pair_wanted = 0;         // columns that tcgen05.alloc.cta_group::2 waits for the other CTA with
   int pair_granted = -1;            // their first column, once the other CTA has done it for both
+  bool launch_control_over = false;  // saw a failed clusterlaunchcontrol.try_cancel
   int tmem_group = 0;               // cta_group of this CTA's tcgen05 instructions, 0 before the first
 
   // Faults (uninitialised, invalidated or overwritten object) unless a live mbarrier is at `offset`.

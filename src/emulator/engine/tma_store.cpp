@@ -87,6 +87,7 @@ struct TmaStore final : AsyncOp {
       if (reduction == Reduction::none) {
         std::memcpy(to, from, n);
       } else {
+        cluster.grid.watch_change(to, n);
         const Type type = element_type(m.type);
         const bool flush = m.type == TensorType::f32_ftz;
         if (!reduce_elements(reduction, type, flush, from, to, n * 8 / m.element_bits()))

@@ -1,0 +1,132 @@
+// Cluster launch control (PTX ISA 9.7.13.17, 9.7.13.18): a running cluster takes over one that has not
+// started.
+#include <cstring>
+
+#include "emulator/engine/operand.h"
+
+namespace fp4lab::emu {
+
+namespace {
+
+// The 16-byte response is opaque in the manual. Ours: low word the CTA index x and a mark, with the answer in
+// bit 32; high word y and z.
+constexpr uint64_t kMark = 0xc1c5'0000'0000'0000;
+constexpr uint64_t kCanceled = uint64_t(1) << 32;
+
+struct TryCancel final : AsyncOp {
+  uint32_t response = 0, barrier = 0;  // offsets, the same in every target
+  std::vector<Cta*> targets;
+
+  const char* name() const override { return "clusterlaunchcontrol.try_cancel"; }
+  bool serial() const override { return true; }
+  bool run(Cluster& cluster) override {
+    Dim3 first{0, 0, 0};
+    const bool ok = cluster.grid.steal_cluster(first);
+    const uint64_t words[2] = {kMark | (ok ? kCanceled : 0) | first.x, uint64_t(first.z) << 32 | first.y};
+    for (Cta* to : targets) {
+      if (to->exited)
+        fault(FaultKind::misuse, lane, "{} answers to CTA rank {}, which has exited", name(), to->rank);
+      std::byte* out = to->window(response, 16, name());
+      to->state->check_payload(response, 16, name());
+      std::memcpy(out, words, 16);
+      to->define(response, 16);
+      watch_access(cluster, AccessKind::write, Space::shared, response, 16, to, *this);
+      to->state->engine_complete_tx(barrier, 16, *this);
+    }
+    return true;
+  }
+};
+
+struct Mods {
+  Space space;
+  bool multicast;
+};
+
+// op 0 [response], op 1 [mbarrier]
+void try_cancel(Warp& w, const Instr& in) {
+  constexpr const char* what = "clusterlaunchcontrol.try_cancel";
+  const Mods m = unpack_aux<Mods>(in);
+  Cluster& cluster = w.cta.cluster;
+  for_lanes(w.active, [&](unsigned lane) {
+    if (w.cta.state->launch_control_over)
+      fault(FaultKind::misuse, lane, "{} after this CTA saw that an earlier request had failed", what);
+    auto op = std::make_unique<TryCancel>();
+    const SharedRef response = shared_ref(w, m.space, in.op[0], lane, what);
+    const SharedRef barrier = shared_ref(w, m.space, in.op[1], lane, what);
+    if (response.cta != &w.cta || barrier.cta != &w.cta)
+      fault(FaultKind::illegal_address, lane, "{}: response and mbarrier must be the executing CTA's", what);
+    if (response.offset % 16)
+      fault(FaultKind::misaligned_address, lane,
+            "{}: the response at shared {:#x} is not aligned to 16 bytes", what, response.offset);
+    op->response = response.offset;
+    op->barrier = barrier.offset;
+    if (m.multicast)
+      for (auto& cta : cluster.ctas) op->targets.push_back(cta.get());
+    else
+      op->targets.push_back(&w.cta);
+    for (Cta* to : op->targets) to->state->mbarrier(op->barrier, what);
+    cluster.submit(std::move(op), w, in, lane);
+  });
+}
+
+// Both words of a response, checked.
+template <class F>
+void responses(Warp& w, const Operand& o, F&& f) {
+  const uint64_t* words = w.source<uint64_t>(o);
+  for_lanes(w.active, [&](unsigned lane) {
+    const uint64_t low = words[lane], high = words[kLanes + lane];
+    if ((low & ~(kCanceled | 0xffffffff)) != kMark)
+      fault(FaultKind::misuse, lane,
+            "clusterlaunchcontrol.query_cancel of {:#018x}{:016x}, which no clusterlaunchcontrol.try_cancel "
+            "answered",
+            high, low);
+    f(lane, low, high);
+  });
+}
+
+void is_canceled(Warp& w, const Instr& in) {
+  uint32_t yes = 0;
+  responses(w, in.op[1],
+            [&](unsigned lane, uint64_t low, uint64_t) { yes |= (low & kCanceled ? 1u : 0u) << lane; });
+  if (yes != w.active) w.cta.state->launch_control_over = true;
+  w.set_mask(in.op[0], yes);
+}
+
+// aux: 3 for .v4, else the component
+void first_ctaid(Warp& w, const Instr& in) {
+  uint32_t index[3][kLanes];
+  responses(w, in.op[1], [&](unsigned lane, uint64_t low, uint64_t high) {
+    if (!(low & kCanceled))
+      fault(FaultKind::misuse, lane,
+            "clusterlaunchcontrol.query_cancel.get_first_ctaid of a request that failed");
+    index[0][lane] = static_cast<uint32_t>(low), index[1][lane] = static_cast<uint32_t>(high);
+    index[2][lane] = static_cast<uint32_t>(high >> 32);
+  });
+  auto put = [&](const Operand& o, const uint32_t* values) {
+    if (o.kind != Operand::Kind::value) return;
+    uint32_t* d = w.target<uint32_t>(o);
+    for_lanes(w.active, [&](unsigned lane) { d[lane] = values ? values[lane] : 0xcbcbcbcb; });
+  };
+  if (in.aux < 3) return put(in.op[0], index[in.aux]);
+  for (unsigned i = 0; i < 4; ++i)
+    put(w.element(in.op[0], i), i < 3 ? index[i] : nullptr);  // the 4th is unspecified
+}
+
+}  // namespace
+
+Body bind_clc_try_cancel(Instr& in, const Source& s) {
+  in.aux = pack_aux(Mods{shared_space(s), s.has("multicast::cluster::all")});
+  return try_cancel;
+}
+Body bind_clc_is_canceled(Instr&, const Source&) { return is_canceled; }
+Body bind_clc_first_ctaid(Instr& in, const Source& s) {
+  in.aux = s.has("get_first_ctaid::x") ? 0 : s.has("get_first_ctaid::y") ? 1 : 2;
+  return first_ctaid;
+}
+Body bind_clc_first_ctaid_v4(Instr& in, const Source&) {
+  if (in.op[0].count != 4) fault(FaultKind::misuse, 0, "get_first_ctaid.v4 needs a vector of 4");
+  in.aux = 3;
+  return first_ctaid;
+}
+
+}  // namespace fp4lab::emu
