@@ -199,6 +199,59 @@ TEST_CASE("reference: long K, where every kind of accumulator has to be flushed"
   check_all(a, b, "largest");
 }
 
+TEST_CASE("reference: a lowest bit added at the peak of the largest possible sum survives") {
+  // Up by half of K at the top of the range, one product of 2^-20, and down again: what is left is that
+  // product.
+  const int k = 16384;
+  Operand a = make_operand(2, k), b = make_operand(9, k);
+  for (Operand* m : {&a, &b}) {
+    std::fill(m->codes.begin(), m->codes.end(), std::uint8_t(0x77));
+    std::fill(m->scales.begin(), m->scales.end(), std::uint8_t(0x7E));
+    for (int row = 0; row < m->rows; ++row) {
+      std::uint8_t* codes = m->codes.data() + std::size_t(row) * k / 2;
+      std::uint8_t* scales = m->scales.data() + std::size_t(row) * k / 16;
+      std::fill_n(codes, 16, std::uint8_t(0));          // groups 0 and 1, so that as many go up as go down,
+      std::fill_n(codes + k / 4, 16, std::uint8_t(0));  // and 512 and 513
+      codes[k / 4] = 1, scales[512] = 1;
+      if (m == &b) std::fill_n(codes + k / 4 + 16, k / 4 - 16, std::uint8_t(0xFF));
+    }
+  }
+  check_all(a, b, "peak");
+  CHECK(exact_sum(a, b, 0, 0) == 1);
+}
+
+TEST_CASE("reference: sums beyond 31 bits of the lowest bit, where terms are far below") {
+  Operand a = make_operand(2, 16384), b = make_operand(9, 16384);
+  for (Operand* m : {&a, &b}) {
+    std::fill(m->codes.begin(), m->codes.end(), std::uint8_t(0x77));
+    std::fill(m->scales.begin(), m->scales.end(), std::uint8_t(71));  // 3.75
+    m->scales[3] = 41;                                                // 0.28125: the lowest bit is 2^-5
+  }
+  check_all(a, b, "31 bits");
+}
+
+TEST_CASE("reference: the largest code is seen wherever it stands in a byte or word") {
+  for (int position = 0; position < 32; ++position) {
+    Operand a = make_operand(3, 64), b = make_operand(5, 64);
+    for (Operand* m : {&a, &b}) {
+      std::fill(m->codes.begin(), m->codes.end(), std::uint8_t(0));
+      std::fill(m->scales.begin(), m->scales.end(), std::uint8_t(0x3B));
+      for (int row = 0; row < m->rows; ++row)
+        m->codes[std::size_t(row) * 32 + position / 2] = position % 2 ? 0x70 : 0x07;
+    }
+    check_all(a, b, fmt::format("position {}", position));
+  }
+}
+
+TEST_CASE("reference: K beyond what int8 digit products can sum") {
+  Operand a = make_operand(1, 196608), b = make_operand(1, 196608);
+  for (Operand* m : {&a, &b}) {
+    std::fill(m->codes.begin(), m->codes.end(), std::uint8_t(0x77));
+    std::fill(m->scales.begin(), m->scales.end(), std::uint8_t(0x39));  // 9/8: the digit is 12 * 9
+  }
+  check_all(a, b, "long");
+}
+
 TEST_CASE("reference: dual GEMM is silu(A B1) * (A B2), and not A B") {
   for (Distribution d : distributions())
     for (Simd simd : simd_levels()) {
