@@ -1,0 +1,330 @@
+// The emulated driver through its own exported names, as any CUDA program would use it.
+#include <cuda.h>
+#include <dlfcn.h>
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "fp4lab/emulator.h"
+
+namespace {
+
+constexpr const char* kPtx = R"(.version 9.0
+.target sm_90
+.address_size 64
+.global .align 4 .f32 scale = 0f40000000;
+.const .align 8 .u64 where[2] = {0, scale};
+.extern .shared .align 16 .b8 dynamic[];
+
+.visible .entry add(.param .u64 a, .param .u64 b, .param .u64 c, .param .u32 n)
+{
+  .reg .pred %p;
+  .reg .b32 %r<6>;
+  .reg .f32 %f<5>;
+  .reg .b64 %rd<9>;
+  mov.u32 %r1, %ctaid.x;
+  mov.u32 %r2, %ntid.x;
+  mov.u32 %r3, %tid.x;
+  mad.lo.s32 %r4, %r1, %r2, %r3;
+  ld.param.u32 %r5, [n];
+  setp.ge.u32 %p, %r4, %r5;
+  @%p bra DONE;
+  ld.param.u64 %rd1, [a];
+  ld.param.u64 %rd2, [b];
+  ld.param.u64 %rd3, [c];
+  mul.wide.u32 %rd4, %r4, 4;
+  add.s64 %rd5, %rd1, %rd4;
+  add.s64 %rd6, %rd2, %rd4;
+  add.s64 %rd7, %rd3, %rd4;
+  ld.global.f32 %f1, [%rd5];
+  ld.global.f32 %f2, [%rd6];
+  ld.const.u64 %rd8, [where+8];
+  ld.global.f32 %f3, [%rd8];
+  fma.rn.f32 %f4, %f2, %f3, %f1;
+  st.global.f32 [%rd7], %f4;
+DONE:
+  ret;
+}
+
+.visible .entry shared_round_trip(.param .u64 out) .maxntid 64
+{
+  .reg .b32 %r<4>;
+  .reg .b64 %rd<3>;
+  mov.u32 %r1, %tid.x;
+  shl.b32 %r2, %r1, 2;
+  mov.u32 %r3, dynamic;
+  add.s32 %r3, %r3, %r2;
+  st.shared.u32 [%r3], %r1;
+  ld.shared.u32 %r1, [%r3];
+  ld.param.u64 %rd1, [out];
+  cvt.u64.u32 %rd2, %r2;
+  add.s64 %rd1, %rd1, %rd2;
+  st.global.u32 [%rd1], %r1;
+  ret;
+}
+
+.visible .entry wild(.param .u64 p)
+{
+  .reg .b64 %rd<2>;
+  ld.param.u64 %rd1, [p];
+  st.global.u32 [%rd1], 1;
+  ret;
+}
+)";
+
+struct Context {
+  CUcontext context = nullptr;
+  Context() {
+    REQUIRE(cuInit(0) == CUDA_SUCCESS);
+    CUdevice device;
+    REQUIRE(cuDeviceGet(&device, 0) == CUDA_SUCCESS);
+    REQUIRE(cuCtxCreate(&context, nullptr, 0, device) == CUDA_SUCCESS);
+  }
+  ~Context() { cuCtxDestroy(context); }
+};
+
+struct LoadedModule : Context {
+  CUmodule module = nullptr;
+  LoadedModule() { REQUIRE(cuModuleLoadData(&module, kPtx) == CUDA_SUCCESS); }
+  ~LoadedModule() { cuModuleUnload(module); }
+  CUfunction function(const char* name) {
+    CUfunction f;
+    REQUIRE(cuModuleGetFunction(&f, module, name) == CUDA_SUCCESS);
+    return f;
+  }
+};
+
+struct Buffer {
+  CUdeviceptr p = 0;
+  size_t bytes;
+  explicit Buffer(size_t n) : bytes(n) { REQUIRE(cuMemAlloc(&p, n) == CUDA_SUCCESS); }
+  ~Buffer() { cuMemFree(p); }
+};
+
+std::vector<float> values(size_t n, float first) {
+  std::vector<float> v(n);
+  for (size_t i = 0; i < n; ++i) v[i] = first + static_cast<float>(i);
+  return v;
+}
+
+}  // namespace
+
+TEST_CASE("driver: a kernel adds vectors, with globals, in every stream and launch call") {
+  LoadedModule m;
+  CUfunction f = m.function("add");
+  unsigned n = 1000;
+  auto a = values(n, 1), b = values(n, -7);
+  Buffer da(4 * n), db(4 * n), dc(4 * n);
+  REQUIRE(cuMemcpyHtoD(da.p, a.data(), 4 * n) == CUDA_SUCCESS);
+  REQUIRE(cuMemcpyHtoD(db.p, b.data(), 4 * n) == CUDA_SUCCESS);
+  void* params[] = {&da.p, &db.p, &dc.p, &n};
+  std::vector<float> c(n);
+  auto check = [&](float scale) {
+    REQUIRE(cuMemcpyDtoH(c.data(), dc.p, 4 * n) == CUDA_SUCCESS);
+    for (unsigned i = 0; i < n; ++i) REQUIRE(c[i] == a[i] + scale * b[i]);
+    REQUIRE(cuMemsetD32(dc.p, 0, n) == CUDA_SUCCESS);
+  };
+
+  REQUIRE(cuLaunchKernel(f, 8, 1, 1, 128, 1, 1, 0, nullptr, params, nullptr) == CUDA_SUCCESS);
+  check(2);
+
+  fp4lab_emulator_stats stats;
+  fp4lab_emulator_statistics(&stats);
+  CHECK(stats.warp_instructions > 8 * 4 * 10);
+  CHECK(stats.seconds > 0);
+
+  CUdeviceptr scale;
+  size_t bytes;
+  REQUIRE(cuModuleGetGlobal(&scale, &bytes, m.module, "scale") == CUDA_SUCCESS);
+  CHECK(bytes == 4);
+  float three = 3;
+  REQUIRE(cuMemcpyHtoD(scale, &three, 4) == CUDA_SUCCESS);
+  CUstream stream;
+  REQUIRE(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+  CUlaunchAttribute attribute[2] = {};
+  attribute[0].id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+  attribute[0].value.clusterDim = {2, 1, 1};
+  attribute[1].id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+  attribute[1].value.programmaticStreamSerializationAllowed = 1;
+  CUlaunchConfig config = {};
+  config.gridDimX = 12, config.gridDimY = config.gridDimZ = 1;
+  config.blockDimX = 96, config.blockDimY = config.blockDimZ = 1;
+  config.hStream = stream;
+  config.attrs = attribute;
+  config.numAttrs = 2;
+  REQUIRE(cuLaunchKernelEx(&config, f, params, nullptr) == CUDA_SUCCESS);
+  check(3);
+
+  // Captured work runs when the graph is launched, each time again.
+  REQUIRE(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL) == CUDA_SUCCESS);
+  REQUIRE(cuLaunchKernelEx(&config, f, params, nullptr) == CUDA_SUCCESS);
+  CUgraph graph;
+  REQUIRE(cuStreamEndCapture(stream, &graph) == CUDA_SUCCESS);
+  REQUIRE(cuMemcpyDtoH(c.data(), dc.p, 4 * n) == CUDA_SUCCESS);
+  CHECK(c == std::vector<float>(n));
+  CUgraphExec exec;
+  REQUIRE(cuGraphInstantiate(&exec, graph, 0) == CUDA_SUCCESS);
+  for (int i = 0; i < 2; ++i) {
+    REQUIRE(cuGraphLaunch(exec, stream) == CUDA_SUCCESS);
+    REQUIRE(cuStreamSynchronize(stream) == CUDA_SUCCESS);
+    check(3);
+  }
+  cuGraphExecDestroy(exec);
+  cuGraphDestroy(graph);
+  cuStreamDestroy(stream);
+}
+
+TEST_CASE("driver: what the launch checks") {
+  LoadedModule m;
+  CUfunction f = m.function("shared_round_trip");
+  Buffer out(256);
+  void* params[] = {&out.p};
+  auto launch = [&](unsigned grid, unsigned block, unsigned dynamic) {
+    return cuLaunchKernel(f, grid, 1, 1, block, 1, 1, dynamic, nullptr, params, nullptr);
+  };
+  CHECK(launch(0, 32, 256) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(launch(1, 0, 256) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(launch(1, 2048, 256) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(launch(1, 96, 256) == CUDA_ERROR_INVALID_VALUE);  // .maxntid 64
+  CHECK(launch(1, 32, 100000) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(cuFuncSetAttribute(f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 232448 + 1) ==
+        CUDA_ERROR_INVALID_VALUE);
+  REQUIRE(cuFuncSetAttribute(f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 100000) == CUDA_SUCCESS);
+  CHECK(launch(1, 64, 100000) == CUDA_SUCCESS);
+  std::vector<unsigned> got(64);
+  REQUIRE(cuMemcpyDtoH(got.data(), out.p, 256) == CUDA_SUCCESS);
+  for (unsigned i = 0; i < 64; ++i) CHECK(got[i] == i);
+  CHECK(cuLaunchKernel(f, 1, 1, 1, 32, 1, 1, 0, nullptr, nullptr, nullptr) == CUDA_ERROR_INVALID_VALUE);
+  CUlaunchAttribute cluster = {};
+  cluster.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+  CUlaunchConfig config = {};
+  config.gridDimX = 18, config.gridDimY = config.gridDimZ = 1;
+  config.blockDimX = 32, config.blockDimY = config.blockDimZ = 1;
+  config.sharedMemBytes = 256;
+  config.attrs = &cluster;
+  config.numAttrs = 1;
+  cluster.value.clusterDim = {4, 1, 1};
+  CHECK(cuLaunchKernelEx(&config, f, params, nullptr) == CUDA_ERROR_INVALID_VALUE);  // 18 is no multiple of 4
+  cluster.value.clusterDim = {9, 1, 1};
+  CHECK(cuLaunchKernelEx(&config, f, params, nullptr) == CUDA_ERROR_INVALID_CLUSTER_SIZE);
+  REQUIRE(cuFuncSetAttribute(f, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1) == CUDA_SUCCESS);
+  CHECK(cuLaunchKernelEx(&config, f, params, nullptr) == CUDA_SUCCESS);
+}
+
+TEST_CASE("driver: images that cannot be loaded say why") {
+  Context context;
+  CUmodule module;
+  char log[2000] = "";
+  CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+  void* settings[] = {log, reinterpret_cast<void*>(sizeof log)};
+  std::string broken = kPtx;
+  broken.replace(broken.find("fma.rn.f32"), 10, "fmo.rn.f32");
+  CHECK(cuModuleLoadDataEx(&module, broken.c_str(), 2, options, settings) == CUDA_ERROR_INVALID_PTX);
+  CHECK(std::string(log).find("unknown instruction 'fmo'; did you mean fma?") != std::string::npos);
+  CHECK(cuModuleLoadData(&module, "\177ELF\2\1\1") == CUDA_ERROR_NO_BINARY_FOR_GPU);
+  std::string hopper = kPtx;
+  hopper.replace(hopper.find("sm_90"), 5, "sm_90a");
+  CHECK(cuModuleLoadData(&module, hopper.c_str()) == CUDA_ERROR_NO_BINARY_FOR_GPU);
+  CHECK(cuModuleLoad(&module, "/nonexistent/x.ptx") == CUDA_ERROR_FILE_NOT_FOUND);
+}
+
+TEST_CASE("driver: a fault spoils its context and no other") {
+  {
+    LoadedModule m;
+    CUdeviceptr nowhere = 0x10;
+    void* params[] = {&nowhere};
+    CHECK(cuLaunchKernel(m.function("wild"), 1, 1, 1, 1, 1, 1, 0, nullptr, params, nullptr) ==
+          CUDA_ERROR_ILLEGAL_ADDRESS);
+    CUdeviceptr p;
+    CHECK(cuMemAlloc(&p, 16) == CUDA_ERROR_ILLEGAL_ADDRESS);
+    CHECK(cuCtxSynchronize() == CUDA_ERROR_ILLEGAL_ADDRESS);
+    std::string report = fp4lab_emulator_report();
+    CHECK(report.find("wild") != std::string::npos);
+    CHECK(report.find("st.global.u32") != std::string::npos);
+  }
+  LoadedModule fresh;
+  Buffer b(16);
+  CHECK(cuCtxSynchronize() == CUDA_SUCCESS);
+}
+
+TEST_CASE("driver: memory") {
+  Context context;
+  Buffer a(1000), b(1000);
+  CHECK(a.p % 256 == 0);
+  std::vector<unsigned char> host(1000);
+  for (size_t i = 0; i < host.size(); ++i) host[i] = static_cast<unsigned char>(i * 7);
+  REQUIRE(cuMemcpyHtoD(a.p, host.data(), 1000) == CUDA_SUCCESS);
+  CHECK(cuMemcpyHtoD(a.p, host.data(), 1001) == CUDA_ERROR_INVALID_VALUE);
+  REQUIRE(cuMemsetD8(b.p, 0xee, 1000) == CUDA_SUCCESS);
+  CUDA_MEMCPY2D c = {};  // a 10 x 20 window of a 50-byte pitch into a 40-byte pitch
+  c.srcMemoryType = c.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+  c.srcDevice = a.p, c.srcPitch = 50, c.srcXInBytes = 3, c.srcY = 2;
+  c.dstDevice = b.p, c.dstPitch = 40, c.dstXInBytes = 1, c.dstY = 1;
+  c.WidthInBytes = 20, c.Height = 10;
+  REQUIRE(cuMemcpy2D(&c) == CUDA_SUCCESS);
+  std::vector<unsigned char> got(1000);
+  REQUIRE(cuMemcpyDtoH(got.data(), b.p, 1000) == CUDA_SUCCESS);
+  for (size_t row = 0; row < 25; ++row)
+    for (size_t x = 0; x < 40; ++x) {
+      bool inside = row >= 1 && row < 11 && x >= 1 && x < 21;
+      CHECK(got[row * 40 + x] == (inside ? host[(row - 1 + 2) * 50 + x - 1 + 3] : 0xee));
+    }
+  CUdeviceptr base;
+  size_t bytes;
+  REQUIRE(cuMemGetAddressRange(&base, &bytes, a.p + 500) == CUDA_SUCCESS);
+  CHECK(base == a.p);
+  CHECK(bytes == 1000);
+  unsigned type = 0;
+  REQUIRE(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, a.p) == CUDA_SUCCESS);
+  CHECK(type == CU_MEMORYTYPE_DEVICE);
+  CHECK(cuMemFree(a.p + 8) == CUDA_ERROR_INVALID_VALUE);
+}
+
+TEST_CASE("driver: the library exports the driver API and nothing of ours") {
+  auto path = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "emulator/libcuda.so.1";
+  REQUIRE(std::filesystem::exists(path));
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  REQUIRE_MESSAGE(library, dlerror());
+  for (const char* name : {"cuInit",
+                           "cuDeviceGet",
+                           "cuDeviceGetAttribute",
+                           "cuCtxCreate_v2",
+                           "cuCtxCreate_v4",
+                           "cuModuleLoadData",
+                           "cuModuleLoadDataEx",
+                           "cuModuleGetFunction",
+                           "cuModuleGetGlobal_v2",
+                           "cuMemAlloc_v2",
+                           "cuMemFree_v2",
+                           "cuMemcpyHtoD_v2",
+                           "cuMemcpyDtoHAsync_v2",
+                           "cuLaunchKernel",
+                           "cuLaunchKernelEx",
+                           "cuStreamCreate",
+                           "cuEventElapsedTime_v2",
+                           "cuGraphLaunch",
+                           "cuTensorMapEncodeTiled",
+                           "cuGetProcAddress_v2",
+                           "cuOccupancyMaxActiveClusters",
+                           "cuFuncSetAttribute",
+                           "fp4lab_emulator_statistics"})
+    CHECK_MESSAGE(dlsym(library, name) != nullptr, name);
+  CHECK(!dlsym(library,
+               "_ZN6fp4lab3emu5parseENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEESt17basic_string_"
+               "viewIcS3_E"));
+  auto get =
+      reinterpret_cast<CUresult (*)(const char*, void**, int, cuuint64_t, CUdriverProcAddressQueryResult*)>(
+          dlsym(library, "cuGetProcAddress_v2"));
+  bool found = get;
+  REQUIRE(found);
+  void* p = nullptr;
+  CHECK(get("cuMemAlloc", &p, 13000, 0, nullptr) == CUDA_SUCCESS);
+  CHECK(p == dlsym(library, "cuMemAlloc_v2"));
+  CUdriverProcAddressQueryResult status;
+  CHECK(get("cuNoSuchCall", &p, 13000, 0, &status) == CUDA_ERROR_NOT_FOUND);
+  CHECK(status == CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
+  dlclose(library);
+}
