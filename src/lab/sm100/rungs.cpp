@@ -4,6 +4,7 @@
 
 #include "fp4lab/error.h"
 #include "fp4lab/sm100.h"
+#include "lab/sm100/choose.h"
 
 namespace fp4lab::sm100 {
 namespace {
@@ -104,6 +105,24 @@ Plan device_maps(const Case& c) {
   p.maps = Maps::kReplaced;
   return deepest(p);
 }
+// The contest's plan: tokens per tile, accumulators and parts of K by the cost model, the rest as what pays.
+Plan top(const Case& c) {
+  std::vector<Plan> plans;
+  const int tokens = most_tokens(c);
+  std::vector<int> widths = {128, 64, 192, 256};
+  if (tokens <= 256) widths.push_back(round_up(tokens, 16));
+  for (int mma_n : widths)
+    for (int acc_slots : {2, 1})
+      for (int split_k : {1, 2, 3, 4, 6, 8}) {
+        Plan p = two_cta(c);
+        p.mma_n = mma_n, p.acc_slots = acc_slots, p.split_k = split_k;
+        p.tokens = Hint::kEvictLast;  // small, and every tile of weights wants them again
+        p.sort_groups = true;
+        p.op = op_of(c.operation);
+        plans.push_back(deepest(p));
+      }
+  return cheapest(plans, c);
+}
 
 void need(bool good, std::string text, std::vector<Reason>& out) {
   if (!good) out.push_back({"rung", std::move(text)});
@@ -179,6 +198,12 @@ void dual_two_cta_limits(const Plan& p, std::vector<Reason>& out) {
   need_static(p, out);
   need(!p.swap && p.cta_group == 2, "this rung works unswapped with CTA pairs (swap 0, cta_group 2)", out);
 }
+void top_limits(const Plan& p, std::vector<Reason>& out) {
+  need_pair(p, out);
+  need(p.schedule == Schedule::kStatic, "this rung has a static schedule", out);
+  need(p.split_k == 1 || p.epilogue == Epilogue::kDirect, "with split-K this rung stores directly", out);
+  need(p.maps == Maps::kByValue, "this rung takes its tensor maps by value", out);
+}
 
 constexpr Rung kRungs[] = {
     {Op::kGroup, "v0_baseline", "", "one warp loads and multiplies, one stage: where the rounds stood",
@@ -212,6 +237,10 @@ constexpr Rung kRungs[] = {
     {Op::kGroup, "v9_device_maps", "v5_two_cta", "tensor maps edited on the device (tensormap.replace)",
      "mma_n n_step block_k stages acc_slots scale_slots multicast weights tokens raster ctas sort_groups",
      device_maps, device_maps_limits},
+    {Op::kGroup, "v10_top", "v7_split_k", "what pays, together; a cost model picks the plan",
+     "epilogue mma_n n_step block_k stages acc_slots scale_slots split_k multicast weights tokens raster "
+     "ctas sort_groups",
+     top, top_limits},
     {Op::kDual, "v0_baseline", "", "A loaded once for both products, two accumulators, silu in the epilogue",
      "mma_n block_k silu", baseline, baseline_limits},
     {Op::kDual, "v1_warp_specialized", "v0_baseline", "a ring of stages and a warp per job",
