@@ -1,0 +1,137 @@
+// Every Blackwell rung runs on the emulator and gives the tensor core's bits.
+#include <doctest/doctest.h>
+
+#include "fp4lab/run.h"
+
+using namespace fp4lab;
+
+namespace {
+
+// Moderate numbers with K <= 1024: every order of summing gives the same fp32 bits, split K included.
+struct Bench {
+  explicit Bench(const char* case_text, Distribution distribution = Distribution::kModerate)
+      : device(Device::open("emulator", sm100::kArch)),
+        trial(device, find_case(case_text), distribution, 7) {}
+
+  void check(const sm100::Rung& rung, const Plan& plan) {
+    CAPTURE(rung.file());
+    CAPTURE(trial.problem.spec.name);
+    CAPTURE(plan_line(plan));
+    const RunResult r = run_trial(device, trial, {&rung, plan, {}});
+    REQUIRE_MESSAGE(r.error.empty(), r.error);
+    CHECK_MESSAGE(r.exact.passed(), r.exact.describe());
+    const bool exact_silu = plan.op == Op::kGroup;  // the dual epilogue approximates exp and rounds in fp32
+    if (exact_silu && trial.problem.distribution == Distribution::kModerate)
+      CHECK_MESSAGE(r.tensor_core.bit_exact(), r.tensor_core.describe());
+  }
+  // The default plan with some knobs changed; skipped where the rung does not take them for this case.
+  bool check(const sm100::Rung& rung, std::initializer_list<std::string_view> knobs) {
+    Plan plan = sm100::default_plan(rung, trial.problem.spec);
+    for (const auto knob : knobs) set_knob(plan, knob);
+    if (!sm100::reasons(rung, plan, trial.problem.spec).empty()) return false;
+    check(rung, plan);
+    return true;
+  }
+  void check_all_rungs() {
+    for (const auto& rung : sm100::rungs())
+      if (rung.op == sm100::op_of(trial.problem.spec.operation)) check(rung, {});
+  }
+
+  Device device;
+  Trial trial;
+};
+
+const sm100::Rung& group(const char* name) { return sm100::find_rung(Op::kGroup, name); }
+const sm100::Rung& dual(const char* name) { return sm100::find_rung(Op::kDual, name); }
+
+}  // namespace
+
+TEST_CASE("every group GEMM rung, ragged groups of different N and K") {
+  Bench("group:40,129,7/384,128,256/512,1024,256").check_all_rungs();
+}
+
+TEST_CASE("every group GEMM rung, easy numbers and all numbers") {
+  for (Distribution d : {Distribution::kTaskGroup, Distribution::kFull})
+    Bench("group:72,200/128,384/512", d).check_all_rungs();
+}
+
+TEST_CASE("every dual GEMM rung") {
+  Bench("dual:256/128/512").check_all_rungs();
+  Bench("dual:300/384/256").check_all_rungs();
+  Bench("dual:130/128/768", Distribution::kTaskDual).check_all_rungs();
+}
+
+TEST_CASE("any number of tokens") {
+  for (const char* rung : {"v0", "v2", "v4", "v5", "v10"}) {
+    Bench("group:1,2,3,5,7,8,9,15,16,17,23,24,25,31,32,33/128/256").check(group(rung), {});
+    Bench("group:63,64,65,79,88,96,97,120,127,128,129,136,160,191,192,193/128/256").check(group(rung), {});
+    Bench("group:200,224,248,255,256,257,299,300/256/256").check(group(rung), {});
+  }
+}
+
+TEST_CASE("stages, accumulators and scale buffers in any number") {
+  Bench small("group:96,150/256,128/1024");
+  CHECK(small.check(group("v1"), {"stages=2", "scale_slots=2"}));
+  CHECK(small.check(group("v2"), {"stages=1", "scale_slots=1"}));
+  CHECK(small.check(group("v2"), {"stages=3", "scale_slots=3", "store_bytes=32"}));
+  CHECK(small.check(group("v3"), {"stages=4", "scale_slots=1", "acc_slots=1", "ctas=2"}));
+  CHECK(small.check(group("v3"), {"stages=5", "scale_slots=2", "acc_slots=3", "ctas=2"}));
+  CHECK(small.check(group("v4"), {"stages=2", "scale_slots=2", "acc_slots=3", "ctas=1"}));
+  CHECK(small.check(group("v5"), {"stages=3", "scale_slots=2", "acc_slots=2", "ctas=2"}));
+  CHECK(small.check(group("v5"), {"stages=1", "scale_slots=1", "acc_slots=1", "multicast=0"}));
+  CHECK(small.check(group("v10"), {"stages=6", "scale_slots=3", "ctas=2"}));
+}
+
+TEST_CASE("tiles of other sizes, deeper stages, other orders") {
+  Bench bench("group:150,300/512,256/512");
+  for (const char* rung : {"v0", "v2", "v3"})
+    for (const char* mma_n : {"mma_n=64", "mma_n=192", "mma_n=256"})
+      CHECK(bench.check(group(rung), {mma_n, "stages=1", "scale_slots=1"}));
+  for (const char* rung : {"v4", "v5", "v6", "v8", "v10"})
+    for (const char* mma_n : {"mma_n=64", "mma_n=192", "mma_n=256"})
+      CHECK(bench.check(group(rung), {mma_n, "acc_slots=1", "stages=2", "scale_slots=1"}));
+  CHECK(bench.check(group("v2"), {"block_k=512", "stages=2", "scale_slots=2"}));
+  CHECK(bench.check(group("v5"), {"block_k=512", "stages=2", "scale_slots=2"}));
+  CHECK(bench.check(group("v3"), {"raster=left-first", "sort_groups=1", "ctas=3"}));
+  CHECK(bench.check(group("v5"), {"raster=left-first", "sort_groups=1", "ctas=4"}));
+}
+
+TEST_CASE("C leaves by every way") {
+  Bench bench("group:40,173/384,128/256");
+  CHECK(bench.check(group("v8"), {"epilogue=tma"}));
+  CHECK(bench.check(group("v8"), {"epilogue=staged"}));
+  CHECK(bench.check(group("v10"), {"epilogue=tma", "split_k=1"}));
+  CHECK(bench.check(group("v10"), {"epilogue=staged", "split_k=1"}));
+}
+
+TEST_CASE("split-K gives the same bits whoever comes last") {
+  Bench bench("group:100,16/384,256/1024");
+  for (const char* split : {"split_k=2", "split_k=3", "split_k=4"}) {
+    CHECK(bench.check(group("v7"), {split}));
+    CHECK(bench.check(group("v10"), {split, "ctas=6"}));
+  }
+}
+
+TEST_CASE("silu in three ways, each within the tolerance") {
+  Bench bench("dual:256/128/512");
+  for (const char* silu : {"silu=fast", "silu=exact"}) CHECK(bench.check(dual("v3"), {silu}));
+}
+
+TEST_CASE("no schedule of the machine changes the result") {
+  const char* shapes[] = {"group:7,65/128/512", "group:130/384/768", "group:1,40,96/256,128,128/256"};
+  for (const char* shape : shapes) {
+    Bench bench(shape);
+    const auto seed = reinterpret_cast<decltype(&fp4lab_emulator_seed)>(
+        bench.device.driver().symbol("fp4lab_emulator_seed"));
+    REQUIRE(seed);
+    for (const auto& rung : sm100::rungs()) {
+      if (rung.op != Op::kGroup) continue;
+      for (unsigned long long s = 1; s <= 5; ++s) {
+        CAPTURE(s);
+        seed(s);
+        bench.check(rung, {});
+      }
+    }
+    seed(0);
+  }
+}
