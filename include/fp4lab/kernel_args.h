@@ -28,12 +28,14 @@ struct alignas(16) GroupArgs {
   int left_tiles;
   int right_tiles;
   int c_columns;  // N: the row pitch of C in elements
+  int parts;      // in which each tile's K is split: Plan::split_k, or fewer when K is short
+  int unused[3];
 };
-static_assert(sizeof(GroupArgs) == 80);
+static_assert(sizeof(GroupArgs) == 96);
 
 struct alignas(16) TailArgs {
   int groups;
-  int tiles;  // all groups together
+  int tiles;  // all groups together, every part of a tile counted
   unsigned long long
       workspace;  // split-K partial sums and counters, or tensor maps edited on the device; 0 if unused
 };

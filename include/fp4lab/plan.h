@@ -159,16 +159,19 @@ struct Plan {
   FP4LAB_HOST_DEVICE constexpr int last_part_offset() const { return tmem_pointer_offset() + 4; }
   FP4LAB_HOST_DEVICE constexpr int shared_bytes() const { return tmem_pointer_offset() + 16; }
 
-  // -- workspace in global memory for split-K: a counter per tile and CTA, then fp32 partial sums, each 128
-  // lanes x mma_n columns
-  FP4LAB_HOST_DEVICE constexpr long long workspace_partial(long long tiles) const {
+  // -- workspace in global memory. Split-K: a counter per tile part and CTA (a tile uses its first part's),
+  // then the parts' fp32 sums, 128 lanes x mma_n columns each. Edited maps: one per CTA, group and role.
+  FP4LAB_HOST_DEVICE constexpr long long partial_bytes() const { return 128ll * mma_n * 4; }
+  FP4LAB_HOST_DEVICE constexpr long long partials_offset(long long tiles) const {
     return (tiles * cta_group * 4 + 127) / 128 * 128;
   }
-  FP4LAB_HOST_DEVICE constexpr long long partial_bytes() const { return 128ll * mma_n * 4; }
-  // Workspace of a launch: split-K sums, or one map per CTA, group and role.
   FP4LAB_HOST_DEVICE constexpr long long workspace_bytes(long long tiles, long long grid) const {
     if (maps == Maps::kReplaced) return grid * group_capacity * map_count() * 128;
-    return split_k == 1 ? 0 : workspace_partial(tiles) + tiles * cta_group * split_k * partial_bytes();
+    return split_k == 1 ? 0 : partials_offset(tiles) + tiles * cta_group * partial_bytes();
+  }
+  // Parts that a tile's K is split in: none may be empty.
+  FP4LAB_HOST_DEVICE constexpr int parts(int k) const {
+    return k / block_k < split_k ? k / block_k : split_k;
   }
 
   // -- TMEM, in columns from the allocation's first

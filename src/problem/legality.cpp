@@ -118,9 +118,6 @@ std::vector<Reason> shape_reasons(const Plan& p, int m, int n, int k) {
            "even TMEM "
            "column",
            right, p.mma_n);
-  if (k > 0)
-    r.unless(p.split_k <= k / p.block_k, "split_k", "split_k = {}: K = {} has only {} stages", p.split_k, k,
-             k / p.block_k);
   return r.list;
 }
 

@@ -48,10 +48,7 @@ TEST_CASE("every rung has a legal plan for every case") {
       CAPTURE(plan_line(plan));
       std::string text;
       for (const auto& reason : sm100::reasons(rung, plan, c)) text += reason.text + "\n";
-      // split-K needs two stages of K to split
-      const bool unsplittable =
-          rung.name == "v7_split_k" && text.find("has only 1 stages") != std::string::npos;
-      if (!unsplittable) CHECK(text == "");
+      CHECK(text == "");
     }
 }
 

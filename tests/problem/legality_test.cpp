@@ -81,6 +81,4 @@ TEST_CASE("shapes") {
   p.swap = true, p.mma_n = 96;
   CHECK(shape_reasons(p, 96, 128, 256).empty());
   CHECK(has(shape_reasons(p, 97, 128, 256), "mma_n"));
-  p.split_k = 2;
-  CHECK(has(shape_reasons(p, 1, 128, 256), "split_k"));
 }

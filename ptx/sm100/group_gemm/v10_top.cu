@@ -118,7 +118,7 @@ extern "C" __global__ void __launch_bounds__(plan.threads(), 1)
       tcgen05_fence_after_thread_sync();
       const GroupArgs& g = args.group[tile.group];
       if constexpr (plan.split_k > 1) {
-        const PartialSums sums(args, number, rank);
+        const PartialSums sums(args, tile, number, rank);
         const bool inside = own.left < g.left_rows;  // the odd CTA's half of the last tile may be all padding
         if (inside) sums.leave(own, tmem, acc.slot);
         give_back(acc.slot);

@@ -102,7 +102,7 @@ extern "C" __global__ void __launch_bounds__(plan.threads(), 1)
       wait(shared + plan.acc_full_barrier(acc.slot), acc.phase);
       tcgen05_fence_after_thread_sync();
       const GroupArgs& g = args.group[tile.group];
-      const PartialSums sums(args, number, rank);
+      const PartialSums sums(args, tile, number, rank);
       const bool inside = own.left < g.left_rows;  // the odd CTA's half of the last tile may be all padding
       if (inside) sums.leave(own, tmem, acc.slot);
       tcgen05_fence_before_thread_sync();  // this warp's loads of the accumulator are over: give it back

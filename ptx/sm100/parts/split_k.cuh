@@ -10,17 +10,18 @@ namespace fp4lab {
 // CTA's.
 struct PartialSums {
   u32* counter;
-  u8* sums;  // [part][column / 8][lane][8]
+  u8* sums;  // of the tile's first part: [column / 8][lane][8]
+  int parts;
 
-  __device__ __forceinline__ PartialSums(const Args& args, int number, u32 rank) {
+  __device__ __forceinline__ PartialSums(const Args& args, const Tile& tile, int number, u32 rank)
+      : parts(args.group[tile.group].parts) {
     u8* const workspace = reinterpret_cast<u8*>(args.tail.workspace);
-    const long long slot = static_cast<long long>(number / plan.split_k) * plan.cta_group + rank;
+    const long long slot = static_cast<long long>(number - tile.part) * plan.cta_group + rank;
     counter = reinterpret_cast<u32*>(workspace) + slot;
-    sums = workspace + plan.workspace_partial(args.tail.tiles / plan.split_k) +
-           slot * plan.split_k * plan.partial_bytes();
+    sums = workspace + plan.partials_offset(args.tail.tiles) + slot * plan.partial_bytes();
   }
   __device__ __forceinline__ u8* at(int part, int column) const {
-    return sums + part * plan.partial_bytes() + (column / 8 * 128 + threadIdx.x % 128) * 32;
+    return sums + part * plan.cta_group * plan.partial_bytes() + (column / 8 * 128 + threadIdx.x % 128) * 32;
   }
 
   __device__ __forceinline__ void leave(const Tile& tile, u32 tmem, int acc_slot) const {
@@ -39,7 +40,7 @@ struct PartialSums {
     const u32 flag = shared + plan.last_part_offset();
     isa::bar_sync(1, 128);
     if (threadIdx.x == 0) {
-      const bool last = isa::atom_add_acq_rel_gpu(counter, 1) == plan.split_k - 1;
+      const bool last = isa::atom_add_acq_rel_gpu(counter, 1) == parts - 1;
       if (last) *counter = 0;  // for the next launch; nobody else comes to this tile in this one
       isa::st_shared_b32(flag, last);
     }
@@ -50,6 +51,7 @@ struct PartialSums {
   __device__ __forceinline__ void fetch(int column, float (&v)[8]) const {
 #pragma unroll
     for (int part = 0; part < plan.split_k; ++part) {
+      if (part == parts) return;
       u32 w[8];
       isa::ld_global_v8(at(part, column), w);
 #pragma unroll

@@ -9,7 +9,7 @@ struct Tile {
   int left;   // first row of the left operand (MMA_M side)
   int right;  // first row of the right operand (MMA_N side)
   int n;      // MMA_N: the rows of the right operand that are there, rounded up to the plan's step
-  int part;   // of the tile's K, 0..split_k-1
+  int part;   // of the tile's K, 0..GroupArgs::parts-1
 };
 
 // Half-open range of stages that a part of a tile multiplies; never empty.
@@ -17,15 +17,23 @@ struct StageRange {
   int begin, end;
 };
 __device__ __forceinline__ StageRange stage_range(const Args& args, const Tile& tile) {
-  const int stages = args.group[tile.group].k / plan.block_k;
-  return {stages * tile.part / plan.split_k, stages * (tile.part + 1) / plan.split_k};
+  const GroupArgs& g = args.group[tile.group];
+  const int stages = g.k / plan.block_k;
+  if constexpr (plan.split_k == 1)
+    return {0, stages};
+  else
+    return {stages * tile.part / g.parts, stages * (tile.part + 1) / g.parts};
 }
 
 // Groups are contiguous runs of tile numbers; a persistent CTA walks upwards and passes the group it was in.
 __device__ __forceinline__ Tile find_tile(const Args& args, int number, int group = 0) {
   while (group + 1 < args.tail.groups && number >= args.group[group + 1].first_tile) ++group;
   const GroupArgs& g = args.group[group];
-  const int i = (number - g.first_tile) / plan.split_k;  // the parts of a tile are neighbours
+  int i = number - g.first_tile, part = 0;
+  if constexpr (plan.split_k > 1) {  // the parts of a tile are neighbours
+    part = i % g.parts;
+    i /= g.parts;
+  }
   int left, right;
   if constexpr (plan.raster == Raster::kRightFirst) {
     left = i / g.right_tiles;
@@ -35,7 +43,7 @@ __device__ __forceinline__ Tile find_tile(const Args& args, int number, int grou
     left = i - right * g.left_tiles;
   }
   right *= plan.mma_n;
-  return {group, left * plan.mma_m, right, plan.tile_n(g.right_rows - right), number % plan.split_k};
+  return {group, left * plan.mma_m, right, plan.tile_n(g.right_rows - right), part};
 }
 
 }  // namespace fp4lab

@@ -31,7 +31,7 @@ double estimate_us(const Plan& p, const Case& c) {
   for (const Shape& s : c.shapes) {
     const int left_tiles = (s.n + p.mma_m - 1) / p.mma_m, right_tiles = (s.m + p.mma_n - 1) / p.mma_n;
     dram += (double(s.n) + s.m) * s.k * 9 / 16 + 2.0 * s.m * s.n;
-    const double stages = double(s.k) / p.block_k / p.split_k;
+    const double stages = double(s.k) / p.block_k / p.parts(s.k);
     for (int left = 0; left < left_tiles; ++left)
       for (int right = 0; right < right_tiles; ++right) {
         const int n = p.tile_n(s.m - right * p.mma_n);
@@ -43,7 +43,7 @@ double estimate_us(const Plan& p, const Case& c) {
         // With one accumulator the epilogue stands between two main loops; with more it must only not be
         // longer.
         const double tile = p.acc_slots == 1 ? loop + epilogue : std::max(loop, epilogue);
-        for (int part = 0; part < p.split_k; ++part) busy[number++ % pairs] += tile;
+        for (int part = 0; part < p.parts(s.k); ++part) busy[number++ % pairs] += tile;
         if (p.acc_slots > 1) busy[(number - 1) % pairs] += 1;  // equal otherwise: prefer fewer slots
       }
   }

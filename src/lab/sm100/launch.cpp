@@ -84,7 +84,7 @@ Work work_of(const Plan& plan, const Case& c, int sms) {
   double multiplied = 0, useful = 0;
   for (const Shape& s : c.shapes) {
     const Tiles t = tiles_of(plan, s);
-    work.tiles += t.left * t.right * plan.split_k;
+    work.tiles += t.left * t.right * plan.parts(s.k);
     const int left = plan.swap ? s.n : s.m, right = plan.swap ? s.m : s.n;
     int columns = 0;
     for (int r = 0; r < t.right; ++r) columns += plan.tile_n(right - r * plan.mma_n);
@@ -137,8 +137,9 @@ Launch prepare(const Device& device, const Rung& rung, const Plan& plan, const D
     out.left_tiles = tiles.left;
     out.right_tiles = tiles.right;
     out.c_columns = group.shape.n;
+    out.parts = plan.parts(group.shape.k);
     put(plan.args_group_offset() + slot * sizeof out, out);
-    tail.tiles += tiles.left * tiles.right * plan.split_k;
+    tail.tiles += tiles.left * tiles.right * out.parts;
 
     const auto put_map = [&](Map map, const TensorMapSpec& spec) {
       if (slot >= plan.map_groups()) return;  // the kernel makes this group's from the first one's
@@ -164,7 +165,7 @@ Launch prepare(const Device& device, const Rung& rung, const Plan& plan, const D
   config.dynamic_shared = plan.shared_bytes();
 
   DeviceBuffer workspace;
-  if (const long long bytes = plan.workspace_bytes(tail.tiles / plan.split_k, config.grid.x); bytes > 0) {
+  if (const long long bytes = plan.workspace_bytes(tail.tiles, config.grid.x); bytes > 0) {
     workspace = DeviceBuffer(device, bytes);
     workspace.fill(0);  // split-K counters start at 0, and every launch leaves them there
     tail.workspace = workspace.address();

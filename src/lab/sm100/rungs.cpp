@@ -84,15 +84,12 @@ Plan dynamic(const Case& c) {
   p.schedule = Schedule::kDynamic;
   return deepest(p);
 }
-// Enough parts that every pair of a B200 (148 SMs) has one, as far as the shortest K allows.
+// Enough parts that every pair of a B200 (148 SMs) has one.
 Plan split(const Case& c) {
   Plan p = two_cta(c);
-  int tiles = 0, stages = 1 << 30;
-  for (const Shape& s : c.shapes) {
-    tiles += (s.n + p.mma_m - 1) / p.mma_m * ((s.m + p.mma_n - 1) / p.mma_n);
-    stages = std::min(stages, s.k / p.block_k);
-  }
-  p.split_k = std::max(2, std::min({8, 74 / std::max(1, tiles), stages}));
+  int tiles = 0;
+  for (const Shape& s : c.shapes) tiles += (s.n + p.mma_m - 1) / p.mma_m * ((s.m + p.mma_n - 1) / p.mma_n);
+  p.split_k = std::clamp(74 / std::max(1, tiles), 2, 8);
   return p;
 }
 Plan tma_store(const Case& c) {
