@@ -23,7 +23,7 @@ extern "C" __global__ void __launch_bounds__(plan.threads(), 1)
   // -- setup
   extern __shared__ __align__(1024) u8 bytes[];
   const u32 shared = shared_address(bytes);
-  const u32 warp = threadIdx.x / 32;
+  const u32 warp = warp_index();
   const Tile tile = find_tile(args, blockIdx.x);
   const GroupArgs& g = args.group[tile.group];
 

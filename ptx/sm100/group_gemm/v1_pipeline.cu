@@ -26,7 +26,7 @@ extern "C" __global__ void __launch_bounds__(plan.threads(), 1)
   // -- setup
   extern __shared__ __align__(1024) u8 bytes[];
   const u32 shared = shared_address(bytes);
-  const u32 warp = threadIdx.x / 32;
+  const u32 warp = warp_index();
   const Tile tile = find_tile(args, blockIdx.x);
   const GroupArgs& g = args.group[tile.group];
 
@@ -69,6 +69,7 @@ extern "C" __global__ void __launch_bounds__(plan.threads(), 1)
         }
       }
       tcgen05_commit<1>(shared + plan.acc_full_barrier(0));
+      drain(ring, shared);
     }
     bar_warp_sync();  // the other 31 lanes would only spin beside the one that works
   }

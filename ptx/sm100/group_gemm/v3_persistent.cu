@@ -24,7 +24,7 @@ extern "C" __global__ void __launch_bounds__(plan.threads(), 1)
   // -- setup
   extern __shared__ __align__(1024) u8 bytes[];
   const u32 shared = shared_address(bytes);
-  const u32 warp = threadIdx.x / 32;
+  const u32 warp = warp_index();
 
   if (threadIdx.x == 0) {
     for (int s = 0; s < plan.stages; ++s) {
@@ -59,6 +59,7 @@ extern "C" __global__ void __launch_bounds__(plan.threads(), 1)
           load_stage(args, tile, k_tile, shared, ring.slot);
         }
       }
+      drain(ring, shared);
     }
     bar_warp_sync();  // bar.sync below wants whole warps
   }

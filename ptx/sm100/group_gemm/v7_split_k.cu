@@ -24,7 +24,7 @@ extern "C" __global__ void __launch_bounds__(plan.threads(), 1)
   // -- setup
   extern __shared__ __align__(1024) u8 bytes[];
   const u32 shared = shared_address(bytes);
-  const u32 warp = threadIdx.x / 32;
+  const u32 warp = warp_index();
   const u32 rank = cluster_ctarank();
   const int pair = blockIdx.x / 2, pairs = gridDim.x / 2;
 

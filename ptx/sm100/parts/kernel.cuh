@@ -4,6 +4,7 @@
 #include "fp4lab/kernel_args.h"
 #include "fp4lab/plan.h"
 #include "isa/mbarrier.cuh"
+#include "isa/warp.cuh"
 
 #ifndef FP4LAB_PLAN
 #error "compile with -DFP4LAB_PLAN={.mma_m=128,...}: the plan as a designated initialiser"
@@ -29,6 +30,10 @@ static_assert(plan.tmem_columns() <= 512, "TMEM has 512 columns");
 // Roles by warp. The epilogue has warps 0..3: TMEM lanes 32w..32w+31 belong to the warps whose id is w
 // modulo 4.
 enum WarpRole : u32 { kLoadWarp = 4, kMultiplyWarp = 5 };
+
+// The shuffle tells the compiler that all lanes agree: branches on it are uniform, and what the tensor core
+// takes from uniform registers gets there without detours.
+__device__ __forceinline__ u32 warp_index() { return isa::shfl_sync_idx(threadIdx.x / 32, 0); }
 
 __device__ __forceinline__ void wait(u32 barrier, u32 parity) {
   while (!isa::mbarrier_try_wait_parity(barrier, parity)) {

@@ -62,10 +62,4 @@ __device__ __forceinline__ void load_stage_pair(const Args& args, const Tile& ti
   }
 }
 
-// The last commits arrive on both CTAs' empty barriers: neither CTA may be gone by then.
-__device__ __forceinline__ void drain(Ring<plan.stages> ring, u32 shared) {
-  for (int i = 0; i < plan.stages; ++i, ring.advance())
-    wait(shared + plan.empty_barrier(ring.slot), ring.phase ^ 1);
-}
-
 }  // namespace fp4lab
