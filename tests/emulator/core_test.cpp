@@ -337,3 +337,54 @@ TEST_CASE("a CTA that exits while its operations run is a fault that names them"
   }
   CHECK(seen >= 3);
 }
+
+TEST_CASE("strong accesses come early or late, operations before or after them") {
+  // Warp 0 adds to a counter (serial phase) while warp 1 works for some time and then writes its own flag;
+  // and an operation that warp 0 issued before may still be pending when the counter changes.
+  unsigned early = 0, late = 0, behind = 0;
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    GlobalMemory memory(1 << 20);
+    uint64_t counter = memory.allocate(64);
+    std::memset(memory.host(counter), 0, 64);
+    Kernel k;
+    k.f().static_shared_bytes = 64;
+    k.f().dynamic_shared_base = 0x440;
+    Operand warp = k.special(FixedSpecial::warpid), p = k.pred("%p1"), v = k.reg("%r1"), n = k.reg("%r2");
+    Operand at = Kernel::at(static_cast<int64_t>(counter));
+    k.add("setp p, warpid == 0", hand::equal, {p, warp, k.imm(0)});
+    k.add("mov n, 0", hand::mov, {n, k.imm(0)});
+    Kernel::guard(k.add("@!p bra OTHER", hand::bra, {label(7)}), p, true);
+    k.add("issue", issue<0>);
+    k.add("atom.add, and what is pending then",
+          [](Warp& w, const Instr& i) {
+            if (!w.in_serial_phase()) return w.block({.kind = Wait::Kind::serial});
+            uint32_t x[2] = {1, w.cta.cluster.pending([](const AsyncOp&) { return true; })};
+            std::memcpy(w.memory(i, Space::global, AccessKind::write, w.address(i.op[0], 0), 8, 0, true), x,
+                        8);
+          },
+          {at});
+    k.add("wait", wait_all);
+    k.add("exit", hand::exit);
+    uint32_t other = k.here();
+    CHECK(other == 7);
+    k.add("OTHER: add n, n, 1", hand::add, {n, n, k.imm(1)});
+    k.add("setp p, n < 50", hand::less, {p, n, k.imm(50)});
+    Kernel::guard(k.add("@p bra OTHER", hand::bra, {label(other)}), p);
+    k.add("ld.global v, [counter]", hand::load<Space::global>, {v, at});
+    k.add("st.global [counter + 8], v", hand::store<Space::global>,
+          {Kernel::at(static_cast<int64_t>(counter + 8)), v});
+    k.add("exit", hand::exit);
+    LaunchConfig c;
+    c.block.x = 64;
+    LaunchResult r = k.run(c, {.seed = seed}, &memory);
+    REQUIRE_MESSAGE(r.ok, r.report);
+    uint32_t x[3];
+    std::memcpy(x, memory.host(counter), 12);
+    CHECK(x[0] == 1);
+    behind += x[1] != 0;
+    ++(x[2] ? early : late);
+  }
+  CHECK(early > 5);
+  CHECK(late > 5);
+  CHECK(behind > 5);
+}

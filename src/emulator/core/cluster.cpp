@@ -8,6 +8,7 @@ namespace fp4lab::emu {
 
 namespace {
 constexpr uint64_t kOpCost = 16;         // steps of the round's budget that an asynchronous operation uses
+constexpr uint64_t kSerialSoon = 256;    // steps until the round ends early for a strong access
 constexpr uint32_t kOneIn = 64;          // how often a policy does what it otherwise avoids
 constexpr uint32_t kPolicyTurns = 4096;  // at most, before another policy is drawn
 }  // namespace
@@ -198,6 +199,8 @@ bool Cluster::turn(uint64_t& left) {
   const size_t n = runnable_.size();
   const bool pollers_only = idle_turns_ > 2 * n;
   if (ops_.size() > serial_ops_.size()) {
+    // Operations may well stay behind while the serial phase goes on with those that wait for it.
+    if (n == 0 && wants_serial_ && policy_.ops == Policy::Ops::last && random(4)) return false;
     bool now = n == 0 || pollers_only || eager;
     if (!now) switch (policy_.ops) {
         case Policy::Ops::uniform:
@@ -266,9 +269,16 @@ void Cluster::run(uint64_t steps) {
       true;  // the serial phase, or another cluster of the same SM, may have changed what somebody waits for
   idle_turns_ = 0;
   guarded([&] {
+    wants_serial_ = false;
+    bool cut = false;
     for (uint64_t left = steps; left;) {
       if (changed_) poll();
       if (!turn(left)) break;
+      // What waits for the serial phase would otherwise always come after everything else of the round.
+      if (wants_serial_ && !cut && grid.schedule.kind != Schedule::Kind::eager) {
+        cut = true;
+        if (random(2)) left = std::min(left, random(kSerialSoon));
+      }
     }
   });
 }

@@ -200,6 +200,7 @@ void Warp::exit(uint32_t gone) {
 
 void Warp::block(const Wait& wait) {
   events_ |= kBlocked;
+  if (wait.kind == Wait::Kind::serial) cta.cluster.wants_serial_ = true;
   if (wait.kind == Wait::Kind::sleep)
     events_ |= kYield;
   else

@@ -185,7 +185,7 @@ class Cluster {
 
   std::vector<std::unique_ptr<AsyncOp>> ops_;  // pending, in issue order
   uint64_t next_sequence_ = 0;
-  bool changed_ = false;
+  bool changed_ = false, wants_serial_ = false;
   std::vector<Warp*> runnable_;
   std::vector<AsyncOp*> serial_ops_;  // due: they run in the next serial phase
   Policy policy_{};
