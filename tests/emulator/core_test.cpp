@@ -52,7 +52,7 @@ TEST_CASE("a register that was never written is named") {
   REQUIRE(!r.ok);
   CHECK(r.kind == FaultKind::uninitialized);
   CHECK_MESSAGE(says(r, "register %r7 (.u32) is read before it was written, in all 32 lanes"), r.report);
-  CHECK_MESSAGE(says(r, "  mov.u32 %r8, %r7;\n    ^"), r.report);
+  CHECK_MESSAGE(says(r, "\n      mov.u32 %r8, %r7;\n      ^"), r.report);
 }
 
 TEST_CASE("shared memory: reads of unwritten bytes, bounds, alignment, the reserved bytes, other ranks") {

@@ -39,7 +39,7 @@ std::string ptx_excerpt(const Module& m, const Source& s) {
   std::string_view line = m.line_text(s.line);
   std::string caret;
   for (uint32_t i = 1; i < s.column && i <= line.size(); ++i) caret += line[i - 1] == '\t' ? '\t' : ' ';
-  return fmt::format("  {}\n  {}^", line, caret);
+  return fmt::format("    {}\n    {}^", line, caret);
 }
 
 std::string one_line(const Module& m, const Source& s) {

@@ -46,7 +46,7 @@ std::string place_text(const Grid& grid, const Function& f, const Instr& i) {
   std::string text =
       fmt::format("  {}{}", ptx_position(grid.module, s), cuda.empty() ? "" : " (" + cuda + ")");
   if (i.opcode && !i.opcode->section.empty()) text += fmt::format(", PTX ISA {}", i.opcode->section);
-  return text + "\n  " + ptx_excerpt(grid.module, s);
+  return text + "\n" + ptx_excerpt(grid.module, s);
 }
 
 std::string core_wait_text(const Wait& w) {
