@@ -18,7 +18,10 @@ typedef struct {
 } fp4lab_emulator_stats;
 
 void fp4lab_emulator_statistics(fp4lab_emulator_stats* out);
-const char* fp4lab_emulator_report();                // of the last launch that failed; empty if it did not
+const char*
+fp4lab_emulator_report();  // the latest explanation of a failed call or kernel; empty if there was none
+void fp4lab_emulator_quiet(int quiet);  // explanations no longer go to stderr: the caller reads the report
+void fp4lab_emulator_forgive();  // a kernel that faulted no longer spoils its context; memory stays as it is
 void fp4lab_emulator_seed(unsigned long long seed);  // of the schedule, for the launches that follow
 
 // The machine to be, by compute capability, in place of the one that FP4LAB_EMULATOR_DEVICE or the default

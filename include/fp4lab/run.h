@@ -63,4 +63,8 @@ jit::Job job_of(const Candidate& candidate);
 // legal throws.
 RunResult run_trial(const Device& device, Trial& trial, const Candidate& candidate);
 
+// The same with PTX text in the compiled kernel's place; `label` names it in messages.
+RunResult run_ptx(const Device& device, Trial& trial, const Candidate& candidate, const std::string& ptx,
+                  const std::string& label);
+
 }  // namespace fp4lab

@@ -31,21 +31,15 @@ Driver::Driver(std::string label_, std::string library_, const SymbolLookup& loo
 #undef FP4LAB_DRIVER_FILL
   fp4lab_emulator_report =
       reinterpret_cast<decltype(fp4lab_emulator_report)>(lookup("fp4lab_emulator_report"));
+  // Its explanations come back in the exceptions thrown here.
+  if (auto quiet = reinterpret_cast<decltype(&fp4lab_emulator_quiet)>(lookup("fp4lab_emulator_quiet")))
+    quiet(1);
 }
 
 std::string Driver::fault_report(CUresult result) const {
   if (!fp4lab_emulator_report) return "";
-  switch (result) {
-    case CUDA_ERROR_ILLEGAL_ADDRESS:
-    case CUDA_ERROR_MISALIGNED_ADDRESS:
-    case CUDA_ERROR_ILLEGAL_INSTRUCTION:
-    case CUDA_ERROR_LAUNCH_FAILED:
-    case CUDA_ERROR_LAUNCH_TIMEOUT:
-    case CUDA_ERROR_ASSERT:
-      return fmt::format("\n{}", fp4lab_emulator_report());
-    default:
-      return "";
-  }
+  if (result == CUDA_SUCCESS || !*fp4lab_emulator_report()) return "";
+  return fmt::format("\n{}", fp4lab_emulator_report());
 }
 
 std::string Driver::describe(CUresult result) const {

@@ -64,7 +64,9 @@ jit::Job job_of(const Candidate& candidate) {
           .options = sm100::compile_options(candidate.plan)};
 }
 
-RunResult run_trial(const Device& device, Trial& trial, const Candidate& candidate) {
+namespace {
+
+RunResult blank(const Device& device, const Trial& trial, const Candidate& candidate) {
   const Case& c = trial.problem.spec;
   sm100::require_legal(*candidate.rung, candidate.plan, c);
   RunResult result;
@@ -75,32 +77,65 @@ RunResult run_trial(const Device& device, Trial& trial, const Candidate& candida
   result.distribution = trial.problem.distribution;
   result.seed = trial.problem.seed;
   result.roofline_us = roofline(work_of(c), machines().back()).time_us();
+  return result;
+}
+
+// On the emulator a fault is an answer: the next run must not inherit it.
+void forgive(const Device& device) {
+  if (auto forgive = reinterpret_cast<decltype(&fp4lab_emulator_forgive)>(
+          device.driver().symbol("fp4lab_emulator_forgive")))
+    forgive();
+}
+
+// Launches on poisoned output, reads back and compares.
+void launch_and_check(const Device& device, Trial& trial, const Candidate& candidate, const Module& module,
+                      RunResult& result) {
+  const Case& c = trial.problem.spec;
+  trial.on_device.poison();
+  const auto launch = sm100::prepare(device, *candidate.rung, candidate.plan, trial.on_device, module);
+  result.grid = launch.grid();
+  const auto start = std::chrono::steady_clock::now();
+  launch.run();
+  device.synchronize();
+  result.seconds = seconds_since(start);
+  result.emulated = emulated(device);
+  for (size_t g = 0; g < c.shapes.size(); ++g) {
+    const auto got = trial.on_device.output(g);
+    const Shape& s = c.shapes[g];
+    Comparison exact = compare_half(got, trial.want[g], s.m, s.n);
+    if (!exact.passed())  // only then is the bound worth its time
+      exact = compare_half(got, trial.want[g], s.m, s.n, {},
+                           accumulation_bound(c.operation, trial.problem.groups[g]));
+    add(result.exact, exact);
+    add(result.tensor_core, compare_half(got, trial.tensor_core[g], s.m, s.n));
+  }
+}
+
+}  // namespace
+
+RunResult run_trial(const Device& device, Trial& trial, const Candidate& candidate) {
+  RunResult result = blank(device, trial, candidate);
   try {
     const auto artifact =
         candidate.ptx.empty() ? jit::compile(job_of(candidate)) : jit::load_ptx(candidate.ptx);
     result.jit_ms = artifact->seconds * 1e3;
     result.jit_cached = artifact->from_cache;
-    const Module module = load(device, *artifact);
-    trial.on_device.poison();
-    const auto launch = sm100::prepare(device, *candidate.rung, candidate.plan, trial.on_device, module);
-    result.grid = launch.grid();
-    const auto start = std::chrono::steady_clock::now();
-    launch.run();
-    device.synchronize();
-    result.seconds = seconds_since(start);
-    result.emulated = emulated(device);
-    for (size_t g = 0; g < c.shapes.size(); ++g) {
-      const auto got = trial.on_device.output(g);
-      const Shape& s = c.shapes[g];
-      Comparison exact = compare_half(got, trial.want[g], s.m, s.n);
-      if (!exact.passed())  // only then is the bound worth its time
-        exact = compare_half(got, trial.want[g], s.m, s.n, {},
-                             accumulation_bound(c.operation, trial.problem.groups[g]));
-      add(result.exact, exact);
-      add(result.tensor_core, compare_half(got, trial.tensor_core[g], s.m, s.n));
-    }
+    launch_and_check(device, trial, candidate, load(device, *artifact), result);
   } catch (const Error& e) {
     result.error = e.what();
+    forgive(device);
+  }
+  return result;
+}
+
+RunResult run_ptx(const Device& device, Trial& trial, const Candidate& candidate, const std::string& ptx,
+                  const std::string& label) {
+  RunResult result = blank(device, trial, candidate);
+  try {
+    launch_and_check(device, trial, candidate, Module(device, ptx, label), result);
+  } catch (const Error& e) {
+    result.error = e.what();
+    forgive(device);
   }
   return result;
 }

@@ -79,11 +79,9 @@ CUresult run(const CUfunc_st& f, const LaunchConfig& config) {
   }
   s.last_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   s.last = std::move(result.statistics);
-  s.last_report = result.report;
   ++s.launches;
   if (result.ok) return CUDA_SUCCESS;
-  fmt::print(stderr, "{}\n", result.report);
-  return context_stack().back()->sticky = result_of(result.kind);
+  return context_stack().back()->sticky = explain(result_of(result.kind), result.report);
 }
 
 CUresult launch_kernel(CUfunction f, LaunchConfig config, CUstream stream, void** params, void** extra) {
@@ -228,4 +226,11 @@ extern "C" void fp4lab_emulator_statistics(fp4lab_emulator_stats* out) {
 }
 
 extern "C" const char* fp4lab_emulator_report() { return state().last_report.c_str(); }
+extern "C" void fp4lab_emulator_quiet(int quiet) { state().quiet = quiet != 0; }
+extern "C" void fp4lab_emulator_forgive() {
+  State& s = state();
+  std::lock_guard lock(s.mutex);
+  s.primary.sticky = CUDA_SUCCESS;
+  for (CUctx_st* context : s.contexts) context->sticky = CUDA_SUCCESS;
+}
 extern "C" void fp4lab_emulator_seed(unsigned long long seed) { state().schedule.seed = seed; }

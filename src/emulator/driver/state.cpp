@@ -44,7 +44,8 @@ CUresult submit(CUstream handle, CUgraphNodeType type, std::function<CUresult()>
 }
 
 CUresult explain(CUresult code, const std::string& text) {
-  fmt::print(stderr, "fp4lab emulator: {}\n", text);
+  state().last_report = text;
+  if (!state().quiet) fmt::print(stderr, "fp4lab emulator: {}\n", text);
   return code;
 }
 

@@ -87,6 +87,7 @@ struct State {
   double last_seconds = 0;
   uint64_t launches = 0;
   std::string last_report;
+  bool quiet = false;
 };
 
 State& state();
