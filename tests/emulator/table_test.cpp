@@ -35,6 +35,15 @@ std::string register_of(unsigned bits, std::mt19937& random) {
   }
 }
 
+// wgmma's shape fixes its vectors: N/2 accumulator registers (N/4 of fp16) and four of A.
+unsigned wgmma_count(const OperandSpec& spec, const Source& source) {
+  if (spec.form == Form::vector) return 4;
+  unsigned n = 0;
+  for (std::string_view t : source.tokens)
+    if (t.starts_with("m64n")) n = static_cast<unsigned>(std::stoul(std::string(t.substr(4))));
+  return source.type(0) == Type::f16 ? n / 4 : n / 2;
+}
+
 std::string vector_text(const OperandSpec& spec, Type type, const Source& source, std::mt19937& random) {
   constexpr unsigned kCounts[] = {1, 2, 4, 8, 16, 32, 64, 128, 3};
   constexpr unsigned kBits[] = {8, 16, 32, 64};
@@ -43,13 +52,14 @@ std::string vector_text(const OperandSpec& spec, Type type, const Source& source
     if (source.has(t)) count = static_cast<unsigned>(t[1] - '0');
   unsigned bits = type == Type::none ? kBits[random() % 4] : bits_of(type);
   bool counted = source.has("v2") || source.has("v4") || source.has("v8");
-  if (!counted && random() % 3 == 0) {
+  const bool wgmma = source.tokens[0] == "wgmma";
+  if (wgmma) count = wgmma_count(spec, source);
+  if (!counted && !wgmma && random() % 3 == 0) {
     unsigned whole = bits_of(source.type(0));
     return register_of(type == Type::none && whole ? whole : bits, random);
   }
   std::string text = "{";
   for (unsigned i = 0; i < count; ++i) text += (i ? ", " : "") + register_of(bits, random);
-  static_cast<void>(spec);
   return text + "}";
 }
 
@@ -87,6 +97,7 @@ std::string operand_text(const OperandSpec& spec, const Source& source, std::mt1
     case Form::function:
       return "f";
     case Form::immediate: {
+      if (source.tokens[0] == "wgmma") return "1";  // signs and transpositions
       constexpr int kValues[] = {0, 1, 2, 4, 8, 16, 32, 64, 128, -1};
       return fmt::format("{}", kValues[random() % std::size(kValues)]);
     }

@@ -37,7 +37,7 @@ void check_boundary(const SharedMatrix& m, const AsyncOp& op, const char* operan
 }  // namespace
 
 void read_k_major(Cluster& cluster, Cta& cta, const SharedMatrix& m, uint32_t rows, uint32_t bytes,
-                  std::byte* out, const AsyncOp& op, const char* operand, bool* defined) {
+                  std::byte* out, const AsyncOp& op, const char* operand, bool* defined, uint32_t first_row) {
   check_boundary(m, op, operand);
   const bool plain = m.swizzle == SharedMatrix::Swizzle::none;
   const uint32_t span = m.span(), cores = (rows + 7) / 8;
@@ -47,7 +47,7 @@ void read_k_major(Cluster& cluster, Cta& cta, const SharedMatrix& m, uint32_t ro
           operand, m.start, bytes, span);
   // The last core begins (cores - 1) * SBO behind the first; the swizzle stays within a core.
   const uint32_t core_bytes = plain ? (bytes / 16 - 1) * m.lbo + 128 : span * 8;
-  const uint32_t first = plain ? m.start : m.start / span * span;
+  const uint32_t first = (plain ? m.start : m.start / span * span) + first_row / 8 * m.sbo;
   const uint32_t end = first + (cores - 1) * m.sbo + core_bytes;
   const std::byte* window = cta.window(first, end - first, op.name()) - first;
   for (uint32_t core = 0; core < cores; ++core) {
@@ -58,10 +58,10 @@ void read_k_major(Cluster& cluster, Cta& cta, const SharedMatrix& m, uint32_t ro
       const uint32_t row = core * 8 + r;
       bool known = true;
       for (uint32_t k = 0; k < bytes; k += 16) {
-        const uint32_t at = m.k_major_address(row, k);
+        const uint32_t at = m.k_major_address(first_row + row, k);
         std::memcpy(out + size_t(row) * bytes + k, window + at, 16);
         if (!whole && !cta.is_defined(at, 16)) {
-          if (!defined) undefined(cta, op, operand, row, k, at);
+          if (!defined) undefined(cta, op, operand, first_row + row, k, at);
           known = false;
         }
       }
@@ -70,18 +70,20 @@ void read_k_major(Cluster& cluster, Cta& cta, const SharedMatrix& m, uint32_t ro
     if (cluster.watcher) [[unlikely]]
       for (uint32_t r = 0; r < count; ++r)
         for (uint32_t k = 0; k < bytes; k += 16)
-          watch_access(cluster, AccessKind::read, Space::shared, m.k_major_address(core * 8 + r, k), 16, &cta,
-                       op);
+          watch_access(cluster, AccessKind::read, Space::shared,
+                       m.k_major_address(first_row + core * 8 + r, k), 16, &cta, op);
   }
 }
 
 void read_mn_major(Cluster& cluster, Cta& cta, const SharedMatrix& m, uint32_t rows, uint32_t columns,
-                   uint32_t element_bytes, std::byte* out, const AsyncOp& op, const char* operand) {
+                   uint32_t element_bytes, std::byte* out, const AsyncOp& op, const char* operand,
+                   uint32_t first_row) {
   for (uint32_t mn = 0; mn < rows; ++mn)
     for (uint32_t k = 0; k < columns; ++k) {
-      const uint32_t at = m.mn_major_address(mn, k, element_bytes);
+      const uint32_t at = m.mn_major_address(first_row + mn, k, element_bytes);
       const std::byte* from = cta.window(at, element_bytes, op.name());
-      if (!cta.is_defined(at, element_bytes)) undefined(cta, op, operand, mn, k * element_bytes, at);
+      if (!cta.is_defined(at, element_bytes))
+        undefined(cta, op, operand, first_row + mn, k * element_bytes, at);
       std::memcpy(out + (size_t(mn) * columns + k) * element_bytes, from, element_bytes);
       watch_access(cluster, AccessKind::read, Space::shared, at, element_bytes, &cta, op);
     }

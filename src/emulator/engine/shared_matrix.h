@@ -6,14 +6,16 @@
 
 namespace fp4lab::emu {
 
-// Copies `rows` rows of `bytes` bytes (a multiple of 16) of a K-major operand to `out` ([rows][bytes],
-// dense). Faults when the operand leaves the window, does not start at its swizzle's natural boundary or has
-// bytes that nobody wrote. A null `defined` asks for that check; otherwise defined[r] tells whether row r is.
+// Copies `rows` rows, from `first_row` on (a multiple of 8), of `bytes` bytes (a multiple of 16) of a K-major
+// operand to `out` ([rows][bytes], dense). Faults when the operand leaves the window, does not start at its
+// swizzle's natural boundary or has bytes that nobody wrote. A null `defined` asks for that check; otherwise
+// defined[r] tells whether row r is.
 void read_k_major(Cluster&, Cta&, const SharedMatrix&, uint32_t rows, uint32_t bytes, std::byte* out,
-                  const AsyncOp&, const char* operand, bool* defined = nullptr);
+                  const AsyncOp&, const char* operand, bool* defined = nullptr, uint32_t first_row = 0);
 
-// `rows` x `columns` elements of an MN-major operand, to out[mn][k].
+// `rows` x `columns` elements of an MN-major operand from row `first_row` on, to out[mn][k].
 void read_mn_major(Cluster&, Cta&, const SharedMatrix&, uint32_t rows, uint32_t columns,
-                   uint32_t element_bytes, std::byte* out, const AsyncOp&, const char* operand);
+                   uint32_t element_bytes, std::byte* out, const AsyncOp&, const char* operand,
+                   uint32_t first_row = 0);
 
 }  // namespace fp4lab::emu

@@ -30,6 +30,11 @@ unsigned AsyncGroups::unfinished() const {
 CtaState::CtaState(Cta& cta) : cta(cta) {}
 CtaState::~CtaState() = default;
 
+WarpEngines& CtaState::warp(unsigned id) {
+  if (warps.empty()) warps.resize(cta.warps.size());
+  return warps[id];
+}
+
 Mbarrier& CtaState::mbarrier(uint32_t offset, const char* what) {
   if (offset % 8)
     fault(FaultKind::misaligned_address, 0,
@@ -88,6 +93,12 @@ void CtaState::payload_fault(uint32_t offset, uint32_t bytes, uint32_t barrier, 
 }
 
 void CtaState::at_exit() const {
+  for (size_t i = 0; i + 1 < warps.size(); ++i)
+    if (i % 4 != 3 && warps[i].wgmma_count != warps[i + 1].wgmma_count)
+      fault(FaultKind::misuse, kLanes,
+            "wgmma.mma_async must be executed by all four warps of a warpgroup: warp {} issued {}, warp {} "
+            "issued {}",
+            i, warps[i].wgmma_count, i + 1, warps[i + 1].wgmma_count);
   if (tmem.empty()) return;
   const TmemAllocation& a = tmem.front();
   fault(FaultKind::misuse, kLanes,

@@ -42,8 +42,16 @@ struct PendingRegister {
 struct WarpEngines {                         // per warp
   uint32_t tmem_loads = 0, tmem_stores = 0;  // issued and not carried out
   std::vector<PendingRegister> loaded;
-  AsyncGroups wgmma;  // held by the first warp of a warpgroup
-  std::vector<PendingRegister> wgmma_results;
+  // wgmma: groups of this warp, accumulator registers of unfinished ones (with the group that writes them
+  // last), how many wgmma.mma_async it issued, and whether wgmma.fence came first.
+  AsyncGroups wgmma;
+  struct Accumulator {
+    Operand operand;
+    uint64_t group;
+  };
+  std::vector<Accumulator> accumulators;
+  uint64_t wgmma_count = 0;
+  bool wgmma_fenced = false;
 };
 
 struct TmemAllocation {
@@ -64,12 +72,14 @@ struct CtaState {
   std::unordered_map<uint32_t, AsyncGroups> bulk;      // by thread: warp * 32 + lane
   std::unordered_map<uint32_t, AsyncGroups> cp_async;  // by thread
   std::vector<TmemAllocation> tmem;
-  uint32_t last_alloc_columns = 0;  // sizes must not grow
-  bool alloc_permit = true;         // tcgen05.relinquish_alloc_permit gives it up
-  uint32_t pair_wanted = 0;         // columns that tcgen05.alloc.cta_group::2 waits for the other CTA with
-  int pair_granted = -1;            // their first column, once the other CTA has done it for both
+  uint32_t last_alloc_columns = 0;   // sizes must not grow
+  bool alloc_permit = true;          // tcgen05.relinquish_alloc_permit gives it up
+  uint32_t pair_wanted = 0;          // columns that tcgen05.alloc.cta_group::2 waits for the other CTA with
+  int pair_granted = -1;             // their first column, once the other CTA has done it for both
   bool launch_control_over = false;  // saw a failed clusterlaunchcontrol.try_cancel
-  int tmem_group = 0;               // cta_group of this CTA's tcgen05 instructions, 0 before the first
+  int tmem_group = 0;                // cta_group of this CTA's tcgen05 instructions, 0 before the first
+
+  WarpEngines& warp(unsigned id);
 
   // Faults (uninitialised, invalidated or overwritten object) unless a live mbarrier is at `offset`.
   Mbarrier& mbarrier(uint32_t offset, const char* what);

@@ -142,11 +142,7 @@ struct TmemStore final : AsyncOp {
   }
 };
 
-WarpEngines& engines(Warp& w) {
-  auto& all = w.cta.state->warps;
-  if (all.empty()) all.resize(w.cta.warps.size());
-  return all[w.id];
-}
+WarpEngines& engines(Warp& w) { return w.cta.state->warp(w.id); }
 
 // op 0 {registers}, op 1 [taddr], op 2 the half split of 16x32bx2
 void load(Warp& w, const Instr& in) {

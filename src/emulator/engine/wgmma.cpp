@@ -1,0 +1,269 @@
+// wgmma, the warpgroup products of sm_90a (PTX ISA 9.7.15). Each warp of the warpgroup carries out its own 16
+// of the 64 rows; its accumulator registers count as never written until wgmma.wait_group.
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "emulator/engine/mma_float.h"
+#include "emulator/engine/shared_matrix.h"
+
+namespace fp4lab::emu {
+
+namespace {
+
+enum class Family : uint8_t { half, tf32, fp8, integer };
+
+struct Mods {
+  Family family;
+  ElementFormat a, b;
+  uint8_t n8;  // N / 8
+  bool half_output, a_in_registers, saturate;
+};
+
+unsigned element_bytes(const Mods& m) {
+  return m.family == Family::half ? 2 : m.family == Family::tf32 ? 4 : 1;
+}
+
+struct Wgmma final : AsyncOp {
+  Mods m{};
+  bool accumulate = false, negate_a = false, negate_b = false;
+  SharedMatrix a, b;
+  uint32_t* a_rows[4] = {};       // registers of A
+  std::vector<uint32_t*> d_rows;  // registers of D
+  uint64_t group = 0;
+
+  const char* name() const override { return "wgmma.mma_async"; }
+
+  // Registers of A, as 16 rows of 32 bytes (PTX ISA 9.7.15.5.1 figures; table 8.3 of the layouts in CUTLASS).
+  void gather_a(std::byte* out) const {
+    const unsigned size = element_bytes(m), per = 4 / size;  // elements in a register
+    for (unsigned r = 0; r < 4; ++r)
+      for (unsigned t = 0; t < kLanes; ++t) {
+        const unsigned q = t / 4, i = t % 4;
+        const unsigned row = q + 8 * (r & 1), k = i * per + 4 * per * (r >> 1);
+        std::memcpy(out + row * 32 + k * size, &a_rows[r][t], 4);
+      }
+  }
+
+  // Element (row, column) of register v: two neighbouring columns, then 8 rows down, then 8 columns right.
+  static void place(unsigned v, unsigned t, unsigned& row, unsigned& column) {
+    row = t / 4 + 8 * ((v >> 1) & 1), column = 8 * (v >> 2) + 2 * (t % 4) + (v & 1);
+  }
+
+  bool run(Cluster& cluster) override {
+    const unsigned n = m.n8 * 8u, size = element_bytes(m), k = 32 / size, first_row = warp % 4 * 16;
+    std::byte a_bytes[16 * 32];
+    thread_local std::vector<std::byte> b_bytes;
+    thread_local std::vector<uint32_t> d;
+    thread_local MmaElements x, y;
+    b_bytes.resize(n * 32), d.resize(n * 16);
+    if (m.a_in_registers)
+      gather_a(a_bytes);
+    else if (a.k_major)
+      read_k_major(cluster, *cta, a, 16, 32, a_bytes, *this, "A", nullptr, first_row);
+    else
+      read_mn_major(cluster, *cta, a, 16, k, size, a_bytes, *this, "A", first_row);
+    if (b.k_major)
+      read_k_major(cluster, *cta, b, n, 32, b_bytes.data(), *this, "B");
+    else
+      read_mn_major(cluster, *cta, b, n, k, size, b_bytes.data(), *this, "B");
+    x.decode(m.a, a_bytes, 16, k, negate_a);
+    y.decode(m.b, b_bytes.data(), n, k, negate_b);
+    unsigned row, column;
+    if (accumulate)
+      for (unsigned v = 0; v < n / 2; ++v)
+        for (unsigned t = 0; t < kLanes; ++t) {
+          place(v, t, row, column);
+          d[column * 16 + row] = m.half_output ? d_rows[v / 2][t] >> (v % 2 * 16) & 0xffff : d_rows[v][t];
+        }
+    if (m.family == Family::integer) {
+      IntMma f;
+      f.a = &x, f.b = &y, f.accumulate = accumulate, f.saturate = m.saturate, f.d = d.data(),
+      f.column_stride = 16;
+      mma_int(f);
+    } else {
+      FloatMma f;
+      f.format_a = m.a, f.format_b = m.b;
+      // Hopper adds fp8 products with 13 fraction bits and keeps as many of the result.
+      if (m.family == Family::fp8) f.fraction_bits = 13, f.output_bits = 13;
+      f.half_output = m.half_output, f.accumulate = accumulate;
+      f.a = &x, f.b = &y, f.d = d.data(), f.column_stride = 16;
+      mma_float(f);
+    }
+    for (unsigned v = 0; v < n / 2; ++v)
+      for (unsigned t = 0; t < kLanes; ++t) {
+        place(v, t, row, column);
+        const uint32_t value = d[column * 16 + row];
+        if (!m.half_output)
+          d_rows[v][t] = value;
+        else if (v % 2 == 0)
+          d_rows[v / 2][t] = value;
+        else
+          d_rows[v / 2][t] |= value << 16;
+      }
+    ++cluster.statistics.mma_count;
+    --cta->state->warp(warp).wgmma.at(group).writing;
+    cluster.notify();
+    return true;
+  }
+};
+
+// op 0 {d}, 1 A descriptor or {a}, 2 B descriptor, 3 scale-d, 4 and 5 the signs of A and B, then the
+// transpositions of what lies in shared memory
+void issue(Warp& w, const Instr& in) {
+  w.require_full(in);
+  const Mods m = unpack_aux<Mods>(in);
+  if ((w.id | 3) >= w.cta.warps.size())
+    fault(FaultKind::misuse, kLanes, "wgmma by warp {} of {}: its warpgroup is not complete", w.id,
+          w.cta.warps.size());
+  WarpEngines& e = w.cta.state->warp(w.id);
+  if (!e.wgmma_fenced)
+    fault(FaultKind::misuse, kLanes,
+          "the first wgmma.mma_async of warp {} comes without a wgmma.fence before it", w.id);
+  const unsigned lane = static_cast<unsigned>(std::countr_zero(w.active));
+  auto op = std::make_unique<Wgmma>();
+  op->m = m;
+  const uint32_t scale_d = w.mask(in.op[3]) & w.active;
+  if (scale_d != 0 && scale_d != w.active)
+    fault(FaultKind::misuse, kLanes, "wgmma.mma_async: scale-d differs between the lanes of a warp");
+  op->accumulate = scale_d != 0;
+  op->negate_a = in.op[4].displacement == -1, op->negate_b = in.op[5].displacement == -1;
+  auto descriptor = [&](const Operand& o, const char* what) {
+    const uint64_t* v = w.source<uint64_t>(o);
+    for_lanes(w.active, [&](unsigned l) {
+      if (v[l] != v[lane])
+        fault(FaultKind::misuse, l, "{} differs between the lanes of a warp: {:#x} and {:#x}", what, v[lane],
+              v[l]);
+    });
+    return decode_wgmma_descriptor(v[lane], what);
+  };
+  unsigned transpositions = 6;
+  if (m.a_in_registers) {
+    for (unsigned r = 0; r < 4; ++r)
+      op->a_rows[r] = const_cast<uint32_t*>(w.source<uint32_t>(w.element(in.op[1], r)));
+  } else {
+    op->a = descriptor(in.op[1], "wgmma.mma_async: descriptor of A");
+    if (m.family == Family::half) op->a.k_major = in.op[transpositions++].displacement == 0;
+  }
+  op->b = descriptor(in.op[2], "wgmma.mma_async: descriptor of B");
+  if (m.family == Family::half) op->b.k_major = in.op[transpositions].displacement == 0;
+
+  op->group = e.wgmma.open();
+  const unsigned registers = m.half_output ? m.n8 * 2u : m.n8 * 4u;
+  op->d_rows.resize(registers);
+  for (unsigned r = 0; r < registers; ++r) {
+    const Operand& o = w.element(in.op[0], r);
+    auto known =
+        std::find_if(e.accumulators.begin(), e.accumulators.end(),
+                     [&](const WarpEngines::Accumulator& x) { return x.operand.offset == o.offset; });
+    if (known != e.accumulators.end()) {
+      known->group = op->group;
+    } else {
+      if (op->accumulate) w.source<uint32_t>(o);  // must have been written
+      e.accumulators.push_back({o, op->group});
+    }
+    op->d_rows[r] = w.target<uint32_t>(o);
+    w.set_undefined(o, w.active);
+  }
+  ++e.wgmma.groups.back().writing;
+  ++e.wgmma_count;
+  op->queue = {Queue::wgmma, w.cta.rank << 16 | w.id};
+  w.cta.cluster.submit(std::move(op), w, in, lane);
+}
+
+void fence(Warp& w, const Instr& in) {
+  w.require_full(in);
+  w.cta.state->warp(w.id).wgmma_fenced = true;
+  if (Watcher* watch = w.cta.cluster.watcher) watch->fence(w, in);
+}
+
+void commit(Warp& w, const Instr& in) {
+  w.require_full(in);
+  w.cta.state->warp(w.id).wgmma.commit();
+}
+
+bool wait_over(Warp& w, const LaneGroup& g) {
+  return w.cta.state->warp(w.id).wgmma.reached(static_cast<uint32_t>(g.wait.value), false);
+}
+
+void wait_group(Warp& w, const Instr& in) {
+  w.require_full(in);
+  WarpEngines& e = w.cta.state->warp(w.id);
+  const uint32_t newest = static_cast<uint32_t>(in.aux);
+  if (!e.wgmma.reached(newest, false)) {
+    w.block({Wait::Kind::async_ops, 2, newest, wait_over});
+    return;
+  }
+  // Groups below this are done, and what they wrote may be read.
+  const uint64_t committed = e.wgmma.open(), done = committed > newest ? committed - newest : 0;
+  std::erase_if(e.accumulators, [&](const WarpEngines::Accumulator& a) {
+    if (a.group >= done) return false;
+    w.target<uint32_t>(a.operand);
+    return true;
+  });
+}
+
+ElementFormat format_named(Type t) {
+  switch (t) {
+    case Type::f16:
+      return ElementFormat::f16;
+    case Type::bf16:
+      return ElementFormat::bf16;
+    case Type::tf32:
+      return ElementFormat::tf32;
+    case Type::e4m3:
+      return ElementFormat::e4m3;
+    case Type::e5m2:
+      return ElementFormat::e5m2;
+    case Type::s8:
+      return ElementFormat::s8;
+    default:
+      return ElementFormat::u8;
+  }
+}
+
+Body bind(Instr& in, const Source& s, Family family, bool registers) {
+  Mods m{};
+  m.family = family;
+  m.half_output = s.type(0) == Type::f16;
+  m.a = format_named(s.type(1)), m.b = format_named(s.type(2));
+  m.a_in_registers = registers;
+  m.saturate = s.has("satfinite");
+  for (unsigned n8 = 1; n8 <= 32; ++n8)
+    for (unsigned k : {8, 16, 32})
+      if (s.has(fmt::format("m64n{}k{}", n8 * 8, k))) m.n8 = static_cast<uint8_t>(n8);
+  const unsigned d = m.half_output ? m.n8 * 2u : m.n8 * 4u;
+  if (in.op[0].count != d)
+    fault(FaultKind::misuse, 0, "D has {} registers, this shape takes {}", in.op[0].count, d);
+  if (registers && in.op[1].count != 4)
+    fault(FaultKind::misuse, 0, "A has {} registers, must have 4", in.op[1].count);
+  if (family != Family::integer)
+    for (unsigned i : {4, 5})
+      if (in.op[i].displacement != 1 && in.op[i].displacement != -1)
+        fault(FaultKind::misuse, 0, "imm-scale is {}, must be 1 or -1", in.op[i].displacement);
+  for (unsigned i = 6; i < 8; ++i)
+    if (in.op[i] && in.op[i].displacement != 0 && in.op[i].displacement != 1)
+      fault(FaultKind::misuse, 0, "imm-trans is {}, must be 0 or 1", in.op[i].displacement);
+  in.aux = pack_aux(m);
+  return issue;
+}
+
+}  // namespace
+
+Body bind_wgmma_half(Instr& in, const Source& s) { return bind(in, s, Family::half, false); }
+Body bind_wgmma_half_registers(Instr& in, const Source& s) { return bind(in, s, Family::half, true); }
+Body bind_wgmma_tf32(Instr& in, const Source& s) { return bind(in, s, Family::tf32, false); }
+Body bind_wgmma_tf32_registers(Instr& in, const Source& s) { return bind(in, s, Family::tf32, true); }
+Body bind_wgmma_fp8(Instr& in, const Source& s) { return bind(in, s, Family::fp8, false); }
+Body bind_wgmma_fp8_registers(Instr& in, const Source& s) { return bind(in, s, Family::fp8, true); }
+Body bind_wgmma_integer(Instr& in, const Source& s) { return bind(in, s, Family::integer, false); }
+Body bind_wgmma_integer_registers(Instr& in, const Source& s) { return bind(in, s, Family::integer, true); }
+Body bind_wgmma_fence(Instr&, const Source&) { return fence; }
+Body bind_wgmma_commit_group(Instr&, const Source&) { return commit; }
+Body bind_wgmma_wait_group(Instr& in, const Source&) {
+  if (in.op[0].displacement < 0) fault(FaultKind::misuse, 0, "a negative number of groups");
+  in.aux = static_cast<uint64_t>(in.op[0].displacement);
+  return wait_group;
+}
+
+}  // namespace fp4lab::emu
