@@ -1,0 +1,271 @@
+// cp.async.bulk.tensor and cp.async.bulk on the emulator: boxes at the edges, swizzles, byte counts, stores,
+// reductions, and what goes wrong when a wait or an expect_tx is.
+#include <doctest/doctest.h>
+
+#include <random>
+
+#include "kernel.h"
+
+using namespace fp4lab::emu;
+using namespace fp4lab::emu::test;
+
+namespace {
+
+TensorMap byte_map(uint64_t address, TensorSwizzle swizzle, uint32_t box0, uint32_t box1) {
+  TensorMap m;
+  m.type = TensorType::u8, m.swizzle = swizzle, m.rank = 2, m.address = address;
+  m.dim = {256, 40, 1, 1, 1}, m.stride = {0, 256, 0, 0, 0};
+  m.box = {box0, box1, 1, 1, 1}, m.element_stride = {1, 1, 1, 1, 1};
+  return m;
+}
+
+// Lane 0 loads the box at (x, y) to smem + `at`, expecting `bytes`; then all bytes of smem go to out.
+std::string load_kernel(uint32_t at, uint32_t bytes, int x, int y, uint32_t copied) {
+  return module_text(
+      "sm_90a", ".param .align 64 .b8 map[128], .param .u64 out",
+      fmt::format(R"(
+    .shared .align 8 .b64 bar;
+    mov.u32 %r0, smem; mov.u32 %r1, bar; add.u32 %r2, %r0, {at};
+    mov.b64 %rd0, map; cvta.param.u64 %rd0, %rd0;
+    ld.param.u64 %rd1, [out]; cvta.to.global.u64 %rd1, %rd1;
+    mov.u32 %r3, %tid.x; setp.ne.u32 %p0, %r3, 0;
+    @%p0 bra WAIT;
+    mbarrier.init.shared::cta.b64 [%r1], 1;
+    fence.mbarrier_init.release.cluster;
+    // poison the destination so that every byte is defined
+    mov.u32 %r4, 0;
+  P: add.u32 %r5, %r0, %r4; st.shared.u32 [%r5], 0xcbcbcbcb; add.u32 %r4, %r4, 4; setp.lt.u32 %p1, %r4, {copied};
+    @%p1 bra P;
+    fence.proxy.async.shared::cta;
+    mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r1], {bytes};
+    cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r2], [%rd0, {{{x}, {y}}}], [%r1];
+  WAIT: bar.sync 0;
+    {wait}
+    mul.lo.u32 %r4, %r3, 4;
+  C: add.u32 %r5, %r0, %r4; ld.shared.u32 %r6, [%r5]; cvt.u64.u32 %rd2, %r4; add.u64 %rd2, %rd2, %rd1;
+    st.global.u32 [%rd2], %r6; add.u32 %r4, %r4, 128; setp.lt.u32 %p1, %r4, {copied};
+    @%p1 bra C;)",
+                  fmt::arg("at", at), fmt::arg("bytes", bytes), fmt::arg("x", x), fmt::arg("y", y),
+                  fmt::arg("copied", copied), fmt::arg("wait", wait("%r1", 0))));
+}
+
+std::vector<uint8_t> pattern(size_t n) {
+  std::vector<uint8_t> v(n);
+  std::mt19937 rng(5);
+  for (auto& b : v) b = static_cast<uint8_t>(rng());
+  return v;
+}
+
+}  // namespace
+
+// Each byte of the destination by the rule of the manual, computed here from coordinates alone.
+TEST_CASE("loads: every swizzle, inside and across each edge, at destinations off the pattern's period") {
+  const std::vector<uint8_t> source = pattern(256 * 40);
+  struct Place {
+    int x, y;
+  };
+  for (TensorSwizzle swizzle :
+       {TensorSwizzle::none, TensorSwizzle::b32, TensorSwizzle::b64, TensorSwizzle::b128})
+    for (Place place : {Place{64, 8}, Place{-16, -5}, Place{240, 36}, Place{0, 100}, Place{-512, 0}})
+      for (uint32_t at : {0u, 128u, 512u}) {
+        const uint32_t width = swizzle == TensorSwizzle::b32   ? 32
+                               : swizzle == TensorSwizzle::b64 ? 64
+                                                               : 128,
+                       height = 16;
+        const uint32_t bytes = width * height, copied = bytes + 1024;
+        Kernel k(load_kernel(at, bytes, place.x, place.y, copied));
+        k.map(byte_map(k.upload(source), swizzle, width, height));
+        const uint64_t out = k.buffer(copied);
+        k.param(out);
+        k.config.dynamic_shared = copied + 64;
+        LaunchResult r = k.run(at + static_cast<uint64_t>(place.x + 1000));
+        INFO(r.report);
+        REQUIRE(r.ok);
+        std::vector<uint8_t> want(copied, 0xcb);
+        for (uint32_t row = 0; row < height; ++row)
+          for (uint32_t column = 0; column < width; ++column) {
+            const int x = place.x + static_cast<int>(column), y = place.y + static_cast<int>(row);
+            const bool inside = x >= 0 && x < 256 && y >= 0 && y < 40;
+            // `smem` follows the 8 bytes of the barrier: 1024-aligned, so at 0x800
+            uint32_t a = 0x800 + at + row * width + column;
+            const uint32_t line = a / 128;
+            uint32_t chunk = a / 16 % 8;
+            if (swizzle == TensorSwizzle::b128) chunk ^= line % 8;
+            if (swizzle == TensorSwizzle::b64) chunk ^= line % 4;
+            if (swizzle == TensorSwizzle::b32) chunk ^= line % 2;
+            a = line * 128 + chunk * 16 + a % 16;
+            want[a - 0x800] = inside ? source[static_cast<size_t>(y * 256 + x)] : 0;
+          }
+        CAPTURE(static_cast<int>(swizzle));
+        CAPTURE(place.x);
+        CAPTURE(at);
+        CHECK(k.download<uint8_t>(out, copied) == want);
+      }
+}
+
+TEST_CASE("byte counts: the full box counts, whatever lies outside") {
+  const std::vector<uint8_t> source = pattern(256 * 40);
+  auto run = [&](uint32_t bytes, int x, int y) {
+    Kernel k(load_kernel(0, bytes, x, y, 2048));
+    k.map(byte_map(k.upload(source), TensorSwizzle::none, 128, 16));
+    k.param(k.buffer(2048));
+    k.config.dynamic_shared = 4096;
+    return k.run(3);
+  };
+  CHECK(run(2048, 0, 32).ok);
+  LaunchResult r = run(1024, 0, 32);  // only the rows in bounds: bytes come that nobody expects
+  CHECK_FALSE(r.ok);
+  r = run(4096, 0, 0);
+  CHECK_FALSE(r.ok);
+  CHECK(r.kind == FaultKind::deadlock);
+  CHECK(r.report.find("2048 bytes pending") != std::string::npos);
+  CHECK(r.report.find("(bar)") != std::string::npos);
+  r = run(2048, 8, 0);
+  CHECK(r.kind == FaultKind::illegal_instruction);
+  CHECK(r.report.find("innermost start coordinate 8") != std::string::npos);
+}
+
+TEST_CASE("a wait that is missing shows under some seed") {
+  const std::vector<uint8_t> source = pattern(256 * 40);
+  std::string text = load_kernel(0, 2048, 0, 0, 2048);
+  const size_t begin = text.find("W", text.find("WAIT: bar.sync") + 4), end = text.find("mul.lo", begin);
+  text.erase(begin, end - begin);
+  unsigned noticed = 0;
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    Kernel k(text);
+    k.map(byte_map(k.upload(source), TensorSwizzle::none, 128, 16));
+    const uint64_t out = k.buffer(2048);
+    k.param(out);
+    k.config.dynamic_shared = 4096;
+    LaunchResult r = k.run(seed);
+    bool right = r.ok;
+    if (right) {
+      auto got = k.download<uint8_t>(out, 2048);
+      for (uint32_t i = 0; i < 2048 && right; ++i) right = got[i] == source[i / 128 * 256 + i % 128];
+    }
+    noticed += !right;
+  }
+  CHECK(noticed >= 15);
+}
+
+namespace {
+
+// Fills smem with words 1, 2, 3, ..., stores the box at (x, y) and waits until it is written.
+std::string store_kernel(const std::string& instruction, const std::string& after) {
+  return module_text("sm_90a", ".param .align 64 .b8 map[128]", R"(
+    mov.u32 %r0, smem;
+    mov.b64 %rd0, map; cvta.param.u64 %rd0, %rd0;
+    mov.u32 %r4, 0;
+  P: add.u32 %r5, %r0, %r4; shr.u32 %r6, %r4, 2; add.u32 %r6, %r6, 1; st.shared.u32 [%r5], %r6; add.u32 %r4, %r4, 4;
+    setp.lt.u32 %p1, %r4, 1024;
+    @%p1 bra P;
+    fence.proxy.async.shared::cta;
+    )" + instruction + "\n cp.async.bulk.commit_group;\n" + after);
+}
+
+TensorMap word_map(uint64_t address, TensorType type) {
+  TensorMap m;
+  m.type = type, m.rank = 2, m.address = address;
+  m.dim = {20, 10, 1, 1, 1}, m.stride = {0, 80, 0, 0, 0};
+  m.box = {16, 16, 1, 1, 1}, m.element_stride = {1, 1, 1, 1, 1};
+  return m;
+}
+
+}  // namespace
+
+TEST_CASE("stores and reductions write what is in bounds and nothing else") {
+  for (std::string op : {"", ".add", ".max"}) {
+    const std::string name =
+        op.empty() ? "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group"
+                   : "cp.reduce.async.bulk.tensor.2d.global.shared::cta" + op + ".tile.bulk_group";
+    Kernel k(store_kernel(name + " [%rd0, {8, 3}], [%r0];", "cp.async.bulk.wait_group 0;"));
+    std::vector<uint32_t> before(20 * 10, 100);
+    const uint64_t out = k.upload(before);
+    k.map(word_map(out, TensorType::u32));
+    k.config.block.x = 1;
+    k.config.dynamic_shared = 2048;
+    LaunchResult r = k.run(9);
+    INFO(r.report);
+    REQUIRE(r.ok);
+    std::vector<uint32_t> want = before;
+    for (uint32_t y = 3; y < 10; ++y)
+      for (uint32_t x = 8; x < 20; ++x) {
+        const uint32_t v = (y - 3) * 16 + (x - 8) + 1;
+        uint32_t& w = want[y * 20 + x];
+        w = op.empty() ? v : op == ".add" ? w + v : std::max(w, v);
+      }
+    CHECK(k.download<uint32_t>(out, 200) == want);
+  }
+}
+
+TEST_CASE("wait_group.read frees the source but promises nothing about the destination") {
+  // The source is overwritten right after the wait for the read, so it must have been read; then the result
+  // is only certain after the second wait.
+  Kernel k(store_kernel(
+      "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%rd0, {0, 0}], [%r0];",
+      "cp.async.bulk.wait_group.read 0;\nst.shared.u32 [%r0], 77;\ncp.async.bulk.wait_group 0;"));
+  const uint64_t out = k.buffer(20 * 10 * 4);
+  k.map(word_map(out, TensorType::u32));
+  k.config.block.x = 1;
+  k.config.dynamic_shared = 2048;
+  for (uint64_t seed = 0; seed < 10; ++seed) {
+    REQUIRE(k.run(seed).ok);
+    CHECK(k.download<uint32_t>(out, 1)[0] == 1);
+  }
+  // Without any wait the overwriting shows under some seed.
+  Kernel bad(store_kernel("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%rd0, {0, 0}], [%r0];",
+                          "st.shared.u32 [%r0], 77;\ncp.async.bulk.wait_group 0;"));
+  const uint64_t out2 = bad.buffer(20 * 10 * 4);
+  bad.map(word_map(out2, TensorType::u32));
+  bad.config.block.x = 1;
+  bad.config.dynamic_shared = 2048;
+  unsigned wrong = 0;
+  for (uint64_t seed = 0; seed < 30; ++seed) {
+    REQUIRE(bad.run(seed).ok);
+    wrong += bad.download<uint32_t>(out2, 1)[0] == 77;
+  }
+  CHECK(wrong > 0);
+}
+
+TEST_CASE("bulk copies: there and back, and their alignment") {
+  auto text = [](const std::string& size, const std::string& source) {
+    return module_text("sm_90a", ".param .u64 in, .param .u64 out",
+                       fmt::format(R"(
+      .shared .align 8 .b64 bar;
+      mov.u32 %r0, smem; mov.u32 %r1, bar; ld.param.u64 %rd0, [in]; ld.param.u64 %rd1, [out];
+      mbarrier.init.shared::cta.b64 [%r1], 1;
+      mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r1], 512;
+      mov.u32 %r2, {0};
+      cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r0], [{1}], %r2, [%r1];
+      {2}
+      cp.async.bulk.global.shared::cta.bulk_group [%rd1], [%r0], 512;
+      cp.async.bulk.commit_group;
+      cp.async.bulk.wait_group 0;
+      cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%rd1+16], [%r0], 32;
+      cp.async.bulk.commit_group;
+      cp.async.bulk.wait_group 0;)",
+                                   size, source, wait("%r1", 0)));
+  };
+  std::vector<uint32_t> in(256);
+  for (uint32_t i = 0; i < 256; ++i) in[i] = i * 3 + 1;
+  auto run = [&](const std::string& size, const std::string& source, std::vector<uint32_t>* got = nullptr) {
+    Kernel k(text(size, source));
+    const uint64_t a = k.upload(in), b = k.buffer(1024);
+    k.param(a), k.param(b);
+    k.config.block.x = 1;
+    k.config.dynamic_shared = 1024;
+    LaunchResult r = k.run(4);
+    if (got) *got = k.download<uint32_t>(b, 128);
+    return r;
+  };
+  std::vector<uint32_t> got, want(in.begin(), in.begin() + 128);
+  REQUIRE(run("512", "%rd0", &got).ok);
+  for (uint32_t i = 0; i < 8; ++i) want[4 + i] += in[i];
+  CHECK(got == want);
+  LaunchResult r = run("500", "%rd0");
+  CHECK(r.kind == FaultKind::misaligned_address);
+  CHECK(r.report.find("0x1f4 is not a multiple of 16") != std::string::npos);
+  CHECK(run("512", "%rd0+8").kind == FaultKind::misaligned_address);
+  r = run("512", "%rd0+768");  // ends 256 bytes behind the allocation
+  CHECK(r.kind == FaultKind::illegal_address);
+}
