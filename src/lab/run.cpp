@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <fstream>
 
 #include "fp4lab/machine.h"
 #include "fp4lab/reference.h"
@@ -80,6 +81,11 @@ RunResult blank(const Device& device, const Trial& trial, const Candidate& candi
   return result;
 }
 
+std::string text_of(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
 // On the emulator a fault is an answer: the next run must not inherit it.
 void forgive(const Device& device) {
   if (auto forgive = reinterpret_cast<decltype(&fp4lab_emulator_forgive)>(
@@ -116,6 +122,9 @@ void launch_and_check(const Device& device, Trial& trial, const Candidate& candi
 RunResult run_trial(const Device& device, Trial& trial, const Candidate& candidate) {
   RunResult result = blank(device, trial, candidate);
   try {
+    if (!candidate.ptx.empty() && device.is_emulator())
+      Module(device, text_of(candidate.ptx),
+             candidate.ptx.string());  // its messages come before those of ptxas
     const auto artifact =
         candidate.ptx.empty() ? jit::compile(job_of(candidate)) : jit::load_ptx(candidate.ptx);
     result.jit_ms = artifact->seconds * 1e3;
