@@ -16,6 +16,9 @@ enum class ScaleCopy { kBulk, kTensor };         // cp.async.bulk, or a tensor m
 enum class Maps { kByValue, kReplaced };         // kReplaced: tensormap.replace on the device
 enum class Hint { kNormal, kEvictFirst, kEvictLast };  // L2 policy of a load
 enum class Silu { kFast, kExact, kTanh };              // ex2+rcp, expf and division, tanh.approx
+// How the groups reach the device: one launch for all; one launch each, after one another; each on its own
+// stream; those streams recorded as a graph and replayed.
+enum class LaunchMode { kOne, kLoop, kStreams, kGraph };
 
 // Tensor maps of one group, in the order in which they lie in GemmArgs::maps.
 enum class Map { kLeft, kRight, kRight2, kScalesLeft, kScalesRight, kScalesRight2, kOutput };
@@ -44,10 +47,12 @@ struct Plan {
   Hint weights = Hint::kNormal;
   Hint tokens = Hint::kNormal;
   Silu silu = Silu::kFast;
+  bool pdl = false;  // programmatic dependent launch: set up while the kernel before in the stream still runs
   int group_capacity = 1;  // groups that the argument struct holds
   // -- knobs of the launch only
   int ctas = 0;              // grid of a persistent kernel; 0: one per SM
   bool sort_groups = false;  // longest groups first
+  LaunchMode launch = LaunchMode::kOne;
 
   // f(name, value) for every knob; kernel knobs first. The only list of the knobs' names.
   template <class Self, class F>
@@ -58,13 +63,13 @@ struct Plan {
     f("raster", p.raster), f("epilogue", p.epilogue), f("store_bytes", p.store_bytes),
         f("scale_copy", p.scale_copy);
     f("multicast", p.multicast), f("maps", p.maps), f("weights", p.weights), f("tokens", p.tokens),
-        f("silu", p.silu);
+        f("silu", p.silu), f("pdl", p.pdl);
     f("group_capacity", p.group_capacity);
   }
   template <class Self, class F>
   FP4LAB_HOST_DEVICE static constexpr void visit_knobs(Self& p, F f) {
     visit_kernel_knobs(p, f);
-    f("ctas", p.ctas), f("sort_groups", p.sort_groups);
+    f("ctas", p.ctas), f("sort_groups", p.sort_groups), f("launch", p.launch);
   }
 
   // -- tile and work

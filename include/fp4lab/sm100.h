@@ -65,25 +65,31 @@ struct Work {
 };
 Work work_of(const Plan& plan, const Case& c, int sms);
 
-// A launch that is ready to be repeated: arguments, maps and workspace stay as they are.
+// A launch that is ready to be repeated: arguments, maps and workspace stay as they are. Depending on the
+// plan it is one launch or one per group.
 class Launch {
  public:
-  // Enqueues one run. Nothing is waited for.
+  // Enqueues one run on `stream`; what follows there waits for all of it. Nothing is waited for here.
   void run(CUstream stream = nullptr) const;
   const Kernel& kernel() const { return kernel_; }
-  unsigned grid() const { return config_.grid.x; }
+  unsigned grid() const;  // CTAs, of all launches together
+  std::size_t launches() const { return parts_.size(); }
 
  private:
   friend Launch prepare(const Device&, const Rung&, const Plan&, const DeviceProblem&, const Module&);
-  Launch(Kernel kernel, LaunchConfig config, std::vector<std::byte> args, DeviceBuffer workspace)
-      : kernel_(std::move(kernel)),
-        config_(std::move(config)),
-        args_(std::move(args)),
-        workspace_(std::move(workspace)) {}
+  struct Part {
+    LaunchConfig config;
+    std::vector<std::byte> args;
+    DeviceBuffer workspace;
+    std::vector<Stream> stream;  // one when the part has a stream of its own
+    std::vector<Event> done;
+  };
+  explicit Launch(Kernel kernel) : kernel_(std::move(kernel)) {}
+  void fork_and_join(CUstream stream) const;
   Kernel kernel_;
-  LaunchConfig config_;
-  std::vector<std::byte> args_;
-  DeviceBuffer workspace_;
+  std::vector<Part> parts_;
+  std::vector<Event> start_;  // one when parts have streams
+  std::vector<Graph> graph_;  // one when recorded
 };
 // Encodes tensor maps and arguments. Fails with the reasons when the plan is not legal for the rung and the
 // problem.

@@ -26,6 +26,10 @@ constexpr Name kMapsNames[] = {{"by-value", "Maps::kByValue"}, {"replaced", "Map
 constexpr Name kHintNames[] = {
     {"normal", "Hint::kNormal"}, {"evict-first", "Hint::kEvictFirst"}, {"evict-last", "Hint::kEvictLast"}};
 constexpr Name kSiluNames[] = {{"fast", "Silu::kFast"}, {"exact", "Silu::kExact"}, {"tanh", "Silu::kTanh"}};
+constexpr Name kLaunchNames[] = {{"one", "LaunchMode::kOne"},
+                                 {"loop", "LaunchMode::kLoop"},
+                                 {"streams", "LaunchMode::kStreams"},
+                                 {"graph", "LaunchMode::kGraph"}};
 
 std::span<const Name> names(Op) { return kOpNames; }
 std::span<const Name> names(Roles) { return kRolesNames; }
@@ -35,6 +39,7 @@ std::span<const Name> names(Epilogue) { return kEpilogueNames; }
 std::span<const Name> names(ScaleCopy) { return kScaleCopyNames; }
 std::span<const Name> names(Maps) { return kMapsNames; }
 std::span<const Name> names(Hint) { return kHintNames; }
+std::span<const Name> names(LaunchMode) { return kLaunchNames; }
 std::span<const Name> names(Silu) { return kSiluNames; }
 
 constexpr KnobInfo kKnobs[] = {
@@ -60,9 +65,12 @@ constexpr KnobInfo kKnobs[] = {
     {"weights", "normal evict-first evict-last", "L2 policy of loads of the weights"},
     {"tokens", "normal evict-first evict-last", "L2 policy of loads of the tokens"},
     {"silu", "fast exact tanh", "how the dual GEMM computes silu"},
+    {"pdl", "0 1", "set up while the kernel before in the stream still runs (programmatic dependent launch)"},
     {"group_capacity", "1..64", "groups that the argument struct holds"},
     {"ctas", "0..", "grid of a persistent kernel, 0: one CTA per SM"},
     {"sort_groups", "0 1", "longest groups first"},
+    {"launch", "one loop streams graph",
+     "one launch for all groups, or one each: in a row, on streams, in a graph"},
 };
 
 template <class T>

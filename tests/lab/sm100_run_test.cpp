@@ -112,7 +112,18 @@ TEST_CASE("split-K gives the same bits whoever comes last") {
   }
 }
 
-TEST_CASE("silu in three ways, each within the tolerance") {
+TEST_CASE("one launch or many") {
+  Bench bench("group:40,173,20/384,128,256/256,512,256");
+  for (const char* mode : {"launch=loop", "launch=streams", "launch=graph"}) {
+    CHECK(bench.check(group("v2"), {mode}));
+    CHECK(bench.check(group("v5"), {mode, "sort_groups=1"}));
+    CHECK(bench.check(group("v7"), {mode}));
+  }
+  CHECK(bench.check(group("v10"), {"pdl=1"}));
+  CHECK_FALSE(bench.check(group("v5"), {"pdl=1"}));
+}
+
+TEST_CASE("silu by approximations and exactly, both within the tolerance") {
   Bench bench("dual:256/128/512");
   for (const char* silu : {"silu=fast", "silu=exact"}) CHECK(bench.check(dual("v3"), {silu}));
 }

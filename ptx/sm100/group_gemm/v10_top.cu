@@ -42,6 +42,10 @@ extern "C" __global__ void __launch_bounds__(plan.threads(), 1)
     }
     fence_mbarrier_init();
   }
+  if constexpr (plan.pdl) {
+    griddepcontrol_launch_dependents();  // the next kernel may set up as soon as SMs are free
+    griddepcontrol_wait();               // what the kernel before wrote (inputs, workspace) is there
+  }
   barrier_cluster_arrive_relaxed();  // the barriers of both CTAs exist: enough for loads to start
   barrier_cluster_wait();
 

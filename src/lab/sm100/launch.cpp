@@ -76,40 +76,14 @@ int grid_of(const Plan& plan, int tiles, int sms) {
   return std::max(1, std::min(tiles, ctas / plan.cluster())) * plan.cluster();
 }
 
-}  // namespace
+struct Built {
+  LaunchConfig config;
+  std::vector<std::byte> args;
+  DeviceBuffer workspace;
+};
 
-Work work_of(const Plan& plan, const Case& c, int sms) {
-  Work work;
-  work.sms = sms;
-  double multiplied = 0, useful = 0;
-  for (const Shape& s : c.shapes) {
-    const Tiles t = tiles_of(plan, s);
-    work.tiles += t.left * t.right * plan.parts(s.k);
-    const int left = plan.swap ? s.n : s.m, right = plan.swap ? s.m : s.n;
-    int columns = 0;
-    for (int r = 0; r < t.right; ++r) columns += plan.tile_n(right - r * plan.mma_n);
-    multiplied += double(t.left) * plan.mma_m * columns * s.k;
-    useful += double(left) * right * s.k;
-  }
-  work.ctas = grid_of(plan, work.tiles, sms);
-  const int concurrent = std::min(work.ctas, sms / plan.cluster() * plan.cluster());
-  work.waves = double(work.tiles) * plan.cluster() / std::max(1, concurrent);
-  work.busy = double(concurrent) / sms;
-  work.rows_used = useful / multiplied;
-  work.bytes_in_flight = plan.stages * plan.stage_bytes();
-  return work;
-}
-
-void Launch::run(CUstream stream) const {
-  LaunchConfig config = config_;
-  config.stream = stream;
-  launch_bytes(kernel_, config, args_);
-}
-
-Launch prepare(const Device& device, const Rung& rung, const Plan& plan, const DeviceProblem& problem,
-               const Module& module) {
-  require_legal(rung, plan, problem.spec());
-  const auto& groups = problem.groups();
+// One launch that computes these groups.
+Built build(const Device& device, const Plan& plan, const std::vector<const DeviceGroup*>& groups) {
   std::vector<std::byte> args(plan.args_bytes());
   const auto put = [&args](std::size_t offset, const auto& value) {
     std::memcpy(args.data() + offset, &value, sizeof value);
@@ -118,8 +92,8 @@ Launch prepare(const Device& device, const Rung& rung, const Plan& plan, const D
   TailArgs tail{};
   tail.groups = int(groups.size());
   int slot = 0;
-  for (int g : group_order(plan, problem.spec().shapes)) {
-    const DeviceGroup& group = groups[g];
+  for (const DeviceGroup* each : groups) {
+    const DeviceGroup& group = *each;
     const Sides side = sides_of(plan, group);
     const Tiles tiles = tiles_of(plan, group.shape);
     GroupArgs out{};
@@ -162,6 +136,7 @@ Launch prepare(const Device& device, const Rung& rung, const Plan& plan, const D
   config.grid.x = grid_of(plan, tail.tiles, device.sms());
   config.block.x = plan.threads();
   config.cluster.x = plan.cluster();
+  config.programmatic = plan.pdl;
   config.dynamic_shared = plan.shared_bytes();
 
   DeviceBuffer workspace;
@@ -172,7 +147,89 @@ Launch prepare(const Device& device, const Rung& rung, const Plan& plan, const D
   }
   put(plan.args_tail_offset(), tail);
 
-  return Launch(module.kernel(rung.entry()), config, std::move(args), std::move(workspace));
+  return {config, std::move(args), std::move(workspace)};
+}
+
+}  // namespace
+
+Work work_of(const Plan& plan, const Case& c, int sms) {
+  Work work;
+  work.sms = sms;
+  double multiplied = 0, useful = 0;
+  for (const Shape& s : c.shapes) {
+    const Tiles t = tiles_of(plan, s);
+    work.tiles += t.left * t.right * plan.parts(s.k);
+    const int left = plan.swap ? s.n : s.m, right = plan.swap ? s.m : s.n;
+    int columns = 0;
+    for (int r = 0; r < t.right; ++r) columns += plan.tile_n(right - r * plan.mma_n);
+    multiplied += double(t.left) * plan.mma_m * columns * s.k;
+    useful += double(left) * right * s.k;
+  }
+  work.ctas = grid_of(plan, work.tiles, sms);
+  const int concurrent = std::min(work.ctas, sms / plan.cluster() * plan.cluster());
+  work.waves = double(work.tiles) * plan.cluster() / std::max(1, concurrent);
+  work.busy = double(concurrent) / sms;
+  work.rows_used = useful / multiplied;
+  work.bytes_in_flight = plan.stages * plan.stage_bytes();
+  return work;
+}
+
+unsigned Launch::grid() const {
+  unsigned ctas = 0;
+  for (const Part& part : parts_) ctas += part.config.grid.x;
+  return ctas;
+}
+
+// Every part starts when `stream` has come this far, and `stream` goes on when all are done.
+void Launch::fork_and_join(CUstream stream) const {
+  const Driver& driver = kernel_.device().driver();
+  start_.front().record(stream);
+  for (const Part& part : parts_) {
+    const CUstream own = part.stream.front();
+    driver.cuStreamWaitEvent(own, start_.front(), 0);
+    LaunchConfig config = part.config;
+    config.stream = own;
+    launch_bytes(kernel_, config, part.args);
+    part.done.front().record(own);
+  }
+  for (const Part& part : parts_) driver.cuStreamWaitEvent(stream, part.done.front(), 0);
+}
+
+void Launch::run(CUstream stream) const {
+  if (!graph_.empty()) return graph_.front().launch(stream);
+  if (!start_.empty()) return fork_and_join(stream);
+  for (const Part& part : parts_) {
+    LaunchConfig config = part.config;
+    config.stream = stream;
+    launch_bytes(kernel_, config, part.args);
+  }
+}
+
+Launch prepare(const Device& device, const Rung& rung, const Plan& plan, const DeviceProblem& problem,
+               const Module& module) {
+  require_legal(rung, plan, problem.spec());
+  std::vector<const DeviceGroup*> groups;
+  for (int g : group_order(plan, problem.spec().shapes)) groups.push_back(&problem.groups()[g]);
+
+  Launch launch(module.kernel(rung.entry()));
+  const auto add = [&](const std::vector<const DeviceGroup*>& some) {
+    Built built = build(device, plan, some);
+    launch.parts_.push_back(
+        {std::move(built.config), std::move(built.args), std::move(built.workspace), {}, {}});
+  };
+  if (plan.launch == LaunchMode::kOne)
+    add(groups);
+  else
+    for (const DeviceGroup* group : groups) add({group});
+  if (plan.launch == LaunchMode::kStreams || plan.launch == LaunchMode::kGraph) {
+    launch.start_.emplace_back(device);
+    for (auto& part : launch.parts_) part.stream.emplace_back(device), part.done.emplace_back(device);
+  }
+  if (plan.launch == LaunchMode::kGraph) {
+    const Stream recording(device);
+    launch.graph_.push_back(Graph::capture(recording, [&] { launch.fork_and_join(recording); }));
+  }
+  return launch;
 }
 
 }  // namespace fp4lab::sm100

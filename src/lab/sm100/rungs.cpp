@@ -236,7 +236,7 @@ constexpr Rung kRungs[] = {
      device_maps, device_maps_limits},
     {Op::kGroup, "v10_top", "v7_split_k", "what pays, together; a cost model picks the plan",
      "epilogue mma_n n_step block_k stages acc_slots scale_slots split_k multicast weights tokens raster "
-     "ctas sort_groups",
+     "ctas sort_groups pdl",
      top, top_limits},
     {Op::kDual, "v0_baseline", "", "A loaded once for both products, two accumulators, silu in the epilogue",
      "mma_n block_k silu", baseline, baseline_limits},
@@ -289,6 +289,8 @@ Plan default_plan(const Rung& rung, const Case& c) {
 std::vector<Reason> reasons(const Rung& rung, const Plan& plan, const Case& c) {
   std::vector<Reason> all = plan_reasons(plan);
   rung.limits(plan, all);
+  if (plan.pdl && rung.knobs.find("pdl") == std::string_view::npos)
+    all.push_back({"pdl", "this rung does not wait for the kernel before it (pdl 0)"});
   if (plan.op != rung.op || plan.op != op_of(c.operation))
     all.push_back({"op", fmt::format("{} computes a {} GEMM, case {} is a {}", rung.file(),
                                      knob_value(plan, "op"), c.name, operation_name(c.operation))});
