@@ -50,22 +50,34 @@ void read_k_major(Cluster& cluster, Cta& cta, const SharedMatrix& m, uint32_t ro
   const uint32_t first = (plain ? m.start : m.start / span * span) + first_row / 8 * m.sbo;
   const uint32_t end = first + (cores - 1) * m.sbo + core_bytes;
   const std::byte* window = cta.window(first, end - first, op.name()) - first;
+  const uint32_t shift = m.swizzle == SharedMatrix::Swizzle::b128_atom32 ? 2 : 3;
+  const uint32_t mask = m.swizzle == SharedMatrix::Swizzle::b128_atom32 ? 0x60 : (span - 1) & 0x70;
   for (uint32_t core = 0; core < cores; ++core) {
     const uint32_t count = std::min(rows - core * 8, 8u);
     // All of the core was written in nearly every case: one test instead of one for each 16 bytes.
     const bool whole = !plain && cta.is_defined(first + core * m.sbo, span * 8);
-    for (uint32_t r = 0; r < count; ++r) {
-      const uint32_t row = core * 8 + r;
-      bool known = true;
-      for (uint32_t k = 0; k < bytes; k += 16) {
-        const uint32_t at = m.k_major_address(first_row + row, k);
-        std::memcpy(out + size_t(row) * bytes + k, window + at, 16);
-        if (!whole && !cta.is_defined(at, 16)) {
-          if (!defined) undefined(cta, op, operand, first_row + row, k, at);
-          known = false;
-        }
+    if (whole &&
+        bytes == 32) {  // the usual case: two chunks of a row, whose swizzle depends on the row alone
+      for (uint32_t r = 0; r < count; ++r) {
+        const uint32_t at = first + core * m.sbo + r * span + m.start % span, row = core * 8 + r;
+        std::memcpy(out + size_t(row) * 32, window + (at ^ ((at >> shift) & mask)), 16);
+        std::memcpy(out + size_t(row) * 32 + 16, window + ((at + 16) ^ (((at + 16) >> shift) & mask)), 16);
+        if (defined) defined[row] = true;
       }
-      if (defined) defined[row] = known;
+    } else {
+      for (uint32_t r = 0; r < count; ++r) {
+        const uint32_t row = core * 8 + r;
+        bool known = true;
+        for (uint32_t k = 0; k < bytes; k += 16) {
+          const uint32_t at = m.k_major_address(first_row + row, k);
+          std::memcpy(out + size_t(row) * bytes + k, window + at, 16);
+          if (!whole && !cta.is_defined(at, 16)) {
+            if (!defined) undefined(cta, op, operand, first_row + row, k, at);
+            known = false;
+          }
+        }
+        if (defined) defined[row] = known;
+      }
     }
     if (cluster.watcher) [[unlikely]]
       for (uint32_t r = 0; r < count; ++r)

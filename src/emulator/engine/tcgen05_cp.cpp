@@ -64,6 +64,17 @@ struct TmemCopy final : AsyncOp {
     tensor_memory(to).check(to, a.column(), kShapes[static_cast<int>(m.shape)].bytes / 4, "tcgen05.cp");
   }
 
+  // 16 elements of 4 or 6 bits in the first bytes of 16 get a byte each.
+  void decompress(std::byte* row, uint32_t bytes) const {
+    for (unsigned g = 0; g < bytes / 16; ++g) {
+      unsigned __int128 all;
+      std::memcpy(&all, row + g * 16, 16);
+      for (unsigned i = 0; i < 16; ++i)
+        row[g * 16 + i] = std::byte{static_cast<uint8_t>(static_cast<uint64_t>(all >> (i * m.decompress)) &
+                                                         ((1u << m.decompress) - 1))};
+    }
+  }
+
   void copy(Cluster& cluster, Cta& to) {
     check(to);
     const auto [_, rows, bytes] = kShapes[static_cast<int>(m.shape)];
@@ -74,28 +85,27 @@ struct TmemCopy final : AsyncOp {
     read_k_major(cluster, to, source, rows, bytes, data, *this, "the source", defined);
     TensorMemory& tmem = tensor_memory(to);
     const TmemAddress a{address};
+    const bool all = std::all_of(defined, defined + rows, [](bool d) { return d; });
+    // Every lane of the columns gets something, but for 4x256b.
+    if (all && m.shape != Shape::s4x256b)
+      for (unsigned c = 0; c < bytes / 4; ++c) tmem.defined[a.column() + c] = {~uint64_t(0), ~uint64_t(0)};
     for (unsigned r = 0; r < rows; ++r) {
       unsigned lanes[4];
       const unsigned count = lanes_of(m.shape, r, lanes);
-      std::byte row[32];
+      uint32_t row[8];
       std::memcpy(row, data + r * bytes, bytes);
-      if (m.decompress)
-        for (unsigned g = 0; g < bytes / 16; ++g) {
-          unsigned __int128 all;
-          std::memcpy(&all, row + g * 16, 16);
-          for (unsigned i = 0; i < 16; ++i)
-            row[g * 16 + i] = std::byte{static_cast<uint8_t>(
-                static_cast<uint64_t>(all >> (i * m.decompress)) & ((1u << m.decompress) - 1))};
-        }
-      for (unsigned i = 0; i < count; ++i)
-        for (unsigned c = 0; c < bytes / 4; ++c) {
-          const unsigned l = a.lane() + lanes[i];
-          std::memcpy(&tmem.column(a.column() + c)[l], row + 4 * c, 4);
-          if (defined[r])
-            tmem.define(a.column() + c, l, 1);
-          else
-            tmem.undefine(a.column() + c, l, 1);
-        }
+      if (m.decompress) decompress(reinterpret_cast<std::byte*>(row), bytes);
+      for (unsigned c = 0; c < bytes / 4; ++c) {
+        auto& column = tmem.column(a.column() + c);
+        for (unsigned i = 0; i < count; ++i) column[a.lane() + lanes[i]] = row[c];
+      }
+      if (!all || m.shape == Shape::s4x256b)
+        for (unsigned i = 0; i < count; ++i)
+          for (unsigned c = 0; c < bytes / 4; ++c)
+            if (defined[r])
+              tmem.define(a.column() + c, a.lane() + lanes[i], 1);
+            else
+              tmem.undefine(a.column() + c, a.lane() + lanes[i], 1);
     }
     watch_tmem(cluster, true, &to, a.lane(), 128 - a.lane(), a.column(), bytes / 4, *this);
   }

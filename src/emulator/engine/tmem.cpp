@@ -32,6 +32,7 @@ void TensorMemory::release(unsigned first, unsigned columns) {
 namespace {
 
 std::array<uint64_t, 2> lane_mask(unsigned lane0, unsigned lanes) {
+  if (lane0 == 0 && lanes == kTmemLanes) return {~uint64_t(0), ~uint64_t(0)};
   std::array<uint64_t, 2> m{};
   for (unsigned half = 0; half < 2; ++half) {
     unsigned begin = half * 64, end = begin + 64;
