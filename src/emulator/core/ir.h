@@ -244,8 +244,9 @@ struct Function {
   uint32_t local_bytes = 0, static_shared_bytes = 0;  // static shared ends at 0x400 + static_shared_bytes
   uint32_t dynamic_shared_base = 0x400;               // where the launch's dynamic shared memory begins
   std::vector<Symbol> variables;                      // its shared, local and param symbols, for messages
-  std::vector<std::pair<uint32_t, std::string>> register_names;   // row offset -> "%r12", for messages
-  std::vector<std::pair<uint32_t, std::string>> predicate_names;  // predicate index -> "%p3"
+  // For messages, of the entry and its callees: row offset -> "%r12", predicate index -> "%p3".
+  std::vector<std::pair<uint32_t, std::string>> register_names;
+  std::vector<std::pair<uint32_t, std::string>> predicate_names;
   uint32_t max_ntid[3] = {0, 0, 0}, req_ntid[3] = {0, 0, 0}, req_cluster[3] = {0, 0, 0};
   uint32_t max_cluster_rank = 0, min_ctapersm = 0, max_nreg = 0;
   bool explicit_cluster = false;

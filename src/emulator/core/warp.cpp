@@ -208,7 +208,7 @@ bool Warp::in_serial_phase() const { return cta.cluster.grid.in_serial_phase(); 
 
 void Warp::undefined_source(const Operand& o) {
   const uint32_t missing = active & ~defined_[o.offset / kRowBytes];
-  const Function& f = function();
+  const Function& f = cta.cluster.grid.function;
   std::string name = "a register";
   for (const auto& [offset, text] : f.register_names)
     if (offset == o.offset) name = "register " + text;
@@ -218,7 +218,7 @@ void Warp::undefined_source(const Operand& o) {
 
 void Warp::undefined_predicate(uint32_t index) {
   const uint32_t missing = active & ~predicates_defined_[index];
-  const Function& f = function();
+  const Function& f = cta.cluster.grid.function;
   std::string name = "a predicate";
   for (const auto& [i, text] : f.predicate_names)
     if (i == index) name = "predicate " + text;

@@ -41,6 +41,7 @@ class Image {
 
   uint32_t register_bytes = 0, predicate_count = 1;
   std::vector<Row> constants;
+  std::vector<std::pair<uint32_t, std::string>> register_names, predicate_names;
   std::vector<Fixup> fixups;  // rows: to become the entry's
 
  private:
@@ -70,7 +71,7 @@ class Names {
  private:
   Meaning look_up(std::string_view name, uint32_t scope);
   bool in_block(std::string_view name, const ast::Scope&, Meaning&);
-  Meaning fresh_register(Type);
+  Meaning fresh_register(Type, std::string_view name);
 
   Image& image_;
   const ast::Function& f_;

@@ -53,6 +53,8 @@ class Lowering {
     }
     Function& f = out_.functions[image.first];
     f.constants = std::move(image.constants);
+    f.register_names = std::move(image.register_names);
+    f.predicate_names = std::move(image.predicate_names);
     out_.fixups.insert(out_.fixups.end(), image.fixups.begin(), image.fixups.end());
     out_.function_index[f.name] = image.first;
   }

@@ -9,23 +9,25 @@ constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 }  // namespace
 
-Meaning Names::fresh_register(Type type) {
+Meaning Names::fresh_register(Type type, std::string_view name) {
   Meaning m;
   m.kind = Meaning::Kind::reg;
   m.reg.type = type;
   if (type == Type::pred) {
     m.reg.kind = Operand::Kind::predicate;
     m.reg.index = image_.new_predicate();
+    image_.predicate_names.emplace_back(m.reg.index, name);
   } else {
     m.reg.kind = Operand::Kind::value;
     m.reg.offset = image_.new_rows(type);
+    image_.register_names.emplace_back(m.reg.offset, name);
   }
   return m;
 }
 
 bool Names::in_block(std::string_view name, const ast::Scope& scope, Meaning& m) {
   if (auto r = scope.registers.find(name); r != scope.registers.end()) {
-    m = fresh_register(r->second.type);
+    m = fresh_register(r->second.type, name);
     return true;
   }
   if (!scope.ranges.empty()) {
@@ -39,7 +41,7 @@ bool Names::in_block(std::string_view name, const ast::Scope& scope, Meaning& m)
       uint32_t number = 0;
       for (char c : name.substr(cut)) number = number * 10 + static_cast<uint32_t>(c - '0');
       if (number >= r->second.count) continue;
-      m = fresh_register(r->second.type);
+      m = fresh_register(r->second.type, name);
       return true;
     }
   }
