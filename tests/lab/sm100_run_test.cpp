@@ -1,6 +1,11 @@
 // Every Blackwell rung runs on the emulator and gives the tensor core's bits.
 #include <doctest/doctest.h>
+#include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
+
+#include "fp4lab/jit.h"
 #include "fp4lab/run.h"
 
 using namespace fp4lab;
@@ -126,6 +131,23 @@ TEST_CASE("one launch or many") {
 TEST_CASE("silu by approximations and exactly, both within the tolerance") {
   Bench bench("dual:256/128/512");
   for (const char* silu : {"silu=fast", "silu=exact"}) CHECK(bench.check(dual("v3"), {silu}));
+}
+
+TEST_CASE("a kernel that computes A * B1 for the dual GEMM does not pass") {
+  const auto& rung = dual("v0");
+  Bench bench("dual:256/128/512", Distribution::kTaskDual);
+  const Plan plan = sm100::default_plan(rung, bench.trial.problem.spec);
+  const auto wrong = jit::compile({.source = "tests/lab/dual_without_silu.cu",
+                                   .arch = std::string(sm100::kArch),
+                                   .options = sm100::compile_options(plan)});
+  const auto ptx = std::filesystem::temp_directory_path() / fmt::format("dual_without_silu_{}.ptx", getpid());
+  std::ofstream(ptx) << wrong->ptx;
+  const RunResult r = run_trial(bench.device, bench.trial, {&rung, plan, ptx});
+  std::filesystem::remove(ptx);
+  CHECK(r.error == "");
+  CHECK_FALSE(r.passed());
+  CHECK(r.exact.unwritten == 0);  // it is the numbers that are wrong
+  CHECK(r.exact.outside > r.exact.count / 2);
 }
 
 TEST_CASE("no schedule of the machine changes the result") {

@@ -5,6 +5,8 @@
 #include <doctest/doctest.h>
 
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <set>
 
 #include "fp4lab/error.h"
@@ -30,6 +32,17 @@ TEST_CASE("every rung has a file, a parent that exists, and knobs that exist") {
   for (const char* folder : {"group_gemm", "dual_gemm"})
     for (const auto& file : std::filesystem::directory_iterator(jit::project_root() / "ptx/sm100" / folder))
       CHECK(seen.count(fmt::format("ptx/sm100/{}/{}", folder, file.path().filename().string())) == 1);
+}
+
+TEST_CASE("asm is in ptx/isa and nowhere else") {
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(jit::project_root() / "ptx")) {
+    if (!entry.is_regular_file() || entry.path().parent_path().filename() == "isa") continue;
+    std::ifstream file(entry.path());
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    CAPTURE(entry.path().string());
+    CHECK(text.find("asm(") == std::string::npos);
+    CHECK(text.find("asm volatile") == std::string::npos);
+  }
 }
 
 TEST_CASE("rungs are found by name and by number") {
