@@ -1,0 +1,165 @@
+// The commands as a user types them: exit status and what is said.
+#include <doctest/doctest.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Outcome {
+  int status;
+  std::string text;  // stdout and stderr
+  bool says(const std::string& part) const { return text.find(part) != std::string::npos; }
+};
+
+fs::path binary() { return fs::read_symlink("/proc/self/exe").parent_path() / "fp4lab"; }
+
+Outcome fp4lab(const std::string& arguments, const std::string& environment = "") {
+  const std::string command = environment + " '" + binary().string() + "' " + arguments + " 2>&1";
+  std::FILE* pipe = popen(command.c_str(), "r");
+  REQUIRE(pipe);
+  Outcome outcome;
+  std::array<char, 4096> piece;
+  while (const size_t n = std::fread(piece.data(), 1, piece.size(), pipe))
+    outcome.text.append(piece.data(), n);
+  const int status = pclose(pipe);
+  outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return outcome;
+}
+
+struct Scratch {
+  fs::path folder = fs::temp_directory_path() / ("fp4lab-cli-" + std::to_string(getpid()));
+  Scratch() { fs::create_directories(folder); }
+  ~Scratch() { fs::remove_all(folder); }
+  std::string file(const char* name) const { return (folder / name).string(); }
+};
+
+constexpr const char* kSmall = "group:100/128/512";
+
+}  // namespace
+
+TEST_CASE("command line: a run passes and says so") {
+  const Scratch scratch;
+  const Outcome o = fp4lab(std::string("run group --kernel v2 --dist moderate --device emulator --case ") +
+                           kSmall + " --json " + scratch.file("r.json"));
+  INFO(o.text);
+  CHECK(o.status == 0);
+  CHECK(o.says("PASS"));
+  std::ifstream file(scratch.file("r.json"));
+  std::string line;
+  REQUIRE(std::getline(file, line));
+  const auto record = nlohmann::json::parse(line);
+  CHECK(record.at("passed") == true);
+  CHECK(record.at("bit_equal_share") == 1.0);
+  CHECK(record.at("emulated").at("warp_instructions") > 1000);
+}
+
+TEST_CASE("command line: bad input is said with place and values, and the exit status is not 0") {
+  struct Bad {
+    const char *arguments, *says;
+  };
+  for (const Bad& bad :
+       {Bad{"run group --case nope", "no case \"nope\""}, Bad{"run group --case group:64/128/100", "K = 100"},
+        Bad{"run group --case group:64/100/256", "N = 100"}, Bad{"run group --case group:0/128/256", "M = 0"},
+        Bad{"run triple", "triple"}, Bad{"run group --kernel v99", "v2_warp_specialized"},
+        Bad{"run group --dist odd", "moderate"}, Bad{"run group --case g2k1536 --set stages=99", "232448"},
+        Bad{"run group --case g2k1536 --set stagse=9", "stagse"},
+        Bad{"run group --case g2k1536 --ptx /nonexistent.ptx", "No such file"},
+        Bad{"run dual --case g2k1536", "is a group GEMM"},
+        Bad{"run group --device tpu --case g2k1536", "tpu"},
+        Bad{"run group --case group:64/128/256 --json /dev/full", "No space left"},
+        Bad{"run group --case group:64/128/256 --json /nonexistent/x", "No such file"},
+        Bad{"explain --tile 64", "MxNxK|three numbers"},
+        Bad{"sweep group --case g2k1536 --stages 5..x", "5..x"}, Bad{"cases triple", "triple"}}) {
+    CAPTURE(bad.arguments);
+    const Outcome o = fp4lab(bad.arguments);
+    INFO(o.text);
+    CHECK(o.status == 2);
+    const std::string says = bad.says;
+    const size_t bar = says.find('|');
+    CHECK((o.says(says.substr(0, bar)) || (bar != std::string::npos && o.says(says.substr(bar + 1)))));
+  }
+}
+
+TEST_CASE("command line: no driver, no cache, no NVRTC") {
+  const Scratch scratch;
+  const std::string run = std::string("run group --kernel v0 --case ") + kSmall;
+  if (const Outcome o = fp4lab(run + " --device cuda"); o.status != 0) {  // a machine without a GPU
+    INFO(o.text);
+    CHECK(o.status == 2);
+    CHECK(o.says("libcuda.so.1"));
+  }
+  std::ofstream(scratch.file("plain")) << "a file where a folder should be";
+  const Outcome uncached =
+      fp4lab(run + " --device emulator", "FP4LAB_CACHE=" + scratch.file("plain") + "/cache");
+  INFO(uncached.text);
+  CHECK(uncached.status == 0);
+  CHECK(uncached.says("warning: compiling without a cache"));
+}
+
+TEST_CASE("command line: an edited PTX file runs; a typo gets a caret") {
+  const Scratch scratch;
+  const std::string ptx = scratch.file("k.ptx");
+  REQUIRE(fp4lab(std::string("ptx v2 ") + kSmall + " > " + ptx).status == 0);
+  const std::string run =
+      std::string("run group --kernel v2 --device emulator --case ") + kSmall + " --ptx " + ptx;
+  const Outcome plain = fp4lab(run);
+  INFO(plain.text);
+  CHECK(plain.status == 0);
+
+  const auto edit = [&](const std::string& from, const std::string& to) {
+    std::ifstream in(ptx);
+    std::string text{std::istreambuf_iterator<char>(in), {}};
+    const size_t at = text.find(from);
+    REQUIRE(at != std::string::npos);
+    text.replace(at, from.size(), to);
+    std::ofstream(ptx) << text;
+  };
+  edit("mbarrier.try_wait.parity", "mbarrier.try_wiat.parity");
+  const Outcome typo = fp4lab(run);
+  INFO(typo.text);
+  CHECK(typo.status == 1);
+  CHECK(typo.says("try_wiat"));
+  CHECK(typo.says("^"));
+  std::filesystem::resize_file(ptx, 2500);
+  const Outcome cut = fp4lab(run);
+  INFO(cut.text);
+  CHECK(cut.status == 1);
+  CHECK(cut.says("FAIL"));
+}
+
+TEST_CASE("command line: the tables print") {
+  CHECK(fp4lab("cases").says("g8k7168"));
+  CHECK(fp4lab("sol").says("192 SMs"));
+  CHECK(fp4lab("sol").says("148 SMs"));
+  CHECK(fp4lab("kernels").says("v0_baseline"));
+  CHECK(fp4lab("plan g2k1536").says("waves"));
+  const Outcome tile = fp4lab("explain --tile 64x128x256");
+  CHECK(tile.status == 1);
+  CHECK(tile.says("no M = 64"));
+  CHECK(fp4lab("explain --tile 128x128x256").status == 0);
+  CHECK(fp4lab("--help").says("sweep"));
+}
+
+TEST_CASE("command line: a sweep prunes, verifies, records and resumes") {
+  const Scratch scratch;
+  const std::string sweep =
+      std::string("sweep group --kernel v1,v2 --device emulator --stages 1..2,40 --case ") + kSmall +
+      " --json " + scratch.file("s.json");
+  const Outcome first = fp4lab(sweep);
+  INFO(first.text);
+  CHECK(first.status == 0);
+  CHECK(first.says("6 points, 3 legal"));
+  CHECK(first.says("dropped by rule 'shared memory'"));
+  const Outcome again = fp4lab(sweep + " --resume");
+  INFO(again.text);
+  CHECK(again.status == 0);
+  CHECK(again.says("3 points are in"));
+}

@@ -1,0 +1,132 @@
+// Kernels that are wrong on purpose never pass, and what is said names the line or the thing.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "fp4lab/mutate.h"
+#include "fp4lab/reference.h"
+#include "fp4lab/run.h"
+
+using namespace fp4lab;
+
+namespace {
+
+struct Lab {
+  Device device = Device::open("emulator", sm100::kArch);
+  Case spec = find_case("group:100/128/4096");  // more stages than the ring has, a ragged tile
+  Trial trial{device, spec, Distribution::kModerate, 1};
+
+  void seed(uint64_t s) {
+    reinterpret_cast<decltype(&fp4lab_emulator_seed)>(device.driver().symbol("fp4lab_emulator_seed"))(s);
+  }
+};
+
+// The line (from 1) of the last occurrence of `what`.
+int last_line(const std::string& text, const char* what) {
+  const size_t at = text.rfind(what);
+  return at == std::string::npos ? 0 : 1 + int(std::count(text.begin(), text.begin() + long(at), '\n'));
+}
+
+// Equivalent to the original: what the PTX means does not change.
+bool equivalent(const Mutant& m, const std::string& ptx) {
+  // The accumulator is added to from the second MMA on in any case: only the first one's predicate matters.
+  if (m.rule == "accumulate always") return true;
+  // Lanes meet again behind the elected lane's block with or without it.
+  if (m.rule == "warp sync removed") return true;
+  // Behind its last load the load thread sees the last stages released before the CTA may end. The epilogue
+  // waits for a later commit of the same pipe, so a single one of these waits hides behind that one.
+  if (m.rule == "mbarrier wait removed" && m.line > last_line(ptx, "cp.async.bulk") &&
+      m.line < last_line(ptx, "elect.sync"))
+    return true;
+  // Values cannot show a missing fence; the ordering checker does (tests/emulator).
+  return m.rule == "fence removed";
+}
+
+}  // namespace
+
+TEST_CASE("no broken variant of the baseline or the warp-specialised kernel passes") {
+  Lab lab;
+  for (const std::string rung : {"v0_baseline", "v2_warp_specialized"}) {
+    const Candidate candidate = candidate_for(sm100::find_rung(Op::kGroup, rung), lab.spec, {});
+    const auto artifact = jit::compile(job_of(candidate));
+    REQUIRE(run_trial(lab.device, lab.trial, candidate).passed());
+    int reported = 0;
+    for (const Mutant& m : mutants(artifact->ptx)) {
+      if (equivalent(m, artifact->ptx)) continue;
+      CAPTURE(rung);
+      CAPTURE(m.rule);
+      CAPTURE(m.line);
+      CAPTURE(m.before);
+      bool noticed = false;
+      for (uint64_t s = 0; s < 20 && !noticed; ++s) {
+        lab.seed(s);
+        const RunResult r = run_ptx(lab.device, lab.trial, candidate, m.ptx, "mutant");
+        noticed = !r.passed();
+        reported += !r.error.empty();
+        if (noticed && r.error.empty()) CHECK(r.exact.describe().find("first: row") != std::string::npos);
+      }
+      CHECK(noticed);
+    }
+    CHECK(reported > 20);
+  }
+}
+
+TEST_CASE("what is said of a broken kernel names the place and the values") {
+  Lab lab;
+  const Candidate candidate = candidate_for(sm100::find_rung(Op::kGroup, "v2"), lab.spec, {});
+  const auto artifact = jit::compile(job_of(candidate));
+  const auto said = [&](const char* rule) {
+    for (const Mutant& m : mutants(artifact->ptx)) {
+      if (m.rule != rule) continue;
+      const RunResult r = run_ptx(lab.device, lab.trial, candidate, m.ptx, "mutant");
+      if (!r.error.empty()) return r.error;
+    }
+    return std::string("nothing");
+  };
+  const auto has = [](const std::string& text, const char* part) {
+    return text.find(part) != std::string::npos;
+  };
+  const std::string deadlock = said("expect_tx + 16 bytes");
+  CHECK(has(deadlock, "deadlock"));
+  CHECK(has(deadlock, "16 bytes pending"));
+  CHECK(has(deadlock, "mbarrier.try_wait"));
+  CHECK(has(said("mbarrier phase flipped"), "parity"));
+  CHECK(has(said("dealloc removed"), "never freed"));
+  CHECK(has(said("scale column off by one"), "scale"));
+  CHECK(has(said("tcgen05.wait removed"), "before"));
+}
+
+// The kernel that one of the rounds submitted: A * B^T where silu(A * B1^T) * (A * B2^T) is due.
+TEST_CASE("the wrong kernel of the rounds fails the dual check") {
+  const Device device = Device::open("emulator", sm100::kArch);
+  const Problem dual = make_problem(find_case("dual:128/128/512"), Distribution::kTaskDual, 5);
+  Problem single = dual;
+  single.spec = find_case("gemm:128/128/512");
+  single.groups[0].b2 = {};
+  DeviceProblem on_device(device, single);
+  on_device.poison();
+  const sm100::Rung& rung = sm100::find_rung(Op::kGroup, "v0");
+  const Candidate candidate = candidate_for(rung, single.spec, {});
+  const Module module = load(device, *jit::compile(job_of(candidate)));
+  sm100::prepare(device, rung, candidate.plan, on_device, module).run();
+  device.synchronize();
+  const auto got = on_device.output(0);
+  CHECK(compare_half(got, reference(single)[0], 128, 128).passed());
+  const Comparison wrong = compare_half(got, reference(dual)[0], 128, 128, {},
+                                        accumulation_bound(Operation::kDual, dual.groups[0]));
+  CHECK_FALSE(wrong.passed());
+  CHECK(wrong.outside > 10000);
+}
+
+TEST_CASE("every mutant changes one line and keeps the line numbers") {
+  const std::string ptx =
+      "a\n\tmbarrier.try_wait.parity.shared::cta.b64 p, [%r1], %r2;\n\tfence.proxy.async;\n\tbar.sync 0;\n";
+  const auto all = mutants(ptx);
+  REQUIRE(all.size() == 4);
+  CHECK(all[0].rule == "mbarrier wait removed");
+  CHECK(all[0].ptx == "a\nsetp.eq.u32 p, 0, 0;\n\tfence.proxy.async;\n\tbar.sync 0;\n");
+  CHECK(all[1].after ==
+        "{ .reg .b32 m; xor.b32 m, %r2, 1; mbarrier.try_wait.parity.shared::cta.b64 p, [%r1], m; }");
+  CHECK(all[2].line == 3);
+  CHECK(all[3].rule == "bar removed");
+}
