@@ -1,7 +1,10 @@
 // Dual GEMM, C = silu(A * B1^T) * (A * B2^T), NVFP4 in, fp16 out: the plainest kernel that is right.
+//
 // Parent: group_gemm/v0_baseline. The change: a stage holds one tile of A and a tile each of B1 and B2; two
-// accumulators side by side in TMEM; the epilogue reads both, so A is loaded once and no intermediate touches
-// memory. Run: make run OP=dual KERNEL=v0_baseline
+// accumulators side by side in TMEM; the epilogue reads both, so A is loaded once and no intermediate
+// touches memory.
+//
+// Run: make run OP=dual KERNEL=v0_baseline
 #include "isa/fence.cuh"
 #include "sm100/parts/epilogue.cuh"
 #include "sm100/parts/load.cuh"

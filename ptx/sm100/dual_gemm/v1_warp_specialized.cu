@@ -1,6 +1,9 @@
 // Dual GEMM, C = silu(A * B1^T) * (A * B2^T), NVFP4 in, fp16 out: each warp has one job.
+//
 // Parent: v0_baseline. The change: a ring of stages, a warp that loads, a warp that multiplies, four that
-// store. Run: make run OP=dual KERNEL=v1_warp_specialized
+// store.
+//
+// Run: make run OP=dual KERNEL=v1_warp_specialized
 #include "isa/fence.cuh"
 #include "sm100/parts/epilogue.cuh"
 #include "sm100/parts/load.cuh"
@@ -49,9 +52,7 @@ extern "C" __global__ void __launch_bounds__(plan.threads(), 1)
   // -- load warp
   if (warp == kLoadWarp) {
     if (elect_sync()) {
-      prefetch_tensormap(tensor_map(args, tile.group, Map::kLeft));
-      prefetch_tensormap(tensor_map(args, tile.group, Map::kRight));
-      prefetch_tensormap(tensor_map(args, tile.group, Map::kRight2));
+      prefetch_maps(args, tile.group);
       Ring<plan.stages> ring;
       for (int k_tile = 0; k_tile < k_tiles; ++k_tile, ring.advance()) {
         wait(shared + plan.empty_barrier(ring.slot), ring.phase ^ 1);

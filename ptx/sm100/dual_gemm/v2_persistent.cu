@@ -1,6 +1,8 @@
 // Dual GEMM, C = silu(A * B1^T) * (A * B2^T), NVFP4 in, fp16 out: CTAs stay and take tile after tile.
+//
 // Parent: v1_warp_specialized. The change: a static persistent schedule with two pairs of accumulators, so
 // that the epilogue (two loads from TMEM, exp, reciprocal, product) runs under the next tile's main loop.
+//
 // Run: make run OP=dual KERNEL=v2_persistent
 #include "isa/fence.cuh"
 #include "sm100/parts/epilogue.cuh"
@@ -49,7 +51,8 @@ extern "C" __global__ void __launch_bounds__(plan.threads(), 1)
   if (warp == kLoadWarp) {
     if (elect_sync()) {
       Ring<plan.stages> ring;
-      Tile tile{};
+      Tile tile = find_tile(args, blockIdx.x);
+      prefetch_maps(args, tile.group);
       for (int number = blockIdx.x; number < args.tail.tiles; number += gridDim.x) {
         tile = find_tile(args, number, tile.group);
         const int k_tiles = args.group[tile.group].k / plan.block_k;

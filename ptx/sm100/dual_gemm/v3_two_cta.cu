@@ -1,7 +1,10 @@
 // Dual GEMM, C = silu(A * B1^T) * (A * B2^T), NVFP4 in, fp16 out: two CTAs share each MMA.
-// Parent: v2_persistent. The change: cta_group::2. A pair of CTAs holds M = 256 tokens, 128 each, and half of
-// the B1 and B2 rows each; every MMA reads both shared memories, so each byte of B is loaded once for twice
-// the work. The even CTA multiplies; both load, both store. Run: make run OP=dual KERNEL=v3_two_cta
+//
+// Parent: v2_persistent. The change: cta_group::2. A pair of CTAs holds M = 256 tokens, 128 each, and half
+// of the B1 and B2 rows each; every MMA reads both shared memories, so each byte of B is loaded once for
+// twice the work. The even CTA multiplies; both load, both store.
+//
+// Run: make run OP=dual KERNEL=v3_two_cta
 #include "isa/fence.cuh"
 #include "sm100/parts/epilogue.cuh"
 #include "sm100/parts/load_pair.cuh"
@@ -53,7 +56,8 @@ extern "C" __global__ void __launch_bounds__(plan.threads(), 1)
   if (warp == kLoadWarp) {
     if (elect_sync()) {
       Ring<plan.stages> ring;
-      Tile tile{};
+      Tile tile = find_tile(args, pair);
+      prefetch_maps(args, tile.group);
       for (int number = pair; number < args.tail.tiles; number += pairs) {
         tile = find_tile(args, number, tile.group);
         const int k_tiles = args.group[tile.group].k / plan.block_k;

@@ -1,7 +1,9 @@
 // Group GEMM, C_g = A_g * B_g^T, NVFP4 in, fp16 out: the plainest kernel that is right.
+//
 // Parent: none. This is where the contest's rounds stood: one warp loads a stage, multiplies it, and waits,
-// with one stage; then four warps store the tile. Loading and multiplying never overlap. Run: make run
-// KERNEL=v0_baseline
+// with one stage; then four warps store the tile. Loading and multiplying never overlap.
+//
+// Run: make run KERNEL=v0_baseline
 #include "isa/fence.cuh"
 #include "sm100/parts/epilogue.cuh"
 #include "sm100/parts/load.cuh"

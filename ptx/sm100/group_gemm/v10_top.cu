@@ -1,8 +1,11 @@
 // Group GEMM, C_g = A_g * B_g^T, NVFP4 in, fp16 out: what pays, together.
+//
 // Parent: v7_split_k. The change: each earlier idea is a knob of the plan, and a cost model picks the plan
 // for the sizes (tokens per tile, parts of K, accumulators, how C leaves). Loads begin as soon as the
 // barriers exist: TMEM is allocated while the first stages are on their way. The first round of the ring is
-// loaded without looking at empty barriers. Run: make run KERNEL=v10_top
+// loaded without looking at empty barriers.
+//
+// Run: make run KERNEL=v10_top
 #include "isa/fence.cuh"
 #include "sm100/parts/load_pair.cuh"
 #include "sm100/parts/multiply.cuh"
@@ -54,7 +57,8 @@ extern "C" __global__ void __launch_bounds__(plan.threads(), 1)
     barrier_cluster_arrive();  // it needs no TMEM: what the others wait for below it only takes part in
     if (elect_sync()) {
       Ring<plan.stages> ring;
-      Tile tile{};
+      Tile tile = find_tile(args, pair);
+      prefetch_maps(args, tile.group);
       int loaded = 0;
       for (int number = pair; number < args.tail.tiles; number += pairs) {
         tile = find_tile(args, number, tile.group);
@@ -127,7 +131,7 @@ extern "C" __global__ void __launch_bounds__(plan.threads(), 1)
         if (inside) sums.leave(own, tmem, acc.slot);
         give_back(acc.slot);
         if (inside && sums.arrive_last(shared))
-          store_columns(g, own, [&](int t, float(&v)[8]) { sums.fetch(t, v); });
+          store_columns<8>(g, own, [&](int t, float(&v)[8]) { sums.fetch(t, v); });
       } else {
         if constexpr (plan.epilogue == Epilogue::kTma)
           store_columns_tma(args, own, tmem, acc.slot, shared, buffer);

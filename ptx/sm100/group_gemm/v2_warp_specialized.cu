@@ -1,7 +1,9 @@
 // Group GEMM, C_g = A_g * B_g^T, NVFP4 in, fp16 out: each warp has one job.
+//
 // Parent: v1_pipeline. The change: the thread that loads and the thread that multiplies are different warps,
-// so neither waits for the other's bookkeeping, and the four warps of the epilogue do nothing else. Run: make
-// run KERNEL=v2_warp_specialized
+// so neither waits for the other's bookkeeping, and the four warps of the epilogue do nothing else.
+//
+// Run: make run KERNEL=v2_warp_specialized
 #include "isa/fence.cuh"
 #include "sm100/parts/epilogue.cuh"
 #include "sm100/parts/load.cuh"
@@ -51,8 +53,7 @@ extern "C" __global__ void __launch_bounds__(plan.threads(), 1)
   // -- load warp
   if (warp == kLoadWarp) {
     if (elect_sync()) {
-      prefetch_tensormap(tensor_map(args, tile.group, Map::kLeft));
-      prefetch_tensormap(tensor_map(args, tile.group, Map::kRight));
+      prefetch_maps(args, tile.group);
       Ring<plan.stages> ring;
       for (int k_tile = 0; k_tile < k_tiles; ++k_tile, ring.advance()) {
         wait(shared + plan.empty_barrier(ring.slot), ring.phase ^ 1);

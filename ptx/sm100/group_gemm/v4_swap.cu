@@ -1,7 +1,9 @@
 // Group GEMM, C_g = A_g * B_g^T, NVFP4 in, fp16 out: each warp has one job.
+//
 // Parent: v1_pipeline. The change: the thread that loads and the thread that multiplies are different warps,
-// so neither waits for the other's bookkeeping, and the four warps of the epilogue do nothing else. Run: make
-// run KERNEL=v3_persistent
+// so neither waits for the other's bookkeeping, and the four warps of the epilogue do nothing else.
+//
+// Run: make run KERNEL=v3_persistent
 #include "isa/fence.cuh"
 #include "sm100/parts/epilogue.cuh"
 #include "sm100/parts/load.cuh"
@@ -49,7 +51,8 @@ extern "C" __global__ void __launch_bounds__(plan.threads(), 1)
   if (warp == kLoadWarp) {
     if (elect_sync()) {
       Ring<plan.stages> ring;
-      Tile tile{};
+      Tile tile = find_tile(args, blockIdx.x);
+      prefetch_maps(args, tile.group);
       for (int number = blockIdx.x; number < args.tail.tiles; number += gridDim.x) {
         tile = find_tile(args, number, tile.group);
         const int k_tiles = args.group[tile.group].k / plan.block_k;

@@ -1,8 +1,11 @@
 // Group GEMM, C_g = A_g * B_g^T, NVFP4 in, fp16 out: two CTAs share each MMA.
+//
 // Parent: v4_swap. The change: cta_group::2. A pair of CTAs holds M = 256 weights, 128 each, and half of the
 // tokens each; every MMA reads both shared memories, so a byte of tokens is loaded once for twice the work.
 // The even CTA multiplies; both load, both store. The tokens' scales, which both need whole, can be
-// multicast. Run: make run KERNEL=v5_two_cta
+// multicast.
+//
+// Run: make run KERNEL=v5_two_cta
 #include "isa/fence.cuh"
 #include "sm100/parts/epilogue.cuh"
 #include "sm100/parts/load_pair.cuh"
@@ -54,7 +57,8 @@ extern "C" __global__ void __launch_bounds__(plan.threads(), 1)
   if (warp == kLoadWarp) {
     if (elect_sync()) {
       Ring<plan.stages> ring;
-      Tile tile{};
+      Tile tile = find_tile(args, pair);
+      prefetch_maps(args, tile.group);
       for (int number = pair; number < args.tail.tiles; number += pairs) {
         tile = find_tile(args, number, tile.group);
         const int k_tiles = args.group[tile.group].k / plan.block_k;

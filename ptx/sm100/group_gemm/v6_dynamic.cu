@@ -1,7 +1,10 @@
 // Group GEMM, C_g = A_g * B_g^T, NVFP4 in, fp16 out: whoever is done takes the next tile.
+//
 // Parent: v5_two_cta. The change: the grid has a cluster per tile, and running clusters take over clusters
 // that were not launched yet (clusterlaunchcontrol), so tiles of unequal length, and SMs that come late,
-// balance by themselves. Run: make run KERNEL=v6_dynamic
+// balance by themselves.
+//
+// Run: make run KERNEL=v6_dynamic
 #include "isa/fence.cuh"
 #include "sm100/parts/dynamic.cuh"
 #include "sm100/parts/epilogue.cuh"
@@ -61,6 +64,7 @@ extern "C" __global__ void __launch_bounds__(plan.threads(), 1)
     if (elect_sync()) {
       Ring<plan.stages> ring;
       WorkQueue work;
+      prefetch_maps(args, find_tile(args, pair).group);
       for (int number = pair; number >= 0; number = work.next_by_thread(shared)) {
         if (rank == 0) work.request(shared);  // the next tile's number arrives while this one loads
         const Tile tile = find_tile(args, number);

@@ -1,7 +1,10 @@
 // Group GEMM, C_g = A_g * B_g^T, NVFP4 in, fp16 out: several pairs share the K of one tile.
+//
 // Parent: v5_two_cta. The change: split-K, for cases with fewer tiles than pairs of SMs. A tile's parts run
 // side by side; each leaves its fp32 sums in a workspace, and the last to finish adds them in a fixed order
-// and stores fp16. Run: make run KERNEL=v7_split_k
+// and stores fp16.
+//
+// Run: make run KERNEL=v7_split_k
 #include "isa/fence.cuh"
 #include "sm100/parts/load_pair.cuh"
 #include "sm100/parts/multiply.cuh"
@@ -53,7 +56,8 @@ extern "C" __global__ void __launch_bounds__(plan.threads(), 1)
   if (warp == kLoadWarp) {
     if (elect_sync()) {
       Ring<plan.stages> ring;
-      Tile tile{};
+      Tile tile = find_tile(args, pair);
+      prefetch_maps(args, tile.group);
       for (int number = pair; number < args.tail.tiles; number += pairs) {
         tile = find_tile(args, number, tile.group);
         const StageRange range = stage_range(args, tile);
@@ -109,7 +113,7 @@ extern "C" __global__ void __launch_bounds__(plan.threads(), 1)
       bar_warp_sync();
       if (threadIdx.x % 32 == 0) mbarrier_arrive_cluster(mapa(shared + plan.acc_empty_barrier(acc.slot), 0));
       if (inside && sums.arrive_last(shared))
-        store_columns(g, own, [&](int t, float(&v)[8]) { sums.fetch(t, v); });
+        store_columns<8>(g, own, [&](int t, float(&v)[8]) { sums.fetch(t, v); });
     }
   }
 

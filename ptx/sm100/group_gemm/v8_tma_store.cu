@@ -1,7 +1,10 @@
 // Group GEMM, C_g = A_g * B_g^T, NVFP4 in, fp16 out: the epilogue goes through shared memory.
+//
 // Parent: v5_two_cta. The change: C leaves through a staging area, by TMA store (epilogue=tma) or by 32-byte
 // stores of whole sectors (epilogue=staged), against v5's stores straight from registers. To compare the
-// three. Run: make run KERNEL=v8_tma_store
+// three.
+//
+// Run: make run KERNEL=v8_tma_store
 #include "isa/fence.cuh"
 #include "sm100/parts/load_pair.cuh"
 #include "sm100/parts/multiply.cuh"
@@ -53,7 +56,8 @@ extern "C" __global__ void __launch_bounds__(plan.threads(), 1)
   if (warp == kLoadWarp) {
     if (elect_sync()) {
       Ring<plan.stages> ring;
-      Tile tile{};
+      Tile tile = find_tile(args, pair);
+      prefetch_maps(args, tile.group);
       for (int number = pair; number < args.tail.tiles; number += pairs) {
         tile = find_tile(args, number, tile.group);
         const int k_tiles = args.group[tile.group].k / plan.block_k;

@@ -1,7 +1,10 @@
 // Group GEMM, C_g = A_g * B_g^T, NVFP4 in, fp16 out: tensor maps are made on the device.
+//
 // Parent: v5_two_cta. The change: the host sends the maps of one group; each CTA edits a copy
-// (tensormap.replace) when it comes to another group, at the price of a gpu-scope fence each time. To compare
-// with maps passed by value. Run: make run KERNEL=v9_device_maps
+// (tensormap.replace) when it comes to another group, at the price of a gpu-scope fence each time. To
+// compare with maps passed by value.
+//
+// Run: make run KERNEL=v9_device_maps
 #include "isa/fence.cuh"
 #include "sm100/parts/edit_maps.cuh"
 #include "sm100/parts/epilogue.cuh"

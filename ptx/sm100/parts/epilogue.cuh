@@ -70,30 +70,34 @@ __device__ __forceinline__ void store_rows(const GroupArgs& g, const Tile& tile,
 }
 
 // Swapped: a TMEM lane is a column of C and an accumulator column a token. 32 lanes write 64 contiguous bytes
-// of one token, two whole sectors, straight from registers. fetch(t, v) brings the values of tokens t..t+7
-// for this lane.
-template <class Fetch>
+// of one token, two whole sectors, straight from registers. fetch(t, v) brings this lane's values of tokens
+// t..t+chunk-1; `chunk` divides MMA_N, so it reads no column that no MMA wrote.
+template <int chunk, class Fetch>
 __device__ __forceinline__ void store_columns(const GroupArgs& g, const Tile& tile, Fetch fetch) {
+  static_assert(plan.n_step % chunk == 0);
   const int column = tile.left + threadIdx.x % 128;
   if (column >= g.left_rows) return;  // left_rows is a multiple of 128: all four warps or none
   u8* out = reinterpret_cast<u8*>(g.c) + (static_cast<u64>(tile.right) * g.c_columns + column) * 2;
   const u32 pitch = g.c_columns * 2;
   const int tokens = min(tile.n, g.right_rows - tile.right);
 #pragma unroll 1
-  for (int t = 0; t < tokens; t += 8) {
-    float v[8];
+  for (int t = 0; t < tokens; t += chunk) {
+    float v[chunk];
     fetch(t, v);
 #pragma unroll
-    for (int i = 0; i < 8; ++i, out += pitch)
+    for (int i = 0; i < chunk; ++i, out += pitch)
       if (t + i < tokens) isa::st_global_no_allocate_b16(out, isa::cvt_rn_f16_f32(v[i]));
   }
 }
 
 __device__ __forceinline__ void store_tile(const GroupArgs& g, const Tile& tile, u32 tmem, int acc_slot) {
-  if constexpr (plan.swap)
-    store_columns(g, tile, [&](int t, float(&v)[8]) { load_accumulator(own_lanes(tmem), acc_slot, t, v); });
-  else
+  if constexpr (plan.swap) {
+    constexpr int chunk = plan.n_step % 16 == 0 ? 16 : 8;
+    store_columns<chunk>(g, tile,
+                         [&](int t, float(&v)[chunk]) { load_accumulator(own_lanes(tmem), acc_slot, t, v); });
+  } else {
     store_rows(g, tile, tmem, acc_slot);
+  }
 }
 
 }  // namespace fp4lab

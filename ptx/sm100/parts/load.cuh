@@ -16,6 +16,12 @@ __device__ constexpr u64 l2_policy(Hint hint) {
 __device__ constexpr u64 left_policy() { return l2_policy(plan.swap ? plan.weights : plan.tokens); }
 __device__ constexpr u64 right_policy() { return l2_policy(plan.swap ? plan.tokens : plan.weights); }
 
+// Brings a group's tensor maps near the TMA engine, before the first load wants them.
+__device__ __forceinline__ void prefetch_maps(const Args& args, int group) {
+#pragma unroll
+  for (int i = 0; i < plan.map_count(); ++i) isa::prefetch_tensormap(&args.maps[group][i]);
+}
+
 // By one thread of a CTA that works alone (cta_group::1); `shared` is the base of the byte map. The full
 // barrier gets one arrival and as many bytes as the boxes hold, whether or not they leave the matrix: what is
 // outside reads as 0.

@@ -249,6 +249,9 @@ constexpr Rung kRungs[] = {
     {Op::kDual, "v3_two_cta", "v2_persistent", "two CTAs share each MMA (M = 256) and both B tiles",
      "mma_n block_k stages acc_slots scale_slots multicast silu store_bytes raster ctas", dual_two_cta,
      dual_two_cta_limits},
+    {Op::kDual, "v4_top", "v3_two_cta", "nothing waits that need not: loads start before TMEM is there",
+     "mma_n block_k stages acc_slots scale_slots multicast silu store_bytes raster ctas pdl", dual_two_cta,
+     dual_two_cta_limits},
 };
 
 }  // namespace

@@ -1,0 +1,132 @@
+// Dual GEMM, C = silu(A * B1^T) * (A * B2^T), NVFP4 in, fp16 out: nothing waits that need not.
+//
+// Parent: v3_two_cta. The change: loads begin as soon as the barriers exist, while TMEM is being allocated;
+// the first round of the ring is loaded without looking at empty barriers; set-up may run under the kernel
+// before (pdl).
+//
+// Run: make run OP=dual KERNEL=v4_top
+#include "isa/fence.cuh"
+#include "sm100/parts/epilogue.cuh"
+#include "sm100/parts/load_pair.cuh"
+#include "sm100/parts/multiply.cuh"
+
+using namespace fp4lab;
+using namespace fp4lab::isa;
+
+// -- limits: 256 x mma_n tiles, as many pairs as the launch gives, clusters of two
+static_assert(plan.op == Op::kDual && !plan.swap && plan.cta_group == 2 && plan.roles == Roles::kSpecialized);
+static_assert(plan.split_k == 1 && plan.schedule == Schedule::kStatic && plan.epilogue == Epilogue::kDirect);
+
+// -- byte map: plan.*_offset(); TMEM map: plan.*_column()
+// -- barriers, per CTA, * = only the even CTA's is used: full[stages]* (1 arrival + both CTAs' bytes),
+//    empty[stages] (1: commit of the stage, to both), acc_full[slots] (1: commit of the tile, to both),
+//    acc_empty[slots]* (8: one per epilogue warp of the pair)
+
+extern "C" __global__ void __launch_bounds__(plan.threads(), 1)
+    dual_gemm_v4_top(const __grid_constant__ Args args) {
+  // -- setup
+  extern __shared__ __align__(1024) u8 bytes[];
+  const u32 shared = shared_address(bytes);
+  const u32 warp = warp_index();
+  const u32 rank = cluster_ctarank();
+  const int pair = blockIdx.x / 2, pairs = gridDim.x / 2;
+
+  if (threadIdx.x == 0) {
+    for (int s = 0; s < plan.stages; ++s) {
+      mbarrier_init(shared + plan.full_barrier(s), 1);
+      mbarrier_init(shared + plan.empty_barrier(s), 1);
+    }
+    for (int slot = 0; slot < plan.acc_slots; ++slot) {
+      mbarrier_init(shared + plan.acc_full_barrier(slot), 1);
+      mbarrier_init(shared + plan.acc_empty_barrier(slot), 8);
+    }
+    fence_mbarrier_init();
+  }
+  if constexpr (plan.pdl) {
+    griddepcontrol_launch_dependents();  // the next kernel may set up as soon as SMs are free
+    griddepcontrol_wait();               // what the kernel before wrote (inputs, workspace) is there
+  }
+  barrier_cluster_arrive_relaxed();  // the barriers of both CTAs exist: enough for loads to start
+  barrier_cluster_wait();
+
+  // -- load warp
+  if (warp == kLoadWarp) {
+    barrier_cluster_arrive();  // it needs no TMEM: what the others wait for below it only takes part in
+    if (elect_sync()) {
+      Ring<plan.stages> ring;
+      Tile tile = find_tile(args, pair);
+      prefetch_maps(args, tile.group);
+      int loaded = 0;
+      for (int number = pair; number < args.tail.tiles; number += pairs) {
+        tile = find_tile(args, number, tile.group);
+        const int k_tiles = args.group[tile.group].k / plan.block_k;
+        for (int k_tile = 0; k_tile < k_tiles; ++k_tile, ring.advance(), ++loaded) {
+          if (loaded >= plan.stages) wait(shared + plan.empty_barrier(ring.slot), ring.phase ^ 1);
+          load_stage_pair(args, tile, k_tile, shared, ring.slot, rank);
+        }
+      }
+      drain(ring, shared);
+    }
+    bar_warp_sync();  // the cluster barriers below want whole warps
+    barrier_cluster_wait();
+  } else {
+    if (warp == kMultiplyWarp) {
+      tcgen05_alloc<2>(shared + plan.tmem_pointer_offset(), plan.tmem_columns());
+      tcgen05_relinquish_alloc_permit<2>();
+    }
+    tcgen05_fence_before_thread_sync();
+    barrier_cluster_arrive();  // TMEM of both CTAs is allocated
+    barrier_cluster_wait();
+    tcgen05_fence_after_thread_sync();
+  }
+  const u32 tmem = ld_shared_b32(shared + plan.tmem_pointer_offset());
+
+  // -- multiply warp of the even CTA, for both
+  if (warp == kMultiplyWarp) {
+    if (rank == 0 && elect_sync()) {
+      Ring<plan.stages> ring;
+      Ring<plan.acc_slots> acc;
+      ScaleRing scales;
+      Tile tile{};
+      for (int number = pair; number < args.tail.tiles; number += pairs, acc.advance()) {
+        tile = find_tile(args, number, tile.group);
+        const int k_tiles = args.group[tile.group].k / plan.block_k;
+        wait_cluster(shared + plan.acc_empty_barrier(acc.slot), acc.phase ^ 1);
+        for (int k_tile = 0; k_tile < k_tiles; ++k_tile, ring.advance()) {
+          wait(shared + plan.full_barrier(ring.slot), ring.phase);
+          const int scale_slot = scales.acquire(shared);
+          tcgen05_fence_after_thread_sync();
+          multiply_stage(shared, tmem, ring.slot, acc.slot, scale_slot, tile, k_tile > 0);
+          tcgen05_commit_multicast<2>(shared + plan.empty_barrier(ring.slot), 3);
+        }
+        tcgen05_commit_multicast<2>(shared + plan.acc_full_barrier(acc.slot), 3);
+      }
+    }
+    bar_warp_sync();
+  }
+
+  // -- epilogue: warps 0..3 of both CTAs, each CTA its own 128 rows of the tile
+  if (warp < 4) {
+    Ring<plan.acc_slots> acc;
+    Tile tile{};
+    for (int number = pair; number < args.tail.tiles; number += pairs, acc.advance()) {
+      tile = find_tile(args, number, tile.group);
+      Tile own = tile;
+      own.left += rank * plan.left_rows();
+      wait(shared + plan.acc_full_barrier(acc.slot), acc.phase);
+      tcgen05_fence_after_thread_sync();
+      store_tile(args.group[tile.group], own, tmem, acc.slot);
+      tcgen05_fence_before_thread_sync();  // this warp's loads of the accumulator are over: give it back
+      bar_warp_sync();
+      if (threadIdx.x % 32 == 0) mbarrier_arrive_cluster(mapa(shared + plan.acc_empty_barrier(acc.slot), 0));
+    }
+  }
+
+  // -- teardown
+  barrier_cluster_arrive();  // both CTAs are done with both TMEMs and with each other's barriers
+  barrier_cluster_wait();
+  if (warp == kMultiplyWarp) {
+    tcgen05_fence_after_thread_sync();
+    tcgen05_dealloc<2>(tmem, plan.tmem_columns());
+  }
+}
