@@ -1,5 +1,7 @@
 // Instructions about addresses: cvta, isspacep, mapa, getctarank, and the hints that need nothing done here
 // (PTX ISA 9.7.9.15 to 9.7.9.24).
+#include <cmath>
+
 #include "emulator/isa/opcode.h"
 #include "emulator/op/addresses.h"
 
@@ -130,24 +132,26 @@ Body bind_applypriority(Instr&, const Source&) { return hint; }
 // discard allows later reads to give anything; here they give what was there.
 Body bind_discard(Instr&, const Source&) { return hint; }
 
-// Cache policies are opaque 64-bit words that only hints carry. The words are those that CUTLASS passes for
-// fraction 1.0 (cute/arch/copy_sm90_desc.hpp); other fractions get the same.
+// createpolicy.fractional: cache policies are opaque words that only hints carry. The word is the one an H200
+// gives: 0x10, plus twice the primary priority's number, plus one for a secondary evict_first; below it the
+// fraction in sixteenths, less one.
 Body bind_createpolicy(Instr& i, const Source& s) {
-  i.aux = 0x1000000000000000;
-  for (const std::string_view t : s.tokens) {
-    if (t == "L2::evict_first")
-      i.aux = 0x12f0000000000000;
-    else if (t == "L2::evict_last")
-      i.aux = 0x14f0000000000000;
-    else if (t == "L2::evict_unchanged")
-      i.aux = 0x16f0000000000000;
-    else if (t != "L2::evict_normal")
-      continue;
-    break;  // the first priority is the primary one
-  }
+  constexpr std::string_view names[] = {"L2::evict_unchanged", "L2::evict_first", "L2::evict_last",
+                                        "L2::evict_normal"};
+  std::vector<unsigned> priorities;
+  for (const std::string_view t : s.tokens)
+    for (unsigned n = 0; n < std::size(names); ++n)
+      if (t == names[n]) priorities.push_back(n);
+  i.aux = 0x10 + 2 * priorities.at(0) + (priorities.size() > 1 && priorities[1] == 1);
   return [](Warp& w, const Instr& i) {
+    const auto* f = i.op[1] ? w.source<float>(i.op[1]) : nullptr;
     auto* d = w.target<uint64_t>(i.op[0]);
-    for_lanes(w.active, [&](unsigned l) { d[l] = i.aux; });
+    for_lanes(w.active, [&](unsigned l) {
+      const float fraction = f ? from_row<float>(f[l]) : 1.0f;
+      if (!(fraction > 0 && fraction <= 1))
+        fault(FaultKind::misuse, l, "createpolicy with the fraction {}, which is not in (0, 1]", fraction);
+      d[l] = i.aux << 56 | (uint64_t(std::ceil(16 * fraction)) - 1) << 52;
+    });
   };
 }
 

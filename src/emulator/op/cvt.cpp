@@ -130,21 +130,49 @@ uint64_t integer_result(const Modifiers& m, const Value& v) {
   return uint64_t(int64_t(cvt::to_integer<T>(cvt::to_integral(v.real, m.round), m.from == Type::f64)));
 }
 
+// A NaN on its way between f64 and another format keeps its sign and the top of its payload, and becomes
+// quiet; every other NaN becomes the canonical one (seen on an H200).
+uint64_t nan_code(const Modifiers& m, double v, const FloatFormat& f) {
+  if (m.from != Type::f64 || m.relu) return f.nan;
+  const uint64_t bits = std::bit_cast<uint64_t>(quiet(v));
+  return (bits >> 63 ? f.sign_bit() : 0) | f.infinity() |
+         ((bits & 0x000fffffffffffff) >> (52 - f.mantissa_bits));
+}
+
+// cvt.rna.tf32 works on the bits alone: NaNs and infinities are cut, not rounded (seen on an H200).
+uint32_t tf32_away(uint32_t bits, bool satfinite) {
+  const bool finite = (bits & 0x7f800000) != 0x7f800000;
+  uint32_t code = (finite ? bits + 0x1000 : bits) & ~0x1fffu;
+  if (satfinite && (code & 0x7fffffff) == 0x7f800000) code = (code & 0x80000000) | 0x7f7fe000;
+  return code;
+}
+
+// .ftz on the way down from f64: as for arithmetic (is_tiny).
+uint32_t flushed(const Modifiers& m, double v, uint32_t code) {
+  const bool at_least_normal = (code & 0x7fffffff) == 0x00800000;
+  const bool tiny = m.round == FormatRound::nearest_even ? is_tiny<Round::rn>(v)
+                    : m.round == FormatRound::to_zero    ? is_tiny<Round::rz>(v)
+                                                         : is_tiny<Round::rp>(v);
+  return at_least_normal && tiny ? code & 0x80000000
+                                 : std::bit_cast<uint32_t>(flush(std::bit_cast<float>(code)));
+}
+
 // Code of a float result; `v` is rounded to the format once.
 uint64_t float_code(const Modifiers& m, double v) {
+  const auto code = [&](const FloatFormat& f) -> uint32_t {
+    return v == v ? encode(v, f, m.round, m.satfinite) : uint32_t(nan_code(m, v, f));
+  };
   switch (m.to) {
     case Type::f16:
-      return encode(v, kF16, m.round, m.satfinite);
+      return code(kF16);
     case Type::bf16:
-      return encode(v, kBf16, m.round, m.satfinite);
+      return code(kBf16);
     case Type::tf32:
-      return v == v ? uint64_t(encode(v, kTf32, m.round, m.satfinite)) << 13 : uint64_t(kNan32);
+      return uint64_t(code(kTf32)) << 13;
     case Type::f64:
-      return std::bit_cast<uint64_t>(canonical(v));
-    default: {
-      const uint32_t code = encode(v, kF32, m.round, m.satfinite);
-      return m.ftz ? std::bit_cast<uint32_t>(flush(std::bit_cast<float>(code))) : code;
-    }
+      return std::bit_cast<uint64_t>(v == v ? v : quiet(v));
+    default:
+      return m.ftz ? flushed(m, v, code(kF32)) : code(kF32);
   }
 }
 
@@ -194,7 +222,9 @@ void cvt_general(Warp& w, const Instr& i) {
   }
   for (uint32_t lanes = w.active; lanes; lanes &= lanes - 1) {
     const unsigned l = unsigned(std::countr_zero(lanes));
-    cells[l] = result(m, read(m.from, cells[l], m.ftz));
+    const Value v = read(m.from, cells[l], m.ftz);
+    // A NaN that is neither converted nor rounded stays as it is.
+    if (m.from != m.to || m.integral || m.sat || v.real == v.real) cells[l] = result(m, v);
   }
   if (to64) {
     auto* d = w.target<uint64_t>(i.op[0]);
@@ -227,6 +257,8 @@ Body fast_body(const Modifiers& m, Type d_register) {
     return map1<uint16_t, uint32_t>([](uint32_t a) { return uint16_t(a); });
   if (is(Type::u16, Type::u64) && bits_of(d_register) == 16)
     return map1<uint16_t, uint64_t>([](uint64_t a) { return uint16_t(a); });
+  if (is(Type::f32, Type::bf16))
+    return map1<uint32_t, uint16_t>([](uint16_t a) { return uint32_t(a) << 16; });
   if (is(Type::f32, Type::f16))
     return map1<float, uint16_t>([](uint16_t a) { return canonical(HalfValue::to_float(a)); });
   if (is(Type::f16, Type::f32) && nearest && bits_of(d_register) == 16)
@@ -242,6 +274,12 @@ Body fast_body(const Modifiers& m, Type d_register) {
 }  // namespace
 
 Body bind_cvt_tf32(Instr& i, const Source& s) {
+  if (s.has("rna")) {
+    if (s.has("relu")) fail("cvt.rna.tf32 does not take .relu");
+    return with_flag(s.has("satfinite"), [](auto satfinite) {
+      return map1<uint32_t>([](uint32_t a) { return tf32_away(a, decltype(satfinite)::value); });
+    });
+  }
   i.aux = cvt::pack(cvt::modifiers_of(i, s));
   return cvt_general;
 }

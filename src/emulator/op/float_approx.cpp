@@ -68,7 +68,7 @@ Body bind_rsqrt_approx(Instr&, const Source& s) {
   return approximate1(s, [](double a) { return 1 / std::sqrt(a); });
 }
 Body bind_rsqrt_f64(Instr&, const Source&) {
-  return map1<double>([](double a) { return canonical(1 / std::sqrt(a)); });
+  return map1<double>([](double a) { return a == a ? canonical(1 / std::sqrt(a)) : quiet(a); });
 }
 Body bind_sin(Instr&, const Source& s) {
   return approximate1(s, [](double a) { return std::sin(a); });

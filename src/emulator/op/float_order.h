@@ -14,6 +14,7 @@ struct OrderedBits {
   using Word = U;
   static constexpr U kSign = U(U(1) << (8 * sizeof(U) - 1));
   static constexpr U kInfinity = kInfinity_, kNan = kNan_;
+  static constexpr U kQuiet = U((kInfinity_ >> 1) & ~kInfinity_);  // the top bit of the mantissa
   static constexpr bool is_nan(U v) { return U(v & ~kSign) > kInfinity; }
   // A signed integer in the order of the values; -0 just below +0.
   static constexpr auto order(U v) {
@@ -33,9 +34,17 @@ template <bool kMax, bool kFtz, bool kNan, bool kAbs, bool kXorSign>
 struct Extreme {
   static constexpr bool ftz = kFtz;
 
+  // Two f64 NaNs give one of them, made quiet: here the larger magnitude. An H200 chooses otherwise at times,
+  // by no rule that was found.
+  template <class B>
+  static constexpr typename B::Word larger_nan(typename B::Word a, typename B::Word b) {
+    a |= B::kQuiet, b |= B::kQuiet;
+    return (a & ~B::kSign) >= (b & ~B::kSign) ? a : b;
+  }
   template <class B>
   static constexpr typename B::Word pick(typename B::Word a, typename B::Word b) {
     if (B::is_nan(a) || B::is_nan(b)) {
+      if (sizeof(a) == 8 && B::is_nan(a) && B::is_nan(b)) return larger_nan<B>(a, b);
       if (kNan || (B::is_nan(a) && B::is_nan(b))) return B::kNan;
       return B::is_nan(a) ? b : a;
     }

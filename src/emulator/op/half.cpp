@@ -24,7 +24,11 @@ struct HalfEdges {
   static double in(uint16_t h) { return H::value(kFtz ? Bits::flush(h) : h); }
   static uint16_t out(double v) {
     uint16_t h = H::nearest(v);
-    if (kFtz) h = Bits::flush(h);
+    if (kFtz) {
+      h = Bits::flush(h);
+      // Flushed is what stays below 2^-14 when it is rounded with an unbounded exponent (see is_tiny).
+      if ((h & ~Bits::kSign) == 0x0400 && std::abs(v) < 0x1p-14 - 0x1p-26) h &= Bits::kSign;
+    }
     if (kClamp == Clamp::sat) {
       if (!(H::value(h) > 0)) return 0;  // NaN and -0 too
       return H::value(h) > 1 ? H::kOne : h;
@@ -135,14 +139,29 @@ Body bind_tanh_half(Instr&, const Source& s) {
   return bind_half<1>(s, [](double a) { return std::tanh(a); });
 }
 
-Body bind_neg_half(Instr&, const Source& s) {
-  if (s.has("ftz")) return bind_bits1(s, [](uint16_t a) { return uint16_t(F16Bits::flush(a) ^ 0x8000); });
-  return bind_bits1(s, [](uint16_t a) { return uint16_t(a ^ 0x8000); });
+namespace {
+
+// A NaN comes out canonical (seen on an H200).
+template <class B, bool kNegate>
+Body bind_sign(const Source& s) {
+  const auto changed = [](auto ftz) {
+    return [](uint16_t a) -> uint16_t {
+      if (B::is_nan(a)) return B::kNan;
+      if (decltype(ftz)::value) a = B::flush(a);
+      return kNegate ? a ^ 0x8000 : a & 0x7fff;
+    };
+  };
+  return s.has("ftz") ? bind_bits1(s, changed(std::true_type{})) : bind_bits1(s, changed(std::false_type{}));
 }
-Body bind_abs_half(Instr&, const Source& s) {
-  if (s.has("ftz")) return bind_bits1(s, [](uint16_t a) { return uint16_t(F16Bits::flush(a) & 0x7fff); });
-  return bind_bits1(s, [](uint16_t a) { return uint16_t(a & 0x7fff); });
+template <bool kNegate>
+Body bind_sign(const Source& s) {
+  return is_bfloat(s.type()) ? bind_sign<Bf16Bits, kNegate>(s) : bind_sign<F16Bits, kNegate>(s);
 }
+
+}  // namespace
+
+Body bind_neg_half(Instr&, const Source& s) { return bind_sign<true>(s); }
+Body bind_abs_half(Instr&, const Source& s) { return bind_sign<false>(s); }
 Body bind_min_half(Instr&, const Source& s) { return bind_half_extreme<false>(s); }
 Body bind_max_half(Instr&, const Source& s) { return bind_half_extreme<true>(s); }
 

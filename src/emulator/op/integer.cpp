@@ -47,8 +47,8 @@ int32_t saturate(int64_t v) {
   return int32_t(v < lo ? lo : v > hi ? hi : v);
 }
 
-// Division by zero is unspecified in PTX; the quotient's bits are all ones on NVIDIA hardware, the remainder
-// is then the dividend. MIN / -1 wraps.
+// Division by zero is unspecified in PTX; on an H200 all bits of quotient and remainder are ones. MIN / -1
+// wraps.
 template <class T>
 T divide(T a, T b) {
   if (b == 0) return T(~T(0));
@@ -57,7 +57,7 @@ T divide(T a, T b) {
 }
 template <class T>
 T remainder(T a, T b) {
-  if (b == 0) return a;
+  if (b == 0) return T(~T(0));
   if (std::is_signed_v<T> && b == T(-1)) return 0;
   return T(a % b);
 }

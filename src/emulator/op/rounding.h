@@ -46,12 +46,23 @@ class ScopedRounding {
   unsigned saved_ = kRound != Round::rn ? _mm_getcsr() : 0;
 };
 
-// The NaNs that NVIDIA's units produce (CUDA C++ Programming Guide, "Floating-Point Standard": single
-// precision gives 0x7fffffff; double precision 0xfff8000000000000).
+// NaN results: f32 always gives the canonical 0x7fffffff (CUDA C++ Programming Guide, "Floating-Point
+// Standard"; seen on an H200). f64 hands a NaN operand on, made quiet, and gives 0xfff8000000000000 when
+// there is none (seen on an H200).
 constexpr uint32_t kNan32 = 0x7fffffff;
 constexpr uint64_t kNan64 = 0xfff8000000000000;
 inline float canonical(float v) { return v == v ? v : std::bit_cast<float>(kNan32); }
 inline double canonical(double v) { return v == v ? v : std::bit_cast<double>(kNan64); }
+inline double quiet(double nan) {
+  return std::bit_cast<double>(std::bit_cast<uint64_t>(nan) | 0x0008000000000000);
+}
+// Of two NaNs the one with the larger magnitude, as an H200 chooses; a number does not count.
+inline double nan_of(double a, double b) {
+  if (a == a) return b == b ? std::bit_cast<double>(kNan64) : quiet(b);
+  if (b == b) return quiet(a);
+  const auto magnitude = [](double v) { return std::bit_cast<uint64_t>(quiet(v)) << 1; };
+  return magnitude(a) >= magnitude(b) ? quiet(a) : quiet(b);
+}
 
 // Subnormals become zero of the same sign.
 inline float flush(float v) {
@@ -59,9 +70,21 @@ inline float flush(float v) {
   return (bits & 0x7f800000u) == 0 ? std::bit_cast<float>(bits & 0x80000000u) : v;
 }
 
+// Whether |exact| is below 2^-126 when it is rounded to f32's 24 bits with an unbounded exponent: which
+// results .ftz flushes.
+template <Round kRound>
+inline bool is_tiny(double exact) {
+  const double v = std::abs(exact);
+  if (kRound == Round::rn) return v < 0x1p-126 - 0x1p-151;
+  if (kRound == Round::rz) return v < 0x1p-126;
+  // Away from zero in one of the two directions, and only there does a result come from below.
+  return v <= 0x1p-126 - 0x1p-150;
+}
+
 // What stands between the operation and its operands and result.
-template <class T, bool kFtz = false, bool kSat = false>
+template <class T, bool kFtz_ = false, bool kSat = false>
 struct Edges {
+  static constexpr bool kFtz = kFtz_;
   static T in(T v) {
     if constexpr (kFtz) v = flush(v);
     return v;
@@ -71,6 +94,17 @@ struct Edges {
     if constexpr (kSat) return v > 0 ? (v < 1 ? v : T(1)) : T(0);  // NaN and -0 give +0
     return canonical(v);
   }
+};
+
+// Rounds to nearest for a while, whatever mode is set.
+class NearestMeanwhile {
+ public:
+  NearestMeanwhile() : saved_(_mm_getcsr()) { _mm_setcsr(saved_ & ~0x6000u); }
+  ~NearestMeanwhile() { _mm_setcsr(saved_); }
+  NearestMeanwhile(const NearestMeanwhile&) = delete;
+
+ private:
+  unsigned saved_;
 };
 
 // make(round constant, edges type) for the modifiers of a float instruction.
