@@ -40,6 +40,9 @@ TensorMap TensorMapRef::read(Cluster& cluster, const AsyncOp& op) const {
     fault(FaultKind::misuse, op.lane,
           "{}: the 128 bytes at {:#x} are no tensor map (none that cuTensorMapEncodeTiled made)", what,
           address);
+  if (std::string why = m.invalid(cluster.grid.device.major < 10); !why.empty())  // edited on the device
+    fault(FaultKind::illegal_instruction, op.lane, "{}: the tensor map at {:#x} is not valid: {}", what,
+          address, why);
   return m;
 }
 

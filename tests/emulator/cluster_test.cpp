@@ -1,0 +1,202 @@
+// Clusters: multicast loads, pair barriers, cluster launch control, and tensor maps edited on the device.
+#include <doctest/doctest.h>
+
+#include <set>
+
+#include "kernel.h"
+
+using namespace fp4lab::emu;
+using namespace fp4lab::emu::test;
+
+namespace {
+
+TensorMap words(uint64_t address, uint32_t columns, uint32_t rows) {
+  TensorMap m;
+  m.type = TensorType::u32, m.rank = 2, m.address = address;
+  m.dim = {columns, rows, 1, 1, 1}, m.stride = {0, columns * 4, 0, 0, 0};
+  m.box = {32, 4, 1, 1, 1}, m.element_stride = {1, 1, 1, 1, 1};
+  return m;
+}
+
+std::vector<uint32_t> counting(uint32_t n) {
+  std::vector<uint32_t> v(n);
+  for (uint32_t i = 0; i < n; ++i) v[i] = i;
+  return v;
+}
+
+}  // namespace
+
+// CTA r loads box r for everybody in `mask`; each CTA expects what reaches it and copies both halves out.
+TEST_CASE("multicast: the same place in every CTA of the mask, bytes counted in each") {
+  auto text = [](unsigned mask, unsigned bytes0, unsigned bytes1, const char* last) {
+    return module_text("sm_90a", ".param .align 64 .b8 map[128], .param .u64 out",
+                       fmt::format(R"(
+      .shared .align 8 .b64 bar;
+      mov.u32 %r0, smem; mov.u32 %r1, bar; mov.u32 %r2, %tid.x; mov.u32 %r3, %cluster_ctarank;
+      mov.b64 %rd0, map; cvta.param.u64 %rd0, %rd0; ld.param.u64 %rd1, [out];
+      setp.ne.u32 %p0, %r2, 0; setp.eq.u32 %p1, %r3, 0;
+      selp.u32 %r4, {b0}, {b1}, %p1;
+      @%p0 bra READY;
+      mbarrier.init.shared::cta.b64 [%r1], 1;
+      mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r1], %r4;
+      fence.mbarrier_init.release.cluster;
+    READY:
+      barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+      @%p0 bra WAIT;
+      shl.b32 %r5, %r3, 9; add.u32 %r5, %r5, %r0; shl.b32 %r6, %r3, 5; mov.u16 %h0, {mask};
+      cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%r5], [%rd0, {{%r6, 0}}], [%r1], %h0;
+    WAIT:
+      {wait}
+      shl.b32 %r7, %r2, 2; add.u32 %r8, %r7, %r0; ld.shared.u32 %r9, [%r8];
+      shl.b32 %r10, %r3, 8; add.u32 %r10, %r10, %r7; cvt.u64.u32 %rd2, %r10; add.u64 %rd2, %rd2, %rd1;
+      st.global.u32 [%rd2], %r9; ld.shared.u32 %r9, [%r8+512]; st.global.u32 [%rd2+128], %r9;
+      {last})",
+                                   fmt::arg("b0", bytes0), fmt::arg("b1", bytes1), fmt::arg("mask", mask),
+                                   fmt::arg("wait", wait("%r1", 0)), fmt::arg("last", last)));
+  };
+  const char* end = "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;";
+  auto run = [&](const std::string& t, uint64_t seed, std::vector<uint32_t>& got) {
+    Kernel k(t);
+    k.map(words(k.upload(counting(64 * 4)), 64, 4));
+    const uint64_t out = k.buffer(512);
+    k.param(out);
+    k.config.grid.x = k.config.cluster.x = 2;
+    k.config.dynamic_shared = 2048;
+    LaunchResult r = k.run(seed);
+    got = k.download<uint32_t>(out, 128);
+    return r;
+  };
+  std::vector<uint32_t> got;
+  for (uint64_t seed = 0; seed < 8; ++seed) {
+    LaunchResult r = run(text(3, 1024, 1024, end), seed, got);
+    INFO(r.report);
+    REQUIRE(r.ok);
+    for (uint32_t i = 0; i < 128; ++i) CHECK(got[i] == i % 64);
+  }
+  LaunchResult r = run(text(7, 1024, 1024, end), 0, got);
+  CHECK(r.report.find("mask 0x0007 in a cluster of 2 CTAs") != std::string::npos);
+  r = run(text(2, 1024, 1024, end), 0, got);  // nothing reaches rank 0
+  CHECK(r.kind == FaultKind::deadlock);
+  CHECK(r.report.find("1024 bytes pending") != std::string::npos);
+}
+
+TEST_CASE("leaving a cluster while others still send to it is noticed") {
+  // Rank 1 exits at once; rank 0 arrives on its barrier.
+  const std::string text = module_text("sm_90a", ".param .u64 out", R"(
+      .shared .align 8 .b64 bar;
+      mov.u32 %r1, bar; mov.u32 %r3, %cluster_ctarank; mov.u32 %r2, %tid.x; setp.ne.u32 %p0, %r2, 0;
+      @!%p0 mbarrier.init.shared::cta.b64 [%r1], 32;
+      barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+      setp.eq.u32 %p1, %r3, 1;
+      @%p1 bra END;
+      mapa.shared::cluster.u32 %r4, %r1, 1;
+      mbarrier.arrive.shared::cluster.b64 _, [%r4];
+    END:)");
+  unsigned noticed = 0;
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    Kernel k(text);
+    k.param(k.buffer(16));
+    k.config.grid.x = k.config.cluster.x = 2;
+    const LaunchResult r = k.run(seed);
+    noticed += !r.ok;
+    if (!r.ok) CHECK(r.report.find("exited") != std::string::npos);
+  }
+  CHECK(noticed > 3);
+}
+
+TEST_CASE("cluster launch control hands out every cluster once") {
+  // Each running CTA adds 1 to out[its tile], asks for another and goes on until none is left.
+  const std::string text = module_text("sm_100a", ".param .u64 out", fmt::format(R"(
+      .reg .b128 %q0;
+      mov.u32 %r0, smem; add.u32 %r1, %r0, 16; mov.u32 %r2, %tid.x; setp.ne.u32 %p0, %r2, 0; ld.param.u64 %rd0, [out];
+      mov.u32 %r3, %ctaid.x; mov.u32 %r5, 0;
+      @%p0 bra END;
+      mbarrier.init.shared::cta.b64 [%r1], 1;
+    TILE:
+      mul.wide.u32 %rd1, %r3, 4; add.u64 %rd1, %rd1, %rd0; red.global.add.u32 [%rd1], 1;
+      mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r1], 16;
+      clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [%r0], [%r1];
+    W: mbarrier.try_wait.parity.shared::cta.b64 %p7, [%r1], %r5;
+      @!%p7 bra W;
+      xor.b32 %r5, %r5, 1;
+      ld.shared.b128 %q0, [%r0];
+      clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 %p1, %q0;
+      @!%p1 bra END;
+      clusterlaunchcontrol.query_cancel.get_first_ctaid::x.b32.b128 %r3, %q0;
+      bra TILE;
+    END:)"));
+  Kernel k(text);
+  const uint64_t out = k.buffer(1000 * 4);
+  k.param(out);
+  k.config.grid.x = 1000;
+  k.config.dynamic_shared = 200 * 1024;  // one CTA per SM
+  for (uint64_t seed = 0; seed < 3; ++seed) {
+    LaunchResult r = k.run(seed);
+    INFO(r.report);
+    REQUIRE(r.ok);
+    CHECK(k.download<uint32_t>(out, 1000) == std::vector<uint32_t>(1000, static_cast<uint32_t>(seed) + 1));
+  }
+}
+
+TEST_CASE("a tensor map edited in shared memory, published, and used") {
+  auto text = [](const std::string& edit) {
+    return module_text("sm_90a",
+                       ".param .align 64 .b8 map[128], .param .u64 table, .param .u64 other, .param .u64 out",
+                       fmt::format(R"(
+      .shared .align 128 .b8 copy[128]; .shared .align 8 .b64 bar;
+      mov.u32 %r0, smem; mov.u32 %r1, copy; mov.u32 %r2, %tid.x; mov.u32 %r3, bar; setp.ne.u32 %p0, %r2, 0;
+      mov.b64 %rd0, map; cvta.param.u64 %rd0, %rd0; ld.param.u64 %rd1, [table]; ld.param.u64 %rd2, [other]; ld.param.u64 %rd3, [out];
+      mul.wide.u32 %rd4, %r2, 4; add.u64 %rd5, %rd0, %rd4; ld.b32 %r4, [%rd5];
+      shl.b32 %r5, %r2, 2; add.u32 %r5, %r5, %r1; st.shared.b32 [%r5], %r4;
+      bar.warp.sync -1;
+      mov.u32 %r6, 40; mov.u64 %rd7, 256;
+      @%p0 bra EDITED;
+      {}
+    EDITED:
+      bar.warp.sync -1;
+      tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%rd1], [%r1], 128;
+      fence.proxy.tensormap::generic.acquire.gpu [%rd1], 128;
+      @%p0 bra WAIT;
+      mbarrier.init.shared::cta.b64 [%r3], 1;
+      mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r3], 512;
+      cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r0], [%rd1, {{16, 2}}], [%r3];
+    WAIT: bar.sync 0;
+      {}
+      shl.b32 %r5, %r2, 4; add.u32 %r5, %r5, %r0; ld.shared.v4.u32 {{%r10,%r11,%r12,%r13}}, [%r5];
+      mul.wide.u32 %rd6, %r2, 16; add.u64 %rd6, %rd6, %rd3; st.global.v4.u32 [%rd6], {{%r10,%r11,%r12,%r13}};)",
+                                   edit, wait("%r3", 0)));
+  };
+  auto run = [&](const std::string& edit, std::vector<uint32_t>& got) {
+    Kernel k(text(edit));
+    const uint64_t first = k.upload(counting(64 * 8)), other = k.upload(std::vector<uint32_t>(64 * 8, 7));
+    std::vector<uint32_t> numbers = counting(64 * 8);
+    for (uint32_t& x : numbers) x += 5000;
+    std::memcpy(k.memory.host(other), numbers.data(), numbers.size() * 4);
+    k.map(words(first, 64, 8));
+    k.param(k.buffer(128)), k.param(other);
+    const uint64_t out = k.buffer(512);
+    k.param(out);
+    k.config.dynamic_shared = 1024;
+    LaunchResult r = k.run(1);
+    got = k.download<uint32_t>(out, 128);
+    return r;
+  };
+  std::vector<uint32_t> got;
+  LaunchResult r =
+      run("tensormap.replace.tile.global_address.shared::cta.b1024.b64 [%r1], %rd2;\n"
+          "tensormap.replace.tile.global_dim.shared::cta.b1024.b32 [%r1], 0, %r6;\n"
+          "tensormap.replace.tile.global_stride.shared::cta.b1024.b64 [%r1], 0, %rd7;",
+          got);
+  INFO(r.report);
+  REQUIRE(r.ok);
+  for (uint32_t y = 0; y < 4; ++y)
+    for (uint32_t x = 0; x < 32; ++x)
+      CHECK(got[y * 32 + x] == (16 + x < 40 ? 5000 + (2 + y) * 64 + 16 + x : 0));
+  r =
+      run("tensormap.replace.tile.global_address.shared::cta.b1024.b64 [%r1], %rd7;\n"
+          "tensormap.replace.tile.swizzle_mode.shared::cta.b1024.b32 [%r1], 1;",
+          got);
+  CHECK(r.report.find("more than the 32 bytes of swizzle 32B") != std::string::npos);
+  r = run("st.shared.b32 [%r1], 1;", got);
+  CHECK(r.report.find("no tensor map") != std::string::npos);
+}
