@@ -42,6 +42,8 @@ struct Lanes : Kernel {
   }
 };
 
+bool says(const LaunchResult& r, const std::string& text) { return r.report.find(text) != std::string::npos; }
+
 }  // namespace
 
 TEST_CASE("lanes part at a branch and run on together behind its join") {
@@ -166,6 +168,56 @@ TEST_CASE("an aligned instruction executed by part of a warp names who is missin
   CHECK(r.kind == FaultKind::misuse);
   CHECK_MESSAGE(r.report.find("lanes 1-31 at hand.ptx:5  JOIN: mov v, 1;") != std::string::npos, r.report);
   CHECK_MESSAGE(r.report.find("hand.ptx:4:3") != std::string::npos, r.report);
+}
+
+TEST_CASE("an aligned instruction behind an early way out waits for lanes that are still on their way") {
+  // if (lane < 8) { if (lane < 4) goto OUT; work } aligned; OUT: exit   -- the outer branch's join is OUT
+  for (uint64_t seed = 0; seed < 16; ++seed) {
+    Lanes k;
+    Operand p = k.pred("%p1"), q = k.pred("%p2"), v = k.reg("%r1"), n = k.reg("%r2");
+    k.add("mov v, 1", hand::mov, {v, k.imm(1)});
+    k.add("setp p, lane < 8", hand::less, {p, k.lane, k.imm(8)});
+    Instr& b = k.add("@!p bra SYNC", hand::bra, {label(8)});
+    Kernel::guard(b, p, true);
+    b.reconverge = 12;
+    k.add("setp q, lane < 4", hand::less, {q, k.lane, k.imm(4)});
+    Instr& b2 = k.add("@q bra OUT", hand::bra, {label(12)});
+    Kernel::guard(b2, q);
+    b2.reconverge = 12;
+    for (int j = 0; j < 2; ++j) k.add("add v, v, 100", hand::add, {v, v, k.imm(100)});
+    REQUIRE(k.here() == 8);
+    k.add("SYNC: aligned", hand::full);
+    k.add("n = lanes here", hand::together, {n});
+    k.add("add v, v, n", hand::add, {v, v, n});
+    k.add("nothing", hand::mov, {v, v});
+    REQUIRE(k.here() == 12);
+    k.add("OUT: nothing", hand::mov, {v, v});
+    k.finish(v);
+    LaunchResult r = k.go({.seed = seed});
+    // Lanes 0-3 wait at OUT for the others, which must not pass an aligned instruction without them.
+    REQUIRE(!r.ok);
+    CHECK_MESSAGE(says(r, "lanes 0-3 at hand.ptx:13"), r.report);
+  }
+  // The same, but the early way out is an exit: legal, and the rest executes the instruction together.
+  for (uint64_t seed = 0; seed < 16; ++seed) {
+    Lanes k;
+    Operand p = k.pred("%p1"), q = k.pred("%p2"), v = k.reg("%r1"), n = k.reg("%r2");
+    k.add("mov v, 1", hand::mov, {v, k.imm(1)});
+    k.add("setp p, lane < 8", hand::less, {p, k.lane, k.imm(8)});
+    Instr& b = k.add("@!p bra SYNC", hand::bra, {label(7)});
+    Kernel::guard(b, p, true);
+    k.add("setp q, lane < 4", hand::less, {q, k.lane, k.imm(4)});
+    Kernel::guard(k.add("@q exit", hand::exit), q);
+    k.add("add v, v, 100", hand::add, {v, v, k.imm(100)});
+    REQUIRE(k.here() == 7);
+    k.add("SYNC: aligned", hand::full);
+    k.add("n = lanes here", hand::together, {n});
+    k.add("add v, v, n", hand::add, {v, v, n});
+    k.finish(v);
+    LaunchResult r = k.go({.seed = seed});
+    REQUIRE_MESSAGE(r.ok, r.report);
+    for (unsigned l = 4; l < 32; ++l) CHECK(k.out[l] == 1 + 28 + (l < 8 ? 100u : 0));
+  }
 }
 
 TEST_CASE("functions are called and return, also for some lanes and from different depths") {

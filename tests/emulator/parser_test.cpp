@@ -195,8 +195,21 @@ TEST_CASE("where diverging lanes meet again") {
   CHECK(f.code[0].reconverge == 4);  // if/else meets at B
   CHECK(f.code[2].reconverge == 4);
   CHECK(f.code[4].reconverge == 5);      // the loop's exit
-  CHECK(f.code[5].reconverge == kNoPc);  // one side never reaches END
+  CHECK(f.code[5].reconverge == 6);      // lanes that go to END leave at once
   CHECK(f.code[8].op[0].index == 8);
+}
+
+TEST_CASE("lanes that leave early do not keep the others apart") {
+  auto m = kernel(
+      "@%p1 bra JOIN;\n@%p2 bra OUT;\n@%p3 ret;\n@%p4 bra OUT;\nmov.u32 %r1, 0;\nJOIN: mov.u32 %r1, 1;\n"
+      "bra OUT;\nOUT: ret;");
+  const Function& f = m->functions[0];
+  CHECK(f.code[0].reconverge == 5);
+  CHECK(f.code[1].reconverge == 2);
+  CHECK(f.code[3].reconverge == 4);
+  // Each side leaves on its own: no waiting for the other at the ret.
+  auto n = kernel("@%p1 bra B;\nmov.u32 %r1, 0;\nbra OUT;\nB: mov.u32 %r1, 1;\nOUT: ret;");
+  CHECK(n->functions[0].code[0].reconverge == kNoPc);
 }
 
 TEST_CASE("calls: arguments live where the callee's parameters live") {
@@ -225,7 +238,7 @@ TEST_CASE("calls: arguments live where the callee's parameters live") {
 }
 
 TEST_CASE("indexed branches name their labels") {
-  auto m = kernel("ts: .branchtargets A, B, A;\nbrx.idx %r1, ts;\nA: mov.u32 %r1, 1;\nB: ret;");
+  auto m = kernel("ts: .branchtargets A, B, A;\nbrx.idx %r1, ts;\nA: mov.u32 %r1, 1;\nB: mov.u32 %r1, 2;\nret;");
   const Function& f = m->functions[0];
   const Operand& list = f.code[0].op[1];
   REQUIRE(list.count == 3);

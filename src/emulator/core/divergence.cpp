@@ -69,7 +69,7 @@ LaneGroup* Warp::arrive(LaneGroup& arriving) {
       j.waiting = g;
       j.since = instructions;
       g->wait = {.kind = Wait::Kind::reconverge};
-      events_ |= kSwitch;
+      wake_gathering();
     }
     if (j.arrived != j.participants) return nullptr;
     g->wait = {};
@@ -77,6 +77,13 @@ LaneGroup* Warp::arrive(LaneGroup& arriving) {
     j = {};
   }
   return g;
+}
+
+// Lanes exited, or wait at a join: who waits for them at a sync instruction looks again.
+void Warp::wake_gathering() {
+  for (const auto& g : groups_)
+    if (g->wait.kind == Wait::Kind::warp_sync) g->wait = {};
+  events_ |= kSwitch;
 }
 
 void Warp::settle(uint32_t id) {
@@ -112,7 +119,7 @@ bool Warp::release_joins(bool all) {
     j.waiting = nullptr;
     g->wait = {};
     g->joins.pop_back();
-    loose_ = any = true;
+    any = true;
     arrive(*g);
   }
   return any;
@@ -125,9 +132,7 @@ void Warp::branch(const Instr& i, uint32_t target, uint32_t taken) {
     return;
   }
   if (taken == 0) return;
-  if (i.reconverge == kNoPc)
-    loose_ = true;
-  else if (join_pc(g) != i.reconverge)
+  if (i.reconverge != kNoPc && join_pc(g) != i.reconverge)
     push_join(g, i.reconverge, static_cast<uint32_t>(g.frames.size()));
   LaneGroup* other = fork(g, taken, target);
   g.mask &= ~taken;
@@ -190,9 +195,7 @@ void Warp::exit(uint32_t gone) {
   leave_joins(*group, gone, 0);
   group->mask &= ~gone;
   if (group->mask == 0) remove(group);
-  // Who waits for lanes that exited executes its instruction again.
-  for (const auto& g : groups_)
-    if (g->wait.kind == Wait::Kind::warp_sync) g->wait = {};
+  wake_gathering();
   events_ |= kSwitch;
   cta.cluster.notify();
   if (live() == 0) cta.cluster.warp_exited(*this);
@@ -234,27 +237,23 @@ bool Warp::converge(const Instr& i, uint32_t members) {
     block({.kind = Wait::Kind::warp_sync, .address = members, .value = active});
     return false;
   }
-  for (size_t k = 0; k < groups_.size();) {
-    LaneGroup* g = groups_[k].get();
-    if (!joins_in(*g)) {
-      ++k;
-      continue;
-    }
+  std::vector<LaneGroup*> come;
+  for (const auto& g : groups_)
+    if (joins_in(*g)) come.push_back(g.get());
+  for (LaneGroup* g : come) {
     // Joins that only one of the two takes part in are left: their lanes have met here already.
     size_t common = 0;
     while (common < g->joins.size() && common < group->joins.size() &&
            g->joins[common] == group->joins[common])
       ++common;
-    const uint32_t come = g->mask;
+    const uint32_t mask = g->mask;
     g->wait = {};
-    leave_joins(*g, come, common);
+    leave_joins(*g, mask, common);
     leave_joins(*group, group->mask, common);
-    group->mask |= come;
+    group->mask |= mask;
     remove(g);
-    k = 0;  // leaving joins may have changed the list
   }
   active = here;
-  if (group->mask == live()) loose_ = false;
   return true;
 }
 
@@ -266,11 +265,15 @@ void Warp::require_full(const Instr& i) {
     fault(FaultKind::misuse, static_cast<unsigned>(std::countr_zero(off)),
           "all threads of the warp must execute this instruction together, but its guard is false in {}",
           lane_list(off));
-  if (!loose_)
-    fault(FaultKind::misuse, static_cast<unsigned>(std::countr_zero(missing)),
-          "all threads of the warp must execute this instruction together, but only {} of warp {} do; "
-          "missing: {}",
-          lane_list(active), id, where(missing));
+  // Lanes that wait at a join for these ones will never come; all others still may.
+  for (const auto& g : groups_) {
+    if (g->wait.kind != Wait::Kind::reconverge || !(g->mask & missing)) continue;
+    if (joins_[g->joins.back()].participants & active)
+      fault(FaultKind::misuse, static_cast<unsigned>(std::countr_zero(missing)),
+            "all threads of the warp must execute this instruction together, but only {} of warp {} do; "
+            "missing: {}",
+            lane_list(active), id, where(missing));
+  }
   if (!converge(i, lanes)) throw Reschedule{};
 }
 

@@ -149,7 +149,9 @@ class Warp {
   // instruction; true when all live lanes of `members` are here (active then covers them); false after
   // parking the group. Faults when an active lane is not in its own mask.
   bool converge(const Instr&, uint32_t members);
-  // `.aligned` and warp-collective instructions: faults unless every live lane of the warp is active.
+  // `.aligned` and warp-collective instructions: all live lanes of the warp are active when it returns. It
+  // leaves the body (by an exception of the core's own) to wait for lanes that are on their way, and faults
+  // when some cannot come. Call it first.
   void require_full(const Instr&);
   bool in_serial_phase() const;  // false: block({serial}) and return
 
@@ -209,6 +211,7 @@ class Warp {
                    size_t keep);  // lanes no longer take part in joins [keep, end)
   bool release_joins(bool all);   // the arrived lanes of partly complete joins (old ones, or all) go on
   uint32_t join_pc(const LaneGroup&) const;
+  void wake_gathering();
   std::string where(uint32_t lanes) const;  // "lanes 1-31 at line 40 (bar.sync)", for messages
   std::byte* local_memory(AccessKind, uint64_t offset, uint32_t bytes, unsigned lane);
   struct Span;
@@ -241,7 +244,6 @@ class Warp {
   GlobalMemory::Range recent_ranges_[4];  // of the last global accesses
   uint32_t next_range_ = 0, next_group_ = 0;
   uint32_t events_ = 0;
-  bool loose_ = false;   // lanes diverged without a join: .aligned instructions gather instead of faulting
   bool queued_ = false;  // stands in the cluster's list of runnable warps
   const Instr* recent_[kRecent] = {};
   uint64_t recorded_ = 0;

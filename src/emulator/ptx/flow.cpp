@@ -9,7 +9,9 @@ namespace {
 
 constexpr uint32_t kNone = 0xffffffff;
 
-// Basic blocks, and an exit that every leaving block leads to.
+// Basic blocks, and an exit that leaving blocks lead to. Where lanes leave at once (a guarded exit, a guarded
+// branch to a ret, a trap) nobody has to wait for them: the others still meet as if these ways were not
+// there.
 class Graph {
  public:
   Graph(const Module& module, const Function& f) {
@@ -32,9 +34,14 @@ class Graph {
     predecessors.resize(exit + 1);
     for (uint32_t b = 0; b < exit; ++b) {
       uint32_t last = (b + 1 < exit ? begin[b + 1] : n) - 1;
-      for (uint32_t t : flows[last].targets) edge(b, block_of[t]);
+      for (uint32_t t : flows[last].targets)
+        if (!flows[last].falls_through || !(flows[t].leaves && !flows[t].falls_through)) edge(b, block_of[t]);
       if (flows[last].falls_through) edge(b, last + 1 < n ? block_of[last + 1] : exit);
-      if (flows[last].leaves) edge(b, exit);
+      if (!flows[last].leaves || flows[last].falls_through) continue;
+      if (flows[last].abrupt)
+        abrupt_ends_.push_back(b);
+      else
+        edge(b, exit);
     }
     tie_endless_loops();
   }
@@ -50,6 +57,8 @@ class Graph {
     predecessors[to].push_back(from);
   }
 
+  std::vector<uint32_t> abrupt_ends_;  // blocks that end in a trap
+
   // Post-dominance needs a way to the exit from everywhere: a loop without one gets an edge of its own, from
   // the last of its blocks.
   void tie_endless_loops() {
@@ -63,6 +72,8 @@ class Graph {
         work.insert(work.end(), predecessors[b].begin(), predecessors[b].end());
       }
     };
+    spread();
+    work = abrupt_ends_;
     spread();
     for (uint32_t b = exit; b-- > 0;)
       if (!reaches[b]) {
@@ -130,9 +141,10 @@ Flow flow_of(const Module& module, const Function& f, uint32_t pc) {
       for (uint32_t i = op.index; i < op.index + op.count; ++i)
         if (f.vectors[i].kind == Operand::Kind::label) flow.targets.push_back(f.vectors[i].index);
     if (op.kind == Operand::Kind::function && name == "call" && module.functions[op.index].noreturn)
-      flow.leaves = true;
+      flow.leaves = flow.abrupt = true;
   }
   if (name == "ret" || name == "exit" || name == "trap") flow.leaves = true;
+  if (name == "trap") flow.abrupt = true;
   bool guarded = instr.guard >= 0;
   flow.falls_through = guarded || (flow.targets.empty() && !flow.leaves);
   return flow;
@@ -146,6 +158,10 @@ void find_reconvergence(const Module& module, Function& f) {
     if (flow_of(module, f, instr.pc).targets.empty()) continue;
     uint32_t meet = up[g.block_of[instr.pc]];
     instr.reconverge = meet == g.exit || meet == kNone ? kNoPc : g.begin[meet];
+    // Lanes do not wait for one another just to leave.
+    if (instr.reconverge == kNoPc) continue;
+    Flow there = flow_of(module, f, instr.reconverge);
+    if (there.leaves && !there.falls_through) instr.reconverge = kNoPc;
   }
 }
 

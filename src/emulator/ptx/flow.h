@@ -9,6 +9,7 @@ namespace fp4lab::emu {
 struct Flow {
   bool falls_through = true;      // the next instruction may be executed
   bool leaves = false;            // the function may be left here
+  bool abrupt = false;            // by a trap: nobody goes on
   std::vector<uint32_t> targets;  // branches
 };
 Flow flow_of(const Module&, const Function&, uint32_t pc);
