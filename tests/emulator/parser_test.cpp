@@ -199,10 +199,22 @@ TEST_CASE("where diverging lanes meet again") {
   CHECK(f.code[8].op[0].index == 8);
 }
 
+TEST_CASE("registers keep their names, for messages") {
+  auto m = kernel("setp.eq.u32 %p2, %r7, 0;\n@%p2 mov.u32 %r8, %r7;\nret;");
+  const Function& f = m->functions[0];
+  bool found = false;
+  for (const auto& [offset, name] : f.register_names)
+    if (offset == f.code[1].op[1].offset) found = name == "%r7";
+  CHECK(found);
+  REQUIRE(f.predicate_names.size() == 1);
+  CHECK(f.predicate_names[0].second == "%p2");
+  CHECK(f.predicate_names[0].first == static_cast<uint32_t>(f.code[1].guard));
+}
+
 TEST_CASE("lanes that leave early do not keep the others apart") {
   auto m = kernel(
-      "@%p1 bra JOIN;\n@%p2 bra OUT;\n@%p3 ret;\n@%p4 bra OUT;\nmov.u32 %r1, 0;\nJOIN: mov.u32 %r1, 1;\n"
-      "bra OUT;\nOUT: ret;");
+      "@%p1 bra JOIN;\n@%p2 bra OUT;\n@%p3 ret;\n@%p4 bra BAD;\nmov.u32 %r1, 0;\nJOIN: mov.u32 %r1, 1;\n"
+      "bra OUT;\nBAD: trap;\nOUT: ret;");
   const Function& f = m->functions[0];
   CHECK(f.code[0].reconverge == 5);
   CHECK(f.code[1].reconverge == 2);
