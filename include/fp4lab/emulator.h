@@ -22,6 +22,10 @@ const char*
 fp4lab_emulator_report();  // the latest explanation of a failed call or kernel; empty if there was none
 void fp4lab_emulator_quiet(int quiet);  // explanations no longer go to stderr: the caller reads the report
 void fp4lab_emulator_forgive();  // a kernel that faulted no longer spoils its context; memory stays as it is
+// Which instructions of the last launch are exact, and which only bounded or modelled; one line.
+const char* fp4lab_emulator_fidelity();
+// The page that says which PTX instructions there are, in Markdown.
+const char* fp4lab_emulator_support();
 void fp4lab_emulator_seed(unsigned long long seed);  // of the schedule, for the launches that follow
 
 // The machine to be, by compute capability, in place of the one that FP4LAB_EMULATOR_DEVICE or the default

@@ -100,6 +100,7 @@ int run(const Options& o) {
   Table table({"case", "kernel", ">grid", ">JIT ms", ">instructions", ">seconds", ">max abs", ">max rel",
                ">bit-equal", ">as tensor core", "result", ">speed of light us"});
   std::vector<std::string> troubles, notes;
+  std::string fidelity;
   size_t failed = 0;
   try {
     Progress progress("run", work.size());
@@ -127,6 +128,7 @@ int run(const Options& o) {
         break;
       }
       json.add(record_of(r));
+      fidelity = r.fidelity;
       failed += !r.passed();
       table.add({r.case_name, r.kernel, r.grid ? fmt::format("{}", r.grid) : "-",
                  r.jit_cached ? "cached" : fmt::format("{:.0f}", r.jit_ms),
@@ -166,6 +168,7 @@ int run(const Options& o) {
       o.operation, device.name(), work.size() - failed, work.size(), seconds, Tolerance{}.atol,
       Tolerance{}.rtol);
   if (o.schedules > 1) fmt::print("Each under {} schedules.\n", o.schedules);
+  if (!fidelity.empty()) fmt::print("Fidelity of the last launch: {}\n", fidelity);
   if (device.is_emulator())
     fmt::print("The emulator checks what a kernel computes; its seconds say nothing about a GPU's time.\n");
   return failed ? 1 : 0;

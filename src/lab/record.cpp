@@ -33,7 +33,8 @@ nlohmann::json record_of(const RunResult& r) {
                      {"async_ops", r.emulated->async_ops},
                      {"tma_bytes", r.emulated->tma_bytes},
                      {"mma", r.emulated->mma_count},
-                     {"seconds", r.emulated->seconds}};
+                     {"seconds", r.emulated->seconds},
+                     {"fidelity", r.fidelity}};
   return j;
 }
 

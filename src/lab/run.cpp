@@ -37,6 +37,12 @@ std::optional<fp4lab_emulator_stats> emulated(const Device& device) {
   return stats;
 }
 
+std::string fidelity(const Device& device) {
+  const auto line = reinterpret_cast<decltype(&fp4lab_emulator_fidelity)>(
+      device.driver().symbol("fp4lab_emulator_fidelity"));
+  return line ? line() : "";
+}
+
 }  // namespace
 
 Trial::Trial(const Device& device, const Case& c, Distribution distribution, std::uint64_t seed)
@@ -105,6 +111,7 @@ void launch_and_check(const Device& device, Trial& trial, const Candidate& candi
   device.synchronize();
   result.seconds = seconds_since(start);
   result.emulated = emulated(device);
+  result.fidelity = fidelity(device);
   for (size_t g = 0; g < c.shapes.size(); ++g) {
     const auto got = trial.on_device.output(g);
     const Shape& s = c.shapes[g];

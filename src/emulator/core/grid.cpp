@@ -124,6 +124,22 @@ LaunchResult launch(const Module& module, const Function& function, const Launch
   return result;
 }
 
+namespace {
+
+// A row's spelling without what may be absent.
+std::string short_spelling(std::string_view spelling) {
+  std::string out;
+  int depth = 0;
+  for (char c : spelling) {
+    depth += c == '{';
+    if (!depth) out += c;
+    depth -= c == '}';
+  }
+  return out;
+}
+
+}  // namespace
+
 std::string fidelity(const Statistics& s) {
   std::string bounded, modelled;
   size_t exact = 0;
@@ -133,7 +149,7 @@ std::string fidelity(const Statistics& s) {
       continue;
     }
     std::string& list = op->fidelity == Fidelity::bounded ? bounded : modelled;
-    list += fmt::format("{}{} ({})", list.empty() ? "" : ", ", op->spelling, count);
+    list += fmt::format("{}{} ({})", list.empty() ? "" : ", ", short_spelling(op->spelling), count);
   }
   std::string line = fmt::format("{} kinds of instructions exact", exact);
   if (!bounded.empty()) line += "; within the manual's error bound: " + bounded;

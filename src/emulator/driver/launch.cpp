@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "emulator/driver/state.h"
+#include "emulator/isa/support.h"
 #include "fp4lab/emulator.h"
 #include "fp4lab/error.h"
 
@@ -225,6 +226,16 @@ extern "C" void fp4lab_emulator_statistics(fp4lab_emulator_stats* out) {
   *out = {s.launches, l.warp_instructions, l.async_ops, l.tma_bytes, l.mma_count, s.last_seconds};
 }
 
+extern "C" const char* fp4lab_emulator_fidelity() {
+  static thread_local std::string line;
+  std::lock_guard lock(state().mutex);
+  line = fidelity(state().last);
+  return line.c_str();
+}
+extern "C" const char* fp4lab_emulator_support() {
+  static const std::string page = support_page();
+  return page.c_str();
+}
 extern "C" const char* fp4lab_emulator_report() { return state().last_report.c_str(); }
 extern "C" void fp4lab_emulator_quiet(int quiet) { state().quiet = quiet != 0; }
 extern "C" void fp4lab_emulator_forgive() {

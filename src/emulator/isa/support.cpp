@@ -67,12 +67,19 @@ std::string_view fidelity_name(Fidelity f) {
   return "";
 }
 
+// A bar would end the table's cell, in code as well.
+std::string cell(std::string_view text) {
+  std::string out;
+  for (char c : text) out += c == '|' ? std::string("\\|") : std::string(1, c);
+  return out;
+}
+
 std::string row_line(const Opcode& row) {
   std::string target = row.target == 901   ? "sm_90a"
                        : row.target == 100 ? "sm_100a"
                        : row.target        ? fmt::format("sm_{} on", row.target)
                                            : "any";
-  return fmt::format("| `{}` | `{}` | {} | {} | {} |\n", row.spelling, row.operands, row.section,
+  return fmt::format("| `{}` | `{}` | {} | {} | {} |\n", row.spelling, cell(row.operands), row.section,
                      fidelity_name(row.fidelity), target);
 }
 
