@@ -47,6 +47,7 @@ constexpr Opcode kRows[] = {
      Fidelity::exact, 100, bind_nothing},
     {"refused", "refused", "", "1.2.3", Fidelity::exact, 0, bind_refused},
     {"wait", "wait_group", "I", "9.7.9", Fidelity::exact, 0, bind_nothing},
+    {"trap", "trap", "", "9.7.19.4", Fidelity::exact, 0, bind_nothing},
 };
 const Table& table() {
   static const Table t(kRows);
