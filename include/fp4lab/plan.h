@@ -47,6 +47,7 @@ struct Plan {
   Hint weights = Hint::kNormal;
   Hint tokens = Hint::kNormal;
   Silu silu = Silu::kFast;
+  bool collector = false;  // dual: the second product's MMA takes A from the tensor core's collector
   bool pdl = false;  // programmatic dependent launch: set up while the kernel before in the stream still runs
   int group_capacity = 1;  // groups that the argument struct holds
   // -- knobs of the launch only
@@ -63,7 +64,7 @@ struct Plan {
     f("raster", p.raster), f("epilogue", p.epilogue), f("store_bytes", p.store_bytes),
         f("scale_copy", p.scale_copy);
     f("multicast", p.multicast), f("maps", p.maps), f("weights", p.weights), f("tokens", p.tokens),
-        f("silu", p.silu), f("pdl", p.pdl);
+        f("silu", p.silu), f("collector", p.collector), f("pdl", p.pdl);
     f("group_capacity", p.group_capacity);
   }
   template <class Self, class F>

@@ -42,19 +42,31 @@ __device__ __forceinline__ void tcgen05_cp_32x128b_warpx4(u32 taddr, u64 sdesc) 
                : "memory");
 }
 
-// tcgen05.mma.cta_group::G.kind::mxf4nvf4.block_scale.block16 [d], a, b, idesc, [sfa], [sfb], p;
-//   (PTX 8.7/8.8; 9.7.16.10.9.1): D = A*B (+ D when `accumulate`), K = 64, one ue4m3 scale per 16 values of
-//   K.
-template <int cta_group>
+// What the tensor core may do with its copy of A: forget it (the default), keep it for the next mma, use the
+// kept one for the last time. A hint: shared memory must hold A all the same (9.7.16.10).
+enum class Collector { kDiscard, kFill, kLastUse };
+
+// tcgen05.mma.cta_group::G.kind::mxf4nvf4.block_scale.block16{.collector::a::fill,.collector::a::lastuse}
+//   [d], a, b, idesc, [sfa], [sfb], p;  (PTX 8.7/8.8; 9.7.16.10.9.1)
+// D = A*B (+ D when `accumulate`), K = 64, one ue4m3 scale per 16 values of K.
+template <int cta_group, Collector collector = Collector::kDiscard>
 __device__ __forceinline__ void tcgen05_mma_mxf4nvf4_block16(u32 d, u64 a, u64 b, u32 idesc, u32 sfa, u32 sfb,
                                                              bool accumulate) {
-  asm volatile(
-      "{\n\t.reg .pred p;\n\t"
-      "setp.ne.u32 p, %6, 0;\n\t"
-      "tcgen05.mma.cta_group::%7.kind::mxf4nvf4.block_scale.block16 [%0], %1, %2, %3, [%4], [%5], p;\n\t}" ::
-          "r"(d),
-      "l"(a), "l"(b), "r"(idesc), "r"(sfa), "r"(sfb), "r"(static_cast<u32>(accumulate)), "n"(cta_group)
-      : "memory");
+#define FP4LAB_MMA(hint)                                                                                \
+  asm volatile(                                                                                         \
+      "{\n\t.reg .pred p;\n\t"                                                                          \
+      "setp.ne.u32 p, %6, 0;\n\t"                                                                       \
+      "tcgen05.mma.cta_group::%7.kind::mxf4nvf4.block_scale.block16" hint                               \
+      " [%0], %1, %2, %3, [%4], [%5], p;\n\t}" ::"r"(d),                                                \
+      "l"(a), "l"(b), "r"(idesc), "r"(sfa), "r"(sfb), "r"(static_cast<u32>(accumulate)), "n"(cta_group) \
+      : "memory")
+  if constexpr (collector == Collector::kFill)
+    FP4LAB_MMA(".collector::a::fill");
+  else if constexpr (collector == Collector::kLastUse)
+    FP4LAB_MMA(".collector::a::lastuse");
+  else
+    FP4LAB_MMA("");
+#undef FP4LAB_MMA
 }
 
 // tcgen05.commit.cta_group::G.mbarrier::arrive::one.shared::cluster.b64 [bar];  (PTX 8.6; 9.7.16.12.1)

@@ -92,6 +92,9 @@ void combination_reasons(const Plan& p, Reasons& r) {
   r.unless(p.swap || p.epilogue == Epilogue::kDirect, "epilogue",
            "epilogue={} is for swapped plans; unswapped ones store whole sectors from registers",
            p.epilogue == Epilogue::kTma ? "tma" : "staged");
+  r.unless(!p.collector || p.op == Op::kDual, "collector",
+           "collector=1 is for the dual GEMM: only there do two MMAs in a row read the same A (PTX ISA "
+           "9.7.16.10)");
   r.unless(p.split_k >= 1, "split_k", "split_k = {}: at least 1", p.split_k);
   r.unless(p.op == Op::kGroup || p.split_k == 1, "split_k",
            "silu is not linear: the dual GEMM cannot add partial results");

@@ -65,6 +65,7 @@ constexpr KnobInfo kKnobs[] = {
     {"weights", "normal evict-first evict-last", "L2 policy of loads of the weights"},
     {"tokens", "normal evict-first evict-last", "L2 policy of loads of the tokens"},
     {"silu", "fast exact tanh", "how the dual GEMM computes silu"},
+    {"collector", "0 1", "the dual GEMM's second MMA takes A from the tensor core's collector"},
     {"pdl", "0 1", "set up while the kernel before in the stream still runs (programmatic dependent launch)"},
     {"group_capacity", "1..64", "groups that the argument struct holds"},
     {"ctas", "0..", "grid of a persistent kernel, 0: one CTA per SM"},

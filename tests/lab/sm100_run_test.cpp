@@ -130,7 +130,9 @@ TEST_CASE("one launch or many") {
 
 TEST_CASE("silu by approximations and exactly, both within the tolerance") {
   Bench bench("dual:256/128/512");
-  for (const char* silu : {"silu=fast", "silu=exact"}) CHECK(bench.check(dual("v3"), {silu}));
+  for (const char* silu : {"silu=fast", "silu=exact"})
+    for (const char* collector : {"collector=0", "collector=1"})
+      CHECK(bench.check(dual("v4"), {silu, collector}));
 }
 
 TEST_CASE("a kernel that computes A * B1 for the dual GEMM does not pass") {

@@ -67,6 +67,7 @@ __device__ __forceinline__ void load_stage(const Args& args, const Tile& tile, i
 // After the last load: waits until every stage is empty. The last commits arrive on these barriers, in a pair
 // on both CTAs', and a CTA must not be gone when that happens.
 __device__ __forceinline__ void drain(Ring<plan.stages> ring, u32 shared) {
+#pragma unroll 1
   for (int i = 0; i < plan.stages; ++i, ring.advance())
     wait(shared + plan.empty_barrier(ring.slot), ring.phase ^ 1);
 }

@@ -79,6 +79,11 @@ Plan dual_two_cta(const Case& c) {
   p.scale_copy = ScaleCopy::kTensor, p.multicast = true;
   return deepest(p);
 }
+Plan dual_top(const Case& c) {
+  Plan p = dual_two_cta(c);
+  p.collector = true;
+  return p;
+}
 Plan dynamic(const Case& c) {
   Plan p = two_cta(c);
   p.schedule = Schedule::kDynamic;
@@ -250,8 +255,8 @@ constexpr Rung kRungs[] = {
      "mma_n block_k stages acc_slots scale_slots multicast silu store_bytes raster ctas", dual_two_cta,
      dual_two_cta_limits},
     {Op::kDual, "v4_top", "v3_two_cta", "nothing waits that need not: loads start before TMEM is there",
-     "mma_n block_k stages acc_slots scale_slots multicast silu store_bytes raster ctas pdl", dual_two_cta,
-     dual_two_cta_limits},
+     "mma_n block_k stages acc_slots scale_slots multicast silu store_bytes raster ctas collector pdl",
+     dual_top, dual_two_cta_limits},
 };
 
 }  // namespace
