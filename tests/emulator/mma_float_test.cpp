@@ -100,10 +100,17 @@ TEST_CASE("one instruction is the model, bit for bit") {
       f.format_a = f.format_b = c.format;
       f.fraction_bits = fraction_bits;
       f.a = &da, f.b = &db, f.d = d.data(), f.column_stride = rows;
+      f.output_bits = fraction_bits == 13 ? 13 : 23;
+      if (fraction_bits == 13)
+        for (uint32_t& x : want) x &= ~0x3ffu;
+      std::vector<uint32_t> portable = d;
+      mma_float(f);
+      f.vectors = false, f.d = portable.data();
       mma_float(f);
       CAPTURE(static_cast<int>(c.format));
       CAPTURE(fraction_bits);
       CHECK(d == want);
+      CHECK(portable == want);
     }
 }
 
@@ -145,4 +152,40 @@ TEST_CASE("special values, fp16 results and scales") {
   f.nan_a = &nan;
   mma_float(f);
   CHECK(d == 0x7fffffff);
+}
+
+TEST_CASE("vectors and portable code agree on every kind of accumulator, exponents wide apart") {
+  std::mt19937 rng(17);
+  for (int round = 0; round < 60; ++round) {
+    const bool bf16 = round % 2;
+    const uint32_t rows = 16 + round % 7, columns = 11;
+    std::vector<uint16_t> x(rows * 16), y(columns * 16);
+    for (auto* v : {&x, &y})
+      for (uint16_t& h : *v) {
+        h = static_cast<uint16_t>(rng());
+        if (rng() % 3 == 0) h = 0;
+        if (round % 5 && (h & (bf16 ? 0x7f80 : 0x7c00)) == (bf16 ? 0x7f80 : 0x7c00)) h &= 0x83ff;
+      }
+    MmaElements a, b;
+    const ElementFormat format = bf16 ? ElementFormat::bf16 : ElementFormat::f16;
+    a.decode(format, reinterpret_cast<std::byte*>(x.data()), rows, 16, false);
+    b.decode(format, reinterpret_cast<std::byte*>(y.data()), columns, 16, round % 3 == 0);
+    std::vector<uint32_t> d(rows * columns);
+    for (uint32_t& v : d) {
+      v = static_cast<uint32_t>(rng());
+      if (rng() % 8 == 0) v &= 0x807fffff;  // denormal
+      if (rng() % 8 == 0) v &= 0x80000000;
+    }
+    std::vector<uint32_t> portable = d;
+    FloatMma f;
+    f.format_a = f.format_b = format;
+    f.a = &a, f.b = &b, f.column_stride = rows;
+    f.accumulate = round % 4 != 0, f.scale_input_d = round % 11 == 0 ? 7 : 0;
+    f.d = d.data();
+    mma_float(f);
+    f.d = portable.data(), f.vectors = false;
+    mma_float(f);
+    CAPTURE(round);
+    CHECK(d == portable);
+  }
 }

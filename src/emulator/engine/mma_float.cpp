@@ -1,11 +1,14 @@
 #include "emulator/engine/mma_float.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
 
+#include "emulator/engine/mma_float_detail.h"
 #include "fp4lab/half.h"
+#include "fp4lab/simd.h"
 
 namespace fp4lab::emu {
 
@@ -96,41 +99,24 @@ uint16_t to_f16_rne(int64_t sum, int scale) {
 struct Accumulator {
   int64_t significand;  // 24 bits behind... an integer with 23 fraction bits (fp16: 10)
   int exponent, fraction;
-  bool special;
 };
 
 Accumulator decode_c(uint32_t bits, bool half, int scale_input_d) {
   Accumulator c{};
-  int e, e_max, m_bits, bias;
+  int e, m_bits, bias;
   uint32_t m;
   bool negative;
   if (half) {
-    m_bits = 10, bias = 15, e = bits >> 10 & 31, e_max = 31, m = bits & 1023, negative = bits >> 15 & 1;
+    m_bits = 10, bias = 15, e = bits >> 10 & 31, m = bits & 1023, negative = bits >> 15 & 1;
   } else {
-    m_bits = 23, bias = 127, e = bits >> 23 & 255, e_max = 255, m = bits & 0x7fffff, negative = bits >> 31;
+    m_bits = 23, bias = 127, e = bits >> 23 & 255, m = bits & 0x7fffff, negative = bits >> 31;
   }
-  c.special = e == e_max;
   c.fraction = m_bits;
   c.significand = e ? m | 1u << m_bits : m;
   c.exponent = c.significand == 0 ? kZeroExponent : (e ? e : 1) - bias;
   if (c.significand) c.exponent -= scale_input_d;
   if (negative) c.significand = -c.significand;
   return c;
-}
-
-// Inf and NaN: the sum in the ordinary sense of IEEE special values.
-uint32_t special_result(const FloatMma& f, uint32_t m, uint32_t n, uint32_t c, bool nan_scale) {
-  double sum = 0;
-  bool nan = nan_scale;
-  if (f.accumulate) sum = f.half_output ? half_to_float(static_cast<uint16_t>(c)) : std::bit_cast<float>(c);
-  for (uint32_t k = 0; k < f.a->k; ++k) {
-    const double x = value_of(f.format_a, f.a->raw[k * f.a->rows + m]),
-                 y = value_of(f.format_b, f.b->raw[k * f.b->rows + n]);
-    sum += x * y;
-  }
-  nan = nan || std::isnan(sum);
-  if (f.half_output) return nan ? 0x7fff : sum > 0 ? 0x7c00 : 0xfc00;
-  return nan ? kNan : sum > 0 ? 0x7f800000u : 0xff800000u;
 }
 
 constexpr uint32_t kChunk = 32;  // rows handled at a time
@@ -161,17 +147,86 @@ __attribute__((target_clones("arch=x86-64-v4", "avx2", "default"))) void align_a
 
 }  // namespace
 
+namespace {
+
+struct Decoded {
+  int32_t significand, exponent;
+};
+
+Decoded decode_bits(const Layout& l, uint32_t bits) {
+  const uint32_t e = bits >> l.mantissa_bits & ((1u << l.exponent_bits) - 1),
+                 m = bits & ((1u << l.mantissa_bits) - 1);
+  const int32_t magnitude = static_cast<int32_t>(e ? m | 1u << l.mantissa_bits : m);
+  return {bits >> (l.mantissa_bits + l.exponent_bits) & 1 ? -magnitude : magnitude,
+          magnitude == 0 ? kZeroExponent : static_cast<int32_t>(e ? e : 1) - l.bias};
+}
+
+// All codes of a format of up to 8 bits.
+const std::array<Decoded, 256>& narrow_table(ElementFormat f) {
+  static const auto tables = [] {
+    std::array<std::array<Decoded, 256>, 8> t{};
+    for (int i = 3; i < 8; ++i)
+      for (uint32_t b = 0; b < 256; ++b) {
+        const Layout& l = kLayouts[i];
+        t[i][b] = decode_bits(l, b & ((2u << (l.mantissa_bits + l.exponent_bits)) - 1));
+      }
+    return t;
+  }();
+  return tables[static_cast<size_t>(f)];
+}
+
+template <class Word, int kDrop>
+void decode_wide(MmaElements& out, const Layout& l, const std::byte* bytes) {
+  const uint32_t e_mask = (1u << l.exponent_bits) - 1, m_mask = (1u << l.mantissa_bits) - 1;
+  const int sign = l.mantissa_bits + l.exponent_bits, m_bits = l.mantissa_bits, bias = l.bias;
+  for (uint32_t i = 0; i < out.k; ++i) {
+    int32_t *s = &out.significand[size_t(i) * out.rows], *x = &out.exponent[size_t(i) * out.rows];
+    for (uint32_t r = 0; r < out.rows; ++r) {
+      Word word;
+      std::memcpy(&word, bytes + (size_t(r) * out.k + i) * sizeof(Word), sizeof(Word));
+      const uint32_t bits = static_cast<uint32_t>(word) >> kDrop;
+      const uint32_t e = bits >> m_bits & e_mask, m = bits & m_mask;
+      const int32_t magnitude = static_cast<int32_t>(m | (e ? m_mask + 1 : 0));
+      s[r] = bits >> sign & 1 ? -magnitude : magnitude;
+      x[r] = magnitude == 0 ? kZeroExponent : static_cast<int32_t>(e ? e : 1) - bias;
+      if (e == e_mask) out.special[r] = 1;
+    }
+  }
+}
+
+// Element (row, i) of an operand as it was given.
+float given(ElementFormat f, const MmaElements& x, uint32_t row, uint32_t i) {
+  uint32_t bits = 0;
+  std::memcpy(&bits, &x.raw[(size_t(row) * x.k + i) * bytes_of(f)], bytes_of(f));
+  if (f == ElementFormat::tf32) bits >>= 13;
+  const float v = value_of(f, bits);
+  return x.negated ? -v : v;
+}
+
+// Inf and NaN: the sum in the ordinary sense of IEEE special values.
+uint32_t special_result(const FloatMma& f, uint32_t m, uint32_t n, uint32_t c) {
+  double sum = 0;
+  if (f.accumulate) sum = f.half_output ? half_to_float(static_cast<uint16_t>(c)) : std::bit_cast<float>(c);
+  for (uint32_t k = 0; k < f.a->k; ++k)
+    sum += double(given(f.format_a, *f.a, m, k)) * given(f.format_b, *f.b, n, k);
+  const bool nan = (f.nan_a && f.nan_a[m]) || (f.nan_b && f.nan_b[n]) || std::isnan(sum);
+  if (f.half_output) return nan ? 0x7fff : sum > 0 ? 0x7c00 : 0xfc00;
+  return nan ? kNan : sum > 0 ? 0x7f800000u : 0xff800000u;
+}
+
+}  // namespace
+
 void MmaElements::decode(ElementFormat f, const std::byte* bytes, uint32_t row_count, uint32_t k_count,
                          bool negate) {
-  rows = row_count, k = k_count;
+  rows = row_count, k = k_count, negated = negate;
   significand.resize(size_t(rows) * k);
   exponent.resize(size_t(rows) * k);
-  raw.resize(size_t(rows) * k);
   special.assign(rows, 0);
-  const unsigned size = bytes_of(f);
+  raw.assign(bytes, bytes + size_t(rows) * k * bytes_of(f));
+  any_special = false;
   if (f == ElementFormat::u8 || f == ElementFormat::s8) {
-    for (uint32_t r = 0; r < rows; ++r)
-      for (uint32_t i = 0; i < k; ++i) {
+    for (uint32_t i = 0; i < k; ++i)
+      for (uint32_t r = 0; r < rows; ++r) {
         const uint8_t b = static_cast<uint8_t>(bytes[size_t(r) * k + i]);
         significand[i * rows + r] = f == ElementFormat::u8 ? b : static_cast<int8_t>(b);
       }
@@ -179,40 +234,44 @@ void MmaElements::decode(ElementFormat f, const std::byte* bytes, uint32_t row_c
   }
   const Layout& l = kLayouts[static_cast<int>(f)];
   fraction = l.mantissa_bits;
-  for (uint32_t r = 0; r < rows; ++r)
-    for (uint32_t i = 0; i < k; ++i) {
-      uint32_t bits = 0;
-      std::memcpy(&bits, bytes + (size_t(r) * k + i) * size, size);
-      if (f == ElementFormat::tf32) bits >>= 13;  // the low bits do not take part
-      bits &= (2u << (l.mantissa_bits + l.exponent_bits)) - 1;
-      if (negate) bits ^= 1u << (l.mantissa_bits + l.exponent_bits);
-      const uint32_t e = bits >> l.mantissa_bits & ((1u << l.exponent_bits) - 1),
-                     m = bits & ((1u << l.mantissa_bits) - 1);
-      const int32_t magnitude = static_cast<int32_t>(e ? m | 1u << l.mantissa_bits : m);
-      const size_t at = size_t(i) * rows + r;
-      significand[at] = bits >> (l.mantissa_bits + l.exponent_bits) & 1 ? -magnitude : magnitude;
-      exponent[at] = magnitude == 0 ? kZeroExponent : static_cast<int32_t>(e ? e : 1) - l.bias;
-      raw[at] = bits;
-      if (is_special(f, bits)) special[r] = 1;
-    }
+  if (f == ElementFormat::tf32) {
+    decode_wide<uint32_t, 13>(*this, l, bytes);  // the low bits do not take part
+  } else if (bytes_of(f) == 2) {
+    decode_wide<uint16_t, 0>(*this, l, bytes);
+  } else {
+    const auto& table = narrow_table(f);
+    for (uint32_t i = 0; i < k; ++i)
+      for (uint32_t r = 0; r < rows; ++r) {
+        const uint8_t b = static_cast<uint8_t>(bytes[size_t(r) * k + i]);
+        significand[i * rows + r] = table[b].significand, exponent[i * rows + r] = table[b].exponent;
+        if (is_special(f, b)) special[r] = 1;
+      }
+  }
+  if (negate)
+    for (int32_t& s : significand) s = -s;
+  for (uint8_t s : special) any_special |= s != 0;
 }
 
-void mma_float(const FloatMma& f) {
+namespace {
+
+// Without a look at special values.
+void ordinary(const FloatMma& f) {
   const MmaElements &a = *f.a, &b = *f.b;
+  static const bool avx512 = best_simd() >= Simd::kAvx512;
+  if (avx512 && f.vectors && !f.half_output && f.row_stride == 1) return detail::mma_f32_avx512(f);
   const int left = f.fraction_bits - a.fraction - b.fraction;
   int32_t emax[kChunk], c_exponent[kChunk];
   int64_t sum[kChunk], c_significand[kChunk];
   int c_fraction = 23;
-  bool c_special[kChunk];
   for (uint32_t n = 0; n < b.rows; ++n)
     for (uint32_t m0 = 0; m0 < a.rows; m0 += kChunk) {
       const uint32_t rows = std::min(kChunk, a.rows - m0);
       for (uint32_t m = 0; m < rows; ++m) {
-        Accumulator c{0, kZeroExponent, 23, false};
+        Accumulator c{0, kZeroExponent, 23};
         if (f.accumulate)
           c = decode_c(f.d[n * f.column_stride + (m0 + m) * f.row_stride], f.half_output, f.scale_input_d);
         c_fraction = c.fraction;
-        c_exponent[m] = c.exponent, c_significand[m] = c.significand, c_special[m] = c.special;
+        c_exponent[m] = c.exponent, c_significand[m] = c.significand;
         emax[m] = f.accumulate ? c.exponent : INT32_MIN / 2;
         sum[m] = 0;
       }
@@ -221,11 +280,6 @@ void mma_float(const FloatMma& f) {
                     f.scale_b ? f.scale_b + n : nullptr, b.rows, a.k, rows, left, emax, sum);
       for (uint32_t m = 0; m < rows; ++m) {
         uint32_t& d = f.d[n * f.column_stride + (m0 + m) * f.row_stride];
-        const bool nan_scale = (f.nan_a && f.nan_a[m0 + m]) || (f.nan_b && f.nan_b[n]);
-        if (a.special[m0 + m] || b.special[n] || c_special[m] || nan_scale) {
-          d = special_result(f, m0 + m, n, d, nan_scale);
-          continue;
-        }
         if (c_significand[m]) {
           const int shift = emax[m] - c_exponent[m] + c_fraction - f.fraction_bits;  // > 0: right
           const int64_t magnitude = c_significand[m] < 0 ? -c_significand[m] : c_significand[m];
@@ -236,6 +290,38 @@ void mma_float(const FloatMma& f) {
         d = f.half_output ? to_f16_rne(sum[m], scale) : to_f32_rz(sum[m], scale, f.output_bits);
       }
     }
+}
+
+}  // namespace
+
+void mma_float(const FloatMma& f) {
+  // Where a special value takes part, the result comes from the old D before anything is overwritten.
+  struct Special {
+    uint32_t* at;
+    uint32_t value;
+  };
+  thread_local std::vector<Special> specials;
+  specials.clear();
+  const MmaElements &a = *f.a, &b = *f.b;
+  const uint32_t top = f.half_output ? 0x7c00u : 0x7f800000u;
+  for (uint32_t n = 0; n < b.rows; ++n) {
+    uint32_t* d = f.d + n * f.column_stride;
+    bool any = a.any_special || b.special[n] || f.nan_a || f.nan_b;
+    if (!any && f.accumulate) {
+      uint32_t found = 0;
+      for (uint32_t m = 0; m < a.rows; ++m) found |= (d[m * f.row_stride] & top) == top;
+      any = found;
+    }
+    if (!any) continue;
+    for (uint32_t m = 0; m < a.rows; ++m) {
+      uint32_t& at = d[m * f.row_stride];
+      if (a.special[m] || b.special[n] || (f.nan_a && f.nan_a[m]) || (f.nan_b && f.nan_b[n]) ||
+          (f.accumulate && (at & top) == top))
+        specials.push_back({&at, special_result(f, m, n, at)});
+    }
+  }
+  ordinary(f);
+  for (const Special& s : specials) *s.at = s.value;
 }
 
 void mma_int(const IntMma& f) {

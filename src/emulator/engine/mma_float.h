@@ -23,7 +23,9 @@ struct MmaElements {
   std::vector<int32_t> significand;
   std::vector<int32_t> exponent;
   std::vector<uint8_t> special;  // per row of the same index: 0 none; 1 some element is Inf or NaN
-  std::vector<uint32_t> raw;     // the element's bits, for the special path
+  bool any_special = false;
+  std::vector<std::byte> raw;  // the operand as given, for the special path
+  bool negated = false;
 
   // `bytes`: [rows][k] elements, each in 1, 2 or 4 bytes; fp6 and fp4 in the low bits of a byte.
   void decode(ElementFormat, const std::byte* bytes, uint32_t rows, uint32_t k, bool negate);
@@ -36,13 +38,14 @@ struct FloatMma {
   bool half_output = false;  // D is fp16 in the low half of each 32-bit word
   bool accumulate = true;
   int scale_input_d = 0;  // D is multiplied by 2^-this first
-  // Exponents to add to every product of K block k / scale_block: [k blocks * rows], as MmaElements; or null.
+  // Exponents to add to every product of a row, or null.
   const int32_t *scale_a = nullptr, *scale_b = nullptr;
   const uint8_t *nan_a = nullptr, *nan_b = nullptr;  // with scales: rows whose scale is NaN
   const MmaElements *a = nullptr, *b = nullptr;
   // Element (m, n) at d[n * column_stride + m * row_stride].
   uint32_t* d = nullptr;
   int64_t row_stride = 1, column_stride = 0;
+  bool vectors = true;  // false: the portable code, whatever the host has
 };
 void mma_float(const FloatMma&);
 
