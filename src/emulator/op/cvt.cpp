@@ -139,12 +139,12 @@ uint64_t nan_code(const Modifiers& m, double v, const FloatFormat& f) {
          ((bits & 0x000fffffffffffff) >> (52 - f.mantissa_bits));
 }
 
-// cvt.rna.tf32 works on the bits alone: NaNs and infinities are cut, not rounded (seen on an H200).
+// cvt.rna.tf32 works on the bits alone: NaNs and infinities are cut, not rounded, and .satfinite takes one
+// off whatever has the exponent of an infinity then (seen on an H200).
 uint32_t tf32_away(uint32_t bits, bool satfinite) {
-  const bool finite = (bits & 0x7f800000) != 0x7f800000;
-  uint32_t code = (finite ? bits + 0x1000 : bits) & ~0x1fffu;
-  if (satfinite && (code & 0x7fffffff) == 0x7f800000) code = (code & 0x80000000) | 0x7f7fe000;
-  return code;
+  const auto at_top = [](uint32_t b) { return (b & 0x7f800000) == 0x7f800000; };
+  const uint32_t code = (at_top(bits) ? bits : bits + 0x1000) & ~0x1fffu;
+  return satfinite && at_top(code) ? code - 0x2000 : code;
 }
 
 // .ftz on the way down from f64: as for arithmetic (is_tiny).
@@ -223,8 +223,8 @@ void cvt_general(Warp& w, const Instr& i) {
   for (uint32_t lanes = w.active; lanes; lanes &= lanes - 1) {
     const unsigned l = unsigned(std::countr_zero(lanes));
     const Value v = read(m.from, cells[l], m.ftz);
-    // A NaN that is neither converted nor rounded stays as it is.
-    if (m.from != m.to || m.integral || m.sat || v.real == v.real) cells[l] = result(m, v);
+    // A NaN that is neither converted nor rounded nor flushed stays as it is.
+    if (m.from != m.to || m.integral || m.sat || m.ftz || v.real == v.real) cells[l] = result(m, v);
   }
   if (to64) {
     auto* d = w.target<uint64_t>(i.op[0]);

@@ -1,5 +1,6 @@
 // Integer instructions that count, find and move bits (PTX ISA 9.7.1.14 to 9.7.1.22).
 #include <algorithm>
+#include <limits>
 
 #include "emulator/isa/opcode.h"
 #include "emulator/op/map.h"
@@ -64,6 +65,7 @@ T insert(T a, T b, uint32_t start, uint32_t length) {
 // fns: the position of the |offset|-th set bit of mask, counted from `base` upwards for a positive offset,
 // downwards for a negative one; offset 0 asks for `base` itself. All ones when there is none.
 uint32_t find_nth_set(uint32_t mask, uint32_t base, int32_t offset) {
+  if (offset == std::numeric_limits<int32_t>::min()) return 0;  // has no magnitude; seen on an H200
   if (offset == 0) return base < 32 && (mask >> base & 1) ? base : 0xffffffffu;
   const int step = offset > 0 ? 1 : -1;
   int64_t count = offset > 0 ? int64_t(offset) - 1 : -int64_t(offset) - 1;

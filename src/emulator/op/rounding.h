@@ -56,7 +56,8 @@ inline double canonical(double v) { return v == v ? v : std::bit_cast<double>(kN
 inline double quiet(double nan) {
   return std::bit_cast<double>(std::bit_cast<uint64_t>(nan) | 0x0008000000000000);
 }
-// Of two NaNs the one with the larger magnitude, as an H200 chooses; a number does not count.
+// Of two NaNs the one with the larger magnitude; a number does not count. (An H200 mostly does the same, but
+// not always: a payload of 1 wins, one of all ones loses.)
 inline double nan_of(double a, double b) {
   if (a == a) return b == b ? std::bit_cast<double>(kNan64) : quiet(b);
   if (b == b) return quiet(a);

@@ -1,0 +1,56 @@
+// The emulator against an H200, instruction by instruction: the same results, bit for bit, for 2048 tuples of
+// operands of each form. The hardware's results are recorded as hashes; where there is a GPU of that kind the
+// comparison is made again with the results themselves.
+#include "sweep.h"
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+
+using namespace fp4lab;
+using namespace fp4lab::sweep;
+
+namespace {
+
+std::vector<Form> recorded() {
+  return forms_of((std::filesystem::path(__FILE__).parent_path() / "data" / "sweep_h200.txt").string());
+}
+
+}  // namespace
+
+TEST_CASE("sweep: the emulator gives an H200's results") {
+  const std::vector<Form> forms = recorded();
+  CHECK(forms.size() > 1000);
+  for (const Form& f : forms) {
+    uint64_t hash = 0;
+    REQUIRE_NOTHROW(hash = hash_of(run_on_emulator(f)));
+    CHECK_MESSAGE(hash == f.hash, f.text());
+  }
+}
+
+TEST_CASE("sweep: a GPU gives what is recorded") {
+  std::shared_ptr<Driver> driver;
+  try {
+    driver = Driver::open("cuda");
+    CUdevice device;
+    CUcontext context;
+    driver->cuInit(0);
+    driver->cuDeviceGet(&device, 0);
+    driver->cuDevicePrimaryCtxRetain(&context, device);
+    driver->cuCtxSetCurrent(context);
+  } catch (const Error&) {
+    MESSAGE("skipped: no GPU");
+    return;
+  }
+  for (const Form& f : recorded()) {
+    const std::vector<uint64_t> hardware = run_on_driver(f, *driver);
+    if (hash_of(hardware) == f.hash) continue;
+    const std::vector<uint64_t> emulated = run_on_emulator(f);
+    std::string text = fmt::format("{} ={:016x}", f.text(), hash_of(hardware));
+    unsigned shown = 0;
+    for (unsigned t = 0; t < kTuples && shown < 3; ++t)
+      if (hardware[t] != emulated[t])
+        text += fmt::format("\n  {}, the GPU says 0x{:x}", describe(f, t, emulated[t]), hardware[t]), ++shown;
+    FAIL_CHECK(text);
+  }
+}
