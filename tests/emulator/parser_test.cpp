@@ -316,11 +316,13 @@ TEST_CASE("global variables: initialisers and addresses") {
 TEST_CASE("debug information is read or skipped") {
   auto m = module_of(
       ".file 1 \"/home/x/kernel.cu\"\n.entry k() { .loc 1 42 7\n ret;\n .loc 1 43 1, function_name "
-      "$L__info_string0, inlined_at 1 5 3\n ret; }\n"
+      "$L__info_string0, inlined_at 1 42 7\n ret; }\n"
       ".section .debug_str { $L: .b8 1,2,3 { } }\n");
   CHECK(m->files.at(1) == "/home/x/kernel.cu");
-  CHECK(m->functions[0].source[0].source_line == 42);
-  CHECK(m->functions[0].source[1].source_line == 43);
+  const auto location = [&](int i) { return m->locations.at(m->functions[0].source[i].location); };
+  CHECK(location(0).line == 42);
+  CHECK(location(1).line == 43);
+  CHECK(location(1).caller == m->functions[0].source[0].location);
 }
 
 TEST_CASE("refusals name the place, the reason and what was near") {

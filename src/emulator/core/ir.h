@@ -127,12 +127,18 @@ struct Instr {
   Operand op[kMaxOperands];
 };
 
+// A place in the CUDA source, from .loc; `caller` is the location it was inlined at, 0 when it was not.
+struct Location {
+  uint32_t file = 0, line = 0, column = 0;
+  uint32_t caller = 0;
+};
+
 // The cold half of an instruction: what binders, messages and reports need.
 struct Source {
   std::vector<std::string_view>
       tokens;                     // opcode split at single dots: "mbarrier", "try_wait", "shared::cta", ...
   uint32_t line = 0, column = 0;  // 1-based, in the PTX text
-  uint32_t file = 0, source_line = 0;  // from .loc; file 0 = unknown
+  uint32_t location = 0;          // index into Module::locations; 0 = unknown
   uint32_t function = 0;
 
   bool has(std::string_view modifier) const;  // without the dot: has("sat")
@@ -265,9 +271,10 @@ struct Module {
   std::string target, version;  // "sm_100a", "9.0"
   std::vector<Function> functions;
   std::map<std::string, uint32_t, std::less<>> function_index;
-  std::vector<Symbol> symbols;     // global and const
-  std::vector<Fixup> fixups;       // ptx/load.h carries them out
-  std::vector<std::string> files;  // .file table; index = .loc's file number
+  std::vector<Symbol> symbols;         // global and const
+  std::vector<Fixup> fixups;           // ptx/load.h carries them out
+  std::vector<std::string> files;      // .file table; index = .loc's file number
+  std::vector<Location> locations{1};  // 0: unknown
 
   std::string_view line_text(uint32_t line) const;  // without the newline
 };

@@ -31,8 +31,14 @@ std::string ptx_position(const Module& m, const Source& s) {
 }
 
 std::string cuda_position(const Module& m, const Source& s) {
-  if (s.file == 0 || s.file >= m.files.size()) return {};
-  return fmt::format("{}:{}", m.files[s.file], s.source_line);
+  std::string text;
+  for (uint32_t at = s.location, depth = 0; at && at < m.locations.size() && depth < 16;
+       at = m.locations[at].caller, ++depth) {
+    const Location& l = m.locations[at];
+    if (l.file == 0 || l.file >= m.files.size()) break;
+    text += fmt::format("{}{}:{}", depth ? ", called at " : "", m.files[l.file], l.line);
+  }
+  return text;
 }
 
 std::string ptx_excerpt(const Module& m, const Source& s) {

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 
+#include "emulator/core/ir.h"
 #include "emulator/ptx/constant.h"
 
 namespace fp4lab::emu::ast {
@@ -35,7 +36,7 @@ struct Statement {
   std::vector<const Token*> opcode_at;  // parallel
   std::vector<Node> operands;
   uint32_t scope = 0;
-  uint32_t file = 0, source_line = 0;
+  uint32_t location = 0;  // index into Function::locations
 };
 
 // .global, .const, .shared, .local and .param variables.
@@ -86,6 +87,7 @@ struct Function {
   std::deque<Variable> variables;  // .shared, .local, .param declared inside
   std::vector<Scope> scopes;
   std::vector<Statement> statements;
+  std::vector<Location> locations{1};  // from .loc; 0: unknown
   uint32_t max_ntid[3] = {0, 0, 0}, req_ntid[3] = {0, 0, 0}, req_cluster[3] = {0, 0, 0};
   uint32_t max_cluster_rank = 0, min_ctapersm = 0, max_nreg = 0;
   bool explicit_cluster = false;

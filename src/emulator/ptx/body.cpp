@@ -140,16 +140,31 @@ class BodyReader {
 
   // .loc file line column {, function_name L {+n}, inlined_at file line column}
   void location(const Token& at) {
-    file_ = static_cast<uint32_t>(parse_integer(c_, "a file number", 0, INT32_MAX));
-    line_ = static_cast<uint32_t>(parse_integer(c_, "a line", 0, INT32_MAX));
-    while (!c_.ended() && c_.peek().line == at.line) c_.next();
+    Location here = place();
+    while (!c_.ended() && c_.peek().line == at.line) {
+      if (c_.next().text != "inlined_at") continue;
+      const Location call = place();
+      // The latest location spelt like this is the call: compilers announce it before what they inline there.
+      for (size_t i = f_.locations.size(); --i > 0 && !here.caller;)
+        if (f_.locations[i].file == call.file && f_.locations[i].line == call.line &&
+            f_.locations[i].column == call.column)
+          here.caller = static_cast<uint32_t>(i);
+    }
+    location_ = static_cast<uint32_t>(f_.locations.size());
+    f_.locations.push_back(here);
+  }
+  Location place() {
+    Location l;
+    l.file = static_cast<uint32_t>(parse_integer(c_, "a file number", 0, INT32_MAX));
+    l.line = static_cast<uint32_t>(parse_integer(c_, "a line", 0, INT32_MAX));
+    l.column = static_cast<uint32_t>(parse_integer(c_, "a column", 0, INT32_MAX));
+    return l;
   }
 
   void statement() {
     ast::Statement s;
     s.scope = scope_;
-    s.file = file_;
-    s.source_line = line_;
+    s.location = location_;
     if (c_.accept("@")) {
       s.guard_negated = c_.accept("!");
       s.guard = &c_.word("a predicate behind '@'");
@@ -248,7 +263,7 @@ class BodyReader {
   Cursor& c_;
   ast::Function& f_;
   uint32_t scope_ = 0;
-  uint32_t file_ = 0, line_ = 0;
+  uint32_t location_ = 0;
 };
 
 }  // namespace

@@ -113,6 +113,11 @@ class Lowering {
     Operands operands(image, names, out);
     out.code.reserve(f.statements.size() + 1);
     out.source.reserve(f.statements.size() + 1);
+    first_location_ = static_cast<uint32_t>(out_.locations.size() - 1);
+    for (size_t i = 1; i < f.locations.size(); ++i) {
+      out_.locations.push_back(f.locations[i]);
+      if (uint32_t& caller = out_.locations.back().caller) caller += first_location_;
+    }
     for (const ast::Statement& s : f.statements) statement(s, names, operands, out, index);
     if (f.has_body && needs_end(f, out)) {  // falling off the end, or a label there, returns
       ast::Statement end;
@@ -151,8 +156,7 @@ class Lowering {
     source.tokens = s.opcode;
     source.line = s.at->line;
     source.column = s.at->column;
-    source.file = s.file;
-    source.source_line = s.source_line;
+    source.location = s.location ? s.location + first_location_ : 0;
     source.function = index;
     const auto& rows = rows_for(s);
     if (rows.empty()) {
@@ -199,6 +203,7 @@ class Lowering {
   }
 
   Module& out_;
+  uint32_t first_location_ = 0;  // of this function, in out_.locations
   const ast::Module& tree_;
   const Table& table_;
   int architecture_ = 0;                                                  // 100 of sm_100a
