@@ -248,6 +248,18 @@ TEST_CASE("misuse of the tensor core is reported with names and values") {
   contains(report("shl.b32 %r3, %r2, 21;", "shl.b32 %r3, %r1, 21;"), "differs between the lanes");
   contains(report("shl.b32 %r3, %r2, 21;", "add.u32 %r3, %r2, 1; and.b32 %r3, %r3, 3; shl.b32 %r3, %r3, 21;"),
            "a warp reaches only lanes");
+  contains(report("block_scale.block16 [%r10]", "block_scale.block16.collector::a::use [%r10]"),
+           "without a ::fill");
+  contains(
+      report(
+          "block16 [%r10], " + fmt::format("{:#x}", fp4lab::operand_descriptor(0x800)),
+          "block16.collector::a::fill [%r10], " + fmt::format("{:#x}", fp4lab::operand_descriptor(0x800)) +
+              fmt::format(", {:#x}, {}, [%r11+0], [%r11+16], 0;\n"
+                          "tcgen05.mma.cta_group::1.kind::mxf4nvf4.block_scale.block16.collector::a::lastuse "
+                          "[%r10], {:#x}",
+                          fp4lab::operand_descriptor(0x800 + 128 * 128), idesc,
+                          fp4lab::operand_descriptor(0x800 + 32))),
+      "but the collector was filled with A");
   const std::string wide = fmt::format("{:#x}", fp4lab::operand_descriptor(0x800 + 96));
   contains(report(wide, fmt::format("{:#x}", fp4lab::operand_descriptor(0x800 + 112))), "swizzle span");
   contains(report(wide, fmt::format("{:#x}", fp4lab::operand_descriptor(0x800 + 128))), "natural boundary");
@@ -361,4 +373,39 @@ TEST_CASE("tcgen05.ld: who gets which cell") {
     CHECK(std::adjacent_find(v.begin(), v.end()) == v.end());
     CHECK(v.back() == 15 * 1000 + registers * 2 - 1);
   }
+}
+
+TEST_CASE("CTAs of one SM share its tensor memory: an allocation waits for columns") {
+  const std::string text = module_text("sm_100a", ".param .u64 out, .param .u32 columns", R"(
+    mov.u32 %r0, smem; mov.u32 %r1, %tid.x; ld.param.u64 %rd0, [out]; ld.param.u32 %r2, [columns];
+    tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r0], %r2;
+    tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;
+    ld.shared.u32 %r3, [%r0];
+    mov.u32 %r4, %ctaid.x;
+    tcgen05.st.sync.aligned.32x32b.x1.b32 [%r3], {%r4};
+    tcgen05.wait::st.sync.aligned;
+    tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r5}, [%r3];
+    tcgen05.wait::ld.sync.aligned;
+    mul.wide.u32 %rd1, %r4, 4; add.u64 %rd1, %rd1, %rd0; st.global.u32 [%rd1], %r5;
+    tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r3, %r2;)");
+  for (uint32_t columns : {512u, 256u, 32u}) {
+    Kernel k(text);
+    const uint64_t out = k.buffer(1000 * 4);
+    k.param(out), k.param(columns);
+    k.params.resize(12);
+    k.config.grid.x = 1000;
+    k.config.dynamic_shared = 64;
+    k.schedule.threads = 2;
+    LaunchResult r = k.run(columns);
+    INFO(r.report);
+    REQUIRE(r.ok);
+    const auto got = k.download<uint32_t>(out, 1000);
+    for (uint32_t i = 0; i < 1000; ++i) CHECK(got[i] == i);
+  }
+  Kernel k(text.substr(0, text.find("tcgen05.dealloc")) + "ret;\n}\n");
+  k.param(k.buffer(4000)), k.param(512);
+  k.params.resize(12);
+  k.config.grid.x = 1000;
+  k.config.dynamic_shared = 64;
+  CHECK(k.run(1).report.find("never freed") != std::string::npos);
 }

@@ -72,6 +72,7 @@ struct BulkCopy final : AsyncOp {
             to.exited ? to.rank : signalled.rank);
     const uint32_t at = destination + part.first;
     std::byte* out = to.window(at, part.bytes, name());
+    cluster.statistics.tma_bytes += part.bytes;
     to.state->check_payload(at, part.bytes, name());
     const std::byte* from;
     if (way == Way::global_to_shared) {
@@ -99,6 +100,7 @@ struct BulkCopy final : AsyncOp {
   void write_global(Cluster& cluster) {
     global_range(cluster.grid, global, bytes, name());
     std::byte* out = cluster.grid.memory.host(global);
+    cluster.statistics.tma_bytes += bytes;
     if (reduction != Reduction::none) {
       cluster.grid.watch_change(out, bytes);
       reduce_elements(reduction, type, flush, data.data(), out, bytes * 8 / bits_of(type));

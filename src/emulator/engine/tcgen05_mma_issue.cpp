@@ -9,6 +9,7 @@ struct Mods {
   MmaKind kind;
   uint8_t group, scale_vec;
   bool a_in_tmem;
+  enum Collector : uint8_t { discard, fill, use, lastuse } collector;
 };
 
 MmaKind kind_of(const Source& s) {
@@ -18,7 +19,10 @@ MmaKind kind_of(const Source& s) {
 }
 
 Mods decode(Instr& in, const Source& s, const Operand& scale_input_d) {
-  Mods m{kind_of(s), cta_group(s), 0, in.op[1].kind == Operand::Kind::address};
+  Mods m{kind_of(s), cta_group(s), 0, in.op[1].kind == Operand::Kind::address, Mods::discard};
+  if (s.has("collector::a::fill")) m.collector = Mods::fill;
+  if (s.has("collector::a::use")) m.collector = Mods::use;
+  if (s.has("collector::a::lastuse")) m.collector = Mods::lastuse;
   const bool block16 = s.has("block16") || s.has("scale_vec::4X"), block32 = s.has("block32");
   const bool x2 = s.has("scale_vec::2X"), x1 = s.has("scale_vec::1X");
   switch (m.kind) {
@@ -47,6 +51,23 @@ Mods decode(Instr& in, const Source& s, const Operand& scale_input_d) {
 }
 
 enum class Form : uint8_t { plain, masked, scaled };
+
+// The collector keeps the A of an instruction with ::fill; what says ::use must ask for the same A. It is
+// read again here all the same: memory must not change before the last use has been committed.
+void check_collector(CollectorA& c, const Mods& m, uint64_t a, unsigned lane) {
+  if (m.collector == Mods::use || m.collector == Mods::lastuse) {
+    if (!c.filled)
+      fault(FaultKind::misuse, lane, "tcgen05.mma.collector::a::{} without a ::fill before it",
+            m.collector == Mods::use ? "use" : "lastuse");
+    if (c.a != a || c.kind != static_cast<int>(m.kind))
+      fault(FaultKind::misuse, lane,
+            "tcgen05.mma.collector::a::{} with A {:#x} of kind::{}, but the collector was filled with A "
+            "{:#x} of kind::{}",
+            m.collector == Mods::use ? "use" : "lastuse", a, name_of(m.kind), c.a,
+            name_of(static_cast<MmaKind>(c.kind)));
+  }
+  c = {m.collector == Mods::fill || m.collector == Mods::use, a, static_cast<int>(m.kind)};
+}
 
 template <Form form>
 void issue(Warp& w, const Instr& in) {
@@ -104,6 +125,8 @@ void issue(Warp& w, const Instr& in) {
       }
       op->scale_input_d = static_cast<uint8_t>(in.op[form == Form::masked ? 6 : 5].displacement);
     }
+    check_collector(w.cta.state->collector, m, m.a_in_tmem ? op->a_tmem : w.source<uint64_t>(in.op[1])[lane],
+                    lane);
     op->check_tmem(w.cta);
     if (m.group == 2) op->check_tmem(pair_of(w.cta, "tcgen05.mma"));
     op->queue = pipe_of(w, lane);

@@ -152,6 +152,7 @@ struct TmaLoad final : AsyncOp {
         }
       }
     }
+    cluster.statistics.tma_bytes += part.count * run_bytes;
     Cta& signalled = *target.barrier_cta;
     if (signalled.exited)
       fault(FaultKind::misuse, lane, "{} signals an mbarrier of CTA rank {}, which has exited", name(),

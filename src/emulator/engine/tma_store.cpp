@@ -81,6 +81,7 @@ struct TmaStore final : AsyncOp {
       const TensorRun& run = runs[r];
       if (!run.inside) continue;
       const uint32_t n = run.hi - run.lo;
+      cluster.statistics.tma_bytes += n;
       if (!range.contains(run.global, n)) range = global_range(cluster.grid, run.global, n, name());
       std::byte* to = cluster.grid.memory.host(run.global);
       const std::byte* from = image.data() + r * pitch + run.lo;
