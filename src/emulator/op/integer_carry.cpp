@@ -7,8 +7,8 @@ namespace fp4lab::emu {
 namespace {
 
 // A body for d = f(operands..., carry in), which also gives the carry out; kIn, kOut: whether the instruction
-// reads and writes the flag. Subtraction keeps a borrow there: 1 means that one is owed.
-template <class T, bool kIn, bool kOut, unsigned kOperands, class F>
+// reads and writes the flag.
+template <class T, bool kIn, bool kOut, unsigned kOperands, bool kDefault = false, class F>
 Body carrying(F) {
   return [](Warp& w, const Instr& i) {
     const auto* a = w.source<T>(i.op[1]);
@@ -16,7 +16,9 @@ Body carrying(F) {
     const auto* c = kOperands == 3 ? w.source<T>(i.op[3]) : b;
     auto* d = w.target<T>(i.op[0]);
     uint32_t out = 0;
-    const uint32_t in = kIn ? w.carry : 0;
+    const uint32_t in = kIn        ? w.carry
+                        : kDefault ? 0xffffffffu
+                                   : 0;  // what an instruction without carry in adds
     for (uint32_t lanes = w.active; lanes; lanes &= lanes - 1) {
       const unsigned l = unsigned(std::countr_zero(lanes));
       bool carry = in >> l & 1;
@@ -38,13 +40,11 @@ T add_with(T a, T b, bool& carry) {
   carry = first || second;
   return sum;
 }
+// a - b is a + ~b + 1, and the flag is that sum's carry: set when nothing is owed. The manual calls it a
+// borrow, but CUDA's own 128-bit division reads it with addc behind subc.cc, and there it is the carry.
 template <class T>
-T sub_with(T a, T b, bool& borrow) {
-  T difference;
-  const bool first = __builtin_sub_overflow(a, b, &difference);
-  const bool second = __builtin_sub_overflow(difference, T(borrow), &difference);
-  borrow = first || second;
-  return difference;
+T sub_with(T a, T b, bool& carry) {
+  return add_with(a, T(~b), carry);
 }
 
 // make(T{}, reads flag, writes flag); the bits of signed and unsigned results are the same.
@@ -66,7 +66,7 @@ Body bind_sum(const Source& s, bool in) {
 Body bind_difference(const Source& s, bool in) {
   return with_carry(s, in, [](auto zero, auto i, auto o) {
     using T = decltype(zero);
-    return carrying<T, i.value, o.value, 2>([](T a, T b, bool& c) { return sub_with(a, b, c); });
+    return carrying<T, i.value, o.value, 2, true>([](T a, T b, bool& c) { return sub_with(a, b, c); });
   });
 }
 
