@@ -44,11 +44,11 @@ struct RunResult {
   bool jit_cached = false;
   double seconds = 0;                             // the launch, from call to end
   std::optional<fp4lab_emulator_stats> emulated;  // absent on hardware
-  std::string fidelity;  // on the emulator: which executed instructions are exact, bounded, modelled
-  Comparison exact;                               // against the exact sums: this decides
-  Comparison tensor_core;                         // against the tensor core's rounding, for information
-  double roofline_us = 0;                         // B200, computed
-  std::string error;                              // why it did not finish; empty when it did
+  std::string fidelity;    // on the emulator: which executed instructions are exact, bounded, modelled
+  Comparison exact;        // against the exact sums: this decides
+  Comparison tensor_core;  // against the tensor core's rounding, for information
+  double roofline_us = 0;  // B200, computed
+  std::string error;       // why it did not finish; empty when it did
   bool passed() const { return error.empty() && exact.count > 0 && exact.passed(); }
 };
 

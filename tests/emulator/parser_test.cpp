@@ -195,8 +195,8 @@ TEST_CASE("where diverging lanes meet again") {
   const Function& f = m->functions[0];
   CHECK(f.code[0].reconverge == 4);  // if/else meets at B
   CHECK(f.code[2].reconverge == 4);
-  CHECK(f.code[4].reconverge == 5);      // the loop's exit
-  CHECK(f.code[5].reconverge == 6);      // lanes that go to END leave at once
+  CHECK(f.code[4].reconverge == 5);  // the loop's exit
+  CHECK(f.code[5].reconverge == 6);  // lanes that go to END leave at once
   CHECK(f.code[8].op[0].index == 8);
 }
 
@@ -251,7 +251,8 @@ TEST_CASE("calls: arguments live where the callee's parameters live") {
 }
 
 TEST_CASE("indexed branches name their labels") {
-  auto m = kernel("ts: .branchtargets A, B, A;\nbrx.idx %r1, ts;\nA: mov.u32 %r1, 1;\nB: mov.u32 %r1, 2;\nret;");
+  auto m =
+      kernel("ts: .branchtargets A, B, A;\nbrx.idx %r1, ts;\nA: mov.u32 %r1, 1;\nB: mov.u32 %r1, 2;\nret;");
   const Function& f = m->functions[0];
   const Operand& list = f.code[0].op[1];
   REQUIRE(list.count == 3);

@@ -84,7 +84,7 @@ struct CtaState {
   int pair_granted = -1;             // their first column, once the other CTA has done it for both
   bool launch_control_over = false;  // saw a failed clusterlaunchcontrol.try_cancel
   CollectorA collector;
-  int tmem_group = 0;                // cta_group of this CTA's tcgen05 instructions, 0 before the first
+  int tmem_group = 0;  // cta_group of this CTA's tcgen05 instructions, 0 before the first
 
   WarpEngines& warp(unsigned id);
 

@@ -77,8 +77,8 @@ Body bind_dp2a(Instr&, const Source& s) {
   });
 }
 
-// vabsdiff4: the absolute differences of four bytes, in the bytes of d, or summed up with c. It is the one video
-// instruction that CUDA's headers use.
+// vabsdiff4: the absolute differences of four bytes, in the bytes of d, or summed up with c. It is the one
+// video instruction that CUDA's headers use.
 Body bind_vabsdiff4(Instr&, const Source& s) {
   return with_flag(s.type(1) == Type::s32, [&](auto sign) {
     return with_flag(s.has("add"), [](auto add) {
