@@ -27,7 +27,6 @@
 // member. Not here on purpose: cuCtxCreate, whose signature differs between the toolkits that are supported
 // (the lab uses the device's primary context).
 // clang-format off
-// clang-format off
 #define FP4LAB_DRIVER_CALLS(X) \
   X(cuInit) X(cuDriverGetVersion) \
   X(cuGetErrorName) X(cuGetErrorString) \
