@@ -14,7 +14,7 @@ namespace fp4lab::emu {
 
 namespace {
 
-constexpr int kZeroExponent = -126;
+constexpr int kZeroExponent = -1000;  // zeros have no say in the common exponent
 constexpr uint32_t kNan = 0x7fffffff;
 
 struct Layout {
@@ -272,7 +272,7 @@ void ordinary(const FloatMma& f) {
           c = decode_c(f.d[n * f.column_stride + (m0 + m) * f.row_stride], f.half_output, f.scale_input_d);
         c_fraction = c.fraction;
         c_exponent[m] = c.exponent, c_significand[m] = c.significand;
-        emax[m] = f.accumulate ? c.exponent : INT32_MIN / 2;
+        emax[m] = std::max(c.exponent, detail::least_exponent(f));
         sum[m] = 0;
       }
       align_and_sum(a.significand.data() + m0, a.exponent.data() + m0, f.scale_a ? f.scale_a + m0 : nullptr,

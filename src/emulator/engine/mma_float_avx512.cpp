@@ -51,12 +51,13 @@ FP4LAB_AVX512 void mma_f32_avx512(const FloatMma& f) {
       for (uint32_t m = 0; m < 16; ++m) {
         const size_t at = size_t(i) * a.rows + m0 + m;
         as[i][m] = m < rows ? static_cast<float>(a.significand[at]) : 0;
-        ae[i][m] = m < rows ? static_cast<float>(a.exponent[at] + (f.scale_a ? f.scale_a[m0 + m] : 0)) : -252;
+        ae[i][m] =
+            m < rows ? static_cast<float>(a.exponent[at] + (f.scale_a ? f.scale_a[m0 + m] : 0)) : -2000;
       }
     for (uint32_t n = 0; n < b.rows; ++n) {
       uint32_t* d = f.d + n * f.column_stride + m0;
       const float *s = &bs[size_t(n) * k], *e = &be[size_t(n) * k];
-      __m512 emax = _mm512_set1_ps(-1e9f), c = _mm512_setzero_ps();
+      __m512 emax = _mm512_set1_ps(static_cast<float>(least_exponent(f))), c = _mm512_setzero_ps();
       if (f.accumulate) {
         const __m512i bits = _mm512_maskz_loadu_epi32(lanes, d);
         c = _mm512_castsi512_ps(bits);
@@ -64,7 +65,8 @@ FP4LAB_AVX512 void mma_f32_avx512(const FloatMma& f) {
         const __m512i exponent = _mm512_sub_epi32(_mm512_max_epi32(field, _mm512_set1_epi32(1)),
                                                   _mm512_set1_epi32(127 + f.scale_input_d));
         const __mmask16 zero = _mm512_testn_epi32_mask(bits, _mm512_set1_epi32(0x7fffffff));
-        emax = _mm512_cvtepi32_ps(_mm512_mask_mov_epi32(exponent, zero, _mm512_set1_epi32(-126)));
+        emax = _mm512_max_ps(
+            emax, _mm512_cvtepi32_ps(_mm512_mask_mov_epi32(exponent, zero, _mm512_set1_epi32(-1000))));
       }
       for (uint32_t i = 0; i < k; ++i)
         emax = _mm512_max_ps(emax, _mm512_add_ps(_mm512_load_ps(ae[i]), _mm512_set1_ps(e[i])));

@@ -36,12 +36,10 @@ inline TensorRun tensor_run(const TensorMap& m, const int32_t* coordinates, uint
   return run;
 }
 
-// The value of elements out of bounds, repeated through 16 bytes.
+// The value of elements out of bounds, repeated through 16 bytes. The NaN of CU_TENSOR_MAP_FLOAT_OOB_FILL is
+// the 16-bit pattern 0x7ff7 in every type (seen on an H200).
 inline void fill_pattern(const TensorMap& m, std::byte out[16]) {
-  std::memset(out, 0, 16);
-  if (!m.fill) return;
-  const unsigned bytes = m.element_bits() / 8;
-  for (unsigned i = 0; i < 16; ++i) out[i] = std::byte{uint8_t(i % bytes == bytes - 1 ? 0x7f : 0xff)};
+  for (unsigned i = 0; i < 16; ++i) out[i] = m.fill ? std::byte{uint8_t(i % 2 ? 0x7f : 0xf7)} : std::byte{0};
 }
 
 // Copies the linear run `in` (pitch() bytes, padding included) to where the swizzle puts it; `linear` is the
