@@ -3,6 +3,7 @@
 # Whatever is missing for a build is set up first (.ci/setup): Debian packages, CUDA's headers and NVRTC.
 
 BUILD     ?= build
+MAKEFLAGS += -j$(shell nproc)
 CXX       := g++
 CXXFLAGS  := -std=c++20 -O3 -g1 -fPIC -Wall -Wextra -Wno-stringop-overflow -Wno-restrict -fno-math-errno -ffp-contract=off $(SANITIZE)
 CPPFLAGS   = -Iinclude -Isrc -isystem $(CUDA_HOME)/include -MMD -MP
