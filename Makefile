@@ -4,6 +4,7 @@
 
 BUILD     ?= build
 MAKEFLAGS += -j$(shell nproc)
+Q         := $(if $(V),,@) # V=1 shows the commands
 CXX       := g++
 CXXFLAGS  := -std=c++20 -O3 -g1 -fPIC -Wall -Wextra -Wno-stringop-overflow -Wno-restrict -fno-math-errno -ffp-contract=off $(SANITIZE)
 CPPFLAGS   = -Iinclude -Isrc -isystem $(CUDA_HOME)/include -MMD -MP
@@ -59,23 +60,28 @@ help: ## print this list
 $(BUILD)/obj/tests/%.o $(BUILD)/obj/src/cli/%.o: CXXFLAGS += -O1
 $(BUILD)/obj/%.o: %.cpp
 	@mkdir -p $(@D)
-	$(CXX) $(CPPFLAGS) $(CXXFLAGS) -c $< -o $@
+	@echo "  $(@:$(BUILD)/%=%)"
+	$(Q)$(CXX) $(CPPFLAGS) $(CXXFLAGS) -c $< -o $@
 
 $(BUILD)/libfp4lab.a: $(LAB)
 $(BUILD)/libemulator.a: $(EMULATOR)
 $(BUILD)/%.a:
 	@rm -f $@ # ar would keep the objects of deleted sources
-	ar rcs $@ $^
+	$(Q)ar rcs $@ $^
 $(BUILD)/fp4lab: $(CLI) $(BUILD)/libfp4lab.a
-	$(CXX) $(CXXFLAGS) $^ $(LDLIBS) -o $@
+	@echo "  $(@:$(BUILD)/%=%)"
+	$(Q)$(CXX) $(CXXFLAGS) $^ $(LDLIBS) -o $@
 $(BUILD)/emulator/libcuda.so.1: $(EMULATOR) $(BUILD)/libfp4lab.a src/emulator/exports.map
 	@mkdir -p $(@D)
-	$(CXX) $(CXXFLAGS) -shared -Wl,-soname,libcuda.so.1 -Wl,-z,defs -Wl,--version-script=src/emulator/exports.map \
+	@echo "  $(@:$(BUILD)/%=%)"
+	$(Q)$(CXX) $(CXXFLAGS) -shared -Wl,-soname,libcuda.so.1 -Wl,-z,defs -Wl,--version-script=src/emulator/exports.map \
 	  $(filter %.o %.a,$^) $(LDLIBS) -o $@
 $(BUILD)/tests: $(TESTS) $(BUILD)/libemulator.a $(BUILD)/libfp4lab.a
-	$(CXX) $(CXXFLAGS) $(TESTS) $(BUILD)/libemulator.a $(BUILD)/libfp4lab.a $(LDLIBS) -o $@
+	@echo "  $(@:$(BUILD)/%=%)"
+	$(Q)$(CXX) $(CXXFLAGS) $(TESTS) $(BUILD)/libemulator.a $(BUILD)/libfp4lab.a $(LDLIBS) -o $@
 $(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(BUILD)/libemulator.a $(BUILD)/libfp4lab.a
 	@mkdir -p $(@D)
-	$(CXX) $(CXXFLAGS) $^ -lbenchmark $(LDLIBS) -o $@
+	@echo "  $(@:$(BUILD)/%=%)"
+	$(Q)$(CXX) $(CXXFLAGS) $^ -lbenchmark $(LDLIBS) -o $@
 
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
