@@ -244,6 +244,9 @@ TEST_CASE("misuse of the tensor core is reported with names and values") {
   contains(report(".cta_group::1.sync.aligned.shared::cta.b32 [%r0+16], 512",
                   ".cta_group::1.sync.aligned.shared::cta.b32 [%r0+16], 48"),
            "power of two");
+  contains(report("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r0+16], 512;",
+                  "st.shared.b32 [%r0+16], 0;"),
+           "is not allocated");
   contains(report("mbarrier.init.shared::cta.b64 [%r0+8], 1;", ""), "no mbarrier is");
   contains(report("shl.b32 %r3, %r2, 21;", "shl.b32 %r3, %r1, 21;"), "differs between the lanes");
   contains(report("shl.b32 %r3, %r2, 21;", "add.u32 %r3, %r2, 1; and.b32 %r3, %r3, 3; shl.b32 %r3, %r3, 21;"),

@@ -6,7 +6,7 @@
 
 namespace fp4lab::emu {
 
-// The SM's tensor memory, made on first use; faults on a device that has none.
+// The SM's tensor memory; faults on a device that has none. tcgen05.alloc makes it.
 TensorMemory& tensor_memory(Cta&);
 
 // cta_group::1 or ::2 of an instruction. One kernel uses one of them throughout.

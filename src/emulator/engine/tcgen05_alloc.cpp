@@ -8,12 +8,12 @@
 namespace fp4lab::emu {
 
 TensorMemory& tensor_memory(Cta& cta) {
-  if (!cta.sm.tmem) {
-    if (cta.cluster.grid.device.tmem_columns == 0)
-      fault(FaultKind::illegal_instruction, kLanes, "{} has no tensor memory", cta.cluster.grid.device.name);
-    cta.sm.tmem = std::make_unique<TensorMemory>();
-  }
-  return *cta.sm.tmem;
+  if (cta.sm.tmem) return *cta.sm.tmem;
+  if (cta.cluster.grid.device.tmem_columns == 0)
+    fault(FaultKind::illegal_instruction, kLanes, "{} has no tensor memory", cta.cluster.grid.device.name);
+  // Nobody has allocated on this SM: nothing may be accessed, and TensorMemory::check says so.
+  thread_local TensorMemory none;
+  return none;
 }
 
 void use_group(Cta& cta, unsigned group) {
@@ -120,6 +120,11 @@ void alloc(Warp& w, const Instr& in) {
     w.block({Wait::Kind::serial, 0, 0, nullptr});
     return;
   }
+  for (Cta* cta : {&w.cta, m.group == 2 ? &pair_of(w.cta, "tcgen05.alloc") : &w.cta})
+    if (!cta->sm.tmem) {
+      tensor_memory(*cta);  // faults on a device without
+      cta->sm.tmem = std::make_unique<TensorMemory>();
+    }
   const uint32_t function = w.source_of(in).function;
   int column = -1;
   if (m.group == 1) {
