@@ -106,7 +106,6 @@ struct TmaLoad final : AsyncOp {
     const uint32_t unit = std::max<uint32_t>(swizzle_period(m.swizzle) / 8, 16);  // one line of the pattern
     const uint32_t lo = begin / unit * unit, hi = (end + unit - 1) / unit * unit;
     std::byte* window = to.window(lo, hi - lo, name()) - lo;
-    auto at = [&](uint32_t offset) { return window + offset; };
     const bool lines = pitch % 128 == 0 && destination % 128 == 0;
     const unsigned pad = m.type == TensorType::u4_align16 ? 8 : 12;  // data bytes of 16
 
@@ -137,7 +136,7 @@ struct TmaLoad final : AsyncOp {
         for (uint32_t i = 0; i < pitch / 16; ++i) std::memcpy(padded + i * 16, image + i * pad, pad);
         image = padded;
       }
-      scatter_run(m.swizzle, linear, pitch, image, at);
+      scatter_run(m.swizzle, linear, pitch, image, window);
       if (lines) {
         to.state->check_payload(linear, pitch, name());
         to.define(linear, pitch);

@@ -42,27 +42,57 @@ inline void fill_pattern(const TensorMap& m, std::byte out[16]) {
   for (unsigned i = 0; i < 16; ++i) out[i] = m.fill ? std::byte{uint8_t(i % 2 ? 0x7f : 0xf7)} : std::byte{0};
 }
 
-// Copies the linear run `in` (pitch() bytes, padding included) to where the swizzle puts it; `linear` is the
-// shared address of the run's first byte in the unswizzled image, `at` gives the host address of a shared
-// one.
-template <class At>
-inline void scatter_run(TensorSwizzle s, uint32_t linear, uint32_t bytes, const std::byte* in, At&& at) {
-  const uint32_t atom = s == TensorSwizzle::b128_atom32_flip8 ? 8 : 16;
-  if (s == TensorSwizzle::none) {
-    std::memcpy(at(linear), in, bytes);
-    return;
+namespace detail {
+
+// The swizzles with 16-byte atoms or larger are address ^ ((address >> shift) & mask).
+struct Xor {
+  uint32_t shift, mask;
+};
+constexpr Xor swizzle_xor(TensorSwizzle s) {
+  switch (s) {
+    case TensorSwizzle::b32:
+      return {3, 0x10};
+    case TensorSwizzle::b64:
+      return {3, 0x30};
+    case TensorSwizzle::b128:
+      return {3, 0x70};
+    case TensorSwizzle::b128_atom32:
+      return {2, 0x60};
+    case TensorSwizzle::b128_atom64:
+      return {1, 0x40};
+    default:
+      return {0, 0};
   }
-  for (uint32_t i = 0; i < bytes; i += atom) std::memcpy(at(swizzled(s, linear + i)), in + i, atom);
 }
 
-template <class At>
-inline void gather_run(TensorSwizzle s, uint32_t linear, uint32_t bytes, std::byte* out, At&& at) {
-  const uint32_t atom = s == TensorSwizzle::b128_atom32_flip8 ? 8 : 16;
+}  // namespace detail
+
+// Copies the linear run `in` (pitch() bytes, padding included) to where the swizzle puts it; `linear` is the
+// offset of the run's first byte in the unswizzled image, `window` the host address of offset 0.
+inline void scatter_run(TensorSwizzle s, uint32_t linear, uint32_t bytes, const std::byte* in,
+                        std::byte* window) {
   if (s == TensorSwizzle::none) {
-    std::memcpy(out, at(linear), bytes);
-    return;
+    std::memcpy(window + linear, in, bytes);
+  } else if (s == TensorSwizzle::b128_atom32_flip8) {
+    for (uint32_t i = 0; i < bytes; i += 8) std::memcpy(window + swizzled(s, linear + i), in + i, 8);
+  } else {
+    const auto [shift, mask] = detail::swizzle_xor(s);
+    for (uint32_t i = 0, at = linear; i < bytes; i += 16, at += 16)
+      std::memcpy(window + (at ^ ((at >> shift) & mask)), in + i, 16);
   }
-  for (uint32_t i = 0; i < bytes; i += atom) std::memcpy(out + i, at(swizzled(s, linear + i)), atom);
+}
+
+inline void gather_run(TensorSwizzle s, uint32_t linear, uint32_t bytes, std::byte* out,
+                       const std::byte* window) {
+  if (s == TensorSwizzle::none) {
+    std::memcpy(out, window + linear, bytes);
+  } else if (s == TensorSwizzle::b128_atom32_flip8) {
+    for (uint32_t i = 0; i < bytes; i += 8) std::memcpy(out + i, window + swizzled(s, linear + i), 8);
+  } else {
+    const auto [shift, mask] = detail::swizzle_xor(s);
+    for (uint32_t i = 0, at = linear; i < bytes; i += 16, at += 16)
+      std::memcpy(out + i, window + (at ^ ((at >> shift) & mask)), 16);
+  }
 }
 
 }  // namespace fp4lab::emu

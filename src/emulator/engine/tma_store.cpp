@@ -52,13 +52,12 @@ struct TmaStore final : AsyncOp {
     const uint32_t unit = std::max<uint32_t>(swizzle_period(m.swizzle) / 8, 16);
     const uint32_t lo = source / unit * unit, hi = (source + m.shared_bytes() + unit - 1) / unit * unit;
     const std::byte* window = cta->window(lo, hi - lo, name()) - lo;
-    auto at = [&](uint32_t offset) { return window + offset; };
     const uint32_t atom = std::min<uint32_t>(swizzle_atom(m.swizzle), 16);
     for (uint32_t r = 0; r < count; ++r) {
       runs[r] = tensor_run(m, coordinates.data(), r);
       if (!runs[r].inside) continue;
       const uint32_t linear = source + r * pitch;
-      gather_run(m.swizzle, linear, pitch, image.data() + r * pitch, at);
+      gather_run(m.swizzle, linear, pitch, image.data() + r * pitch, window);
       for (uint32_t i = 0; i < runs[r].hi; i += atom) {
         const uint32_t where = swizzled(m.swizzle, linear + i), n = std::min(atom, runs[r].hi - i);
         if (!cta->is_defined(where, n))
