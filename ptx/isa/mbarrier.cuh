@@ -32,6 +32,13 @@ __device__ __forceinline__ void mbarrier_arrive_cluster(u32 bar) {
   asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(bar) : "memory");
 }
 
+// mbarrier.arrive.shared::cluster.b64 _, [bar];  (release.cta, `bar` from mapa; PTX 8.0,
+// sm_90; 9.7.13.15.13): for a peer whose next access to the protected bytes is a bulk copy; release.cluster
+// costs a MEMBAR.GPU.
+__device__ __forceinline__ void mbarrier_arrive_remote(u32 bar) {
+  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(bar) : "memory");
+}
+
 // mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], bytes;  (PTX 8.0, sm_90; 9.7.13.15.13)
 __device__ __forceinline__ void mbarrier_arrive_expect_tx(u32 bar, u32 bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"(bytes) : "memory");

@@ -78,4 +78,35 @@ __device__ __forceinline__ u32 atom_add_acq_rel_gpu(u32* p, u32 v) {
   return old;
 }
 
+// ld.acquire.gpu.global.b32 d, [p];  (PTX 6.0, sm_70; 9.7.9.8)
+__device__ __forceinline__ u32 ld_acquire_gpu(const u32* p) {
+  u32 d;
+  asm volatile("ld.acquire.gpu.global.b32 %0, [%1];" : "=r"(d) : "l"(p) : "memory");
+  return d;
+}
+
+// red.release.gpu.global.add.u32 [p], v;  (PTX 6.0, sm_70; 9.7.13.7)
+__device__ __forceinline__ void red_add_release_gpu(u32* p, u32 v) {
+  asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
+}
+
+// prefetch.global.L2 [p];  (PTX 2.0; 9.7.9.15): a hint; the cache line of p.
+__device__ __forceinline__ void prefetch_global_l2(const void* p) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(p));
+}
+
+// st.release.gpu.global.b32 [p], v;  (PTX 6.0, sm_70; 9.7.9.11)
+__device__ __forceinline__ void st_release_gpu(u32* p, u32 v) {
+  asm volatile("st.release.gpu.global.b32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
+}
+
+// stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [address], {..};  (PTX 7.8, sm_90; 9.7.14.5.16): four 8x8
+// matrices, lane t giving the address of row t % 8 of matrix t / 8 and holding of each matrix row t / 4,
+// columns 2 (t % 4) and + 1; with .trans columns become the stored rows.
+__device__ __forceinline__ void stmatrix_x4_trans(u32 address, u32 a, u32 b, u32 c, u32 d) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address),
+               "r"(a), "r"(b), "r"(c), "r"(d)
+               : "memory");
+}
+
 }  // namespace fp4lab::isa

@@ -65,6 +65,18 @@ __device__ __forceinline__ void cp_async_bulk(u32 dst, const void* src, u32 byte
       : "memory");
 }
 
+// cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster.L2::cache_hint
+//   [dst], [src], bytes, [bar], mask, policy;  (PTX 8.0, sm_90; 9.7.9.25.4.1): the same offsets in each CTA
+//   of `mask`.
+__device__ __forceinline__ void cp_async_bulk_multicast(u32 dst, const void* src, u32 bytes, u32 bar,
+                                                        u16 mask, u64 policy) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster.L2::cache_hint "
+      "[%0], [%1], %2, [%3], %4, %5;" ::"r"(dst),
+      "l"(src), "r"(bytes), "r"(bar), "h"(mask), "l"(policy)
+      : "memory");
+}
+
 // cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [map, {x, y}], [src];  (PTX 8.0,
 // sm_90; 9.7.9.27.1.2) Elements outside the tensor are not written. The writers of `src` need
 // fence.proxy.async first.

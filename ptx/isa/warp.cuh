@@ -25,6 +25,11 @@ __device__ __forceinline__ void bar_sync(u32 id, u32 threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
+// bar.arrive id, threads;  (PTX 2.0; 9.7.13.1): counts this warp in and goes on.
+__device__ __forceinline__ void bar_arrive(u32 id, u32 threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
 // bar.sync 0;  the whole CTA (9.7.13.1)
 __device__ __forceinline__ void bar_sync_all() { asm volatile("bar.sync 0;" ::: "memory"); }
 

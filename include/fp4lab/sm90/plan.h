@@ -1,0 +1,49 @@
+// The schedule of a Hopper launch: which CTA computes which piece of which tile, and every byte count.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "fp4lab/sm90/work.h"
+
+namespace fp4lab::sm90 {
+
+struct Shape {
+  unsigned m, n, k;
+};
+
+struct PlanOptions {
+  int sms = 132;
+  int cluster = 0;     // CTAs that share token tiles by multicast: 1, 2, or 0 = choose
+  int warpgroups = 0;  // math warpgroups of 64 weight rows each: 2..4, or 0 = choose
+  int max_tile = 0;    // most tokens of a tile, 8..256 in steps of 8, or 0 = choose
+  int split = -1;      // 1: cut tiles along K where units would idle, 0: never, -1 = choose
+};
+
+struct Plan {
+  bool dual = false;
+  int cluster = 1, warpgroups = 0, max_tile = 0, stages = 0;
+  bool split = false;
+  unsigned units = 0, ctas = 0, threads = 0, cut_tiles = 0;
+  unsigned shared_bytes = 0;
+  double predicted_cycles = 0, tensor_cycles = 0;  // of the slowest unit; if the tensor cores never waited
+  std::vector<Shape> shapes;
+  std::vector<Group> groups;     // pointers are null
+  std::vector<Weights> weights;  // pointers are null
+  std::vector<Work> work;        // [unit][pieces_per_unit]
+  unsigned pieces_per_unit = 0, pieces = 0;
+  std::vector<int> tiles;  // token tiles in use, ascending
+  unsigned token_count = 0, ranges = 0;
+  std::uint64_t token_bytes = 0, weight_bytes = 0, partial_bytes = 0, flag_bytes = 0;
+
+  // Options for the JIT: the constants that ptx/sm90/kernel.cuh reads.
+  std::vector<std::string> defines() const;
+  std::string describe() const;
+};
+
+// Shapes are {m, n, k} per group; dual: one shape, n of each of B1 and B2.
+// Errors: m, n, k outside m >= 1, n % 8 == 0, k % 16 == 0; options outside their ranges.
+Plan plan(const std::vector<Shape>& shapes, bool dual, const PlanOptions& options);
+
+}  // namespace fp4lab::sm90

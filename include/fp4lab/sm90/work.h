@@ -1,0 +1,115 @@
+// What the Hopper kernels read: byte layouts, the work list and the launch parameters. Host and device
+// include this one file; it needs no other header (NVRTC has none).
+#pragma once
+
+#include "../portable.h"
+
+namespace fp4lab::sm90 {
+
+// K is walked in steps of 128, each two chunks of 64: a chunk is one row of the 128-byte swizzle in fp16 and
+// four wgmma steps of 16. K is padded with zeros to whole steps. Each math warpgroup of a CTA has 64 weight
+// rows.
+constexpr unsigned kChunk = 64;
+constexpr unsigned kChunksPerStep = 2;
+constexpr unsigned kStep = kChunk * kChunksPerStep;
+constexpr unsigned kRowsPerWarpgroup = 64;
+constexpr unsigned kMaxMathWarpgroups = 4;
+
+// Packed weights: [tile of 64 * warpgroups rows][step][warpgroup][chunk of the step], blocks of
+// 2048 bytes of codes (thread t: 16 bytes at 16 t, one 32-bit word per wgmma step) and 512 bytes of scales
+// (warp w, lane / 4 = q: 16 bytes at 16 (8 w + q), one {row q, row q + 8} pair of fp16 per wgmma step).
+constexpr unsigned kCodeBytes = 2048;
+constexpr unsigned kScaleBytes = 512;
+constexpr unsigned kBlockBytes = kCodeBytes + kScaleBytes;
+constexpr unsigned kWarpgroupStepBytes = kBlockBytes * kChunksPerStep;
+static_assert(kWarpgroupStepBytes % 1024 ==
+              0);  // so that the token tile behind it keeps the swizzle's alignment
+
+// Expanded activations of a group: [chunk][token, padded to 8][64 fp16], 16-byte pieces XORed with token % 8,
+// which is the image that the 128-byte swizzle wants in shared memory.
+constexpr unsigned kTokenRowBytes = kChunk * 2;
+constexpr unsigned kMaxTokens = 256;  // wgmma N
+
+// Activations are expanded by warps in ranges of K: the first range of every token before any product, by the
+// math warps, the others behind the products, by two warps of the producers' warpgroup. A warp takes 256
+// values of a token at a time, 8 a lane.
+constexpr unsigned kChunksPerSegment = 4;
+constexpr unsigned kSegmentsPerRange = 4;
+constexpr unsigned kStepsPerRange = kSegmentsPerRange * kChunksPerSegment / kChunksPerStep;
+constexpr unsigned kMaxRanges = 32;  // of K, 1024 each
+constexpr unsigned kExpanderWarps = 2;
+
+constexpr unsigned kMaxGroups = 32;  // they travel in the kernel's parameters
+
+// Shared memory: [stage: tokens, two chunks | weights] x stages, staging of the math warps, barriers. A block
+// of staging is 16 tokens x 16 rows of fp16; a warp has one, two or four, as the stages leave room.
+constexpr unsigned kSharedLimit = 232448;
+constexpr unsigned kStagingBlock = 512;
+FP4LAB_HD constexpr unsigned stage_bytes(unsigned max_tile, unsigned warpgroups) {
+  return kChunksPerStep * max_tile * kTokenRowBytes + warpgroups * kWarpgroupStepBytes;
+}
+FP4LAB_HD constexpr unsigned staging_bytes(unsigned max_tile, unsigned warpgroups, unsigned stages) {
+  const unsigned used = stages * (stage_bytes(max_tile, warpgroups) + 2 * 8);
+  const unsigned block = warpgroups * 4 * kStagingBlock;
+  return used + 4 * block <= kSharedLimit   ? 4 * kStagingBlock
+         : used + 2 * block <= kSharedLimit ? 2 * kStagingBlock
+                                            : kStagingBlock;
+}
+FP4LAB_HD constexpr unsigned shared_bytes(unsigned max_tile, unsigned warpgroups, unsigned stages) {
+  return stages * (stage_bytes(max_tile, warpgroups) + 2 * 8) +
+         warpgroups * 4 * staging_bytes(max_tile, warpgroups, stages);
+}
+
+// One operand set: a group of the group GEMM, or the dual GEMM's only one.
+struct Group {
+  const unsigned char* a;        // [m][k/2] e2m1 pairs, low nibble first
+  const unsigned char* a_scale;  // [m][k/16] ue4m3
+  unsigned short* out;           // [m][n] fp16
+  unsigned long long tokens;     // byte offset of the expanded activations in the workspace
+  unsigned m, m_padded;          // m_padded: multiple of 8
+  unsigned n, k;
+  unsigned chunks;       // ceil(k / 128) * 2
+  unsigned first_token;  // running count of m_padded
+};
+
+// A piece of one output tile: 64 * warpgroups rows of the weights x `tile` tokens over `steps` steps of K.
+struct Work {
+  unsigned long long weights;  // byte offset of the first step's blocks, for the cluster's first CTA
+  unsigned long long tokens;   // byte offset of the first chunk's first token row in the workspace
+  unsigned token_stride;       // bytes from one chunk to the next
+  unsigned weight_stride;      // bytes from one CTA's tile to the next CTA's of the cluster
+  unsigned first_step, steps;  // of K; 0 steps: the unit has nothing to do
+  unsigned group;
+  unsigned row, token;       // first weight row (cluster's first CTA) and first token of the tile
+  unsigned short tile;       // tokens of the tile, multiple of 8
+  unsigned char tile_index;  // of its size in the kernel's list of token tiles
+  unsigned char finishes;    // 1: stores C, after adding the partial sums of `helpers` units before this one
+  unsigned helpers;          // units unit - helpers .. unit - 1 hold partial sums of this tile
+  unsigned last;             // 1: the unit has no further piece
+};
+static_assert(sizeof(Work) == 56);
+
+// Weights of one group, for the repack: b2 is null except for the dual GEMM.
+struct Weights {
+  const unsigned char *b, *b_scale, *b2, *b2_scale;  // [n][k/2] e2m1 pairs, [n][k/16] ue4m3
+  unsigned long long packed;                         // byte offset of the group in the packed weights
+  unsigned n, k, tiles, steps;                       // n of one operand
+  unsigned warpgroups;                               // a tile has 64 * warpgroups rows
+};
+
+struct Params {
+  const Work* work;  // [unit][pieces_per_unit]
+  const unsigned char* weights;
+  unsigned char* tokens;
+  float* partial;   // [cta][warpgroup][register / 4][128 threads][4]
+  unsigned* flags;  // [cta][warpgroup], zero between launches
+  unsigned*
+      arrived;  // [kMaxRanges] arrivals of those who have expanded their share of a range; only ever grow
+  unsigned pieces_per_unit;
+  unsigned group_count;
+  unsigned token_count;  // padded, of all groups
+  unsigned ranges;       // of K, of the group with the most
+  Group groups[kMaxGroups];
+};
+
+}  // namespace fp4lab::sm90

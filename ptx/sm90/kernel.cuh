@@ -1,0 +1,359 @@
+// NVFP4 GEMM on Hopper: C[m][n] = A[m][k] * B[n][k]^T, persistent and warp-specialised, for ragged groups.
+//
+// What: weights are the wgmma A operand, decoded in registers; tokens are wgmma N (8..256 in steps of 8),
+// expanded
+//   to fp16 once, in the same launch.
+// Limits: tokens of a tile a multiple of 8 up to 256 and one of FP4LAB_TOKEN_TILES; C's n a multiple of 8;
+// every CTA
+//   of the grid resident at once (tokens are loaded after all CTAs have expanded their shares).
+// Shared memory: work.h's stage_bytes and shared_bytes.
+// Barriers: full[stage] 2 arrivals (weights, tokens) + bytes; empty[stage] the math warps of the cluster's
+// CTAs;
+//   bar 1 + w: math warpgroup w; bar 8: this CTA's share of the first range is expanded;
+//   bar 9: this CTA's partial sums are in global memory.
+// Roles: warpgroup 0: warp 0 loads weights, warp 1 tokens, warp 2 tells other units of partial sums; each
+// other warpgroup decodes and multiplies 64 rows.
+#pragma once
+#include "../../include/fp4lab/sm90/work.h"
+#include "../isa/mbarrier.cuh"
+#include "../isa/tma.cuh"
+#include "../isa/wgmma.cuh"
+#include "decode.cuh"
+#include "expand.cuh"
+#include "store.cuh"
+
+namespace fp4lab::sm90 {
+
+// L2 cache policies as createpolicy.fractional would make them (PTX ISA 9.7.9.18; values as public kernels carry them).
+constexpr u64 kL2EvictFirst = 0x12f0000000000000ull;
+constexpr u64 kL2EvictLast = 0x14f0000000000000ull;
+
+
+template <int kMaxTile_, int kWarpgroups_, int kStages_, int kCluster_, bool kDual_>
+struct Config {
+  static constexpr int kMaxTile = kMaxTile_, kWarpgroups = kWarpgroups_, kStages = kStages_,
+                       kCluster = kCluster_;
+  static constexpr bool kDual = kDual_;
+  static constexpr u32 kTileRows = kRowsPerWarpgroup * kWarpgroups;
+  static constexpr u32 kChunkBytes = kMaxTile * kTokenRowBytes;
+  static constexpr u32 kTokenBytes = kChunksPerStep * kChunkBytes;
+  static constexpr u32 kWeightBytes = kWarpgroups * kWarpgroupStepBytes;
+  static constexpr u32 kStageBytes = stage_bytes(kMaxTile, kWarpgroups);
+  static constexpr u32 kStaging = kStages * kStageBytes;
+  static constexpr u32 kStagingBytes = staging_bytes(kMaxTile, kWarpgroups, kStages);
+  static constexpr u32 kFull = kStaging + kWarpgroups * 4 * kStagingBytes;
+  static constexpr u32 kEmpty = kFull + 8 * kStages;
+  static constexpr u32 kExpanded = 8;  // barrier id
+  // setmaxnreg shares out what the launch took: 65536 / threads, rounded down to 8, for every thread.
+  static constexpr int kLaunchRegisters = 65536 / (128 * (1 + kWarpgroups)) / 8 * 8;
+  static constexpr int kMathRegisters = kWarpgroups == 2 ? 232 : kWarpgroups == 3 ? 160 : 112;
+  static constexpr int kProducerRegisters = kWarpgroups == 2 ? 40 : 32;
+  static_assert(kWarpgroups >= 2 && kWarpgroups <= static_cast<int>(kMaxMathWarpgroups));
+  static_assert(kProducerRegisters + kWarpgroups * kMathRegisters <= (1 + kWarpgroups) * kLaunchRegisters);
+  static_assert(kMaxTile % 8 == 0 && kMaxTile <= static_cast<int>(kMaxTokens));
+  static_assert(kCluster == 1 || kCluster == 2);
+  static_assert(shared_bytes(kMaxTile, kWarpgroups, kStages) == kEmpty + 8 * kStages);
+  static_assert(kEmpty + 8 * kStages <= kSharedLimit, "more shared memory than a CTA may have");
+};
+
+// Position in the ring of stages; a stage's n-th use has parity n % 2.
+template <int kStages>
+struct Ring {
+  u32 stage = 0, parity = 0;
+  __device__ __forceinline__ void advance() {
+    if (++stage == kStages) stage = 0, parity ^= 1;
+  }
+};
+
+__device__ __forceinline__ void wait_for(u32 barrier, u32 parity) {
+  while (!isa::mbarrier_try_wait_parity(barrier, parity)) {
+  }
+}
+
+// Warp 0: the packed weights of every step of the unit. They need nothing from earlier kernels; the first
+// step's are asked for at once, the others behind the activations, for which all CTAs wait.
+template <class C>
+__device__ __forceinline__ void load_weights(const Params& p, const Work* work, u32 base, u32 rank) {
+  if (work->steps == 0) {
+    isa::bar_sync(C::kExpanded, 128 * (1 + C::kWarpgroups));
+    return;
+  }
+  const bool elected = isa::elect_sync();
+  Ring<C::kStages> ring;
+  bool first = true;
+  do {
+    const u8* from = p.weights + work->weights + static_cast<u64>(work->weight_stride) * rank;
+    for (u32 left = work->steps; left != 0; --left) {
+      const u32 full = base + C::kFull + 8 * ring.stage;
+      wait_for(base + C::kEmpty + 8 * ring.stage, ring.parity ^ 1);
+      if (elected) {
+        isa::mbarrier_arrive_expect_tx(full, C::kWeightBytes);
+        isa::cp_async_bulk(base + ring.stage * C::kStageBytes + C::kTokenBytes, from, C::kWeightBytes, full,
+                           kL2EvictFirst);
+      }
+      from += C::kWeightBytes;
+      ring.advance();
+      if (first) isa::bar_sync(C::kExpanded, 128 * (1 + C::kWarpgroups));
+      first = false;
+    }
+  } while ((work++)->last == 0);
+}
+
+// Warp 1: the expanded tokens, each range when all CTAs have expanded their shares of it; lane r of
+// `expected` has what the counter of range r will be then. In a cluster each CTA loads half of the swizzle
+// atoms (8 tokens) and sends them to both.
+template <class C>
+__device__ __forceinline__ void load_tokens(const Params& p, const Work* work, u32 base, u32 rank,
+                                            u32 expected) {
+  if (work->steps == 0) return;
+  const bool elected = isa::elect_sync();
+  Ring<C::kStages> ring;
+  u32 ready = 0;  // bit r: range r is there
+  do {
+    const u8* from = p.tokens + work->tokens;
+    const u32 bytes = work->tile * kTokenRowBytes;
+    const u32 stride = work->token_stride;
+    const u32 half = (bytes / 1024 + 1) / 2 * 1024;
+    const u32 mine = rank == 0 ? 0 : half;
+    const u32 my_bytes = C::kCluster == 1 ? bytes : rank == 0 ? half : bytes - half;
+    const u32 end = work->first_step + work->steps;
+    for (u32 step = work->first_step; step != end; ++step) {
+      const u32 range = step / kStepsPerRange;
+      if ((ready >> range & 1) == 0) {
+        const u32 target = isa::shfl_sync_idx(expected, range);
+        while (static_cast<int>(isa::ld_acquire_gpu(p.arrived + range) - target) < 0) {
+        }
+        isa::fence_proxy_async_global();
+        ready |= 1u << range;
+      }
+      const u32 full = base + C::kFull + 8 * ring.stage;
+      wait_for(base + C::kEmpty + 8 * ring.stage, ring.parity ^ 1);
+      if (elected) {
+        isa::mbarrier_arrive_expect_tx(full, kChunksPerStep * bytes);
+        const u32 to = base + ring.stage * C::kStageBytes;
+#pragma unroll
+        for (u32 chunk = 0; chunk < kChunksPerStep; ++chunk) {
+          if constexpr (C::kCluster == 1) {
+            isa::cp_async_bulk(to + chunk * C::kChunkBytes, from + chunk * stride, my_bytes, full,
+                               kL2EvictLast);
+          } else if (my_bytes != 0) {
+            isa::cp_async_bulk_multicast(to + chunk * C::kChunkBytes + mine, from + chunk * stride + mine,
+                                         my_bytes, full, 3, kL2EvictLast);
+          }
+        }
+      }
+      from += kChunksPerStep * stride;
+      ring.advance();
+    }
+  } while ((work++)->last == 0);
+}
+
+template <class C>
+struct Math {
+  const Params& p;
+  u32 base, rank, warpgroup, thread;
+  u32 codes, scales;  // where in a stage this thread's codes and scales are
+  Ring<C::kStages> ring{};
+
+  __device__ __forceinline__ Math(const Params& params, u32 base_, u32 rank_, u32 warpgroup_, u32 thread_)
+      : p(params), base(base_), rank(rank_), warpgroup(warpgroup_), thread(thread_) {
+    const u32 weights = base + C::kTokenBytes + warpgroup * kWarpgroupStepBytes;
+    codes = weights + thread * 16;
+    scales = weights + kCodeBytes + thread / 4 * 16;
+    // Kept, or the compiler makes them again, special register and all, in every chunk.
+    isa::keep(codes);
+    isa::keep(scales);
+  }
+
+  using Fragment = u32[4][4];
+  struct Packed {
+    u32 codes[4], scales[4];
+  };
+
+  // This thread's codes and scales of one chunk of its 64 x 64 weights.
+  __device__ __forceinline__ void take(Packed& packed, u32 stage, u32 chunk) const {
+    isa::ld_shared_v4(codes + stage * C::kStageBytes + chunk * kBlockBytes, packed.codes);
+    isa::ld_shared_v4(scales + stage * C::kStageBytes + chunk * kBlockBytes, packed.scales);
+  }
+  __device__ __forceinline__ static void decode(const Packed& packed, Fragment& a) {
+#pragma unroll
+    for (int j = 0; j < 4; ++j) decode_fragment(packed.codes[j], packed.scales[j], a[j]);
+  }
+  // The fragment's registers are read until its group is complete.
+  __device__ __forceinline__ static void keep(Fragment& a) {
+#pragma unroll
+    for (int j = 0; j < 4; ++j)
+#pragma unroll
+      for (int r = 0; r < 4; ++r) isa::keep(a[j][r]);
+  }
+  // The four products of one chunk, one group. The choice of wgmma's N is here, around the products alone:
+  // ptxas adds up the wgmma registers of loops that exclude each other, and of fragments decoded in
+  // alternative places, and serialises the products (C7511, C7512) when they are too many.
+  __device__ __forceinline__ void multiply(u32 tile_index, float (&acc)[C::kMaxTile / 2], Fragment& a,
+                                           u64 tokens) const {
+    keep(a);
+    switch (tile_index) {
+#define FP4LAB_CASE(index, tile)    \
+  case index:                       \
+    products<tile>(acc, a, tokens); \
+    break;
+      FP4LAB_TOKEN_TILES(FP4LAB_CASE)
+#undef FP4LAB_CASE
+      default:
+        __builtin_unreachable();  // the plan lists every tile
+    }
+  }
+  template <int kTile>
+  __device__ __forceinline__ static void products(float (&acc)[C::kMaxTile / 2], Fragment& a, u64 tokens) {
+    float(&d)[kTile / 2] = *reinterpret_cast<float(*)[kTile / 2]>(&acc);
+    isa::wgmma_fence();
+#pragma unroll
+    for (int j = 0; j < 4; ++j) isa::wgmma_f32_f16<kTile>(d, a[j], tokens + 2 * j, true);
+    isa::wgmma_commit_group();
+  }
+  // One arrival a warp, at this CTA and at its peer, whose producer writes here too.
+  __device__ __forceinline__ void release(u32 stage) const {
+    const u32 empty = base + C::kEmpty + 8 * stage;
+    if constexpr (C::kCluster == 1) {
+      if (thread % 32 == 0) isa::mbarrier_arrive(empty);
+    } else {
+      if (thread % 32 < 2) isa::mbarrier_arrive_remote(isa::mapa(empty, thread % 32));
+    }
+  }
+
+  // The sums of a piece. While the tensor cores run one chunk, the next is decoded into the registers of the
+  // chunk before, which wait_group 1 has finished.
+  __device__ __forceinline__ void accumulate(u32 tile_index, u32 steps, float (&acc)[C::kMaxTile / 2]) {
+    // Zeros here and in `odd`, and no first product without D: registers undefined at their first use would
+    // be live from the kernel's start.
+    Fragment even, odd = {};
+#pragma unroll
+    for (int i = 0; i < C::kMaxTile / 2; ++i) acc[i] = 0;
+    Packed first, second;  // codes of the even chunk of the next step, of the odd chunk of this one
+    u32 stage = ring.stage, previous = C::kStages;
+    wait_for(base + C::kFull + 8 * ring.stage, ring.parity);
+    take(first, ring.stage, 0);
+    take(second, ring.stage, 1);
+    ring.advance();
+    decode(first, even);
+    for (u32 left = steps; left != 0; --left) {
+      const u64 tokens = isa::wgmma_descriptor_k_major_128b(base + stage * C::kStageBytes);
+      const bool more = left > 1;
+      multiply(tile_index, acc, even, tokens);
+      // Asked early, so that the answer is there when the codes are wanted.
+      const u32 next_full = base + C::kFull + 8 * ring.stage;
+      const bool ready = isa::mbarrier_test_wait_parity(next_full, ring.parity);
+      isa::wgmma_wait_group<1>();
+      keep(odd);
+      if (previous != C::kStages) release(previous);
+      decode(second, odd);
+      if (more && ready) {
+        take(first, ring.stage, 0);
+        take(second, ring.stage, 1);
+      }
+      multiply(tile_index, acc, odd, tokens + C::kChunkBytes / 16);
+      previous = stage;
+      if (more) {
+        if (!ready) {
+          wait_for(next_full, ring.parity);
+          take(first, ring.stage, 0);
+          take(second, ring.stage, 1);
+        }
+        stage = ring.stage;
+        ring.advance();
+      }
+      isa::wgmma_wait_group<1>();
+      keep(even);
+      if (more) decode(first, even);
+    }
+    isa::wgmma_wait_group<0>();
+    keep(odd);
+    release(previous);
+#pragma unroll
+    for (int i = 0; i < C::kMaxTile / 2; ++i) isa::keep(acc[i]);
+  }
+
+  __device__ __forceinline__ void item(const Work& w, u32 staging) {
+    float acc[C::kMaxTile / 2];
+    const u32 tile = w.tile;
+    accumulate(w.tile_index, w.steps, acc);
+    if (!w.finishes) {
+      publish_partial<C::kMaxTile, C::kWarpgroups>(p, tile, warpgroup, thread, acc);
+      return;
+    }
+    add_partials<C::kMaxTile, C::kWarpgroups, C::kCluster>(p, tile, w.helpers, warpgroup, thread, acc);
+    const Group& g = p.groups[w.group];
+    const u32 row = w.row + rank * C::kTileRows + warpgroup * kRowsPerWarpgroup + thread / 32 * 16;
+    const u32 tokens = min(tile, g.m - w.token);
+    if constexpr (C::kDual) {
+      store_dual_tile<C::kMaxTile, C::kStagingBytes>({g.out, g.n, row / 2, w.token, tokens}, staging, acc);
+    } else {
+      store_tile<C::kMaxTile, C::kStagingBytes>({g.out, g.n, row, w.token, tokens}, staging, acc);
+    }
+  }
+};
+
+template <class C>
+__device__ __forceinline__ void gemm(const Params& p) {
+  extern __shared__ __align__(1024) u8 shared[];
+  const u32 base = isa::shared_address(shared);
+  const u32 warp = isa::shfl_sync_idx(threadIdx.x / 32, 0);  // uniform, and the compiler knows
+  const u32 rank = C::kCluster == 1 ? 0 : isa::cluster_ctarank();
+  const Work* work = p.work + blockIdx.x / C::kCluster * p.pieces_per_unit;
+
+  if (threadIdx.x == 0) {
+    for (u32 s = 0; s < C::kStages; ++s) {
+      isa::mbarrier_init(base + C::kFull + 8 * s, 2);
+      isa::mbarrier_init(base + C::kEmpty + 8 * s, C::kCluster * C::kWarpgroups * 4);
+    }
+    isa::fence_mbarrier_init();
+  }
+  if constexpr (C::kCluster > 1) {
+    isa::barrier_cluster_arrive_relaxed();
+    isa::barrier_cluster_wait();
+  } else {
+    isa::bar_sync_all();
+  }
+  isa::griddepcontrol_launch_dependents();
+
+  constexpr u32 kAllThreads = 128 * (1 + C::kWarpgroups);
+  if (warp < 4) {
+    isa::setmaxnreg_dec<C::kProducerRegisters>();
+    if (warp == 0) {
+      load_weights<C>(p, work, base, rank);
+    } else if (warp == 1) {
+      isa::griddepcontrol_wait();
+      const u32 lane = threadIdx.x % 32;
+      const u32 expected = lane < p.ranges ? arrivals_expected(p, lane) : 0;
+      isa::bar_sync(C::kExpanded, kAllThreads);
+      if (lane == 0) isa::red_add_release_gpu(p.arrived, 1);
+      load_tokens<C>(p, work, base, rank, expected);
+    } else {
+      isa::griddepcontrol_wait();
+      isa::bar_sync(C::kExpanded, kAllThreads);
+      prefetch_share(p, warp - 2, kExpanderWarps, kRangeCodeBytes, 0x7fffffff - kRangeCodeBytes);
+      expand_later_ranges(p, warp - 2);
+      if (warp == 2 && work->steps != 0 && !work->finishes) raise_flags<C::kWarpgroups>(p);
+    }
+  } else {
+    isa::setmaxnreg_inc<C::kMathRegisters>();
+    prefetch_share(p, warp - 4, 4 * C::kWarpgroups, 0, kRangeCodeBytes);
+    isa::griddepcontrol_wait();
+    expand_share(p, warp - 4, 4 * C::kWarpgroups, 0);
+    isa::fence_proxy_async_global();
+    isa::bar_arrive(C::kExpanded, kAllThreads);
+    Math<C> math(p, base, rank, warp / 4 - 1, threadIdx.x % 128);
+    const u32 staging = base + C::kStaging + (warp - 4) * C::kStagingBytes;
+    if (work->steps != 0) do
+        math.item(*work, staging);
+      while ((work++)->last == 0);
+  }
+  // A peer may still signal this CTA's barriers.
+  if constexpr (C::kCluster > 1) {
+    isa::bar_warp_sync();
+    isa::barrier_cluster_arrive();
+    isa::barrier_cluster_wait();
+  }
+}
+
+}  // namespace fp4lab::sm90

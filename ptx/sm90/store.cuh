@@ -1,0 +1,168 @@
+// The end of a tile: partial sums from other units, silu * mul, fp16, transposed stores.
+#pragma once
+#include "../../include/fp4lab/sm90/work.h"
+#include "../isa/cluster.cuh"
+#include "../isa/fence.cuh"
+#include "../isa/math.cuh"
+#include "../isa/memory.cuh"
+#include "../isa/warp.cuh"
+#include "decode.cuh"
+
+namespace fp4lab::sm90 {
+
+constexpr u32 kPublished = 9;  // barrier id
+
+// Where the sums of (cta, warpgroup) wait for the unit that finishes the tile.
+template <int kMaxTile, int kWarpgroups>
+__device__ __forceinline__ float4* partial_sums(const Params& p, u32 cta, u32 warpgroup) {
+  return reinterpret_cast<float4*>(p.partial) +
+         static_cast<u64>(cta * kWarpgroups + warpgroup) * (kMaxTile / 8 * 128);
+}
+
+template <int kMaxTile, int kWarpgroups>
+__device__ __forceinline__ void publish_partial(const Params& p, u32 tile, u32 warpgroup, u32 thread,
+                                                const float (&acc)[kMaxTile / 2]) {
+  float4* to = partial_sums<kMaxTile, kWarpgroups>(p, blockIdx.x, warpgroup) + thread;
+#pragma unroll
+  for (int i = 0; i < kMaxTile / 8; ++i)
+    if (8 * i < tile) to[i * 128] = float4{acc[4 * i], acc[4 * i + 1], acc[4 * i + 2], acc[4 * i + 3]};
+  isa::bar_arrive(kPublished, 32 + 128 * kWarpgroups);
+}
+
+// Warp 2, in a CTA whose first piece is a part of a tile: waits for its sums to be stored and says so, which
+// takes a fence that the math warps need not wait for.
+template <int kWarpgroups>
+__device__ __forceinline__ void raise_flags(const Params& p) {
+  isa::bar_sync(kPublished, 32 + 128 * kWarpgroups);
+  isa::fence_acq_rel_gpu();
+  if (threadIdx.x % 32 < kWarpgroups)
+    isa::st_release_gpu(p.flags + blockIdx.x * kWarpgroups + threadIdx.x % 32, 1);
+}
+
+// Adds the sums of the units before this one in a fixed order, and lowers their flags for the next launch.
+template <int kMaxTile, int kWarpgroups, int kCluster>
+__device__ __forceinline__ void add_partials(const Params& p, u32 tile, u32 helpers, u32 warpgroup,
+                                             u32 thread, float (&acc)[kMaxTile / 2]) {
+  for (u32 h = helpers; h > 0; --h) {
+    const u32 cta = blockIdx.x - h * kCluster;
+    u32* flag = p.flags + cta * kWarpgroups + warpgroup;
+    if (thread == 0)
+      while (isa::ld_acquire_gpu(flag) == 0) {
+      }
+    isa::bar_sync(1 + warpgroup, 128);
+    const float4* from = partial_sums<kMaxTile, kWarpgroups>(p, cta, warpgroup) + thread;
+    constexpr int kInFlight = 8;
+#pragma unroll
+    for (int b = 0; b < kMaxTile / 8; b += kInFlight) {
+      if (8 * b >= tile) break;
+      float4 v[kInFlight];
+#pragma unroll
+      for (int i = 0; i < kInFlight; ++i)
+        if (b + i < kMaxTile / 8) v[i] = __ldcg(from + (b + i) * 128);  // beyond the tile: allocated, unused
+#pragma unroll
+      for (int i = 0; i < kInFlight; ++i)
+        if (b + i < kMaxTile / 8) {
+          float* to = acc + 4 * (b + i);
+          to[0] += v[i].x, to[1] += v[i].y, to[2] += v[i].z, to[3] += v[i].w;
+        }
+    }
+    isa::bar_sync(1 + warpgroup, 128);
+    if (thread == 0) *flag = 0;
+  }
+}
+
+// x * sigmoid(x); exp(-x) = inf gives -0.
+__device__ __forceinline__ float silu(float x) {
+  return x * isa::rcp_approx_ftz(1.0f + isa::ex2_approx_ftz(x * -1.4426950408889634f));
+}
+
+struct Tile {
+  u16* out;
+  u32 n;       // row pitch of C
+  u32 row;     // first C column of this warp
+  u32 token;   // first token
+  u32 tokens;  // of the tile that exist
+};
+
+// C[token][row..row + 15] from the warp's 16 accumulator rows; stmatrix.trans turns 8x8 blocks so that the 16
+// rows of a token lie together.
+template <int kMaxTile, u32 kStagingBytes>
+__device__ __forceinline__ void store_tile(const Tile& t, u32 staging, const float (&acc)[kMaxTile / 2]) {
+  constexpr int kBlocks = kStagingBytes / kStagingBlock;
+  const u32 lane = threadIdx.x % 32;
+  const u32 write_at = staging + ((lane / 16) * 8 + lane % 8) * 32 + (lane / 8 % 2) * 16;
+  const bool row_exists = t.row + lane % 2 * 8 < t.n;
+  u16* to = t.out + static_cast<u64>(t.token + lane / 2) * t.n + t.row + lane % 2 * 8;
+#pragma unroll
+  for (int b = 0; b < kMaxTile; b += 16 * kBlocks) {
+    if (b >= t.tokens) break;
+    isa::bar_warp_sync();
+#pragma unroll
+    for (int block = 0; block < kBlocks; ++block) {
+      const int first = b + 16 * block;
+      u32 r[4] = {0, 0, 0, 0};
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        if (first + i / 2 * 8 < kMaxTile)
+          r[i] = isa::cvt_rn_f16x2_f32(kWeightScale * acc[first / 2 + 2 * i],
+                                       kWeightScale * acc[first / 2 + 2 * i + 1]);
+      if (first < kMaxTile) isa::stmatrix_x4_trans(write_at + block * kStagingBlock, r[0], r[1], r[2], r[3]);
+    }
+    isa::bar_warp_sync();
+    u32 w[kBlocks][4];
+#pragma unroll
+    for (int block = 0; block < kBlocks; ++block)
+      if (b + 16 * block < kMaxTile) isa::ld_shared_v4(staging + block * kStagingBlock + lane * 16, w[block]);
+#pragma unroll
+    for (int block = 0; block < kBlocks; ++block) {
+      const u32 token = b + 16 * block + lane / 2;
+      if (b + 16 * block < kMaxTile && row_exists && token < t.tokens)
+        isa::st_global_no_allocate_v4(to + static_cast<u64>(b + 16 * block) * t.n, w[block][0], w[block][1],
+                                      w[block][2], w[block][3]);
+    }
+  }
+}
+
+// The same for silu(B1 rows) * (B2 rows): accumulator row q is from B1, row q + 8 from B2, 8 columns of C a
+// warp, 32 tokens a block.
+template <int kMaxTile, u32 kStagingBytes>
+__device__ __forceinline__ void store_dual_tile(const Tile& t, u32 staging,
+                                                const float (&acc)[kMaxTile / 2]) {
+  constexpr int kBlocks = kStagingBytes / kStagingBlock;
+  const u32 lane = threadIdx.x % 32;
+  const bool row_exists = t.row < t.n;
+  u16* to = t.out + static_cast<u64>(t.token + lane) * t.n + t.row;
+#pragma unroll
+  for (int b = 0; b < kMaxTile; b += 32 * kBlocks) {
+    if (b >= t.tokens) break;
+    isa::bar_warp_sync();
+#pragma unroll
+    for (int block = 0; block < kBlocks; ++block) {
+      const int first = b + 32 * block;
+      u32 r[4] = {0, 0, 0, 0};
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        if (first + 8 * i < kMaxTile) {
+          const float* v = acc + first / 2 + 4 * i;
+          r[i] = isa::cvt_rn_f16x2_f32(silu(kWeightScale * v[0]) * (kWeightScale * v[2]),
+                                       silu(kWeightScale * v[1]) * (kWeightScale * v[3]));
+        }
+      if (first < kMaxTile)
+        isa::stmatrix_x4_trans(staging + block * kStagingBlock + lane * 16, r[0], r[1], r[2], r[3]);
+    }
+    isa::bar_warp_sync();
+    u32 w[kBlocks][4];
+#pragma unroll
+    for (int block = 0; block < kBlocks; ++block)
+      if (b + 32 * block < kMaxTile) isa::ld_shared_v4(staging + block * kStagingBlock + lane * 16, w[block]);
+#pragma unroll
+    for (int block = 0; block < kBlocks; ++block) {
+      const u32 token = b + 32 * block + lane;
+      if (b + 32 * block < kMaxTile && row_exists && token < t.tokens)
+        isa::st_global_no_allocate_v4(to + static_cast<u64>(b + 32 * block) * t.n, w[block][0], w[block][1],
+                                      w[block][2], w[block][3]);
+    }
+  }
+}
+
+}  // namespace fp4lab::sm90

@@ -1,0 +1,337 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "fp4lab/error.h"
+#include "fp4lab/sm90/plan.h"
+
+namespace fp4lab::sm90 {
+namespace {
+
+// Cost model in SM cycles, fitted to the H200 (notes/records: Hopper). A chunk of a math warpgroup is four
+// wgmma m64nNk16 of N/2 cycles; its decoding competes with them for issue, which costs N plus about 118
+// cycles in all.
+struct Cost {
+  int warpgroups;
+  double step(int tile) const { return 2.0 * warpgroups * std::max(2.0 * tile, tile + 118.0) + 30; }
+  double finish(int tile) const { return 1200 + 13.0 * tile; }
+  double publish(int tile) const { return 1500 + 12.0 * tile; }
+  double add(int tile) const { return 2000 + 16.0 * tile; }
+};
+constexpr unsigned kFewestSteps = 4;  // of a piece of a cut tile
+
+struct TileJob {
+  unsigned group, row, token, steps;
+  int tile;
+};
+
+unsigned round_up(unsigned v, unsigned to) { return (v + to - 1) / to * to; }
+
+// Tokens of a group in tiles as equal as steps of 8 allow.
+std::vector<int> token_tiles(unsigned m, int max_tile) {
+  const unsigned eights = (m + 7) / 8, most = max_tile / 8;
+  const unsigned count = (eights + most - 1) / most;
+  std::vector<int> tiles;
+  for (unsigned i = 0; i < count; ++i)
+    tiles.push_back(8 * ((eights * (i + 1)) / count - (eights * i) / count));
+  return tiles;
+}
+
+std::vector<TileJob> all_tiles(const std::vector<Shape>& shapes, bool dual, int cluster, int warpgroups,
+                               int max_tile) {
+  std::vector<TileJob> jobs;
+  for (unsigned g = 0; g < shapes.size(); ++g) {
+    const unsigned rows = shapes[g].n * (dual ? 2 : 1), step = kRowsPerWarpgroup * warpgroups * cluster;
+    const unsigned steps = round_up(shapes[g].k, kStep) / kStep;
+    const auto tiles = token_tiles(shapes[g].m, max_tile);
+    for (unsigned row = 0; row < rows; row += step) {
+      unsigned token = 0;
+      for (int tile : tiles) {
+        jobs.push_back({g, row, token, steps, tile});
+        token += tile;
+      }
+    }
+  }
+  return jobs;
+}
+
+struct Piece {
+  unsigned job, first_step, steps, helpers;
+  bool finishes;
+};
+using Schedule = std::vector<std::vector<Piece>>;
+
+// Hands the tiles in order to the units, each up to `limit` cycles, cutting the tile that does not fit. A
+// unit's pieces come out in the order of execution: what others wait for first, what waits for others last,
+// so that a unit waits only for units before it.
+bool fill(const Cost& cost, const std::vector<TileJob>& jobs, unsigned units, double limit, Schedule& out) {
+  out.assign(units, {});
+  unsigned job = 0, done = 0, helpers = 0;
+  for (unsigned u = 0; u < units && job < jobs.size(); ++u) {
+    double left = limit;
+    std::vector<Piece> pieces;
+    while (job < jobs.size()) {
+      const TileJob& t = jobs[job];
+      const double per_step = cost.step(t.tile);
+      const unsigned rest = t.steps - done;
+      const double whole = rest * per_step + cost.finish(t.tile) + helpers * cost.add(t.tile);
+      if (whole <= left) {
+        pieces.push_back({job, done, rest, helpers, true});
+        left -= whole;
+        ++job, done = 0, helpers = 0;
+        continue;
+      }
+      const double room = (left - cost.publish(t.tile)) / per_step;
+      if (room < kFewestSteps || rest < 2 * kFewestSteps) break;
+      const unsigned take = std::min(static_cast<unsigned>(room), rest - kFewestSteps);
+      pieces.push_back({job, done, take, 0, false});
+      done += take, ++helpers;
+      break;
+    }
+    std::rotate(pieces.begin(), pieces.empty() ? pieces.begin() : pieces.end() - 1, pieces.end());
+    if (pieces.size() > 2) std::rotate(pieces.begin() + 1, pieces.begin() + 2, pieces.end());
+    out[u] = pieces;
+  }
+  return job == jobs.size();
+}
+
+double cut_schedule(const Cost& cost, const std::vector<TileJob>& jobs, unsigned units, Schedule& out) {
+  double low = 0, high = 0;
+  for (const auto& t : jobs) high += t.steps * cost.step(t.tile) + cost.finish(t.tile);
+  low = high / units * 0.9;
+  for (int i = 0; i < 40; ++i) {
+    const double middle = (low + high) / 2;
+    (fill(cost, jobs, units, middle, out) ? high : low) = middle;
+  }
+  fill(cost, jobs, units, high, out);
+  return high;
+}
+
+// Whole tiles, the most expensive first, each to the unit with the least work; then the unit with the most
+// work gives a tile away, or exchanges one for a cheaper one, as long as that lowers the higher of the two
+// units' work.
+double whole_schedule(const Cost& model, const std::vector<TileJob>& jobs, unsigned units, Schedule& out) {
+  std::vector<double> load(units, 0), cost(jobs.size());
+  for (std::size_t j = 0; j < jobs.size(); ++j)
+    cost[j] = jobs[j].steps * model.step(jobs[j].tile) + model.finish(jobs[j].tile);
+  std::vector<unsigned> order(jobs.size());
+  std::iota(order.begin(), order.end(), 0u);
+  std::stable_sort(order.begin(), order.end(), [&](unsigned a, unsigned b) { return cost[a] > cost[b]; });
+  std::vector<std::vector<unsigned>> have(units);
+  for (unsigned j : order) {
+    const unsigned u = std::min_element(load.begin(), load.end()) - load.begin();
+    have[u].push_back(j);
+    load[u] += cost[j];
+  }
+  for (int round = 0; round < 2000; ++round) {
+    const unsigned worst = std::max_element(load.begin(), load.end()) - load.begin();
+    double best = load[worst] - 1;
+    unsigned to = units;
+    std::size_t give = 0, take = 0;
+    for (unsigned u = 0; u < units; ++u) {
+      if (u == worst) continue;
+      for (std::size_t i = 0; i < have[worst].size(); ++i)
+        for (std::size_t k = 0; k <= have[u].size(); ++k) {  // k == size: gives without taking
+          const double moved = cost[have[worst][i]] - (k < have[u].size() ? cost[have[u][k]] : 0);
+          const double peak = std::max(load[worst] - moved, load[u] + moved);
+          if (moved > 0 && peak < best) best = peak, to = u, give = i, take = k;
+        }
+    }
+    if (to == units) break;
+    const double moved = cost[have[worst][give]] - (take < have[to].size() ? cost[have[to][take]] : 0);
+    if (take < have[to].size()) {
+      std::swap(have[worst][give], have[to][take]);
+    } else {
+      have[to].push_back(have[worst][give]);
+      have[worst].erase(have[worst].begin() + give);
+    }
+    load[worst] -= moved, load[to] += moved;
+  }
+  out.assign(units, {});
+  for (unsigned u = 0; u < units; ++u)
+    for (unsigned j : have[u]) out[u].push_back({j, 0, jobs[j].steps, 0, true});
+  return *std::max_element(load.begin(), load.end());
+}
+
+// Accumulators take tile / 2 of a math warp's registers: 232 with two warpgroups, 160 with three, 112 with
+// four.
+int most_tokens(int warpgroups) { return warpgroups == 2 ? 256 : warpgroups == 3 ? 144 : 88; }
+
+struct Candidate {
+  int cluster = 0, warpgroups = 0, max_tile = 0;
+  bool split = false;
+  double cycles = 0;
+  std::vector<TileJob> jobs;
+  Schedule schedule;
+};
+
+Candidate best(const std::vector<Shape>& shapes, bool dual, const PlanOptions& o) {
+  Candidate chosen;
+  unsigned most = 0;
+  for (const auto& s : shapes) most = std::max(most, round_up(s.m, 8));
+  std::set<int> sizes;
+  if (o.max_tile)
+    sizes = {o.max_tile};
+  else
+    for (int t = 64; t <= 256; t += 8) sizes.insert(std::min<int>(t, most));
+  for (int cluster = 2; cluster >= 1; --cluster) {
+    if (o.cluster && o.cluster != cluster) continue;
+    for (int warpgroups = 2; warpgroups <= 4; ++warpgroups) {
+      if (o.warpgroups && o.warpgroups != warpgroups) continue;
+      const Cost cost{warpgroups};
+      for (int max_tile : sizes) {
+        if (max_tile > most_tokens(warpgroups)) continue;
+        const auto jobs = all_tiles(shapes, dual, cluster, warpgroups, max_tile);
+        const unsigned units = o.sms / cluster;
+        for (int split = 0; split < 2; ++split) {
+          if (o.split >= 0 && o.split != split) continue;
+          Schedule schedule;
+          const double cycles =
+              split ? cut_schedule(cost, jobs, units, schedule) : whole_schedule(cost, jobs, units, schedule);
+          if (chosen.schedule.empty() || cycles < chosen.cycles)
+            chosen = {cluster, warpgroups, max_tile, split == 1, cycles, jobs, schedule};
+        }
+      }
+    }
+  }
+  if (chosen.schedule.empty())
+    fail(
+        "sm90 plan: no schedule for cluster {} warpgroups {} max_tile {}: 3 warpgroups have registers for "
+        "tiles up to "
+        "{} tokens",
+        o.cluster, o.warpgroups, o.max_tile, most_tokens(3));
+  return chosen;
+}
+
+void check(const std::vector<Shape>& shapes, bool dual, const PlanOptions& o) {
+  if (shapes.empty() || shapes.size() > kMaxGroups)
+    fail("sm90 plan: {} groups, must be 1..{} (they travel in the kernel's parameters)", shapes.size(),
+         kMaxGroups);
+  if (dual && shapes.size() != 1) fail("sm90 plan: the dual GEMM has one group, not {}", shapes.size());
+  for (std::size_t g = 0; g < shapes.size(); ++g) {
+    const auto [m, n, k] = shapes[g];
+    if (k > kMaxRanges * kStepsPerRange * kStep)
+      fail("sm90 plan: group {}: k {} is more than {}", g, k, kMaxRanges * kStepsPerRange * kStep);
+    if (m == 0 || n == 0 || k == 0 || n % 8 != 0 || k % 16 != 0)
+      fail(
+          "sm90 plan: group {}: m {} n {} k {}: needs m >= 1, n a multiple of 8 (16-byte stores of C), k a "
+          "multiple of 16 (one scale block)",
+          g, m, n, k);
+  }
+  if (o.sms < 1 || o.cluster < 0 || o.cluster > 2 || o.cluster > o.sms || o.split > 1 || o.warpgroups < 0 ||
+      o.warpgroups == 1 || o.warpgroups > 4 || o.max_tile < 0 || o.max_tile > static_cast<int>(kMaxTokens) ||
+      o.max_tile % 8 != 0)
+    fail(
+        "sm90 plan: sms {}, cluster {} (1, 2 or 0), warpgroups {} (2..4 or 0), max_tile {} (8..256 in steps "
+        "of 8 or 0), split {} (0, 1, -1)",
+        o.sms, o.cluster, o.warpgroups, o.max_tile, o.split);
+}
+
+void lay_out_operands(Plan& plan) {
+  for (const auto& s : plan.shapes) {
+    Group g{};
+    g.m = s.m, g.n = s.n, g.k = s.k;
+    g.m_padded = round_up(s.m, 8);
+    g.chunks = round_up(s.k, kStep) / kChunk;
+    g.tokens = plan.token_bytes;
+    g.first_token = plan.token_count;
+    plan.token_bytes += static_cast<std::uint64_t>(g.m_padded) * g.chunks * kTokenRowBytes;
+    plan.token_count += g.m_padded;
+    plan.ranges = std::max(plan.ranges, (g.chunks / kChunksPerStep + kStepsPerRange - 1) / kStepsPerRange);
+    plan.groups.push_back(g);
+
+    Weights w{};
+    w.n = s.n, w.k = s.k, w.steps = g.chunks / kChunksPerStep, w.warpgroups = plan.warpgroups;
+    const unsigned tile_rows = kRowsPerWarpgroup * plan.warpgroups;
+    w.tiles = round_up(s.n * (plan.dual ? 2 : 1), tile_rows * plan.cluster) / tile_rows;
+    w.packed = plan.weight_bytes;
+    plan.weight_bytes +=
+        static_cast<std::uint64_t>(w.tiles) * w.steps * plan.warpgroups * kWarpgroupStepBytes;
+    plan.weights.push_back(w);
+  }
+}
+
+void emit_work(Plan& plan, const Candidate& c) {
+  std::set<int> tiles;
+  std::size_t most = 1;
+  for (const auto& unit : c.schedule) most = std::max(most, unit.size());
+  plan.pieces_per_unit = most;
+  plan.work.assign(most * c.schedule.size(), Work{});
+  for (std::size_t u = 0; u < c.schedule.size(); ++u) {
+    const auto& unit = c.schedule[u];
+    Work* to = &plan.work[u * most];
+    for (const auto& piece : unit) {
+      const TileJob& t = c.jobs[piece.job];
+      const Group& g = plan.groups[t.group];
+      const Weights& weights = plan.weights[t.group];
+      Work w{};
+      const unsigned step_bytes = plan.warpgroups * kWarpgroupStepBytes;
+      w.weight_stride = weights.steps * step_bytes;
+      w.weights =
+          weights.packed +
+          static_cast<std::uint64_t>(t.row / (kRowsPerWarpgroup * plan.warpgroups)) * w.weight_stride +
+          static_cast<std::uint64_t>(piece.first_step) * step_bytes;
+      w.token_stride = g.m_padded * kTokenRowBytes;
+      w.tokens = g.tokens + static_cast<std::uint64_t>(piece.first_step) * kChunksPerStep * w.token_stride +
+                 t.token * kTokenRowBytes;
+      w.first_step = piece.first_step, w.steps = piece.steps;
+      w.group = t.group, w.row = t.row, w.token = t.token;
+      w.tile = t.tile;
+      w.finishes = piece.finishes, w.helpers = piece.helpers;
+      w.last = &piece == &unit.back();
+      *to++ = w;
+      ++plan.pieces;
+      plan.cut_tiles += piece.finishes && piece.helpers > 0;
+      tiles.insert(t.tile);
+    }
+  }
+  plan.tiles.assign(tiles.begin(), tiles.end());
+  for (Work& w : plan.work)
+    w.tile_index = std::lower_bound(plan.tiles.begin(), plan.tiles.end(), w.tile) - plan.tiles.begin();
+}
+
+}  // namespace
+
+Plan plan(const std::vector<Shape>& shapes, bool dual, const PlanOptions& options) {
+  check(shapes, dual, options);
+  const Candidate c = best(shapes, dual, options);
+  Plan p;
+  p.dual = dual;
+  p.cluster = c.cluster;
+  p.split = c.split;
+  p.shapes = shapes;
+  p.units = c.schedule.size();
+  p.ctas = p.units * c.cluster;
+  p.predicted_cycles = c.cycles;
+  p.warpgroups = c.warpgroups;
+  p.threads = 128 * (1 + c.warpgroups);
+  for (const auto& t : c.jobs) p.tensor_cycles += t.steps * 4.0 * t.tile * c.warpgroups / p.units;
+  lay_out_operands(p);
+  emit_work(p, c);
+  p.max_tile = p.tiles.back();
+  p.stages = 2;
+  while (shared_bytes(p.max_tile, p.warpgroups, p.stages + 1) <= kSharedLimit && p.stages < 12) ++p.stages;
+  p.shared_bytes = shared_bytes(p.max_tile, p.warpgroups, p.stages);
+  p.partial_bytes = static_cast<std::uint64_t>(p.ctas) * p.warpgroups * (p.max_tile / 8 * 128) * 16;
+  p.flag_bytes = p.ctas * p.warpgroups * 4;
+  return p;
+}
+
+std::vector<std::string> Plan::defines() const {
+  std::string list;
+  for (std::size_t i = 0; i < tiles.size(); ++i) list += fmt::format(" X({}, {})", i, tiles[i]);
+  return {fmt::format("-DFP4LAB_TOKEN_TILES(X)={}", list.substr(1)),
+          fmt::format("-DFP4LAB_MAX_TILE={}", max_tile), fmt::format("-DFP4LAB_WARPGROUPS={}", warpgroups),
+          fmt::format("-DFP4LAB_STAGES={}", stages), fmt::format("-DFP4LAB_CLUSTER={}", cluster)};
+}
+
+std::string Plan::describe() const {
+  return fmt::format(
+      "cluster {} warpgroups {} max_tile {} stages {} units {} pieces {} cut {} predicted {:.0f} cycles, "
+      "tensor {:.0f}",
+      cluster, warpgroups, max_tile, stages, units, pieces, cut_tiles, predicted_cycles, tensor_cycles);
+}
+
+}  // namespace fp4lab::sm90
