@@ -40,12 +40,12 @@ test: build $(BUILD)/tests ## run the test suite: make test ARGS=-tc='jit*'
 	$(BUILD)/tests $(ARGS)
 
 check: ## format, and the test suite under the address and undefined-behaviour sanitizers
-	clang-format --dry-run -Werror $(FORMATTED)
+	@clang-format --dry-run -Werror $(FORMATTED)
 	ASAN_OPTIONS=detect_leaks=0 $(MAKE) test BUILD=$(BUILD)/sanitized \
 	  SANITIZE='-O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined'
 
 format: ## rewrite the sources in the project's format
-	clang-format -i $(FORMATTED)
+	@clang-format -i $(FORMATTED)
 
 bench: build $(BENCHES) ## run the benchmarks
 	set -e; for b in $(BENCHES); do $$b; done
