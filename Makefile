@@ -41,8 +41,8 @@ test: build $(BUILD)/tests ## run the test suite: make test ARGS=-tc='jit*'
 
 check: ## format, and the test suite under the address and undefined-behaviour sanitizers
 	@clang-format --dry-run -Werror $(FORMATTED)
-	ASAN_OPTIONS=detect_leaks=0 $(MAKE) test BUILD=$(BUILD)/sanitized \
-	  SANITIZE='-O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined'
+	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 $(MAKE) test \
+	  BUILD=$(BUILD)/sanitized SANITIZE='-O1 -fsanitize=address,undefined'
 
 format: ## rewrite the sources in the project's format
 	@clang-format -i $(FORMATTED)

@@ -287,7 +287,8 @@ Outcome run_on_emulator(const Program& p, const Case& c, uint64_t seed) {
   config.dynamic_shared = c.shared;
   config.params.resize(f.param_bytes);
   const uint64_t params[] = {out, in};
-  std::memcpy(config.params.data(), params, std::min<size_t>(f.param_bytes, sizeof params));
+  if (f.param_bytes)
+    std::memcpy(config.params.data(), params, std::min<size_t>(f.param_bytes, sizeof params));
   emu::Schedule schedule;
   schedule.seed = seed;
   schedule.threads = 1;
