@@ -1,6 +1,5 @@
 // Watchers stand outside the core: it tells them what happens, they never change it. With none attached the
-// core pays one test of a null pointer per event. A checker ends the launch by throwing a Fault from access,
-// tmem, barrier, fence or step: it is reported with the place of the event.
+// core pays one test of a null pointer per event.
 #pragma once
 
 #include <cstdint>

@@ -41,10 +41,6 @@ CUresult cuInit(unsigned flags) {
   s.schedule.seed = number_from("FP4LAB_SEED", 0);
   s.schedule.threads = static_cast<unsigned>(number_from("FP4LAB_THREADS", 0));
   s.schedule.kind = number_from("FP4LAB_EAGER", 0) ? Schedule::Kind::eager : Schedule::Kind::adversarial;
-  if (number_from("FP4LAB_RACECHECK", 0)) {
-    s.races = std::make_unique<RaceChecker>();
-    s.watchers.add(*s.races);
-  }
   if (const char* path = std::getenv("FP4LAB_TRACE"); path && *path) {
     try {
       s.trace = std::make_unique<Trace>(path);

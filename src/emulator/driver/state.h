@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "emulator/core/machine.h"
-#include "emulator/watch/race.h"
 #include "emulator/watch/trace.h"
 #include "emulator/watch/watchers.h"
 
@@ -82,10 +81,9 @@ struct State {
   std::map<void*, size_t> pinned;  // host memory that the driver allocated or registered
   CUstream_st legacy, per_thread;
   Schedule schedule;
-  Watchers watchers;                   // told about every launch
-  std::unique_ptr<RaceChecker> races;  // FP4LAB_RACECHECK=1
-  std::unique_ptr<Trace> trace;        // FP4LAB_TRACE=file
-  Statistics last;                     // of the last launch, with its wall time
+  Watchers watchers;             // told about every launch
+  std::unique_ptr<Trace> trace;  // FP4LAB_TRACE=file
+  Statistics last;               // of the last launch, with its wall time
   double last_seconds = 0;
   uint64_t launches = 0;
   std::string last_report;

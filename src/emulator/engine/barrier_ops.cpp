@@ -42,12 +42,9 @@ Arrival operands(Warp& w, const Operand& id, const Operand& count) {
   return a;
 }
 
-// A named barrier's arrivals carry the generation that they count in.
 void tell(Warp& w, BarrierEvent::What what, uint32_t id, uint32_t lanes) {
-  if (Watcher* watch = w.cta.cluster.watcher) [[unlikely]] {
-    const auto generation = static_cast<uint32_t>(w.cta.state->named[id].generation);
-    watch->barrier({what, &w.cta, id, std::popcount(lanes), generation, &w, lanes, nullptr});
-  }
+  if (Watcher* watch = w.cta.cluster.watcher) [[unlikely]]
+    watch->barrier({what, &w.cta, id, std::popcount(lanes), 0, &w, lanes, nullptr});
 }
 
 bool released(Warp& w, const LaneGroup& g) {
