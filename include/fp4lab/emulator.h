@@ -28,6 +28,14 @@ const char* fp4lab_emulator_fidelity();
 const char* fp4lab_emulator_support();
 void fp4lab_emulator_seed(unsigned long long seed);  // of the schedule, for the launches that follow
 
+// Level 1: every launch that follows is checked for accesses whose order the program does not settle (races,
+// missing proxy fences, ...); a launch with a finding fails with CUDA_ERROR_LAUNCH_FAILED and the findings
+// are its report. 0: off, which is free. FP4LAB_CHECK=1 sets it from the start.
+void fp4lab_emulator_check(int level);
+// What the last checked launch does against the manual's letter although shipped kernels do so too; empty if
+// nothing, or if it was not checked. Valid until the next launch.
+const char* fp4lab_emulator_notes();
+
 // The machine to be, by compute capability, in place of the one that FP4LAB_EMULATOR_DEVICE or the default
 // chose. CUDA_ERROR_INVALID_DEVICE: there is no such model; CUDA_ERROR_ILLEGAL_STATE: another machine's
 // context exists.

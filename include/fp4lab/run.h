@@ -49,12 +49,17 @@ struct RunResult {
   Comparison tensor_core;  // against the tensor core's rounding, for information
   double roofline_us = 0;  // B200, computed
   std::string error;       // why it did not finish; empty when it did
+  std::string notes;       // the order checker's, see check_order; empty when there are none
   bool passed() const { return error.empty() && exact.count > 0 && exact.passed(); }
 };
 
 // The rung's plan for the case with these knobs ("stages=4") in place of its own. A knob that follows another
 // one follows it here too, unless it is named: scale buffers in TMEM go with the stages.
 Candidate candidate_for(const sm100::Rung& rung, const Case& c, const std::vector<std::string>& knobs);
+
+// From now on the emulator checks the order of all accesses: a kernel that is right by luck of the schedule
+// does not pass (see fp4lab_emulator_check). Throws on hardware.
+void check_order(const Device& device);
 
 // The JIT job of a candidate (meaningless when it brings its own PTX).
 jit::Job job_of(const Candidate& candidate);

@@ -18,6 +18,7 @@ namespace {
 struct Options {
   std::string operation, case_name = "all", kernel = "default", device = "auto", distribution, json, ptx;
   std::vector<std::string> knobs;
+  bool check = false;
   uint64_t seed = 1, schedules = 1;
 };
 
@@ -92,6 +93,7 @@ int run(const Options& o) {
   if (o.schedules > 1 && !set_schedule)
     fail("--schedules {}: only the emulator can choose the schedule; the device is {}", o.schedules,
          device.name());
+  if (o.check) check_order(device);
   RecordFile json = o.json.empty() ? RecordFile() : RecordFile(o.json, false);
   const auto start = std::chrono::steady_clock::now();
   // Compiles while the first inputs and references are made; run_trial finds the outcome, good or bad, again.
@@ -146,6 +148,7 @@ int run(const Options& o) {
             "accumulation may lose; {} agree bit by bit with the tensor core's rounding",
             r.case_name, r.kernel, r.exact.by_slack, r.exact.count,
             percent(r.tensor_core.bit_equal, r.tensor_core.count)));
+      if (!r.notes.empty()) notes.push_back(fmt::format("note, {} {}: {}", r.case_name, r.kernel, r.notes));
       if (!r.error.empty())
         troubles.push_back(fmt::format("{} {}: {}", r.case_name, r.kernel, r.error));
       else if (!r.passed())
@@ -194,6 +197,9 @@ const Command kCommand{
                      "on the emulator: run under this many schedules of the asynchronous operations")
           ->capture_default_str();
       app.add_option("--json", o->json, "write each result as a line of JSON");
+      app.add_flag(
+          "--check", o->check,
+          "emulator: a run also fails when accesses are ordered by luck only (races, missing fences)");
       app.add_option("--ptx", o->ptx, "run this (edited) PTX in place of the compiled kernel");
       return [o] { return run(*o); };
     }};

@@ -51,6 +51,13 @@ Trial::Trial(const Device& device, const Case& c, Distribution distribution, std
       tensor_core(reference(problem, {.rounding = Rounding::kTensorCore})),
       on_device(device, problem) {}
 
+void check_order(const Device& device) {
+  const auto check =
+      reinterpret_cast<decltype(&fp4lab_emulator_check)>(device.driver().symbol("fp4lab_emulator_check"));
+  if (!check) fail("the order of accesses can be checked on the emulator only, not on {}", device.name());
+  check(1);
+}
+
 Candidate candidate_for(const sm100::Rung& rung, const Case& c, const std::vector<std::string>& knobs) {
   const Plan own = sm100::default_plan(rung, c);
   Candidate candidate{&rung, own, {}};
@@ -112,6 +119,9 @@ void launch_and_check(const Device& device, Trial& trial, const Candidate& candi
   result.seconds = seconds_since(start);
   result.emulated = emulated(device);
   result.fidelity = fidelity(device);
+  if (const auto notes =
+          reinterpret_cast<decltype(&fp4lab_emulator_notes)>(device.driver().symbol("fp4lab_emulator_notes")))
+    result.notes = notes();
   for (size_t g = 0; g < c.shapes.size(); ++g) {
     const auto got = trial.on_device.output(g);
     const Shape& s = c.shapes[g];

@@ -12,6 +12,7 @@ namespace fp4lab::emu {
 
 class Warp;
 class Cta;
+struct WatchedOp;
 class Cluster;
 
 // Operations of one queue run in issue order; different queues in any order. A queue is named by its kind and
@@ -24,7 +25,8 @@ struct Queue {
 };
 
 struct AsyncOp {
-  virtual ~AsyncOp() = default;
+  AsyncOp();
+  virtual ~AsyncOp();
   // Carries the operation (or its next part) out: reads memory, writes memory, signals barriers. Returns true
   // when it is finished; false to be scheduled again later (a TMA store that has read shared memory but not
   // yet written global).
@@ -40,7 +42,8 @@ struct AsyncOp {
   Cta* cta = nullptr;     // the issuing CTA, warp and lane
   unsigned warp = 0, lane = 0;
   uint64_t sequence = 0;  // issue order within the cluster, set by Cluster::submit
-  bool due = false;       // the cluster's: chosen to run in the next serial phase
+  std::unique_ptr<struct WatchedOp> watched;
+  bool due = false;  // the cluster's: chosen to run in the next serial phase
 };
 
 }  // namespace fp4lab::emu

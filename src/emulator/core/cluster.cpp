@@ -13,6 +13,9 @@ constexpr uint32_t kOneIn = 64;          // how often a policy does what it othe
 constexpr uint32_t kPolicyTurns = 4096;  // at most, before another policy is drawn
 }  // namespace
 
+AsyncOp::AsyncOp() = default;
+AsyncOp::~AsyncOp() = default;
+
 Cluster::Cluster(Grid& grid, uint64_t id, Dim3 first, std::span<Sm* const> sms)
     : grid(grid),
       id(id),

@@ -51,7 +51,11 @@ struct BarrierEvent {
     bar_arrive,
     bar_done,
     cluster_arrive,
-    cluster_done
+    cluster_done,
+    warp_sync,    // bar.warp.sync: `lanes` go on together
+    tmem_waited,  // tcgen05.wait: amount 0 ::ld, 1 ::st
+    bulk_commit,  // cp.async.bulk.commit_group
+    bulk_waited,  // ... wait_group of the newest `amount`; phase 1: .read
   } what;
   Cta* cta;          // owner of the barrier
   uint32_t address;  // mbarrier: shared offset; named barrier: its id
@@ -60,6 +64,11 @@ struct BarrierEvent {
   Warp* warp;  // null when an engine arrives
   uint32_t lanes;
   const AsyncOp* op;
+};
+
+// What a watcher keeps with an asynchronous operation.
+struct WatchedOp {
+  virtual ~WatchedOp() = default;
 };
 
 struct Watcher {

@@ -49,6 +49,7 @@ CUresult cuInit(unsigned flags) {
     }
     s.watchers.add(*s.trace);
   }
+  if (number_from("FP4LAB_CHECK", 0)) s.check = true;
   s.initialized = true;
   return CUDA_SUCCESS;
 }

@@ -72,15 +72,30 @@ CUresult run(const CUfunc_st& f, const LaunchConfig& config) {
   std::lock_guard lock(s.mutex);
   const auto start = std::chrono::steady_clock::now();
   LaunchResult result;
+  Watchers watchers = s.watchers;
+  if (s.check) {
+    if (!s.checker) s.checker = std::make_unique<OrderChecker>();
+    watchers.add(*s.checker);
+  }
+  s.notes.clear();
   try {
     result =
-        launch(*f.module->module, *f.function, config, *s.device, *s.memory, s.schedule, s.watchers.front());
+        launch(*f.module->module, *f.function, config, *s.device, *s.memory, s.schedule, watchers.front());
   } catch (const fp4lab::Error& e) {
     return refuse(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, f, e.what());
   }
   s.last_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   s.last = std::move(result.statistics);
   ++s.launches;
+  if (s.check) {
+    s.notes = s.checker->report(false);
+    if (s.checker->errors()) {
+      const std::string found = s.checker->report(true);
+      result.report = result.ok ? found : result.report + "\nand before that:\n" + found;
+      if (result.ok) result.kind = FaultKind::misuse;
+      result.ok = false;
+    }
+  }
   if (result.ok) return CUDA_SUCCESS;
   return context_stack().back()->sticky = explain(result_of(result.kind), result.report);
 }
@@ -244,4 +259,6 @@ extern "C" void fp4lab_emulator_forgive() {
   s.primary.sticky = CUDA_SUCCESS;
   for (CUctx_st* context : s.contexts) context->sticky = CUDA_SUCCESS;
 }
+extern "C" void fp4lab_emulator_check(int level) { state().check = level > 0; }
+extern "C" const char* fp4lab_emulator_notes() { return state().notes.c_str(); }
 extern "C" void fp4lab_emulator_seed(unsigned long long seed) { state().schedule.seed = seed; }

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "emulator/core/machine.h"
+#include "emulator/watch/order.h"
 #include "emulator/watch/trace.h"
 #include "emulator/watch/watchers.h"
 
@@ -81,9 +82,12 @@ struct State {
   std::map<void*, size_t> pinned;  // host memory that the driver allocated or registered
   CUstream_st legacy, per_thread;
   Schedule schedule;
-  Watchers watchers;             // told about every launch
-  std::unique_ptr<Trace> trace;  // FP4LAB_TRACE=file
-  Statistics last;               // of the last launch, with its wall time
+  Watchers watchers;                      // told about every launch
+  std::unique_ptr<Trace> trace;           // FP4LAB_TRACE=file
+  std::unique_ptr<OrderChecker> checker;  // FP4LAB_CHECK=1
+  bool check = false;
+  std::string notes;  // of the checker, on the last launch
+  Statistics last;    // of the last launch, with its wall time
   double last_seconds = 0;
   uint64_t launches = 0;
   std::string last_report;

@@ -222,7 +222,13 @@ void prefetch(Warp& w, const Instr& in) {  // a hint; the range must be valid al
   });
 }
 
+void tell(Warp& w, BarrierEvent::What what, int64_t groups, bool read) {
+  if (Watcher* watch = w.cta.cluster.watcher) [[unlikely]]
+    watch->barrier({what, &w.cta, 0, groups, read, &w, w.active, nullptr});
+}
+
 void commit(Warp& w, const Instr&) {
+  tell(w, BarrierEvent::What::bulk_commit, 0, false);
   for_lanes(w.active, [&](unsigned lane) { w.cta.state->bulk[w.id * kLanes + lane].commit(); });
 }
 
@@ -239,7 +245,11 @@ bool wait_over(Warp& w, const LaneGroup& g) { return groups_done(w, g.mask & g.w
 
 // aux: N in the low half, 1 in the high half for .read
 void wait_group(Warp& w, const Instr& in) {
-  if (!groups_done(w, w.active, in.aux)) w.block({Wait::Kind::async_ops, w.active, in.aux, wait_over});
+  if (!groups_done(w, w.active, in.aux)) {
+    w.block({Wait::Kind::async_ops, w.active, in.aux, wait_over});
+    return;
+  }
+  tell(w, BarrierEvent::What::bulk_waited, static_cast<uint32_t>(in.aux), in.aux >> 32 != 0);
 }
 
 Body bind(Instr& in, const Source& s, Way way) {

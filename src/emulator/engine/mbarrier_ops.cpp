@@ -177,7 +177,6 @@ void wait(Warp& w, const Instr& in) {
         address0 = r.offset, parity0 = p, first = false;
       else
         uniform = false;
-      if (last_done) tell(w, BarrierEvent::What::wait_done, r, 0, b.phase, lane);
     }
     if (last_done) done |= 1u << lane;
   });
@@ -190,6 +189,19 @@ void wait(Warp& w, const Instr& in) {
   if (may_park && done && cluster.grid.schedule.kind == Schedule::Kind::adversarial &&
       cluster.rng() % 16 == 0)
     done = 0;
+  if (Watcher* watch = cluster.watcher; watch && done) [[unlikely]] {
+    uint32_t told = 0;  // lanes with the same barrier at once
+    for_lanes(done, [&](unsigned lane) {
+      if (told >> lane & 1) return;
+      const uint64_t address = w.address(in.op[1], lane);
+      uint32_t same = 0;
+      for_lanes(done, [&](unsigned l) { same |= uint32_t(w.address(in.op[1], l) == address) << l; });
+      told |= same;
+      const SharedRef r = shared_ref(w, m.space, address, lane, what);
+      watch->barrier({BarrierEvent::What::wait_done, r.cta, r.offset, 0,
+                      r.cta->state->mbarrier(r.offset, what).phase, &w, same, nullptr});
+    });
+  }
   if (done != w.active) w.yield();
   w.set_mask(in.op[0], done);
 }

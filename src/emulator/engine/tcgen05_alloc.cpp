@@ -179,6 +179,8 @@ void dealloc(Warp& w, const Instr& in) {
   auto& live = w.cta.state->tmem;
   for (size_t i = 0; i < live.size(); ++i)
     if (live[i].column == address.column() && live[i].columns == columns && address.lane() == 0) {
+      if (Watcher* watch = w.cta.cluster.watcher) [[unlikely]]
+        watch->tmem({true, &w.cta, 0, kTmemLanes, address.column(), columns, &w, nullptr});
       tensor_memory(w.cta).release(live[i].column, columns);
       live.erase(live.begin() + static_cast<ptrdiff_t>(i));
       w.cta.cluster.notify();

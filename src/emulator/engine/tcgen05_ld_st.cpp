@@ -180,6 +180,11 @@ void store(Warp& w, const Instr& in) {
 bool loads_done(Warp& w, const LaneGroup&) { return engines(w).tmem_loads == 0; }
 bool stores_done(Warp& w, const LaneGroup&) { return engines(w).tmem_stores == 0; }
 
+void tell_waited(Warp& w, int64_t stores) {
+  if (Watcher* watch = w.cta.cluster.watcher) [[unlikely]]
+    watch->barrier({BarrierEvent::What::tmem_waited, &w.cta, 0, stores, 0, &w, w.active, nullptr});
+}
+
 void wait_ld(Warp& w, const Instr& in) {
   w.require_full(in);
   WarpEngines& e = engines(w);
@@ -189,11 +194,16 @@ void wait_ld(Warp& w, const Instr& in) {
   }
   for (const PendingRegister& r : e.loaded) w.target<uint32_t>(r.operand);  // defined from now on
   e.loaded.clear();
+  tell_waited(w, 0);
 }
 
 void wait_st(Warp& w, const Instr& in) {
   w.require_full(in);
-  if (engines(w).tmem_stores) w.block({Wait::Kind::async_ops, 1, 0, stores_done});
+  if (engines(w).tmem_stores) {
+    w.block({Wait::Kind::async_ops, 1, 0, stores_done});
+    return;
+  }
+  tell_waited(w, 1);
 }
 
 Mods decode(Instr& in, const Source& s, unsigned vector_operand) {

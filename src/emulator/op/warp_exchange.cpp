@@ -2,6 +2,7 @@
 // ISA 9.7.9.6, 9.7.13.2, 9.7.13.9 to 9.7.13.12, 9.7.13.14).
 #include <limits>
 
+#include "emulator/core/machine.h"
 #include "emulator/isa/opcode.h"
 #include "emulator/op/float_order.h"
 #include "emulator/op/map.h"
@@ -217,7 +218,12 @@ Body bind_elect(Instr&, const Source&) {
 }
 
 Body bind_bar_warp(Instr&, const Source&) {
-  return [](Warp& w, const Instr& i) { with_members(w, i, i.op[0], [](uint32_t) {}); };
+  return [](Warp& w, const Instr& i) {
+    with_members(w, i, i.op[0], [&](uint32_t lanes) {
+      if (Watcher* watcher = w.cta.cluster.watcher) [[unlikely]]
+        watcher->barrier({BarrierEvent::What::warp_sync, &w.cta, 0, 0, 0, &w, lanes, nullptr});
+    });
+  };
 }
 
 Body bind_activemask(Instr&, const Source&) {

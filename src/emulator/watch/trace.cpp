@@ -50,6 +50,8 @@ const char* text_of(BarrierEvent::What w) {
       return "cluster arrive";
     case BarrierEvent::What::cluster_done:
       return "cluster done";
+    default:
+      break;
   }
   return "barrier";
 }
@@ -121,7 +123,7 @@ void Trace::step(Warp& w, const Instr& i, uint32_t) {
 }
 
 void Trace::barrier(const BarrierEvent& e) {
-  if (!e.cta || !shown(*e.cta)) return;
+  if (!e.cta || !shown(*e.cta) || e.what > BarrierEvent::What::cluster_done) return;
   const bool named = e.what == BarrierEvent::What::bar_arrive || e.what == BarrierEvent::What::bar_done;
   event(fmt::format(
       R"({{"ph":"i","s":"t","pid":{},"tid":{},"ts":{},"name":{},"args":{{"address":"{:#x}","amount":{},"phase":{},"by":{}}}}})",

@@ -1,0 +1,59 @@
+// Where the order checker keeps what all clusters share: global memory's cells and the findings.
+#pragma once
+
+#include <array>
+#include <map>
+#include <mutex>
+#include <tuple>
+#include <unordered_map>
+
+#include "emulator/watch/order.h"
+#include "emulator/watch/order_state.h"
+
+namespace fp4lab::emu {
+
+struct OrderChecker::Global {
+  static constexpr uint64_t kPage = 4096;
+  static constexpr size_t kShards = 64;
+  struct Page {
+    Cell cell[kPage / 16];
+  };
+  struct Shard {
+    std::mutex mutex;
+    std::unordered_map<uint64_t, std::unique_ptr<Page>> pages;  // those that were written
+  };
+  std::array<Shard, kShards> shards;
+  std::vector<std::atomic<uint8_t>> maybe =
+      std::vector<std::atomic<uint8_t>>(1 << 20);  // by hash of the page: might it be there?
+  std::mutex mutex;
+  std::unordered_map<uint64_t, order::SyncVariable> variables;
+
+  static size_t hash(uint64_t page) { return (page * 0x9e3779b97f4a7c15ull) >> 44; }
+  bool possible(uint64_t page) const { return maybe[hash(page)].load(std::memory_order_relaxed); }
+  Shard& shard(uint64_t page) { return shards[hash(page) % kShards]; }
+  void clear() {
+    for (Shard& s : shards) s.pages.clear();
+    for (auto& m : maybe) m.store(0, std::memory_order_relaxed);
+    variables.clear();
+  }
+};
+
+struct OrderChecker::Found {
+  using Key = std::tuple<Class, uint32_t, uint32_t, uint8_t>;
+  struct Entry {
+    bool error;
+    uint64_t count;
+    uint64_t order;
+    std::string text;
+  };
+  mutable std::mutex mutex;
+  std::map<Key, Entry> entries;
+  std::vector<Finding> last;
+  void clear() {
+    entries.clear();
+    last.clear();
+  }
+  void finish(const Grid&);
+};
+
+}  // namespace fp4lab::emu

@@ -1,0 +1,169 @@
+// What the order checker keeps of a cluster: its threads', operations' and barriers' clocks, and who touched
+// which byte.
+#pragma once
+
+#include <array>
+#include <map>
+#include <unordered_map>
+
+#include "emulator/core/async.h"
+#include "emulator/core/machine.h"
+#include "emulator/watch/clock.h"
+#include "emulator/watch/shadow.h"
+
+namespace fp4lab::emu::order {
+
+constexpr uint32_t kForever = ~0u;
+constexpr uint32_t kNobody = 0xffff;
+
+// Two clocks at once. `v`: what happened before. `f`: what happened before a fence.proxy.async that happened
+// before, so that the async proxy sees it too.
+struct Sum {
+  Clock v, f;
+  void clear() {
+    std::fill(v.at.begin(), v.at.end(), 0);
+    std::fill(f.at.begin(), f.at.end(), 0);
+    v.foreign.reset(), f.foreign.reset();
+  }
+};
+
+// What an instruction's modifiers say about synchronisation.
+struct Traits {
+  enum Fence : uint8_t {
+    none,
+    memory,  // fence, membar
+    proxy_async,
+    mbarrier_init,
+    map_acquire,  // fence.proxy.tensormap::generic.acquire
+    map_copy,     // tensormap.cp_fenceproxy
+    before_sync,  // tcgen05.fence::before_thread_sync
+    after_sync,
+  } fence = none;
+  bool acquire = false, release = false, relaxed = false;
+  bool wide = false;  // a scope beyond .cta
+  bool copy = false;  // tcgen05.cp
+};
+Traits traits_of(const Source&);
+
+struct ThreadState {
+  SharedClock v, f;
+  SharedClock after;  // v at the last tcgen05.fence::after_thread_sync
+  SharedClock released,
+      relfenced;         // v and f at the last fence.acq_rel: what relaxed writes behind it pass on
+  SharedClock observed;  // what relaxed reads saw, for the next fence to take in
+  uint32_t fenced = 0;   // own accesses up to this time lie before a fence.proxy.async
+  uint32_t released_at = 0;
+  uint32_t cluster_phase = 0;  // of barrier.cluster
+};
+
+struct WarpState {
+  uint32_t time = 1;  // accesses are stamped with it; it grows with every release
+  uint32_t base = 0;  // component of lane 0
+  uint32_t load = 0, store = 0, load_fenced = 0,
+           store_fenced = 0;  // streams of tcgen05.ld and st, 0 = none yet
+  uint32_t loads = 0, stores = 0, loads_waited = 0, stores_waited = 0;
+  std::array<uint64_t, 16> barrier_generation{};
+  std::array<ThreadState, kLanes> thread;
+};
+
+struct BarrierState {
+  uint32_t component = 0;  // completed phases
+  uint32_t completed = 0;
+  Sum pending, pending_wide;  // wide: from other CTAs, for waits of .cluster scope
+  SharedClock v, f, wide_v, wide_f;
+  bool any_wide = false;
+  uint32_t init_thread = kNobody, init_time = 0, init_site = 0;
+  uint32_t fence = 0, fence_time = 0;  // stream and time of fence.mbarrier_init by the thread that made it
+};
+
+struct NamedState {
+  std::array<Sum, 4> generation;  // by number modulo 4
+  std::array<uint64_t, 4> number{~0ull, ~0ull, ~0ull, ~0ull};
+};
+
+enum class Stream : uint8_t {
+  mbarrier,
+  pipe,
+  bulk_read,
+  bulk_write,
+  tmem_load,
+  tmem_store,
+  load_fenced,
+  store_fenced,
+  init_fence
+};
+struct StreamInfo {
+  Stream kind;
+  uint32_t cta;
+  uint32_t id;         // mbarrier: offset; warp, or warp * 32 + lane
+  uint32_t other = 0;  // tmem_load: its load_fenced
+};
+
+struct BulkThread {
+  uint32_t read = 0, write = 0;  // streams
+  uint32_t issued = 0;
+  std::vector<uint32_t> groups;  // number of the last operation of each committed group
+};
+
+enum class OpKind : uint8_t { unknown, pipe, tmem_load, tmem_store, bulk_store, delivery };
+
+struct OpState final : WatchedOp {
+  OpKind kind = OpKind::unknown;
+  bool copy = false;  // tcgen05.cp
+  SharedClock v, f, after;
+  uint32_t own = 0, own_time = 0, fenced = 0;
+  uint32_t stream = 0, write_stream = 0, number = 0, site = 0;
+  std::vector<Access> delivered;  // of a delivery, until it is told to its mbarrier
+};
+
+struct CtaStateOf {
+  std::unique_ptr<Cell[]> shared;
+  uint32_t shared_cells = 0;
+  std::unique_ptr<Cell[]> tmem;  // by column; bit b of a mask: lanes 16b..16b+15
+  std::unordered_map<uint32_t, BarrierState> barriers;
+  std::array<NamedState, 16> named;
+};
+
+struct SyncVariable {
+  Foreign v, f;  // by cluster
+};
+
+struct ClusterState {
+  uint64_t id = 0;
+  uint32_t ctas = 0, warps = 0;     // warps of a CTA
+  uint32_t threads = 0;             // components that are threads
+  std::vector<StreamInfo> streams;  // component - threads
+  std::map<std::array<uint32_t, 3>, uint32_t> stream_index;
+  std::vector<std::unique_ptr<WarpState>> warp;
+  std::vector<CtaStateOf> cta;
+  std::unordered_map<uint32_t, BulkThread> bulk;  // by thread component
+  std::array<Sum, 4> cluster_barrier;
+  std::array<uint64_t, 4> cluster_number{~0ull, ~0ull, ~0ull, ~0ull};
+  std::map<uint64_t, SyncVariable> shared_variables;  // by CTA and offset
+  uint32_t live = 0, operations = 0;
+
+  WarpState& of(const Warp& w) { return *warp[w.cta.rank * warps + w.id]; }
+  uint32_t stream(Stream kind, uint32_t cta, uint32_t id) {
+    auto [it, fresh] = stream_index.try_emplace({static_cast<uint32_t>(kind), cta, id},
+                                                threads + static_cast<uint32_t>(streams.size()));
+    if (fresh) streams.push_back({kind, cta, id, 0});
+    return it->second;
+  }
+};
+
+// Who accesses, and what it knows.
+struct Actor {
+  ClusterState* cluster;
+  const Clock *v, *f, *after;
+  uint32_t own, own_time, fenced;  // its thread, and up to when that thread's own accesses are before
+  uint32_t pipe = kNobody;         // stream of a tensor pipe, which is in order
+  bool async = false;
+};
+
+struct Place {
+  enum class Kind : uint8_t { shared, global, tmem } kind;
+  const Cta* cta;
+  uint64_t address;  // of the cell
+};
+
+}  // namespace fp4lab::emu::order
