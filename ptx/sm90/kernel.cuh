@@ -24,10 +24,10 @@
 
 namespace fp4lab::sm90 {
 
-// L2 cache policies as createpolicy.fractional would make them (PTX ISA 9.7.9.18; values as public kernels carry them).
+// L2 cache policies as createpolicy.fractional would make them (PTX ISA 9.7.9.18; values as public kernels
+// carry them).
 constexpr u64 kL2EvictFirst = 0x12f0000000000000ull;
 constexpr u64 kL2EvictLast = 0x14f0000000000000ull;
-
 
 template <int kMaxTile_, int kWarpgroups_, int kStages_, int kCluster_, bool kDual_>
 struct Config {
