@@ -194,6 +194,9 @@ TEST_CASE("driver: what the launch checks") {
         CUDA_ERROR_INVALID_VALUE);
   REQUIRE(cuFuncSetAttribute(f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 100000) == CUDA_SUCCESS);
   CHECK(launch(1, 64, 100000) == CUDA_SUCCESS);
+  CHECK(cuLaunchCooperativeKernel(f, 148 * 2, 1, 1, 64, 1, 1, 100000, nullptr, params) == CUDA_SUCCESS);
+  CHECK(cuLaunchCooperativeKernel(f, 148 * 2 + 1, 1, 1, 64, 1, 1, 100000, nullptr, params) ==
+        CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
   std::vector<unsigned> got(64);
   REQUIRE(cuMemcpyDtoH(got.data(), out.p, 256) == CUDA_SUCCESS);
   for (unsigned i = 0; i < 64; ++i) CHECK(got[i] == i);
@@ -231,6 +234,38 @@ TEST_CASE("driver: images that cannot be loaded say why") {
   CHECK(cuModuleLoad(&module, "/nonexistent/x.ptx") == CUDA_ERROR_FILE_NOT_FOUND);
 }
 
+TEST_CASE("driver: fatbins hold PTX, plain or compressed") {
+  // The container of nvcc 13: a header, then for each image a header of 0x40 bytes or more and the image.
+  auto fatbin = [](const std::string& payload, uint16_t kind, uint32_t architecture, uint32_t compressed,
+                   uint64_t uncompressed) {
+    std::string bytes;
+    auto put = [&](auto value) { bytes.append(reinterpret_cast<const char*>(&value), sizeof value); };
+    put(0xba55ed50u), put(uint16_t(1)), put(uint16_t(16)), put(uint64_t(0x40 + payload.size()));
+    put(kind), put(uint16_t(0x101)), put(0x40u), put(uint64_t(payload.size()));
+    put(compressed), put(0x40u), put(uint16_t(0)), put(uint16_t(9)), put(architecture), put(0u), put(0u);
+    put(uint64_t(0x11)), put(uint64_t(0)), put(uncompressed);
+    return bytes.append(payload);
+  };
+  Context context;
+  CUmodule module;
+  std::string ptx = std::string(kPtx) + '\0';
+  REQUIRE(cuModuleLoadFatBinary(&module, fatbin(ptx, 1, 90, 0, 0).data()) == CUDA_SUCCESS);
+  CHECK(cuModuleUnload(module) == CUDA_SUCCESS);
+  CHECK(cuModuleLoadFatBinary(&module, fatbin(ptx, 2, 90, 0, 0).data()) == CUDA_ERROR_NO_BINARY_FOR_GPU);
+  CHECK(cuModuleLoadFatBinary(&module, fatbin(ptx, 1, 120, 0, 0).data()) == CUDA_ERROR_NO_BINARY_FOR_GPU);
+  CHECK(cuModuleLoadFatBinary(&module, fatbin("\x28\xb5\x2f\xfd broken", 1, 90, 11, 900).data()) ==
+        CUDA_ERROR_NO_BINARY_FOR_GPU);
+  if (void* library = dlopen("libzstd.so.1", RTLD_NOW)) {
+    auto compress = reinterpret_cast<size_t (*)(void*, size_t, const void*, size_t, int)>(
+        dlsym(library, "ZSTD_compress"));
+    std::string packed(2 * ptx.size(), '\0');
+    packed.resize(compress(packed.data(), packed.size(), ptx.data(), ptx.size(), 3));
+    auto size = static_cast<uint32_t>(packed.size());
+    REQUIRE(cuModuleLoadFatBinary(&module, fatbin(packed, 1, 90, size, ptx.size()).data()) == CUDA_SUCCESS);
+    CHECK(cuModuleUnload(module) == CUDA_SUCCESS);
+  }
+}
+
 TEST_CASE("driver: a fault spoils its context and no other") {
   {
     LoadedModule m;
@@ -258,6 +293,14 @@ TEST_CASE("driver: memory") {
   for (size_t i = 0; i < host.size(); ++i) host[i] = static_cast<unsigned char>(i * 7);
   REQUIRE(cuMemcpyHtoD(a.p, host.data(), 1000) == CUDA_SUCCESS);
   CHECK(cuMemcpyHtoD(a.p, host.data(), 1001) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(cuMemcpyHtoD(0x1234, host.data(), 4) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(cuMemsetD8(reinterpret_cast<CUdeviceptr>(host.data()), 0, 4) == CUDA_ERROR_INVALID_VALUE);
+  void* page_locked;
+  REQUIRE(cuMemHostAlloc(&page_locked, 100, 0) == CUDA_SUCCESS);
+  CHECK(cuMemsetD8(reinterpret_cast<CUdeviceptr>(page_locked) + 50, 7, 50) == CUDA_SUCCESS);
+  CHECK(static_cast<char*>(page_locked)[99] == 7);
+  CHECK(cuMemsetD8(reinterpret_cast<CUdeviceptr>(page_locked) + 51, 7, 50) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(cuMemFreeHost(page_locked) == CUDA_SUCCESS);
   REQUIRE(cuMemsetD8(b.p, 0xee, 1000) == CUDA_SUCCESS);
   CUDA_MEMCPY2D c = {};  // a 10 x 20 window of a 50-byte pitch into a 40-byte pitch
   c.srcMemoryType = c.dstMemoryType = CU_MEMORYTYPE_DEVICE;

@@ -1,4 +1,5 @@
 // What a module-load call is given: PTX text, a fatbin that holds PTX, or something the emulator cannot run.
+#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <cstring>
@@ -35,32 +36,69 @@ struct FatbinWrapper {  // what __cudaRegisterFatBinary and cuModuleLoadData of 
 };
 constexpr uint32_t kFatbin = 0xba55ed50, kWrapper = 0x466243b1, kElf = 0x464c457f;
 
+// nvcc 13 compresses PTX with Zstandard. The system's library does the work where there is one: the build
+// does not depend on it.
+std::string unzstd(const char* data, size_t bytes, uint64_t uncompressed) {
+  using Decompress = size_t (*)(void*, size_t, const void*, size_t);
+  static const auto decompress = [] {
+    void* library = dlopen("libzstd.so.1", RTLD_NOW | RTLD_LOCAL);
+    return reinterpret_cast<Decompress>(library ? dlsym(library, "ZSTD_decompress") : nullptr);
+  }();
+  constexpr uint64_t kMostBytes = uint64_t(1) << 30;
+  if (!decompress || uncompressed > kMostBytes) return {};
+  std::string text(uncompressed, '\0');
+  const size_t got = decompress(text.data(), text.size(), data, bytes);
+  return got == uncompressed ? text : std::string();
+}
+
+std::string text_of(const FatbinEntry& entry, const char* payload) {
+  if (!entry.compressed_bytes) return {payload, strnlen(payload, entry.payload_bytes)};
+  constexpr uint32_t kZstd = 0xfd2fb528;
+  uint32_t magic = 0;
+  if (entry.compressed_bytes > entry.payload_bytes || entry.compressed_bytes < 4) return {};
+  std::memcpy(&magic, payload, 4);
+  if (magic != kZstd) return {};
+  std::string text = unzstd(payload, entry.compressed_bytes, entry.uncompressed_bytes);
+  text.resize(strnlen(text.data(), text.size()));
+  return text;
+}
+
+// The PTX for the emulated architecture, else the newest that is not newer.
 Image from_fatbin(const std::byte* bytes) {
   FatbinHeader header;
   std::memcpy(&header, bytes, sizeof header);
   const std::byte* at = bytes + header.header_bytes;
   const std::byte* end = at + header.payload_bytes;
-  bool compressed = false, any = false;
-  std::string best;
+  const DeviceModel& device = *state().device;
+  const uint32_t here = static_cast<uint32_t>(device.major * 10 + device.minor);
+  bool compressed = false;
+  std::string best, others;
+  uint32_t best_architecture = 0;
   while (at + sizeof(FatbinEntry) <= end) {
     FatbinEntry entry;
     std::memcpy(&entry, at, sizeof entry);
-    if (!entry.header_bytes || entry.payload_bytes > uint64_t(end - at)) break;
-    const char* text = reinterpret_cast<const char*>(at + entry.header_bytes);
+    if (!entry.header_bytes || entry.header_bytes > uint64_t(end - at) ||
+        entry.payload_bytes > uint64_t(end - at) - entry.header_bytes)
+      break;
     if (entry.kind == 1) {
-      any = true;
-      if (entry.compressed_bytes)
-        compressed = true;
-      else
-        best.assign(text, strnlen(text, entry.payload_bytes));
+      others += fmt::format("{}sm_{}", others.empty() ? "" : ", ", entry.architecture);
+      if (entry.architecture <= here && entry.architecture >= best_architecture) {
+        std::string text = text_of(entry, reinterpret_cast<const char*>(at + entry.header_bytes));
+        compressed |= text.empty();
+        if (!text.empty()) best = std::move(text), best_architecture = entry.architecture;
+      }
     }
     at += entry.header_bytes + entry.payload_bytes;
   }
   if (!best.empty()) return {std::move(best), {}};
-  if (compressed) return {{}, "the fatbin's PTX is compressed: build with nvcc --no-compress"};
+  if (compressed)
+    return {
+        {},
+        "the fatbin's PTX is compressed and libzstd.so.1 is missing or fails: build with nvcc --no-compress"};
   return {{},
-          any ? "the fatbin's PTX is empty"
-              : "the fatbin holds no PTX: build with -gencode arch=compute_100a,code=compute_100a (or 90a)"};
+          others.empty()
+              ? "the fatbin holds no PTX: build with -gencode arch=compute_100a,code=compute_100a (or 90a)"
+              : fmt::format("the fatbin holds PTX for {}, the emulated device is sm_{}", others, here)};
 }
 
 }  // namespace

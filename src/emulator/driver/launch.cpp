@@ -82,7 +82,9 @@ CUresult run(const CUfunc_st& f, const LaunchConfig& config) {
     result =
         launch(*f.module->module, *f.function, config, *s.device, *s.memory, s.schedule, watchers.front());
   } catch (const fp4lab::Error& e) {
-    return refuse(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, f, e.what());
+    return refuse(
+        config.cooperative ? CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE : CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, f,
+        e.what());
   }
   s.last_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   s.last = std::move(result.statistics);

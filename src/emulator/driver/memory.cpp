@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 
 #include "emulator/driver/state.h"
 
@@ -12,22 +13,40 @@ using namespace fp4lab::emu::driver;
 
 namespace {
 
-// The host pointer behind a device or (unified addressing) host address; null, with a message, for a device
-// range that no allocation holds.
-std::byte* checked(CUdeviceptr address, size_t bytes, const char* call) {
+enum class End { device, host, any };  // what the call says an address is; any: unified addressing decides
+
+bool pinned(CUdeviceptr address, size_t bytes) {
+  State& s = state();
+  std::lock_guard lock(s.mutex);
+  auto next = s.pinned.upper_bound(reinterpret_cast<void*>(address));
+  if (next == s.pinned.begin()) return false;
+  const auto& [begin, size] = *std::prev(next);
+  const auto first = reinterpret_cast<CUdeviceptr>(begin);
+  return address - first <= size && bytes <= size - (address - first);
+}
+
+// The memory behind an address; null, with a message, for a range that no allocation holds. A device address
+// may also be one of pinned host memory.
+std::byte* checked(CUdeviceptr address, size_t bytes, End end, const char* call) {
   GlobalMemory& memory = *state().memory;
-  if (!memory.owns(address)) return reinterpret_cast<std::byte*>(address);  // host memory
-  if (memory.find(address, bytes).contains(address, bytes)) return memory.host(address);
+  auto* host = reinterpret_cast<std::byte*>(address);
+  if (memory.owns(address)) {
+    if (memory.find(address, bytes).contains(address, bytes)) return memory.host(address);
+    explain(CUDA_ERROR_INVALID_VALUE,
+            fmt::format("{}: {} bytes at {:#x}: {}", call, bytes, address, memory.describe(address)));
+    return nullptr;
+  }
+  if (end != End::device || pinned(address, bytes)) return host;
   explain(CUDA_ERROR_INVALID_VALUE,
-          fmt::format("{}: {} bytes at {:#x}: {}", call, bytes, address, memory.describe(address)));
+          fmt::format("{}: {:#x} is neither a device address nor pinned host memory", call, address));
   return nullptr;
 }
 
-CUresult copy(CUdeviceptr to, CUdeviceptr from, size_t bytes, const char* call) {
+CUresult copy(CUdeviceptr to, End to_end, CUdeviceptr from, End from_end, size_t bytes, const char* call) {
   if (!bytes) return CUDA_SUCCESS;
   if (!to || !from) return CUDA_ERROR_INVALID_VALUE;
-  std::byte* d = checked(to, bytes, call);
-  const std::byte* s = checked(from, bytes, call);
+  std::byte* d = checked(to, bytes, to_end, call);
+  const std::byte* s = d ? checked(from, bytes, from_end, call) : nullptr;
   if (!d || !s) return CUDA_ERROR_INVALID_VALUE;
   std::memmove(d, s, bytes);
   return CUDA_SUCCESS;
@@ -39,7 +58,7 @@ template <class T>
 CUresult fill(CUdeviceptr to, size_t pitch, T value, size_t width, size_t height, const char* call) {
   if (!width || !height) return CUDA_SUCCESS;
   if (to % sizeof(T)) return CUDA_ERROR_INVALID_VALUE;
-  std::byte* d = checked(to, (height - 1) * pitch + width * sizeof(T), call);
+  std::byte* d = checked(to, (height - 1) * pitch + width * sizeof(T), End::device, call);
   if (!d) return CUDA_ERROR_INVALID_VALUE;
   for (size_t row = 0; row < height; ++row) {
     if constexpr (sizeof(T) == 1)
@@ -48,6 +67,10 @@ CUresult fill(CUdeviceptr to, size_t pitch, T value, size_t width, size_t height
       std::fill_n(reinterpret_cast<T*>(d + row * pitch), width, value);
   }
   return CUDA_SUCCESS;
+}
+
+End kind_of(CUmemorytype type) {
+  return type == CU_MEMORYTYPE_HOST ? End::host : type == CU_MEMORYTYPE_DEVICE ? End::device : End::any;
 }
 
 CUdeviceptr end_of(CUmemorytype type, const void* host, CUdeviceptr device) {
@@ -63,7 +86,9 @@ CUresult copy_2d(const CUDA_MEMCPY2D& c, const char* call) {
   const CUdeviceptr to =
       end_of(c.dstMemoryType, c.dstHost, c.dstDevice) + c.dstY * c.dstPitch + c.dstXInBytes;
   for (size_t row = 0; row < c.Height; ++row)
-    if (CUresult r = copy(to + row * c.dstPitch, from + row * c.srcPitch, c.WidthInBytes, call)) return r;
+    if (CUresult r = copy(to + row * c.dstPitch, kind_of(c.dstMemoryType), from + row * c.srcPitch,
+                          kind_of(c.srcMemoryType), c.WidthInBytes, call))
+      return r;
   return CUDA_SUCCESS;
 }
 
@@ -150,33 +175,36 @@ CUresult cuMemHostUnregister(void* pointer) {
 }
 
 CUresult cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
-  return submit(nullptr, CU_GRAPH_NODE_TYPE_MEMCPY, [=] { return copy(to, from, bytes, "cuMemcpy"); });
+  return submit(nullptr, CU_GRAPH_NODE_TYPE_MEMCPY,
+                [=] { return copy(to, End::any, from, End::any, bytes, "cuMemcpy"); });
 }
 CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
-  return submit(stream, CU_GRAPH_NODE_TYPE_MEMCPY, [=] { return copy(to, from, bytes, "cuMemcpyAsync"); });
+  return submit(stream, CU_GRAPH_NODE_TYPE_MEMCPY,
+                [=] { return copy(to, End::any, from, End::any, bytes, "cuMemcpyAsync"); });
 }
 CUresult cuMemcpyHtoD(CUdeviceptr to, const void* from, size_t bytes) {
   return submit(nullptr, CU_GRAPH_NODE_TYPE_MEMCPY,
-                [=] { return copy(to, address(from), bytes, "cuMemcpyHtoD"); });
+                [=] { return copy(to, End::device, address(from), End::host, bytes, "cuMemcpyHtoD"); });
 }
 CUresult cuMemcpyDtoH(void* to, CUdeviceptr from, size_t bytes) {
   return submit(nullptr, CU_GRAPH_NODE_TYPE_MEMCPY,
-                [=] { return copy(address(to), from, bytes, "cuMemcpyDtoH"); });
+                [=] { return copy(address(to), End::host, from, End::device, bytes, "cuMemcpyDtoH"); });
 }
 CUresult cuMemcpyDtoD(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
-  return submit(nullptr, CU_GRAPH_NODE_TYPE_MEMCPY, [=] { return copy(to, from, bytes, "cuMemcpyDtoD"); });
+  return submit(nullptr, CU_GRAPH_NODE_TYPE_MEMCPY,
+                [=] { return copy(to, End::device, from, End::device, bytes, "cuMemcpyDtoD"); });
 }
 CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void* from, size_t bytes, CUstream stream) {
   return submit(stream, CU_GRAPH_NODE_TYPE_MEMCPY,
-                [=] { return copy(to, address(from), bytes, "cuMemcpyHtoDAsync"); });
+                [=] { return copy(to, End::device, address(from), End::host, bytes, "cuMemcpyHtoDAsync"); });
 }
 CUresult cuMemcpyDtoHAsync(void* to, CUdeviceptr from, size_t bytes, CUstream stream) {
   return submit(stream, CU_GRAPH_NODE_TYPE_MEMCPY,
-                [=] { return copy(address(to), from, bytes, "cuMemcpyDtoHAsync"); });
+                [=] { return copy(address(to), End::host, from, End::device, bytes, "cuMemcpyDtoHAsync"); });
 }
 CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
   return submit(stream, CU_GRAPH_NODE_TYPE_MEMCPY,
-                [=] { return copy(to, from, bytes, "cuMemcpyDtoDAsync"); });
+                [=] { return copy(to, End::device, from, End::device, bytes, "cuMemcpyDtoDAsync"); });
 }
 CUresult cuMemcpy2D(const CUDA_MEMCPY2D* c) {
   return submit(nullptr, CU_GRAPH_NODE_TYPE_MEMCPY, [c = *c] { return copy_2d(c, "cuMemcpy2D"); });
