@@ -359,6 +359,14 @@ TEST_CASE("refusals name the place, the reason and what was near") {
   CHECK(contains(refusal("refused;"), "no such combination (PTX ISA 1.2.3)"));
   CHECK(contains(refusal("wait_group %r1;"), "operand 1 must be a constant"));
   CHECK(contains(refusal("ld.global.u32 %r1, [%f1];"), "an address needs 32 or 64 integer bits"));
+  CHECK(contains(refusal("ld.global.u32 %r1, [%r2];"), "'%r2' has 32 bits, a global address needs 64"));
+  CHECK(contains(refusal("ld.u32 %r1, [%r2];"), "'%r2' has 32 bits, a generic address needs 64"));
+  CHECK(contains(refusal("tcgen05.mma.kind::f16 [%rd1], %rd1, %rd2, %r3, 1;"),
+                 "a tensor-memory address needs 32"));
+  CHECK(contains(refusal(".shared .b32 x; ld.global.u32 %r1, [x];"),
+                 "'x' is a .shared variable, the instruction accesses global memory"));
+  CHECK(contains(refusal(".local .b32 x; ld.u32 %r1, [x];"),
+                 "'x' is a .local variable, the instruction accesses generic"));
   CHECK(contains(refusal("ld.global.u32 %r1, [%rd1]"), "expected ';'"));
   CHECK(contains(refusal("mov.u32 %r1, 0f123;"), "'0f123' is not a number"));
   CHECK(contains(refusal("mov.u32 %r1, #;"), "PTX has no character '#'"));

@@ -23,6 +23,7 @@
 //
 //   d        destination register, or sink
 //   d|p      destination with optional predicate: %r|%p or %r
+//   d|P      the same, but the predicate must be there
 //   P        destination predicate, or sink
 //   P|q      predicate pair: %p|%q or %p
 //   p        source predicate, may be negated; the constants 0 and 1 become predicate 0 or its negation

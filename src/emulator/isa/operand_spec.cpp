@@ -104,6 +104,7 @@ std::vector<OperandSpec> parse_operand_specs(std::string_view column) {
     if (item.substr(0, end).find_first_of(":~?") != item.npos)
       fail("opcode table: type and marks stand behind the brackets, not in '{}' of \"{}\"", item, column);
     spec.form = form_of(item.substr(0, end));
+    spec.pair_required = spec.form == Form::destination_pair && item[end - 1] == 'P';
     for (std::string_view rest = item.substr(end); !rest.empty();) {
       char mark = rest[0];
       rest.remove_prefix(1);

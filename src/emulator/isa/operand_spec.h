@@ -12,7 +12,7 @@ struct OperandSpec {
   enum class Form : uint8_t {
     value,             // a
     destination,       // d
-    destination_pair,  // d|p: two slots
+    destination_pair,  // d|p: two slots; d|P when the predicate must be there
     predicate,         // p
     predicate_target,  // P
     predicate_pair,    // P|q: two slots
@@ -31,6 +31,7 @@ struct OperandSpec {
   Type fixed = Type::none;
   unsigned nth = 0;
   bool relaxed = false, optional = false;
+  bool pair_required = false;
   std::string_view only_with;  // `?word`
   uint8_t slot = 0;            // index of its first Operand
 

@@ -116,6 +116,8 @@ class Operands {
   Operand symbol_address(const ast::Node&, const ast::Variable&, Type);
   Operand predicate(const ast::Node&, bool target);
   Operand address(const ast::Node&);
+  void check_base_width(const ast::Node&, unsigned bits) const;
+  void check_space(const ast::Node&, const ast::Variable&) const;
   Operand vector(const ast::Node&, Type element, bool relaxed, bool target);
   Operand labels(const ast::Node&);
   uint32_t label(const ast::Node&, std::string_view name);

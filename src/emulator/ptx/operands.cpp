@@ -1,9 +1,11 @@
 // Operands as written become operands as executed: rows, constants, addresses; with every type checked
 // against the row of the opcode table (PTX ISA 6, 9.4, 9.5; leniencies as ptxas 13.0 shows them).
+#include <algorithm>
 #include <bit>
 
 #include "emulator/ptx/image.h"
 #include "emulator/ptx/special.h"
+#include "emulator/ptx/syntax.h"
 
 namespace fp4lab::emu {
 
@@ -56,7 +58,7 @@ std::string_view kind_text(Form form) {
     case Form::destination:
       return "a register";
     case Form::destination_pair:
-      return "a register, or register|predicate";
+      return "a register and a predicate, register|predicate";
     case Form::predicate:
     case Form::predicate_target:
       return "a predicate";
@@ -109,7 +111,7 @@ bool Operands::fits(const OperandSpec& spec, const ast::Node& n, const ast::Stat
     case Form::destination:
       return n.kind == NodeKind::name && (is_sink || is_predicate == (spec.type_in(source) == Type::pred));
     case Form::destination_pair:
-      return (n.kind == NodeKind::name && !is_predicate) || n.kind == NodeKind::pair;
+      return (n.kind == NodeKind::name && !is_predicate && !spec.pair_required) || n.kind == NodeKind::pair;
     case Form::predicate:
       return is_predicate || n.kind == NodeKind::constant;
     case Form::predicate_target:
@@ -460,6 +462,49 @@ Operand Operands::predicate(const ast::Node& n, bool target) {
   return op;
 }
 
+namespace {
+
+// Instructions with one address, whose space is the one among their modifiers, or generic.
+bool has_one_space(const ast::Statement& s) {
+  static constexpr std::string_view kNames[] = {"ld", "ldu", "st", "atom", "red", "mbarrier"};
+  if (std::find(std::begin(kNames), std::end(kNames), s.opcode[0]) == std::end(kNames)) return false;
+  return std::find(s.opcode.begin(), s.opcode.end(), "async") == s.opcode.end();
+}
+
+bool named_space(const ast::Statement& s, Space& space) {
+  for (size_t i = 1; i < s.opcode.size(); ++i)
+    if (space_named(s.opcode[i].substr(0, s.opcode[i].find(':')), space)) return true;
+  return false;
+}
+
+}  // namespace
+
+// Generic and global addresses have 64 bits, tensor-memory addresses 32 (as ptxas 13.0 demands); the others
+// may have either.
+void Operands::check_base_width(const ast::Node& n, unsigned bits) const {
+  const ast::Statement& s = *statement_;
+  Space space = Space::global;
+  if (bits == 32 && has_one_space(s) && (!named_space(s, space) || space == Space::global))
+    fail_at(image_.out, *n.at, "'{}' has 32 bits, a {} address needs 64", n.name,
+            named_space(s, space) ? "global" : "generic");
+  static constexpr std::string_view kTmem[] = {"ld", "st", "mma", "cp", "shift"};
+  if (bits == 64 && s.opcode[0] == "tcgen05" && s.opcode.size() > 1 &&
+      std::find(std::begin(kTmem), std::end(kTmem), s.opcode[1]) != std::end(kTmem))
+    fail_at(image_.out, *n.at, "'{}' has 64 bits, a tensor-memory address needs 32", n.name);
+}
+
+void Operands::check_space(const ast::Node& n, const ast::Variable& v) const {
+  if (!has_one_space(*statement_)) return;
+  static constexpr std::string_view kNames[] = {"generic", "const",  "global", "local",
+                                                "param",   "shared", "shared"};
+  Space space;
+  bool named = named_space(*statement_, space);
+  bool fits = named ? space == v.space : v.space == Space::global || v.space == Space::constant;
+  if (!fits)
+    fail_at(image_.out, *n.at, "'{}' is a .{} variable, the instruction accesses {} memory", n.name,
+            kNames[static_cast<size_t>(v.space)], named ? kNames[static_cast<size_t>(space)] : "generic");
+}
+
 Operand Operands::address(const ast::Node& n) {
   Operand op;
   op.kind = Kind::address;
@@ -475,11 +520,13 @@ Operand Operands::address(const ast::Node& n) {
     op.has_base = true;
     op.type = bits_type(bits);
     op.offset = m.reg.offset;
+    check_base_width(n, bits);
     return op;
   }
   if (m.kind == Meaning::Kind::none) names_.undeclared(*n.at, n.name, statement_->scope);
   if (m.kind != Meaning::Kind::variable) fail_at(image_.out, *n.at, "'{}' is no variable", n.name);
   const ast::Variable& v = *m.variable;
+  check_space(n, v);
   if (v.space == Space::global || v.space == Space::constant) {
     op.has_base = true;
     op.offset = image_.symbol_row(image_.symbol_of(v), 0);
