@@ -334,10 +334,11 @@ TEST_CASE("refusals name the place, the reason and what was near") {
                  "test.ptx:6:1: unknown instruction 'addd'; did you mean add?"));
   CHECK(contains(refusal("tex.2d.v4.f32.f32 %r1;"), "'tex' is not implemented (PTX ISA 9.7.10)"));
   CHECK(contains(refusal("add.u31 %r1, %r2, %r3;"),
-                 "test.ptx:6:4: add: modifier .u31 is not supported here; supported: .f32, .f64, .s16"));
+                 "test.ptx:6:4: add: modifier .u31 is not supported here (did you mean .u32?); supported: "
+                 ".f32, .f64, .s16"));
   CHECK(contains(refusal("tcgen05.mma.kind::mxf4 [%r1];"),
                  ":12: tcgen05.mma: modifier .kind::mxf4 is not supported here; supported: .kind::f16 (PTX "
-                 "ISA 9.7.16)"));
+                 "ISA 9.7.16.10.9)"));
   CHECK(contains(refusal("ld.global %r1, [%rd1];"), "ld.global: a modifier is missing; supported: "));
   CHECK(contains(refusal("add.u32 %r1, %r2;"),
                  "add.u32 takes 3 operands, found 2 (operands: d, a, b; PTX ISA 9.7.1.1)"));

@@ -1,6 +1,7 @@
 #include "emulator/isa/table.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "emulator/core/error.h"
@@ -44,9 +45,23 @@ std::string Table::explain(std::span<const std::string_view> tokens, size_t& tok
     return fmt::format("unknown instruction '{}'{}", tokens[0],
                        near.empty() ? "" : fmt::format("; did you mean {}?", joined(near, "")));
   }
+  // What the rows that came farthest could have gone on with, and where the manual speaks of them.
   Expectation expected;
-  for (const Entry* e : rows->second) e->spelling.matches(tokens, &expected);
-  if (expected.at == 0) expected.at = 1;
+  std::set<std::string_view> sections;
+  for (const Entry* e : rows->second) {
+    Expectation own;
+    own.at = 1;
+    e->spelling.matches(tokens, &own);
+    if (own.at < std::max<size_t>(expected.at, 1)) continue;
+    if (own.at > expected.at) {
+      expected = {own.at, {}, false};
+      sections.clear();
+    }
+    expected.words.merge(own.words);
+    expected.complete |= own.complete;
+    sections.insert(e->opcode->section);
+  }
+  if (sections.size() == 1) manual = fmt::format(" (PTX ISA {})", *sections.begin());
   std::string so_far(tokens[0]);
   for (size_t i = 1; i < std::min(expected.at, tokens.size()); ++i) so_far += fmt::format(".{}", tokens[i]);
   std::vector<std::string_view> words(expected.words.begin(), expected.words.end());
@@ -57,7 +72,10 @@ std::string Table::explain(std::span<const std::string_view> tokens, size_t& tok
   }
   token = expected.at;
   if (expected.complete) choice += words.empty() ? "; nothing more may follow" : " or nothing";
-  return fmt::format("{}: modifier .{} is not supported here{}{}", so_far, tokens[token], choice, manual);
+  auto near = nearest(tokens[token], words);
+  std::string guess = near.empty() ? "" : fmt::format(" (did you mean .{}?)", near[0]);
+  return fmt::format("{}: modifier .{} is not supported here{}{}{}", so_far, tokens[token], guess, choice,
+                     manual);
 }
 
 std::string joined(std::span<const std::string_view> words, std::string_view prefix) {
