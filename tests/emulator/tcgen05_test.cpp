@@ -294,6 +294,17 @@ TEST_CASE("missing waits are noticed") {
   const size_t done = text.find("W", text.find("EPILOGUE:"));
   CHECK(without(text.substr(done, 12), "tcgen05.fence::after") >= 15);
   CHECK(without("tcgen05.wait::ld.sync.aligned;", "st.global") == 20);
+  // A commit by another thread than the one that multiplies covers nothing.
+  const std::string commit = "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r0+8];";
+  std::string t = text;
+  t.replace(t.find(commit), commit.size(), "");
+  t.replace(t.find("EPILOGUE:\n"), 10, "EPILOGUE: setp.eq.u32 %p3, %r1, 32;\n@%p3 " + commit + "\n");
+  unsigned noticed = 0;
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    const Run r = run_gemm(t, s, a, b, seed);
+    noticed += !r.result.ok || r.out != want;
+  }
+  CHECK(noticed >= 15);
 }
 
 namespace {
