@@ -77,10 +77,11 @@ std::string kernel(const Form& f, unsigned n, const std::string& between = "", b
 
 double value(const Form& f, const std::byte* p) {
   const std::string t = f.types;
-  uint16_t h;
-  std::memcpy(&h, p, 2);
-  if (t.ends_with("bf16")) return std::bit_cast<float>(uint32_t(h) << 16);
-  if (t.ends_with(".f16")) return fp4lab::half_to_float(h);
+  if (t.ends_with("f16")) {
+    uint16_t h;
+    std::memcpy(&h, p, 2);
+    return t.ends_with("bf16") ? std::bit_cast<float>(uint32_t(h) << 16) : fp4lab::half_to_float(h);
+  }
   if (t.ends_with("tf32")) {
     float x;
     std::memcpy(&x, p, 4);
