@@ -42,9 +42,9 @@ struct Comparison {
   std::string describe() const;
 };
 
-// `slack`, if not empty, is added to each element's tolerance, and to the largest fp16 where a finite value
-// meets an infinity. Row-major [rows][cols] fp16 patterns; fails where a size does not fit. NaN agrees with
-// NaN only, whatever the payload, and an infinity only with the same infinity.
+// `slack`, if not empty, is added to each element's tolerance. Row-major [rows][cols] fp16 patterns; fails
+// where a size does not fit. NaN agrees with NaN only, whatever the payload. An infinity agrees with the same
+// infinity, and with what is no further than the slack from +-65520, where fp16 rounds to infinity.
 Comparison compare_half(std::span<const std::uint16_t> got, std::span<const std::uint16_t> want,
                         std::int64_t rows, std::int64_t cols, Tolerance tolerance = {},
                         std::span<const float> slack = {});

@@ -58,9 +58,10 @@ Comparison compare_half(std::span<const std::uint16_t> got, std::span<const std:
         result.by_slack += inside && error > allowed;
         result.max_abs = std::max(result.max_abs, error);
         if (wv != 0) result.max_rel = std::max(result.max_rel, error / std::fabs(wv));
-      } else if (room > 0 && std::signbit(gv) == std::signbit(wv)) {
-        // One of them rounded to infinity: from 65520 on fp16 does.
-        inside = 65520.0 - std::fmin(std::fabs(gv), std::fabs(wv)) <= room;
+      } else if (room > 0) {
+        // An infinity is anything from 65520 on, where fp16 rounds to it; of either sign where huge terms
+        // cancel.
+        inside = std::fabs(std::clamp(gv, -65520.0, 65520.0) - std::clamp(wv, -65520.0, 65520.0)) <= room;
         result.by_slack += inside;
       }
       result.max_ulps = std::max(result.max_ulps, std::abs(half_ulps(g, w)));

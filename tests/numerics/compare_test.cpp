@@ -64,6 +64,20 @@ TEST_CASE("comparison: a NaN where none is due, a missing NaN and a wrong infini
   CHECK(compare_half(inf, inf, 1, 1).passed());
 }
 
+TEST_CASE("comparison: an infinity is 65520 from where the slack reaches it") {
+  const auto within = [](float got, float want, float slack) {
+    const Comparison c = compare_half(halves({got}), halves({want}), 1, 1, {}, std::vector<float>{slack});
+    CHECK(c.by_slack == c.passed());
+    return c.passed();
+  };
+  CHECK(within(INFINITY, 65504, 16));
+  CHECK_FALSE(within(INFINITY, 65504, 15));
+  CHECK(within(-65504, INFINITY, 131024));  // huge terms that cancel: even the sign is open
+  CHECK_FALSE(within(-65504, INFINITY, 131023));
+  CHECK(within(INFINITY, -INFINITY, 131040));
+  CHECK_FALSE(within(INFINITY, -INFINITY, 131039));
+}
+
 TEST_CASE("comparison: output that nobody wrote is named as such, and never passes") {
   const std::vector<std::uint16_t> got{0x3C00, kHalfPoison};
   const auto want = halves({1, 1});
