@@ -44,6 +44,27 @@ unsigned wgmma_count(const OperandSpec& spec, const Source& source) {
   return source.type(0) == Type::f16 ? n / 4 : n / 2;
 }
 
+// mma's too: D and C, A, B of mnk elements, over 32 lanes.
+unsigned mma_count(const OperandSpec& spec, const Source& source) {
+  unsigned m = 0, k = 0;
+  for (std::string_view t : source.tokens)
+    if (t.starts_with("m8n8k") || t.starts_with("m16n8k")) {
+      m = t[1] == '8' ? 8 : 16;
+      k = static_cast<unsigned>(std::stoul(std::string(t.substr(t.rfind('k') + 1))));
+    }
+  const auto has = [&](std::string_view word) { return source.has(word); };
+  const unsigned bits = has("f64")                                             ? 64
+                        : has("tf32")                                          ? 32
+                        : has("e4m3") || has("e5m2") || has("s8") || has("u8") ? 8
+                        : has("s4") || has("u4")                               ? 4
+                        : has("b1")                                            ? 1
+                                                                               : 16;
+  const unsigned lane_bits = bits == 64 ? 64 : 32;
+  if (spec.text.starts_with("{a}")) return m * k * bits / 32 / lane_bits;
+  if (spec.text.starts_with("{b}")) return 8 * k * bits / 32 / lane_bits;
+  return m * 8 / 32 / (source.type(0) == Type::f16 ? 2 : 1);
+}
+
 std::string vector_text(const OperandSpec& spec, Type type, const Source& source, std::mt19937& random) {
   constexpr unsigned kCounts[] = {1, 2, 4, 8, 16, 32, 64, 128, 3};
   constexpr unsigned kBits[] = {8, 16, 32, 64};
@@ -53,8 +74,10 @@ std::string vector_text(const OperandSpec& spec, Type type, const Source& source
   unsigned bits = type == Type::none ? kBits[random() % 4] : bits_of(type);
   bool counted = source.has("v2") || source.has("v4") || source.has("v8");
   const bool wgmma = source.tokens[0] == "wgmma";
+  const bool mma = source.tokens[0] == "mma";
   if (wgmma) count = wgmma_count(spec, source);
-  if (!counted && !wgmma && random() % 3 == 0) {
+  if (mma) count = mma_count(spec, source);
+  if (!counted && !wgmma && !mma && random() % 3 == 0) {
     unsigned whole = bits_of(source.type(0));
     return register_of(type == Type::none && whole ? whole : bits, random);
   }

@@ -1,0 +1,28 @@
+// Matrix fragments: which element of a matrix a lane's register holds, for mma.sync and wmma (PTX
+// ISA 9.7.14.5).
+#pragma once
+
+#include "emulator/core/warp.h"
+
+namespace fp4lab::emu {
+
+// The elements of a vector operand; a single register may stand without braces.
+inline unsigned fragment_registers(const Operand& o) { return o.kind == Operand::Kind::vector ? o.count : 1; }
+inline const Operand& fragment_register(Warp& w, const Operand& o, unsigned r) {
+  return o.kind == Operand::Kind::vector ? w.element(o, r) : o;
+}
+
+// A (m rows x k) and B (n columns x k, so transposed) of 32-bit registers: the four lanes of a group hold 16
+// consecutive bytes of a row, register by register the next 8 rows (16-row operands only), then the next 16
+// bytes. `out` has rows of `row_bytes`.
+void gather_operand(Warp&, const Operand&, unsigned rows, unsigned row_bytes, std::byte* out);
+
+// Where lane t finds accumulator value v: rows of 8 lanes groups, two neighbouring columns.
+struct FragmentCell {
+  unsigned row, column;
+};
+inline FragmentCell accumulator_cell(unsigned v, unsigned t) {
+  return {t / 4 + 8 * (v >> 1), 2 * (t % 4) + (v & 1)};
+}
+
+}  // namespace fp4lab::emu

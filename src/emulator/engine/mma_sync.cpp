@@ -1,0 +1,288 @@
+// mma.sync (PTX ISA 9.7.14.5.14) with the arithmetic of Hopper and Blackwell. fp16, bf16 and tf32 are one
+// fused sum per instruction (mma_float.h, 25 fraction bits). Neither machine multiplies fp8 here: ptxas 13.0
+// makes two fp16 products of it, the even pairs of bytes first, and adds C at the end in a step of its own.
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include "emulator/engine/fragment.h"
+#include "emulator/engine/mma_float.h"
+#include "emulator/engine/operand.h"
+#include "emulator/op/float_format.h"
+#include "fp4lab/half.h"
+
+namespace fp4lab::emu {
+
+void gather_operand(Warp& w, const Operand& o, unsigned rows, unsigned row_bytes, std::byte* out) {
+  const unsigned count = fragment_registers(o), halves = rows / 8;
+  for (unsigned r = 0; r < count; ++r) {
+    const uint32_t* value = w.source<uint32_t>(fragment_register(w, o, r));
+    for (unsigned t = 0; t < kLanes; ++t) {
+      const unsigned row = t / 4 + 8 * (r % halves), at = 16 * (r / halves) + 4 * (t % 4);
+      std::memcpy(out + row * row_bytes + at, &value[t], 4);
+    }
+  }
+}
+
+namespace {
+
+struct Mods {
+  uint8_t m;
+  uint8_t row_bytes;  // of K
+  ElementFormat a, b;
+  bool half_output, saturate, exclusive_or;
+};
+
+constexpr unsigned kN = 8;
+
+// C into and D out of d[column * 16 + row]; fp16 values two to a register.
+void gather_c(Warp& w, const Operand& o, const Mods& m, uint32_t* d) {
+  const unsigned values = m.m / 4;
+  for (unsigned v = 0; v < values; ++v) {
+    const uint32_t* c = w.source<uint32_t>(fragment_register(w, o, m.half_output ? v / 2 : v));
+    for (unsigned t = 0; t < kLanes; ++t) {
+      const auto [row, column] = accumulator_cell(v, t);
+      d[column * 16 + row] = m.half_output ? c[t] >> (v % 2 * 16) & 0xffff : c[t];
+    }
+  }
+}
+
+void scatter_d(Warp& w, const Operand& o, const Mods& m, const uint32_t* d) {
+  const unsigned values = m.m / 4;
+  for (unsigned v = 0; v < values; ++v) {
+    uint32_t* out = w.target<uint32_t>(fragment_register(w, o, m.half_output ? v / 2 : v));
+    for (unsigned t = 0; t < kLanes; ++t) {
+      const auto [row, column] = accumulator_cell(v, t);
+      const uint32_t x = d[column * 16 + row];
+      out[t] = !m.half_output ? x : v % 2 == 0 ? x : (out[t] & 0xffff) | x << 16;
+    }
+  }
+}
+
+void multiply(const Mods& m, ElementFormat fa, ElementFormat fb, const std::byte* a, const std::byte* b,
+              unsigned k, bool accumulate, uint32_t* d) {
+  thread_local MmaElements x, y;
+  x.decode(fa, a, m.m, k, false);
+  y.decode(fb, b, kN, k, false);
+  FloatMma f;
+  f.format_a = fa, f.format_b = fb;
+  f.half_output = m.half_output, f.accumulate = accumulate;
+  f.a = &x, f.b = &y, f.d = d, f.column_stride = 16;
+  mma_float(f);
+}
+
+void mma_float_sync(Warp& w, const Instr& in) {
+  w.require_full(in);
+  const Mods m = unpack_aux<Mods>(in);
+  std::byte a[16 * 32], b[kN * 32];
+  uint32_t d[kN * 16];
+  gather_operand(w, in.op[1], m.m, m.row_bytes, a);
+  gather_operand(w, in.op[2], kN, m.row_bytes, b);
+  gather_c(w, in.op[3], m, d);
+  const unsigned size = m.a == ElementFormat::tf32 ? 4 : 2;
+  multiply(m, m.a, m.b, a, b, m.row_bytes / size, true, d);
+  scatter_d(w, in.op[0], m, d);
+}
+
+uint16_t half_of_fp8(ElementFormat f, uint8_t code) {
+  if (f == ElementFormat::e5m2) return static_cast<uint16_t>(code << 8);
+  if ((code & 0x7f) == 0x7f) return kHalfNan;
+  const int e = code >> 3 & 15, m = code & 7;
+  const float v = e ? std::ldexp(8.0f + m, e - 10) : std::ldexp(float(m), -9);
+  return static_cast<uint16_t>(half_from_float(v) | (code & 0x80) << 8);
+}
+
+// The pairs of bytes `which`, 0 or 1, of each word, as fp16.
+void half_pairs(ElementFormat f, const std::byte* rows, unsigned bytes, unsigned which, std::byte* out) {
+  for (unsigned i = 0; i < bytes / 2; ++i) {
+    const uint16_t h = half_of_fp8(f, static_cast<uint8_t>(rows[i / 2 * 4 + 2 * which + i % 2]));
+    std::memcpy(out + 2 * i, &h, 2);
+  }
+}
+
+void mma_fp8_sync(Warp& w, const Instr& in) {
+  w.require_full(in);
+  const Mods m = unpack_aux<Mods>(in);
+  std::byte a[16 * 32], b[kN * 32], ah[16 * 32], bh[kN * 32];
+  uint32_t c[kN * 16], d[kN * 16];
+  gather_operand(w, in.op[1], m.m, m.row_bytes, a);
+  gather_operand(w, in.op[2], kN, m.row_bytes, b);
+  gather_c(w, in.op[3], m, c);
+  for (unsigned which = 0; which < 2; ++which) {
+    half_pairs(m.a, a, m.m * m.row_bytes, which, ah);
+    half_pairs(m.b, b, kN * m.row_bytes, which, bh);
+    multiply(m, ElementFormat::f16, ElementFormat::f16, ah, bh, m.row_bytes / 2, which == 1, d);
+  }
+  for (unsigned i = 0; i < kN * 16; ++i) {
+    if (m.half_output) {
+      const double sum =
+          double(half_to_float(static_cast<uint16_t>(c[i]))) + half_to_float(static_cast<uint16_t>(d[i]));
+      d[i] = encode(sum, kF16, FormatRound::nearest_even, false);
+    } else {
+      const float sum = std::bit_cast<float>(c[i]) + std::bit_cast<float>(d[i]);
+      d[i] = sum != sum ? 0x7fffffffu : std::bit_cast<uint32_t>(sum);
+    }
+  }
+  scatter_d(w, in.op[0], m, d);
+}
+
+// 4-bit elements get a byte each.
+void widen(ElementFormat f, const std::byte* in, unsigned bytes, std::byte* out) {
+  for (unsigned i = 0; i < 2 * bytes; ++i) {
+    const uint8_t v = static_cast<uint8_t>(in[i / 2]) >> (i % 2 * 4) & 15;
+    out[i] = static_cast<std::byte>(f == ElementFormat::s8 ? (v ^ 8) - 8 : v);
+  }
+}
+
+template <bool kFourBits>
+void mma_integer_sync(Warp& w, const Instr& in) {
+  w.require_full(in);
+  const Mods m = unpack_aux<Mods>(in);
+  std::byte a[16 * 32], b[kN * 32], wide_a[16 * 64], wide_b[kN * 64];
+  uint32_t d[kN * 16];
+  gather_operand(w, in.op[1], m.m, m.row_bytes, a);
+  gather_operand(w, in.op[2], kN, m.row_bytes, b);
+  gather_c(w, in.op[3], m, d);
+  const unsigned k = kFourBits ? m.row_bytes * 2 : m.row_bytes;
+  if (kFourBits) widen(m.a, a, m.m * m.row_bytes, wide_a), widen(m.b, b, kN * m.row_bytes, wide_b);
+  thread_local MmaElements x, y;
+  x.decode(m.a, kFourBits ? wide_a : a, m.m, k, false);
+  y.decode(m.b, kFourBits ? wide_b : b, kN, k, false);
+  IntMma f;
+  f.a = &x, f.b = &y, f.saturate = m.saturate, f.d = d, f.column_stride = 16;
+  mma_int(f);
+  scatter_d(w, in.op[0], m, d);
+}
+
+void mma_bits_sync(Warp& w, const Instr& in) {
+  w.require_full(in);
+  const Mods m = unpack_aux<Mods>(in);
+  std::byte a[16 * 32], b[kN * 32];
+  uint32_t d[kN * 16];
+  gather_operand(w, in.op[1], m.m, m.row_bytes, a);
+  gather_operand(w, in.op[2], kN, m.row_bytes, b);
+  gather_c(w, in.op[3], m, d);
+  for (unsigned column = 0; column < kN; ++column)
+    for (unsigned row = 0; row < m.m; ++row)
+      for (unsigned i = 0; i < m.row_bytes; i += 8) {
+        uint64_t x, y;
+        std::memcpy(&x, a + row * m.row_bytes + i, 8);
+        std::memcpy(&y, b + column * m.row_bytes + i, 8);
+        d[column * 16 + row] += static_cast<uint32_t>(std::popcount(m.exclusive_or ? x ^ y : x & y));
+      }
+  scatter_d(w, in.op[0], m, d);
+}
+
+// fp64: a chain of fused multiply-adds along k.
+void mma_f64_sync(Warp& w, const Instr& in) {
+  w.require_full(in);
+  const Mods m = unpack_aux<Mods>(in);
+  const unsigned halves = m.m / 8, k = m.row_bytes / 8;
+  double a[16][16], b[kN][16], d[kN][16];
+  for (unsigned r = 0; r < fragment_registers(in.op[1]); ++r) {
+    const uint64_t* v = w.source<uint64_t>(fragment_register(w, in.op[1], r));
+    for (unsigned t = 0; t < kLanes; ++t)
+      a[t / 4 + 8 * (r % halves)][4 * (r / halves) + t % 4] = std::bit_cast<double>(v[t]);
+  }
+  for (unsigned r = 0; r < fragment_registers(in.op[2]); ++r) {
+    const uint64_t* v = w.source<uint64_t>(fragment_register(w, in.op[2], r));
+    for (unsigned t = 0; t < kLanes; ++t) b[t / 4][4 * r + t % 4] = std::bit_cast<double>(v[t]);
+  }
+  for (unsigned v = 0; v < m.m / 4; ++v) {
+    const uint64_t* c = w.source<uint64_t>(fragment_register(w, in.op[3], v));
+    for (unsigned t = 0; t < kLanes; ++t) {
+      const auto [row, column] = accumulator_cell(v, t);
+      d[column][row] = std::bit_cast<double>(c[t]);
+    }
+  }
+  for (unsigned column = 0; column < kN; ++column)
+    for (unsigned row = 0; row < m.m; ++row)
+      for (unsigned i = 0; i < k; ++i) d[column][row] = std::fma(a[row][i], b[column][i], d[column][row]);
+  for (unsigned v = 0; v < m.m / 4; ++v) {
+    uint64_t* out = w.target<uint64_t>(fragment_register(w, in.op[0], v));
+    for (unsigned t = 0; t < kLanes; ++t) {
+      const auto [row, column] = accumulator_cell(v, t);
+      const double x = d[column][row];
+      out[t] = x != x ? 0xfff8000000000000u : std::bit_cast<uint64_t>(x);
+    }
+  }
+}
+
+ElementFormat element_format(Type t) {
+  switch (t) {
+    case Type::f16:
+      return ElementFormat::f16;
+    case Type::bf16:
+      return ElementFormat::bf16;
+    case Type::tf32:
+      return ElementFormat::tf32;
+    case Type::e4m3:
+      return ElementFormat::e4m3;
+    case Type::e5m2:
+      return ElementFormat::e5m2;
+    case Type::s8:
+      return ElementFormat::s8;
+    default:
+      return ElementFormat::u8;
+  }
+}
+
+// Shape "m16n8k32" and the register counts that follow from it: `bits` per element.
+Mods decode(Instr& in, const Source& s, unsigned bits) {
+  Mods m{};
+  for (unsigned rows : {8, 16})
+    for (unsigned k = 4; k <= 256; k *= 2)
+      if (s.has(fmt::format("m{}n8k{}", rows, k)))
+        m.m = static_cast<uint8_t>(rows), m.row_bytes = static_cast<uint8_t>(k * bits / 8);
+  m.half_output = s.type(0) == Type::f16;
+  m.saturate = s.has("satfinite");
+  m.a = element_format(s.type(1)), m.b = element_format(s.type(2));
+  const unsigned halves = m.m / 8u, per_row = m.row_bytes / (bits == 64 ? 32u : 16u);
+  const unsigned accumulators = m.half_output ? halves : halves * 2;
+  const unsigned counts[] = {accumulators, halves * per_row, per_row, accumulators};
+  constexpr const char* names[] = {"D", "A", "B", "C"};
+  for (unsigned i = 0; i < 4; ++i)
+    if (fragment_registers(in.op[i]) != counts[i])
+      fault(FaultKind::misuse, 0, "{} has {} registers, this shape takes {}", names[i],
+            fragment_registers(in.op[i]), counts[i]);
+  return m;
+}
+
+}  // namespace
+
+Body bind_mma_half(Instr& in, const Source& s) {
+  in.aux = pack_aux(decode(in, s, 16));
+  return mma_float_sync;
+}
+Body bind_mma_tf32(Instr& in, const Source& s) {
+  in.aux = pack_aux(decode(in, s, 32));
+  return mma_float_sync;
+}
+Body bind_mma_fp8(Instr& in, const Source& s) {
+  if (s.type(0) != s.type(3)) fault(FaultKind::misuse, 0, "the types of D and C must be the same");
+  in.aux = pack_aux(decode(in, s, 8));
+  return mma_fp8_sync;
+}
+Body bind_mma_int8(Instr& in, const Source& s) {
+  in.aux = pack_aux(decode(in, s, 8));
+  return mma_integer_sync<false>;
+}
+Body bind_mma_int4(Instr& in, const Source& s) {
+  Mods m = decode(in, s, 4);
+  m.a = s.tokens[s.tokens.size() - 3] == "s4" ? ElementFormat::s8 : ElementFormat::u8;
+  m.b = s.tokens[s.tokens.size() - 2] == "s4" ? ElementFormat::s8 : ElementFormat::u8;
+  in.aux = pack_aux(m);
+  return mma_integer_sync<true>;
+}
+Body bind_mma_bits(Instr& in, const Source& s) {
+  Mods m = decode(in, s, 1);
+  m.exclusive_or = s.has("xor");
+  in.aux = pack_aux(m);
+  return mma_bits_sync;
+}
+Body bind_mma_f64(Instr& in, const Source& s) {
+  in.aux = pack_aux(decode(in, s, 64));
+  return mma_f64_sync;
+}
+
+}  // namespace fp4lab::emu
