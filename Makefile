@@ -27,7 +27,7 @@ TESTS     := $(call objects,tests)
 BENCHES   := $(patsubst bench/%.cpp,$(BUILD)/bench/%,$(call find,bench))
 FORMATTED  = $(shell git ls-files '*.cpp' '*.h' '*.cu' '*.cuh')
 
-.PHONY: build setup run test check format bench clean help
+.PHONY: build setup run test matrix check format bench clean help
 build: $(BUILD)/fp4lab $(BUILD)/emulator/libcuda.so.1 ## compile everything (the default)
 
 setup: ## only make what a build needs
@@ -38,6 +38,14 @@ run: build ## run kernels on the device or the emulator: make run OP=dual KERNEL
 
 test: build $(BUILD)/tests ## run the test suite: make test ARGS=-tc='jit*'
 	$(BUILD)/tests $(ARGS)
+
+matrix: build ## every rung, case, shape and distribution, then odd shapes under 50 schedules: some minutes
+	set -e; for dist in task-group task-dual moderate full; do \
+	  for what in 'group --case all' 'group --case correctness' 'dual --case all' 'dual --case correctness' 'gemm --case all'; do \
+	    $(BUILD)/fp4lab run $$what --kernel all --dist $$dist; done; done
+	set -e; for what in group:7,65/128/512 group:130/384/768 group:1,40,299/256,128,128/256 \
+	  dual:77/128/512 dual:300/384/256 dual:131/256/768; do \
+	    $(BUILD)/fp4lab run $${what%%:*} --case $$what --kernel all --dist full --schedules 50 --check; done
 
 check: ## format, and the test suite under the address and undefined-behaviour sanitizers
 	@clang-format --dry-run -Werror $(FORMATTED)
