@@ -2,11 +2,7 @@
 // ptxas checks no descriptor value, so whatever can be checked is checked here, at compile time.
 #pragma once
 
-#if defined(__CUDACC__)
-#define FP4LAB_HOST_DEVICE __host__ __device__
-#else
-#define FP4LAB_HOST_DEVICE
-#endif
+#include "fp4lab/portable.h"
 
 namespace fp4lab {
 
@@ -21,7 +17,7 @@ struct Nvfp4InstructionDescriptor {
   int sfa_id = 0;  // byte of the scale word; block16 uses all four, so 0
   int sfb_id = 0;
 
-  FP4LAB_HOST_DEVICE constexpr unsigned bits() const {
+  FP4LAB_HD constexpr unsigned bits() const {
     constexpr unsigned e2m1 = 1;
     constexpr unsigned ue4m3 = 0;
     return unsigned(sfb_id) << 4 | e2m1 << 7 | e2m1 << 10 | unsigned(negate_a) << 13 |
@@ -44,7 +40,7 @@ struct SharedDescriptor {
   int stride_bytes = 0;
   SharedSwizzle swizzle = SharedSwizzle::kNone;
 
-  FP4LAB_HOST_DEVICE constexpr unsigned long long bits() const {
+  FP4LAB_HD constexpr unsigned long long bits() const {
     using u64 = unsigned long long;
     return u64((address & 0x3ffffu) >> 4) | u64(leading_bytes >> 4) << 16 | u64(stride_bytes >> 4) << 32 |
            u64(1) << 46 | u64(swizzle) << 61;
@@ -54,14 +50,14 @@ struct SharedDescriptor {
 // K-major tile of e2m1, rows of 128 bytes (K = 256) under the 128-byte swizzle: 8 rows make a 1024-byte
 // pattern. `address` is 1024-aligned plus 32 bytes per MMA step of K = 64 (PTX ISA 9.7.16.3; the swizzle acts
 // on the final address, so the step needs no new descriptor fields). LBO is ignored under a swizzle.
-FP4LAB_HOST_DEVICE constexpr unsigned long long operand_descriptor(unsigned address) {
+FP4LAB_HD constexpr unsigned long long operand_descriptor(unsigned address) {
   return SharedDescriptor{address, 16, 1024, SharedSwizzle::k128B}.bits();
 }
 static_assert(operand_descriptor(0) == 0x4000'4040'0001'0000ull);
 static_assert(operand_descriptor(0x0100'0400 + 32) == 0x4000'4040'0001'0042ull);
 
 // One 512-byte atom of the 128x4 scale layout as tcgen05.cp.32x128b.warpx4 reads it: 32 rows of 16 bytes.
-FP4LAB_HOST_DEVICE constexpr unsigned long long scale_descriptor(unsigned address) {
+FP4LAB_HD constexpr unsigned long long scale_descriptor(unsigned address) {
   return SharedDescriptor{address, 16, 128, SharedSwizzle::kNone}.bits();
 }
 static_assert(scale_descriptor(0) == 0x0000'4008'0001'0000ull);

@@ -13,12 +13,14 @@ struct Machine {
   std::string_view source;  // where the numbers come from
   int sms;
   double bytes_per_second;  // DRAM
-  double flops_per_second;  // dense NVFP4, a multiply-add counted as two
+  double flops_per_second;  // dense NVFP4, a multiply-add counted as two; Hopper: fp16, all it has for it
 };
 
 // The set that the optimisation rounds argued with, the set of the task's own speed of light, and the
 // device's.
 std::span<const Machine> machines();
+// What runs "sm_100a" (B200) or "sm_90a" (H200). Fails for others.
+const Machine& machine_for(std::string_view arch);
 
 struct Work {
   double flops = 0;

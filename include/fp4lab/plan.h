@@ -57,7 +57,7 @@ struct Plan {
 
   // f(name, value) for every knob; kernel knobs first. The only list of the knobs' names.
   template <class Self, class F>
-  FP4LAB_HOST_DEVICE static constexpr void visit_kernel_knobs(Self& p, F f) {
+  FP4LAB_HD static constexpr void visit_kernel_knobs(Self& p, F f) {
     f("op", p.op), f("swap", p.swap), f("mma_m", p.mma_m), f("mma_n", p.mma_n), f("n_step", p.n_step);
     f("block_k", p.block_k), f("cta_group", p.cta_group), f("stages", p.stages), f("acc_slots", p.acc_slots);
     f("scale_slots", p.scale_slots), f("split_k", p.split_k), f("roles", p.roles), f("schedule", p.schedule);
@@ -68,141 +68,131 @@ struct Plan {
     f("group_capacity", p.group_capacity);
   }
   template <class Self, class F>
-  FP4LAB_HOST_DEVICE static constexpr void visit_knobs(Self& p, F f) {
+  FP4LAB_HD static constexpr void visit_knobs(Self& p, F f) {
     visit_kernel_knobs(p, f);
     f("ctas", p.ctas), f("sort_groups", p.sort_groups), f("launch", p.launch);
   }
 
   // -- tile and work
-  FP4LAB_HOST_DEVICE constexpr int products() const { return op == Op::kDual ? 2 : 1; }
-  FP4LAB_HOST_DEVICE constexpr int left_rows() const { return mma_m / cta_group; }   // of one CTA: always 128
-  FP4LAB_HOST_DEVICE constexpr int right_rows() const { return mma_n / cta_group; }  // of one CTA
-  FP4LAB_HOST_DEVICE constexpr int k_atoms() const { return block_k / 256; }         // 128-byte swizzle atoms
-  FP4LAB_HOST_DEVICE constexpr int k_blocks() const { return block_k / 64; }         // MMAs along K per stage
-  FP4LAB_HOST_DEVICE constexpr int scale_blocks() const {
+  FP4LAB_HD constexpr int products() const { return op == Op::kDual ? 2 : 1; }
+  FP4LAB_HD constexpr int left_rows() const { return mma_m / cta_group; }   // of one CTA: always 128
+  FP4LAB_HD constexpr int right_rows() const { return mma_n / cta_group; }  // of one CTA
+  FP4LAB_HD constexpr int k_atoms() const { return block_k / 256; }         // 128-byte swizzle atoms
+  FP4LAB_HD constexpr int k_blocks() const { return block_k / 64; }         // MMAs along K per stage
+  FP4LAB_HD constexpr int scale_blocks() const {
     return (mma_n + 127) / 128;
   }  // 128-row blocks of right scales
-  FP4LAB_HOST_DEVICE constexpr int warps() const { return roles == Roles::kOneWarp ? 4 : 6; }
-  FP4LAB_HOST_DEVICE constexpr int threads() const { return 32 * warps(); }
-  FP4LAB_HOST_DEVICE constexpr int cluster() const { return cta_group; }
+  FP4LAB_HD constexpr int warps() const { return roles == Roles::kOneWarp ? 4 : 6; }
+  FP4LAB_HD constexpr int threads() const { return 32 * warps(); }
+  FP4LAB_HD constexpr int cluster() const { return cta_group; }
 
   // MMA_N of a tile that holds `rows` rows of the right operand.
-  FP4LAB_HOST_DEVICE constexpr int tile_n(int rows) const {
+  FP4LAB_HD constexpr int tile_n(int rows) const {
     const int n = (rows + n_step - 1) / n_step * n_step;
     return n < mma_n ? n : mma_n;
   }
-  FP4LAB_HOST_DEVICE constexpr unsigned instruction_descriptor(int n) const {
+  FP4LAB_HD constexpr unsigned instruction_descriptor(int n) const {
     return Nvfp4InstructionDescriptor{mma_m, n}.bits();
   }
 
   // -- bytes of one stage in one CTA
-  FP4LAB_HOST_DEVICE constexpr int left_bytes() const { return left_rows() * block_k / 2; }
-  FP4LAB_HOST_DEVICE constexpr int right_bytes() const { return right_rows() * block_k / 2; }
-  FP4LAB_HOST_DEVICE constexpr int scale_bytes() const { return k_blocks() * 512; }  // 128 rows
-  FP4LAB_HOST_DEVICE constexpr int scales_right_bytes() const { return scale_blocks() * scale_bytes(); }
-  FP4LAB_HOST_DEVICE constexpr int stage_bytes() const {
+  FP4LAB_HD constexpr int left_bytes() const { return left_rows() * block_k / 2; }
+  FP4LAB_HD constexpr int right_bytes() const { return right_rows() * block_k / 2; }
+  FP4LAB_HD constexpr int scale_bytes() const { return k_blocks() * 512; }  // 128 rows
+  FP4LAB_HD constexpr int scales_right_bytes() const { return scale_blocks() * scale_bytes(); }
+  FP4LAB_HD constexpr int stage_bytes() const {
     return left_bytes() + scale_bytes() + products() * (right_bytes() + scales_right_bytes());
   }
   // Bytes that one stage's loads bring into one CTA: a box that leaves the matrix is filled up and counts in
   // full.
-  FP4LAB_HOST_DEVICE constexpr int load_bytes(int box_rows) const {
+  FP4LAB_HD constexpr int load_bytes(int box_rows) const {
     return left_bytes() + scale_bytes() + products() * (box_rows * block_k / 2 + scales_right_bytes());
   }
 
   // One load of right scales through a tensor map: bytes along K of one row block. Halves when the pair
   // shares them.
-  FP4LAB_HOST_DEVICE constexpr int scales_right_box_bytes() const { return multicast ? 1024 : 2048; }
+  FP4LAB_HD constexpr int scales_right_box_bytes() const { return multicast ? 1024 : 2048; }
 
   // -- shared memory of one CTA, in bytes from a 1024-aligned base (the period of the 128-byte swizzle)
-  FP4LAB_HOST_DEVICE constexpr int left_offset(int stage) const { return stage * left_bytes(); }
-  FP4LAB_HOST_DEVICE constexpr int right_offset(int stage, int product) const {
+  FP4LAB_HD constexpr int left_offset(int stage) const { return stage * left_bytes(); }
+  FP4LAB_HD constexpr int right_offset(int stage, int product) const {
     return stages * left_bytes() + (stage * products() + product) * right_bytes();
   }
-  FP4LAB_HOST_DEVICE constexpr int scales_left_offset(int stage) const {
+  FP4LAB_HD constexpr int scales_left_offset(int stage) const {
     return right_offset(stages, 0) + stage * scale_bytes();
   }
-  FP4LAB_HOST_DEVICE constexpr int scales_right_offset(int stage, int product) const {
+  FP4LAB_HD constexpr int scales_right_offset(int stage, int product) const {
     return scales_left_offset(stages) + (stage * products() + product) * scales_right_bytes();
   }
-  FP4LAB_HOST_DEVICE constexpr int staging_offset() const { return scales_right_offset(stages, 0); }
+  FP4LAB_HD constexpr int staging_offset() const { return scales_right_offset(stages, 0); }
   // An epilogue warp that does not store from registers stages 32 lanes x 32 columns of fp16; TMA reads one
   // buffer while the warp fills the other.
-  FP4LAB_HOST_DEVICE constexpr int staging_buffers() const {
+  FP4LAB_HD constexpr int staging_buffers() const {
     return epilogue == Epilogue::kDirect ? 0 : epilogue == Epilogue::kStaged ? 1 : 2;
   }
-  FP4LAB_HOST_DEVICE constexpr int staging_bytes() const { return 4 * 2048 * staging_buffers(); }
+  FP4LAB_HD constexpr int staging_bytes() const { return 4 * 2048 * staging_buffers(); }
   // where tensor maps are edited before they go to global memory, 128 bytes each
-  FP4LAB_HOST_DEVICE constexpr int map_edit_offset() const { return staging_offset() + staging_bytes(); }
-  FP4LAB_HOST_DEVICE constexpr int map_edit_bytes() const {
-    return maps == Maps::kReplaced ? 128 * map_count() : 0;
-  }
-  FP4LAB_HOST_DEVICE constexpr int barrier_offset() const { return map_edit_offset() + map_edit_bytes(); }
+  FP4LAB_HD constexpr int map_edit_offset() const { return staging_offset() + staging_bytes(); }
+  FP4LAB_HD constexpr int map_edit_bytes() const { return maps == Maps::kReplaced ? 128 * map_count() : 0; }
+  FP4LAB_HD constexpr int barrier_offset() const { return map_edit_offset() + map_edit_bytes(); }
   // full[stages] empty[stages] acc_full[slots] acc_empty[slots] work_full[4] work_empty[4], 8 bytes each
-  FP4LAB_HOST_DEVICE constexpr int full_barrier(int stage) const { return barrier_offset() + 8 * stage; }
-  FP4LAB_HOST_DEVICE constexpr int empty_barrier(int stage) const { return full_barrier(stages + stage); }
-  FP4LAB_HOST_DEVICE constexpr int acc_full_barrier(int slot) const {
-    return full_barrier(2 * stages + slot);
-  }
-  FP4LAB_HOST_DEVICE constexpr int acc_empty_barrier(int slot) const {
-    return acc_full_barrier(acc_slots + slot);
-  }
-  FP4LAB_HOST_DEVICE constexpr int work_full_barrier(int slot) const {
-    return acc_full_barrier(2 * acc_slots + slot);
-  }
-  FP4LAB_HOST_DEVICE constexpr int work_empty_barrier(int slot) const {
+  FP4LAB_HD constexpr int full_barrier(int stage) const { return barrier_offset() + 8 * stage; }
+  FP4LAB_HD constexpr int empty_barrier(int stage) const { return full_barrier(stages + stage); }
+  FP4LAB_HD constexpr int acc_full_barrier(int slot) const { return full_barrier(2 * stages + slot); }
+  FP4LAB_HD constexpr int acc_empty_barrier(int slot) const { return acc_full_barrier(acc_slots + slot); }
+  FP4LAB_HD constexpr int work_full_barrier(int slot) const { return acc_full_barrier(2 * acc_slots + slot); }
+  FP4LAB_HD constexpr int work_empty_barrier(int slot) const {
     return work_full_barrier(work_slots() + slot);
   }
   // Tiles that clusterlaunchcontrol has handed out and that some warp has not begun yet.
-  FP4LAB_HOST_DEVICE constexpr int work_slots() const { return schedule == Schedule::kDynamic ? 4 : 0; }
-  FP4LAB_HOST_DEVICE constexpr int barriers() const { return 2 * stages + 2 * acc_slots + 2 * work_slots(); }
+  FP4LAB_HD constexpr int work_slots() const { return schedule == Schedule::kDynamic ? 4 : 0; }
+  FP4LAB_HD constexpr int barriers() const { return 2 * stages + 2 * acc_slots + 2 * work_slots(); }
   // clusterlaunchcontrol's 16-byte answers, 16-aligned
-  FP4LAB_HOST_DEVICE constexpr int work_offset(int slot) const {
+  FP4LAB_HD constexpr int work_offset(int slot) const {
     return (barrier_offset() + 8 * barriers() + 15) / 16 * 16 + 16 * slot;
   }
   // where tcgen05.alloc leaves the TMEM address
-  FP4LAB_HOST_DEVICE constexpr int tmem_pointer_offset() const { return work_offset(work_slots()); }
+  FP4LAB_HD constexpr int tmem_pointer_offset() const { return work_offset(work_slots()); }
   // split-K: whether this CTA's part of a tile is the last to arrive
-  FP4LAB_HOST_DEVICE constexpr int last_part_offset() const { return tmem_pointer_offset() + 4; }
-  FP4LAB_HOST_DEVICE constexpr int shared_bytes() const { return tmem_pointer_offset() + 16; }
+  FP4LAB_HD constexpr int last_part_offset() const { return tmem_pointer_offset() + 4; }
+  FP4LAB_HD constexpr int shared_bytes() const { return tmem_pointer_offset() + 16; }
 
   // -- workspace in global memory. Split-K: a counter per tile part and CTA (a tile uses its first part's),
   // then the parts' fp32 sums, 128 lanes x mma_n columns each. Edited maps: one per CTA, group and role.
-  FP4LAB_HOST_DEVICE constexpr long long partial_bytes() const { return 128ll * mma_n * 4; }
-  FP4LAB_HOST_DEVICE constexpr long long partials_offset(long long tiles) const {
+  FP4LAB_HD constexpr long long partial_bytes() const { return 128ll * mma_n * 4; }
+  FP4LAB_HD constexpr long long partials_offset(long long tiles) const {
     return (tiles * cta_group * 4 + 127) / 128 * 128;
   }
-  FP4LAB_HOST_DEVICE constexpr long long workspace_bytes(long long tiles, long long grid) const {
+  FP4LAB_HD constexpr long long workspace_bytes(long long tiles, long long grid) const {
     if (maps == Maps::kReplaced) return grid * group_capacity * map_count() * 128;
     return split_k == 1 ? 0 : partials_offset(tiles) + tiles * cta_group * partial_bytes();
   }
   // Parts that a tile's K is split in: none may be empty.
-  FP4LAB_HOST_DEVICE constexpr int parts(int k) const {
-    return k / block_k < split_k ? k / block_k : split_k;
-  }
+  FP4LAB_HD constexpr int parts(int k) const { return k / block_k < split_k ? k / block_k : split_k; }
 
   // -- TMEM, in columns from the allocation's first
-  FP4LAB_HOST_DEVICE constexpr int acc_columns() const { return (mma_n + 31) / 32 * 32; }
-  FP4LAB_HOST_DEVICE constexpr int acc_column(int slot, int product) const {
+  FP4LAB_HD constexpr int acc_columns() const { return (mma_n + 31) / 32 * 32; }
+  FP4LAB_HD constexpr int acc_column(int slot, int product) const {
     return (slot * products() + product) * acc_columns();
   }
-  FP4LAB_HOST_DEVICE constexpr int scale_slot_columns() const {
+  FP4LAB_HD constexpr int scale_slot_columns() const {
     return k_blocks() * 4 * (1 + products() * scale_blocks());
   }
-  FP4LAB_HOST_DEVICE constexpr int scales_left_column(int slot, int k_block) const {
+  FP4LAB_HD constexpr int scales_left_column(int slot, int k_block) const {
     return acc_column(acc_slots, 0) + slot * scale_slot_columns() + 4 * k_block;
   }
-  FP4LAB_HOST_DEVICE constexpr int scales_right_column(int slot, int product, int k_block) const {
+  FP4LAB_HD constexpr int scales_right_column(int slot, int product, int k_block) const {
     return scales_left_column(slot, k_blocks()) + (product * k_blocks() + k_block) * 4 * scale_blocks();
   }
-  FP4LAB_HOST_DEVICE constexpr int tmem_columns_used() const { return scales_left_column(scale_slots, 0); }
-  FP4LAB_HOST_DEVICE constexpr int tmem_columns() const {  // tcgen05.alloc takes powers of two from 32
+  FP4LAB_HD constexpr int tmem_columns_used() const { return scales_left_column(scale_slots, 0); }
+  FP4LAB_HD constexpr int tmem_columns() const {  // tcgen05.alloc takes powers of two from 32
     int columns = 32;
     while (columns < tmem_columns_used()) columns *= 2;
     return columns;
   }
 
   // -- argument struct
-  FP4LAB_HOST_DEVICE constexpr bool has_map(Map map) const {
+  FP4LAB_HD constexpr bool has_map(Map map) const {
     switch (map) {
       case Map::kRight2:
         return op == Op::kDual;
@@ -217,22 +207,20 @@ struct Plan {
         return true;
     }
   }
-  FP4LAB_HOST_DEVICE constexpr int map_index(Map map) const {
+  FP4LAB_HD constexpr int map_index(Map map) const {
     int index = 0;
     for (int i = 0; i < int(map); ++i) index += has_map(Map(i));
     return index;
   }
-  FP4LAB_HOST_DEVICE constexpr int map_count() const {
-    return map_index(Map::kOutput) + has_map(Map::kOutput);
-  }
-  FP4LAB_HOST_DEVICE constexpr int map_groups() const { return maps == Maps::kReplaced ? 1 : group_capacity; }
-  FP4LAB_HOST_DEVICE constexpr int args_group_offset() const {
+  FP4LAB_HD constexpr int map_count() const { return map_index(Map::kOutput) + has_map(Map::kOutput); }
+  FP4LAB_HD constexpr int map_groups() const { return maps == Maps::kReplaced ? 1 : group_capacity; }
+  FP4LAB_HD constexpr int args_group_offset() const {
     return map_groups() * map_count() * int(sizeof(TensorMap));
   }
-  FP4LAB_HOST_DEVICE constexpr int args_tail_offset() const {
+  FP4LAB_HD constexpr int args_tail_offset() const {
     return args_group_offset() + group_capacity * int(sizeof(GroupArgs));
   }
-  FP4LAB_HOST_DEVICE constexpr int args_bytes() const {
+  FP4LAB_HD constexpr int args_bytes() const {
     return (args_tail_offset() + int(sizeof(TailArgs)) + 127) / 128 * 128;
   }
 

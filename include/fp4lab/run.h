@@ -13,7 +13,7 @@
 #include "fp4lab/emulator.h"
 #include "fp4lab/jit.h"
 #include "fp4lab/problem.h"
-#include "fp4lab/sm100.h"
+#include "fp4lab/rung.h"
 
 namespace fp4lab {
 
@@ -22,21 +22,16 @@ namespace fp4lab {
 struct Trial {
   Problem problem;
   std::vector<std::vector<std::uint16_t>> want;  // exact: the infinitely precise sums, rounded once
-  std::vector<std::vector<std::uint16_t>>
-      tensor_core;  // the tensor core's own rounding: what an unsplit kernel gives
+  // tcgen05.mma's own rounding: what an unsplit Blackwell kernel gives. Empty for other devices: wgmma
+  // rounds in its own way.
+  std::vector<std::vector<std::uint16_t>> tensor_core;
   DeviceProblem on_device;
 
   Trial(const Device& device, const Case& c, Distribution distribution, std::uint64_t seed);
 };
 
-struct Candidate {
-  const sm100::Rung* rung;
-  Plan plan;
-  std::filesystem::path ptx;  // an edited PTX file to run in the kernel's place; empty for the compiled one
-};
-
 struct RunResult {
-  std::string case_name, kernel, plan, device;
+  std::string case_name, arch, kernel, plan, device;
   Distribution distribution;
   std::uint64_t seed = 0;
   unsigned grid = 0;
@@ -46,23 +41,16 @@ struct RunResult {
   std::optional<fp4lab_emulator_stats> emulated;  // absent on hardware
   std::string fidelity;    // on the emulator: which executed instructions are exact, bounded, modelled
   Comparison exact;        // against the exact sums: this decides
-  Comparison tensor_core;  // against the tensor core's rounding, for information
-  double roofline_us = 0;  // B200, computed
+  Comparison tensor_core;  // against the tensor core's rounding, for information; empty on Hopper
+  double roofline_us = 0;  // of the B200 or H200 that the kernel is for, computed
   std::string error;       // why it did not finish; empty when it did
   std::string notes;       // the order checker's, see check_order; empty when there are none
   bool passed() const { return error.empty() && exact.count > 0 && exact.passed(); }
 };
 
-// The rung's plan for the case with these knobs ("stages=4") in place of its own. A knob that follows another
-// one follows it here too, unless it is named: scale buffers in TMEM go with the stages.
-Candidate candidate_for(const sm100::Rung& rung, const Case& c, const std::vector<std::string>& knobs);
-
 // From now on the emulator checks the order of all accesses: a kernel that is right by luck of the schedule
 // does not pass (see fp4lab_emulator_check). Throws on hardware.
 void check_order(const Device& device);
-
-// The JIT job of a candidate (meaningless when it brings its own PTX).
-jit::Job job_of(const Candidate& candidate);
 
 // Compiles (or reads the PTX), launches once on poisoned output, reads back and compares. What goes wrong
 // with the kernel itself (it does not compile, faults, deadlocks) is in RunResult::error; a plan that is not

@@ -26,7 +26,6 @@ struct SweepPoints {
   std::map<std::string, std::string> example;  // rule -> what it said of the first such point
   size_t total = 0;
 };
-SweepPoints sweep_points(const Case& c, const std::vector<const sm100::Rung*>& rungs,
-                         const std::vector<Axis>& axes);
+SweepPoints sweep_points(const Case& c, const std::vector<const Rung*>& rungs, const std::vector<Axis>& axes);
 
 }  // namespace fp4lab

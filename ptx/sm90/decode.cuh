@@ -1,7 +1,7 @@
 // e2m1 codes to fp16, exactly: e2m1 * ue4m3 has at most 6 significant bits and a magnitude of 0 or
 // 2^-10..2688.
 #pragma once
-#include "../isa/arith.cuh"
+#include "isa/arith.cuh"
 
 namespace fp4lab::sm90 {
 

@@ -14,13 +14,13 @@
 // Roles: warpgroup 0: warp 0 loads weights, warp 1 tokens, warp 2 tells other units of partial sums; each
 // other warpgroup decodes and multiplies 64 rows.
 #pragma once
-#include "../../include/fp4lab/sm90/work.h"
-#include "../isa/mbarrier.cuh"
-#include "../isa/tma.cuh"
-#include "../isa/wgmma.cuh"
-#include "decode.cuh"
-#include "expand.cuh"
-#include "store.cuh"
+#include "fp4lab/sm90/work.h"
+#include "isa/mbarrier.cuh"
+#include "isa/tma.cuh"
+#include "isa/wgmma.cuh"
+#include "sm90/decode.cuh"
+#include "sm90/expand.cuh"
+#include "sm90/store.cuh"
 
 namespace fp4lab::sm90 {
 
@@ -331,13 +331,13 @@ __device__ __forceinline__ void gemm(const Params& p) {
     } else {
       isa::griddepcontrol_wait();
       isa::bar_sync(C::kExpanded, kAllThreads);
-      prefetch_share(p, warp - 2, kExpanderWarps, kRangeCodeBytes, 0x7fffffff - kRangeCodeBytes);
+      prefetch_share(p, warp - 2, kExpanderWarps, 1, kMaxRanges);
       expand_later_ranges(p, warp - 2);
       if (warp == 2 && work->steps != 0 && !work->finishes) raise_flags<C::kWarpgroups>(p);
     }
   } else {
     isa::setmaxnreg_inc<C::kMathRegisters>();
-    prefetch_share(p, warp - 4, 4 * C::kWarpgroups, 0, kRangeCodeBytes);
+    prefetch_share(p, warp - 4, 4 * C::kWarpgroups, 0, 1);
     isa::griddepcontrol_wait();
     expand_share(p, warp - 4, 4 * C::kWarpgroups, 0);
     isa::fence_proxy_async_global();

@@ -1,12 +1,12 @@
 // The end of a tile: partial sums from other units, silu * mul, fp16, transposed stores.
 #pragma once
-#include "../../include/fp4lab/sm90/work.h"
-#include "../isa/cluster.cuh"
-#include "../isa/fence.cuh"
-#include "../isa/math.cuh"
-#include "../isa/memory.cuh"
-#include "../isa/warp.cuh"
-#include "decode.cuh"
+#include "fp4lab/sm90/work.h"
+#include "isa/cluster.cuh"
+#include "isa/fence.cuh"
+#include "isa/math.cuh"
+#include "isa/memory.cuh"
+#include "isa/warp.cuh"
+#include "sm90/decode.cuh"
 
 namespace fp4lab::sm90 {
 

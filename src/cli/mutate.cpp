@@ -18,7 +18,7 @@ namespace fp4lab::cli {
 namespace {
 
 struct Options {
-  std::string kernel, case_name, distribution = "moderate", rule;
+  std::string kernel, case_name, arch = std::string(architectures()[0]), distribution = "moderate", rule;
   std::vector<std::string> knobs;
   uint64_t seeds = 20;
   bool verbose = false;
@@ -35,13 +35,13 @@ std::string complaint(const std::string& error) {
 
 int run(const Options& o) {
   const Case c = find_case(o.case_name);
-  const sm100::Rung& rung = sm100::find_rung(sm100::op_of(c.operation), o.kernel);
+  const Rung& rung = find_rung(o.arch, op_of(c.operation), o.kernel);
   const Candidate candidate = candidate_for(rung, c, o.knobs);
-  sm100::require_legal(rung, candidate.plan, c);
+  require_legal(candidate, c);
   const auto artifact = jit::compile(job_of(candidate));
   const std::vector<Mutant> all = mutants(artifact->ptx);
 
-  const Device device = Device::open("emulator", sm100::kArch);
+  const Device device = Device::open("emulator", o.arch);
   const auto seed =
       reinterpret_cast<decltype(&fp4lab_emulator_seed)>(device.driver().symbol("fp4lab_emulator_seed"));
   check_order(device);
@@ -95,8 +95,7 @@ int run(const Options& o) {
   table.add({"all", fmt::format("{}", sum.reported + sum.wrong + sum.noted + sum.survived),
              fmt::format("{}", sum.reported), fmt::format("{}", sum.wrong), fmt::format("{}", sum.noted),
              fmt::format("{}", sum.survived)});
-  fmt::print("{} {} on {}, {} seeds\n{}", rung.name, plan_line(candidate.plan), c.name, o.seeds,
-             table.text());
+  fmt::print("{} {} on {}, {} seeds\n{}", rung.name, plan_line(candidate), c.name, o.seeds, table.text());
   if (!survivors.empty()) fmt::print("\nsurvivors (equivalent to the original, or missed):\n");
   for (const std::string& s : survivors) fmt::print("{}\n", s);
   return 0;
@@ -112,6 +111,7 @@ const Command kCommand{
           ->capture_default_str();
       app.add_option("--dist", o->distribution, "of the numbers")->capture_default_str();
       app.add_option("--rule", o->rule, "only rules whose name contains this");
+      app.add_option("--arch", o->arch, "sm_100a or sm_90a")->capture_default_str();
       app.add_option("--set", o->knobs, "a knob of the plan, as stages=4; may be repeated");
       app.add_flag("-v,--verbose", o->verbose, "every mutant, and what was said of it");
       return [o] { return run(*o); };

@@ -10,26 +10,27 @@ namespace {
 const Command kCommand{
     "ptx", "print the PTX of a kernel", [](CLI::App& app) {
       struct Options {
-        std::string kernel, case_name;
+        std::string kernel, case_name, arch = std::string(architectures()[0]);
         std::vector<std::string> knobs;
         bool report = false;
       };
       auto o = std::make_shared<Options>();
       app.add_option("kernel", o->kernel, "a rung, as in 'run --kernel'")->required();
       app.add_option("case", o->case_name, "the case that the plan is for")->required();
+      app.add_option("--arch", o->arch, "sm_100a or sm_90a")->capture_default_str();
       app.add_option("--set", o->knobs, "a knob of the plan, as stages=4; may be repeated");
       app.add_flag("--report", o->report, "print what ptxas says about registers and spills instead");
       return [o] {
         const Case c = find_case(o->case_name);
-        const sm100::Rung& rung = sm100::find_rung(sm100::op_of(c.operation), o->kernel);
-        const Plan plan = candidate_for(rung, c, o->knobs).plan;
-        sm100::require_legal(rung, plan, c);
-        const auto artifact = jit::compile(job_of({&rung, plan, {}}));
+        const Candidate candidate =
+            candidate_for(find_rung(o->arch, op_of(c.operation), o->kernel), c, o->knobs);
+        require_legal(candidate, c);
+        const auto artifact = jit::compile(job_of(candidate));
         if (!o->report) {
           fmt::print("{}", artifact->ptx);
           return 0;
         }
-        fmt::print("{} {}\n{}\n", artifact->name, plan_line(plan), artifact->compiler);
+        fmt::print("{} {}\n{}\n", artifact->name, plan_line(candidate), artifact->compiler);
         for (const jit::KernelReport& k : artifact->kernels)
           fmt::print(
               "{}: {} registers, {} bytes of shared memory, {} bytes of stack, {} / {} bytes spilled (stores "

@@ -11,12 +11,14 @@
 #include "cli/progress.h"
 #include "cli/table.h"
 #include "fp4lab/record.h"
+#include "fp4lab/sm100.h"
 
 namespace fp4lab::cli {
 namespace {
 
 struct Options {
-  std::string operation, case_name = "all", kernel = "default", device = "auto", distribution, json, ptx;
+  std::string operation, case_name = "all", kernel = "default", device = "auto", arch, distribution, json,
+                         ptx;
   std::vector<std::string> knobs;
   bool check = false;
   uint64_t seed = 1, schedules = 1;
@@ -41,16 +43,9 @@ std::vector<Case> chosen_cases(const Options& o) {
   return chosen;
 }
 
-std::vector<const sm100::Rung*> chosen_rungs(const Options& o, const Case& c) {
-  const Op op = sm100::op_of(c.operation);
-  std::vector<const sm100::Rung*> chosen;
-  if (o.kernel == "all") {
-    for (const sm100::Rung& r : sm100::rungs())
-      if (r.op == op) chosen.push_back(&r);
-  } else {
-    chosen.push_back(&sm100::find_rung(op, o.kernel == "default" ? "top" : o.kernel));
-  }
-  return chosen;
+std::vector<const Rung*> chosen_rungs(const Options& o, std::string_view arch, const Case& c) {
+  const Op op = op_of(c.operation);
+  return o.kernel == "all" ? rungs(arch, op) : std::vector{&find_rung(arch, op, o.kernel)};
 }
 
 std::string percent(int64_t part, int64_t whole) {
@@ -66,6 +61,8 @@ int run(const Options& o) {
     fail("--ptx {}: an edited kernel is for one case and one rung: name them with --case and --kernel",
          o.ptx);
   if (!o.ptx.empty() && !std::ifstream(o.ptx)) fail("--ptx {}: {}", o.ptx, std::strerror(errno));
+  const Device device = open_for_kernels(o.device, o.arch);
+  const std::string_view arch = arch_of(device);
   struct Item {
     size_t case_index;
     Candidate candidate;
@@ -74,20 +71,19 @@ int run(const Options& o) {
   std::vector<jit::Job> jobs;
   std::vector<std::string> skipped;  // of all rungs, those that cannot compute the case
   for (size_t i = 0; i < list.size(); ++i)
-    for (const sm100::Rung* rung : chosen_rungs(o, list[i])) {
+    for (const Rung* rung : chosen_rungs(o, arch, list[i])) {
       Candidate made = candidate_for(*rung, list[i], o.knobs);
       made.ptx = o.ptx;
       if (o.kernel == "all") {
-        if (const auto reasons = sm100::reasons(*rung, made.plan, list[i]); !reasons.empty()) {
-          skipped.push_back(fmt::format("{} {}: {}", list[i].name, rung->name, reasons.front().text));
+        if (const auto forbidden = reasons(made, list[i]); !forbidden.empty()) {
+          skipped.push_back(fmt::format("{} {}: {}", list[i].name, rung->name, forbidden.front().text));
           continue;
         }
       }
-      sm100::require_legal(*rung, made.plan, list[i]);
+      require_legal(made, list[i]);
       work.push_back({i, std::move(made)});
       if (o.ptx.empty()) jobs.push_back(job_of(work.back().candidate));
     }
-  const Device device = Device::open(o.device, sm100::kArch);
   const auto set_schedule =
       reinterpret_cast<decltype(&fp4lab_emulator_seed)>(device.driver().symbol("fp4lab_emulator_seed"));
   if (o.schedules > 1 && !set_schedule)
@@ -140,14 +136,16 @@ int run(const Options& o) {
                  r.exact.count ? fmt::format("{:.2g}", r.exact.max_rel) : "-",
                  percent(r.exact.bit_equal, r.exact.count),
                  percent(r.tensor_core.bit_equal, r.tensor_core.count), r.passed() ? "PASS" : "FAIL",
-                 c.speed_of_light_us ? fmt::format("{:.3f}", *c.speed_of_light_us)
-                                     : fmt::format("{:.3f}*", r.roofline_us)});
+                 c.speed_of_light_us && arch == sm100::kArch ? fmt::format("{:.3f}", *c.speed_of_light_us)
+                                                             : fmt::format("{:.3f}*", r.roofline_us)});
       if (r.passed() && r.exact.by_slack)
         notes.push_back(fmt::format(
             "{} {}: {} of {} elements lie beyond the tolerance of the exact sums, but within what fp32 "
-            "accumulation may lose; {} agree bit by bit with the tensor core's rounding",
+            "accumulation may lose{}",
             r.case_name, r.kernel, r.exact.by_slack, r.exact.count,
-            percent(r.tensor_core.bit_equal, r.tensor_core.count)));
+            r.tensor_core.count ? fmt::format("; {} agree bit by bit with the tensor core's rounding",
+                                              percent(r.tensor_core.bit_equal, r.tensor_core.count))
+                                : ""));
       if (!r.notes.empty()) notes.push_back(fmt::format("note, {} {}: {}", r.case_name, r.kernel, r.notes));
       if (!r.error.empty())
         troubles.push_back(fmt::format("{} {}: {}", r.case_name, r.kernel, r.error));
@@ -190,6 +188,8 @@ const Command kCommand{
           ->capture_default_str();
       app.add_option("--set", o->knobs, "a knob of the plan, as stages=4; may be repeated");
       app.add_option("--device", o->device, "auto, emulator or cuda")->capture_default_str();
+      app.add_option("--arch", o->arch,
+                     "sm_100a or sm_90a; default: what the device runs, sm_100a on the emulator");
       app.add_option("--seed", o->seed, "of the input numbers")->capture_default_str();
       app.add_option("--dist", o->distribution,
                      "task-group, task-dual, full or moderate; default: what the task uses");

@@ -12,28 +12,24 @@ namespace fp4lab::cli {
 namespace {
 
 struct Options {
-  std::string operation, case_name, kernels = "default", device = "auto", distribution, json,
+  std::string operation, case_name, kernels = "default", device = "auto", arch, distribution, json,
                                     sort = "instructions";
   std::map<std::string, std::string> axes;
   uint64_t seed = 1;
   bool resume = false;
 };
 
-std::vector<const sm100::Rung*> chosen(Op op, const std::string& names) {
-  std::vector<const sm100::Rung*> rungs;
-  if (names == "all") {
-    for (const sm100::Rung& r : sm100::rungs())
-      if (r.op == op) rungs.push_back(&r);
-    return rungs;
-  }
+std::vector<const Rung*> chosen(std::string_view arch, Op op, const std::string& names) {
+  if (names == "all") return rungs(arch, op);
+  std::vector<const Rung*> chosen;
   for (const std::string& name : parse_axis("--kernel", names).values)
-    rungs.push_back(&sm100::find_rung(op, name == "default" ? "top" : name));
-  return rungs;
+    chosen.push_back(&find_rung(arch, op, name));
+  return chosen;
 }
 
 struct Row {
   RunResult result;
-  sm100::Work work;
+  Placement work;
 };
 
 int run(const Options& o) {
@@ -49,22 +45,22 @@ int run(const Options& o) {
       {"seconds", [](const Row& r) { return r.result.seconds; }}};
   if (!columns.contains(o.sort)) fail("--sort {}: instructions, bytes, waves or seconds", o.sort);
 
+  const Device device = open_for_kernels(o.device, o.arch);
+  const std::string_view arch = arch_of(device);
   std::vector<Axis> axes;
   for (const auto& [knob, values] : o.axes) axes.push_back(parse_axis(knob, values));
-  SweepPoints points = sweep_points(c, chosen(sm100::op_of(c.operation), o.kernels), axes);
+  SweepPoints points = sweep_points(c, chosen(arch, op_of(c.operation), o.kernels), axes);
   fmt::print("{} points, {} legal\n", points.total, points.legal.size());
   for (const auto& [rule, count] : points.dropped)
     fmt::print("  {} dropped by rule '{}', for instance {}\n", count, rule, points.example[rule]);
 
-  const Device device = Device::open(o.device, sm100::kArch);
   const Distribution distribution =
       o.distribution.empty() ? task_distribution(c.operation) : find_distribution(o.distribution);
   RecordFile json = o.json.empty() ? RecordFile() : RecordFile(o.json, o.resume);
   const size_t legal = points.legal.size();
   std::erase_if(points.legal, [&](const Candidate& p) {
     RunResult key;
-    key.case_name = c.name, key.kernel = p.rung->name, key.plan = plan_line(p.plan),
-    key.device = device.name();
+    key.case_name = c.name, key.kernel = p.rung->name, key.plan = plan_line(p), key.device = device.name();
     key.distribution = distribution, key.seed = o.seed;
     return json.present().contains(point_key(record_of(key)));
   });
@@ -83,9 +79,9 @@ int run(const Options& o) {
     Trial trial(device, c, distribution, o.seed);
     Progress progress("sweep", points.legal.size());
     for (size_t i = 0; i < points.legal.size(); ++i) {
-      progress.update(i, plan_line(points.legal[i].plan));
+      progress.update(i, plan_line(points.legal[i]));
       rows.push_back(
-          {run_trial(device, trial, points.legal[i]), sm100::work_of(points.legal[i].plan, c, device.sms())});
+          {run_trial(device, trial, points.legal[i]), placement(points.legal[i], c, device.sms())});
       json.add(record_of(rows.back().result));
     }
   }
@@ -122,19 +118,27 @@ const Command kCommand{
       app.add_option("--kernel", o->kernels, "rungs, separated by commas; 'all'; 'default': the top rung")
           ->capture_default_str();
       app.add_option("--device", o->device, "auto, emulator or cuda")->capture_default_str();
+      app.add_option("--arch", o->arch,
+                     "sm_100a or sm_90a; default: what the device runs, sm_100a on the emulator");
       app.add_option("--seed", o->seed, "of the input numbers")->capture_default_str();
       app.add_option("--dist", o->distribution,
                      "task-group, task-dual, full or moderate; default: what the task uses");
       app.add_option("--json", o->json, "write each point as a line of JSON when it is done");
       app.add_flag("--resume", o->resume, "skip the points that --json's file has already");
       app.add_option("--sort", o->sort, "instructions, bytes, waves or seconds")->capture_default_str();
-      for (const KnobInfo& knob : knob_table()) {
-        std::string name(knob.name);
+      std::map<std::string, std::string> help;  // a name may be a knob of several architectures
+      for (const std::string_view arch : architectures())
+        for (const KnobInfo& knob : knob_table(arch)) {
+          std::string& text = help[std::string(knob.name)];
+          if (!text.empty()) text += "; ";
+          text += fmt::format("{}: {} ({})", arch, knob.meaning, knob.values);
+        }
+      for (const auto& [knob, text] : help) {
+        std::string name = knob;
         std::replace(name.begin(), name.end(), '_', '-');
         app.add_option_function<std::string>(
-               "--" + name,
-               [o, key = std::string(knob.name)](const std::string& values) { o->axes[key] = values; },
-               fmt::format("{} ({}); several as 1..6 or 1,2,4", knob.meaning, knob.values))
+               "--" + name, [o, knob](const std::string& values) { o->axes[knob] = values; },
+               text + "; several as 1..6 or 1,2,4")
             ->group("Knobs");
       }
       return [o] { return run(*o); };

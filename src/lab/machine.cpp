@@ -1,5 +1,7 @@
 #include "fp4lab/machine.h"
 
+#include "fp4lab/error.h"
+
 namespace fp4lab {
 namespace {
 
@@ -12,9 +14,19 @@ constexpr Machine kMachines[] = {
      9.0e15},
 };
 
+constexpr Machine kHopper = {"H200",
+                             "132 SMs, 4.8 TB/s, 989.5 TFLOP/s dense fp16 at 1830 MHz (NVIDIA's data sheet)",
+                             132, 4.8e12, 989.5e12};
+
 }  // namespace
 
 std::span<const Machine> machines() { return kMachines; }
+
+const Machine& machine_for(std::string_view arch) {
+  if (arch == "sm_90a") return kHopper;
+  if (arch == "sm_100a") return machines().back();
+  fail("no machine is known for {}; sm_100a and sm_90a are", arch);
+}
 
 Roofline roofline(const Work& work, const Machine& machine) {
   return {work.flops / machine.flops_per_second * 1e6, work.bytes / machine.bytes_per_second * 1e6};

@@ -8,6 +8,7 @@ namespace fp4lab {
 
 nlohmann::json record_of(const RunResult& r) {
   nlohmann::json j{{"case", r.case_name},
+                   {"arch", r.arch},
                    {"kernel", r.kernel},
                    {"plan", r.plan},
                    {"device", r.device},
@@ -18,13 +19,14 @@ nlohmann::json record_of(const RunResult& r) {
                    {"jit_cached", r.jit_cached},
                    {"seconds", r.seconds},
                    {"passed", r.passed()},
-                   {"roofline_us_b200_computed", r.roofline_us}};
+                   {"roofline_us_computed", r.roofline_us}};
   if (!r.error.empty()) j["error"] = r.error;
   if (r.exact.count) {
     j["max_abs_error"] = r.exact.max_abs;
     j["max_rel_error"] = r.exact.max_rel;
     j["bit_equal_share"] = double(r.exact.bit_equal) / double(r.exact.count);
-    j["bit_equal_share_tensor_core"] = double(r.tensor_core.bit_equal) / double(r.tensor_core.count);
+    if (r.tensor_core.count)
+      j["bit_equal_share_tensor_core"] = double(r.tensor_core.bit_equal) / double(r.tensor_core.count);
     j["within_fp32_accumulation_bound"] = r.exact.by_slack;
     j["outside_tolerance"] = r.exact.outside;
   }

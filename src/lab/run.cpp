@@ -48,7 +48,8 @@ std::string fidelity(const Device& device) {
 Trial::Trial(const Device& device, const Case& c, Distribution distribution, std::uint64_t seed)
     : problem(make_problem(c, distribution, seed)),
       want(reference(problem, {.rounding = Rounding::kExact})),
-      tensor_core(reference(problem, {.rounding = Rounding::kTensorCore})),
+      tensor_core(device.runs("sm_100a") ? reference(problem, {.rounding = Rounding::kTensorCore})
+                                         : std::vector<std::vector<std::uint16_t>>()),
       on_device(device, problem) {}
 
 void check_order(const Device& device) {
@@ -58,39 +59,20 @@ void check_order(const Device& device) {
   check(1);
 }
 
-Candidate candidate_for(const sm100::Rung& rung, const Case& c, const std::vector<std::string>& knobs) {
-  const Plan own = sm100::default_plan(rung, c);
-  Candidate candidate{&rung, own, {}};
-  bool scales_named = false;
-  for (const std::string& knob : knobs) {
-    set_knob(candidate.plan, knob);
-    scales_named |= knob.starts_with("scale_slots=");
-  }
-  Plan& plan = candidate.plan;
-  if (!scales_named)
-    plan.scale_slots = own.scale_slots == own.stages ? plan.stages : std::min(own.scale_slots, plan.stages);
-  return candidate;
-}
-
-jit::Job job_of(const Candidate& candidate) {
-  return {.source = candidate.rung->file(),
-          .arch = std::string(sm100::kArch),
-          .options = sm100::compile_options(candidate.plan)};
-}
-
 namespace {
 
 RunResult blank(const Device& device, const Trial& trial, const Candidate& candidate) {
   const Case& c = trial.problem.spec;
-  sm100::require_legal(*candidate.rung, candidate.plan, c);
+  require_legal(candidate, c);
   RunResult result;
   result.case_name = c.name;
+  result.arch = candidate.rung->arch;
   result.kernel = candidate.rung->name;
-  result.plan = plan_line(candidate.plan);
+  result.plan = plan_line(candidate);
   result.device = device.name();
   result.distribution = trial.problem.distribution;
   result.seed = trial.problem.seed;
-  result.roofline_us = roofline(work_of(c), machines().back()).time_us();
+  result.roofline_us = roofline(work_of(c), machine_for(candidate.rung->arch)).time_us();
   return result;
 }
 
@@ -111,10 +93,10 @@ void launch_and_check(const Device& device, Trial& trial, const Candidate& candi
                       RunResult& result) {
   const Case& c = trial.problem.spec;
   trial.on_device.poison();
-  const auto launch = sm100::prepare(device, *candidate.rung, candidate.plan, trial.on_device, module);
-  result.grid = launch.grid();
+  const auto launch = prepare(device, candidate, trial.on_device, module);
+  result.grid = launch->grid();
   const auto start = std::chrono::steady_clock::now();
-  launch.run();
+  launch->run();
   device.synchronize();
   result.seconds = seconds_since(start);
   result.emulated = emulated(device);
@@ -130,7 +112,8 @@ void launch_and_check(const Device& device, Trial& trial, const Candidate& candi
       exact = compare_half(got, trial.want[g], s.m, s.n, {},
                            accumulation_bound(c.operation, trial.problem.groups[g]));
     add(result.exact, exact);
-    add(result.tensor_core, compare_half(got, trial.tensor_core[g], s.m, s.n));
+    if (!trial.tensor_core.empty())
+      add(result.tensor_core, compare_half(got, trial.tensor_core[g], s.m, s.n));
   }
 }
 

@@ -33,24 +33,24 @@ Axis parse_axis(const std::string& knob, const std::string& values) {
   return axis;
 }
 
-SweepPoints sweep_points(const Case& c, const std::vector<const sm100::Rung*>& rungs,
+SweepPoints sweep_points(const Case& c, const std::vector<const Rung*>& rungs,
                          const std::vector<Axis>& axes) {
   SweepPoints points;
   std::set<std::string> seen;
-  for (const sm100::Rung* rung : rungs) {
+  for (const Rung* rung : rungs) {
     std::vector<size_t> index(axes.size());
     for (bool more = true; more;) {
       std::vector<std::string> knobs;
       for (size_t a = 0; a < axes.size(); ++a) knobs.push_back(axes[a].knob + "=" + axes[a].values[index[a]]);
       Candidate candidate = candidate_for(*rung, c, knobs);
       ++points.total;
-      const auto reasons = sm100::reasons(*rung, candidate.plan, c);
-      if (!reasons.empty()) {
-        ++points.dropped[reasons.front().rule];
+      const auto forbidden = reasons(candidate, c);
+      if (!forbidden.empty()) {
+        ++points.dropped[forbidden.front().rule];
         points.example.emplace(
-            reasons.front().rule,
-            fmt::format("{} {}: {}", rung->name, plan_line(candidate.plan), reasons.front().text));
-      } else if (seen.insert(fmt::format("{} {}", rung->name, plan_line(candidate.plan))).second) {
+            forbidden.front().rule,
+            fmt::format("{} {}: {}", rung->name, plan_line(candidate), forbidden.front().text));
+      } else if (seen.insert(fmt::format("{} {}", rung->name, plan_line(candidate))).second) {
         points.legal.push_back(std::move(candidate));
       }
       more = false;

@@ -5,6 +5,7 @@
 
 #include "fp4lab/mutate.h"
 #include "fp4lab/run.h"
+#include "fp4lab/sm100.h"
 
 using namespace fp4lab;
 

@@ -7,6 +7,7 @@
 
 #include "fp4lab/jit.h"
 #include "fp4lab/run.h"
+#include "fp4lab/sm100.h"
 
 using namespace fp4lab;
 
@@ -39,7 +40,7 @@ struct Bench {
   }
   void check_all_rungs() {
     for (const auto& rung : sm100::rungs())
-      if (rung.op == sm100::op_of(trial.problem.spec.operation)) check(rung, {});
+      if (rung.op == op_of(trial.problem.spec.operation)) check(rung, {});
   }
 
   Device device;

@@ -54,7 +54,7 @@ TEST_CASE("rungs are found by name and by number") {
 TEST_CASE("every rung has a legal plan for every case") {
   for (const Case& c : cases())
     for (const auto& rung : sm100::rungs()) {
-      if (rung.op != sm100::op_of(c.operation)) continue;
+      if (rung.op != op_of(c.operation)) continue;
       const Plan plan = sm100::default_plan(rung, c);
       CAPTURE(c.name);
       CAPTURE(rung.name);
@@ -70,7 +70,7 @@ TEST_CASE("a plan that a rung does not implement is refused before compiling") {
   const auto& rung = sm100::find_rung(Op::kGroup, "v0");
   Plan plan = sm100::default_plan(rung, c);
   set_knob(plan, "stages=2");
-  CHECK_THROWS_WITH_AS(sm100::require_legal(rung, plan, c),
+  CHECK_THROWS_WITH_AS(require_legal({&rung, plan, {}}, c),
                        "v0_baseline cannot run g2k1536 with plan 128x128x256 stages=2 group_capacity=2:\n"
                        "  rung: the baseline has one working warp and one stage",
                        Error);
@@ -80,14 +80,14 @@ TEST_CASE("tiles, padding and busy SMs of a plan") {
   // Two groups, M 192 and 320: unswapped, 128-row tiles pad 192 to 256 and 320 to 384.
   const Case c = find_case("g2k4096");
   const auto& rung = sm100::find_rung(Op::kGroup, "v2");
-  const auto work = sm100::work_of(sm100::default_plan(rung, c), c, 148);
+  const auto work = sm100::placement(sm100::default_plan(rung, c), c, 148);
   CHECK(work.tiles == (2 + 3) * 24);
   CHECK(work.ctas == 120);
   CHECK(work.rows_used == doctest::Approx(512.0 / 640.0));
   CHECK(work.busy == doctest::Approx(120.0 / 148.0));
   // Swapped, tokens in steps of 8: nothing is padded.
   const auto& swap = sm100::find_rung(Op::kGroup, "v4");
-  CHECK(sm100::work_of(sm100::default_plan(swap, c), c, 148).rows_used == doctest::Approx(1.0));
+  CHECK(sm100::placement(sm100::default_plan(swap, c), c, 148).rows_used == doctest::Approx(1.0));
 }
 
 TEST_CASE("every rung assembles for sm_100a without spills or local memory") {
@@ -97,7 +97,7 @@ TEST_CASE("every rung assembles for sm_100a without spills or local memory") {
     for (const char* name :
          {"g8k7168", "g2k1536", "gemm-128-7168-16384", "dual-256-4096-7168", "dual-512-3072-7168"}) {
       const Case c = find_case(name);
-      if (rung.op != sm100::op_of(c.operation)) continue;
+      if (rung.op != op_of(c.operation)) continue;
       jobs.push_back(job_of({&rung, sm100::default_plan(rung, c), {}}));
       rungs.push_back(&rung);
     }

@@ -1,22 +1,34 @@
 // The Hopper kernels as far as a machine without a GPU can tell: the schedule covers the work, and ptxas
 // takes every kernel that a full-size case asks for without spills.
+#include "fp4lab/sm90.h"
+
 #include <doctest/doctest.h>
+
+#include <filesystem>
 
 #include "fp4lab/jit.h"
 #include "fp4lab/problem.h"
-#include "fp4lab/sm90/plan.h"
 
 using namespace fp4lab;
 
 namespace {
 
-sm90::Plan plan_of(const Case& c) {
-  std::vector<sm90::Shape> shapes;
-  for (const Shape& s : c.shapes) shapes.push_back({unsigned(s.m), unsigned(s.n), unsigned(s.k)});
-  return sm90::plan(shapes, c.operation == Operation::kDual, {});
+Candidate candidate_of(const Case& c) {
+  return candidate_for(find_rung(sm90::kArch, op_of(c.operation), "top"), c, {});
 }
+sm90::Plan plan_of(const Case& c) { return std::get<sm90::Plan>(candidate_of(c).plan); }
 
 }  // namespace
+
+TEST_CASE("Hopper: every rung has a file, and every file a rung") {
+  for (const char* op : {"group_gemm", "dual_gemm"})
+    for (const auto& file : std::filesystem::directory_iterator(jit::project_root() / "ptx/sm90" / op)) {
+      const auto rungs = sm90::rungs();
+      CHECK(std::any_of(rungs.begin(), rungs.end(),
+                        [&](const Rung& rung) { return jit::project_root() / rung.file() == file.path(); }));
+    }
+  for (const Rung& rung : sm90::rungs()) CHECK(std::filesystem::exists(jit::project_root() / rung.file()));
+}
 
 TEST_CASE("Hopper: every full-size case has a schedule within the machine's limits") {
   for (const Case& c : cases()) {
@@ -32,13 +44,9 @@ TEST_CASE("Hopper: every full-size case has a schedule within the machine's limi
 }
 
 TEST_CASE("Hopper: every kernel of a full-size case assembles for sm_90a without spills") {
-  std::vector<jit::Job> jobs{{.source = "ptx/sm90/repack.cu", .arch = "sm_90a"}};
-  for (const Case& c : cases()) {
-    if (!c.full_size) continue;
-    const char* source = c.operation == Operation::kDual ? "ptx/sm90/dual_gemm/v0_registers.cu"
-                                                         : "ptx/sm90/group_gemm/v0_registers.cu";
-    jobs.push_back({.source = source, .arch = "sm_90a", .options = plan_of(c).defines()});
-  }
+  std::vector<jit::Job> jobs;
+  for (const Case& c : cases())
+    if (c.full_size) jobs.push_back(job_of(candidate_of(c)));
   for (const jit::Outcome& o : jit::compile_all(jobs)) {
     INFO(o.error);
     REQUIRE(o.artifact);

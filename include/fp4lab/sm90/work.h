@@ -2,7 +2,7 @@
 // include this one file; it needs no other header (NVRTC has none).
 #pragma once
 
-#include "../portable.h"
+#include "fp4lab/portable.h"
 
 namespace fp4lab::sm90 {
 
@@ -63,7 +63,7 @@ FP4LAB_HD constexpr unsigned shared_bytes(unsigned max_tile, unsigned warpgroups
 // One operand set: a group of the group GEMM, or the dual GEMM's only one.
 struct Group {
   const unsigned char* a;        // [m][k/2] e2m1 pairs, low nibble first
-  const unsigned char* a_scale;  // [m][k/16] ue4m3
+  const unsigned char* a_scale;  // ue4m3, blocked 128x4 (scale_layout.h)
   unsigned short* out;           // [m][n] fp16
   unsigned long long tokens;     // byte offset of the expanded activations in the workspace
   unsigned m, m_padded;          // m_padded: multiple of 8
@@ -91,7 +91,7 @@ static_assert(sizeof(Work) == 56);
 
 // Weights of one group, for the repack: b2 is null except for the dual GEMM.
 struct Weights {
-  const unsigned char *b, *b_scale, *b2, *b2_scale;  // [n][k/2] e2m1 pairs, [n][k/16] ue4m3
+  const unsigned char *b, *b_scale, *b2, *b2_scale;  // [n][k/2] e2m1 pairs, ue4m3 blocked 128x4
   unsigned long long packed;                         // byte offset of the group in the packed weights
   unsigned n, k, tiles, steps;                       // n of one operand
   unsigned warpgroups;                               // a tile has 64 * warpgroups rows

@@ -1,9 +1,10 @@
 // Group GEMM: C_g = A_g * B_g^T for ragged groups, NVFP4 in, fp16 out. The kernel is ../kernel.cuh.
 // FP4LAB_TOKEN_TILES(X) lists the token tiles of the schedule, X(0, 80) X(1, 176) ...
-#include "../kernel.cuh"
+#include "sm90/kernel.cuh"
+#include "sm90/repack.cuh"
 
 extern "C" __global__ void __launch_bounds__(128 * (1 + FP4LAB_WARPGROUPS), 1)
-    group_gemm(const __grid_constant__ fp4lab::sm90::Params p) {
+    group_gemm_v0_registers(const __grid_constant__ fp4lab::sm90::Params p) {
   fp4lab::sm90::gemm<
       fp4lab::sm90::Config<FP4LAB_MAX_TILE, FP4LAB_WARPGROUPS, FP4LAB_STAGES, FP4LAB_CLUSTER, false>>(p);
 }

@@ -152,8 +152,8 @@ Built build(const Device& device, const Plan& plan, const std::vector<const Devi
 
 }  // namespace
 
-Work work_of(const Plan& plan, const Case& c, int sms) {
-  Work work;
+Placement placement(const Plan& plan, const Case& c, int sms) {
+  Placement work;
   work.sms = sms;
   double multiplied = 0, useful = 0;
   for (const Shape& s : c.shapes) {
@@ -170,51 +170,80 @@ Work work_of(const Plan& plan, const Case& c, int sms) {
   work.waves = double(work.tiles) * plan.cluster() / std::max(1, concurrent);
   work.busy = double(concurrent) / sms;
   work.rows_used = useful / multiplied;
+  work.threads = plan.threads();
+  work.cluster = plan.cluster();
+  work.stages = plan.stages;
+  work.shared_bytes = plan.shared_bytes();
   work.bytes_in_flight = plan.stages * plan.stage_bytes();
   return work;
 }
 
-unsigned Launch::grid() const {
+namespace {
+
+struct Part {
+  LaunchConfig config;
+  std::vector<std::byte> args;
+  DeviceBuffer workspace;
+  std::vector<Stream> stream;  // one when the part has a stream of its own
+  std::vector<Event> done;
+};
+
+class Parts final : public Launch {
+ public:
+  explicit Parts(Kernel kernel) : kernel(std::move(kernel)) {}
+  void run(CUstream stream) const override;
+  unsigned grid() const override;
+  std::size_t launches() const override { return parts.size(); }
+  void fork_and_join(CUstream stream) const;
+
+  Kernel kernel;
+  std::vector<Part> parts;
+  std::vector<Event> start;  // one when parts have streams
+  std::vector<Graph> graph;  // one when recorded
+};
+
+unsigned Parts::grid() const {
   unsigned ctas = 0;
-  for (const Part& part : parts_) ctas += part.config.grid.x;
+  for (const Part& part : parts) ctas += part.config.grid.x;
   return ctas;
 }
 
 // Every part starts when `stream` has come this far, and `stream` goes on when all are done.
-void Launch::fork_and_join(CUstream stream) const {
-  const Driver& driver = kernel_.device().driver();
-  start_.front().record(stream);
-  for (const Part& part : parts_) {
+void Parts::fork_and_join(CUstream stream) const {
+  const Driver& driver = kernel.device().driver();
+  start.front().record(stream);
+  for (const Part& part : parts) {
     const CUstream own = part.stream.front();
-    driver.cuStreamWaitEvent(own, start_.front(), 0);
+    driver.cuStreamWaitEvent(own, start.front(), 0);
     LaunchConfig config = part.config;
     config.stream = own;
-    launch_bytes(kernel_, config, part.args);
+    launch_bytes(kernel, config, part.args);
     part.done.front().record(own);
   }
-  for (const Part& part : parts_) driver.cuStreamWaitEvent(stream, part.done.front(), 0);
+  for (const Part& part : parts) driver.cuStreamWaitEvent(stream, part.done.front(), 0);
 }
 
-void Launch::run(CUstream stream) const {
-  if (!graph_.empty()) return graph_.front().launch(stream);
-  if (!start_.empty()) return fork_and_join(stream);
-  for (const Part& part : parts_) {
+void Parts::run(CUstream stream) const {
+  if (!graph.empty()) return graph.front().launch(stream);
+  if (!start.empty()) return fork_and_join(stream);
+  for (const Part& part : parts) {
     LaunchConfig config = part.config;
     config.stream = stream;
-    launch_bytes(kernel_, config, part.args);
+    launch_bytes(kernel, config, part.args);
   }
 }
 
-Launch prepare(const Device& device, const Rung& rung, const Plan& plan, const DeviceProblem& problem,
-               const Module& module) {
-  require_legal(rung, plan, problem.spec());
+}  // namespace
+
+std::unique_ptr<Launch> prepare(const Device& device, const Rung& rung, const Plan& plan,
+                                const DeviceProblem& problem, const Module& module) {
   std::vector<const DeviceGroup*> groups;
   for (int g : group_order(plan, problem.spec().shapes)) groups.push_back(&problem.groups()[g]);
 
-  Launch launch(module.kernel(rung.entry()));
+  auto launch = std::make_unique<Parts>(module.kernel(rung.entry()));
   const auto add = [&](const std::vector<const DeviceGroup*>& some) {
     Built built = build(device, plan, some);
-    launch.parts_.push_back(
+    launch->parts.push_back(
         {std::move(built.config), std::move(built.args), std::move(built.workspace), {}, {}});
   };
   if (plan.launch == LaunchMode::kOne)
@@ -222,12 +251,12 @@ Launch prepare(const Device& device, const Rung& rung, const Plan& plan, const D
   else
     for (const DeviceGroup* group : groups) add({group});
   if (plan.launch == LaunchMode::kStreams || plan.launch == LaunchMode::kGraph) {
-    launch.start_.emplace_back(device);
-    for (auto& part : launch.parts_) part.stream.emplace_back(device), part.done.emplace_back(device);
+    launch->start.emplace_back(device);
+    for (auto& part : launch->parts) part.stream.emplace_back(device), part.done.emplace_back(device);
   }
   if (plan.launch == LaunchMode::kGraph) {
     const Stream recording(device);
-    launch.graph_.push_back(Graph::capture(recording, [&] { launch.fork_and_join(recording); }));
+    launch->graph.push_back(Graph::capture(recording, [&] { launch->fork_and_join(recording); }));
   }
   return launch;
 }

@@ -208,83 +208,90 @@ void top_limits(const Plan& p, std::vector<Reason>& out) {
 }
 
 constexpr Rung kRungs[] = {
-    {Op::kGroup, "v0_baseline", "", "one warp loads and multiplies, one stage: where the rounds stood",
-     "mma_n block_k", baseline, baseline_limits},
-    {Op::kGroup, "v1_pipeline", "v0_baseline", "a ring of stages: loads run ahead", "mma_n block_k stages",
-     pipeline, pipeline_limits},
-    {Op::kGroup, "v2_warp_specialized", "v1_pipeline",
-     "a warp that loads, a warp that multiplies, four that store", "mma_n block_k stages store_bytes",
-     specialized, specialized_limits},
-    {Op::kGroup, "v3_persistent", "v2_warp_specialized",
-     "CTAs stay; the epilogue runs under the next tile's main loop",
-     "mma_n block_k stages acc_slots scale_slots store_bytes raster ctas sort_groups", persistent,
+    {{kArch, Op::kGroup, "v0_baseline", "",
+      "one warp loads and multiplies, one stage: where the rounds stood", "mma_n block_k"},
+     baseline,
+     baseline_limits},
+    {{kArch, Op::kGroup, "v1_pipeline", "v0_baseline", "a ring of stages: loads run ahead",
+      "mma_n block_k stages"},
+     pipeline,
+     pipeline_limits},
+    {{kArch, Op::kGroup, "v2_warp_specialized", "v1_pipeline",
+      "a warp that loads, a warp that multiplies, four that store", "mma_n block_k stages store_bytes"},
+     specialized,
+     specialized_limits},
+    {{kArch, Op::kGroup, "v3_persistent", "v2_warp_specialized",
+      "CTAs stay; the epilogue runs under the next tile's main loop",
+      "mma_n block_k stages acc_slots scale_slots store_bytes raster ctas sort_groups"},
+     persistent,
      persistent_limits},
-    {Op::kGroup, "v4_swap", "v3_persistent", "weights on MMA_M, tokens on MMA_N, as many as there are",
-     "mma_n n_step block_k stages acc_slots scale_slots weights tokens raster ctas sort_groups", swapped,
+    {{kArch, Op::kGroup, "v4_swap", "v3_persistent",
+      "weights on MMA_M, tokens on MMA_N, as many as there are",
+      "mma_n n_step block_k stages acc_slots scale_slots weights tokens raster ctas sort_groups"},
+     swapped,
      swap_limits},
-    {Op::kGroup, "v5_two_cta", "v4_swap", "two CTAs share each MMA (M = 256) and the tokens",
-     "mma_n n_step block_k stages acc_slots scale_slots multicast weights tokens raster ctas sort_groups",
-     two_cta, two_cta_limits},
-    {Op::kGroup, "v6_dynamic", "v5_two_cta", "whoever is done takes the next tile (clusterlaunchcontrol)",
-     "mma_n n_step block_k stages acc_slots scale_slots multicast weights tokens raster sort_groups", dynamic,
+    {{kArch, Op::kGroup, "v5_two_cta", "v4_swap", "two CTAs share each MMA (M = 256) and the tokens",
+      "mma_n n_step block_k stages acc_slots scale_slots multicast weights tokens raster ctas sort_groups"},
+     two_cta,
+     two_cta_limits},
+    {{kArch, Op::kGroup, "v6_dynamic", "v5_two_cta",
+      "whoever is done takes the next tile (clusterlaunchcontrol)",
+      "mma_n n_step block_k stages acc_slots scale_slots multicast weights tokens raster sort_groups"},
+     dynamic,
      dynamic_limits},
-    {Op::kGroup, "v7_split_k", "v5_two_cta", "several pairs share one tile's K and add in a fixed order",
-     "mma_n n_step block_k stages acc_slots scale_slots split_k multicast weights tokens raster ctas "
-     "sort_groups",
-     split, split_limits},
-    {Op::kGroup, "v8_tma_store", "v5_two_cta", "C leaves through shared memory, by TMA or in whole sectors",
-     "epilogue mma_n n_step block_k stages acc_slots scale_slots multicast weights tokens raster ctas "
-     "sort_groups",
-     tma_store, tma_store_limits},
-    {Op::kGroup, "v9_device_maps", "v5_two_cta", "tensor maps edited on the device (tensormap.replace)",
-     "mma_n n_step block_k stages acc_slots scale_slots multicast weights tokens raster ctas sort_groups",
-     device_maps, device_maps_limits},
-    {Op::kGroup, "v10_top", "v7_split_k", "what pays, together; a cost model picks the plan",
-     "epilogue mma_n n_step block_k stages acc_slots scale_slots split_k multicast weights tokens raster "
-     "ctas sort_groups pdl",
-     top, top_limits},
-    {Op::kDual, "v0_baseline", "", "A loaded once for both products, two accumulators, silu in the epilogue",
-     "mma_n block_k silu", baseline, baseline_limits},
-    {Op::kDual, "v1_warp_specialized", "v0_baseline", "a ring of stages and a warp per job",
-     "mma_n block_k stages silu store_bytes", specialized, specialized_limits},
-    {Op::kDual, "v2_persistent", "v1_warp_specialized",
-     "CTAs stay; the epilogue runs under the next main loop",
-     "mma_n block_k stages acc_slots scale_slots silu store_bytes raster ctas", persistent,
+    {{kArch, Op::kGroup, "v7_split_k", "v5_two_cta",
+      "several pairs share one tile's K and add in a fixed order",
+      "mma_n n_step block_k stages acc_slots scale_slots split_k multicast weights tokens raster ctas "
+      "sort_groups"},
+     split,
+     split_limits},
+    {{kArch, Op::kGroup, "v8_tma_store", "v5_two_cta",
+      "C leaves through shared memory, by TMA or in whole sectors",
+      "epilogue mma_n n_step block_k stages acc_slots scale_slots multicast weights tokens raster ctas "
+      "sort_groups"},
+     tma_store,
+     tma_store_limits},
+    {{kArch, Op::kGroup, "v9_device_maps", "v5_two_cta",
+      "tensor maps edited on the device (tensormap.replace)",
+      "mma_n n_step block_k stages acc_slots scale_slots multicast weights tokens raster ctas sort_groups"},
+     device_maps,
+     device_maps_limits},
+    {{kArch, Op::kGroup, "v10_top", "v7_split_k", "what pays, together; a cost model picks the plan",
+      "epilogue mma_n n_step block_k stages acc_slots scale_slots split_k multicast weights tokens raster "
+      "ctas sort_groups pdl"},
+     top,
+     top_limits},
+    {{kArch, Op::kDual, "v0_baseline", "",
+      "A loaded once for both products, two accumulators, silu in the epilogue", "mma_n block_k silu"},
+     baseline,
+     baseline_limits},
+    {{kArch, Op::kDual, "v1_warp_specialized", "v0_baseline", "a ring of stages and a warp per job",
+      "mma_n block_k stages silu store_bytes"},
+     specialized,
+     specialized_limits},
+    {{kArch, Op::kDual, "v2_persistent", "v1_warp_specialized",
+      "CTAs stay; the epilogue runs under the next main loop",
+      "mma_n block_k stages acc_slots scale_slots silu store_bytes raster ctas"},
+     persistent,
      persistent_limits},
-    {Op::kDual, "v3_two_cta", "v2_persistent", "two CTAs share each MMA (M = 256) and both B tiles",
-     "mma_n block_k stages acc_slots scale_slots multicast silu store_bytes raster ctas", dual_two_cta,
+    {{kArch, Op::kDual, "v3_two_cta", "v2_persistent", "two CTAs share each MMA (M = 256) and both B tiles",
+      "mma_n block_k stages acc_slots scale_slots multicast silu store_bytes raster ctas"},
+     dual_two_cta,
      dual_two_cta_limits},
-    {Op::kDual, "v4_top", "v3_two_cta", "nothing waits that need not: loads start before TMEM is there",
-     "mma_n block_k stages acc_slots scale_slots multicast silu store_bytes raster ctas collector pdl",
-     dual_top, dual_two_cta_limits},
+    {{kArch, Op::kDual, "v4_top", "v3_two_cta",
+      "nothing waits that need not: loads start before TMEM is there",
+      "mma_n block_k stages acc_slots scale_slots multicast silu store_bytes raster ctas collector pdl"},
+     dual_top,
+     dual_two_cta_limits},
 };
 
 }  // namespace
 
-std::string Rung::file() const {
-  return fmt::format("ptx/sm100/{}_gemm/{}.cu", op == Op::kGroup ? "group" : "dual", name);
-}
-std::string Rung::entry() const {
-  return fmt::format("{}_gemm_{}", op == Op::kGroup ? "group" : "dual", name);
-}
-
 std::span<const Rung> rungs() { return kRungs; }
 
 const Rung& find_rung(Op op, std::string_view name) {
-  const Rung* top = nullptr;
-  std::string names;
-  for (const Rung& rung : kRungs) {
-    if (rung.op != op) continue;
-    if (rung.name == name || rung.name.substr(0, rung.name.find('_')) == name) return rung;
-    top = &rung;
-    names += fmt::format(" {}", rung.name);
-  }
-  if (name == "top") return *top;
-  fail("no {} kernel is called '{}'; there are:{}", op == Op::kGroup ? "group GEMM" : "dual GEMM", name,
-       names);
+  return static_cast<const Rung&>(fp4lab::find_rung(kArch, op, name));
 }
-
-Op op_of(Operation operation) { return operation == Operation::kDual ? Op::kDual : Op::kGroup; }
 
 Plan default_plan(const Rung& rung, const Case& c) {
   Plan plan = rung.plan(c);
@@ -310,12 +317,17 @@ std::vector<Reason> reasons(const Rung& rung, const Plan& plan, const Case& c) {
   return all;
 }
 
-void require_legal(const Rung& rung, const Plan& plan, const Case& c) {
-  const std::vector<Reason> all = reasons(rung, plan, c);
-  if (all.empty()) return;
-  std::string text;
-  for (const Reason& reason : all) text += fmt::format("\n  {}: {}", reason.rule, reason.text);
-  fail("{} cannot run {} with plan {}:{}", rung.name, c.name, plan_line(plan), text);
+Plan plan_for(const Rung& rung, const Case& c, const std::vector<std::string>& knobs) {
+  const Plan own = default_plan(rung, c);
+  Plan plan = own;
+  bool scales_named = false;
+  for (const std::string& knob : knobs) {
+    set_knob(plan, knob);
+    scales_named |= knob.starts_with("scale_slots=");
+  }
+  if (!scales_named)
+    plan.scale_slots = own.scale_slots == own.stages ? plan.stages : std::min(own.scale_slots, plan.stages);
+  return plan;
 }
 
 std::vector<std::string> compile_options(const Plan& plan) { return {"-DFP4LAB_PLAN=" + plan_define(plan)}; }

@@ -1,3 +1,5 @@
+#include "fp4lab/sm90/plan.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -5,7 +7,6 @@
 #include <set>
 
 #include "fp4lab/error.h"
-#include "fp4lab/sm90/plan.h"
 
 namespace fp4lab::sm90 {
 namespace {
@@ -196,37 +197,39 @@ Candidate best(const std::vector<Shape>& shapes, bool dual, const PlanOptions& o
       }
     }
   }
-  if (chosen.schedule.empty())
-    fail(
-        "sm90 plan: no schedule for cluster {} warpgroups {} max_tile {}: 3 warpgroups have registers for "
-        "tiles up to "
-        "{} tokens",
-        o.cluster, o.warpgroups, o.max_tile, most_tokens(3));
   return chosen;
 }
 
-void check(const std::vector<Shape>& shapes, bool dual, const PlanOptions& o) {
-  if (shapes.empty() || shapes.size() > kMaxGroups)
-    fail("sm90 plan: {} groups, must be 1..{} (they travel in the kernel's parameters)", shapes.size(),
-         kMaxGroups);
-  if (dual && shapes.size() != 1) fail("sm90 plan: the dual GEMM has one group, not {}", shapes.size());
+std::vector<Reason> reasons_against(const std::vector<Shape>& shapes, bool dual, const PlanOptions& o) {
+  std::vector<Reason> all;
+  const auto unless = [&all]<class... Args>(bool good, const char* rule, fmt::format_string<Args...> text,
+                                            Args&&... args) {
+    if (!good) all.push_back({rule, fmt::format(text, std::forward<Args>(args)...)});
+  };
+  unless(!shapes.empty() && shapes.size() <= kMaxGroups, "groups",
+         "{} groups, must be 1..{}: they travel in the kernel's parameters", shapes.size(), kMaxGroups);
+  unless(!dual || shapes.size() == 1, "groups", "a dual GEMM has one group, not {}", shapes.size());
   for (std::size_t g = 0; g < shapes.size(); ++g) {
     const auto [m, n, k] = shapes[g];
-    if (k > kMaxRanges * kStepsPerRange * kStep)
-      fail("sm90 plan: group {}: k {} is more than {}", g, k, kMaxRanges * kStepsPerRange * kStep);
-    if (m == 0 || n == 0 || k == 0 || n % 8 != 0 || k % 16 != 0)
-      fail(
-          "sm90 plan: group {}: m {} n {} k {}: needs m >= 1, n a multiple of 8 (16-byte stores of C), k a "
-          "multiple of 16 (one scale block)",
-          g, m, n, k);
+    unless(m != 0, "m", "group {}: m = 0, must be at least 1", g);
+    unless(n != 0 && n % 8 == 0, "n", "group {}: n = {}, must be a multiple of 8: 16-byte stores of C", g, n);
+    unless(k != 0 && k % 16 == 0 && k <= kMaxRanges * kStepsPerRange * kStep, "k",
+           "group {}: k = {}, must be a multiple of 16 (one scale block) up to {}", g, k,
+           kMaxRanges * kStepsPerRange * kStep);
   }
-  if (o.sms < 1 || o.cluster < 0 || o.cluster > 2 || o.cluster > o.sms || o.split > 1 || o.warpgroups < 0 ||
-      o.warpgroups == 1 || o.warpgroups > 4 || o.max_tile < 0 || o.max_tile > static_cast<int>(kMaxTokens) ||
-      o.max_tile % 8 != 0)
-    fail(
-        "sm90 plan: sms {}, cluster {} (1, 2 or 0), warpgroups {} (2..4 or 0), max_tile {} (8..256 in steps "
-        "of 8 or 0), split {} (0, 1, -1)",
-        o.sms, o.cluster, o.warpgroups, o.max_tile, o.split);
+  unless(o.sms >= 1, "sms", "sms = {}, must be at least 1", o.sms);
+  unless(o.cluster >= 0 && o.cluster <= 2 && o.cluster <= o.sms, "cluster", "cluster = {}, must be 1, 2 or 0",
+         o.cluster);
+  unless(o.warpgroups == 0 || (o.warpgroups >= 2 && o.warpgroups <= 4), "warpgroups",
+         "warpgroups = {}, must be 2..4 or 0", o.warpgroups);
+  const int most = most_tokens(o.warpgroups ? o.warpgroups : 2);
+  unless(o.max_tile >= 0 && o.max_tile <= most && o.max_tile % 8 == 0, "max_tile",
+         "max_tile = {}, must be 8..{} in steps of 8 (wgmma's N, and the registers that {} warpgroups leave "
+         "for accumulators) or 0",
+         o.max_tile, most, o.warpgroups ? o.warpgroups : 2);
+  unless(o.split >= -1 && o.split <= 1, "split", "split = {}, must be 0, 1 or -1", o.split);
+  unless(o.pdl == 0 || o.pdl == 1, "pdl", "pdl = {}, must be 0 or 1", o.pdl);
+  return all;
 }
 
 void lay_out_operands(Plan& plan) {
@@ -295,10 +298,12 @@ void emit_work(Plan& plan, const Candidate& c) {
 }  // namespace
 
 Plan plan(const std::vector<Shape>& shapes, bool dual, const PlanOptions& options) {
-  check(shapes, dual, options);
-  const Candidate c = best(shapes, dual, options);
   Plan p;
   p.dual = dual;
+  p.options = options;
+  p.reasons = reasons_against(shapes, dual, options);
+  if (!p.reasons.empty()) return p;
+  const Candidate c = best(shapes, dual, options);
   p.cluster = c.cluster;
   p.split = c.split;
   p.shapes = shapes;

@@ -1,7 +1,10 @@
-// Weights, once: packed NVFP4 [n][k/2] with scales [n][k/16] to the fragment order of work.h. Every lane of
-// the GEMM then loads exactly its own codes with one 16-byte load per 64 values of K.
-#include "../../include/fp4lab/sm90/work.h"
-#include "decode.cuh"
+// Weights, once: packed NVFP4 [n][k/2] with blocked scales to the fragment order of work.h. Every lane of the
+// GEMM then loads exactly its own codes with one 16-byte load per 64 values of K. A kernel of its own, in the
+// module of every GEMM that wants weights in this order.
+#pragma once
+#include "fp4lab/scale_layout.h"
+#include "fp4lab/sm90/work.h"
+#include "sm90/decode.cuh"
 
 namespace fp4lab::sm90 {
 
@@ -34,7 +37,7 @@ __device__ __forceinline__ void repack(const Weights& w, unsigned char* packed) 
       const u8* bytes = s.codes + (static_cast<u64>(s.row) * w.k + k) / 2 + i;
       for (u32 v = 0; v < 2; ++v)  // k = 2i, 2i + 1 and 2i + 8, 2i + 9
         word |= pack_code(bytes[4 * v] & 15, half + 2 * v, 0) | pack_code(bytes[4 * v] >> 4, half + 2 * v, 1);
-      const u8 ue4m3 = s.scales[static_cast<u64>(s.row) * (w.k / 16) + k / 16];
+      const u8 ue4m3 = s.scales[blocked_scale_offset(s.row, k / kScaleBlock, w.k / kScaleBlock)];
       scale |= (ue4m3_to_f16(ue4m3, kF16x2_32768) & 0xffff) << (16 * half);  // times 2^7
     }
     unsigned char* to = packed + w.packed + static_cast<u64>(block) * kBlockBytes;

@@ -1,0 +1,132 @@
+#include "fp4lab/rung.h"
+
+#include "fp4lab/error.h"
+#include "fp4lab/sm100.h"
+#include "fp4lab/sm90.h"
+
+namespace fp4lab {
+namespace {
+
+constexpr std::string_view kArchitectures[] = {sm100::kArch, sm90::kArch};
+
+std::string_view op_name(Op op) { return op == Op::kGroup ? "group" : "dual"; }
+
+const sm100::Rung& blackwell(const Rung& rung) { return static_cast<const sm100::Rung&>(rung); }
+
+// f(plan) of the family that the candidate is of.
+template <class F>
+auto with_plan(const Candidate& candidate, F f) {
+  const bool is_sm90 = std::holds_alternative<sm90::Plan>(candidate.plan);
+  if (is_sm90 != (candidate.rung->arch == sm90::kArch))
+    fail("{} is for {}, its plan is not", candidate.rung->name, candidate.rung->arch);
+  return std::visit(f, candidate.plan);
+}
+
+}  // namespace
+
+std::string Rung::file() const {
+  // ptx/sm90, ptx/sm100: the architecture without its underscore and suffix
+  return fmt::format("ptx/sm{}/{}_gemm/{}.cu", arch.substr(3, arch.size() - 4), op_name(op), name);
+}
+std::string Rung::entry() const { return fmt::format("{}_gemm_{}", op_name(op), name); }
+
+std::span<const std::string_view> architectures() { return kArchitectures; }
+
+std::vector<const Rung*> rungs() {
+  std::vector<const Rung*> all;
+  for (const Rung& rung : sm100::rungs()) all.push_back(&rung);
+  for (const Rung& rung : sm90::rungs()) all.push_back(&rung);
+  return all;
+}
+
+std::vector<const Rung*> rungs(std::string_view arch, Op op) {
+  std::vector<const Rung*> some = rungs();
+  std::erase_if(some, [&](const Rung* rung) { return rung->arch != arch || rung->op != op; });
+  return some;
+}
+
+const Rung& find_rung(std::string_view arch, Op op, std::string_view name) {
+  const std::vector<const Rung*> some = rungs(arch, op);
+  if (some.empty()) fail("there are no {} GEMM kernels for {}", op_name(op), arch);
+  if (name == "top" || name == "default") return *some.back();
+  std::string names;
+  for (const Rung* rung : some) {
+    if (rung->name == name || rung->name.substr(0, rung->name.find('_')) == name) return *rung;
+    names += fmt::format(" {}", rung->name);
+  }
+  fail("no {} GEMM kernel for {} is called '{}'; there are:{}", op_name(op), arch, name, names);
+}
+
+Op op_of(Operation operation) { return operation == Operation::kDual ? Op::kDual : Op::kGroup; }
+
+std::span<const KnobInfo> knob_table(std::string_view arch) {
+  return arch == sm90::kArch ? sm90::knob_table() : knob_table();
+}
+
+Device open_for_kernels(std::string_view name, std::string_view arch) {
+  if (!arch.empty()) return Device::open(name, arch);
+  if (name != "emulator")
+    for (const std::string_view each : kArchitectures)
+      if (gpu_available(each)) return Device::open(name, each);
+  return Device::open(name, kArchitectures[0]);
+}
+
+std::string_view arch_of(const Device& device) {
+  for (const std::string_view arch : kArchitectures)
+    if (device.runs(arch)) return arch;
+  fail("{}: no kernels here for compute capability {}.{}; there are some for sm_100a and sm_90a",
+       device.name(), device.compute_major(), device.compute_minor());
+}
+
+Candidate candidate_for(const Rung& rung, const Case& c, const std::vector<std::string>& knobs) {
+  if (rung.arch == sm90::kArch) return {&rung, sm90::plan_for(rung, c, knobs), {}};
+  return {&rung, sm100::plan_for(blackwell(rung), c, knobs), {}};
+}
+
+std::string plan_line(const Candidate& candidate) {
+  return with_plan(candidate, [](const auto& plan) { return plan_line(plan); });
+}
+
+namespace {
+std::vector<Reason> reasons(const Rung& rung, const Plan& plan, const Case& c) {
+  return sm100::reasons(blackwell(rung), plan, c);
+}
+std::vector<std::string> compile_options(const Plan& plan) { return sm100::compile_options(plan); }
+std::vector<std::string> compile_options(const sm90::Plan& plan) { return plan.defines(); }
+Placement placement(const Plan& plan, const Case& c, int sms) { return sm100::placement(plan, c, sms); }
+std::unique_ptr<Launch> prepare(const Device& device, const Rung& rung, const Plan& plan,
+                                const DeviceProblem& problem, const Module& module) {
+  return sm100::prepare(device, blackwell(rung), plan, problem, module);
+}
+}  // namespace
+
+std::vector<Reason> reasons(const Candidate& candidate, const Case& c) {
+  return with_plan(candidate, [&](const auto& plan) { return reasons(*candidate.rung, plan, c); });
+}
+
+void require_legal(const Candidate& candidate, const Case& c) {
+  const std::vector<Reason> all = reasons(candidate, c);
+  if (all.empty()) return;
+  std::string text;
+  for (const Reason& reason : all) text += fmt::format("\n  {}: {}", reason.rule, reason.text);
+  fail("{} cannot run {} with plan {}:{}", candidate.rung->name, c.name, plan_line(candidate), text);
+}
+
+jit::Job job_of(const Candidate& candidate) {
+  return {.source = candidate.rung->file(),
+          .arch = std::string(candidate.rung->arch),
+          .options = with_plan(candidate, [](const auto& plan) { return compile_options(plan); })};
+}
+
+Placement placement(const Candidate& candidate, const Case& c, int sms) {
+  return with_plan(candidate, [&](const auto& plan) { return placement(plan, c, sms); });
+}
+
+std::unique_ptr<Launch> prepare(const Device& device, const Candidate& candidate,
+                                const DeviceProblem& problem, const Module& module) {
+  require_legal(candidate, problem.spec());
+  return with_plan(candidate,
+                   [&](const auto& plan) { return prepare(device, *candidate.rung, plan, problem, module); });
+}
+
+}  // namespace fp4lab
