@@ -52,6 +52,10 @@ struct RunResult {
 // does not pass (see fp4lab_emulator_check). Throws on hardware.
 void check_order(const Device& device);
 
+// Begins the line of a PTX file that says which plan it was compiled for ("fp4lab ptx" writes it). run_trial
+// refuses a file made for another plan: the kernel would address shared memory that it has not got.
+inline constexpr std::string_view kPtxPlanMark = "// fp4lab plan: ";
+
 // Compiles (or reads the PTX), launches once on poisoned output, reads back and compares. What goes wrong
 // with the kernel itself (it does not compile, faults, deadlocks) is in RunResult::error; a plan that is not
 // legal throws.

@@ -27,7 +27,7 @@ const Command kCommand{
         require_legal(candidate, c);
         const auto artifact = jit::compile(job_of(candidate));
         if (!o->report) {
-          fmt::print("{}", artifact->ptx);
+          fmt::print("{}{}\n{}", kPtxPlanMark, plan_line(candidate), artifact->ptx);
           return 0;
         }
         fmt::print("{} {}\n{}\n", artifact->name, plan_line(candidate), artifact->compiler);

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstring>
 #include <fstream>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -93,7 +94,14 @@ int run(const Options& o) {
   RecordFile json = o.json.empty() ? RecordFile() : RecordFile(o.json, false);
   const auto start = std::chrono::steady_clock::now();
   // Compiles while the first inputs and references are made; run_trial finds the outcome, good or bad, again.
-  std::thread compiling([&] { jit::compile_all(jobs); });
+  std::mutex compiled_mutex;
+  std::vector<jit::ArtifactPtr> compiled(jobs.size());
+  std::thread compiling([&] {
+    jit::compile_all(jobs, 0, [&](size_t, size_t, size_t index, const jit::Outcome& outcome) {
+      std::lock_guard lock(compiled_mutex);
+      compiled[index] = outcome.artifact;
+    });
+  });
 
   Table table({"case", "kernel", ">grid", ">JIT ms", ">instructions", ">seconds", ">max abs", ">max rel",
                ">bit-equal", ">as tensor core", "result", ">speed of light us"});
@@ -124,6 +132,11 @@ int run(const Options& o) {
           r.error =
               fmt::format("under schedule {}: {}", schedule, r.error.empty() ? r.exact.describe() : r.error);
         break;
+      }
+      if (std::lock_guard lock(compiled_mutex); i < compiled.size() && compiled[i]) {
+        // What this run compiled a moment ago is in the cache by now.
+        r.jit_cached = r.jit_cached && compiled[i]->from_cache;
+        if (!compiled[i]->from_cache) r.jit_ms = compiled[i]->seconds * 1e3;
       }
       json.add(record_of(r));
       fidelity = r.fidelity;

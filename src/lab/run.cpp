@@ -81,6 +81,19 @@ std::string text_of(const std::filesystem::path& file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
+void require_plan(const Candidate& candidate, const std::string& ptx) {
+  const auto mark = ptx.find(kPtxPlanMark);
+  if (mark == ptx.npos) return;
+  const auto begin = mark + kPtxPlanMark.size();
+  const std::string made_for = ptx.substr(begin, ptx.find_first_of("\r\n", begin) - begin);
+  if (made_for != plan_line(candidate))
+    fail(
+        "{}: this PTX was made for the plan\n  {}\nand this run's plan is\n  {}\nA plan's numbers are "
+        "constants in the PTX: use the case and the knobs (--set) that it was made with, or dump it anew. "
+        "Without the line '{}...' it runs as it is.",
+        candidate.ptx.string(), made_for, plan_line(candidate), kPtxPlanMark);
+}
+
 // On the emulator a fault is an answer: the next run must not inherit it.
 void forgive(const Device& device) {
   if (auto forgive = reinterpret_cast<decltype(&fp4lab_emulator_forgive)>(
@@ -122,9 +135,12 @@ void launch_and_check(const Device& device, Trial& trial, const Candidate& candi
 RunResult run_trial(const Device& device, Trial& trial, const Candidate& candidate) {
   RunResult result = blank(device, trial, candidate);
   try {
-    if (!candidate.ptx.empty() && device.is_emulator())
-      Module(device, text_of(candidate.ptx),
-             candidate.ptx.string());  // its messages come before those of ptxas
+    if (!candidate.ptx.empty()) {
+      const std::string text = text_of(candidate.ptx);
+      require_plan(candidate, text);
+      if (device.is_emulator())
+        Module(device, text, candidate.ptx.string());  // its messages come before those of ptxas
+    }
     const auto artifact =
         candidate.ptx.empty() ? jit::compile(job_of(candidate)) : jit::load_ptx(candidate.ptx);
     result.jit_ms = artifact->seconds * 1e3;

@@ -113,6 +113,10 @@ TEST_CASE("command line: an edited PTX file runs; a typo gets a caret") {
   const Outcome plain = fp4lab(run);
   INFO(plain.text);
   CHECK(plain.status == 0);
+  const Outcome other_plan = fp4lab(run + " --set stages=2");
+  INFO(other_plan.text);
+  CHECK(other_plan.status == 1);
+  CHECK(other_plan.says("was made for the plan"));
 
   const auto edit = [&](const std::string& from, const std::string& to) {
     std::ifstream in(ptx);
