@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <string>
 
 #include "cli/command.h"
 
@@ -34,6 +35,13 @@ int main(int argc, char** argv) {
     sub->final_callback([run = command->declare(*sub), &status] { status = run(); });
   }
   try {
+    const std::string name = argc > 1 ? argv[1] : "-";
+    if (name[0] != '-' && std::ranges::none_of(list, [&](auto* c) { return c->name == name; })) {
+      fmt::print(stderr, "fp4lab: no command '{}'; there are:", name);
+      for (const Command* command : list) fmt::print(stderr, " {}", command->name);
+      fmt::print(stderr, "\n");
+      return 2;
+    }
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? 0 : 2;

@@ -1,5 +1,7 @@
 #include "fp4lab/rung.h"
 
+#include <algorithm>
+
 #include "fp4lab/error.h"
 #include "fp4lab/sm100.h"
 #include "fp4lab/sm90.h"
@@ -64,6 +66,8 @@ std::span<const KnobInfo> knob_table(std::string_view arch) {
 }
 
 Device open_for_kernels(std::string_view name, std::string_view arch) {
+  if (!arch.empty() && std::ranges::find(kArchitectures, arch) == std::end(kArchitectures))
+    fail("no kernels here for '{}': there are some for {}", arch, fmt::join(kArchitectures, " and "));
   if (!arch.empty()) return Device::open(name, arch);
   if (name != "emulator")
     for (const std::string_view each : kArchitectures)

@@ -66,18 +66,27 @@ TEST_CASE("command line: bad input is said with place and values, and the exit s
     const char *arguments, *says;
   };
   for (const Bad& bad :
-       {Bad{"run group --case nope", "no case \"nope\""}, Bad{"run group --case group:64/128/100", "K = 100"},
-        Bad{"run group --case group:64/100/256", "N = 100"}, Bad{"run group --case group:0/128/256", "M = 0"},
-        Bad{"run triple", "triple"}, Bad{"run group --kernel v99", "v2_warp_specialized"},
-        Bad{"run group --dist odd", "moderate"}, Bad{"run group --case g2k1536 --set stages=99", "232448"},
+       {Bad{"run group --case nope", "no case \"nope\""},
+        Bad{"run group --case group:64/128/100", "K = 100"},
+        Bad{"run group --case group:64/100/256", "N = 100"},
+        Bad{"run group --case group:0/128/256", "M = 0"},
+        Bad{"run triple", "triple"},
+        Bad{"run group --kernel v99", "v2_warp_specialized"},
+        Bad{"run group --dist odd", "moderate"},
+        Bad{"run group --case g2k1536 --set stages=99", "232448"},
         Bad{"run group --case g2k1536 --set stagse=9", "stagse"},
         Bad{"run group --case g2k1536 --ptx /nonexistent.ptx", "No such file"},
         Bad{"run dual --case g2k1536", "is a group GEMM"},
         Bad{"run group --device tpu --case g2k1536", "tpu"},
         Bad{"run group --case group:64/128/256 --json /dev/full", "No space left"},
         Bad{"run group --case group:64/128/256 --json /nonexistent/x", "No such file"},
+        Bad{"run group --case group:64/128/256 --json /dev/full", "PASS"},  // what was computed still shows
+        Bad{"run group --case group:64/128/256 --schedules 0", "--schedules"},
+        Bad{"run group --arch sm_80", "sm_90a"},
+        Bad{"frobnicate", "no command 'frobnicate'"},
         Bad{"explain --tile 64", "MxNxK|three numbers"},
-        Bad{"sweep group --case g2k1536 --stages 5..x", "5..x"}, Bad{"cases triple", "triple"}}) {
+        Bad{"sweep group --case g2k1536 --stages 5..x", "5..x"},
+        Bad{"cases triple", "triple"}}) {
     CAPTURE(bad.arguments);
     const Outcome o = fp4lab(bad.arguments);
     INFO(o.text);
