@@ -200,3 +200,32 @@ TEST_CASE("a tensor map edited in shared memory, published, and used") {
   r = run("st.shared.b32 [%r1], 1;", got);
   CHECK(r.report.find("no tensor map") != std::string::npos);
 }
+
+TEST_CASE("a cooperative launch has a workspace for grid.sync()") {
+  // As cooperative_groups finds it: %envreg1 is the high half, %envreg2 the low half of its address.
+  const std::string body = R"(
+    ld.param.u64 %rd0, [out]; mov.u32 %r0, %envreg1; mov.u32 %r1, %envreg2; mov.b64 %rd1, {%r1, %r0};
+    setp.eq.u64 %p0, %rd1, 0;
+    @%p0 bra NONE;
+    bar.sync 0; mov.u32 %r2, %tid.x; setp.ne.u32 %p1, %r2, 0;
+    @%p1 bra WAIT;
+    atom.add.release.gpu.u32 %r3, [%rd1+4], 1;
+  WAIT: ld.acquire.gpu.u32 %r3, [%rd1+4]; setp.lt.u32 %p0, %r3, 3;
+    @%p0 bra WAIT;
+    st.global.u32 [%rd0], %r3;
+    bra END;
+  NONE: st.global.u32 [%rd0], -1;
+  END:)";
+  for (bool cooperative : {true, false}) {
+    Kernel k(module_text("sm_90a", ".param .u64 out", body));
+    const uint64_t out = k.buffer(4);
+    k.param(out);
+    k.config.grid.x = 3;
+    k.config.block.x = 64;
+    k.config.cooperative = cooperative;
+    const LaunchResult r = k.run();
+    INFO(r.report);
+    REQUIRE(r.ok);
+    CHECK(k.download<uint32_t>(out, 1)[0] == (cooperative ? 3u : 0xffffffffu));
+  }
+}

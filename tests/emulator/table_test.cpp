@@ -239,6 +239,24 @@ TEST_CASE("patterns: groups, nesting, order") {
   CHECK_THROWS(parse_operand_specs("{v:b32}"));
 }
 
+TEST_CASE("modifiers are taken in any order, as ptxas takes them") {
+  auto row_of = [](std::vector<std::string_view> tokens) {
+    auto found = Table::standard().find(tokens);
+    return found.size() == 1 ? found[0]->opcode->name : std::string_view("none or several");
+  };
+  CHECK(row_of({"atom", "exch", "acquire", "cta", "b32"}) == "atom");  // libcu++'s order
+  CHECK(row_of({"atom", "global", "v4", "f32", "add"}) == "atom_vector");
+  CHECK(row_of({"min", "s16x2", "relu"}) == "min_x2");
+  CHECK(row_of({"fma", "rn", "f16x2", "relu"}) == "fma_half");
+  CHECK(row_of({"ldmatrix", "sync", "aligned", "x4", "m8n8", "shared", "b16"}) == "ldmatrix");
+  CHECK(row_of({"mma", "sync", "aligned", "m8n8k16", "row", "col", "s32", "s8", "u8", "s32", "satfinite"}) ==
+        "mma_int8");
+  CHECK(row_of({"mbarrier", "arrive", "expect_tx", "cluster", "relaxed", "shared::cta", "b64"}) ==
+        "mbarrier_arrive");
+  CHECK(row_of({"shf", "clamp", "b32"}) == "none or several");
+  CHECK(row_of({"cp", "bulk", "async", "commit_group"}) == "none or several");  // not the opcode's own words
+}
+
 TEST_CASE("nearest names") {
   std::string_view names[] = {"mul", "mad", "add", "mbarrier", "tcgen05"};
   CHECK(nearest("tcgen5", names).at(0) == "tcgen05");

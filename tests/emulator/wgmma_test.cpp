@@ -2,6 +2,7 @@
 // sums; and the misuse of its registers.
 #include <doctest/doctest.h>
 
+#include <bit>
 #include <cmath>
 #include <random>
 
@@ -46,8 +47,9 @@ std::string kernel(const Form& f, unsigned n, const std::string& between = "", b
   if (f.bytes == 2)
     signs += f.registers ? fmt::format(", {}", f.transposed_b ? 1 : 0)
                          : fmt::format(", 0, {}", f.transposed_b ? 1 : 0);
-  const std::string mma = fmt::format("wgmma.mma_async.sync.aligned.m64n{}k{}{} {{{}}}, {}{};\n", n, k,
-                                      f.types, d, operands, signs);
+  const bool bits = std::string(f.types).ends_with("b1");
+  const std::string mma = fmt::format("wgmma.mma_async.sync.aligned.m64n{}k{}{}{} {{{}}}, {}{};\n", n,
+                                      bits ? 256 : k, f.types, bits ? ".and.popc" : "", d, operands, signs);
   return module_text(
       "sm_90a", ".param .u64 in, .param .u64 out",
       fmt::format(R"(
@@ -103,7 +105,8 @@ TEST_CASE("products of 64 x N from shared memory and from registers") {
                         {".f32.f16.f16", 2, false, true},   {".f32.tf32.tf32", 4, false, false},
                         {".f32.tf32.tf32", 4, true, false}, {".f32.e4m3.e4m3", 1, false, false},
                         {".f32.e4m3.e4m3", 1, true, false}, {".s32.s8.s8", 1, false, false},
-                        {".s32.s8.s8", 1, true, false}};
+                        {".s32.s8.s8", 1, true, false},     {".s32.b1.b1", 1, false, false},
+                        {".s32.b1.b1", 1, true, false}};
   for (const Form& f : forms)
     for (unsigned n : {8u, 96u}) {
       const unsigned k = 32 / f.bytes;
@@ -124,6 +127,8 @@ TEST_CASE("products of 64 x N from shared memory and from registers") {
             std::memcpy(&v[i], &bits, 4);
           } else if (t.ends_with("s8")) {
             v[i] = static_cast<std::byte>(x);
+          } else if (t.ends_with("b1")) {
+            v[i] = static_cast<std::byte>(rng());
           } else {
             constexpr uint8_t codes[] = {0xc4, 0xc0, 0xb8, 0, 0x38, 0x40, 0x44};
             v[i] = std::byte{codes[x + 3]};
@@ -179,7 +184,10 @@ TEST_CASE("products of 64 x N from shared memory and from registers") {
                          column = v / 4 * 8 + t % 4 * 2 + v % 2;
           double sum = 0;
           for (unsigned x = 0; x < k; ++x)
-            sum += 2 * value(f, &a[row * 32 + x * f.bytes]) * value(f, &b[column * 32 + x * f.bytes]);
+            if (std::string(f.types).ends_with("b1"))
+              sum += 2 * std::popcount(std::to_integer<unsigned>(a[row * 32 + x] & b[column * 32 + x]));
+            else
+              sum += 2 * value(f, &a[row * 32 + x * f.bytes]) * value(f, &b[column * 32 + x * f.bytes]);
           const uint32_t word = got[(half_out ? v / 2 : v) * 128 + t];
           const double have = half_out  ? fp4lab::half_to_float(static_cast<uint16_t>(word >> (v % 2 * 16)))
                               : integer ? static_cast<int32_t>(word)

@@ -78,9 +78,16 @@ Grid::Grid(const Module& module, const Function& function, const LaunchConfig& c
   shared_bytes_ = std::max(kReservedShared + function.static_shared_bytes,
                            function.dynamic_shared_base + config.dynamic_shared);
   clusters_ = config.grid.count() / config.cluster.count();
+  if (config.cooperative) {
+    constexpr size_t kWorkspaceBytes = 256;
+    workspace_ = memory.allocate(kWorkspaceBytes);
+    if (workspace_ == 0) fail("cooperative launch of {}: no memory for its workspace", function.name);
+    std::memset(memory.host(workspace_), 0, kWorkspaceBytes);
+  }
 }
 
 Grid::~Grid() {
+  if (workspace_) memory.free(workspace_);
   for (std::byte* file : free_files_) std::free(file);
 }
 

@@ -228,6 +228,8 @@ enum class FixedSpecial : uint8_t {
   reserved_smem_offset_cap,
   warp_size,
   current_graph_exec,
+  envreg1,  // high and
+  envreg2,  // low half of the address of a cooperative launch's workspace
 };
 
 struct Function {

@@ -226,6 +226,10 @@ class Grid {
   uint32_t shared_bytes() const {
     return shared_bytes_;
   }  // of one CTA's window: reserved, static and dynamic
+  // What %envreg1 and %envreg2 name in a cooperative launch: two zeroed words, the second of which
+  // cooperative_groups' grid.sync() counts arrivals in (cooperative_groups/details/driver_abi.h). 0
+  // otherwise.
+  uint64_t workspace() const { return workspace_; }
   // What bodies see in the serial phase: a strong access that changed memory. memory() and engines call it
   // before they hand the address out.
   void watch_change(std::byte* place, uint32_t bytes);
@@ -237,7 +241,7 @@ class Grid {
   Dim3 first_cta(uint64_t cluster) const;
   bool serial_ = false;
   uint32_t shared_bytes_ = 0, register_file_bytes_ = 0;
-  uint64_t clusters_ = 0, next_cluster_ = 0;
+  uint64_t clusters_ = 0, next_cluster_ = 0, workspace_ = 0;
   std::vector<std::byte*>
       free_files_;  // register files of warps that are gone; their constants are still right
   struct Snapshot {

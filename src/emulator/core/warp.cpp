@@ -116,6 +116,10 @@ uint64_t special_value(FixedSpecial which, const Warp& w, unsigned lane) {
       return kLanes;
     case FixedSpecial::current_graph_exec:
       return 0;
+    case FixedSpecial::envreg1:
+      return grid.workspace() >> 32;
+    case FixedSpecial::envreg2:
+      return grid.workspace() & 0xffffffff;
   }
   return 0;
 }

@@ -11,7 +11,7 @@ namespace fp4lab::emu {
 
 namespace {
 
-enum class Family : uint8_t { half, tf32, fp8, integer };
+enum class Family : uint8_t { half, tf32, fp8, integer, bits };
 
 struct Mods {
   Family family;
@@ -50,6 +50,15 @@ struct Wgmma final : AsyncOp {
     row = t / 4 + 8 * ((v >> 1) & 1), column = 8 * (v >> 2) + 2 * (t % 4) + (v & 1);
   }
 
+  static uint32_t common_bits(const std::byte* x, const std::byte* y) {
+    uint64_t a[4], b[4];
+    std::memcpy(a, x, 32);
+    std::memcpy(b, y, 32);
+    int count = 0;
+    for (unsigned i = 0; i < 4; ++i) count += std::popcount(a[i] & b[i]);
+    return static_cast<uint32_t>(count);
+  }
+
   bool run(Cluster& cluster) override {
     const unsigned n = m.n8 * 8u, size = element_bytes(m), k = 32 / size, first_row = warp % 4 * 16;
     std::byte a_bytes[16 * 32];
@@ -67,8 +76,10 @@ struct Wgmma final : AsyncOp {
       read_k_major(cluster, *cta, b, n, 32, b_bytes.data(), *this, "B");
     else
       read_mn_major(cluster, *cta, b, n, k, size, b_bytes.data(), *this, "B");
-    x.decode(m.a, a_bytes, 16, k, negate_a);
-    y.decode(m.b, b_bytes.data(), n, k, negate_b);
+    if (m.family != Family::bits) {
+      x.decode(m.a, a_bytes, 16, k, negate_a);
+      y.decode(m.b, b_bytes.data(), n, k, negate_b);
+    }
     unsigned row, column;
     if (accumulate)
       for (unsigned v = 0; v < n / 2; ++v)
@@ -76,7 +87,10 @@ struct Wgmma final : AsyncOp {
           place(v, t, row, column);
           d[column * 16 + row] = m.half_output ? d_rows[v / 2][t] >> (v % 2 * 16) & 0xffff : d_rows[v][t];
         }
-    if (m.family == Family::integer) {
+    if (m.family == Family::bits) {
+      for (unsigned i = 0; i < 16 * n; ++i)
+        d[i] = (accumulate ? d[i] : 0) + common_bits(a_bytes + i % 16 * 32, b_bytes.data() + i / 16 * 32);
+    } else if (m.family == Family::integer) {
       IntMma f;
       f.a = &x, f.b = &y, f.accumulate = accumulate, f.saturate = m.saturate, f.d = d.data(),
       f.column_stride = 16;
@@ -230,14 +244,14 @@ Body bind(Instr& in, const Source& s, Family family, bool registers) {
   m.a_in_registers = registers;
   m.saturate = s.has("satfinite");
   for (unsigned n8 = 1; n8 <= 32; ++n8)
-    for (unsigned k : {8, 16, 32})
+    for (unsigned k : {8, 16, 32, 256})
       if (s.has(fmt::format("m64n{}k{}", n8 * 8, k))) m.n8 = static_cast<uint8_t>(n8);
   const unsigned d = m.half_output ? m.n8 * 2u : m.n8 * 4u;
   if (in.op[0].count != d)
     fault(FaultKind::misuse, 0, "D has {} registers, this shape takes {}", in.op[0].count, d);
   if (registers && in.op[1].count != 4)
     fault(FaultKind::misuse, 0, "A has {} registers, must have 4", in.op[1].count);
-  if (family != Family::integer)
+  if (family != Family::integer && family != Family::bits)
     for (unsigned i : {4, 5})
       if (in.op[i].displacement != 1 && in.op[i].displacement != -1)
         fault(FaultKind::misuse, 0, "imm-scale is {}, must be 1 or -1", in.op[i].displacement);
@@ -258,6 +272,8 @@ Body bind_wgmma_fp8(Instr& in, const Source& s) { return bind(in, s, Family::fp8
 Body bind_wgmma_fp8_registers(Instr& in, const Source& s) { return bind(in, s, Family::fp8, true); }
 Body bind_wgmma_integer(Instr& in, const Source& s) { return bind(in, s, Family::integer, false); }
 Body bind_wgmma_integer_registers(Instr& in, const Source& s) { return bind(in, s, Family::integer, true); }
+Body bind_wgmma_bits(Instr& in, const Source& s) { return bind(in, s, Family::bits, false); }
+Body bind_wgmma_bits_registers(Instr& in, const Source& s) { return bind(in, s, Family::bits, true); }
 Body bind_wgmma_fence(Instr&, const Source&) { return fence; }
 Body bind_wgmma_commit_group(Instr&, const Source&) { return commit; }
 Body bind_wgmma_wait_group(Instr& in, const Source&) {

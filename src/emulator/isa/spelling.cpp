@@ -134,31 +134,56 @@ bool Spelling::matches(std::span<const std::string_view> tokens, Expectation* ex
   return ends >> tokens.size() & 1;
 }
 
-// Groups are taken in the order of the row, each from any place of the text, types from left to right.
+// Every word of the pattern takes a token from wherever it stands; types are taken from left to right.
+Spelling::TokenSets Spelling::take(const Node& n, const TokenSets& from,
+                                   std::span<const std::string_view> tokens, size_t& budget) {
+  TokenSets to;
+  auto add = [&](const TokenSets& more) { to.insert(more.begin(), more.end()); };
+  switch (n.kind) {
+    case Node::Kind::word: {
+      const bool type = type_named(n.word) != Type::none;
+      for (uint64_t used : from) {
+        if (!budget || !--budget) return {};
+        for (size_t i = 1; i < tokens.size(); ++i) {
+          if (used >> i & 1) continue;
+          if (tokens[i] == n.word) to.insert(used | uint64_t(1) << i);
+          if (tokens[i] == n.word || (type && type_named(tokens[i]) != Type::none)) break;
+        }
+      }
+      return to;
+    }
+    case Node::Kind::sequence:
+    case Node::Kind::any_order:
+      to = from;
+      for (const Node& part : n.parts) {
+        if (to.empty()) break;
+        to = take(part, to, tokens, budget);
+      }
+      return to;
+    case Node::Kind::at_most_one:
+      to = from;
+      [[fallthrough]];
+    case Node::Kind::one_of:
+      for (const Node& part : n.parts) add(take(part, from, tokens, budget));
+      return to;
+  }
+  return to;
+}
+
 bool Spelling::matches_in_any_order(std::span<const std::string_view> tokens) const {
   if (tokens.empty() || tokens.size() > 62 || tokens[0] != mnemonic_) return false;
+  // The words before the first choice belong to the name: cp.async.bulk, mbarrier.arrive.
+  size_t fixed = 0;
+  while (fixed < rest_.parts.size() && rest_.parts[fixed].kind == Node::Kind::word) {
+    if (fixed + 1 >= tokens.size() || tokens[fixed + 1] != rest_.parts[fixed].word) return false;
+    ++fixed;
+  }
+  const uint64_t named = (uint64_t(2) << fixed) - 1, all = (uint64_t(1) << tokens.size()) - 1;
   size_t budget = 20000;  // of steps: a hostile text must not make the search long
-  auto search = [&](auto&& self, size_t part, uint64_t used, size_t last_type) -> bool {
-    if (!budget || !--budget) return false;
-    if (part == rest_.parts.size()) return used == (uint64_t(1) << tokens.size()) - 2;
-    const Node& n = rest_.parts[part];
-    for (size_t begin = 1; begin < tokens.size(); ++begin) {
-      if (used >> begin & 1) continue;
-      Positions ends = walk(n, uint64_t(1) << begin, tokens, nullptr) & ~(uint64_t(1) << begin);
-      for (; ends; ends &= ends - 1) {
-        auto end = static_cast<size_t>(std::countr_zero(ends));
-        uint64_t span = (uint64_t(1) << end) - (uint64_t(1) << begin);
-        if (span & used) break;
-        size_t type = last_type;
-        bool ordered = true;
-        for (size_t i = begin; i < end; ++i)
-          if (type_named(tokens[i]) != Type::none) ordered &= i > type, type = i;
-        if (ordered && self(self, part + 1, used | span, type)) return true;
-      }
-    }
-    return walk(n, 2, {}, nullptr) & 2 && self(self, part + 1, used, last_type);  // an absent optional group
-  };
-  return search(search, 0, 0, 0);
+  TokenSets sets{named};
+  for (; fixed < rest_.parts.size() && !sets.empty(); ++fixed)
+    sets = take(rest_.parts[fixed], sets, tokens, budget);
+  return sets.contains(all);
 }
 
 void Spelling::sample(const Node& n, std::mt19937& random, std::vector<std::string_view>& out) {

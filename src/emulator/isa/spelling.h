@@ -25,7 +25,7 @@ class Spelling {
   std::string_view mnemonic() const { return mnemonic_; }  // the first word
   // tokens[0] is the first word.
   bool matches(std::span<const std::string_view> tokens, Expectation* = nullptr) const;
-  // The same with the outermost groups in any order; the types among the tokens keep the order of the row.
+  // The same with the modifiers in any order; the types among them keep the order of the row.
   bool matches_in_any_order(std::span<const std::string_view> tokens) const;
   // A random text that the pattern matches: tokens, the mnemonic first.
   std::vector<std::string_view> sample(std::mt19937&) const;
@@ -41,6 +41,9 @@ class Spelling {
   static Positions walk(const Node&, Positions, std::span<const std::string_view>, Expectation*);
   static Positions walk_any(const Node&, uint64_t left, Positions, std::span<const std::string_view>,
                             Expectation*);
+  using TokenSets = std::set<uint64_t>;  // each a set of tokens that are taken, one bit per token
+  static TokenSets take(const Node&, const TokenSets& from, std::span<const std::string_view>,
+                        size_t& budget);
   static void sample(const Node&, std::mt19937&, std::vector<std::string_view>&);
 
   std::string_view mnemonic_;

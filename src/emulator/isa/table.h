@@ -24,9 +24,9 @@ class Table {
   static const Table& standard();  // of opcodes(); made at first use
 
   const std::vector<Entry>& entries() const { return entries_; }
-  // The rows whose spelling fits. When none fits in the order of the table, the rows whose groups fit in
-  // another order: ptxas takes most modifiers in any order (seen with 13.0: ld.u32.global, ld.v4.global),
-  // as long as the types keep theirs.
+  // The rows whose spelling fits. When none fits in the order of the table, the rows whose modifiers fit in
+  // another order: ptxas takes most of them in any order (seen with 13.0: ld.u32.global,
+  // atom.exch.acquire.cta, min.s32.relu), as long as the types keep theirs.
   std::vector<const Entry*> find(std::span<const std::string_view> tokens) const;
   // Why find() is empty, in words; `token` becomes the index of the offending one.
   std::string explain(std::span<const std::string_view> tokens, size_t& token) const;

@@ -34,6 +34,13 @@ void cvta(Warp& w, const Instr& i) {
   for_lanes(w.active, [&](unsigned l) { d[l] = kTo ? a[l] - window : a[l] + window; });
 }
 
+// Constant variables live in global memory here.
+bool in_constant(const Module& module, uint64_t address) {
+  for (const Symbol& s : module.symbols)
+    if (s.space == Space::constant && address - s.address < s.size) return true;
+  return false;
+}
+
 // isspacep.global holds for what lies in no window, and for kernel parameters (the manual says so).
 template <Space kSpace>
 void isspacep(Warp& w, const Instr& i) {
@@ -48,6 +55,8 @@ void isspacep(Warp& w, const Instr& i) {
       in = in_window(x, kSharedWindow) && (x - kSharedWindow) >> kRankShift == w.cta.rank;
     else if constexpr (kSpace == Space::shared_cluster)
       in = in_window(x, kSharedWindow) && (x - kSharedWindow) >> kRankShift < w.cta.cluster.ctas.size();
+    else if constexpr (kSpace == Space::constant)
+      in = in_constant(w.cta.cluster.grid.module, x);
     else
       in = in_window(x, kSpace == Space::local ? kLocalWindow : kParamWindow);
     holds |= uint32_t(in) << l;
@@ -107,7 +116,7 @@ Body bind_isspacep(Instr&, const Source& s) {
     case Space::param:
       return isspacep<Space::param>;
     default:
-      fail("isspacep of this space is not implemented: constants live in global memory here");
+      return isspacep<Space::constant>;
   }
 }
 
@@ -135,14 +144,22 @@ Body bind_discard(Instr&, const Source&) { return hint; }
 // createpolicy.fractional: cache policies are opaque words that only hints carry. The word is the one an H200
 // gives: 0x10, plus twice the primary priority's number, plus one for a secondary evict_first; below it the
 // fraction in sixteenths, less one.
-Body bind_createpolicy(Instr& i, const Source& s) {
+namespace {
+
+uint64_t policy_of(const Source& s) {
   constexpr std::string_view names[] = {"L2::evict_unchanged", "L2::evict_first", "L2::evict_last",
                                         "L2::evict_normal"};
   std::vector<unsigned> priorities;
   for (const std::string_view t : s.tokens)
     for (unsigned n = 0; n < std::size(names); ++n)
       if (t == names[n]) priorities.push_back(n);
-  i.aux = 0x10 + 2 * priorities.at(0) + (priorities.size() > 1 && priorities[1] == 1);
+  return 0x10 + 2 * priorities.at(0) + (priorities.size() > 1 && priorities[1] == 1);
+}
+
+}  // namespace
+
+Body bind_createpolicy(Instr& i, const Source& s) {
+  i.aux = policy_of(s);
   return [](Warp& w, const Instr& i) {
     const auto* f = i.op[1] ? w.source<float>(i.op[1]) : nullptr;
     auto* d = w.target<uint64_t>(i.op[0]);
@@ -153,6 +170,26 @@ Body bind_createpolicy(Instr& i, const Source& s) {
       d[l] = i.aux << 56 | (uint64_t(std::ceil(16 * fraction)) - 1) << 52;
     });
   };
+}
+
+// Which bits say the range is not known; the word carries the priorities alone.
+Body bind_createpolicy_range(Instr& i, const Source& s) {
+  i.aux = policy_of(s);
+  return [](Warp& w, const Instr& i) {
+    const auto* primary = w.source<uint32_t>(i.op[2]);
+    const auto* total = w.source<uint32_t>(i.op[3]);
+    auto* d = w.target<uint64_t>(i.op[0]);
+    for_lanes(w.active, [&](unsigned l) {
+      if (primary[l] > total[l])
+        fault(FaultKind::misuse, l, "createpolicy.range: the primary size {} is more than the total {}",
+              primary[l], total[l]);
+      d[l] = i.aux << 56;
+    });
+  };
+}
+// Access properties of the CUDA API are cache policies already.
+Body bind_createpolicy_cvt(Instr&, const Source&) {
+  return map1<uint64_t>([](uint64_t property) { return property; });
 }
 
 }  // namespace fp4lab::emu

@@ -132,6 +132,27 @@ Body bind_mul_half(Instr&, const Source& s) {
 Body bind_fma_half(Instr&, const Source& s) {
   return bind_half<3>(s, [](double a, double b, double c) { return add_to_odd(a * b, c); });
 }
+// The result is +0 where an operand is the NaN that tensor maps fill in for elements out of bounds.
+Body bind_fma_oob(Instr& i, const Source& s) {
+  static constexpr uint16_t kOobNan = 0x7ff7;
+  const Body plain = bind_fma_half(i, s);
+  i.aux = reinterpret_cast<uintptr_t>(plain);
+  return [](Warp& w, const Instr& i) {
+    uint32_t keep[kLanes];
+    const uint32_t* v[3] = {w.source<uint32_t>(i.op[1]), w.source<uint32_t>(i.op[2]),
+                            w.source<uint32_t>(i.op[3])};
+    for_lanes(w.active, [&](unsigned l) {
+      keep[l] = 0xffffffff;
+      for (const uint32_t* x : v) {
+        if ((x[l] & 0xffff) == kOobNan) keep[l] &= 0xffff0000;
+        if (x[l] >> 16 == kOobNan) keep[l] &= 0x0000ffff;
+      }
+    });
+    reinterpret_cast<Body>(i.aux)(w, i);
+    auto* d = w.target<uint32_t>(i.op[0]);
+    for_lanes(w.active, [&](unsigned l) { d[l] &= keep[l]; });
+  };
+}
 Body bind_ex2_half(Instr&, const Source& s) {
   return bind_half<1>(s, [](double a) { return std::exp2(a); });
 }

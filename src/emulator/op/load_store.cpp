@@ -177,4 +177,23 @@ Body bind_st(Instr& i, const Source& s) {
   });
 }
 
+// st.bulk: zeros over a region of shared memory.
+Body bind_st_bulk(Instr& i, const Source& s) {
+  if (i.op[2].displacement != 0) fail("st.bulk writes zeros only, not {}", i.op[2].displacement);
+  i.aux = uint64_t(s.has("shared::cta") ? Space::shared : Space::generic);
+  return [](Warp& w, const Instr& i) {
+    const Addresses at(w, i.op[0]);
+    const bool wide = bits_of(i.op[1].type) == 64;
+    const auto* narrow_size = wide ? nullptr : w.source<uint32_t>(i.op[1]);
+    const auto* wide_size = wide ? w.source<uint64_t>(i.op[1]) : nullptr;
+    for_lanes(w.active, [&](unsigned l) {
+      const uint64_t size = wide ? wide_size[l] : narrow_size[l];
+      if (size % 8 || size > 16777216)
+        fault(FaultKind::misuse, l, "st.bulk of {} bytes: must be a multiple of 8 up to 16777216", size);
+      for (uint64_t n = 0; n < size; n += 8)
+        std::memset(w.memory(i, Space(i.aux), AccessKind::write, at[l] + n, 8, l), 0, 8);
+    });
+  };
+}
+
 }  // namespace fp4lab::emu

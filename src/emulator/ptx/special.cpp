@@ -60,6 +60,8 @@ constexpr SpecialName kNames[] = {
     fixed("%reserved_smem_offset_end", "", F::reserved_smem_offset_end),
     fixed("%reserved_smem_offset_cap", "", F::reserved_smem_offset_cap),
     fixed("%current_graph_exec", "", F::current_graph_exec, Type::u64),
+    fixed("%envreg1", "", F::envreg1),
+    fixed("%envreg2", "", F::envreg2),
     changing("%clock", S::clock, Type::u32),
     changing("%clock64", S::clock64, Type::u64),
     changing("%clock_hi", S::clock_hi, Type::u32),
