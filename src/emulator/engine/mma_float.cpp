@@ -121,23 +121,24 @@ Accumulator decode_c(uint32_t bits, bool half, int scale_input_d) {
 
 constexpr uint32_t kChunk = 32;  // rows handled at a time
 
-// The alignment and sum for up to kChunk rows and one column; written so that compilers vectorise it.
+// The alignment and sum for up to kChunk rows, given as [k][kChunk], and one column; written so that
+// compilers vectorise it.
 __attribute__((target_clones("arch=x86-64-v4", "avx2", "default"))) void align_and_sum(
-    const int32_t* a_significand, const int32_t* a_exponent, const int32_t* a_scale, uint32_t a_stride,
-    const int32_t* b_significand, const int32_t* b_exponent, const int32_t* b_scale, uint32_t b_stride,
-    uint32_t k_count, uint32_t rows, int left, int32_t* emax, int64_t* sum) {
+    const int32_t* a_significand, const int32_t* a_exponent, const int32_t* b_significand,
+    const int32_t* b_exponent, int32_t b_scale, uint32_t k_count, uint32_t rows, int left, int32_t* emax,
+    int64_t* sum) {
   for (uint32_t k = 0; k < k_count; ++k) {
-    const int32_t eb = b_exponent[k * b_stride] + (b_scale ? *b_scale : 0);
+    const int32_t eb = b_exponent[k] + b_scale;
     for (uint32_t m = 0; m < rows; ++m) {
-      const int32_t e = a_exponent[k * a_stride + m] + eb + (a_scale ? a_scale[m] : 0);
+      const int32_t e = a_exponent[k * kChunk + m] + eb;
       emax[m] = e > emax[m] ? e : emax[m];
     }
   }
   for (uint32_t k = 0; k < k_count; ++k) {
-    const int32_t eb = b_exponent[k * b_stride] + (b_scale ? *b_scale : 0), sb = b_significand[k * b_stride];
+    const int32_t eb = b_exponent[k] + b_scale, sb = b_significand[k];
     for (uint32_t m = 0; m < rows; ++m) {
-      const int32_t e = a_exponent[k * a_stride + m] + eb + (a_scale ? a_scale[m] : 0);
-      const int32_t p = a_significand[k * a_stride + m] * sb;
+      const int32_t e = a_exponent[k * kChunk + m] + eb;
+      const int32_t p = a_significand[k * kChunk + m] * sb;
       const int32_t shift = emax[m] - e > 31 ? 31 : emax[m] - e;
       const int32_t t = ((p < 0 ? -p : p) << left) >> shift;  // below 2^27: products lie in [0, 4)
       sum[m] += p < 0 ? -t : t;
@@ -175,23 +176,34 @@ const std::array<Decoded, 256>& narrow_table(ElementFormat f) {
   return tables[static_cast<size_t>(f)];
 }
 
+// Contiguous in and out, so that it becomes vector code. True when some element is Inf or NaN.
 template <class Word, int kDrop>
-void decode_wide(MmaElements& out, const Layout& l, const std::byte* bytes) {
+__attribute__((always_inline)) inline bool decode_row(const Layout& l, const std::byte* bytes, uint32_t count,
+                                                      int32_t* significand, int32_t* exponent) {
   const uint32_t e_mask = (1u << l.exponent_bits) - 1, m_mask = (1u << l.mantissa_bits) - 1;
   const int sign = l.mantissa_bits + l.exponent_bits, m_bits = l.mantissa_bits, bias = l.bias;
-  for (uint32_t i = 0; i < out.k; ++i) {
-    int32_t *s = &out.significand[size_t(i) * out.rows], *x = &out.exponent[size_t(i) * out.rows];
-    for (uint32_t r = 0; r < out.rows; ++r) {
-      Word word;
-      std::memcpy(&word, bytes + (size_t(r) * out.k + i) * sizeof(Word), sizeof(Word));
-      const uint32_t bits = static_cast<uint32_t>(word) >> kDrop;
-      const uint32_t e = bits >> m_bits & e_mask, m = bits & m_mask;
-      const int32_t magnitude = static_cast<int32_t>(m | (e ? m_mask + 1 : 0));
-      s[r] = bits >> sign & 1 ? -magnitude : magnitude;
-      x[r] = magnitude == 0 ? kZeroExponent : static_cast<int32_t>(e ? e : 1) - bias;
-      if (e == e_mask) out.special[r] = 1;
-    }
+  uint32_t special = 0;
+  for (uint32_t i = 0; i < count; ++i) {
+    Word word;
+    std::memcpy(&word, bytes + i * sizeof(Word), sizeof(Word));
+    const uint32_t bits = static_cast<uint32_t>(word) >> kDrop;
+    const uint32_t e = bits >> m_bits & e_mask, m = bits & m_mask;
+    const int32_t magnitude = static_cast<int32_t>(m | (e ? m_mask + 1 : 0));
+    const int32_t negative = -static_cast<int32_t>(bits >> sign & 1);
+    significand[i] = (magnitude ^ negative) - negative;
+    exponent[i] = magnitude == 0 ? kZeroExponent : static_cast<int32_t>(e ? e : 1) - bias;
+    special |= e == e_mask;
   }
+  return special;
+}
+__attribute__((target_clones("arch=x86-64-v4", "avx2", "default"))) bool decode_row_16(
+    const Layout& l, const std::byte* bytes, uint32_t count, int32_t* significand, int32_t* exponent) {
+  return decode_row<uint16_t, 0>(l, bytes, count, significand, exponent);
+}
+// tf32: the low 13 bits of a word do not take part.
+__attribute__((target_clones("arch=x86-64-v4", "avx2", "default"))) bool decode_row_32(
+    const Layout& l, const std::byte* bytes, uint32_t count, int32_t* significand, int32_t* exponent) {
+  return decode_row<uint32_t, 13>(l, bytes, count, significand, exponent);
 }
 
 // Element (row, i) of an operand as it was given.
@@ -224,26 +236,30 @@ void MmaElements::decode(ElementFormat f, const std::byte* bytes, uint32_t row_c
   special.assign(rows, 0);
   raw.assign(bytes, bytes + size_t(rows) * k * bytes_of(f));
   any_special = false;
+  const size_t count = size_t(rows) * k;
   if (f == ElementFormat::u8 || f == ElementFormat::s8) {
-    for (uint32_t i = 0; i < k; ++i)
-      for (uint32_t r = 0; r < rows; ++r) {
-        const uint8_t b = static_cast<uint8_t>(bytes[size_t(r) * k + i]);
-        significand[i * rows + r] = f == ElementFormat::u8 ? b : static_cast<int8_t>(b);
-      }
+    for (size_t i = 0; i < count; ++i) {
+      const uint8_t b = static_cast<uint8_t>(bytes[i]);
+      significand[i] = f == ElementFormat::u8 ? b : static_cast<int8_t>(b);
+    }
     return;
   }
   const Layout& l = kLayouts[static_cast<int>(f)];
   fraction = l.mantissa_bits;
-  if (f == ElementFormat::tf32) {
-    decode_wide<uint32_t, 13>(*this, l, bytes);  // the low bits do not take part
-  } else if (bytes_of(f) == 2) {
-    decode_wide<uint16_t, 0>(*this, l, bytes);
+  const unsigned size = bytes_of(f);
+  if (size > 1) {
+    const auto decode_all = size == 4 ? decode_row_32 : decode_row_16;
+    // All at once; which row has the special values is looked for only when there are some.
+    if (decode_all(l, bytes, static_cast<uint32_t>(count), significand.data(), exponent.data()))
+      for (uint32_t r = 0; r < rows; ++r)
+        special[r] = decode_all(l, bytes + size_t(r) * k * size, k, &significand[size_t(r) * k],
+                                &exponent[size_t(r) * k]);
   } else {
     const auto& table = narrow_table(f);
-    for (uint32_t i = 0; i < k; ++i)
-      for (uint32_t r = 0; r < rows; ++r) {
-        const uint8_t b = static_cast<uint8_t>(bytes[size_t(r) * k + i]);
-        significand[i * rows + r] = table[b].significand, exponent[i * rows + r] = table[b].exponent;
+    for (uint32_t r = 0; r < rows; ++r)
+      for (size_t i = size_t(r) * k; i < size_t(r + 1) * k; ++i) {
+        const uint8_t b = static_cast<uint8_t>(bytes[i]);
+        significand[i] = table[b].significand, exponent[i] = table[b].exponent;
         if (is_special(f, b)) special[r] = 1;
       }
   }
@@ -263,9 +279,17 @@ void ordinary(const FloatMma& f) {
   int32_t emax[kChunk], c_exponent[kChunk];
   int64_t sum[kChunk], c_significand[kChunk];
   int c_fraction = 23;
-  for (uint32_t n = 0; n < b.rows; ++n)
-    for (uint32_t m0 = 0; m0 < a.rows; m0 += kChunk) {
-      const uint32_t rows = std::min(kChunk, a.rows - m0);
+  thread_local std::vector<int32_t> a_significand, a_exponent;  // [k][kChunk], scales included
+  a_significand.assign(size_t(a.k) * kChunk, 0), a_exponent.assign(size_t(a.k) * kChunk, 0);
+  for (uint32_t m0 = 0; m0 < a.rows; m0 += kChunk) {
+    const uint32_t rows = std::min(kChunk, a.rows - m0);
+    for (uint32_t m = 0; m < rows; ++m)
+      for (uint32_t k = 0; k < a.k; ++k) {
+        a_significand[k * kChunk + m] = a.significand[size_t(m0 + m) * a.k + k];
+        a_exponent[k * kChunk + m] =
+            a.exponent[size_t(m0 + m) * a.k + k] + (f.scale_a ? f.scale_a[m0 + m] : 0);
+      }
+    for (uint32_t n = 0; n < b.rows; ++n) {
       for (uint32_t m = 0; m < rows; ++m) {
         Accumulator c{0, kZeroExponent, 23};
         if (f.accumulate)
@@ -275,9 +299,8 @@ void ordinary(const FloatMma& f) {
         emax[m] = std::max(c.exponent, detail::least_exponent(f));
         sum[m] = 0;
       }
-      align_and_sum(a.significand.data() + m0, a.exponent.data() + m0, f.scale_a ? f.scale_a + m0 : nullptr,
-                    a.rows, b.significand.data() + n, b.exponent.data() + n,
-                    f.scale_b ? f.scale_b + n : nullptr, b.rows, a.k, rows, left, emax, sum);
+      align_and_sum(a_significand.data(), a_exponent.data(), &b.significand[size_t(n) * b.k],
+                    &b.exponent[size_t(n) * b.k], f.scale_b ? f.scale_b[n] : 0, a.k, rows, left, emax, sum);
       for (uint32_t m = 0; m < rows; ++m) {
         uint32_t& d = f.d[n * f.column_stride + (m0 + m) * f.row_stride];
         if (c_significand[m]) {
@@ -290,6 +313,7 @@ void ordinary(const FloatMma& f) {
         d = f.half_output ? to_f16_rne(sum[m], scale) : to_f32_rz(sum[m], scale, f.output_bits);
       }
     }
+  }
 }
 
 }  // namespace
@@ -331,7 +355,7 @@ void mma_int(const IntMma& f) {
       uint32_t& d = f.d[n * f.column_stride + m * f.row_stride];
       int64_t sum = f.accumulate ? static_cast<int32_t>(d) : 0;
       for (uint32_t k = 0; k < a.k; ++k)
-        sum += int64_t(a.significand[k * a.rows + m]) * b.significand[k * b.rows + n];
+        sum += int64_t(a.significand[m * a.k + k]) * b.significand[n * b.k + k];
       if (f.saturate) sum = std::clamp<int64_t>(sum, INT32_MIN, INT32_MAX);
       d = static_cast<uint32_t>(sum);
     }

@@ -19,14 +19,14 @@ namespace fp4lab::emu {
 
 enum class ElementFormat : uint8_t { f16, bf16, tf32, e4m3, e5m2, e2m3, e3m2, e2m1, u8, s8 };
 
-// Decoded operand: signed significands (an integer with `fraction` bits behind the point) and exponents, with
-// the index along M or N innermost: element (mn, k) at [k * rows + mn].
+// Decoded operand: signed significands (an integer with `fraction` bits behind the point) and exponents, as
+// the operand lies: element (mn, k) at [mn * k_count + k].
 struct MmaElements {
   uint32_t rows = 0, k = 0;
   int fraction = 0;
   std::vector<int32_t> significand;
   std::vector<int32_t> exponent;
-  std::vector<uint8_t> special;  // per row of the same index: 0 none; 1 some element is Inf or NaN
+  std::vector<uint8_t> special;  // per index along M or N: 0 none; 1 some element is Inf or NaN
   bool any_special = false;
   std::vector<std::byte> raw;  // the operand as given, for the special path
   bool negated = false;

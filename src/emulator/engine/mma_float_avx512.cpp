@@ -34,11 +34,11 @@ FP4LAB_AVX512 void mma_f32_avx512(const FloatMma& f) {
   const uint32_t k = a.k;
   thread_local std::vector<float> bs, be;  // [n][k]
   bs.resize(size_t(b.rows) * k), be.resize(size_t(b.rows) * k);
-  for (uint32_t i = 0; i < k; ++i)
-    for (uint32_t n = 0; n < b.rows; ++n) {
-      bs[n * k + i] = static_cast<float>(b.significand[size_t(i) * b.rows + n]);
-      be[n * k + i] = static_cast<float>(b.exponent[size_t(i) * b.rows + n] + (f.scale_b ? f.scale_b[n] : 0));
-    }
+  for (size_t i = 0; i < bs.size(); ++i) bs[i] = static_cast<float>(b.significand[i]);
+  for (uint32_t n = 0; n < b.rows; ++n) {
+    const int32_t scale = f.scale_b ? f.scale_b[n] : 0;
+    for (uint32_t i = 0; i < k; ++i) be[n * k + i] = static_cast<float>(b.exponent[n * k + i] + scale);
+  }
   alignas(64) float as[32][16], ae[32][16];
   const __m512 left = _mm512_set1_ps(static_cast<float>(f.fraction_bits - a.fraction - b.fraction));
   const __m512i keep = _mm512_set1_epi32(static_cast<int>(~((1u << (23 - f.output_bits)) - 1)));
@@ -49,7 +49,7 @@ FP4LAB_AVX512 void mma_f32_avx512(const FloatMma& f) {
     const __mmask16 lanes = static_cast<__mmask16>((1u << rows) - 1);
     for (uint32_t i = 0; i < k; ++i)
       for (uint32_t m = 0; m < 16; ++m) {
-        const size_t at = size_t(i) * a.rows + m0 + m;
+        const size_t at = size_t(m0 + m) * k + i;
         as[i][m] = m < rows ? static_cast<float>(a.significand[at]) : 0;
         ae[i][m] =
             m < rows ? static_cast<float>(a.exponent[at] + (f.scale_a ? f.scale_a[m0 + m] : 0)) : -2000;
