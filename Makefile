@@ -55,7 +55,7 @@ check: ## format, and the test suite under the address and undefined-behaviour s
 format: ## rewrite the sources in the project's format
 	@clang-format -i $(FORMATTED)
 
-bench: build $(BENCHES) ## run the benchmarks
+bench: build $(BENCHES) ## benchmarks of the CPU's work; kernels are timed on a GPU with: build/fp4lab bench all
 	set -e; for b in $(BENCHES); do $$b; done
 
 clean: ## remove what was built

@@ -6,26 +6,13 @@
 
 #include "fp4lab/machine.h"
 #include "fp4lab/reference.h"
+#include "lab/comparison_sum.h"
 
 namespace fp4lab {
 namespace {
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-void add(Comparison& sum, const Comparison& part) {
-  if (!sum.first_outside) sum.first_outside = part.first_outside;
-  if (!sum.first_different) sum.first_different = part.first_different;
-  sum.count += part.count;
-  sum.bit_equal += part.bit_equal;
-  sum.outside += part.outside;
-  sum.by_slack += part.by_slack;
-  sum.unwritten += part.unwritten;
-  sum.nan += part.nan;
-  sum.max_abs = std::max(sum.max_abs, part.max_abs);
-  sum.max_rel = std::max(sum.max_rel, part.max_rel);
-  sum.max_ulps = std::max(sum.max_ulps, part.max_ulps);
 }
 
 std::optional<fp4lab_emulator_stats> emulated(const Device& device) {

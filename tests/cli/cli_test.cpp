@@ -178,3 +178,79 @@ TEST_CASE("command line: a sweep prunes, verifies, records and resumes") {
   CHECK(again.status == 0);
   CHECK(again.says("3 points are in"));
 }
+
+TEST_CASE("command line: bench refuses the emulator, and what it cannot choose") {
+  for (const char* arguments :
+       {"bench group --device emulator", "bench all --device emulator --case g2k1536"}) {
+    const Outcome o = fp4lab(arguments);
+    INFO(o.text);
+    CHECK(o.status == 2);
+    CHECK(o.says("the emulator's time means nothing"));
+    CHECK(o.says("fp4lab run"));
+  }
+  CHECK(fp4lab("bench triple").says("no operation 'triple'"));
+  CHECK(fp4lab("bench dual --case g2k1536").says("is a group GEMM"));
+  CHECK(fp4lab("bench --report /nonexistent.json").says("No such file"));
+  CHECK(fp4lab("bench --launch sideways").status == 2);
+}
+
+TEST_CASE("command line: bench's tables come from records, whoever wrote them") {
+  const Scratch scratch;
+  const std::string file = scratch.file("bench.json");
+  const auto time = [](const std::string& c, const std::string& kernel, bool peer, double us) {
+    return nlohmann::json{
+        {"type", "time"},
+        {"case", c},
+        {"kernel", kernel},
+        {"peer", peer},
+        {"flops", 6e9},
+        {"bytes", 4e6},
+        {"how", "a plan"},
+        {"launch", "graph"},
+        {"passed", true},
+        {"us", {{"median", us}, {"p10", us - 1}, {"p90", us + 1}}},
+        {"check_after", {{"passed", true}, {"bit_equal_share", 1.0}}},
+        {"gpu",
+         {{"sm_mhz_min", 1755}, {"sm_mhz_max", 1980}, {"watts_max", 612.0}, {"slowdown", "power cap"}}}};
+  };
+  std::ofstream out(file);
+  out << nlohmann::json{{"type", "session"},
+                        {"date", "2026-11-21T10:00:00Z"},
+                        {"device", "NVIDIA H200"},
+                        {"commit", "abc"},
+                        {"command", "fp4lab bench all"}}
+      << "\n"
+      << nlohmann::json{{"type", "limit"}, {"limit", "tensor"}, {"per_second", 800e12}} << "\n"
+      << nlohmann::json{{"type", "limit"}, {"limit", "bytes"}, {"per_second", 4e12}} << "\n"
+      << time("one", "v1", false, 30) << "\n"
+      << time("one", "v1", false, 10) << "\n"  // the later one counts
+      << time("one", "v0", false, 50) << "\n"
+      << time("two", "v1", false, 20) << "\n"
+      << time("one", "cublas-fp16", true, 20) << "\n"
+      << time("two", "cublas-fp16", true, 160) << "\n"
+      << time("two", "other", true, 60) << "\n"
+      << nlohmann::json{{"type", "absent"}, {"kernel", "triton"}, {"reason", "not installed"}} << "\n";
+  nlohmann::json wrong = time("three", "v1", false, 1);
+  wrong.erase("us");
+  wrong["error"] = "wrong before timing: row 3";
+  out << wrong << "\n";
+  out.close();
+  const Outcome o = fp4lab("bench --report " + file);
+  INFO(o.text);
+  CHECK(o.status == 0);
+  CHECK(o.says("NVIDIA H200, commit abc"));
+  CHECK(o.says("9.00-11.00"));
+  CHECK(o.says("600"));         // TFLOP/s: 6 GFLOP in 10 us
+  CHECK(o.says("75 %"));        // of 800
+  CHECK(o.says("10 %"));        // 4 MB in 10 us of 4 TB/s
+  CHECK(o.says("2.00x"));       // one: 20 / 10
+  CHECK(o.says("8.00x"));       // two: 160 / 20
+  CHECK(o.says("4.00x"));       // their geometric mean
+  CHECK(o.says("3.00x of 1"));  // the other peer has one case only
+  CHECK(o.says("1755-1980"));
+  CHECK(o.says("not measured: triton: not installed"));
+  CHECK(o.says("ERROR three v1: wrong before timing: row 3"));
+  CHECK_FALSE(o.says("30.00"));
+  std::ofstream(file, std::ios::app) << "not json\n";
+  CHECK(fp4lab("bench --report " + file).says("bench.json:13: not a record"));
+}

@@ -1,0 +1,216 @@
+#include "cli/bench_table.h"
+
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <optional>
+
+#include "cli/table.h"
+#include "fp4lab/error.h"
+#include "fp4lab/timing.h"
+
+namespace fp4lab::cli {
+namespace {
+
+using nlohmann::json;
+
+struct Row {
+  const json* record;
+  std::string kernel;
+  std::optional<double> us;  // median
+};
+
+// What the records say, in the order in which cases and kernels first came.
+struct Records {
+  std::vector<const json*> sessions, limits;
+  std::vector<std::pair<std::string, std::vector<Row>>> cases;
+  std::vector<const json*> absent;
+};
+
+Records sorted(const std::vector<json>& records) {
+  Records out;
+  for (const json& r : records) {
+    const std::string type = r.value("type", "");
+    if (type == "session") out.sessions.push_back(&r);
+    if (type == "limit") out.limits.push_back(&r);
+    if (type == "absent") out.absent.push_back(&r);
+    if (type != "time") continue;
+    const std::string name = r.at("case");
+    auto at =
+        std::find_if(out.cases.begin(), out.cases.end(), [&](const auto& c) { return c.first == name; });
+    if (at == out.cases.end()) at = out.cases.insert(at, {name, {}});
+    Row row{&r, r.at("kernel"), {}};
+    if (r.contains("us") && !r.contains("error") && r["us"]["median"].is_number())
+      row.us = r["us"]["median"].get<double>();
+    std::erase_if(at->second, [&](const Row& old) { return old.kernel == row.kernel; });
+    at->second.push_back(std::move(row));
+  }
+  return out;
+}
+
+std::string share(double part, std::optional<double> whole) {
+  return whole && *whole > 0 ? fmt::format("{:.0f} %", 100 * part / *whole) : "-";
+}
+
+std::string output_of(const json& r) {
+  if (r.contains("error")) return "ERROR";
+  const json& check = r.value("check_after", json());
+  if (check.value("bit_equal_share", 0.0) == 1.0) return "bit-equal";
+  if (r.value("passed", false)) return "PASS";
+  return fmt::format("rms error {:.2g} %, {:.1f} % beyond", 100 * check.value("relative_rms_error", 0.0),
+                     100 * check.value("outside_tolerance_share", 0.0));
+}
+
+std::optional<double> time_of(const std::vector<Row>& rows, const std::string& kernel) {
+  for (const Row& row : rows)
+    if (row.kernel == kernel) return row.us;
+  return {};
+}
+
+std::string ratio(std::optional<double> of, std::optional<double> us) {
+  return of && us ? fmt::format("{:.2f}x", *of / *us) : "-";
+}
+
+std::string clocks(const json& gpu) {
+  if (!gpu.is_object()) return "-";
+  const int low = gpu.value("sm_mhz_min", -1), high = gpu.value("sm_mhz_max", -1);
+  return low == high ? fmt::format("{}", low) : fmt::format("{}-{}", low, high);
+}
+
+// Our fastest right kernel of each case against every peer.
+std::string summary(const Records& records) {
+  std::vector<std::string> peers;
+  for (const auto& [name, rows] : records.cases)
+    for (const Row& row : rows)
+      if (row.record->value("peer", false) && row.us &&
+          std::find(peers.begin(), peers.end(), row.kernel) == peers.end())
+        peers.push_back(row.kernel);
+  std::vector<std::string> headings{"case", "fastest kernel here", ">us"};
+  for (const std::string& peer : peers) headings.push_back(">times as fast as " + peer);
+  Table table(headings);
+  std::map<std::string, std::vector<double>> ratios;
+  size_t cases = 0;
+  for (const auto& [name, rows] : records.cases) {
+    const Row* best = nullptr;
+    for (const Row& row : rows)
+      if (!row.record->value("peer", false) && row.us && (!best || *row.us < *best->us)) best = &row;
+    if (!best) continue;
+    ++cases;
+    std::vector<std::string> cells{name, best->kernel, fmt::format("{:.2f}", *best->us)};
+    for (const std::string& peer : peers) {
+      const auto theirs = time_of(rows, peer);
+      if (theirs) ratios[peer].push_back(*theirs / *best->us);
+      cells.push_back(ratio(theirs, best->us));
+    }
+    table.add(std::move(cells));
+  }
+  if (table.empty()) return "";
+  std::vector<std::string> cells{"geomean", "", ""};
+  for (const std::string& peer : peers) {
+    const std::vector<double>& all = ratios[peer];
+    cells.push_back(all.empty() ? "-"
+                                : fmt::format("{:.2f}x{}", geometric_mean(all),
+                                              all.size() == cases ? "" : fmt::format(" of {}", all.size())));
+  }
+  table.add(std::move(cells));
+  return table.text();
+}
+
+}  // namespace
+
+std::vector<json> read_records(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) fail("{}: {}", path, std::strerror(errno));
+  std::vector<json> records;
+  std::string line;
+  for (int number = 1; std::getline(file, line); ++number) {
+    if (line.empty()) continue;
+    try {
+      records.push_back(json::parse(line));
+      if (!records.back().is_object()) fail("not an object");
+    } catch (const std::exception& e) {
+      fail("{}:{}: not a record: {}", path, number, e.what());
+    }
+  }
+  return records;
+}
+
+std::string bench_report(const std::vector<json>& all, const std::string& against) {
+  const Records records = sorted(all);
+  std::string text;
+  for (const json* s : records.sessions) {
+    text += fmt::format("{}, {}, commit {}\n  {}\n", s->value("date", "?"), s->value("device", "?"),
+                        s->value("commit", "?"), s->value("command", "?"));
+    if (s->contains("driver"))
+      text += fmt::format("  driver {}, CUDA {}, power limit {:.0f} W, at most {} MHz\n",
+                          s->value("driver", "?"), s->value("cuda_driver_api", "?"),
+                          s->value("power_limit_watts", -1.0), s->value("max_sm_mhz", -1));
+    if (s->contains("nvml")) text += fmt::format("  {}\n", s->value("nvml", ""));
+  }
+  std::optional<double> tensor, bytes;
+  for (const json* l : records.limits) {
+    const double rate = l->at("per_second");
+    const bool is_tensor = l->at("limit") == "tensor";
+    (is_tensor ? tensor : bytes) = rate;
+    text += fmt::format("  {} limit {:.{}f} {}: {}; {} MHz, {:.0f} W, slowdown {}\n",
+                        l->at("limit").get<std::string>(), rate / 1e12, is_tensor ? 0 : 2,
+                        is_tensor ? "TFLOP/s" : "TB/s", l->value("how", ""), clocks(l->value("gpu", json())),
+                        l->value("gpu", json::object()).is_object()
+                            ? l->value("gpu", json::object()).value("watts_max", -1.0)
+                            : -1.0,
+                        l->value("gpu", json::object()).is_object()
+                            ? l->value("gpu", json::object()).value("slowdown", "unknown")
+                            : "unknown");
+  }
+  if (!text.empty()) text += "\n";
+
+  Table table({"case", "kernel", ">us", ">p10-p90", ">TFLOP/s", ">of tensor limit", ">of byte limit",
+               ">vs " + against, "output", "SM MHz", ">W", "slowdown", "how"});
+  std::vector<std::string> troubles;
+  std::map<std::string, std::string> remarks;
+  for (const auto& [name, rows] : records.cases)
+    for (const Row& row : rows) {
+      const json& r = *row.record;
+      const std::string how = fmt::format("{}{}{}", r.value("launch", ""),
+                                          r.value("launch", "").empty() ? "" : ": ", r.value("how", ""));
+      if (r.contains("remark")) remarks[row.kernel] = r["remark"];
+      if (!row.us) {
+        table.add({name, row.kernel, "-", "-", "-", "-", "-", "-", output_of(r), "-", "-", "-", how});
+        troubles.push_back(fmt::format("ERROR {} {}: {}", name, row.kernel, r.value("error", "no time")));
+        continue;
+      }
+      const double flops = r.value("flops", 0.0), moved = r.value("bytes", 0.0), us = *row.us;
+      const json gpu = r.contains("gpu") && r["gpu"].is_object() ? r["gpu"] : json::object();
+      table.add({name, row.kernel, fmt::format("{:.2f}", us),
+                 fmt::format("{:.2f}-{:.2f}", r["us"].value("p10", us), r["us"].value("p90", us)),
+                 fmt::format("{:.0f}", flops / us / 1e6), share(flops / us * 1e6, tensor),
+                 share(moved / us * 1e6, bytes), ratio(time_of(rows, against), us), output_of(r),
+                 gpu.empty() ? "-" : clocks(gpu),
+                 gpu.empty() ? "-" : fmt::format("{:.0f}", gpu.value("watts_max", -1.0)),
+                 gpu.empty() ? "-" : gpu.value("slowdown", "-"), how});
+    }
+  if (!table.empty()) text += table.text() + "\n";
+  if (const std::string s = summary(records); !s.empty()) text += s + "\n";
+  for (const auto& [name, rows] : records.cases)
+    for (const Row& row : rows)
+      if (row.record->contains("weights"))
+        text +=
+            fmt::format("{} {}: {} once beforehand, {:.1f} us, {:.1f} MB\n", name, row.kernel,
+                        (*row.record)["weights"].value("step", ""), (*row.record)["weights"].value("us", 0.0),
+                        double((*row.record)["weights"].value("bytes", 0)) / 1e6);
+  for (const json* a : records.absent)
+    text += fmt::format("not measured: {}{}: {}\n", a->value("kernel", "?"),
+                        a->contains("case") ? " " + a->value("case", "") : "", a->value("reason", "?"));
+  for (const auto& [kernel, remark] : remarks) text += fmt::format("{}: {}\n", kernel, remark);
+  for (const std::string& t : troubles) text += t + "\n";
+  if (!records.cases.empty())
+    text +=
+        "Times are medians per call; FLOP are 2 M N K a product; the byte limit counts the NVFP4 operands "
+        "and the "
+        "output once, also for peers that read more.\n";
+  return text;
+}
+
+}  // namespace fp4lab::cli
