@@ -36,6 +36,12 @@ void fp4lab_emulator_check(int level);
 // nothing, or if it was not checked. Valid until the next launch.
 const char* fp4lab_emulator_notes();
 
+// The faults and findings of the last launch, notes included, as a JSON array (emulator/driver/findings.h
+// says of what). Valid until the next launch.
+const char* fp4lab_emulator_findings();
+// What messages call the modules that are loaded from now on ("kernel.ptx").
+void fp4lab_emulator_label(const char* name);
+
 // The machine to be, by compute capability, in place of the one that FP4LAB_EMULATOR_DEVICE or the default
 // chose. CUDA_ERROR_INVALID_DEVICE: there is no such model; CUDA_ERROR_ILLEGAL_STATE: another machine's
 // context exists.

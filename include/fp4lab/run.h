@@ -44,7 +44,8 @@ struct RunResult {
   Comparison tensor_core;  // against the tensor core's rounding, for information; empty on Hopper
   double roofline_us = 0;  // of the B200 or H200 that the kernel is for, computed
   std::string error;       // why it did not finish; empty when it did
-  std::string notes;       // the order checker's, see check_order; empty when there are none
+  std::string findings;  // on the emulator: faults, findings and notes as JSON, see fp4lab_emulator_findings
+  std::string notes;     // the order checker's, see check_order; empty when there are none
   bool passed() const { return error.empty() && exact.count > 0 && exact.passed(); }
 };
 

@@ -47,7 +47,7 @@ int run(const Options& o) {
   check_order(device);
   Trial trial(device, c, find_distribution(o.distribution), 1);
   // What the checker notes about the kernel as it is.
-  const RunResult whole = run_ptx(device, trial, candidate, artifact->ptx, std::string(rung.name));
+  const RunResult whole = run_ptx(device, trial, candidate, artifact->ptx, fmt::format("{}.ptx", rung.name));
   if (!whole.passed()) fail("{} does not pass unchanged: {}", rung.name, whole.error);
   const std::string own_notes = whole.notes;
   struct Count {
@@ -66,8 +66,7 @@ int run(const Options& o) {
     uint64_t s = 0;
     for (; s < o.seeds && outcome == "survived"; ++s) {
       seed(s);
-      const RunResult r =
-          run_ptx(device, trial, candidate, m.ptx, fmt::format("{} line {}", rung.name, m.line));
+      const RunResult r = run_ptx(device, trial, candidate, m.ptx, fmt::format("{}.ptx", rung.name));
       if (!r.error.empty())
         outcome = "reported", said = complaint(r.error);
       else if (!r.passed())

@@ -1,6 +1,9 @@
 #include "fp4lab/device.h"
 
 #include <cstdlib>
+#include <filesystem>
+
+#include "fp4lab/emulator.h"
 
 namespace fp4lab {
 namespace {
@@ -147,6 +150,13 @@ void DeviceBuffer::fill(unsigned char value) {
 
 // -- modules and kernels
 
+// What places in the emulator's messages are given in: the PTX file, or the one that `fp4lab ptx` would write
+// for "ptx/sm100/gemm.cu (sm_100a PTX)".
+static std::string ptx_name(const std::string& label) {
+  const std::filesystem::path path = label.substr(0, label.find(" ("));
+  return path.extension() == ".cu" ? path.stem().string() + ".ptx" : path.string();
+}
+
 Module::Module(const Device& device, const std::string& image, std::string label)
     : device_(device), label_(std::move(label)) {
   if (image.empty()) fail("module {}: the image is empty", label_);
@@ -156,6 +166,9 @@ Module::Module(const Device& device, const std::string& image, std::string label
   void* values[] = {log, reinterpret_cast<void*>(sizeof log)};
   CUmodule module = nullptr;
   const Driver& driver = device.driver();
+  if (const auto name =
+          reinterpret_cast<decltype(&fp4lab_emulator_label)>(driver.symbol("fp4lab_emulator_label")))
+    name(ptx_name(label_).c_str());
   // c_str() ends in NUL, which is how the driver finds the end of PTX text.
   if (CUresult r = driver.cuModuleLoadDataEx.status(&module, image.c_str(), 2, options, values);
       r != CUDA_SUCCESS)

@@ -21,6 +21,7 @@ nlohmann::json record_of(const RunResult& r) {
                    {"passed", r.passed()},
                    {"roofline_us_computed", r.roofline_us}};
   if (!r.error.empty()) j["error"] = r.error;
+  if (!r.findings.empty() && r.findings != "[]") j["findings"] = nlohmann::json::parse(r.findings);
   if (r.exact.count) {
     j["max_abs_error"] = r.exact.max_abs;
     j["max_rel_error"] = r.exact.max_rel;

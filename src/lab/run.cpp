@@ -88,6 +88,12 @@ void forgive(const Device& device) {
     forgive();
 }
 
+void read_findings(const Device& device, RunResult& result) {
+  if (const auto findings = reinterpret_cast<decltype(&fp4lab_emulator_findings)>(
+          device.driver().symbol("fp4lab_emulator_findings")))
+    result.findings = findings();
+}
+
 // Launches on poisoned output, reads back and compares.
 void launch_and_check(const Device& device, Trial& trial, const Candidate& candidate, const Module& module,
                       RunResult& result) {
@@ -101,6 +107,7 @@ void launch_and_check(const Device& device, Trial& trial, const Candidate& candi
   result.seconds = seconds_since(start);
   result.emulated = emulated(device);
   result.fidelity = fidelity(device);
+  read_findings(device, result);
   if (const auto notes =
           reinterpret_cast<decltype(&fp4lab_emulator_notes)>(device.driver().symbol("fp4lab_emulator_notes")))
     result.notes = notes();
@@ -135,6 +142,7 @@ RunResult run_trial(const Device& device, Trial& trial, const Candidate& candida
     launch_and_check(device, trial, candidate, load(device, *artifact), result);
   } catch (const Error& e) {
     result.error = e.what();
+    read_findings(device, result);
     forgive(device);
   }
   return result;
@@ -147,6 +155,7 @@ RunResult run_ptx(const Device& device, Trial& trial, const Candidate& candidate
     launch_and_check(device, trial, candidate, Module(device, ptx, label), result);
   } catch (const Error& e) {
     result.error = e.what();
+    read_findings(device, result);
     forgive(device);
   }
   return result;

@@ -73,10 +73,10 @@ void Cluster::guarded(F&& f) {
   try {
     f();
   } catch (const Fault& e) {
-    failure_ =
-        std::make_unique<Failure>(Failure{e.kind, fault_report(e, grid, running_, running_op_), nullptr});
+    failure_ = std::make_unique<Failure>(Failure{e.kind, fault_report(e, grid, running_, running_op_),
+                                                 fault_line(grid, running_, running_op_), nullptr});
   } catch (...) {
-    failure_ = std::make_unique<Failure>(Failure{{}, {}, std::current_exception()});
+    failure_ = std::make_unique<Failure>(Failure{{}, {}, 0, std::current_exception()});
   }
   running_ = nullptr;
   running_op_ = nullptr;

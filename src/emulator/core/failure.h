@@ -15,10 +15,15 @@ class Grid;
 struct Failure {
   FaultKind kind{};
   std::string report;
+  uint32_t line = 0;         // of the PTX, 0 = not known
   std::exception_ptr other;  // not a Fault: the emulator's own trouble, thrown on
 };
 
 // The complete text of a fault in a warp's current instruction, or in an asynchronous operation.
 std::string fault_report(const Fault&, const Grid&, const Warp*, const AsyncOp*);
+// "undefined behaviour", "illegal address", ...: how reports begin.
+const char* kind_text(FaultKind);
+// The PTX line of that instruction, 0 when there is none.
+uint32_t fault_line(const Grid&, const Warp*, const AsyncOp*);
 
 }  // namespace fp4lab::emu

@@ -256,6 +256,7 @@ class Grid {
 struct LaunchResult {
   bool ok = true;
   FaultKind kind{};
+  uint32_t line = 0;   // of the PTX, where one instruction is to blame
   std::string report;  // complete text: what, kernel, CTA, warp, lane, PTX line with caret, CUDA line, the
                        // waiting warps on deadlock
   Statistics statistics;

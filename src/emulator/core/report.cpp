@@ -14,26 +14,6 @@ namespace {
 
 constexpr size_t kShownCtas = 8;  // different looking CTAs in a deadlock report
 
-const char* kind_text(FaultKind k) {
-  switch (k) {
-    case FaultKind::illegal_address:
-      return "illegal address";
-    case FaultKind::misaligned_address:
-      return "misaligned address";
-    case FaultKind::illegal_instruction:
-      return "illegal instruction";
-    case FaultKind::misuse:
-      return "undefined behaviour";
-    case FaultKind::uninitialized:
-      return "uninitialised value";
-    case FaultKind::deadlock:
-      return "deadlock";
-    case FaultKind::assertion:
-      return "assertion failed";
-  }
-  return "fault";
-}
-
 std::string thread_text(const Grid& grid, const Warp& w, unsigned lane) {
   const Dim3 b = grid.config.block;
   const uint32_t t = w.id * kLanes + lane;
@@ -118,6 +98,35 @@ std::string cta_text(const Grid& grid, const Cta& cta) {
 }
 
 }  // namespace
+
+const char* kind_text(FaultKind k) {
+  switch (k) {
+    case FaultKind::illegal_address:
+      return "illegal address";
+    case FaultKind::misaligned_address:
+      return "misaligned address";
+    case FaultKind::illegal_instruction:
+      return "illegal instruction";
+    case FaultKind::misuse:
+      return "undefined behaviour";
+    case FaultKind::uninitialized:
+      return "uninitialised value";
+    case FaultKind::deadlock:
+      return "deadlock";
+    case FaultKind::assertion:
+      return "assertion failed";
+  }
+  return "fault";
+}
+
+uint32_t fault_line(const Grid& grid, const Warp* w, const AsyncOp* op) {
+  if (op) return op->origin ? grid.module.functions[op->function].source[op->origin->pc].line : 0;
+  const Instr* i = w ? w->current() : nullptr;
+  for (const Function& f : grid.module.functions)
+    if (i && !f.code.empty() && i >= f.code.data() && i < f.code.data() + f.code.size())
+      return f.source[i->pc].line;
+  return 0;
+}
 
 std::string fault_report(const Fault& e, const Grid& grid, const Warp* w, const AsyncOp* op) {
   std::string text = fmt::format("{}: {}\n  kernel {}", kind_text(e.kind), e.what(), grid.function.name);

@@ -150,6 +150,7 @@ bool Scheduler::failed(LaunchResult& result) {
   result.ok = false;
   result.kind = first->kind;
   result.report = first->report;
+  result.line = first->line;
   if (others)
     result.report +=
         fmt::format("\n  ({} other cluster{} faulted in the same round)", others, others == 1 ? "" : "s");

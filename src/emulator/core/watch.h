@@ -16,6 +16,9 @@ struct AsyncOp;
 
 enum class Proxy : uint8_t { generic, async, tensormap };
 enum class AccessKind : uint8_t { read, write, atomic };
+// How bytes of a tile are permuted in shared memory: by the tensor map that fills it, by the descriptor that
+// reads it. `unknown`: whoever accesses has no say in it.
+enum class Layout : uint8_t { unknown, none, b32, b64, b128, b128_atom32, other };
 
 // One contiguous piece of memory touched by one lane, or by an engine on behalf of an asynchronous operation.
 struct Access {
@@ -29,10 +32,11 @@ struct Access {
   unsigned lane;
   const AsyncOp* op;  // the asynchronous operation, if any
   bool strong;        // volatile, relaxed or stronger: takes part in synchronisation
+  Layout layout = Layout::unknown;
 };
 
 struct TmemAccess {
-  bool write;
+  enum class What : uint8_t { read, write, alloc, dealloc } what;
   Cta* cta;
   unsigned lane0, lanes, column0, columns;
   Warp* warp;
@@ -56,6 +60,10 @@ struct BarrierEvent {
     tmem_waited,  // tcgen05.wait: amount 0 ::ld, 1 ::st
     bulk_commit,  // cp.async.bulk.commit_group
     bulk_waited,  // ... wait_group of the newest `amount`; phase 1: .read
+    copy_commit,  // cp.async.commit_group
+    copy_waited,  // ... wait_group of the newest `amount`
+    wgmma_commit,
+    wgmma_waited,  // wgmma.wait_group of the newest `amount`
   } what;
   Cta* cta;          // owner of the barrier
   uint32_t address;  // mbarrier: shared offset; named barrier: its id

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "emulator/driver/findings.h"
 #include "emulator/driver/state.h"
 #include "emulator/isa/support.h"
 #include "fp4lab/emulator.h"
@@ -77,7 +78,9 @@ CUresult run(const CUfunc_st& f, const LaunchConfig& config) {
     if (!s.checker) s.checker = std::make_unique<OrderChecker>();
     watchers.add(*s.checker);
   }
+  static const std::vector<OrderChecker::Finding> no_findings;
   s.notes.clear();
+  s.findings = "[]";
   try {
     result =
         launch(*f.module->module, *f.function, config, *s.device, *s.memory, s.schedule, watchers.front());
@@ -89,6 +92,7 @@ CUresult run(const CUfunc_st& f, const LaunchConfig& config) {
   s.last_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   s.last = std::move(result.statistics);
   ++s.launches;
+  s.findings = findings_json(result, f.function->name, s.check ? s.checker->findings() : no_findings);
   if (s.check) {
     s.notes = s.checker->report(false);
     if (s.checker->errors()) {
@@ -263,4 +267,5 @@ extern "C" void fp4lab_emulator_forgive() {
 }
 extern "C" void fp4lab_emulator_check(int level) { state().check = level > 0; }
 extern "C" const char* fp4lab_emulator_notes() { return state().notes.c_str(); }
+extern "C" const char* fp4lab_emulator_findings() { return state().findings.c_str(); }
 extern "C" void fp4lab_emulator_seed(unsigned long long seed) { state().schedule.seed = seed; }

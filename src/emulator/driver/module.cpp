@@ -9,6 +9,7 @@
 #include "emulator/driver/state.h"
 #include "emulator/ptx/load.h"
 #include "emulator/ptx/parser.h"
+#include "fp4lab/emulator.h"
 
 using namespace fp4lab::emu;
 using namespace fp4lab::emu::driver;
@@ -73,8 +74,10 @@ bool known(CUmodule m) {
 
 }  // namespace
 
+extern "C" void fp4lab_emulator_label(const char* name) { state().label = name && *name ? name : "module"; }
+
 CUresult cuModuleLoadData(CUmodule* module, const void* image) {
-  return load_image(module, image, 0, "module", nullptr);
+  return load_image(module, image, 0, state().label, nullptr);
 }
 
 CUresult cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned count, CUjit_option* options,
@@ -86,7 +89,7 @@ CUresult cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned count,
     if (options[i] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES) size = reinterpret_cast<size_t>(values[i]);
   }
   std::string log;
-  const CUresult result = load_image(module, image, 0, "module", &log);
+  const CUresult result = load_image(module, image, 0, state().label, &log);
   if (buffer && size) std::snprintf(buffer, size, "%s", log.c_str());
   return result;
 }

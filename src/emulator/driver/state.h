@@ -86,8 +86,10 @@ struct State {
   std::unique_ptr<Trace> trace;           // FP4LAB_TRACE=file
   std::unique_ptr<OrderChecker> checker;  // FP4LAB_CHECK=1
   bool check = false;
-  std::string notes;  // of the checker, on the last launch
-  Statistics last;    // of the last launch, with its wall time
+  std::string notes;             // of the checker, on the last launch
+  std::string findings;          // the same launch's faults and findings as JSON
+  std::string label = "module";  // what the next module is called in messages
+  Statistics last;               // of the last launch, with its wall time
   double last_seconds = 0;
   uint64_t launches = 0;
   std::string last_report;

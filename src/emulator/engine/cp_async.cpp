@@ -69,7 +69,13 @@ void copy(Warp& w, const Instr& in) {
   w.cta.cluster.submit(std::move(op), w, in, static_cast<unsigned>(std::countr_zero(w.active)));
 }
 
+void tell(Warp& w, BarrierEvent::What what, int64_t groups) {
+  if (Watcher* watch = w.cta.cluster.watcher) [[unlikely]]
+    watch->barrier({what, &w.cta, 0, groups, 0, &w, w.active, nullptr});
+}
+
 void commit(Warp& w, const Instr&) {
+  tell(w, BarrierEvent::What::copy_commit, 0);
   for_lanes(w.active, [&](unsigned lane) { w.cta.state->cp_async[w.id * kLanes + lane].commit(); });
 }
 
@@ -87,11 +93,13 @@ bool wait_over(Warp& w, const LaneGroup& g) {
 
 void wait_group(Warp& w, const Instr& in) {
   if (!groups_done(w, w.active, static_cast<uint32_t>(in.aux)))
-    w.block({Wait::Kind::async_ops, w.active, in.aux, wait_over});
+    return w.block({Wait::Kind::async_ops, w.active, in.aux, wait_over});
+  tell(w, BarrierEvent::What::copy_waited, static_cast<uint32_t>(in.aux));
 }
 void wait_all(Warp& w, const Instr& in) {
   commit(w, in);
-  if (!groups_done(w, w.active, 0)) w.block({Wait::Kind::async_ops, w.active, 0, wait_over});
+  if (!groups_done(w, w.active, 0)) return w.block({Wait::Kind::async_ops, w.active, 0, wait_over});
+  tell(w, BarrierEvent::What::copy_waited, 0);
 }
 
 // Arrives when everything that its thread copied before has landed: it stands in the same queue.

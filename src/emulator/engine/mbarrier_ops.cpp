@@ -181,14 +181,13 @@ void wait(Warp& w, const Instr& in) {
     if (last_done) done |= 1u << lane;
   });
   Cluster& cluster = w.cta.cluster;
-  if (done == 0 && may_park && uniform) {
+  const bool adversarial = cluster.grid.schedule.kind == Schedule::Kind::adversarial;
+  if (done == 0 && may_park && uniform && !(adversarial && cluster.rng() % 8 == 0)) {
     w.cta.state->mbarriers.find(address0)->waiters |= uint64_t(1) << (w.id & 63);
     w.block({Wait::Kind::mbarrier, address0, parity0, wait_over});
     return;
   }
-  if (may_park && done && cluster.grid.schedule.kind == Schedule::Kind::adversarial &&
-      cluster.rng() % 16 == 0)
-    done = 0;
+  if (may_park && done && adversarial && cluster.rng() % 8 == 0) done = 0;
   if (Watcher* watch = cluster.watcher; watch && done) [[unlikely]] {
     uint32_t told = 0;  // lanes with the same barrier at once
     for_lanes(done, [&](unsigned lane) {

@@ -33,9 +33,10 @@ inline SharedRef shared_ref(Warp& w, Space space, const Operand& o, unsigned lan
 
 // Tells the watcher, if there is one, of an engine's access to shared or global memory.
 inline void watch_access(Cluster& cluster, AccessKind kind, Space space, uint64_t address, uint32_t bytes,
-                         Cta* cta, const AsyncOp& op, Proxy proxy = Proxy::async) {
+                         Cta* cta, const AsyncOp& op, Proxy proxy = Proxy::async,
+                         Layout layout = Layout::unknown) {
   if (cluster.watcher) [[unlikely]]
-    cluster.watcher->access({kind, proxy, space, address, bytes, cta, nullptr, op.lane, &op, false});
+    cluster.watcher->access({kind, proxy, space, address, bytes, cta, nullptr, op.lane, &op, false, layout});
 }
 
 // The range of live global memory that holds [address, address + bytes); faults when there is none.

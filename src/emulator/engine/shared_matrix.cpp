@@ -18,6 +18,22 @@ uint32_t period_of(const SharedMatrix& m) {
   }
 }
 
+Layout layout_of(SharedMatrix::Swizzle s) {
+  switch (s) {
+    case SharedMatrix::Swizzle::none:
+      return Layout::none;
+    case SharedMatrix::Swizzle::b128_atom32:
+      return Layout::b128_atom32;
+    case SharedMatrix::Swizzle::b128:
+      return Layout::b128;
+    case SharedMatrix::Swizzle::b64:
+      return Layout::b64;
+    case SharedMatrix::Swizzle::b32:
+      return Layout::b32;
+  }
+  return Layout::other;
+}
+
 [[noreturn]] void undefined(const Cta& cta, const AsyncOp& op, const char* operand, uint32_t row, uint32_t k,
                             uint32_t address) {
   fault(FaultKind::uninitialized, op.lane,
@@ -83,7 +99,8 @@ void read_k_major(Cluster& cluster, Cta& cta, const SharedMatrix& m, uint32_t ro
       for (uint32_t r = 0; r < count; ++r)
         for (uint32_t k = 0; k < bytes; k += 16)
           watch_access(cluster, AccessKind::read, Space::shared,
-                       m.k_major_address(first_row + core * 8 + r, k), 16, &cta, op);
+                       m.k_major_address(first_row + core * 8 + r, k), 16, &cta, op, Proxy::async,
+                       layout_of(m.swizzle));
   }
 }
 
@@ -97,7 +114,8 @@ void read_mn_major(Cluster& cluster, Cta& cta, const SharedMatrix& m, uint32_t r
       if (!cta.is_defined(at, element_bytes))
         undefined(cta, op, operand, first_row + mn, k * element_bytes, at);
       std::memcpy(out + (size_t(mn) * columns + k) * element_bytes, from, element_bytes);
-      watch_access(cluster, AccessKind::read, Space::shared, at, element_bytes, &cta, op);
+      watch_access(cluster, AccessKind::read, Space::shared, at, element_bytes, &cta, op, Proxy::async,
+                   layout_of(m.swizzle));
     }
 }
 

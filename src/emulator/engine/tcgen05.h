@@ -30,7 +30,8 @@ uint32_t uniform_address(Warp&, const Operand&, const char* what);
 inline void watch_tmem(Cluster& cluster, bool write, Cta* cta, unsigned lane0, unsigned lanes,
                        unsigned column, unsigned columns, const AsyncOp& op) {
   if (cluster.watcher) [[unlikely]]
-    cluster.watcher->tmem({write, cta, lane0, lanes, column, columns, nullptr, &op});
+    cluster.watcher->tmem({write ? TmemAccess::What::write : TmemAccess::What::read, cta, lane0, lanes,
+                           column, columns, nullptr, &op});
 }
 
 }  // namespace fp4lab::emu

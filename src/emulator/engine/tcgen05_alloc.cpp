@@ -158,6 +158,9 @@ void alloc(Warp& w, const Instr& in) {
     state.pair_wanted = 0;
     state.pair_granted = -1;
   }
+  if (Watcher* watch = w.cta.cluster.watcher) [[unlikely]]
+    watch->tmem({TmemAccess::What::alloc, &w.cta, 0, kTmemLanes, static_cast<unsigned>(column), columns, &w,
+                 nullptr});
   const unsigned lane = static_cast<unsigned>(std::countr_zero(w.active));
   std::byte* to = w.memory(in, m.space, AccessKind::write, w.address(in.op[0], lane), 4, lane);
   const uint32_t address = static_cast<uint32_t>(column);
@@ -180,7 +183,8 @@ void dealloc(Warp& w, const Instr& in) {
   for (size_t i = 0; i < live.size(); ++i)
     if (live[i].column == address.column() && live[i].columns == columns && address.lane() == 0) {
       if (Watcher* watch = w.cta.cluster.watcher) [[unlikely]]
-        watch->tmem({true, &w.cta, 0, kTmemLanes, address.column(), columns, &w, nullptr});
+        watch->tmem(
+            {TmemAccess::What::dealloc, &w.cta, 0, kTmemLanes, address.column(), columns, &w, nullptr});
       tensor_memory(w.cta).release(live[i].column, columns);
       live.erase(live.begin() + static_cast<ptrdiff_t>(i));
       w.cta.cluster.notify();

@@ -60,6 +60,23 @@ void check_coordinates(const TensorMap& m, const int32_t* c, unsigned count) {
 
 namespace {
 
+Layout layout_of(TensorSwizzle s) {
+  switch (s) {
+    case TensorSwizzle::none:
+      return Layout::none;
+    case TensorSwizzle::b32:
+      return Layout::b32;
+    case TensorSwizzle::b64:
+      return Layout::b64;
+    case TensorSwizzle::b128:
+      return Layout::b128;
+    case TensorSwizzle::b128_atom32:
+      return Layout::b128_atom32;
+    default:
+      return Layout::other;
+  }
+}
+
 struct TmaLoad final : AsyncOp {
   TensorMapRef map;
   std::array<int32_t, 5> coordinates{};
@@ -140,14 +157,16 @@ struct TmaLoad final : AsyncOp {
       if (lines) {
         to.state->check_payload(linear, pitch, name());
         to.define(linear, pitch);
-        watch_access(cluster, AccessKind::write, Space::shared, linear, pitch, &to, *this);
+        watch_access(cluster, AccessKind::write, Space::shared, linear, pitch, &to, *this, Proxy::async,
+                     layout_of(m.swizzle));
       } else {
         const uint32_t atom = std::min<uint32_t>(swizzle_atom(m.swizzle), 16);
         for (uint32_t i = 0; i < pitch; i += atom) {
           const uint32_t where = swizzled(m.swizzle, linear + i);
           to.state->check_payload(where, atom, name());
           to.define(where, atom);
-          watch_access(cluster, AccessKind::write, Space::shared, where, atom, &to, *this);
+          watch_access(cluster, AccessKind::write, Space::shared, where, atom, &to, *this, Proxy::async,
+                       layout_of(m.swizzle));
         }
       }
     }

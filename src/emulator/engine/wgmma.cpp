@@ -194,6 +194,8 @@ void fence(Warp& w, const Instr& in) {
 void commit(Warp& w, const Instr& in) {
   w.require_full(in);
   w.cta.state->warp(w.id).wgmma.commit();
+  if (Watcher* watch = w.cta.cluster.watcher) [[unlikely]]
+    watch->barrier({BarrierEvent::What::wgmma_commit, &w.cta, 0, 0, 0, &w, w.active, nullptr});
 }
 
 bool wait_over(Warp& w, const LaneGroup& g) {
@@ -208,6 +210,8 @@ void wait_group(Warp& w, const Instr& in) {
     w.block({Wait::Kind::async_ops, 2, newest, wait_over});
     return;
   }
+  if (Watcher* watch = w.cta.cluster.watcher) [[unlikely]]
+    watch->barrier({BarrierEvent::What::wgmma_waited, &w.cta, 0, newest, 0, &w, w.active, nullptr});
   // Groups below this are done, and what they wrote may be read.
   const uint64_t committed = e.wgmma.open(), done = committed > newest ? committed - newest : 0;
   std::erase_if(e.accumulators, [&](const WarpEngines::Accumulator& a) {

@@ -11,11 +11,16 @@ using namespace order;
 
 Traits order::traits_of(const Source& s) {
   Traits t;
+  // Atomics without a scope are .gpu, everything else without one .cta.
+  if (!s.tokens.empty() && (s.tokens[0] == "atom" || s.tokens[0] == "red")) t.scope = 2;
+  if (!s.tokens.empty() && s.tokens[0] == "membar") t.scope = 2;
   for (const std::string_view m : s.tokens) {
     if (m == "acquire" || m == "acq_rel") t.acquire = true;
     if (m == "release" || m == "acq_rel") t.release = true;
     if (m == "relaxed") t.relaxed = true;
-    if (m == "cluster" || m == "gpu" || m == "sys") t.wide = true;
+    if (m == "cta") t.scope = 0;
+    if (m == "cluster") t.scope = 1;
+    if (m == "gpu" || m == "sys" || m == "volatile") t.scope = 2;
   }
   if (s.tokens.empty()) return t;
   const std::string_view first = s.tokens[0];
@@ -83,6 +88,7 @@ void OrderChecker::cta_start(Cta& cta) {
 }
 
 void OrderChecker::cta_exit(Cta& cta) {
+  check_exit(cta);
   auto& slot = clusters_[cta.cluster.id];
   slot->cta[cta.rank].shared.reset();
   slot->cta[cta.rank].tmem.reset();
@@ -227,19 +233,30 @@ void OrderChecker::barrier(const BarrierEvent& e) {
       break;
     }
     case What::bulk_commit:
+    case What::copy_commit:
       for_lanes(e.lanes, [&](unsigned l) {
-        BulkThread& b = c.bulk[w.base + l];
+        BulkThread& b = (e.what == What::bulk_commit ? c.bulk : c.copies)[w.base + l];
         b.groups.push_back(b.issued);
       });
       break;
+    case What::wgmma_commit:
+      w.wgmma_groups.push_back(w.wgmmas);
+      break;
+    case What::wgmma_waited:
+      if (w.wgmma && static_cast<size_t>(e.amount) < w.wgmma_groups.size()) {
+        const uint32_t number = w.wgmma_groups[w.wgmma_groups.size() - 1 - static_cast<size_t>(e.amount)];
+        change(w, e.lanes, &ThreadState::v, [&](Clock& k) { k.raise(w.wgmma, number); });
+      }
+      break;
     case What::bulk_waited:
+    case What::copy_waited:
       for_lanes(e.lanes, [&](unsigned l) {
-        BulkThread& b = c.bulk[w.base + l];
+        BulkThread& b = (e.what == What::bulk_waited ? c.bulk : c.copies)[w.base + l];
         if (static_cast<size_t>(e.amount) >= b.groups.size() || !b.read) return;
         const uint32_t number = b.groups[b.groups.size() - 1 - static_cast<size_t>(e.amount)];
         change(w, 1u << l, &ThreadState::v, [&](Clock& k) {
           k.raise(b.read, number);
-          if (!e.phase) k.raise(b.write, number);
+          if (!e.phase && b.write) k.raise(b.write, number);
         });
       });
       break;
@@ -261,6 +278,14 @@ void OrderChecker::mbarrier(const BarrierEvent& e) {
     const Actor a{&c, &*t.v, &*t.f, nullptr, w.base + l, kForever, kForever};
     check_init(b, a, *e.cta, e.address, site(*e.warp));
   };
+  auto remote = [&](const BarrierState::Remote& r) {
+    for (BarrierState::Remote& old : b.remote)
+      if (old.component == r.component) {
+        old = r;
+        return;
+      }
+    b.remote.push_back(r);
+  };
   switch (e.what) {
     case What::init: {
       WarpState& w = c.of(*e.warp);
@@ -271,12 +296,25 @@ void OrderChecker::mbarrier(const BarrierEvent& e) {
       b.pending.clear(), b.pending_wide.clear();
       b.v = b.f = b.wide_v = b.wide_f = {};
       b.any_wide = false;
+      b.remote.clear();
       ++w.time;
       break;
     }
     case What::arrive:
       if (op) {
-        check_init(b, actor(c, *op), *e.cta, e.address, op->site);
+        if (op->kind != OpKind::copy_arrival) check_init(b, actor(c, *op), *e.cta, e.address, op->site);
+        if (op->kind == OpKind::copy_arrival) {
+          const OpState::Lane& lane = op->lanes[e.op->lane];
+          const Actor a{&c, &*lane.v, &*lane.f, nullptr, op->own + e.op->lane, kForever, kForever};
+          check_init(b, a, *e.cta, e.address, op->site);
+          b.pending.v.join(*lane.v);
+          b.pending.f.join(*lane.f);
+          b.pending.v.raise(op->own + e.op->lane, op->own_time);
+          if (lane.stream) b.pending.v.raise(lane.stream, lane.number);
+          break;
+        }
+        if (op->stream && op->own / kLanes / c.warps != e.cta->rank)
+          remote({op->stream, op->number, op->site, op->own, false});
         // Whoever waits for a commit comes after all that led to the committed operations.
         b.pending.v.join(*op->v);
         b.pending.f.join(*op->f);
@@ -289,12 +327,16 @@ void OrderChecker::mbarrier(const BarrierEvent& e) {
       {
         WarpState& w = c.of(*e.warp);
         const Traits& t = traits(*e.warp);
-        const bool remote = e.cta != &e.warp->cta;
-        if (remote && t.wide && !t.relaxed) {
+        const bool other = e.cta != &e.warp->cta;
+        if (other) {
+          const uint32_t thread = w.base + static_cast<unsigned>(std::countr_zero(e.lanes));
+          remote({thread, w.time, site(*e.warp), thread, true});
+        }
+        if (other && t.scope && !t.relaxed) {
           publish(b.pending_wide, c, w, e.lanes, false);
           b.any_wide = true;
         }
-        publish(b.pending, c, w, e.lanes, remote || t.relaxed);
+        publish(b.pending, c, w, e.lanes, other || t.relaxed);
       }
       break;
     case What::expect_tx:
@@ -333,7 +375,7 @@ void OrderChecker::mbarrier(const BarrierEvent& e) {
       const Traits& t = traits(*e.warp);
       const uint32_t first = t.relaxed ? c.threads : 0;
       acquire(w, e.lanes, b.v, b.f, first);
-      if (b.any_wide && t.wide) acquire(w, e.lanes, b.wide_v, b.wide_f, first);
+      if (b.any_wide && t.scope) acquire(w, e.lanes, b.wide_v, b.wide_f, first);
       break;
     }
     default:
@@ -351,12 +393,15 @@ void OrderChecker::fence(Warp& warp, const Instr& i) {
     case Traits::memory:
       for_lanes(lanes, [&](unsigned l) {
         ThreadState& t = w.thread[l];
-        if (t.observed) {
-          Clock v = *t.v;
-          v.join(*t.observed);
+        const uint8_t scope = traits(warp).scope;
+        if (const ThreadState::Seen& seen = t.observed[scope]; seen.v) {
+          Clock v = *t.v, f = *t.f;
+          v.join(*seen.v);
+          f.join(*seen.f);
           t.v = SharedClock(std::move(v));
-          t.observed = {};
+          t.f = SharedClock(std::move(f));
         }
+        t.released_scope = scope;
         t.released = t.v;
         t.relfenced = t.f;
         t.released_at = w.time;
@@ -404,6 +449,7 @@ void OrderChecker::issue(Warp& warp, const AsyncOp& op) {
   s.own_time = w.time++;
   s.fenced = t.fenced;
   s.site = site(op.function, *op.origin);
+  const uint32_t lanes = warp.active;
   s.copy = traits_[s.site].copy;
   const std::string_view name = op.name();
   const uint32_t rank = warp.cta.rank, thread = warp.id * kLanes + op.lane;
@@ -423,6 +469,30 @@ void OrderChecker::issue(Warp& warp, const AsyncOp& op) {
     }
     s.stream = stream;
     s.number = ++(load ? w.loads : w.stores);
+  } else if (op.queue.kind == Queue::wgmma) {
+    // All lanes issue it together: it comes after what each of them did.
+    s.kind = OpKind::wgmma;
+    if (!w.wgmma) w.wgmma = c.stream(Stream::wgmma, rank, warp.id);
+    s.stream = w.wgmma;
+    s.number = ++w.wgmmas;
+    Sum all;
+    --w.time;
+    publish(all, c, w, lanes, false);
+    s.v = SharedClock(std::move(all.v));
+    s.f = SharedClock(std::move(all.f));
+  } else if (op.queue.kind == Queue::cp_async) {
+    s.kind = name == "cp.async" ? OpKind::copy : OpKind::copy_arrival;
+    s.own = w.base;
+    s.lanes.resize(kLanes);
+    for_lanes(lanes, [&](unsigned l) {
+      const ThreadState& own = w.thread[l];
+      BulkThread& b = c.copies[w.base + l];
+      if (s.kind == OpKind::copy) {
+        if (!b.read) b.read = c.stream(Stream::copy, rank, warp.id * kLanes + l);
+        ++b.issued;
+      }
+      s.lanes[l] = {own.v, own.f, own.fenced, b.read, b.issued};
+    });
   } else {
     const Source& source = grid_->module.functions[op.function].source[op.origin->pc];
     if (source.has("bulk_group")) {
@@ -436,6 +506,7 @@ void OrderChecker::issue(Warp& warp, const AsyncOp& op) {
       s.number = ++b.issued;
     } else if (source.has("mbarrier::complete_tx::bytes")) {
       s.kind = OpKind::delivery;
+      s.generic = name == "st.async" || name == "red.async";
     }
   }
   ++c.operations;

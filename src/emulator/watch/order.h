@@ -11,8 +11,8 @@
 // are tcgen05.fence missing (the wait or commit is there), tcgen05.cp behind an MMA that reads the same
 // scales, and asynchronous overwriting of what a generic read has read without a proxy fence between.
 //
-// Not seen: a read of global memory before the first write of the launch to the same 4 KiB; .cta scope where
-// .gpu is due; wgmma.
+// Not seen: a read of global memory before the first write of the launch to the same 4 KiB; a proxy fence
+// that names the other state space; what other launches do at the same time.
 #pragma once
 
 #include <atomic>
@@ -45,10 +45,20 @@ class OrderChecker final : public Watcher {
   OrderChecker();
   ~OrderChecker() override;
 
+  // One of the two accesses: what it does ("st.shared.u32"), who does it ("warp 1, lane 0 of CTA (2,0,0)"),
+  // where.
+  struct Party {
+    std::string does, who, ptx, cuda;  // ptx: "file.ptx:12", cuda: "gemm.cu:88, called at ..." or empty
+    uint32_t line = 0;
+    std::string source;  // the PTX line
+  };
   struct Finding {
     bool error;
     uint64_t count;
-    std::string text;  // several lines
+    std::string kind;  // "race", "missing-proxy-fence", ...: see notes/checkers.md
+    std::string what, kernel, place, needs;
+    Party first, then;
+    std::string text() const;  // several lines
   };
   // Of the latest launch, errors first; the same two instructions are one finding.
   std::vector<Finding> findings() const;
@@ -77,8 +87,12 @@ class OrderChecker final : public Watcher {
     tcgen05_fence,
     cp_after_mma,
     init,
-    init_fence
+    init_fence,
+    exit,
+    layout,
+    alloc
   };
+  static const char* name_of(Class);
   using Cluster = order::ClusterState;
   Cluster& of(const Cta&);
   uint32_t site(uint32_t function, const Instr&) const;
@@ -97,13 +111,15 @@ class OrderChecker final : public Watcher {
   order::Actor actor(Cluster&, const order::OpState&);
   void generic(const Access&);
   void deliver(order::OpState&, Cluster&, uint32_t stream, uint32_t number);
+  void check_exit(Cta&);
   void range(const order::Actor&, Touch, Space, const Cta*, uint64_t address, uint32_t bytes, bool map);
   void visit(Cell&, const order::Actor&, const Touch&, const order::Place&, bool map);
   void check(Touch& before, const order::Actor&, const Touch& now, const order::Place&, bool map);
   void found(Class, const Touch& before, const order::Actor&, const Touch& now, const order::Place&);
-  std::string words(Class, const Touch& before, const order::Actor&, const Touch& now,
-                    const order::Place&) const;
-  std::string who(const Touch&) const;
+  Finding words(Class, const Touch& before, const order::Actor&, const Touch& now, const order::Place&) const;
+  Party party(const Touch&) const;
+  std::string cta_name(uint64_t cluster, uint32_t rank) const;
+  std::string thread_name(const Cluster&, uint32_t component) const;
   std::string missing(const Touch& before, const order::Actor&, const Touch& now) const;
 
   struct Global;

@@ -10,6 +10,12 @@ using namespace order;
 namespace {
 
 bool behind_threads(const Touch& t, uint32_t lanes, const Actor& a, const Clock& clock, uint32_t own_time) {
+  if (t.is(Touch::collective)) {
+    bool any = false;
+    for_lanes(lanes,
+              [&](unsigned l) { any |= t.component + l == a.own || clock[t.component + l] >= t.time; });
+    return any;
+  }
   bool all = true;
   if (t.cluster != a.cluster->id) {
     for_lanes(lanes, [&](unsigned l) { all &= clock.of(t.cluster, t.component + l) >= t.time; });
@@ -25,9 +31,9 @@ bool behind_threads(const Touch& t, uint32_t lanes, const Actor& a, const Clock&
 }  // namespace
 
 Actor OrderChecker::actor(ClusterState& c, const OpState& s) {
-  return {&c,    &*s.v,      &*s.f,    &*s.after,
-          s.own, s.own_time, s.fenced, s.kind == OpKind::pipe ? s.stream : kNobody,
-          true};
+  return {&c,        &*s.v,      &*s.f,    &*s.after,
+          s.own,     s.own_time, s.fenced, s.kind == OpKind::pipe ? s.stream : kNobody,
+          !s.generic};
 }
 
 // Is `t` over before what the actor does?
@@ -43,8 +49,14 @@ void OrderChecker::check(Touch& before, const Actor& a, const Touch& now, const 
   if (before.lanes && before.site == now.site && before.time == now.time &&
       before.component == now.component && before.cluster == now.cluster)
     return;
+  // A pair's two CTAs allocate together, so each knows of the other's columns.
+  if (before.is(Touch::collective) && a.own / kLanes / a.cluster->warps != place.cta->rank) return;
+  if (before.layout && now.layout && before.layout != now.layout && before.is(Touch::write) &&
+      !now.is(Touch::write))
+    found(Class::layout, before, a, now, place);
   const uint32_t lanes = before.lanes_of(before.mask & now.mask);
-  if (!behind(before, lanes, a)) return found(Class::race, before, a, now, place);
+  if (!behind(before, lanes, a))
+    return found(before.is(Touch::collective) ? Class::alloc : Class::race, before, a, now, place);
   if (place.kind == Place::Kind::tmem) {
     if (before.lanes) return;
     if (before.component == a.pipe && before.cluster == a.cluster->id) {
@@ -65,12 +77,14 @@ void OrderChecker::check(Touch& before, const Actor& a, const Touch& now, const 
     }
     return;
   }
-  if (!before.lanes || !a.async) return;
+  if (!a.async || (!before.lanes && !before.is(Touch::copied))) return;
   if (map) {
     if (!before.is(Touch::map_acquired)) found(Class::tensor_map, before, a, now, place);
     return;
   }
-  if (behind_threads(before, lanes, a, *a.f, a.fenced)) return;
+  if (before.lanes ? behind_threads(before, lanes, a, *a.f, a.fenced)
+                   : (*a.f)[before.component] >= before.time)
+    return;
   found(before.is(Touch::write) ? Class::proxy : Class::proxy_after_read, before, a, now, place);
 }
 
@@ -132,7 +146,18 @@ void OrderChecker::access(const Access& a) {
     return;
   }
   const bool write = a.kind != AccessKind::read;
+  if (s->kind == OpKind::copy) {
+    const OpState::Lane& lane = s->lanes[a.lane];
+    const Actor by{&c, &*lane.v, &*lane.f, nullptr, s->own + a.lane, s->own_time, lane.fenced};
+    Touch now;
+    now.time = lane.number;
+    now.component = static_cast<uint16_t>(lane.stream);
+    now.site = s->site, now.cluster = static_cast<uint32_t>(c.id), now.issuer = static_cast<uint16_t>(by.own);
+    now.flags = static_cast<uint8_t>(Touch::copied | (write ? Touch::write : 0));
+    return range(by, now, a.space, a.cta, a.address, a.bytes, false);
+  }
   Touch now;
+  now.layout = static_cast<uint8_t>(a.layout);
   now.time = s->number;
   now.component = static_cast<uint16_t>(s->kind == OpKind::bulk_store && write ? s->write_stream : s->stream);
   now.site = s->site, now.cluster = static_cast<uint32_t>(c.id), now.issuer = static_cast<uint16_t>(s->own);
@@ -147,6 +172,7 @@ void OrderChecker::deliver(OpState& s, ClusterState& c, uint32_t stream, uint32_
   const Actor by = actor(c, s);
   for (const Access& a : s.delivered) {
     Touch now;
+    now.layout = static_cast<uint8_t>(a.layout);
     now.time = number;
     now.component = static_cast<uint16_t>(stream);
     now.site = s.site, now.cluster = static_cast<uint32_t>(c.id), now.issuer = static_cast<uint16_t>(s.own);
@@ -188,6 +214,12 @@ void OrderChecker::synchronise(const Access& a, WarpState& w) {
   } else {
     x = &c.shared_variables[uint64_t(a.cta->rank) << 32 | a.address];
   }
+  // Where the parts of the two scopes lie that a release or acquire of `scope` reaches.
+  auto parts = [&](uint8_t scope, auto&& f) {
+    f(x->by_scope[0], c.id * c.ctas + a.warp->cta.rank);
+    if (scope >= 1) f(x->by_scope[1], c.id);
+    if (scope >= 2) f(x->by_scope[2], uint64_t(0));
+  };
   auto split = [&](const Foreign& from, Clock& into) {
     for (const auto& [cluster, ticks] : from)
       if (cluster == c.id) {
@@ -198,18 +230,26 @@ void OrderChecker::synchronise(const Access& a, WarpState& w) {
         into.join(one);
       }
   };
-  if (a.kind != AccessKind::write && !x->v.empty()) {
-    if (m.acquire) {
-      Clock v = *t.v, f = *t.f;
-      split(x->v, v);
-      split(x->f, f);
-      t.v = SharedClock(std::move(v));
-      t.f = SharedClock(std::move(f));
-    } else {
-      Clock v = *t.observed;
-      split(x->v, v);
-      t.observed = SharedClock(std::move(v));
-    }
+  auto take = [&](uint8_t scope, SharedClock& v, SharedClock& f) {
+    Clock new_v = *v, new_f = *f;
+    bool any = false;
+    parts(scope, [&](const auto& map, uint64_t key) {
+      const auto it = map.find(key);
+      if (it == map.end()) return;
+      any = true;
+      split(it->second.v, new_v);
+      split(it->second.f, new_f);
+    });
+    if (!any) return;
+    v = SharedClock(std::move(new_v));
+    f = SharedClock(std::move(new_f));
+  };
+  if (a.kind != AccessKind::write) {
+    if (m.acquire)
+      take(m.scope, t.v, t.f);
+    else
+      for (uint8_t fence = 0; fence < t.observed.size(); ++fence)
+        take(std::min(fence, m.scope), t.observed[fence].v, t.observed[fence].f);
   }
   if (a.kind == AccessKind::read) return;
   const uint32_t self = w.base + a.lane;
@@ -221,22 +261,28 @@ void OrderChecker::synchronise(const Access& a, WarpState& w) {
     if (v.foreign)
       for (const auto& [cluster, ticks] : *v.foreign) join_ticks(to[cluster], ticks);
   };
-  if (m.release) {
-    give(*t.v, w.time, x->v);
-    give(*t.f, t.fenced, x->f);
-  } else if (t.released_at) {
-    give(*t.released, t.released_at, x->v);
-    give(*t.relfenced, t.fenced, x->f);
-  }
+  if (m.release)
+    parts(m.scope, [&](auto& map, uint64_t key) {
+      SyncVariable::Part& p = map[key];
+      give(*t.v, w.time, p.v);
+      give(*t.f, t.fenced, p.f);
+    });
+  if (t.released_at)
+    parts(std::min(t.released_scope, m.scope), [&](auto& map, uint64_t key) {
+      SyncVariable::Part& p = map[key];
+      give(*t.released, t.released_at, p.v);
+      give(*t.relfenced, t.fenced, p.f);
+    });
 }
 
 void OrderChecker::tmem(const TmemAccess& a) {
   ClusterState& c = of(*a.cta);
   auto& cells = c.cta[a.cta->rank].tmem;
   if (!cells) cells = std::make_unique<Cell[]>(512);
+  using What = TmemAccess::What;
   Touch now;
   now.cluster = static_cast<uint32_t>(c.id);
-  now.flags = a.write ? Touch::write : 0;
+  now.flags = a.what == What::read ? 0 : Touch::write;
   const unsigned first = a.lane0 / 16, last = (a.lane0 + a.lanes + 15) / 16;
   now.mask = static_cast<uint16_t>(((1u << last) - 1) & ~((1u << first) - 1));
   Actor by;
@@ -248,18 +294,65 @@ void OrderChecker::tmem(const TmemAccess& a) {
     now.component = static_cast<uint16_t>(s->stream);
     now.site = s->site, now.issuer = static_cast<uint16_t>(s->own);
     now.flags |= Touch::async | (s->copy ? Touch::cp : 0);
-  } else {  // tcgen05.dealloc
+  } else {  // tcgen05.alloc, dealloc: by the whole warp
     WarpState& w = c.of(*a.warp);
     const ThreadState& t = w.thread[static_cast<unsigned>(std::countr_zero(a.warp->active))];
     by = {&c, &*t.v, &*t.f, &*t.after, w.base, kForever, kForever};
     now.time = w.time;
-    now.component = static_cast<uint16_t>(w.base), now.lanes = 1;
+    now.component = static_cast<uint16_t>(w.base), now.lanes = a.warp->active;
+    now.flags |= Touch::collective;
     now.site = site(*a.warp), now.issuer = static_cast<uint16_t>(w.base);
   }
   for (unsigned column = a.column0; column < a.column0 + a.columns && column < 512; ++column) {
+    if (a.what == What::alloc) {
+      cells[column].forget(0xffff);
+      cells[column].add(now);
+      continue;
+    }
     visit(cells[column], by, now, {Place::Kind::tmem, a.cta, column}, false);
-    if (!a.op) cells[column].forget(0xffff);
+    if (a.what == What::dealloc) cells[column].forget(0xffff);
   }
+}
+
+// A CTA's memory and barriers are gone when it exits: what others do there must be known to be over by then.
+void OrderChecker::check_exit(Cta& cta) {
+  ClusterState& c = of(cta);
+  CtaStateOf& own = c.cta[cta.rank];
+  Clock all;
+  const SharedClock* last = nullptr;
+  for (uint32_t k = 0; k < c.warps; ++k)
+    for (const ThreadState& t : c.warp[cta.rank * c.warps + k]->thread)
+      if (!last || !last->same(t.v)) last = &t.v, all.join(*t.v);
+  const uint32_t first = cta.rank * c.warps * kLanes, end = first + c.warps * kLanes;
+  Touch now;
+  const Instr* i = cta.warps[0]->current();
+  for (uint32_t f = 0; i && f < grid_->module.functions.size(); ++f) {
+    const auto& code = grid_->module.functions[f].code;
+    if (!code.empty() && i >= code.data() && i < code.data() + code.size()) now.site = site(f, *i);
+  }
+  now.cluster = static_cast<uint32_t>(c.id), now.lanes = 1, now.mask = 0xffff;
+  now.component = now.issuer = static_cast<uint16_t>(first);
+  const Actor by{&c, &all, &all, nullptr, first, kForever, kForever};
+  auto over = [&](const Touch& t, uint32_t lanes) {
+    if (!lanes) return all[t.component] >= t.time;
+    bool known = true;
+    for_lanes(lanes, [&](unsigned l) { known &= all[t.component + l] >= t.time; });
+    return known;
+  };
+  for (uint32_t k = 0; own.shared && k < own.shared_cells; ++k)
+    own.shared[k].each(0xffff, [&](Touch& t) {
+      if (t.lanes && t.component >= first && t.component < end) return;
+      if (!over(t, t.lanes)) found(Class::exit, t, by, now, {Place::Kind::shared, &cta, uint64_t(k) * 16});
+    });
+  for (auto& [address, b] : own.barriers)
+    for (const BarrierState::Remote& r : b.remote)
+      if (all[r.component] < r.time) {
+        Touch t;
+        t.time = r.time, t.site = r.site, t.cluster = now.cluster, t.issuer = static_cast<uint16_t>(r.issuer);
+        t.component = static_cast<uint16_t>(r.thread ? r.component / kLanes * kLanes : r.component);
+        t.lanes = r.thread ? 1u << r.component % kLanes : 0, t.mask = 0xff, t.flags = Touch::write;
+        found(Class::exit, t, by, now, {Place::Kind::shared, &cta, address});
+      }
 }
 
 // fence.proxy.tensormap::generic.acquire [map], 128: from now on the tensor-map proxy sees the edits that are

@@ -41,10 +41,8 @@ struct OrderChecker::Global {
 struct OrderChecker::Found {
   using Key = std::tuple<Class, uint32_t, uint32_t, uint8_t>;
   struct Entry {
-    bool error;
-    uint64_t count;
     uint64_t order;
-    std::string text;
+    Finding finding;
   };
   mutable std::mutex mutex;
   std::map<Key, Entry> entries;

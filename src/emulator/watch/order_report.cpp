@@ -14,12 +14,6 @@ namespace {
 
 constexpr size_t kShown = 12;
 
-std::string thread_name(const ClusterState& c, uint32_t component) {
-  const uint32_t warp = component / kLanes % c.warps, rank = component / kLanes / c.warps;
-  return fmt::format("warp {}, lane {}{}", warp, component % kLanes,
-                     c.ctas > 1 ? fmt::format(" of CTA rank {}", rank) : "");
-}
-
 const Source& source_at(const Grid& grid, const std::vector<uint32_t>& base, uint32_t site) {
   size_t f = base.size() - 1;
   while (base[f] > site) --f;
@@ -39,20 +33,79 @@ std::string mnemonic(const Source& s) {
 
 }  // namespace
 
-std::string OrderChecker::who(const Touch& t) const {
+std::string OrderChecker::cta_name(uint64_t cluster, uint32_t rank) const {
+  const Dim3 grid = grid_->config.grid, size = grid_->config.cluster;
+  const uint64_t nx = grid.x / size.x, ny = grid.y / size.y;
+  return fmt::format("CTA ({},{},{})", cluster % nx * size.x + rank % size.x,
+                     cluster / nx % ny * size.y + rank / size.x % size.y,
+                     cluster / nx / ny * size.z + rank / size.x / size.y);
+}
+
+// The CTA is named where there is more than one.
+std::string OrderChecker::thread_name(const ClusterState& c, uint32_t component) const {
+  const uint32_t warp = component / kLanes % c.warps, rank = component / kLanes / c.warps;
+  return fmt::format("warp {}, lane {}{}", warp, component % kLanes,
+                     c.ctas > 1 ? " of " + cta_name(c.id, rank) : "");
+}
+
+OrderChecker::Party OrderChecker::party(const Touch& t) const {
   const Source& s = source_at(*grid_, code_base_, t.site);
+  const Module& m = grid_->module;
   const ClusterState* c = clusters_[t.cluster].get();
-  std::string agent;
-  if (!c)
-    agent = fmt::format("a thread of cluster {}", t.cluster);
-  else if (t.lanes) {
-    agent = fmt::format("warp {}, {}{}", t.component / kLanes % c->warps, lane_list(t.lanes),
-                        c->ctas > 1 ? fmt::format(" of CTA rank {}", t.component / kLanes / c->warps) : "");
+  Party p;
+  if (!c) {
+    p.who = fmt::format("a thread of cluster {}", t.cluster);
   } else {
-    agent = "issued by " + thread_name(*c, t.issuer);
+    const uint32_t thread = t.lanes ? t.component : t.issuer;
+    p.who = fmt::format("{}warp {}, {} of {}", t.lanes ? "" : "issued by ", thread / kLanes % c->warps,
+                        lane_list(t.lanes ? t.lanes : 1u << thread % kLanes),
+                        cta_name(t.cluster, thread / kLanes / c->warps));
   }
-  if (c && t.cluster && c->ctas >= 1 && clusters_.size() > 1) agent += fmt::format(", cluster {}", t.cluster);
-  return fmt::format("{} ({})\n      {}", mnemonic(s), agent, one_line(grid_->module, s));
+  p.does = mnemonic(s);
+  p.ptx = fmt::format("{}:{}", m.name.empty() ? "ptx" : m.name, s.line);
+  p.cuda = cuda_position(m, s);
+  p.line = s.line;
+  std::string_view line = m.line_text(s.line);
+  line.remove_prefix(std::min(line.size(), line.find_first_not_of(" \t")));
+  p.source = line;
+  return p;
+}
+
+std::string OrderChecker::Finding::text() const {
+  auto party = [](const Party& p) {
+    return fmt::format("{} ({})\n      {}  {}{}", p.does, p.who, p.ptx, p.source,
+                       p.cuda.empty() ? "" : "  (" + p.cuda + ")");
+  };
+  return fmt::format("{}\n  kernel {}\n    first: {}\n    then:  {}\n    needs: {}", what, kernel,
+                     party(first), party(then), needs);
+}
+
+const char* OrderChecker::name_of(Class k) {
+  switch (k) {
+    case Class::race:
+      return "race";
+    case Class::proxy:
+      return "missing-proxy-fence";
+    case Class::proxy_after_read:
+      return "proxy-fence-after-read";
+    case Class::tensor_map:
+      return "tensor-map-fence";
+    case Class::tcgen05_fence:
+      return "tcgen05-fence";
+    case Class::cp_after_mma:
+      return "cp-after-mma";
+    case Class::init:
+      return "mbarrier-init-order";
+    case Class::init_fence:
+      return "mbarrier-init-fence";
+    case Class::exit:
+      return "exit-too-early";
+    case Class::layout:
+      return "swizzle-mismatch";
+    case Class::alloc:
+      return "tmem-alloc-order";
+  }
+  return "";
 }
 
 // The edge that would have ordered `before` in front of what the actor does.
@@ -82,12 +135,11 @@ std::string OrderChecker::missing(const Touch& before, const Actor& a, const Tou
           theirs % c.warps, mine % c.warps, thread_name(c, first), here);
     return fmt::format(
         "a cluster barrier, or mbarrier.arrive.release.cluster by {} and a wait with .acquire.cluster (the "
-        "default scope .cta "
-        "does not reach the other CTA), before {}",
+        "default scope .cta does not reach the other CTA), before {}",
         thread_name(c, first), here);
   }
   const StreamInfo& s = c.streams[before.component - c.threads];
-  const std::string cta = c.ctas > 1 ? fmt::format(" of CTA rank {}", s.cta) : "";
+  const std::string cta = c.ctas > 1 ? " of " + cta_name(c.id, s.cta) : "";
   switch (s.kind) {
     case Stream::mbarrier:
       return fmt::format(
@@ -105,6 +157,16 @@ std::string OrderChecker::missing(const Touch& before, const Actor& a, const Tou
       return fmt::format(
           "cp.async.bulk.wait_group by {} (then a barrier, if another thread goes on), before {}",
           thread_name(c, before.issuer), here);
+    case Stream::copy:
+      return fmt::format(
+          "cp.async.wait_group (or cp.async.mbarrier.arrive and a wait for that mbarrier) by {} behind its "
+          "copy, then a barrier if another thread goes on, before {}",
+          thread_name(c, before.issuer), here);
+    case Stream::wgmma:
+      return fmt::format(
+          "wgmma.wait_group by warp {}{} behind the wgmma's commit_group (then an arrive or a barrier, if "
+          "another thread goes on), before {}",
+          s.id, cta, here);
     case Stream::tmem_load:
     case Stream::tmem_store: {
       const WarpState& w = *c.warp[s.cta * c.warps + s.id];
@@ -121,8 +183,8 @@ std::string OrderChecker::missing(const Touch& before, const Actor& a, const Tou
   }
 }
 
-std::string OrderChecker::words(Class k, const Touch& before, const Actor& a, const Touch& now,
-                                const Place& place) const {
+OrderChecker::Finding OrderChecker::words(Class k, const Touch& before, const Actor& a, const Touch& now,
+                                          const Place& place) const {
   const ClusterState& c = *a.cluster;
   auto bytes = [&](uint16_t mask) {
     const unsigned low = static_cast<unsigned>(std::countr_zero(mask)),
@@ -193,6 +255,46 @@ std::string OrderChecker::words(Class k, const Touch& before, const Actor& a, co
           "a commit and a wait between them by the manual's list of what stays in order; shipped kernels "
           "rely on the tensor pipe's order";
       break;
+    case Class::exit: {
+      head = fmt::format(
+          "{} may exit while its {} is still {} by {}: when a CTA is gone, so are its shared memory and its "
+          "mbarriers",
+          place.cta->name(), where, before.is(Touch::write) ? "written" : "read",
+          before.lanes ? "another CTA" : "an asynchronous operation");
+      if (before.lanes)
+        need = fmt::format(
+            "a cluster barrier at the end (barrier.cluster.arrive and .wait), behind what {} does and before "
+            "the CTA returns",
+            thread_name(c, before.component + static_cast<uint32_t>(std::countr_zero(before.lanes))));
+      else
+        need = missing(before, a, now);
+      const std::string does = "what " + thread_name(c, now.issuer) + " does";
+      if (const size_t at = need.find("before " + does); at != need.npos)
+        need.replace(at, 7 + does.size(), "before the CTA returns (by any of its threads)");
+      break;
+    }
+    case Class::layout: {
+      constexpr const char* names[] = {"?",
+                                       "no swizzle",
+                                       "32-byte swizzle",
+                                       "64-byte swizzle",
+                                       "128-byte swizzle",
+                                       "128-byte swizzle with 32-byte atoms",
+                                       "another swizzle"};
+      head = fmt::format("{} was filled with {} (tensor map) and is read with {} (descriptor)", where,
+                         names[before.layout], names[now.layout]);
+      need =
+          "the same swizzle in CUtensorMap and shared-memory descriptor (bits 63:61 of a tcgen05 descriptor, "
+          "63:62 of a wgmma one)";
+      break;
+    }
+    case Class::alloc:
+      head = fmt::format("{} used without knowing that it is allocated", where);
+      need = fmt::format(
+          "a barrier between tcgen05.alloc by warp {} and {}, which reads the address from shared memory "
+          "behind that barrier",
+          before.component / kLanes % c.warps, thread_name(c, a.own));
+      break;
     case Class::init:
       head = fmt::format("{} used without knowing that it is initialised", where);
       need = missing(before, a, now);
@@ -205,32 +307,37 @@ std::string OrderChecker::words(Class k, const Touch& before, const Actor& a, co
           thread_name(c, before.issuer));
       break;
   }
-  return fmt::format("{}\n  kernel {}\n    first: {}\n    then:  {}\n    needs: {}", head,
-                     grid_->function.name, who(before), who(now), need);
+  Finding f;
+  f.error = k != Class::proxy_after_read && k != Class::tcgen05_fence && k != Class::cp_after_mma &&
+            !(k == Class::layout && before.layout == static_cast<uint8_t>(Layout::none));
+  f.count = 1;
+  f.kind = name_of(k);
+  f.what = head, f.kernel = grid_->function.name, f.place = where, f.needs = need;
+  f.first = party(before), f.then = party(now);
+  if (k == Class::exit) f.then.does = "exit", f.then.who = place.cta->name();
+  return f;
 }
 
 void OrderChecker::found(Class k, const Touch& before, const Actor& a, const Touch& now, const Place& place) {
-  const bool error = k != Class::proxy_after_read && k != Class::tcgen05_fence && k != Class::cp_after_mma;
   const uint8_t extra = static_cast<uint8_t>(place.kind) << 4 | (before.flags & 3) << 2 | (now.flags & 3);
   std::lock_guard lock(found_->mutex);
   auto [it, fresh] = found_->entries.try_emplace({k, before.site, now.site, extra});
   Found::Entry& e = it->second;
-  ++e.count;
+  ++e.finding.count;
   if (!fresh) return;
-  e.error = error;
   e.order = found_->entries.size();
-  e.text = words(k, before, a, now, place);
-  ++(error ? errors_ : notes_);
+  e.finding = words(k, before, a, now, place);
+  ++(e.finding.error ? errors_ : notes_);
 }
 
 void OrderChecker::Found::finish(const Grid&) {
   std::vector<const Entry*> all;
   for (const auto& [key, e] : entries) all.push_back(&e);
   std::sort(all.begin(), all.end(), [](const Entry* x, const Entry* y) {
-    return x->error != y->error ? x->error : x->order < y->order;
+    return x->finding.error != y->finding.error ? x->finding.error : x->order < y->order;
   });
   last.clear();
-  for (const Entry* e : all) last.push_back({e->error, e->count, e->text});
+  for (const Entry* e : all) last.push_back(e->finding);
 }
 
 std::vector<OrderChecker::Finding> OrderChecker::findings() const { return found_->last; }
@@ -244,7 +351,7 @@ std::string OrderChecker::report(bool errors) const {
       ++rest;
       continue;
     }
-    text += fmt::format("{}{}{}", text.empty() ? "" : "\n", f.text,
+    text += fmt::format("{}{}{}", text.empty() ? "" : "\n", f.text(),
                         f.count > 1 ? fmt::format("\n    seen {} times\n", f.count) : "\n");
   }
   if (rest) text += fmt::format("and {} more findings\n", rest);

@@ -40,7 +40,7 @@ struct Traits {
     after_sync,
   } fence = none;
   bool acquire = false, release = false, relaxed = false;
-  bool wide = false;  // a scope beyond .cta
+  uint8_t scope = 0;  // 0 .cta, 1 .cluster, 2 .gpu or .sys
   bool copy = false;  // tcgen05.cp
 };
 Traits traits_of(const Source&);
@@ -49,9 +49,13 @@ struct ThreadState {
   SharedClock v, f;
   SharedClock after;  // v at the last tcgen05.fence::after_thread_sync
   SharedClock released,
-      relfenced;         // v and f at the last fence.acq_rel: what relaxed writes behind it pass on
-  SharedClock observed;  // what relaxed reads saw, for the next fence to take in
-  uint32_t fenced = 0;   // own accesses up to this time lie before a fence.proxy.async
+      relfenced;               // v and f at the last fence.acq_rel: what relaxed writes behind it pass on
+  uint8_t released_scope = 0;  // of that fence
+  struct Seen {
+    SharedClock v, f;
+  };
+  std::array<Seen, 3> observed;  // what relaxed reads saw, by the scope of the fence that takes it in
+  uint32_t fenced = 0;           // own accesses up to this time lie before a fence.proxy.async
   uint32_t released_at = 0;
   uint32_t cluster_phase = 0;  // of barrier.cluster
 };
@@ -62,6 +66,8 @@ struct WarpState {
   uint32_t load = 0, store = 0, load_fenced = 0,
            store_fenced = 0;  // streams of tcgen05.ld and st, 0 = none yet
   uint32_t loads = 0, stores = 0, loads_waited = 0, stores_waited = 0;
+  uint32_t wgmma = 0, wgmmas = 0;      // stream, operations issued
+  std::vector<uint32_t> wgmma_groups;  // number of the last operation of each committed group
   std::array<uint64_t, 16> barrier_generation{};
   std::array<ThreadState, kLanes> thread;
 };
@@ -74,6 +80,11 @@ struct BarrierState {
   bool any_wide = false;
   uint32_t init_thread = kNobody, init_time = 0, init_site = 0;
   uint32_t fence = 0, fence_time = 0;  // stream and time of fence.mbarrier_init by the thread that made it
+  struct Remote {
+    uint32_t component, time, site, issuer;
+    bool thread;
+  };
+  std::vector<Remote> remote;  // the last arrival of each thread or stream of another CTA
 };
 
 struct NamedState {
@@ -86,6 +97,8 @@ enum class Stream : uint8_t {
   pipe,
   bulk_read,
   bulk_write,
+  copy,   // cp.async of a thread
+  wgmma,  // of a warp
   tmem_load,
   tmem_store,
   load_fenced,
@@ -99,20 +112,36 @@ struct StreamInfo {
   uint32_t other = 0;  // tmem_load: its load_fenced
 };
 
-struct BulkThread {
+struct BulkThread {              // cp.async.bulk stores of a thread, or its cp.async
   uint32_t read = 0, write = 0;  // streams
   uint32_t issued = 0;
   std::vector<uint32_t> groups;  // number of the last operation of each committed group
 };
 
-enum class OpKind : uint8_t { unknown, pipe, tmem_load, tmem_store, bulk_store, delivery };
+enum class OpKind : uint8_t {
+  unknown,
+  pipe,
+  tmem_load,
+  tmem_store,
+  bulk_store,
+  delivery,
+  copy,          // cp.async
+  copy_arrival,  // cp.async.mbarrier.arrive
+  wgmma
+};
 
 struct OpState final : WatchedOp {
   OpKind kind = OpKind::unknown;
-  bool copy = false;  // tcgen05.cp
+  bool copy = false;     // tcgen05.cp
+  bool generic = false;  // st.async, red.async, cp.async: not the async proxy
   SharedClock v, f, after;
   uint32_t own = 0, own_time = 0, fenced = 0;
   uint32_t stream = 0, write_stream = 0, number = 0, site = 0;
+  struct Lane {
+    SharedClock v, f;
+    uint32_t fenced = 0, stream = 0, number = 0;
+  };
+  std::vector<Lane> lanes;        // of copy and copy_arrival: 32, those that took part are set
   std::vector<Access> delivered;  // of a delivery, until it is told to its mbarrier
 };
 
@@ -124,8 +153,13 @@ struct CtaStateOf {
   std::array<NamedState, 16> named;
 };
 
+// What releases of a flag or counter published: to everybody, to the cluster, to the CTA, as far as the
+// release's scope reaches.
 struct SyncVariable {
-  Foreign v, f;  // by cluster
+  struct Part {
+    Foreign v, f;  // by cluster
+  };
+  std::array<std::map<uint64_t, Part>, 3> by_scope;  // by CTA, by cluster, all (key 0)
 };
 
 struct ClusterState {
@@ -136,7 +170,7 @@ struct ClusterState {
   std::map<std::array<uint32_t, 3>, uint32_t> stream_index;
   std::vector<std::unique_ptr<WarpState>> warp;
   std::vector<CtaStateOf> cta;
-  std::unordered_map<uint32_t, BulkThread> bulk;  // by thread component
+  std::unordered_map<uint32_t, BulkThread> bulk, copies;  // by thread component
   std::array<Sum, 4> cluster_barrier;
   std::array<uint64_t, 4> cluster_number{~0ull, ~0ull, ~0ull, ~0ull};
   std::map<uint64_t, SyncVariable> shared_variables;  // by CTA and offset

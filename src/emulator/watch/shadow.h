@@ -11,7 +11,17 @@ namespace fp4lab::emu {
 
 // One access that later ones must be ordered with.
 struct Touch {
-  enum Flag : uint8_t { write = 1, async = 2, strong = 4, atomic = 8, map_acquired = 16, cp = 32 };
+  // collective: whoever of `lanes` is known to have come so far stands for all. copied: by an asynchronous
+  // copy of the generic proxy (cp.async).
+  enum Flag : uint8_t {
+    write = 1,
+    async = 2,
+    strong = 4,
+    collective = 8,
+    map_acquired = 16,
+    cp = 32,
+    copied = 64
+  };
   uint32_t time = 0;
   uint32_t lanes = 0;  // threads of a warp that did it; 0: an asynchronous operation did
   uint32_t site = 0;   // the instruction
@@ -21,6 +31,7 @@ struct Touch {
   uint16_t issuer = 0;     // component of the thread that issued the operation
   uint8_t width = 0;  // > 0: neighbouring lanes touched neighbouring runs of so many bytes; 0: all the same
   uint8_t flags = 0;
+  uint8_t layout = 0;  // emu::Layout
 
   bool is(Flag f) const { return flags & f; }
   // The lanes that touched the bytes of `m`.
@@ -47,7 +58,7 @@ struct Touch {
   // Can this stand for `next` too? Then it does from now on.
   bool takes(const Touch& next) {
     if (next.component != component || next.cluster != cluster || next.flags != flags ||
-        !next.lanes != !lanes)
+        !next.lanes != !lanes || next.layout != layout)
       return false;
     const bool run = width && std::popcount(lanes) > 1;
     // The same agents once more, later: what is ordered behind the later is behind the earlier.

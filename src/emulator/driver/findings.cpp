@@ -1,0 +1,46 @@
+#include "emulator/driver/findings.h"
+
+#include <nlohmann/json.hpp>
+
+#include "emulator/core/failure.h"
+
+namespace fp4lab::emu::driver {
+
+namespace {
+
+nlohmann::json json_of(const OrderChecker::Party& p) {
+  return {{"does", p.does}, {"who", p.who},       {"ptx", p.ptx},
+          {"line", p.line}, {"source", p.source}, {"cuda", p.cuda}};
+}
+
+}  // namespace
+
+std::string findings_json(const LaunchResult& result, const std::string& kernel,
+                          const std::vector<OrderChecker::Finding>& findings) {
+  nlohmann::json all = nlohmann::json::array();
+  if (!result.ok) {
+    const std::string kind = kind_text(result.kind);
+    std::string what = result.report.substr(0, result.report.find('\n'));
+    if (what.starts_with(kind + ": ")) what.erase(0, kind.size() + 2);
+    all.push_back({{"severity", "error"},
+                   {"kind", kind},
+                   {"what", what},
+                   {"kernel", kernel},
+                   {"line", result.line},
+                   {"text", result.report}});
+  }
+  for (const OrderChecker::Finding& f : findings)
+    all.push_back({{"severity", f.error ? "error" : "note"},
+                   {"kind", f.kind},
+                   {"what", f.what},
+                   {"kernel", f.kernel},
+                   {"place", f.place},
+                   {"count", f.count},
+                   {"first", json_of(f.first)},
+                   {"then", json_of(f.then)},
+                   {"needs", f.needs},
+                   {"text", f.text()}});
+  return all.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace fp4lab::emu::driver

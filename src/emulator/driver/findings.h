@@ -1,0 +1,19 @@
+// What went wrong in a launch, for programs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "emulator/core/machine.h"
+#include "emulator/watch/order.h"
+
+namespace fp4lab::emu::driver {
+
+// A JSON array, the fault first, then the order checker's errors and notes. Each has "severity" (error or
+// note), "kind", "what", "kernel" and "text" (what a person reads); findings of the order checker also
+// "place", "count", "needs" and the two accesses, "first" and "then": "does", "who", "ptx", "line", "source",
+// "cuda".
+std::string findings_json(const LaunchResult&, const std::string& kernel,
+                          const std::vector<OrderChecker::Finding>&);
+
+}  // namespace fp4lab::emu::driver

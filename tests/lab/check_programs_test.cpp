@@ -1,0 +1,162 @@
+// The checkers on programs whose order is right, and on twins that lack one edge of it: tests/check has a
+// pair for each class of finding. The notes quote what is said here; FP4LAB_WRITE_NOTES=1 writes them anew.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <sstream>
+
+#include "fp4lab/check_program.h"
+#include "fp4lab/error.h"
+
+using namespace fp4lab;
+
+namespace {
+
+constexpr uint64_t kSeeds = 20;
+
+const std::filesystem::path kRoot = std::filesystem::path(__FILE__).parent_path().parent_path().parent_path();
+
+std::vector<CheckProgram> programs(const char* folder) {
+  std::vector<CheckProgram> all;
+  for (const auto& e : std::filesystem::directory_iterator(kRoot / "tests" / folder))
+    if (e.path().extension() == ".ptx") all.push_back(read_check_program(e.path()));
+  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
+    return a.arch != b.arch ? a.arch < b.arch : a.path < b.path;
+  });
+  return all;
+}
+
+struct Said {
+  std::string kind, what, text;
+};
+
+// What the emulator says of a twin: the first finding that has the expected words; empty when no seed shows
+// it.
+Said said_of(const Device& device, const CheckProgram& p, const CheckTwin& t, std::string& seen) {
+  for (uint64_t seed = 0; seed < kSeeds; ++seed) {
+    const CheckOutcome o = run_check_program(device, p, t.ptx, seed);
+    seen = o.report + o.notes;
+    for (const auto& f : nlohmann::json::parse(o.findings)) {
+      const bool note = f.at("severity") == "note";
+      const std::string text = f.at("text");
+      if (note == t.note && text.find(t.expected) != text.npos) return {f.at("kind"), f.at("what"), text};
+    }
+  }
+  return {};
+}
+
+struct Row {
+  std::string kind, program;
+  const CheckTwin* twin;
+  Said said;
+};
+
+std::vector<Row> check_all(const std::vector<CheckProgram>& all) {
+  std::vector<Row> rows;
+  std::unique_ptr<Device> device;
+  std::string arch;
+  for (const CheckProgram& p : all) {
+    CAPTURE(p.path.filename().string());
+    if (p.arch != arch) {
+      device.reset();  // another machine can be chosen only when nobody uses this one
+      device = std::make_unique<Device>(Device::open("emulator", p.arch));
+      arch = p.arch;
+    }
+    CHECK_FALSE(p.twins.empty());
+    for (uint64_t seed = 0; seed < kSeeds; ++seed) {
+      const CheckOutcome o = run_check_program(*device, p, p.ptx, seed);
+      CAPTURE(seed);
+      CHECK_MESSAGE(o.ok, o.report);
+      CHECK(o.notes == "");
+      CHECK(o.findings == "[]");
+      if (o.findings != "[]") break;
+    }
+    for (const CheckTwin& t : p.twins) {
+      CAPTURE(t.line);
+      CAPTURE(t.name);
+      std::string seen;
+      const Said said = said_of(*device, p, t, seen);
+      CHECK_MESSAGE(!said.kind.empty(), "expected: " << t.expected << "\nsaid: " << seen);
+      rows.push_back({said.kind, p.path.filename().string(), &t, said});
+    }
+  }
+  return rows;
+}
+
+std::string read_file(const std::filesystem::path& path) {
+  std::ifstream in(path);
+  std::ostringstream all;
+  all << in.rdbuf();
+  return all.str();
+}
+
+// The file must say `text` between the two markers; FP4LAB_WRITE_NOTES=1 makes it so.
+void check_notes(const std::filesystem::path& path, const std::string& wanted) {
+  CAPTURE(path.string());
+  if (std::getenv("FP4LAB_WRITE_NOTES"))
+    std::ofstream(path) << wanted;
+  else
+    CHECK_MESSAGE(read_file(path) == wanted,
+                  "out of date: FP4LAB_WRITE_NOTES=1 build/tests -tc='check programs*'");
+}
+
+// Addresses of device memory depend on what was allocated before.
+std::string settled(const std::string& text) {
+  static const std::regex address("0xa0[0-9a-f]{9}");
+  return std::regex_replace(text, address, "0xa0...");
+}
+
+std::string cell(std::string text) {
+  text = settled(text);
+  for (size_t at = 0; (at = text.find('|', at)) != text.npos; at += 2) text.insert(at, "\\");
+  return text;
+}
+
+std::string table_of(std::vector<Row> rows) {
+  std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
+    return std::pair(!a.twin->note, a.kind) != std::pair(!b.twin->note, b.kind)
+               ? std::pair(a.twin->note, a.kind) < std::pair(b.twin->note, b.kind)
+               : a.program < b.program;
+  });
+  std::string text = "| class | broken how | what is said | pair |\n|---|---|---|---|\n";
+  std::string last;
+  for (const Row& r : rows) {
+    const std::string kind = r.said.kind + (r.twin->note ? " (note)" : "");
+    const std::string change =
+        r.twin->name.empty() && r.twin->now.empty() ? fmt::format("without `{}`", r.twin->was)
+        : r.twin->name.empty() ? fmt::format("`{}` instead of `{}`", r.twin->now, r.twin->was)
+                               : r.twin->name;
+    text += fmt::format("| {} | {} | {} | {}:{} |\n", kind == last ? "" : "**" + kind + "**", cell(change),
+                        cell(r.said.what), r.program, r.twin->line);
+    last = kind;
+  }
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("check programs: right ones are silent, each broken twin is reported") {
+  const auto all = programs("check");
+  REQUIRE(all.size() >= 20);
+  const std::vector<Row> rows = check_all(all);
+  const auto path = kRoot / "notes/checkers.md";
+  const std::string text = read_file(path), begin = "<!-- begin table -->\n", end = "<!-- end table -->\n";
+  const size_t from = text.find(begin), to = text.find(end);
+  REQUIRE(from != text.npos);
+  REQUIRE(to != text.npos);
+  check_notes(path, text.substr(0, from + begin.size()) + table_of(rows) + text.substr(to));
+}
+
+TEST_CASE("check programs: a comment that cannot be understood is refused with its line") {
+  const auto path = std::filesystem::temp_directory_path() / "fp4lab_check_program_test.ptx";
+  std::ofstream(path) << "// a title\n.target sm_100a\nbar.sync 0; // else bar.sync 1;\n";
+  CHECK_THROWS_WITH(read_check_program(path),
+                    doctest::Contains("fp4lab_check_program_test.ptx:3: // else CODE // TEXT"));
+  std::filesystem::remove(path);
+}
