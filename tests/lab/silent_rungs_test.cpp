@@ -6,38 +6,52 @@
 
 using namespace fp4lab;
 
+namespace {
+
+struct Checked {
+  explicit Checked(std::string_view arch) : device(Device::open("emulator", arch)) {
+    symbol(&fp4lab_emulator_check, "fp4lab_emulator_check")(1);
+  }
+  ~Checked() {
+    symbol(&fp4lab_emulator_check, "fp4lab_emulator_check")(0);
+    seed(0);
+  }
+  template <class F>
+  F* symbol(F*, const char* name) {
+    return reinterpret_cast<F*>(device.driver().symbol(name));
+  }
+  void seed(uint64_t s) { symbol(&fp4lab_emulator_seed, "fp4lab_emulator_seed")(s); }
+
+  void silent(Trial& trial, const Candidate& c) {
+    CAPTURE(trial.problem.spec.name);
+    CAPTURE(c.rung->name);
+    CAPTURE(plan_line(c));
+    const RunResult r = run_trial(device, trial, c);
+    CHECK_MESSAGE(r.passed(), r.error);
+    CHECK(r.findings == "[]");
+  }
+
+  Device device;
+};
+
+}  // namespace
+
 TEST_CASE("checkers: every rung is silent under every schedule") {
-  const Device device = Device::open("emulator", sm100::kArch);
-  const auto seed =
-      reinterpret_cast<decltype(&fp4lab_emulator_seed)>(device.driver().symbol("fp4lab_emulator_seed"));
-  const auto check =
-      reinterpret_cast<decltype(&fp4lab_emulator_check)>(device.driver().symbol("fp4lab_emulator_check"));
-  check(1);
+  Checked lab("sm_100a");
   for (const char* shape : {"group:100/128/1024", "group:1,2,17,129/256/256", "dual:130/128/768"}) {
-    Trial trial(device, find_case(shape), Distribution::kModerate, 3);
-    for (const sm100::Rung& rung : sm100::rungs()) {
-      if (rung.op != sm100::op_of(trial.problem.spec.operation)) continue;
-      CAPTURE(shape);
-      CAPTURE(rung.name);
+    Trial trial(lab.device, find_case(shape), Distribution::kModerate, 3);
+    for (const Rung* rung : rungs("sm_100a", op_of(trial.problem.spec.operation)))
       for (uint64_t s = 0; s < 4; ++s) {
         CAPTURE(s);
-        seed(s);
-        const RunResult r = run_trial(device, trial, candidate_for(rung, trial.problem.spec, {}));
-        CHECK_MESSAGE(r.passed(), r.error);
-        CHECK(r.findings == "[]");
+        lab.seed(s);
+        lab.silent(trial, candidate_for(*rung, trial.problem.spec, {}));
       }
-    }
   }
-  check(0);
-  seed(0);
 }
 
 TEST_CASE("checkers: other numbers of stages, slots and CTAs are silent too") {
-  const Device device = Device::open("emulator", sm100::kArch);
-  const auto check =
-      reinterpret_cast<decltype(&fp4lab_emulator_check)>(device.driver().symbol("fp4lab_emulator_check"));
-  check(1);
-  Trial trial(device, find_case("group:96,150/256,128/1024"), Distribution::kModerate, 3);
+  Checked lab("sm_100a");
+  Trial trial(lab.device, find_case("group:96,150/256,128/1024"), Distribution::kModerate, 3);
   const std::pair<const char*, std::vector<std::string>> plans[] = {
       {"v2", {"stages=1", "scale_slots=1"}},
       {"v3", {"stages=5", "scale_slots=2", "acc_slots=3", "ctas=2"}},
@@ -48,12 +62,19 @@ TEST_CASE("checkers: other numbers of stages, slots and CTAs are silent too") {
       {"v8", {"epilogue=staged"}},
       {"v10", {"split_k=4", "ctas=6"}},
   };
-  for (const auto& [name, knobs] : plans) {
-    const Candidate c = candidate_for(sm100::find_rung(Op::kGroup, name), trial.problem.spec, knobs);
-    CAPTURE(plan_line(c.plan));
-    const RunResult r = run_trial(device, trial, c);
-    CHECK_MESSAGE(r.passed(), r.error);
-    CHECK(r.findings == "[]");
+  for (const auto& [name, knobs] : plans)
+    lab.silent(trial, candidate_for(find_rung("sm_100a", Op::kGroup, name), trial.problem.spec, knobs));
+}
+
+TEST_CASE("checkers: Hopper kernels are silent under every schedule") {
+  Checked lab("sm_90a");
+  for (const char* shape : {"group:40,70,1/256,128,128/512", "dual:40/128/1024"}) {
+    Trial trial(lab.device, find_case(shape), Distribution::kModerate, 3);
+    for (const Rung* rung : rungs("sm_90a", op_of(trial.problem.spec.operation)))
+      for (uint64_t s = 0; s < 3; ++s) {
+        CAPTURE(s);
+        lab.seed(s);
+        lab.silent(trial, candidate_for(*rung, trial.problem.spec, {"sms=6"}));
+      }
   }
-  check(0);
 }
