@@ -8,6 +8,7 @@
 #include "emulator/isa/opcode.h"
 #include "emulator/op/float_format.h"
 #include "emulator/op/float_order.h"
+#include "emulator/op/half_rows.h"
 #include "emulator/op/half_value.h"
 #include "emulator/op/rounding.h"
 
@@ -21,6 +22,8 @@ enum class Clamp { none, sat, relu };
 template <class H, bool kFtz, Clamp kClamp>
 struct HalfEdges {
   using Bits = typename H::Bits;
+  static constexpr bool kPlain = !kFtz && kClamp == Clamp::none;
+  static constexpr bool kBfloat = std::is_same_v<H, BfloatValue>;
   static double in(uint16_t h) { return H::value(kFtz ? Bits::flush(h) : h); }
   static uint16_t out(double v) {
     uint16_t h = H::nearest(v);
@@ -38,14 +41,18 @@ struct HalfEdges {
   }
 };
 
-// A body over single values or, for the x2 types, over both halves of a word.
-template <class E, unsigned kOperands, bool kPair, class F>
+// A body over single values or, for the x2 types, over both halves of a word. Whole warps without ftz, sat
+// and relu take the vector code of kOp, if there is some.
+template <class E, unsigned kOperands, bool kPair, HalfOp kOp, class F>
 Body map_half(F) {
   return [](Warp& w, const Instr& i) {
     const auto* a = w.source<uint32_t>(i.op[1]);
     const auto* b = kOperands > 1 ? w.source<uint32_t>(i.op[2]) : a;
     const auto* c = kOperands > 2 ? w.source<uint32_t>(i.op[3]) : a;
     auto* d = w.target<uint32_t>(i.op[0]);
+    if constexpr (E::kPlain && kOp != HalfOp::none)
+      if (w.active == 0xffffffffu && half_rows<kOp, E::kBfloat>(a, b, c, d, kPair ? 0xffffffff : 0xffff))
+        return;
     for_lanes(w.active, [&](unsigned l) {
       const auto one = [&](unsigned shift) -> uint32_t {
         const auto in = [&](const uint32_t* row) { return E::in(uint16_t(row[l] >> shift)); };
@@ -67,11 +74,11 @@ Body map_half(F) {
 bool is_bfloat(Type t) { return t == Type::bf16 || t == Type::bf16x2; }
 bool is_pair(Type t) { return t == Type::f16x2 || t == Type::bf16x2; }
 
-template <unsigned kOperands, class F>
+template <unsigned kOperands, HalfOp kOp = HalfOp::none, class F>
 Body bind_half(const Source& s, F f) {
   const auto with_pair = [&](auto edges) {
     return with_flag(is_pair(s.type()), [&](auto pair) {
-      return map_half<decltype(edges), kOperands, decltype(pair)::value>(f);
+      return map_half<decltype(edges), kOperands, decltype(pair)::value, kOp>(f);
     });
   };
   const auto with_clamp = [&](auto format, auto ftz) {
@@ -121,16 +128,16 @@ Body bind_half_extreme(const Source& s) {
 }  // namespace
 
 Body bind_add_half(Instr&, const Source& s) {
-  return bind_half<2>(s, [](double a, double b) { return add_to_odd(a, b); });
+  return bind_half<2, HalfOp::add>(s, [](double a, double b) { return add_to_odd(a, b); });
 }
 Body bind_sub_half(Instr&, const Source& s) {
-  return bind_half<2>(s, [](double a, double b) { return add_to_odd(a, -b); });
+  return bind_half<2, HalfOp::sub>(s, [](double a, double b) { return add_to_odd(a, -b); });
 }
 Body bind_mul_half(Instr&, const Source& s) {
-  return bind_half<2>(s, [](double a, double b) { return a * b; });
+  return bind_half<2, HalfOp::mul>(s, [](double a, double b) { return a * b; });
 }
 Body bind_fma_half(Instr&, const Source& s) {
-  return bind_half<3>(s, [](double a, double b, double c) { return add_to_odd(a * b, c); });
+  return bind_half<3, HalfOp::fma>(s, [](double a, double b, double c) { return add_to_odd(a * b, c); });
 }
 // The result is +0 where an operand is the NaN that tensor maps fill in for elements out of bounds.
 Body bind_fma_oob(Instr& i, const Source& s) {
