@@ -211,7 +211,7 @@ def as_graphs(torch, calls):
         with torch.cuda.graph(graph):
             written = call()
 
-        def replay(graph=graph, written=written):
+        def replay(graph=graph, written=written, keep=call):  # the graph reads what `call` holds
             graph.replay()
             return written
 

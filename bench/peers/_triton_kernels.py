@@ -43,8 +43,7 @@ def expand_tokens(codes, scales, out, rows, K: tl.constexpr, R: tl.constexpr, B:
 def product(tokens, codes, codes2, scales, scales2, out, tiles, ends, N: tl.constexpr, K: tl.constexpr,
             BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, DUAL: tl.constexpr):
     # One tile [BM tokens][BN weights]; tiles: (group, first token of the tile). Decoded weights go through shared
-    # memory: with them as the left operand, in registers, Triton 3.6 lets a wgmma that is under way read registers
-    # that the next iteration decodes into.
+    # memory.
     group, first = tl.load(tiles + 2 * tl.program_id(1)), tl.load(tiles + 2 * tl.program_id(1) + 1)
     end = tl.load(ends + group)
     n0 = tl.program_id(0) * BN
@@ -69,3 +68,35 @@ def product(tokens, codes, codes2, scales, scales2, out, tiles, ends, N: tl.cons
         acc = acc / (1.0 + tl.exp(-acc)) * (acc2 * 128.0)
     at = out + m[:, None].to(tl.int64) * N + n0 + tl.arange(0, BN)[None, :]
     tl.store(at, acc.to(tl.float16), mask=inside)
+
+
+@triton.jit
+def product_swapped(tokens, codes, codes2, scales, scales2, out, tiles, ends, N: tl.constexpr, K: tl.constexpr,
+                    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, DUAL: tl.constexpr):
+    # The same tile as [BN weights][BM tokens]: decoded weights are the left operand, which wgmma takes from
+    # registers. (Triton 3.6 decodes into registers that a wgmma under way still reads; the PTX manual leaves that
+    # undefined, and ptxas has to sort it out. The verification says whether it did.)
+    group, first = tl.load(tiles + 2 * tl.program_id(1)), tl.load(tiles + 2 * tl.program_id(1) + 1)
+    end = tl.load(ends + group)
+    n0 = tl.program_id(0) * BN
+    m = first + tl.arange(0, BM)
+    inside = m < end
+    weights = group.to(tl.int64) * N
+    acc = tl.zeros((BN, BM), dtype=tl.float32)
+    acc2 = tl.zeros((BN, BM), dtype=tl.float32)
+    for k in range(0, K // 2, BK // 2):
+        at = tokens + m[None, :].to(tl.int64) * K + k + tl.arange(0, BK // 2)[:, None]
+        even_t = tl.load(at, mask=inside[None, :], other=0.0)
+        odd_t = tl.load(at + K // 2, mask=inside[None, :], other=0.0)
+        even, odd = decode(codes + weights * (K // 2), scales + weights * (K // 16), N, K, n0, k, BN, BK // 2)
+        acc = tl.dot(even, even_t, acc)
+        acc = tl.dot(odd, odd_t, acc)
+        if DUAL:
+            even, odd = decode(codes2, scales2, N, K, n0, k, BN, BK // 2)
+            acc2 = tl.dot(even, even_t, acc2)
+            acc2 = tl.dot(odd, odd_t, acc2)
+    acc *= 128.0
+    if DUAL:
+        acc = acc / (1.0 + tl.exp(-acc)) * (acc2 * 128.0)
+    at = out + m[:, None].to(tl.int64) * N + n0 + tl.arange(0, BN)[None, :]
+    tl.store(at, tl.trans(acc).to(tl.float16), mask=inside[:, None])

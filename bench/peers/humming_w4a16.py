@@ -66,7 +66,7 @@ def run(torch, timer, log, problem):
         print(f"humming {problem.case}: no graph: {error}")
     remark = f"Humming {humming.__version__}, weights repacked and activations expanded to fp16 beforehand: half of the decoding"
     if problem.dual:
-        remark += "; products rounded to fp16 before silu"
+        remark += "; the dual GEMM's products are rounded to fp16 before silu"
     measure(torch, timer, log, problem, "humming-w4a16", variants, False, remark)
 
 

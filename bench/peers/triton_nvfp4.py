@@ -1,6 +1,5 @@
 """Triton, NVFP4 unpacked by hand: what a kernel of a hundred lines of Triton gets. Weights are decoded inside the
-product kernel as the left operand (Hopper's wgmma takes it from registers), tokens once by a kernel before it that
-is part of the timed call. e2m1 becomes fp16 by moving its bits, which is exact; the scale is one multiplication.
+product kernel, tokens once by a kernel before it that is part of the timed call. e2m1 becomes fp16 by moving its bits, which is exact; the scale is one multiplication.
 
 The even and the odd elements of K go to two dots, so that no nibble has to change its lane: the token kernel writes
 its output with even and odd columns apart."""
@@ -8,14 +7,19 @@ its output with even and odd columns apart."""
 from _peer import Absent, as_graphs, measure, script
 
 
-# tokens, weights, K, warps, stages
-TILES = [(128, 128, 128, 8, 3), (64, 128, 128, 4, 3), (128, 64, 128, 4, 3)]
+# swapped (weights are the left operand), tokens, weights, K, warps, stages
+TILES = [
+    (False, 128, 128, 128, 8, 3),
+    (False, 64, 128, 128, 4, 3),
+    (True, 64, 128, 128, 8, 3),
+    (True, 128, 128, 128, 8, 3),
+]
 
 
 def run(torch, timer, log, problem):
     try:
         import triton
-        from _triton_kernels import expand_tokens, product
+        from _triton_kernels import expand_tokens, product, product_swapped
     except ImportError as error:
         raise Absent(f"Triton is not installed: {error}")
     shapes = problem.shapes
@@ -28,7 +32,7 @@ def run(torch, timer, log, problem):
     ends_on_gpu = ends.cuda()
     tokens = torch.empty(rows, k, dtype=torch.float16, device="cuda")
     variants = {}
-    for bm, bn, bk, warps, stages in TILES:
+    for swapped, bm, bn, bk, warps, stages in TILES:
         tiles = [(g, first) for g in range(len(shapes)) for first in range(starts[g], starts[g + 1], bm)]
         tiles_on_gpu = torch.tensor(tiles, dtype=torch.int32, device="cuda")
         calls = []
@@ -42,15 +46,15 @@ def run(torch, timer, log, problem):
             out = torch.empty(rows, n, dtype=torch.float16, device="cuda")
 
             def call(a_codes=a_codes, a_scales=a_scales, arguments=arguments, out=out, tiles=tiles_on_gpu,
-                     count=len(tiles), bm=bm, bn=bn, bk=bk, warps=warps, stages=stages):
+                     count=len(tiles), kernel=product_swapped if swapped else product, bm=bm, bn=bn, bk=bk, warps=warps, stages=stages):
                 expand_tokens[(triton.cdiv(rows, 16), k // 256)](a_codes, a_scales, tokens, rows, K=k, R=16, B=128)
-                product[(n // bn, count)](
+                kernel[(n // bn, count)](
                     tokens, *arguments, out, tiles, ends_on_gpu, N=n, K=k, BM=bm, BN=bn, BK=bk,
                     DUAL=problem.dual, num_warps=warps, num_stages=stages)
                 return out.split([s["m"] for s in shapes])
 
             calls.append(call)
-        how = f"{bm} tokens x {bn} weights x {bk}, {warps} warps, {stages} stages, graph"
+        how = f"{bm} tokens x {bn} weights x {bk}{' swapped' if swapped else ''}, {warps} warps, {stages} stages, graph"
         try:
             variants[how] = as_graphs(torch, calls)
         except Exception as error:  # a tile that does not fit is not the end

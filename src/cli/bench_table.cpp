@@ -9,6 +9,7 @@
 
 #include "cli/table.h"
 #include "fp4lab/error.h"
+#include "fp4lab/problem.h"
 #include "fp4lab/timing.h"
 
 namespace fp4lab::cli {
@@ -79,6 +80,14 @@ std::string clocks(const json& gpu) {
   return low == high ? fmt::format("{}", low) : fmt::format("{}-{}", low, high);
 }
 
+std::string operation_of(const std::string& case_name) {
+  try {
+    return std::string(operation_name(find_case(case_name).operation));
+  } catch (const Error&) {
+    return "other";
+  }
+}
+
 // Our fastest right kernel of each case against every peer.
 std::string summary(const Records& records) {
   std::vector<std::string> peers;
@@ -88,33 +97,46 @@ std::string summary(const Records& records) {
           std::find(peers.begin(), peers.end(), row.kernel) == peers.end())
         peers.push_back(row.kernel);
   std::vector<std::string> headings{"case", "fastest kernel here", ">us"};
-  for (const std::string& peer : peers) headings.push_back(">times as fast as " + peer);
+  for (const std::string& peer : peers) headings.push_back(">vs " + peer);
   Table table(headings);
-  std::map<std::string, std::vector<double>> ratios;
-  size_t cases = 0;
+  struct Mean {
+    size_t cases = 0;
+    std::map<std::string, std::vector<double>> ratios;  // by peer
+  };
+  std::map<std::string, Mean> means;  // by operation; "" is all of them
   for (const auto& [name, rows] : records.cases) {
     const Row* best = nullptr;
     for (const Row& row : rows)
       if (!row.record->value("peer", false) && row.us && (!best || *row.us < *best->us)) best = &row;
     if (!best) continue;
-    ++cases;
     std::vector<std::string> cells{name, best->kernel, fmt::format("{:.2f}", *best->us)};
+    const std::string operation = operation_of(name);
+    for (const std::string& of : {std::string(), operation}) ++means[of].cases;
     for (const std::string& peer : peers) {
       const auto theirs = time_of(rows, peer);
-      if (theirs) ratios[peer].push_back(*theirs / *best->us);
+      if (theirs)
+        for (const std::string& of : {std::string(), operation})
+          means[of].ratios[peer].push_back(*theirs / *best->us);
       cells.push_back(ratio(theirs, best->us));
     }
     table.add(std::move(cells));
   }
   if (table.empty()) return "";
-  std::vector<std::string> cells{"geomean", "", ""};
-  for (const std::string& peer : peers) {
-    const std::vector<double>& all = ratios[peer];
-    cells.push_back(all.empty() ? "-"
-                                : fmt::format("{:.2f}x{}", geometric_mean(all),
-                                              all.size() == cases ? "" : fmt::format(" of {}", all.size())));
+  for (const auto& [operation, mean] : means) {
+    if (operation.empty() && means.size() > 2) continue;  // group, dual and plain GEMMs have no common mean
+    if (!operation.empty() && means.size() == 2) continue;
+    std::vector<std::string> cells{operation.empty() ? "geomean" : "geomean " + operation, "", ""};
+    for (const std::string& peer : peers) {
+      const auto all = mean.ratios.find(peer);
+      cells.push_back(all == mean.ratios.end()
+                          ? "-"
+                          : fmt::format("{:.2f}x{}", geometric_mean(all->second),
+                                        all->second.size() == mean.cases
+                                            ? ""
+                                            : fmt::format(" of {}", all->second.size())));
+    }
+    table.add(std::move(cells));
   }
-  table.add(std::move(cells));
   return table.text();
 }
 
@@ -200,9 +222,16 @@ std::string bench_report(const std::vector<json>& all, const std::string& agains
             fmt::format("{} {}: {} once beforehand, {:.1f} us, {:.1f} MB\n", name, row.kernel,
                         (*row.record)["weights"].value("step", ""), (*row.record)["weights"].value("us", 0.0),
                         double((*row.record)["weights"].value("bytes", 0)) / 1e6);
-  for (const json* a : records.absent)
-    text += fmt::format("not measured: {}{}: {}\n", a->value("kernel", "?"),
-                        a->contains("case") ? " " + a->value("case", "") : "", a->value("reason", "?"));
+  std::vector<std::pair<std::string, std::vector<std::string>>> missing;  // kernel and reason -> cases
+  for (const json* a : records.absent) {
+    const std::string what = fmt::format("{}: {}", a->value("kernel", "?"), a->value("reason", "?"));
+    auto at = std::find_if(missing.begin(), missing.end(), [&](const auto& m) { return m.first == what; });
+    if (at == missing.end()) at = missing.insert(at, {what, {}});
+    if (a->contains("case")) at->second.push_back(a->value("case", ""));
+  }
+  for (const auto& [what, names] : missing)
+    text += names.empty() ? fmt::format("not measured: {}\n", what)
+                          : fmt::format("not measured ({}): {}\n", fmt::join(names, ", "), what);
   for (const auto& [kernel, remark] : remarks) text += fmt::format("{}: {}\n", kernel, remark);
   for (const std::string& t : troubles) text += t + "\n";
   if (!records.cases.empty())

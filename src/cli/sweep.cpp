@@ -2,20 +2,23 @@
 #include "fp4lab/sweep.h"
 
 #include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
 #include "cli/progress.h"
 #include "cli/table.h"
+#include "fp4lab/bench.h"
 
 namespace fp4lab::cli {
 namespace {
 
 struct Options {
-  std::string operation, case_name, kernels = "default", device = "auto", arch, distribution, json,
-                                    sort = "instructions";
+  std::string operation, case_name, kernels = "default", device = "auto", arch, distribution, json, sort;
   std::map<std::string, std::string> axes;
   uint64_t seed = 1;
+  int sets = 4;
+  TimingOptions timing{.repeats = 15};
   bool resume = false;
 };
 
@@ -30,7 +33,34 @@ std::vector<const Rung*> chosen(std::string_view arch, Op op, const std::string&
 struct Row {
   RunResult result;
   Placement work;
+  std::optional<Measurement> time;  // on a GPU
+  double us() const {
+    return time && time->timing.us.count ? time->timing.us.median : std::numeric_limits<double>::infinity();
+  }
 };
+
+// What a GPU needs beside the run that verifies.
+struct Clock {
+  Timer timer;
+  Nvml nvml;
+  InputSets sets;
+};
+
+// Times a point that has passed; what goes wrong then is the point's error.
+void time_point(const Clock& clock, const Candidate& point, Row& row) {
+  if (!row.result.passed()) return;
+  row.time = measure_kernel(clock.timer, clock.nvml, clock.sets, point, LaunchChoice::kBest);
+  row.result.error = row.time->error;
+}
+
+nlohmann::json record_of(const Row& row) {
+  nlohmann::json record = fp4lab::record_of(row.result);
+  if (!row.time) return record;
+  const nlohmann::json time = fp4lab::record_of(*row.time);
+  for (const char* field : {"us", "samples_us", "calls_per_sample", "launch", "gpu", "weights", "sets"})
+    if (time.contains(field)) record[field] = time[field];
+  return record;
+}
 
 int run(const Options& o) {
   const Case c = find_case(o.case_name);
@@ -42,10 +72,15 @@ int run(const Options& o) {
        [](const Row& r) { return r.result.emulated ? double(r.result.emulated->warp_instructions) : 0.0; }},
       {"bytes", [](const Row& r) { return r.result.emulated ? double(r.result.emulated->tma_bytes) : 0.0; }},
       {"waves", [](const Row& r) { return r.work.waves; }},
-      {"seconds", [](const Row& r) { return r.result.seconds; }}};
-  if (!columns.contains(o.sort)) fail("--sort {}: instructions, bytes, waves or seconds", o.sort);
+      {"seconds", [](const Row& r) { return r.result.seconds; }},
+      {"time", [](const Row& r) { return r.us(); }}};
+  if (!o.sort.empty() && !columns.contains(o.sort))
+    fail("--sort {}: time, instructions, bytes, waves or seconds", o.sort);
 
   const Device device = open_for_kernels(o.device, o.arch);
+  const bool gpu = !device.is_emulator();
+  if (o.sort == "time" && !gpu) fail("--sort time: only a GPU has times; the device is {}", device.name());
+  const auto column = columns.at(!o.sort.empty() ? o.sort : gpu ? "time" : "instructions");
   const std::string_view arch = arch_of(device);
   std::vector<Axis> axes;
   for (const auto& [knob, values] : o.axes) axes.push_back(parse_axis(knob, values));
@@ -62,7 +97,7 @@ int run(const Options& o) {
     RunResult key;
     key.case_name = c.name, key.kernel = p.rung->name, key.plan = plan_line(p), key.device = device.name();
     key.distribution = distribution, key.seed = o.seed;
-    return json.present().contains(point_key(record_of(key)));
+    return json.present().contains(point_key(fp4lab::record_of(key)));
   });
   if (legal != points.legal.size())
     fmt::print("{} points are in {} already\n", legal - points.legal.size(), o.json);
@@ -77,41 +112,77 @@ int run(const Options& o) {
   std::vector<Row> rows;
   if (!points.legal.empty()) {
     Trial trial(device, c, distribution, o.seed);
+    std::optional<Clock> clock;
+    if (gpu)
+      clock.emplace(Timer(device, o.timing), Nvml(device),
+                    InputSets(device, c, distribution, o.seed, o.sets));
     Progress progress("sweep", points.legal.size());
     for (size_t i = 0; i < points.legal.size(); ++i) {
-      progress.update(i, plan_line(points.legal[i]));
-      rows.push_back(
-          {run_trial(device, trial, points.legal[i]), placement(points.legal[i], c, device.sms())});
-      json.add(record_of(rows.back().result));
+      const Candidate& point = points.legal[i];
+      progress.update(i, plan_line(point));
+      rows.push_back({run_trial(device, trial, point), placement(point, c, device.sms()), {}});
+      if (clock) time_point(*clock, point, rows.back());
+      json.add(record_of(rows.back()));
+      // A kernel that faulted spoils a GPU's context: no later point could be told from it.
+      if (clock && !rows.back().result.passed()) device.synchronize();
     }
   }
   std::stable_sort(rows.begin(), rows.end(), [&](const Row& a, const Row& b) {
     if (a.result.passed() != b.result.passed()) return a.result.passed();
-    return columns.at(o.sort)(a) < columns.at(o.sort)(b);
+    return column(a) < column(b);
   });
-  Table table({"kernel", "plan", ">grid", ">waves", ">SMs busy", ">rows used", ">instructions", ">TMA MB",
-               ">MMAs", ">seconds", "result"});
+  std::vector<std::string> headings{"kernel", "plan", ">grid", ">waves", ">SMs busy", ">rows used"};
+  const std::vector<std::string> measured{">us", ">p10-p90", ">TFLOP/s", "launch", "SM MHz"};
+  const std::vector<std::string> counted{">instructions", ">TMA MB", ">MMAs", ">seconds"};
+  headings.insert(headings.end(), (gpu ? measured : counted).begin(), (gpu ? measured : counted).end());
+  headings.push_back("result");
+  Table table(headings);
   size_t failed = 0;
-  for (const auto& [r, w] : rows) {
+  for (const Row& row : rows) {
+    const auto& [r, w, time] = row;
     failed += !r.passed();
-    table.add({r.kernel, r.plan, fmt::format("{}", r.grid), fmt::format("{:.2f}", w.waves),
-               fmt::format("{:.0f} %", w.busy * 100), fmt::format("{:.0f} %", w.rows_used * 100),
-               r.emulated ? fmt::format("{:.2f} M", double(r.emulated->warp_instructions) / 1e6) : "-",
-               r.emulated ? fmt::format("{:.1f}", double(r.emulated->tma_bytes) / 1e6) : "-",
-               r.emulated ? fmt::format("{}", r.emulated->mma_count) : "-", fmt::format("{:.2f}", r.seconds),
-               r.passed() ? "PASS" : "FAIL"});
+    std::vector<std::string> cells{r.kernel,
+                                   r.plan,
+                                   fmt::format("{}", r.grid),
+                                   fmt::format("{:.2f}", w.waves),
+                                   fmt::format("{:.0f} %", w.busy * 100),
+                                   fmt::format("{:.0f} %", w.rows_used * 100)};
+    if (gpu && time && time->timing.us.count) {
+      const Spread& us = time->timing.us;
+      const GpuSpan& state = time->gpu;
+      cells.insert(cells.end(),
+                   {fmt::format("{:.2f}", us.median), fmt::format("{:.2f}-{:.2f}", us.p10, us.p90),
+                    fmt::format("{:.0f}", c.flops() / us.median / 1e6), time->launch,
+                    state.readings ? fmt::format("{}-{}", state.sm_mhz_min, state.sm_mhz_max) : "-"});
+    } else if (gpu) {
+      cells.insert(cells.end(), measured.size(), "-");
+    } else {
+      cells.insert(
+          cells.end(),
+          {r.emulated ? fmt::format("{:.2f} M", double(r.emulated->warp_instructions) / 1e6) : "-",
+           r.emulated ? fmt::format("{:.1f}", double(r.emulated->tma_bytes) / 1e6) : "-",
+           r.emulated ? fmt::format("{}", r.emulated->mma_count) : "-", fmt::format("{:.2f}", r.seconds)});
+    }
+    cells.push_back(r.passed() ? "PASS" : "FAIL");
+    table.add(std::move(cells));
   }
   if (!table.empty()) fmt::print("\n{}\n", table.text());
-  for (const auto& [r, w] : rows)
-    if (!r.passed())
+  for (const Row& row : rows)
+    if (const RunResult& r = row.result; !r.passed())
       fmt::print("FAIL {} {}: {}\n", r.kernel, r.plan, r.error.empty() ? r.exact.describe() : r.error);
-  if (device.is_emulator())
+  if (gpu)
+    fmt::print(
+        "us: median per call of {} samples, each over {} input sets after a flush of the L2; every point "
+        "verified before and after.\n",
+        o.timing.repeats, o.sets);
+  else
     fmt::print("Counts by the emulator; its seconds say nothing about a GPU's time.\n");
   return failed ? 1 : 0;
 }
 
 const Command kCommand{
-    "sweep", "run and verify every legal combination of rungs and knobs", [](CLI::App& app) {
+    "sweep", "run and verify (on a GPU also time) every legal combination of rungs and knobs",
+    [](CLI::App& app) {
       auto o = std::make_shared<Options>();
       app.add_option("operation", o->operation, "group, dual or gemm")->required();
       app.add_option("--case", o->case_name, "a case or a shape")->required();
@@ -125,7 +196,10 @@ const Command kCommand{
                      "task-group, task-dual, full or moderate; default: what the task uses");
       app.add_option("--json", o->json, "write each point as a line of JSON when it is done");
       app.add_flag("--resume", o->resume, "skip the points that --json's file has already");
-      app.add_option("--sort", o->sort, "instructions, bytes, waves or seconds")->capture_default_str();
+      app.add_option("--sort", o->sort,
+                     "time (the default on a GPU), instructions (on the emulator), bytes, waves or seconds");
+      app.add_option("--repeats", o->timing.repeats, "on a GPU: samples of each time")->capture_default_str();
+      app.add_option("--sets", o->sets, "on a GPU: sets of inputs, in rotation")->capture_default_str();
       std::map<std::string, std::string> help;  // a name may be a knob of several architectures
       for (const std::string_view arch : architectures())
         for (const KnobInfo& knob : knob_table(arch)) {

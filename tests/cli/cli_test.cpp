@@ -9,6 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "../skip.h"
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -86,6 +88,8 @@ TEST_CASE("command line: bad input is said with place and values, and the exit s
         Bad{"frobnicate", "no command 'frobnicate'"},
         Bad{"explain --tile 64", "MxNxK|three numbers"},
         Bad{"sweep group --case g2k1536 --stages 5..x", "5..x"},
+        Bad{"sweep group --case g2k1536 --device emulator --sort time", "only a GPU has times"},
+        Bad{"sweep group --case g2k1536 --sort odd", "time, instructions"},
         Bad{"cases triple", "triple"}}) {
     CAPTURE(bad.arguments);
     const Outcome o = fp4lab(bad.arguments);
@@ -253,4 +257,43 @@ TEST_CASE("command line: bench's tables come from records, whoever wrote them") 
   CHECK_FALSE(o.says("30.00"));
   std::ofstream(file, std::ios::app) << "not json\n";
   CHECK(fp4lab("bench --report " + file).says("bench.json:13: not a record"));
+}
+
+// In a process of its own: cuBLAS opens libcuda.so.1 by name, and in this one that may be the emulator
+// already.
+TEST_CASE("command line: bench measures kernels and cuBLAS on a GPU") {
+  const Scratch scratch;
+  const Outcome o = fp4lab(
+      "bench all --case group:40,76,168/256/512 --case dual:96/256/512 --repeats 3 --sets 2 "
+      "--no-limits --peers cublas --json " +
+      scratch.file("b.json"));
+  if (o.says("bench measures time on a GPU")) FP4LAB_SKIP("no GPU");
+  INFO(o.text);
+  CHECK(o.status == 0);
+  std::ifstream file(scratch.file("b.json"));
+  size_t kernels = 0, peers = 0;
+  for (std::string line; std::getline(file, line);) {
+    const auto r = nlohmann::json::parse(line);
+    if (r.at("type") != "time") continue;
+    CHECK(r.at("us").at("median") > 0);
+    CHECK(r.at("check_after").at("relative_rms_error") < 0.1);
+    (r.at("peer") ? peers : kernels) += 1;
+  }
+  CHECK(kernels == 2);
+  CHECK((peers == 0 || peers == 5));  // no cuBLAS here, or fp16 and fp8, and the dual GEMM with fp16 sums
+}
+
+TEST_CASE("command line: a sweep on a GPU carries times") {
+  const Scratch scratch;
+  const Outcome o = fp4lab(std::string("sweep group --device cuda --repeats 3 --sets 2 --case ") + kSmall +
+                           " --json " + scratch.file("s.json"));
+  if (o.status == 2 && o.says("device cuda")) FP4LAB_SKIP("no GPU");
+  INFO(o.text);
+  CHECK(o.status == 0);
+  std::ifstream file(scratch.file("s.json"));
+  std::string line;
+  REQUIRE(std::getline(file, line));
+  const auto record = nlohmann::json::parse(line);
+  CHECK(record.at("us").at("median") > 0);
+  CHECK(record.at("passed") == true);
 }

@@ -268,32 +268,3 @@ TEST_CASE("bench: a script that cannot measure, fails or is not there says so") 
     CHECK(r.at("reason").get<std::string>().find("PyTorch") == 0);
   }
 }
-
-TEST_CASE("bench: cuBLAS computes the cases on a GPU") {
-  std::string why;
-  if (!gpu_available("", &why)) FP4LAB_SKIP("no GPU: " + why.substr(0, why.find('\n')));
-  std::shared_ptr<CublasLt> lt;
-  try {
-    lt = CublasLt::open();
-  } catch (const Error& e) {
-    FP4LAB_SKIP("no cuBLAS");
-  }
-  const Device device = Device::open("cuda");
-  const Timer timer(device, {.repeats = 3, .warmups = 1});
-  const Nvml nvml(device);
-  for (const char* name : {"group:40,76,168/256/512", "dual:96/256/512"})
-    for (const GemmType input : {GemmType::kF16, GemmType::kE4m3}) {
-      CAPTURE(name);
-      const Case c = find_case(name);
-      const InputSets sets(device, c, task_distribution(c.operation), 1, 2);
-      std::vector<std::pair<std::string, double>> tried;
-      for (const Contender& contender : cublas_contenders(timer, lt, sets, input, tried)) {
-        const Measurement m = measure(timer, nvml, sets, contender);
-        INFO(m.error);
-        CHECK(m.error.empty());
-        CHECK(m.timing.us.median > 0);
-        if (contender.must_pass) CHECK(m.passed);
-        CHECK(m.after.relative_rms < 0.05);
-      }
-    }
-}
