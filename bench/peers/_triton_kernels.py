@@ -10,7 +10,7 @@ def halves(bits):
 
 
 @triton.jit
-def decode(codes, scales, rows, K: tl.constexpr, first_row, first_byte, R: tl.constexpr, B: tl.constexpr):
+def decode(codes, scales, rows, K, first_row, first_byte, R: tl.constexpr, B: tl.constexpr):
     # [R][B] bytes at (first_row, first_byte) -> their even and odd elements / 128. Every step is exact.
     r = first_row + tl.arange(0, R)
     inside = (r < rows)[:, None]
@@ -29,7 +29,7 @@ def decode(codes, scales, rows, K: tl.constexpr, first_row, first_byte, R: tl.co
 
 
 @triton.jit
-def expand_tokens(codes, scales, out, rows, K: tl.constexpr, R: tl.constexpr, B: tl.constexpr):
+def expand_tokens(codes, scales, out, rows, K, R: tl.constexpr, B: tl.constexpr):
     # out: fp16 [rows][2][K / 2], even columns first.
     first_row, first_byte = tl.program_id(0) * R, tl.program_id(1) * B
     even, odd = decode(codes, scales, rows, K, first_row, first_byte, R, B)
@@ -40,7 +40,7 @@ def expand_tokens(codes, scales, out, rows, K: tl.constexpr, R: tl.constexpr, B:
 
 
 @triton.jit
-def product(tokens, codes, codes2, scales, scales2, out, tiles, ends, N: tl.constexpr, K: tl.constexpr,
+def product(tokens, codes, codes2, scales, scales2, out, tiles, ends, N, K,
             BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, DUAL: tl.constexpr):
     # One tile [BM tokens][BN weights]; tiles: (group, first token of the tile). Decoded weights go through shared
     # memory.
@@ -71,7 +71,7 @@ def product(tokens, codes, codes2, scales, scales2, out, tiles, ends, N: tl.cons
 
 
 @triton.jit
-def product_swapped(tokens, codes, codes2, scales, scales2, out, tiles, ends, N: tl.constexpr, K: tl.constexpr,
+def product_swapped(tokens, codes, codes2, scales, scales2, out, tiles, ends, N, K,
                     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, DUAL: tl.constexpr):
     # The same tile as [BN weights][BM tokens]: decoded weights are the left operand, which wgmma takes from
     # registers. (Triton 3.6 decodes into registers that a wgmma under way still reads; the PTX manual leaves that

@@ -46,10 +46,11 @@ def run(torch, timer, log, problem):
             out = torch.empty(rows, n, dtype=torch.float16, device="cuda")
 
             def call(a_codes=a_codes, a_scales=a_scales, arguments=arguments, out=out, tiles=tiles_on_gpu,
-                     count=len(tiles), kernel=product_swapped if swapped else product, bm=bm, bn=bn, bk=bk, warps=warps, stages=stages):
-                expand_tokens[(triton.cdiv(rows, 16), k // 256)](a_codes, a_scales, tokens, rows, K=k, R=16, B=128)
+                     count=len(tiles), kernel=product_swapped if swapped else product,
+                     bm=bm, bn=bn, bk=bk, warps=warps, stages=stages):
+                expand_tokens[(triton.cdiv(rows, 16), k // 256)](a_codes, a_scales, tokens, rows, k, R=16, B=128)
                 kernel[(n // bn, count)](
-                    tokens, *arguments, out, tiles, ends_on_gpu, N=n, K=k, BM=bm, BN=bn, BK=bk,
+                    tokens, *arguments, out, tiles, ends_on_gpu, n, k, BM=bm, BN=bn, BK=bk,
                     DUAL=problem.dual, num_warps=warps, num_stages=stages)
                 return out.split([s["m"] for s in shapes])
 
