@@ -142,6 +142,8 @@ def quantile(values, q):
 class Clocks:
     """Readings through NVML while the GPU works; none where pynvml is missing."""
 
+    SLOWDOWN = {4: "power cap", 8: "hardware", 32: "thermal (software)", 64: "thermal (hardware)", 128: "power brake"}
+
     def __init__(self, torch):
         self.readings = []
         try:
@@ -159,7 +161,10 @@ class Clocks:
         if not self.nvml:
             return
         n, d = self.nvml, self.device
-        self.readings.append((n.nvmlDeviceGetClockInfo(d, n.NVML_CLOCK_SM), n.nvmlDeviceGetPowerUsage(d) / 1e3))
+        reasons = getattr(n, "nvmlDeviceGetCurrentClocksEventReasons", None)
+        reasons = reasons or n.nvmlDeviceGetCurrentClocksThrottleReasons
+        clock, power = n.nvmlDeviceGetClockInfo(d, n.NVML_CLOCK_SM), n.nvmlDeviceGetPowerUsage(d) / 1e3
+        self.readings.append((clock, power, reasons(d)))
 
     def record(self):
         if not self.readings:
@@ -171,6 +176,8 @@ class Clocks:
             "sm_mhz_median": int(statistics.median(clocks)),
             "sm_mhz_max": max(clocks),
             "watts_max": max(r[1] for r in self.readings),
+            "slowdown": ", ".join(name for bit, name in self.SLOWDOWN.items() if any(r[2] & bit for r in self.readings))
+            or "none",
         }
 
 

@@ -118,10 +118,10 @@ Measurement measure_kernel(const Timer& timer, const Nvml& nvml, const InputSets
                            const Candidate& candidate, LaunchChoice choice);
 
 /// cuBLAS on operands that were expanded beforehand: fp16 (exact) or e4m3 (not NVFP4: its error is stated).
-/// One product per group in a graph, on as many branches as is fastest; the dual GEMM as one product with
-/// both weight matrices or two, then silu(x) y in a kernel of ours. The fastest variant that is right is the
-/// peer. Where one that keeps the sums in fp16 is faster but not within the tolerance, it follows as a second
-/// contender.
+/// One product per group, on as many branches as is fastest; the dual GEMM as one product with both weight
+/// matrices or two, then silu(x) y in a kernel of ours; each from a stream and as a graph. The fastest
+/// variant that is right is the peer. Where one that keeps the sums in fp16 is not within the tolerance, it
+/// follows as a second contender.
 std::vector<Contender> cublas_contenders(const Timer& timer, const std::shared_ptr<CublasLt>& lt,
                                          const InputSets& sets, GemmType input,
                                          std::vector<std::pair<std::string, double>>& tried);

@@ -27,7 +27,7 @@ struct Options {
   uint64_t seed = 1;
   int sets = 4, flush_mib = 512, peer_seconds = 300;
   TimingOptions timing;
-  bool limits = true;
+  bool limits = true, markdown = false;
 };
 
 std::string command_line() {
@@ -240,7 +240,7 @@ int run(const Options& given) {
     std::vector<json> records;
     for (const std::string& path : o.report)
       for (json& r : read_records(path)) records.push_back(std::move(r));
-    fmt::print("{}", bench_report(records, o.against));
+    fmt::print("{}", o.markdown ? bench_markdown(records) : bench_report(records, o.against));
     return 0;
   }
   const std::vector<Case> list = chosen_cases(o);
@@ -297,6 +297,7 @@ const Command kCommand{
       app.add_option("--json", o->json, "write every record as a line of JSON when it is there");
       app.add_option("--merge", o->merge, "records of other runs or programs, into the same tables");
       app.add_option("--report", o->report, "measure nothing: print the tables of these records");
+      app.add_flag("--markdown", o->markdown, "with --report: the summary as a table for a page");
       app.add_flag("!--no-limits", o->limits, "do not measure the tensor and byte limits");
       return [o] { return run(*o); };
     }};

@@ -88,16 +88,19 @@ std::string operation_of(const std::string& case_name) {
   }
 }
 
-// Our fastest right kernel of each case against every peer.
-std::string summary(const Records& records) {
+// Our fastest right kernel of each case against every peer. No rows where there is none.
+Table summary(const Records& records) {
   std::vector<std::string> peers;
   for (const auto& [name, rows] : records.cases)
     for (const Row& row : rows)
       if (row.record->value("peer", false) && row.us &&
           std::find(peers.begin(), peers.end(), row.kernel) == peers.end())
         peers.push_back(row.kernel);
-  std::vector<std::string> headings{"case", "fastest kernel here", ">us"};
-  for (const std::string& peer : peers) headings.push_back(">vs " + peer);
+  std::vector<std::string> headings{"case", "fastest kernel here", ">us", ">of tensor limit"};
+  for (const std::string& peer : peers) headings.push_back(">" + peer);
+  std::optional<double> tensor;
+  for (const json* l : records.limits)
+    if (l->at("limit") == "tensor") tensor = l->at("per_second").get<double>();
   Table table(headings);
   struct Mean {
     size_t cases = 0;
@@ -109,7 +112,8 @@ std::string summary(const Records& records) {
     for (const Row& row : rows)
       if (!row.record->value("peer", false) && row.us && (!best || *row.us < *best->us)) best = &row;
     if (!best) continue;
-    std::vector<std::string> cells{name, best->kernel, fmt::format("{:.2f}", *best->us)};
+    std::vector<std::string> cells{name, best->kernel, fmt::format("{:.2f}", *best->us),
+                                   share(best->record->value("flops", 0.0) / *best->us * 1e6, tensor)};
     const std::string operation = operation_of(name);
     for (const std::string& of : {std::string(), operation}) ++means[of].cases;
     for (const std::string& peer : peers) {
@@ -117,15 +121,15 @@ std::string summary(const Records& records) {
       if (theirs)
         for (const std::string& of : {std::string(), operation})
           means[of].ratios[peer].push_back(*theirs / *best->us);
-      cells.push_back(ratio(theirs, best->us));
+      cells.push_back(theirs ? fmt::format("{:.2f} ({})", *theirs, ratio(theirs, best->us)) : "-");
     }
     table.add(std::move(cells));
   }
-  if (table.empty()) return "";
+  if (table.empty()) return table;
   for (const auto& [operation, mean] : means) {
     if (operation.empty() && means.size() > 2) continue;  // group, dual and plain GEMMs have no common mean
     if (!operation.empty() && means.size() == 2) continue;
-    std::vector<std::string> cells{operation.empty() ? "geomean" : "geomean " + operation, "", ""};
+    std::vector<std::string> cells{operation.empty() ? "geomean" : "geomean " + operation, "", "", ""};
     for (const std::string& peer : peers) {
       const auto all = mean.ratios.find(peer);
       cells.push_back(all == mean.ratios.end()
@@ -137,7 +141,7 @@ std::string summary(const Records& records) {
     }
     table.add(std::move(cells));
   }
-  return table.text();
+  return table;
 }
 
 }  // namespace
@@ -214,7 +218,8 @@ std::string bench_report(const std::vector<json>& all, const std::string& agains
                  gpu.empty() ? "-" : gpu.value("slowdown", "-"), how});
     }
   if (!table.empty()) text += table.text() + "\n";
-  if (const std::string s = summary(records); !s.empty()) text += s + "\n";
+  if (const Table best = summary(records); !best.empty())
+    text += best.text() + "A peer's us, and in parentheses how many times as fast the kernel is.\n\n";
   for (const auto& [name, rows] : records.cases)
     for (const Row& row : rows)
       if (row.record->contains("weights"))
@@ -240,6 +245,17 @@ std::string bench_report(const std::vector<json>& all, const std::string& agains
         "and the "
         "output once, also for peers that read more.\n";
   return text;
+}
+
+std::string bench_markdown(const std::vector<json>& all) {
+  const Records records = sorted(all);
+  std::string text;
+  for (const json* s : records.sessions)
+    text += fmt::format("`{}`, {}, {}, driver {}, commit {}.\n\n", s->value("command", "?"),
+                        s->value("date", "?"), s->value("device", "?"), s->value("driver", "?"),
+                        s->value("commit", "?").substr(0, 7) +
+                            (s->value("commit", "").ends_with("modified") ? ", modified" : ""));
+  return text + summary(records).markdown();
 }
 
 }  // namespace fp4lab::cli

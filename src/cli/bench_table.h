@@ -15,4 +15,7 @@ std::vector<nlohmann::json> read_records(const std::string& path);
 // fast.
 std::string bench_report(const std::vector<nlohmann::json>& records, const std::string& against);
 
+// The table of our fastest kernels against the peers, for a page.
+std::string bench_markdown(const std::vector<nlohmann::json>& records);
+
 }  // namespace fp4lab::cli

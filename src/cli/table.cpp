@@ -1,6 +1,7 @@
 #include "cli/table.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -31,6 +32,17 @@ std::string Table::text() const {
                         : fmt::format("{:<{}}  ", row[c], width[c]);
     line.erase(line.find_last_not_of(' ') + 1);
     out += line + "\n";
+  }
+  return out;
+}
+
+std::string Table::markdown() const {
+  std::string out;
+  for (size_t r = 0; r < rows_.size(); ++r) {
+    out += fmt::format("| {} |\n", fmt::join(rows_[r], " | "));
+    if (r) continue;
+    for (const bool right : right_) out += right ? "|---:" : "|---";
+    out += "|\n";
   }
   return out;
 }

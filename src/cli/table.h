@@ -13,6 +13,7 @@ class Table {
   explicit Table(std::vector<std::string> headings);
   void add(std::vector<std::string> cells);
   std::string text() const;
+  std::string markdown() const;
   bool empty() const { return rows_.size() < 2; }  // headings only
 
  private:

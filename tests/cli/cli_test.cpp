@@ -244,17 +244,21 @@ TEST_CASE("command line: bench's tables come from records, whoever wrote them") 
   CHECK(o.status == 0);
   CHECK(o.says("NVIDIA H200, commit abc"));
   CHECK(o.says("9.00-11.00"));
-  CHECK(o.says("600"));         // TFLOP/s: 6 GFLOP in 10 us
-  CHECK(o.says("75 %"));        // of 800
-  CHECK(o.says("10 %"));        // 4 MB in 10 us of 4 TB/s
-  CHECK(o.says("2.00x"));       // one: 20 / 10
-  CHECK(o.says("8.00x"));       // two: 160 / 20
-  CHECK(o.says("4.00x"));       // their geometric mean
+  CHECK(o.says("600"));    // TFLOP/s: 6 GFLOP in 10 us
+  CHECK(o.says("75 %"));   // of 800
+  CHECK(o.says("10 %"));   // 4 MB in 10 us of 4 TB/s
+  CHECK(o.says("2.00x"));  // one: 20 / 10
+  CHECK(o.says("8.00x"));  // two: 160 / 20
+  CHECK(o.says("4.00x"));  // their geometric mean
+  CHECK(o.says("20.00 (2.00x)"));
   CHECK(o.says("3.00x of 1"));  // the other peer has one case only
   CHECK(o.says("1755-1980"));
   CHECK(o.says("not measured: triton: not installed"));
   CHECK(o.says("ERROR three v1: wrong before timing: row 3"));
   CHECK_FALSE(o.says("30.00"));
+  const Outcome page = fp4lab("bench --markdown --report " + file);
+  CHECK(page.says("| case | fastest kernel here | us | of tensor limit | cublas-fp16 | other |"));
+  CHECK(page.says("| one | v1 | 10.00 | 75 % | 20.00 (2.00x) | - |"));
   std::ofstream(file, std::ios::app) << "not json\n";
   CHECK(fp4lab("bench --report " + file).says("bench.json:13: not a record"));
 }
