@@ -47,6 +47,9 @@ matrix: build ## every rung, case, shape and distribution, then odd shapes under
 	  dual:77/128/512 dual:300/384/256 dual:131/256/768; do \
 	    $(BUILD)/fp4lab run $${what%%:*} --case $$what --kernel all --dist full --schedules 50 --check; done
 
+conformance: build $(BUILD)/tests ## random PTX programs on a GPU and on the emulator, bit by bit: make conformance N=1000
+	FP4LAB_CONFORMANCE=$(or $(N),200) $(BUILD)/tests -tc='conformance*,PTX programs: a GPU*,sweep: a GPU*' $(ARGS)
+
 check: ## format, and the test suite under the address and undefined-behaviour sanitizers
 	@clang-format --dry-run -Werror $(FORMATTED)
 	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 $(MAKE) test \

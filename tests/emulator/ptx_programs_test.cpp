@@ -6,6 +6,7 @@
 #include <set>
 
 #include "emulator/isa/opcode.h"
+#include "fp4lab/error.h"
 #include "ptx_program.h"
 
 using namespace fp4lab;
@@ -47,5 +48,32 @@ TEST_CASE("PTX programs give their bits, and every row of the table is executed"
       CHECK_MESSAGE(!executed.contains(&row), "is executed: it needs no exemption any more");
     else
       CHECK_MESSAGE(executed.contains(&row), "is executed by no program of tests/ptx");
+  }
+}
+
+TEST_CASE("PTX programs: a GPU gives their bits") {
+  std::shared_ptr<Driver> gpu;
+  try {
+    gpu = Driver::open("cuda");
+    const int ordinal = find_device(*gpu, "sm_90a");
+    if (ordinal < 0) fail("no such device");
+    CUdevice device;
+    CUcontext context;
+    gpu->cuDeviceGet(&device, ordinal);
+    gpu->cuDevicePrimaryCtxRetain(&context, device);
+    gpu->cuCtxSetCurrent(context);
+  } catch (const Error&) {
+    MESSAGE("skipped: no GPU");
+    return;
+  }
+  for (const auto& path : all_programs()) {
+    const Program p = read_program(path);
+    if (!p.hardware || p.target != 90) continue;
+    for (const Case& c : p.cases) {
+      if (!c.fault.empty() || !c.refuse.empty()) continue;  // a fault would end the context
+      Outcome o;
+      CHECK_NOTHROW(o = run_on_driver(p, c, *gpu));
+      for (const std::string& failure : o.failures) FAIL_CHECK(failure);
+    }
   }
 }

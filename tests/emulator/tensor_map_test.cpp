@@ -169,5 +169,12 @@ TEST_CASE("runs of a box: inside, across an edge, outside") {
   CHECK(m.pitch() == 128);
   CHECK(m.run_bytes() == 64);
   CHECK(m.shared_bytes() == 6 * 128);
+  m.type = TensorType::u8, m.box[0] = 48, m.swizzle = TensorSwizzle::b64;  // rows take the swizzle's span
+  CHECK(m.pitch() == 64);
+  CHECK(m.shared_bytes() == 5 * 64 + 48);
+  CHECK(m.transaction_bytes() == 6 * 48);
+  m.swizzle = TensorSwizzle::none;
+  CHECK(m.pitch() == 48);
+  m.type = TensorType::u4_align16, m.box[0] = 128;
   CHECK(m.transaction_bytes() == 6 * 64);
 }

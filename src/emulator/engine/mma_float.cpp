@@ -58,7 +58,8 @@ float value_of(ElementFormat f, uint32_t bits) {
                            static_cast<int>(e) - l.bias - l.mantissa_bits);
 }
 
-// sum * 2^(scale) toward zero to fp32, denormals kept.
+// sum * 2^(scale) toward zero to fp32, denormals kept. What vanishes is +0 whatever its sign was (seen on an
+// H200).
 uint32_t to_f32_rz(int64_t sum, int scale, int mantissa_bits) {
   if (sum == 0) return 0;
   const uint32_t sign = sum < 0 ? 0x80000000u : 0;
@@ -72,7 +73,7 @@ uint32_t to_f32_rz(int64_t sum, int scale, int mantissa_bits) {
                                             : shift >= 0 ? magnitude >> shift
                                                          : magnitude << -shift);
   mantissa &= ~((1u << (23 - mantissa_bits)) - 1);
-  if (exponent < -126) return sign | mantissa;
+  if (exponent < -126) return mantissa ? sign | mantissa : 0;
   return sign | static_cast<uint32_t>(exponent + 127) << 23 | (mantissa & 0x7fffff);
 }
 
@@ -95,6 +96,7 @@ uint16_t to_f16_rne(int64_t sum, int scale) {
   }
   const int exponent = unit + 10;  // of bit 10 of kept
   uint64_t bits = kept < 1024 ? kept : (static_cast<uint64_t>(exponent + 15) << 10) + (kept - 1024);
+  if (bits == 0) return 0;
   return static_cast<uint16_t>(sign | (bits >= 0x7c00 ? 0x7c00 : bits));
 }
 

@@ -93,7 +93,8 @@ FP4LAB_AVX512 void mma_f32_avx512(const FloatMma& f) {
       };
       const __m512i result =
           _mm512_and_si512(_mm512_inserti64x4(_mm512_castsi256_si512(part(0)), part(1), 1), keep);
-      _mm512_mask_storeu_epi32(d, lanes, result);
+      const __mmask16 there = _mm512_test_epi32_mask(result, _mm512_set1_epi32(0x7fffffff));  // zeros are +0
+      _mm512_mask_storeu_epi32(d, lanes, _mm512_maskz_mov_epi32(there, result));
     }
   }
 }

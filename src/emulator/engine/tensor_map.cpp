@@ -102,10 +102,9 @@ std::string TensorMap::invalid(bool hopper) const {
   if (interleave == 2 && swizzle != TensorSwizzle::b32) return "INTERLEAVE_32B needs SWIZZLE_32B";
   if (wide && (swizzle == TensorSwizzle::b32 || swizzle == TensorSwizzle::b64))
     return fmt::format("type {} takes swizzle NONE or a 128B one, not {}", name_of(type), name_of(swizzle));
-  constexpr uint32_t span[] = {~0u, 32, 64, 128, 128, 128, 128};
-  if (!interleave && pitch() > span[static_cast<int>(swizzle)])
-    return fmt::format("the inner box is {} bytes, more than the {} bytes of swizzle {}", pitch(),
-                       span[static_cast<int>(swizzle)], name_of(swizzle));
+  if (!interleave && line() > swizzle_span(swizzle))
+    return fmt::format("the inner box is {} bytes, more than the {} bytes of swizzle {}", line(),
+                       swizzle_span(swizzle), name_of(swizzle));
   if (fill > 1) return fmt::format("oobFill is {}, must be 0 or 1", fill);
   if (fill == 1 && !is_float(type))
     return fmt::format("oobFill NAN_REQUEST_ZERO_FMA needs a floating-point type, not {}", name_of(type));

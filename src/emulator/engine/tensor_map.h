@@ -35,6 +35,11 @@ enum class TensorType : uint8_t {
   u6_align16
 };
 enum class TensorSwizzle : uint8_t { none, b32, b64, b128, b128_atom32, b128_atom32_flip8, b128_atom64 };
+// Bytes of a row of the pattern; without a swizzle rows have no limit.
+constexpr uint32_t swizzle_span(TensorSwizzle s) {
+  constexpr uint32_t span[] = {~0u, 32, 64, 128, 128, 128, 128};
+  return span[static_cast<int>(s)];
+}
 
 struct TensorMap {
   TensorType type = TensorType::u8;
@@ -59,9 +64,12 @@ struct TensorMap {
     return d == 0 ? box[0] : (box[d] + element_stride[d] - 1) / element_stride[d];
   }
   uint32_t run_bytes() const { return box[0] * element_bits() / 8; }
-  uint32_t pitch() const { return padded() ? box[0] : run_bytes(); }
+  uint32_t line() const { return padded() ? box[0] : run_bytes(); }
+  // From one run to the next in shared memory: a swizzled row takes the whole span of its swizzle, also where
+  // the box is narrower (seen on an H200; the bytes behind it are left alone).
+  uint32_t pitch() const { return swizzle == TensorSwizzle::none ? line() : swizzle_span(swizzle); }
   uint32_t runs() const;
-  uint32_t shared_bytes() const { return runs() * pitch(); }
+  uint32_t shared_bytes() const { return (runs() - 1) * pitch() + line(); }
   uint32_t transaction_bytes() const { return runs() * run_bytes(); }
 
   // The reason why the hardware would not take this map, by cuda.h's rules for cuTensorMapEncodeTiled; empty

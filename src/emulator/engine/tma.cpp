@@ -117,13 +117,13 @@ struct TmaLoad final : AsyncOp {
     Cta& to = *target.cta;
     if (to.exited)
       fault(FaultKind::misuse, lane, "{} arrives in CTA rank {}, which has exited", name(), to.rank);
-    const uint32_t pitch = m.pitch(), run_bytes = m.run_bytes();
+    const uint32_t pitch = m.pitch(), line = m.line(), run_bytes = m.run_bytes();
     // The swizzle permutes within its period, so whole periods around the box bound every address.
     const uint32_t begin = destination, end = destination + m.shared_bytes();
     const uint32_t unit = std::max<uint32_t>(swizzle_period(m.swizzle) / 8, 16);  // one line of the pattern
     const uint32_t lo = begin / unit * unit, hi = (end + unit - 1) / unit * unit;
     std::byte* window = to.window(lo, hi - lo, name()) - lo;
-    const bool lines = pitch % 128 == 0 && destination % 128 == 0;
+    const bool lines = line == pitch && pitch % 128 == 0 && destination % 128 == 0;
     const unsigned pad = m.type == TensorType::u4_align16 ? 8 : 12;  // data bytes of 16
 
     std::byte fill[16];
@@ -150,10 +150,10 @@ struct TmaLoad final : AsyncOp {
       }
       if (m.padded()) {  // 16 elements take 16 bytes; what is in the padding is not specified
         std::memset(padded, 0xcb, sizeof padded);
-        for (uint32_t i = 0; i < pitch / 16; ++i) std::memcpy(padded + i * 16, image + i * pad, pad);
+        for (uint32_t i = 0; i < line / 16; ++i) std::memcpy(padded + i * 16, image + i * pad, pad);
         image = padded;
       }
-      scatter_run(m.swizzle, linear, pitch, image, window);
+      scatter_run(m.swizzle, linear, line, image, window);
       if (lines) {
         to.state->check_payload(linear, pitch, name());
         to.define(linear, pitch);
@@ -161,7 +161,7 @@ struct TmaLoad final : AsyncOp {
                      layout_of(m.swizzle));
       } else {
         const uint32_t atom = std::min<uint32_t>(swizzle_atom(m.swizzle), 16);
-        for (uint32_t i = 0; i < pitch; i += atom) {
+        for (uint32_t i = 0; i < line; i += atom) {
           const uint32_t where = swizzled(m.swizzle, linear + i);
           to.state->check_payload(where, atom, name());
           to.define(where, atom);

@@ -35,6 +35,14 @@ struct TmaStore final : AsyncOp {
   bool holds_exit() const override { return !has_read; }  // what it still has to do needs no shared memory
   AsyncGroups::Group& counts() const { return cta->state->bulk[warp * kLanes + lane].at(group); }
 
+  // Rows end at a multiple of 16 bytes in global memory (strides are multiples), and a store that crosses the
+  // end of the tensor fills those bytes as well (seen on an H200), unless they are not there.
+  static void round_up(Cluster& cluster, TensorRun& run, uint32_t line) {
+    const uint64_t end = run.global + (run.hi - run.lo), more = std::min<uint64_t>(-end % 16, line - run.hi);
+    if (more && cluster.grid.memory.find(run.global, end + more - run.global).end)
+      run.hi += static_cast<uint32_t>(more);
+  }
+
   void read(Cluster& cluster) {
     m = map.read(cluster, *this);
     check_coordinates(m, coordinates.data(), dimensions);
@@ -46,7 +54,7 @@ struct TmaStore final : AsyncOp {
       fault(FaultKind::misuse, lane, "{}: maps of type {} cannot be stored to", name(), name_of(m.type));
     if (m.sub_byte() && reduction != Reduction::none)
       fault(FaultKind::misuse, lane, "{}: no reductions on type {}", name(), name_of(m.type));
-    const uint32_t pitch = m.pitch(), count = m.runs();
+    const uint32_t pitch = m.pitch(), line = m.line(), count = m.runs();
     image.resize(m.shared_bytes());
     runs.resize(count);
     const uint32_t unit = std::max<uint32_t>(swizzle_period(m.swizzle) / 8, 16);
@@ -56,8 +64,9 @@ struct TmaStore final : AsyncOp {
     for (uint32_t r = 0; r < count; ++r) {
       runs[r] = tensor_run(m, coordinates.data(), r);
       if (!runs[r].inside) continue;
+      round_up(cluster, runs[r], line);
       const uint32_t linear = source + r * pitch;
-      gather_run(m.swizzle, linear, pitch, image.data() + r * pitch, window);
+      gather_run(m.swizzle, linear, line, image.data() + r * pitch, window);
       for (uint32_t i = 0; i < runs[r].hi; i += atom) {
         const uint32_t where = swizzled(m.swizzle, linear + i), n = std::min(atom, runs[r].hi - i);
         if (!cta->is_defined(where, n))
