@@ -35,6 +35,8 @@ struct AsyncOp {
   virtual bool serial() const { return false; }  // touches global memory atomically: run in the serial phase
   // Asked when every warp of its CTA has exited: true = still running then is a fault.
   virtual bool holds_exit() const { return true; }
+  // True: not now, as long as warps can run (see Cluster::all_moved_since).
+  virtual bool held(const Cluster&) const { return false; }
 
   Queue queue;
   const Instr* origin = nullptr;
@@ -43,7 +45,8 @@ struct AsyncOp {
   unsigned warp = 0, lane = 0;
   uint64_t sequence = 0;  // issue order within the cluster, set by Cluster::submit
   std::unique_ptr<struct WatchedOp> watched;
-  bool due = false;  // the cluster's: chosen to run in the next serial phase
+  bool due = false;   // the cluster's: chosen to run in the next serial phase
+  bool rest = false;  // of an operation that was split: watchers know only the first part
 };
 
 }  // namespace fp4lab::emu

@@ -11,6 +11,7 @@ constexpr uint64_t kOpCost = 16;         // steps of the round's budget that an 
 constexpr uint64_t kSerialSoon = 256;    // steps until the round ends early for a strong access
 constexpr uint32_t kOneIn = 64;          // how often a policy does what it otherwise avoids
 constexpr uint32_t kPolicyTurns = 4096;  // at most, before another policy is drawn
+constexpr uint64_t kChance = 256;  // instructions; on hardware a copy or a product takes as long as that
 }  // namespace
 
 AsyncOp::AsyncOp() = default;
@@ -101,6 +102,19 @@ void Cluster::submit(std::unique_ptr<AsyncOp> op, Warp& w, const Instr& i, unsig
     run_op(raw);
 }
 
+void Cluster::defer(std::unique_ptr<AsyncOp> rest, const AsyncOp& of) {
+  rest->origin = of.origin, rest->function = of.function, rest->cta = of.cta;
+  rest->warp = of.warp, rest->lane = of.lane, rest->sequence = of.sequence;
+  rest->rest = true;
+  ops_.push_back(std::move(rest));
+}
+
+bool Cluster::all_moved_since(uint64_t turn) const {
+  for (const Warp* w : runnable_)
+    if (w->moved_turn_ <= turn) return false;
+  return true;
+}
+
 AsyncOp* Cluster::eligible(size_t index) const {
   AsyncOp* chosen = ops_[index].get();
   if (chosen->queue.kind == Queue::unordered) return chosen;
@@ -109,13 +123,13 @@ AsyncOp* Cluster::eligible(size_t index) const {
   return chosen;
 }
 
-AsyncOp* Cluster::choose_op() {
+AsyncOp* Cluster::choose_op(bool held_too) {
   const size_t n = ops_.size();
   if (n == serial_ops_.size()) return nullptr;
   const size_t start = random(n);
   for (size_t k = 0; k < n; ++k) {
     AsyncOp* op = eligible((start + k) % n);
-    if (!op->due) return op;
+    if (!op->due && (held_too || !op->held(*this))) return op;
   }
   return nullptr;
 }
@@ -131,7 +145,7 @@ void Cluster::run_op(AsyncOp* op) {
   op->due = false;
   clock_ += kOpCost;
   if (op->run(*this)) {
-    if (watcher) watcher->complete(*op);
+    if (watcher && !op->rest) watcher->complete(*op);
     ++statistics.async_ops;
     notify();
     for (size_t k = 0; k < ops_.size(); ++k)
@@ -200,7 +214,7 @@ bool Cluster::turn(uint64_t& left) {
   }
   --policy_.lifetime;
   const size_t n = runnable_.size();
-  const bool pollers_only = idle_turns_ > 2 * n;
+  const bool pollers_only = idle_turns_ > 2 * n && all_moved_since(idle_since_);
   if (ops_.size() > serial_ops_.size()) {
     // Operations may well stay behind while the serial phase goes on with those that wait for it.
     if (n == 0 && wants_serial_ && policy_.ops == Policy::Ops::last && random(4)) return false;
@@ -217,8 +231,8 @@ bool Cluster::turn(uint64_t& left) {
           break;
       }
     if (now)
-      if (AsyncOp* op = choose_op()) {
-        idle_turns_ = 0;
+      if (AsyncOp* op = choose_op(n == 0 || pollers_only)) {
+        idle_turns_ = 0, idle_since_ = turns_;
         run_op(op);
         left -= std::min(left, kOpCost);
         return true;
@@ -254,9 +268,13 @@ bool Cluster::turn(uint64_t& left) {
   const Warp::Turn end = w.run(budget);
   running_ = nullptr;
   const uint64_t used = std::max<uint64_t>(1, burst - budget);
+  ++turns_;
+  if (!w.put_off && (end != Warp::Turn::spent || w.instructions - w.moved_at_ >= kChance))
+    w.moved_turn_ = turns_, w.moved_at_ = w.instructions;
   clock_ += used;
   left -= std::min(left, used);
   idle_turns_ = end == Warp::Turn::yielded && progress == progress_ ? idle_turns_ + 1 : 0;
+  if (idle_turns_ == 0) idle_since_ = turns_;
   if (end == Warp::Turn::yielded) ++rotate_;
   if (w.groups_.size() > 1) w.release_joins(false);
   if (!w.runnable()) {
@@ -270,7 +288,7 @@ bool Cluster::turn(uint64_t& left) {
 void Cluster::run(uint64_t steps) {
   changed_ =
       true;  // the serial phase, or another cluster of the same SM, may have changed what somebody waits for
-  idle_turns_ = 0;
+  idle_turns_ = 0, idle_since_ = turns_;
   guarded([&] {
     wants_serial_ = false;
     bool cut = false;

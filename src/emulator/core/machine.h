@@ -136,6 +136,12 @@ class Cluster {
   // runs before submit returns (unless it is serial or waits for an earlier one of its queue). Operations of
   // other CTAs of the cluster are submitted to the same cluster.
   void submit(std::unique_ptr<AsyncOp>, Warp&, const Instr&, unsigned lane);
+  // The rest of the running operation, as an operation of its own: it has no order with others.
+  void defer(std::unique_ptr<AsyncOp> rest, const AsyncOp& of);
+  // Whether every warp that can run has had its chance since turn number `turn`: it came to a wait or a poll,
+  // or executed kChance instructions.
+  bool all_moved_since(uint64_t turn) const;
+  uint64_t turns() const { return turns_; }
   // Number of unfinished operations that satisfy the predicate (for wait_group, tcgen05.wait, reports). The
   // operation that is running counts until its run() has returned true.
   template <class P>
@@ -174,7 +180,7 @@ class Cluster {
   void run_op(AsyncOp*);
   AsyncOp* eligible(
       size_t index) const;  // the operation that runs when `index` is chosen: first of its queue
-  AsyncOp* choose_op();
+  AsyncOp* choose_op(bool held_too);
   bool turn(uint64_t& left);  // false: only pollers are left to run, and they have polled enough
   void poll();
   void enqueue(Warp&);
@@ -190,7 +196,9 @@ class Cluster {
   std::vector<AsyncOp*> serial_ops_;  // due: they run in the next serial phase
   Policy policy_{};
   uint32_t idle_turns_ = 0, rotate_ = 0;
+  uint64_t idle_since_ = 0;              // turns_ when idle_turns_ was last 0
   uint64_t clock_ = 0, turn_begin_ = 0;  // turn_begin_: of the running warp's instructions
+  uint64_t turns_ = 1;                   // of warps, so far
   uint64_t progress_ = 0;                // counts whatever is more than polling
   uint64_t silent_since_ = 0;            // clock_ of the last synchronisation
   AsyncOp* running_op_ = nullptr;

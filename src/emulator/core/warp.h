@@ -75,6 +75,13 @@ struct Frame {
   uint32_t function, return_pc;
 };  // caller's function and the pc behind the call
 
+// The last mbarrier wait that was answered with no: which, of what, and when.
+struct Asked {
+  const Instr* at = nullptr;
+  uint32_t offset = 0, phase = 0;
+  uint64_t instructions = 0;  // of the warp
+};
+
 // Lanes that execute together. Wait::ready gets the group that waits.
 struct LaneGroup {
   uint32_t mask = 0;
@@ -84,6 +91,7 @@ struct LaneGroup {
   std::vector<uint32_t> joins;  // indices into Warp's joins, innermost last
   std::vector<Frame> frames;
   Wait wait;
+  Asked asked;
 };
 
 class Warp {
@@ -181,6 +189,7 @@ class Warp {
   SharedPlace shared_place(const Instr&, Space, uint64_t address, uint32_t bytes, unsigned lane);
 
   uint64_t instructions = 0;  // executed by this warp
+  bool put_off = false;       // its last poll was answered with no although what it waits for has happened
 
   // --- for schedulers, reports and engines
   bool runnable() const;  // some group can execute
@@ -244,7 +253,8 @@ class Warp {
   GlobalMemory::Range recent_ranges_[4];  // of the last global accesses
   uint32_t next_range_ = 0, next_group_ = 0;
   uint32_t events_ = 0;
-  bool queued_ = false;  // stands in the cluster's list of runnable warps
+  uint64_t moved_turn_ = 0, moved_at_ = 0;  // the cluster's turn, and instructions, see all_moved_since
+  bool queued_ = false;                     // stands in the cluster's list of runnable warps
   const Instr* recent_[kRecent] = {};
   uint64_t recorded_ = 0;
 };

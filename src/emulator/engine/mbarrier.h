@@ -31,10 +31,13 @@ struct Mbarrier {
   uint32_t total = 0;     // arrivals of this phase (for reports)
   int64_t tx = 0;         // bytes announced and not yet delivered; negative when they came first
   uint64_t waiters = 0;   // warps parked on it, one bit each
+  uint64_t turn = 0;      // of the cluster, when the last phase was completed
 
   static Mbarrier fresh(uint32_t count);  // throws Fault when the count is out of range
   MbarrierState state() const;
   bool done(uint32_t parity) const { return (phase & 1) != (parity & 1); }
+  // Whether this many arrivals and delivered bytes complete the phase.
+  bool completes(uint32_t count, int64_t bytes) const { return pending == count && tx == bytes; }
 
   // Each returns true when it completed the phase. They throw Fault with the values on underflow or overflow;
   // `address` is only for the message.

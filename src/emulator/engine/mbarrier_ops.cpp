@@ -7,6 +7,8 @@ namespace fp4lab::emu {
 
 namespace {
 
+constexpr uint64_t kRetry = 16;  // instructions from a failed wait to the same one again: a loop around it
+
 struct Mods {
   Space space;
   bool parity, expect, no_complete, cluster_scope;
@@ -77,6 +79,7 @@ void change(Warp& w, const SharedRef& r, const char* what, unsigned lane, Barrie
   state.store(r.offset, b);
   tell(w, event, r, amount, phase, lane);
   if (flipped) {
+    b.turn = w.cta.cluster.turns();
     tell(w, BarrierEvent::What::phase, r, 0, b.phase, lane);
     w.cta.cluster.notify();
   }
@@ -134,9 +137,18 @@ void arrive(Warp& w, const Instr& in) {
   }
 }
 
+// By the phase's number, not its parity: who waits when it ends is released, however late it looks.
 bool wait_over(Warp& w, const LaneGroup& g) {
   const Mbarrier* b = w.cta.state->mbarriers.find(g.wait.address);
-  return !b || b->done(static_cast<uint32_t>(g.wait.value));
+  return !b || b->phase != g.asked.phase;
+}
+
+// Whether the group asked for this phase at this instruction a moment ago, in vain, and it has ended since:
+// hardware would have answered then, even if the next phase has ended too by now.
+bool missed(const Warp& w, const Instr& in, const Mbarrier& b, uint32_t offset, uint32_t parity) {
+  const Asked& asked = w.group->asked;
+  return asked.at == &in && asked.offset == offset && (asked.phase & 1) == parity && b.phase != asked.phase &&
+         w.instructions - asked.instructions <= kRetry;
 }
 
 // op 0 the predicate, op 1 the address, op 2 the parity or state. A failed try_wait parks the group until the
@@ -148,7 +160,7 @@ void wait(Warp& w, const Instr& in) {
   const Mods m = unpack_aux<Mods>(in);
   const uint32_t* parity = m.parity ? w.source<uint32_t>(in.op[2]) : nullptr;
   const uint64_t* state = m.parity ? nullptr : w.source<uint64_t>(in.op[2]);
-  uint32_t done = 0, address0 = 0, parity0 = 0;
+  uint32_t done = 0, address0 = 0, parity0 = 0, phase0 = 0;
   bool first = true, uniform = true;
   uint64_t last_key = ~0ull;
   bool last_done = false;
@@ -171,7 +183,9 @@ void wait(Warp& w, const Instr& in) {
               r.cta->rank);
       Mbarrier& b = w.cta.state->mbarrier(r.offset, what);
       b.waiters &= ~(uint64_t(1) << (w.id & 63));
-      last_done = b.done(p);
+      const bool late = missed(w, in, b, r.offset, p);
+      last_done = late || b.done(p);
+      phase0 = late ? w.group->asked.phase : b.done(p) ? b.phase - 1 : b.phase;
       last_key = key;
       if (first)
         address0 = r.offset, parity0 = p, first = false;
@@ -182,12 +196,18 @@ void wait(Warp& w, const Instr& in) {
   });
   Cluster& cluster = w.cta.cluster;
   const bool adversarial = cluster.grid.schedule.kind == Schedule::Kind::adversarial;
+  LaneGroup& group = *w.group;
+  group.asked = {};
+  w.put_off = false;
+  if (uniform) group.asked = {&in, address0, phase0, w.instructions};
   if (done == 0 && may_park && uniform && !(adversarial && cluster.rng() % 8 == 0)) {
     w.cta.state->mbarriers.find(address0)->waiters |= uint64_t(1) << (w.id & 63);
     w.block({Wait::Kind::mbarrier, address0, parity0, wait_over});
     return;
   }
-  if (may_park && done && adversarial && cluster.rng() % 8 == 0) done = 0;
+  w.put_off = may_park && done && adversarial && cluster.rng() % 8 == 0;
+  if (w.put_off) done = 0;
+  if (done == w.active) group.asked = {};
   if (Watcher* watch = cluster.watcher; watch && done) [[unlikely]] {
     uint32_t told = 0;  // lanes with the same barrier at once
     for_lanes(done, [&](unsigned lane) {

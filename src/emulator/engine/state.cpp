@@ -61,27 +61,61 @@ void CtaState::store(uint32_t offset, const Mbarrier& b) {
   std::memcpy(cta.window(offset, 8, "mbarrier"), &bits, 8);
 }
 
-void CtaState::engine_arrive(uint32_t offset, const AsyncOp& op) {
-  Mbarrier& b = mbarrier(offset, op.name());
-  bool flipped = b.arrive(1, cta.address_of(offset));
-  store(offset, b);
-  if (Watcher* watch = cta.cluster.watcher) {
-    watch->barrier({BarrierEvent::What::arrive, &cta, offset, 1, b.phase - flipped, nullptr, 0, &op});
-    if (flipped) watch->barrier({BarrierEvent::What::phase, &cta, offset, 0, b.phase, nullptr, 0, &op});
+namespace {
+
+// The arrival or delivery that completes a phase, when warps have not had time to see the phase before: a
+// parity wait cannot tell a phase from the next but one, so kernels count on asynchronous operations taking
+// longer than a few instructions. What the operation did to memory has been done.
+struct LateSignal final : AsyncOp {
+  uint32_t offset = 0, count = 0;
+  int64_t bytes = 0;
+
+  Cta* barrier_cta = nullptr;
+  std::string mnemonic;
+
+  const char* name() const override { return mnemonic.c_str(); }
+  bool held(const Cluster& cluster) const override {
+    const Mbarrier* b = barrier_cta->exited ? nullptr : barrier_cta->state->mbarriers.find(offset);
+    return b && !cluster.all_moved_since(b->turn);
   }
+  bool run(Cluster&) override {
+    if (barrier_cta->exited)
+      fault(FaultKind::misuse, lane, "{} signals an mbarrier of CTA rank {}, which has exited", name(),
+            barrier_cta->rank);
+    barrier_cta->state->signal(barrier_cta->state->mbarrier(offset, name()), offset, count, bytes);
+    return true;
+  }
+};
+
+}  // namespace
+
+void CtaState::signal(Mbarrier& b, uint32_t offset, uint32_t count, int64_t bytes) {
+  const bool flipped =
+      count ? b.arrive(count, cta.address_of(offset)) : b.complete_tx(bytes, cta.address_of(offset));
+  if (flipped) b.turn = cta.cluster.turns();
+  store(offset, b);
+  if (Watcher* watch = cta.cluster.watcher; watch && flipped)
+    watch->barrier({BarrierEvent::What::phase, &cta, offset, 0, b.phase, nullptr, 0, nullptr});
   cta.cluster.notify();
 }
 
-void CtaState::engine_complete_tx(uint32_t offset, uint32_t bytes, const AsyncOp& op) {
+void CtaState::signal_by(const AsyncOp& op, uint32_t offset, uint32_t count, int64_t bytes) {
   Mbarrier& b = mbarrier(offset, op.name());
-  bool flipped = b.complete_tx(bytes, cta.address_of(offset));
-  store(offset, b);
-  if (Watcher* watch = cta.cluster.watcher) {
-    watch->barrier(
-        {BarrierEvent::What::complete_tx, &cta, offset, bytes, b.phase - flipped, nullptr, 0, &op});
-    if (flipped) watch->barrier({BarrierEvent::What::phase, &cta, offset, 0, b.phase, nullptr, 0, &op});
-  }
-  cta.cluster.notify();
+  if (Watcher* watch = cta.cluster.watcher)
+    watch->barrier({count ? BarrierEvent::What::arrive : BarrierEvent::What::complete_tx, &cta, offset,
+                    count ? count : bytes, b.phase, nullptr, 0, &op});
+  if (!b.completes(count, bytes) || cta.cluster.all_moved_since(b.turn))
+    return signal(b, offset, count, bytes);
+  auto late = std::make_unique<LateSignal>();
+  late->offset = offset, late->count = count, late->bytes = bytes;
+  late->barrier_cta = &cta, late->mnemonic = op.name();
+  cta.cluster.defer(std::move(late), op);
+}
+
+void CtaState::engine_arrive(uint32_t offset, const AsyncOp& op) { signal_by(op, offset, 1, 0); }
+
+void CtaState::engine_complete_tx(uint32_t offset, uint32_t bytes, const AsyncOp& op) {
+  signal_by(op, offset, 0, bytes);
 }
 
 void CtaState::payload_fault(uint32_t offset, uint32_t bytes, uint32_t barrier, const char* what) const {

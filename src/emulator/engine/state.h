@@ -95,6 +95,8 @@ struct CtaState {
   // Arrivals and bytes from engines: checks, settles, tells watchers and wakes waiters.
   void engine_arrive(uint32_t offset, const AsyncOp&);
   void engine_complete_tx(uint32_t offset, uint32_t bytes, const AsyncOp&);
+  // One of count and bytes is 0. The change alone, told to watchers when it completes the phase.
+  void signal(Mbarrier&, uint32_t offset, uint32_t count, int64_t bytes);
   // Faults when [offset, offset + bytes) overlaps a live mbarrier: called for every write that is not an
   // mbarrier operation.
   void check_payload(uint32_t offset, uint32_t bytes, const char* what) const {
@@ -105,6 +107,7 @@ struct CtaState {
   void at_exit() const;
 
  private:
+  void signal_by(const AsyncOp&, uint32_t offset, uint32_t count, int64_t bytes);
   [[noreturn]] void payload_fault(uint32_t, uint32_t, uint32_t, const char*) const;
 };
 

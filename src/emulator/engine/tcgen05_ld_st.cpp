@@ -53,9 +53,13 @@ struct Window {
   unsigned lane, column, lanes, columns;
 };
 
-// Base lane and columns; each warp reaches the 32 lanes of its rank in the warpgroup.
+// Base lane and columns; each warp reaches the 32 lanes of its rank in the warpgroup. In a pair some kernels
+// count the lanes through both CTAs, 128 to 255 for the odd one: the manual says nothing of it, and they run
+// on a B200 (gau-nernst/learn-cuda, 02e_matmul_sm100, v5 to v7).
 Window window(Warp& w, const Mods& m, uint32_t bits, const char* what) {
-  const TmemAddress a{bits};
+  TmemAddress a{bits};
+  if (a.lane() >= kTmemLanes && a.lane() < 2 * kTmemLanes && w.cta.state->tmem_group == 2)
+    a.bits -= kTmemLanes << 16;
   const unsigned quarter = w.id % 4, named = a.lane() >> 5;
   if (a.lane() >= kTmemLanes || (named != 0 && named != quarter))
     fault(FaultKind::illegal_address, kLanes,
