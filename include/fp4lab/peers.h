@@ -20,6 +20,10 @@ struct PeerScripts {
 /// Names of the scripts: bench/peers/*.py of the project, less those that start with '_'.
 std::vector<std::string> peer_scripts();
 
+/// Why none of them can measure anything here (no interpreter, no PyTorch, no GPU for it); empty when they
+/// can. Asking first saves writing the problems for nobody.
+std::string peer_scripts_trouble(const std::string& python);
+
 /// Runs one and hands over the records that it left, also when it failed or was ended. What it cannot measure
 /// is a record of type "absent" with the reason; so is a script that fails, with its last words.
 void run_peer_script(const std::string& name, const PeerScripts& how,

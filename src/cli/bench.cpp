@@ -132,14 +132,18 @@ class Bench {
       }
     }
     if (o_.limits) limits();
-    const bool scripts = asked(o_.peers, "python");
+    bool scripts = asked(o_.peers, "python");
+    if (scripts)
+      if (const std::string trouble = peer_scripts_trouble(o_.python); !trouble.empty()) {
+        log_.add(absent("the scripts of bench/peers", trouble));
+        scripts = false;
+      }
     const Folder folder(o_.problems);
     if (scripts) problems_ = folder.path();
     Progress progress("bench", list.size());
     for (size_t i = 0; i < list.size(); ++i) {
       progress.update(i, list[i].name);
       measure_case(list[i]);
-      device_.synchronize();  // a kernel that broke the context ends the run here, with what there is
     }
     if (scripts) python_peers();
   }
@@ -190,7 +194,9 @@ class Bench {
         log_.add(std::move(a));
         continue;
       }
-      log_.add(record_of(measure_kernel(timer_, nvml_, sets, candidate, choice)));
+      const Measurement m = measure_kernel(timer_, nvml_, sets, candidate, choice);
+      log_.add(record_of(m));
+      if (!m.error.empty()) device_.synchronize();  // throws where the kernel broke the context
     }
   }
 

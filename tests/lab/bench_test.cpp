@@ -256,6 +256,10 @@ TEST_CASE("bench: a script that cannot measure, fails or is not there says so") 
   run_peer_script(names[0], how, keep);
   CHECK(records.back().at("reason").get<std::string>().find("exit status 1") == 0);
 
+  CHECK(peer_scripts_trouble("/nonexistent/python").find("no interpreter") == 0);
+  CHECK(peer_scripts_trouble("false").find("exit status 1") == 0);
+  CHECK(peer_scripts_trouble("true").empty());
+
   how.python = "python3";
   records.clear();
   for (const std::string& name : names) run_peer_script(name, how, keep);

@@ -20,6 +20,25 @@ std::vector<std::string> peer_scripts() {
   return names;
 }
 
+namespace {
+
+// The end of what a program said, without the newlines after it.
+std::string last_words(std::string text, size_t most) {
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  return text.substr(text.size() > most ? text.size() - most : 0);
+}
+
+std::string trouble_of(const Ran& ran, const std::string& python) {
+  if (ran.status == 126 || ran.status == 127) return fmt::format("no interpreter {}: {}", python, ran.output);
+  return ran.status ? fmt::format("exit status {}: {}", ran.status, last_words(ran.output, 600)) : "";
+}
+
+}  // namespace
+
+std::string peer_scripts_trouble(const std::string& python) {
+  return trouble_of(run_shell(shell_word(python) + " -c 'import torch; torch.cuda.init()' 2>&1"), python);
+}
+
 void run_peer_script(const std::string& name, const PeerScripts& how,
                      const std::function<void(nlohmann::json)>& record) {
   const auto absent = [&](const std::string& reason) {
@@ -33,6 +52,8 @@ void run_peer_script(const std::string& name, const PeerScripts& how,
       how.seconds, shell_word(how.python),
       shell_word((jit::project_root() / "bench/peers" / (name + ".py")).string()), shell_word(how.problems),
       shell_word(file), how.timing.repeats, how.timing.warmups, how.timing.rounds, how.timing.flush_bytes);
+  std::error_code ignored;
+  fs::remove(file, ignored);  // of an earlier run, when the folder is kept
   const Ran ran = run_shell(command);
   if (ran.status == 0 && !ran.output.empty()) fmt::print(stderr, "{}: {}", name, ran.output);
   std::ifstream records(file);
@@ -40,14 +61,7 @@ void run_peer_script(const std::string& name, const PeerScripts& how,
     if (auto parsed = nlohmann::json::parse(line, nullptr, false); parsed.is_object())
       record(std::move(parsed));
   if (ran.status == 124 || ran.status == 137) return absent(fmt::format("ended after {} s", how.seconds));
-  if (ran.status == 126 || ran.status == 127)
-    return absent(fmt::format("no interpreter {}: {}", how.python, ran.output));
-  if (ran.status != 0) {
-    std::string last = ran.output;
-    while (!last.empty() && last.back() == '\n') last.pop_back();
-    last = last.substr(last.size() > 600 ? last.size() - 600 : 0);
-    absent(fmt::format("exit status {}: {}", ran.status, last));
-  }
+  if (const std::string trouble = trouble_of(ran, how.python); !trouble.empty()) absent(trouble);
 }
 
 }  // namespace fp4lab
