@@ -1,4 +1,6 @@
 // One cluster's part of a round: which warp runs next, for how long, and when asynchronous operations happen.
+#include <algorithm>
+
 #include "emulator/core/failure.h"
 #include "emulator/core/hooks.h"
 #include "emulator/core/machine.h"
@@ -105,8 +107,9 @@ void Cluster::submit(std::unique_ptr<AsyncOp> op, Warp& w, const Instr& i, unsig
 void Cluster::defer(std::unique_ptr<AsyncOp> rest, const AsyncOp& of) {
   rest->origin = of.origin, rest->function = of.function, rest->cta = of.cta;
   rest->warp = of.warp, rest->lane = of.lane, rest->sequence = of.sequence;
-  rest->rest = true;
-  ops_.push_back(std::move(rest));
+  rest->queue = of.queue, rest->rest = true;
+  const auto at = std::find_if(ops_.begin(), ops_.end(), [&](const auto& op) { return op.get() == &of; });
+  ops_.insert(at == ops_.end() ? at : at + 1, std::move(rest));
 }
 
 bool Cluster::all_moved_since(uint64_t turn) const {

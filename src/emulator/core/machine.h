@@ -136,7 +136,7 @@ class Cluster {
   // runs before submit returns (unless it is serial or waits for an earlier one of its queue). Operations of
   // other CTAs of the cluster are submitted to the same cluster.
   void submit(std::unique_ptr<AsyncOp>, Warp&, const Instr&, unsigned lane);
-  // The rest of the running operation, as an operation of its own: it has no order with others.
+  // The rest of the running operation, as an operation of its own that keeps its place in the queue.
   void defer(std::unique_ptr<AsyncOp> rest, const AsyncOp& of);
   // Whether every warp that can run has had its chance since turn number `turn`: it came to a wait or a poll,
   // or executed kChance instructions.

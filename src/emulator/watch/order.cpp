@@ -314,7 +314,7 @@ void OrderChecker::mbarrier(const BarrierEvent& e) {
           break;
         }
         if (op->stream && op->own / kLanes / c.warps != e.cta->rank)
-          remote({op->stream, op->number, op->site, op->own, false});
+          remote({op->stream, op->number, op->site, op->own, false, b.completed + 1});
         // Whoever waits for a commit comes after all that led to the committed operations.
         b.pending.v.join(*op->v);
         b.pending.f.join(*op->f);
@@ -330,7 +330,7 @@ void OrderChecker::mbarrier(const BarrierEvent& e) {
         const bool other = e.cta != &e.warp->cta;
         if (other) {
           const uint32_t thread = w.base + static_cast<unsigned>(std::countr_zero(e.lanes));
-          remote({thread, w.time, site(*e.warp), thread, true});
+          remote({thread, w.time, site(*e.warp), thread, true, b.completed + 1});
         }
         if (other && t.scope && !t.relaxed) {
           publish(b.pending_wide, c, w, e.lanes, false);

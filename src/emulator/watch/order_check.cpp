@@ -346,7 +346,7 @@ void OrderChecker::check_exit(Cta& cta) {
     });
   for (auto& [address, b] : own.barriers)
     for (const BarrierState::Remote& r : b.remote)
-      if (all[r.component] < r.time) {
+      if (all[r.component] < r.time && all[b.component] < r.phase) {
         Touch t;
         t.time = r.time, t.site = r.site, t.cluster = now.cluster, t.issuer = static_cast<uint16_t>(r.issuer);
         t.component = static_cast<uint16_t>(r.thread ? r.component / kLanes * kLanes : r.component);

@@ -83,6 +83,7 @@ struct BarrierState {
   struct Remote {
     uint32_t component, time, site, issuer;
     bool thread;
+    uint32_t phase;  // who has seen it end knows that the arrival has happened, whatever its scope
   };
   std::vector<Remote> remote;  // the last arrival of each thread or stream of another CTA
 };
