@@ -154,7 +154,9 @@ void DeviceBuffer::fill(unsigned char value) {
 // for "ptx/sm100/gemm.cu (sm_100a PTX)".
 static std::string ptx_name(const std::string& label) {
   const std::filesystem::path path = label.substr(0, label.find(" ("));
-  return path.extension() == ".cu" ? path.stem().string() + ".ptx" : path.string();
+  if (path.extension() == ".cu") return path.stem().string() + ".ptx";
+  const auto here = path.lexically_proximate(std::filesystem::current_path());  // shorter, below this folder
+  return here.empty() || *here.begin() == ".." ? path.string() : here.string();
 }
 
 Module::Module(const Device& device, const std::string& image, std::string label)

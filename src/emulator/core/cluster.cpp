@@ -93,6 +93,7 @@ void Cluster::submit(std::unique_ptr<AsyncOp> op, Warp& w, const Instr& i, unsig
   op->lane = lane;
   op->sequence = next_sequence_++;
   ++progress_;
+  w.note();
   AsyncOp* raw = op.get();
   ops_.push_back(std::move(op));
   if (watcher) watcher->issue(w, *raw);

@@ -34,4 +34,16 @@ std::string wait_text(const W& warp, const Wt& wait) {
   return {};
 }
 
+// Who was to end this wait and where they are, in lines.
+template <class W, class Wt>
+std::string wait_story(const W& warp, const Wt& wait) {
+  if constexpr (requires { describe_missing(warp, wait); }) return describe_missing(warp, wait);
+  return {};
+}
+
+template <class W, class Wt>
+auto wait_blame(const W& warp, const Wt& wait) {
+  return blame_of(warp, wait);
+}
+
 }  // namespace fp4lab::emu::hooks

@@ -1,6 +1,7 @@
 #include "emulator/core/place.h"
 
 #include <bit>
+#include <filesystem>
 
 #include "emulator/core/machine.h"
 
@@ -36,7 +37,11 @@ std::string cuda_position(const Module& m, const Source& s) {
        at = m.locations[at].caller, ++depth) {
     const Location& l = m.locations[at];
     if (l.file == 0 || l.file >= m.files.size()) break;
-    text += fmt::format("{}{}:{}", depth ? ", called at " : "", m.files[l.file], l.line);
+    // NVRTC writes absolute paths; below the current folder they are shown from there.
+    static const std::string here = std::filesystem::current_path().string() + "/";
+    std::string_view file = m.files[l.file];
+    if (file.starts_with(here)) file.remove_prefix(here.size());
+    text += fmt::format("{}{}:{}", depth ? ", called at " : "", file, l.line);
   }
   return text;
 }

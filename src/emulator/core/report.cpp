@@ -56,6 +56,20 @@ std::string core_wait_text(const Wait& w) {
   return "waits";
 }
 
+// What the warp did last: synchronisation and operations issued, the oldest first.
+std::string last_events(const Grid& grid, const Warp& w) {
+  std::string text;
+  w.for_noted([&](const Warp::Noted& n) {
+    const Source& s = grid.module.functions[n.function].source[n.at->pc];
+    std::string name;
+    for (size_t k = 0; k < s.tokens.size() && k < 3; ++k)
+      name += fmt::format("{}{}", k ? "." : "", s.tokens[k]);
+    text += fmt::format("{}{} {}{}", text.empty() ? "      last: " : "; ", s.line, name,
+                        n.times > 1 ? fmt::format(" x{}", n.times) : "");
+  });
+  return text.empty() ? text : text + "\n";
+}
+
 // The lines of one CTA; consecutive warps that say the same are folded.
 std::string cta_text(const Grid& grid, const Cta& cta) {
   std::vector<std::pair<std::string, std::pair<unsigned, unsigned>>> lines;
@@ -70,11 +84,17 @@ std::string cta_text(const Grid& grid, const Cta& cta) {
       if (g->wait.kind == Wait::Kind::none) wait = "polls";
       text +=
           fmt::format("{}: {}\n      {}\n", lane_list(g->mask), wait, one_line(grid.module, f.source[pc]));
+      const std::string story = hooks::wait_story(*w, g->wait);
+      for (size_t at = 0, end; at < story.size(); at = end + 1) {
+        end = story.find('\n', at);
+        text += "        " + story.substr(at, end - at) + "\n";
+      }
       for (const Frame& frame : g->frames)
         text += fmt::format(
             "      called from {}\n",
             one_line(grid.module, grid.module.functions[frame.function].source[frame.return_pc - 1]));
     }
+    text += last_events(grid, *w);
     if (!lines.empty() && lines.back().first == text && lines.back().second.second + 1 == w->id)
       lines.back().second.second = w->id;
     else
@@ -95,6 +115,36 @@ std::string cta_text(const Grid& grid, const Cta& cta) {
     }
   }
   return all;
+}
+
+// The wait to look at first: one that nothing else explains, or the one that most others wait behind.
+std::string look_first(const std::vector<std::unique_ptr<Cluster>>& clusters) {
+  struct Candidate {
+    const Warp* warp;
+    uint32_t lanes;
+    Blame blame;
+  };
+  for (const auto& c : clusters) {
+    std::vector<Candidate> all;
+    for (const auto& cta : c->ctas)
+      for (const auto& w : cta->warps)
+        for (const auto& g : w->groups())
+          if (Blame b = hooks::wait_blame(*w, g->wait); !b.cause.empty())
+            all.push_back({w.get(), g->mask, std::move(b)});
+    const Candidate* best = nullptr;
+    int best_score = 0;
+    for (const Candidate& one : all) {
+      int score = one.blame.certain ? 1000 : one.blame.others.empty() ? 1 : 0;
+      for (const Candidate& other : all)
+        for (const auto& [rank, warp] : other.blame.others)
+          score += 2 * (rank == one.warp->cta.rank && warp == one.warp->id);
+      if (score > best_score) best = &one, best_score = score;
+    }
+    if (best)
+      return fmt::format("  look first at warp {}, {} of {}: {}\n", best->warp->id, lane_list(best->lanes),
+                         best->warp->cta.name(), best->blame.cause);
+  }
+  return {};
 }
 
 }  // namespace
@@ -149,6 +199,10 @@ std::string fault_report(const Fault& e, const Grid& grid, const Warp* w, const 
       if (!f.code.empty() && i >= f.code.data() && i < f.code.data() + f.code.size())
         text += "\n" + place_text(grid, f, *i);
   }
+  if (std::string last = last_events(grid, *w); !last.empty()) {
+    last.pop_back();
+    text += "\n" + last;
+  }
   return text;
 }
 
@@ -157,6 +211,7 @@ std::string stuck_report(const Grid& grid, const std::vector<std::unique_ptr<Clu
   std::string text = fmt::format("deadlock: kernel {}: ", grid.function.name);
   text += polling ? "the threads that are left only poll, and nothing that they look at changes any more\n"
                   : "every thread that is left waits, and no asynchronous operation is under way\n";
+  text += look_first(clusters);
   std::vector<std::pair<std::string, std::vector<const Cta*>>> kinds;
   std::map<std::string, size_t> known;
   for (const auto& c : clusters)

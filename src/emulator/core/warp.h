@@ -196,6 +196,24 @@ class Warp {
   const std::vector<std::unique_ptr<LaneGroup>>& groups() const { return groups_; }
   // The instruction that executed last, or that is executing; null before the first.
   const Instr* current() const { return recent_[(recorded_ - 1) % kRecent]; }
+  // Remembers the current instruction for reports: bodies call it when they have synchronised or issued
+  // something. The last few, the oldest first; the same one again and again is one.
+  struct Noted {
+    const Instr* at = nullptr;
+    uint32_t function = 0, times = 0;
+  };
+  void note() {
+    Noted& last = noted_[(notes_ + kNoted - 1) % kNoted];
+    if (notes_ && last.at == current()) {
+      ++last.times;
+      return;
+    }
+    noted_[notes_++ % kNoted] = {current(), group ? group->function : 0, 1};
+  }
+  template <class F>
+  void for_noted(F&& f) const {
+    for (uint64_t k = notes_ > kNoted ? notes_ - kNoted : 0; k < notes_; ++k) f(noted_[k % kNoted]);
+  }
 
  private:
   friend class Cluster;
@@ -255,6 +273,9 @@ class Warp {
   uint32_t events_ = 0;
   uint64_t moved_turn_ = 0, moved_at_ = 0;  // the cluster's turn, and instructions, see all_moved_since
   bool queued_ = false;                     // stands in the cluster's list of runnable warps
+  static constexpr unsigned kNoted = 6;
+  Noted noted_[kNoted];
+  uint64_t notes_ = 0;
   const Instr* recent_[kRecent] = {};
   uint64_t recorded_ = 0;
 };

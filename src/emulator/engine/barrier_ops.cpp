@@ -43,6 +43,7 @@ Arrival operands(Warp& w, const Operand& id, const Operand& count) {
 }
 
 void tell(Warp& w, BarrierEvent::What what, uint32_t id, uint32_t lanes) {
+  w.note();
   if (Watcher* watch = w.cta.cluster.watcher) [[unlikely]]
     watch->barrier({what, &w.cta, id, std::popcount(lanes), 0, &w, lanes, nullptr});
 }

@@ -1,4 +1,5 @@
 // What a parked group waits for, in words: the deadlock report is made of these lines.
+#include "emulator/core/place.h"
 #include "emulator/engine/operand.h"
 
 namespace fp4lab::emu {
@@ -25,7 +26,117 @@ std::string operations_of(const Warp& w) {
   return text.empty() ? "none pending" : "pending: " + text;
 }
 
+// "exited", or what its lanes wait for and where.
+std::string whereabouts(const Cta& cta, uint32_t warp) {
+  const Warp& w = *cta.warps[warp];
+  if (cta.exited || w.live() == 0) return "has exited";
+  const Module& m = cta.cluster.grid.module;
+  std::string text;
+  for (const auto& g : w.groups()) {
+    const Function& f = m.functions[g->function];
+    const Source& s = f.source[std::min<size_t>(g->pc, f.source.size() - 1)];
+    std::string what = g->wait.kind == Wait::Kind::none ? "runs" : "waits";
+    if (g->wait.kind == Wait::Kind::mbarrier)
+      what = fmt::format("waits for the mbarrier at {:#x}{}", cta.address_of(g->wait.address),
+                         symbol_of(cta, g->wait.address));
+    else if (g->wait.kind == Wait::Kind::named_barrier)
+      what = fmt::format("waits at barrier {}", g->wait.address);
+    else if (g->wait.kind == Wait::Kind::cluster_barrier)
+      what = "waits at the cluster barrier";
+    text += fmt::format("{}{} at line {}", text.empty() ? "" : ", ", what, s.line);
+  }
+  return text;
+}
+
+std::string missing_of(const Cta& cta, const Mbarrier& b) {
+  using What = MbarrierParty::What;
+  const Cluster& cluster = cta.cluster;
+  const Module& m = cluster.grid.module;
+  const auto who = [&](const MbarrierParty& p) {
+    return fmt::format("warp {}, {}{}", p.warp, lane_list(p.lanes),
+                       p.rank == cta.rank ? "" : fmt::format(" of CTA rank {}", p.rank));
+  };
+  const auto line = [&](const MbarrierParty& p) {
+    return one_line(m, m.functions[p.function].source[p.at->pc]);
+  };
+  std::string text;
+  int64_t expected = 0, delivered = 0;
+  bool ever = false;
+  for (const MbarrierParty& p : b.parties) {
+    ever |= p.what == What::arrives;
+    if (p.phase != b.phase) continue;
+    if (p.what == What::expects) expected += p.amount;
+    if (p.what == What::delivers) delivered += p.amount;
+  }
+  if (b.pending) {
+    if (!ever) text += fmt::format("nobody has ever arrived on it; {} arrivals are due\n", b.pending);
+    for (const MbarrierParty& p : b.parties) {
+      if (p.what != What::arrives) continue;
+      if (p.phase == b.phase)
+        text += fmt::format("in this phase arrived {} time{}: {}\n          {}\n", p.amount,
+                            p.amount == 1 ? "" : "s", who(p), line(p));
+      else
+        text += fmt::format("has not arrived since phase {}: {}, which now {}\n          {}\n", p.phase,
+                            who(p), whereabouts(*cluster.ctas[p.rank], p.warp), line(p));
+    }
+  }
+  if (b.tx) {
+    text += fmt::format("bytes of this phase: {} announced, {} delivered{}\n", expected, delivered,
+                        expected > delivered && cluster.pending([](const AsyncOp&) { return true; }) == 0
+                            ? "; no copy is under way that would bring the rest"
+                        : delivered > expected ? ": copies brought bytes that nobody has announced"
+                                               : "");
+    for (const MbarrierParty& p : b.parties)
+      if (p.what != What::arrives && p.phase == b.phase)
+        text += fmt::format("  {} {}, by {}\n          {}\n",
+                            p.what == What::expects ? "announced" : "delivered", p.amount, who(p), line(p));
+  }
+  return text;
+}
+
 }  // namespace
+
+std::string describe_missing(const Warp& w, const Wait& wait) {
+  if (wait.kind != Wait::Kind::mbarrier) return {};
+  const Mbarrier* b = w.cta.state->mbarriers.find(wait.address);
+  return b ? missing_of(w.cta, *b) : "";
+}
+
+Blame blame_of(const Warp& w, const Wait& wait) {
+  Blame blame;
+  if (wait.kind != Wait::Kind::mbarrier) return blame;
+  const Cta& cta = w.cta;
+  const Mbarrier* b = cta.state->mbarriers.find(wait.address);
+  if (!b) return blame;
+  const std::string name =
+      fmt::format("mbarrier at {:#x}{}", cta.address_of(wait.address), symbol_of(cta, wait.address));
+  bool ever = false;
+  for (const MbarrierParty& p : b->parties) {
+    if (p.what != MbarrierParty::What::arrives) continue;
+    ever = true;
+    if (p.phase == b->phase) continue;
+    blame.others.emplace_back(p.rank, p.warp);
+    const Cta& theirs = *cta.cluster.ctas[p.rank];
+    if (theirs.exited || theirs.warps[p.warp]->live() == 0) {
+      blame.certain = true;
+      blame.cause = fmt::format("warp {}{}, which used to arrive on the {}, has exited", p.warp,
+                                p.rank == cta.rank ? "" : fmt::format(" of CTA rank {}", p.rank), name);
+    }
+  }
+  if (b->tx && cta.cluster.pending([](const AsyncOp&) { return true; }) == 0) {
+    blame.certain = true;
+    blame.cause = fmt::format(
+        "the bytes that are announced on the {} and those that copies bring do not match: {} "
+        "{}",
+        name, b->tx > 0 ? b->tx : -b->tx, b->tx > 0 ? "never come" : "too many came");
+  }
+  if (!ever && b->pending && blame.cause.empty())
+    blame.cause = fmt::format("nobody has ever arrived on the {}", name);
+  else if (b->pending && blame.cause.empty())
+    blame.cause = fmt::format("{} of {} arrivals are missing in phase {} of the {}", b->pending, b->total,
+                              b->phase, name);
+  return blame;
+}
 
 std::string describe_wait(const Warp& w, const Wait& wait) {
   const Cta& cta = w.cta;

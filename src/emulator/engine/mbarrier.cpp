@@ -77,6 +77,19 @@ std::string Mbarrier::describe() const {
                      pending, total, tx);
 }
 
+void Mbarrier::note(MbarrierParty::What what, uint32_t now, const Instr* at, uint32_t function, uint32_t rank,
+                    uint32_t warp, uint32_t lanes, int64_t amount) {
+  constexpr size_t kParties = 64;  // enough for any pipeline; what comes later is not told of
+  for (MbarrierParty& p : parties) {
+    if (p.at != at || p.what != what || p.rank != rank || p.warp != warp) continue;
+    if (p.phase != now) p.phase = now, p.amount = 0, p.lanes = 0;
+    p.amount += amount;
+    p.lanes |= lanes;
+    return;
+  }
+  if (parties.size() < kParties) parties.push_back({what, at, function, rank, warp, lanes, now, amount});
+}
+
 Mbarrier& MbarrierTable::add(uint32_t offset, const Mbarrier& b) {
   offsets_.push_back(offset);
   barriers_.push_back(b);

@@ -13,6 +13,8 @@
 
 namespace fp4lab::emu {
 
+struct Instr;
+
 constexpr uint32_t kMbarrierMaxCount = (1u << 20) - 1;  // of arrivals, and of bytes either way
 
 // What `mbarrier.arrive` returns: the barrier's bits before the arrival.
@@ -24,6 +26,17 @@ struct MbarrierState {
   bool plausible() const { return bits >> 62 == 2; }
 };
 
+// Who did something to an mbarrier: kept for the deadlock report, which says who came before and does not
+// now.
+struct MbarrierParty {
+  enum class What : uint8_t { arrives, expects, delivers } what;
+  const Instr* at = nullptr;
+  uint32_t function = 0;
+  uint32_t rank = 0, warp = 0, lanes = 0;  // of the CTA; the thread that executed it
+  uint32_t phase = 0;                      // the last one in which it did
+  int64_t amount = 0;                      // arrivals or bytes in that phase
+};
+
 struct Mbarrier {
   uint32_t phase = 0;     // counts completed phases; its lowest bit is what parity waits see
   uint32_t pending = 0;   // arrivals still missing in this phase
@@ -32,6 +45,11 @@ struct Mbarrier {
   int64_t tx = 0;         // bytes announced and not yet delivered; negative when they came first
   uint64_t waiters = 0;   // warps parked on it, one bit each
   uint64_t turn = 0;      // of the cluster, when the last phase was completed
+  std::vector<MbarrierParty> parties;
+
+  // To be called with the phase that the action counted for.
+  void note(MbarrierParty::What, uint32_t phase, const Instr*, uint32_t function, uint32_t rank,
+            uint32_t warp, uint32_t lanes, int64_t amount);
 
   static Mbarrier fresh(uint32_t count);  // throws Fault when the count is out of range
   MbarrierState state() const;

@@ -76,6 +76,12 @@ void change(Warp& w, const SharedRef& r, const char* what, unsigned lane, Barrie
   Mbarrier& b = state.mbarrier(r.offset, what);
   uint32_t phase = b.phase;
   bool flipped = f(b);
+  using Party = MbarrierParty::What;
+  b.note(event == BarrierEvent::What::arrive      ? Party::arrives
+         : event == BarrierEvent::What::expect_tx ? Party::expects
+                                                  : Party::delivers,
+         phase, w.current(), w.group->function, w.cta.rank, w.id, 1u << lane, amount);
+  w.note();
   state.store(r.offset, b);
   tell(w, event, r, amount, phase, lane);
   if (flipped) {
@@ -221,6 +227,7 @@ void wait(Warp& w, const Instr& in) {
                       r.cta->state->mbarrier(r.offset, what).phase, &w, same, nullptr});
     });
   }
+  if (done) w.note();
   if (done != w.active) w.yield();
   w.set_mask(in.op[0], done);
 }

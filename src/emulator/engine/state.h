@@ -113,5 +113,16 @@ struct CtaState {
 
 // For the deadlock report: what a parked group waits for, with values.
 std::string describe_wait(const Warp&, const Wait&);
+// Who was to end that wait, and where those are now: lines without indentation, each with a newline; empty
+// where there is nothing to tell.
+std::string describe_missing(const Warp&, const Wait&);
+// What of that can be the cause of a deadlock rather than its consequence.
+struct Blame {
+  std::string cause;     // in words; empty: none of it
+  bool certain = false;  // bytes do not match, or who was to come has exited
+  std::vector<std::pair<uint32_t, uint32_t>>
+      others;  // CTA rank and warp of those who came before and do not now
+};
+Blame blame_of(const Warp&, const Wait&);
 
 }  // namespace fp4lab::emu

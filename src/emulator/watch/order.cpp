@@ -132,14 +132,19 @@ Sum& sum_of(Numbers& numbers, Sums& sums, uint64_t number) {
 
 }  // namespace
 
-void OrderChecker::publish(Sum& to, ClusterState& c, WarpState& w, uint32_t lanes, bool streams_only) {
-  const uint32_t first = streams_only ? c.threads : 0;
+void OrderChecker::publish(Sum& to, ClusterState& c, WarpState& w, uint32_t lanes, Reach reach) {
+  const uint32_t first = reach == Reach::all ? 0 : c.threads;
+  const auto join = [&](Clock& into, const Clock& from) {
+    if (reach != Reach::narrow_streams) return into.join(from, first);
+    for (uint32_t k = first; k < from.at.size(); ++k)
+      if (c.streams[k - c.threads].kind != Stream::mbarrier && from.at[k]) into.raise(k, from.at[k]);
+  };
   const SharedClock *v = nullptr, *f = nullptr;
   for_lanes(lanes, [&](unsigned l) {
     const ThreadState& t = w.thread[l];
-    if (!v || !v->same(t.v)) v = &t.v, to.v.join(*t.v, first);
-    if (!f || !f->same(t.f)) f = &t.f, to.f.join(*t.f, first);
-    if (streams_only) return;
+    if (!v || !v->same(t.v)) v = &t.v, join(to.v, *t.v);
+    if (!f || !f->same(t.f)) f = &t.f, join(to.f, *t.f);
+    if (reach != Reach::all) return;
     to.v.raise(w.base + l, w.time);
     if (t.fenced) to.f.raise(w.base + l, t.fenced);
   });
@@ -190,7 +195,7 @@ void OrderChecker::barrier(const BarrierEvent& e) {
     case What::bar_arrive: {
       const uint64_t number = e.cta->state->named[e.address].generation;
       NamedState& n = c.cta[e.cta->rank].named[e.address];
-      publish(sum_of(n.number, n.generation, number), c, w, e.lanes, false);
+      publish(sum_of(n.number, n.generation, number), c, w, e.lanes, Reach::all);
       w.barrier_generation[e.address] = number;
       break;
     }
@@ -210,7 +215,8 @@ void OrderChecker::barrier(const BarrierEvent& e) {
         const uint32_t phase = w.thread[static_cast<unsigned>(std::countr_zero(left))].cluster_phase;
         uint32_t same = 0;
         for_lanes(left, [&](unsigned l) { same |= uint32_t(w.thread[l].cluster_phase == phase) << l; });
-        publish(sum_of(c.cluster_number, c.cluster_barrier, phase), c, w, same, relaxed);
+        publish(sum_of(c.cluster_number, c.cluster_barrier, phase), c, w, same,
+                relaxed ? Reach::streams : Reach::all);
         left &= ~same;
       }
       break;
@@ -269,7 +275,11 @@ void OrderChecker::mbarrier(const BarrierEvent& e) {
   using What = BarrierEvent::What;
   ClusterState& c = of(*e.cta);
   BarrierState& b = c.cta[e.cta->rank].barriers[e.address];
-  if (!b.component) b.component = c.stream(Stream::mbarrier, e.cta->rank, e.address);
+  if (!b.component) {
+    b.component = c.stream(Stream::mbarrier, e.cta->rank, e.address);
+    const uint32_t narrow = c.stream(Stream::mbarrier_narrow, e.cta->rank, e.address);
+    c.streams[b.component - c.threads].other = narrow;
+  }
   const auto* op = e.op ? static_cast<OpState*>(e.op->watched.get()) : nullptr;
   auto thread_check = [&] {
     WarpState& w = c.of(*e.warp);
@@ -333,10 +343,13 @@ void OrderChecker::mbarrier(const BarrierEvent& e) {
           remote({thread, w.time, site(*e.warp), thread, true, b.completed + 1});
         }
         if (other && t.scope && !t.relaxed) {
-          publish(b.pending_wide, c, w, e.lanes, false);
+          publish(b.pending_wide, c, w, e.lanes, Reach::all);
           b.any_wide = true;
         }
-        publish(b.pending, c, w, e.lanes, other || t.relaxed);
+        publish(b.pending, c, w, e.lanes,
+                other       ? Reach::narrow_streams
+                : t.relaxed ? Reach::streams
+                            : Reach::all);
       }
       break;
     case What::expect_tx:
@@ -356,6 +369,7 @@ void OrderChecker::mbarrier(const BarrierEvent& e) {
       v.join(b.pending.v);
       f.join(b.pending.f);
       v.raise(b.component, b.completed);
+      v.raise(c.streams[b.component - c.threads].other, b.completed);
       b.v = SharedClock(std::move(v));
       b.f = SharedClock(std::move(f));
       if (b.any_wide) {
@@ -449,6 +463,7 @@ void OrderChecker::issue(Warp& warp, const AsyncOp& op) {
   s.own_time = w.time++;
   s.fenced = t.fenced;
   s.site = site(op.function, *op.origin);
+  s.sequence = static_cast<uint32_t>(op.sequence) + 1;
   const uint32_t lanes = warp.active;
   s.copy = traits_[s.site].copy;
   const std::string_view name = op.name();
@@ -477,7 +492,7 @@ void OrderChecker::issue(Warp& warp, const AsyncOp& op) {
     s.number = ++w.wgmmas;
     Sum all;
     --w.time;
-    publish(all, c, w, lanes, false);
+    publish(all, c, w, lanes, Reach::all);
     s.v = SharedClock(std::move(all.v));
     s.f = SharedClock(std::move(all.f));
   } else if (op.queue.kind == Queue::cp_async) {

@@ -99,7 +99,8 @@ class OrderChecker final : public Watcher {
   uint32_t site(const Warp&) const;
   const order::Traits& traits(const Warp&) const;
 
-  void publish(order::Sum&, Cluster&, order::WarpState&, uint32_t lanes, bool streams_only);
+  enum class Reach : uint8_t { all, streams, narrow_streams };
+  void publish(order::Sum&, Cluster&, order::WarpState&, uint32_t lanes, Reach);
   void acquire(order::WarpState&, uint32_t lanes, const SharedClock& v, const SharedClock& f, uint32_t first);
   void warp_sync(order::WarpState&, uint32_t lanes);
   void synchronise(const Access&, order::WarpState&);

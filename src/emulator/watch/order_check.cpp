@@ -31,15 +31,19 @@ bool behind_threads(const Touch& t, uint32_t lanes, const Actor& a, const Clock&
 }  // namespace
 
 Actor OrderChecker::actor(ClusterState& c, const OpState& s) {
-  return {&c,        &*s.v,      &*s.f,    &*s.after,
-          s.own,     s.own_time, s.fenced, s.kind == OpKind::pipe ? s.stream : kNobody,
-          !s.generic};
+  return {&c,         &*s.v,      &*s.f,    &*s.after,
+          s.own,      s.own_time, s.fenced, s.kind == OpKind::pipe ? s.stream : kNobody,
+          !s.generic, s.sequence};
 }
 
 // Is `t` over before what the actor does?
-static bool behind(const Touch& t, uint32_t lanes, const Actor& a) {
+static bool behind(const Touch& t, uint32_t lanes, const Actor& a, bool writes) {
   if (t.lanes) return behind_threads(t, lanes, a, *a.v, a.own_time);
   if (t.component == a.pipe && t.cluster == a.cluster->id) return true;
+  if (writes && t.cluster == a.cluster->id) {
+    const StreamInfo& s = a.cluster->streams[t.component - a.cluster->threads];
+    if (s.kind == Stream::mbarrier) return (*a.v)[s.other] >= t.time;
+  }
   return (t.cluster == a.cluster->id ? (*a.v)[t.component] : a.v->of(t.cluster, t.component)) >= t.time;
 }
 
@@ -55,8 +59,18 @@ void OrderChecker::check(Touch& before, const Actor& a, const Touch& now, const 
       !now.is(Touch::write))
     found(Class::layout, before, a, now, place);
   const uint32_t lanes = before.lanes_of(before.mask & now.mask);
-  if (!behind(before, lanes, a))
-    return found(before.is(Touch::collective) ? Class::alloc : Class::race, before, a, now, place);
+  if (!behind(before, lanes, a, now.is(Touch::write))) {
+    if (before.is(Touch::collective)) return found(Class::alloc, before, a, now, place);
+    // What the program does first is told first: a copy that is late was still issued before.
+    const bool pipe = !before.lanes && before.cluster == a.cluster->id &&
+                      a.cluster->streams[before.component - a.cluster->threads].kind == Stream::pipe;
+    const bool issued_before = (pipe && a.sequence && a.sequence < before.time) ||
+                               (before.lanes && !now.lanes && before.cluster == a.cluster->id &&
+                                before.component / kLanes == a.own / kLanes && a.own_time < before.time);
+    if (!issued_before) return found(Class::race, before, a, now, place);
+    const Actor other{a.cluster, a.v, a.f, a.after, before.issuer, kForever, kForever};
+    return found(Class::race, now, other, before, place);
+  }
   if (place.kind == Place::Kind::tmem) {
     if (before.lanes) return;
     if (before.component == a.pipe && before.cluster == a.cluster->id) {
@@ -372,7 +386,7 @@ void OrderChecker::fence_of_map(Warp& warp, const Instr& i) {
     if (it == shard.pages.end()) return;
     for (uint64_t at = address; at < address + 128; at += 16)
       it->second->cell[at % Global::kPage / 16].each(0xffff, [&](Touch& before) {
-        if (before.is(Touch::write) && before.lanes && behind(before, before.lanes, a))
+        if (before.is(Touch::write) && before.lanes && behind(before, before.lanes, a, false))
           before.flags |= Touch::map_acquired;
       });
   });

@@ -143,8 +143,13 @@ std::string OrderChecker::missing(const Touch& before, const Actor& a, const Tou
   switch (s.kind) {
     case Stream::mbarrier:
       return fmt::format(
-          "a wait for phase {} of the mbarrier at {:#x}{}, which counts the copy's bytes, before {}",
-          before.time - 1, s.id, cta, here);
+          "a wait for phase {} of the mbarrier at {:#x}{}, which counts the copy's bytes, before {}{}",
+          before.time - 1, s.id, cta, here,
+          a.own / kLanes / c.warps == s.cta
+              ? ""
+              : " (when a thread of the other CTA waits: then mbarrier.arrive.release.cluster by it and a "
+                "wait "
+                "with .acquire.cluster; the default scope .cta does not reach the other CTA)");
     case Stream::pipe:
       return fmt::format(
           "tcgen05.commit by {} behind it, and a wait for the mbarrier that it arrives on, before {}",
@@ -259,7 +264,8 @@ OrderChecker::Finding OrderChecker::words(Class k, const Touch& before, const Ac
       head = fmt::format(
           "{} may exit while its {} is still {} by {}: when a CTA is gone, so are its shared memory and its "
           "mbarriers",
-          place.cta->name(), where, before.is(Touch::write) ? "written" : "read",
+          place.cta->name(), where.substr(0, where.find(" of CTA")),
+          before.is(Touch::write) ? "written" : "read",
           before.lanes ? "another CTA" : "an asynchronous operation");
       if (before.lanes)
         need = fmt::format(

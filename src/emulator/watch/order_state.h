@@ -93,8 +93,13 @@ struct NamedState {
   std::array<uint64_t, 4> number{~0ull, ~0ull, ~0ull, ~0ull};
 };
 
+// mbarrier: bytes that copies delivered by a phase. mbarrier_narrow counts the same, but is also known to
+// those who heard of it only through an arrival of .cta scope on another CTA's mbarrier: shipped kernels let
+// that do for filling a buffer again, while reading what was delivered goes wrong on hardware (CUTLASS pull
+// request 3647).
 enum class Stream : uint8_t {
   mbarrier,
+  mbarrier_narrow,
   pipe,
   bulk_read,
   bulk_write,
@@ -110,7 +115,7 @@ struct StreamInfo {
   Stream kind;
   uint32_t cta;
   uint32_t id;         // mbarrier: offset; warp, or warp * 32 + lane
-  uint32_t other = 0;  // tmem_load: its load_fenced
+  uint32_t other = 0;  // tmem_load: its load_fenced; mbarrier: its mbarrier_narrow
 };
 
 struct BulkThread {              // cp.async.bulk stores of a thread, or its cp.async
@@ -137,6 +142,7 @@ struct OpState final : WatchedOp {
   bool generic = false;  // st.async, red.async, cp.async: not the async proxy
   SharedClock v, f, after;
   uint32_t own = 0, own_time = 0, fenced = 0;
+  uint32_t sequence = 0;
   uint32_t stream = 0, write_stream = 0, number = 0, site = 0;
   struct Lane {
     SharedClock v, f;
@@ -193,6 +199,7 @@ struct Actor {
   uint32_t own, own_time, fenced;  // its thread, and up to when that thread's own accesses are before
   uint32_t pipe = kNobody;         // stream of a tensor pipe, which is in order
   bool async = false;
+  uint32_t sequence = 0;  // of the operation in the cluster's order of issue, from 1; 0: a thread, or not known
 };
 
 struct Place {
