@@ -5,7 +5,11 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <filesystem>
+#include <fstream>
 #include <random>
+#include <set>
+#include <sstream>
 
 #include "emulator/isa/support.h"
 #include "emulator/ptx/parser.h"
@@ -213,6 +217,37 @@ TEST_CASE("the support page names every row") {
     CHECK(page.find(fmt::format("`{}`", row.spelling)) != page.npos);
   }
   CHECK(page.find("## Other") == page.npos);
+}
+
+TEST_CASE("notes/support.md is the page that the table makes") {
+  std::ifstream in(std::filesystem::path(__FILE__).parent_path() / "../../notes/support.md");
+  REQUIRE(in);
+  std::ostringstream text;
+  text << in.rdbuf();
+  const bool same = text.str() == support_page();
+  CHECK_MESSAGE(same, "write it again: build/fp4lab support > notes/support.md");
+}
+
+TEST_CASE("every instruction of the manual has a row or is refused by name") {
+  const Table& table = Table::standard();
+  std::set<std::string_view> known;
+  for (const Entry& e : table.entries()) known.insert(e.spelling.mnemonic());
+  for (const Refusal& r : refusals()) {
+    CAPTURE(r.example);
+    std::vector<std::string_view> tokens;
+    for (std::string_view rest = r.example;;) {
+      const size_t dot = rest.find('.');
+      tokens.push_back(rest.substr(0, dot));
+      if (dot == rest.npos) break;
+      rest.remove_prefix(dot + 1);
+    }
+    CHECK_MESSAGE(table.find(tokens).empty(), "has a row: it is not refused any more");
+    known.insert(tokens[0]);
+  }
+  for (std::string_view name : manual_mnemonics()) {
+    CAPTURE(name);
+    CHECK(known.contains(name));
+  }
 }
 
 TEST_CASE("patterns: groups, nesting, order") {

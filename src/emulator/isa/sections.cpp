@@ -23,8 +23,8 @@ constexpr Section kSections[] = {
     {"9.7.9",
      "mov shfl prmt ld ldu st multimem prefetch prefetchu applypriority discard createpolicy isspacep cvta "
      "cvt "
-     "cp mapa getctarank istypep"},
-    {"9.7.10", "tex tld4 txq"},
+     "cp mapa getctarank"},
+    {"9.7.10", "tex tld4 txq istypep"},
     {"9.7.11", "suld sust sured suq"},
     {"9.7.12", "bra brx call ret exit"},
     {"9.7.13",
@@ -34,7 +34,10 @@ constexpr Section kSections[] = {
     {"9.7.15", "wgmma"},
     {"9.7.16", "tcgen05"},
     {"9.7.17", "stacksave stackrestore alloca"},
-    {"9.7.18", "vadd vsub vabsdiff vmin vmax vshl vshr vmad vset vadd2 vadd4"},
+    {"9.7.18",
+     "vadd vsub vabsdiff vmin vmax vshl vshr vmad vset vabsdiff4 vadd2 vsub2 vavrg2 vabsdiff2 vmin2 vmax2 "
+     "vset2 vadd4 "
+     "vsub4 vavrg4 vmin4 vmax4 vset4"},
     {"9.7.19", "brkpt nanosleep pmevent trap setmaxnreg"},
 };
 
@@ -50,6 +53,17 @@ std::string_view section_of(std::string_view mnemonic) {
     }
   }
   return {};
+}
+
+std::vector<std::string_view> manual_mnemonics() {
+  std::vector<std::string_view> all;
+  for (const Section& row : kSections)
+    for (std::string_view rest = row.words; !rest.empty();) {
+      const size_t space = rest.find(' ');
+      all.push_back(rest.substr(0, space));
+      rest = space == rest.npos ? std::string_view() : rest.substr(space + 1);
+    }
+  return all;
 }
 
 }  // namespace fp4lab::emu

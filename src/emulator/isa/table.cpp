@@ -38,7 +38,10 @@ std::string Table::explain(std::span<const std::string_view> tokens, size_t& tok
   auto manual = section.empty() ? std::string() : fmt::format(" (PTX ISA {})", section);
   auto rows = by_mnemonic_.find(tokens[0]);
   if (rows == by_mnemonic_.end()) {
-    if (!section.empty()) return fmt::format("'{}' is not implemented{}", tokens[0], manual);
+    if (!section.empty()) {
+      const std::string_view why = reason_of(tokens[0]);
+      return fmt::format("'{}' is not implemented{}{}{}", tokens[0], why.empty() ? "" : ": ", why, manual);
+    }
     std::vector<std::string_view> all;
     for (const auto& [name, _] : by_mnemonic_) all.push_back(name);
     auto near = nearest(tokens[0], all);

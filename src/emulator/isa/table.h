@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "emulator/isa/opcode.h"
 #include "emulator/isa/operand_spec.h"
@@ -40,6 +41,16 @@ class Table {
 // third of its letters.
 std::vector<std::string_view> nearest(std::string_view word, std::span<const std::string_view> names);
 std::string joined(std::span<const std::string_view> words, std::string_view prefix);  // ".a, .b, .c"
+
+// What is refused by name, though the manual has it.
+struct Refusal {
+  std::string_view example, section, why;
+};
+std::span<const Refusal> refusals();
+std::string_view reason_of(std::string_view mnemonic);  // of the first refusal with this first word, or empty
+
+// The instructions of the manual, by first word.
+std::vector<std::string_view> manual_mnemonics();
 
 // The section of the manual that describes instructions with this first word, whether implemented or not;
 // empty when it is no PTX instruction known here.

@@ -1,0 +1,88 @@
+// What the manual has and the table has not, by name: for messages and for the support page. A test proves
+// that every instruction of the manual has a row or stands here, and that nothing here has a row.
+#include "emulator/isa/table.h"
+
+namespace fp4lab::emu {
+
+namespace {
+
+constexpr Refusal kRefused[] = {
+    {"vote.all.pred", "9.7.13.8", "without .sync it does not exist on sm_70 and later"},
+    {"shfl.idx.b32", "9.7.9.5", "without .sync it does not exist on sm_70 and later"},
+    {"multimem.ld_reduce.relaxed.gpu.global.add.u32", "9.7.9.14", "multicast objects span several GPUs"},
+    {"multimem.st.relaxed.gpu.global.u32", "9.7.9.14", "multicast objects span several GPUs"},
+    {"multimem.red.relaxed.gpu.global.add.u32", "9.7.9.14", "multicast objects span several GPUs"},
+    {"multimem.cp.async.bulk.global.shared::cta.bulk_group", "9.7.9.26",
+     "multicast objects span several GPUs"},
+    {"st.async.mmio.release.sys.global.u32", "9.7.9.12", "asynchronous stores to global memory"},
+    {"red.async.mmio.release.sys.global.add.u32", "9.7.13.7", "asynchronous reductions in global memory"},
+    {"cvt.rs.f16x2.f32", "9.7.9.21", "stochastic rounding"},
+    {"cvt.rs.satfinite.e4m3x4.f32", "9.7.9.21", "stochastic rounding"},
+    {"cvt.rn.satfinite.s2f6x2.f32", "9.7.9.21", "fixed-point formats of PTX ISA 9.1"},
+    {"cvta.to.global.u32", "9.7.9.20", "addresses have 64 bits"},
+    {"cp.async.bulk.tensor.3d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes", "9.7.9.27.1.2",
+     "tensor maps are tiled ones"},
+    {"cp.async.bulk.tensor.3d.shared::cluster.global.im2col::w.mbarrier::complete_tx::bytes", "9.7.9.27.1.2",
+     "tensor maps are tiled ones"},
+    {"cp.async.bulk.tensor.3d.global.shared::cta.im2col_no_offs.bulk_group", "9.7.9.27.1.2",
+     "tensor maps are tiled ones"},
+    {"tex.1d.v4.f32.s32", "9.7.10.3", "textures"},
+    {"tld4.r.2d.v4.f32.f32", "9.7.10.4", "textures"},
+    {"txq.width.b32", "9.7.10.5", "textures"},
+    {"istypep.texref", "9.7.10.6", "textures"},
+    {"suld.b.1d.b32.trap", "9.7.11.1", "surfaces"},
+    {"sust.b.1d.b32.trap", "9.7.11.2", "surfaces"},
+    {"sured.b.add.1d.u32.trap", "9.7.11.3", "surfaces"},
+    {"suq.width.b32", "9.7.11.4", "surfaces"},
+    {"wmma.load.a.sync.aligned.row.m16n16k16.f16", "9.7.14.4", "use mma.sync and ldmatrix"},
+    {"wmma.store.d.sync.aligned.row.m16n16k16.f32", "9.7.14.4", "use mma.sync and ldmatrix"},
+    {"wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32", "9.7.14.4", "use mma.sync and ldmatrix"},
+    {"mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32", "9.7.14.5.14",
+     "Volta's shape; later machines emulate it with single multiplications"},
+    {"mma.sync.aligned.m16n8k32.row.col.kind::f8f6f4.f32.e2m1.e2m1.f32", "9.7.14.5.14", "sm_120a only"},
+    {"mma.sync.aligned.m16n8k64.row.col.kind::mxf4nvf4.block_scale.scale_vec::4X.f32.e2m1.e2m1.f32.ue4m3",
+     "9.7.14.5.14", "sm_120a only"},
+    {"mma.sp.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32", "9.7.14.6", "sparse operands"},
+    {"mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32", "9.7.14.6", "sparse operands"},
+    {"wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.f16.f16", "9.7.15.6.4", "sparse operands"},
+    {"tcgen05.ld.red.sync.aligned.32x32b.x2.min.u32", "9.7.16.8.3", "sm_103a only"},
+    {"tcgen05.mma.sp.cta_group::1.kind::f16", "9.7.16.10.9.2", "sparse operands"},
+    {"tcgen05.mma.ws.sp.cta_group::1.kind::f16", "9.7.16.10.9.4", "sparse operands"},
+    {"stacksave.u64", "9.7.17.1", "the stack pointer"},
+    {"stackrestore.u64", "9.7.17.2", "the stack pointer"},
+    {"alloca.u64", "9.7.17.3", "the stack pointer"},
+    {"vadd.s32.s32.s32", "9.7.18.1", "scalar video instructions"},
+    {"vsub.s32.s32.s32", "9.7.18.1", "scalar video instructions"},
+    {"vabsdiff.s32.s32.s32", "9.7.18.1", "scalar video instructions"},
+    {"vmin.s32.s32.s32", "9.7.18.1", "scalar video instructions"},
+    {"vmax.s32.s32.s32", "9.7.18.1", "scalar video instructions"},
+    {"vshl.u32.u32.u32.clamp", "9.7.18.1", "scalar video instructions"},
+    {"vshr.u32.u32.u32.clamp", "9.7.18.1", "scalar video instructions"},
+    {"vmad.s32.s32.s32", "9.7.18.1", "scalar video instructions"},
+    {"vset.s32.s32.eq", "9.7.18.1", "scalar video instructions"},
+    {"vadd2.s32.s32.s32", "9.7.18.2", "SIMD video instructions but vabsdiff4.u32"},
+    {"vadd4.s32.s32.s32", "9.7.18.2", "SIMD video instructions but vabsdiff4.u32"},
+    {"vsub2.s32.s32.s32", "9.7.18.2", "SIMD video instructions but vabsdiff4.u32"},
+    {"vavrg2.s32.s32.s32", "9.7.18.2", "SIMD video instructions but vabsdiff4.u32"},
+    {"vabsdiff2.s32.s32.s32", "9.7.18.2", "SIMD video instructions but vabsdiff4.u32"},
+    {"vmin2.s32.s32.s32", "9.7.18.2", "SIMD video instructions but vabsdiff4.u32"},
+    {"vmax2.s32.s32.s32", "9.7.18.2", "SIMD video instructions but vabsdiff4.u32"},
+    {"vsub4.s32.s32.s32", "9.7.18.2", "SIMD video instructions but vabsdiff4.u32"},
+    {"vavrg4.s32.s32.s32", "9.7.18.2", "SIMD video instructions but vabsdiff4.u32"},
+    {"vmin4.s32.s32.s32", "9.7.18.2", "SIMD video instructions but vabsdiff4.u32"},
+    {"vmax4.s32.s32.s32", "9.7.18.2", "SIMD video instructions but vabsdiff4.u32"},
+    {"vset2.s32.s32.eq", "9.7.18.2", "SIMD video instructions but vabsdiff4.u32"},
+    {"vset4.s32.s32.eq", "9.7.18.2", "SIMD video instructions but vabsdiff4.u32"},
+};
+
+}  // namespace
+
+std::span<const Refusal> refusals() { return kRefused; }
+
+std::string_view reason_of(std::string_view mnemonic) {
+  for (const Refusal& r : kRefused)
+    if (r.example.substr(0, r.example.find('.')) == mnemonic) return r.why;
+  return {};
+}
+
+}  // namespace fp4lab::emu
