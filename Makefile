@@ -25,9 +25,10 @@ EMULATOR  := $(call objects,src/emulator)
 CLI       := $(call objects,src/cli)
 TESTS     := $(call objects,tests)
 BENCHES   := $(patsubst bench/%.cpp,$(BUILD)/bench/%,$(call find,bench))
-FORMATTED  = $(shell git ls-files '*.cpp' '*.h' '*.cu' '*.cuh')
+FUZZERS   := $(patsubst tests/fuzz/%.cc,$(BUILD)/fuzz/%,$(wildcard tests/fuzz/*.cc))
+FORMATTED  = $(shell git ls-files '*.cpp' '*.h' '*.cu' '*.cuh' '*.cc')
 
-.PHONY: build setup run test matrix check format bench clean help
+.PHONY: build setup run test matrix conformance fuzz check format bench clean help
 build: $(BUILD)/fp4lab $(BUILD)/emulator/libcuda.so.1 ## compile everything (the default)
 
 setup: ## only make what a build needs
@@ -49,6 +50,11 @@ matrix: build ## every rung, case, shape and distribution, then odd shapes under
 
 conformance: build $(BUILD)/tests ## random PTX programs on a GPU and on the emulator, bit by bit: make conformance N=1000
 	FP4LAB_CONFORMANCE=$(or $(N),200) $(BUILD)/tests -tc='conformance*,PTX programs: a GPU*,sweep: a GPU*' $(ARGS)
+
+fuzz: $(FUZZERS) ## libFuzzer over PTX texts and module images, FUZZ_SECONDS (60) each
+	@set -e; for f in $(FUZZERS); do name=$$(basename $$f); mkdir -p $(BUILD)/fuzz/corpus/$$name $(BUILD)/fuzz/found; \
+	  $$f -max_total_time=$(or $(FUZZ_SECONDS),60) -max_len=40000 -timeout=20 -rss_limit_mb=4000 -print_final_stats=1 -verbosity=0 \
+	    -dict=tests/fuzz/ptx.dict -artifact_prefix=$(BUILD)/fuzz/found/$$name- $(BUILD)/fuzz/corpus/$$name tests/ptx tests/check tests/fuzz/fatbin; done
 
 check: ## format, and the test suite under the address and undefined-behaviour sanitizers
 	@clang-format --dry-run -Werror $(FORMATTED)
@@ -94,5 +100,18 @@ $(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(BUILD)/libemulator.a $(BUILD)/libfp4l
 	@mkdir -p $(@D)
 	@echo "  $(@:$(BUILD)/%=%)"
 	$(Q)$(CXX) $(CXXFLAGS) $^ -lbenchmark $(LDLIBS) -o $@
+
+# What reads foreign text and images, once more with clang's sanitizers: the fuzzer finds its way by their
+# instrumentation. The rest is the ordinary build's.
+FUZZFLAGS := -std=c++20 -g1 -O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined
+FUZZED    := $(patsubst %.cpp,$(BUILD)/fuzz/obj/%.o,$(call find,src/emulator/ptx src/emulator/isa) src/emulator/driver/image.cpp)
+.SECONDARY: $(FUZZED)
+$(BUILD)/fuzz/obj/%.o: %.cpp
+	@mkdir -p $(@D)
+	@command -v clang++ >/dev/null || { echo "make fuzz needs clang++ with its fuzzer runtime (Debian: clang)"; exit 1; }
+	@echo "  $(@:$(BUILD)/%=%)"
+	$(Q)clang++ -Iinclude -Isrc -isystem $(CUDA_HOME)/include -MMD -MP $(FUZZFLAGS) -c $< -o $@
+$(BUILD)/fuzz/%: tests/fuzz/%.cc $(FUZZED) $(BUILD)/libemulator.a $(BUILD)/libfp4lab.a
+	$(Q)clang++ -Iinclude -Isrc -isystem $(CUDA_HOME)/include $(FUZZFLAGS) -fsanitize=fuzzer $^ $(LDLIBS) -o $@
 
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)

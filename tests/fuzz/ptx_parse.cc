@@ -1,8 +1,4 @@
-// libFuzzer target for the PTX front end; not part of the build. From the repository's root, after `make`:
-//   clang++ -std=c++20 -g -O1 -fsanitize=fuzzer,address,undefined -Iinclude -Isrc tests/fuzz/ptx_parse.cc \
-//     $(find src/emulator -name '*.cpp' -not -path '*/driver/*') build/libfp4lab.a -lfmt -lpthread -o
-//     build/ptx_fuzz
-//   build/ptx_fuzz -max_len=20000 tests/emulator/data
+// libFuzzer target for the PTX front end. See the Makefile's `fuzz`.
 #include "emulator/ptx/parser.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, unsigned long size) {

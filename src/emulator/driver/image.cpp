@@ -1,8 +1,13 @@
 // What a module-load call is given: PTX text, a fatbin that holds PTX, or something the emulator cannot run.
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <cstring>
+#include <vector>
 
 #include "emulator/driver/state.h"
 
@@ -63,21 +68,47 @@ std::string text_of(const FatbinEntry& entry, const char* payload) {
   return text;
 }
 
-// The PTX for the emulated architecture, else the newest that is not newer.
-Image from_fatbin(const std::byte* bytes) {
-  FatbinHeader header;
-  std::memcpy(&header, bytes, sizeof header);
-  const std::byte* at = bytes + header.header_bytes;
-  const std::byte* end = at + header.payload_bytes;
+// The bytes at an address that a caller gave, as many as there are: a damaged fatbin must not take the
+// process along.
+std::vector<std::byte> bytes_at(const void* from, uint64_t bytes) {
+  std::vector<std::byte> copy(bytes);
+  iovec local{copy.data(), bytes}, remote{const_cast<void*>(from), bytes};
+  const ssize_t got = process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
+  if (got < 0 && errno != EFAULT) {  // the call is not allowed here
+    std::memcpy(copy.data(), from, bytes);
+    return copy;
+  }
+  copy.resize(got < 0 ? 0 : static_cast<size_t>(got));
+  return copy;
+}
+
+// The PTX for the emulated architecture, else the newest that is not newer. `size` bytes are there; 0:
+// unknown.
+Image from_fatbin(const void* image, uint64_t size) {
+  constexpr uint64_t kMostBytes = uint64_t(1) << 30;
+  FatbinHeader header{};
+  std::vector<std::byte> copy =
+      bytes_at(image, size ? std::min<uint64_t>(size, sizeof header) : sizeof header);
+  if (copy.size() < sizeof header) return {{}, "the fatbin ends within its header"};
+  std::memcpy(&header, copy.data(), sizeof header);
+  if (header.header_bytes < sizeof header || header.payload_bytes > kMostBytes)
+    return {{},
+            fmt::format("the fatbin's header says {} bytes with {} of payload", header.header_bytes,
+                        header.payload_bytes)};
+  const uint64_t whole = header.header_bytes + header.payload_bytes;
+  copy = bytes_at(image, size ? std::min(size, whole) : whole);
+  if (copy.size() < header.header_bytes) return {{}, "the fatbin ends within its header"};
+  const std::byte* at = copy.data() + header.header_bytes;
+  const std::byte* end = copy.data() + copy.size();
   const DeviceModel& device = *state().device;
   const uint32_t here = static_cast<uint32_t>(device.major * 10 + device.minor);
   bool compressed = false;
   std::string best, others;
   uint32_t best_architecture = 0;
-  while (at + sizeof(FatbinEntry) <= end) {
+  while (end - at >= static_cast<ptrdiff_t>(sizeof(FatbinEntry))) {
     FatbinEntry entry;
     std::memcpy(&entry, at, sizeof entry);
-    if (!entry.header_bytes || entry.header_bytes > uint64_t(end - at) ||
+    if (entry.header_bytes < sizeof entry || entry.header_bytes > uint64_t(end - at) ||
         entry.payload_bytes > uint64_t(end - at) - entry.header_bytes)
       break;
     if (entry.kind == 1) {
@@ -110,9 +141,9 @@ Image read_image(const void* image, size_t size) {
   if (magic == kWrapper) {
     FatbinWrapper wrapper;
     std::memcpy(&wrapper, bytes, sizeof wrapper);
-    return from_fatbin(static_cast<const std::byte*>(wrapper.data));
+    return from_fatbin(wrapper.data, 0);
   }
-  if (magic == kFatbin) return from_fatbin(bytes);
+  if (magic == kFatbin) return from_fatbin(bytes, size);
   if (magic == kElf)
     return {{},
             "the image is a cubin (machine code); the emulator runs PTX: give it the text that nvrtcGetPTX "
