@@ -269,3 +269,47 @@ TEST_CASE("bulk copies: there and back, and their alignment") {
   r = run("512", "%rd0+768");  // ends 256 bytes behind the allocation
   CHECK(r.kind == FaultKind::illegal_address);
 }
+
+TEST_CASE("gather4 and scatter4: four rows of one's choice") {
+  const std::vector<uint8_t> source = pattern(256 * 40);
+  const std::string text = module_text(
+      "sm_100a", ".param .align 64 .b8 map[128], .param .align 64 .b8 to[128], .param .u64 out", R"(
+    .shared .align 8 .b64 bar;
+    mov.u32 %r0, smem; mov.u32 %r1, bar; mov.u32 %r3, %tid.x; setp.ne.u32 %p0, %r3, 0;
+    mov.b64 %rd0, map; cvta.param.u64 %rd0, %rd0; mov.b64 %rd3, to; cvta.param.u64 %rd3, %rd3;
+    @%p0 bra END;
+    mbarrier.init.shared::cta.b64 [%r1], 1;
+    fence.mbarrier_init.release.cluster;
+    mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r1], 256;
+    cp.async.bulk.tensor.2d.shared::cluster.global.tile::gather4.mbarrier::complete_tx::bytes
+      [%r0], [%rd0, {64, 7, 39, 3, 40}], [%r1];
+  )" + wait("%r1", 0) + R"(
+    cp.async.bulk.tensor.2d.global.shared::cta.tile::scatter4.bulk_group [%rd3, {128, 1, 0, 50, 38}], [%r0];
+    cp.async.bulk.commit_group;
+    cp.async.bulk.wait_group 0;
+  END:)");
+  for (uint64_t seed : {1, 2, 3}) {
+    Kernel k(text);
+    k.map(byte_map(k.upload(source), TensorSwizzle::b64, 64, 1));
+    const uint64_t target = k.buffer(256 * 40);
+    k.map(byte_map(target, TensorSwizzle::b64, 64, 1));
+    k.config.dynamic_shared = 1024;
+    k.param(target);
+    LaunchResult r = k.run(seed);
+    INFO(r.report);
+    REQUIRE(r.ok);
+    std::vector<uint8_t> want(256 * 40);
+    const int from[] = {7, 39, 3, 40},
+              to[] = {1, 0, 50, 38};  // row 40 is not there: zeros; nor is 50: not stored
+    for (int i = 0; i < 4; ++i)
+      for (int c = 0; c < 64; ++c)
+        if (to[i] < 40) want[to[i] * 256 + 128 + c] = from[i] < 40 ? source[from[i] * 256 + 64 + c] : 0;
+    CHECK(k.download<uint8_t>(target, 256 * 40) == want);
+  }
+  Kernel two_rows(text);
+  two_rows.map(byte_map(two_rows.upload(source), TensorSwizzle::b64, 64, 2));
+  two_rows.map(byte_map(two_rows.buffer(256 * 40), TensorSwizzle::b64, 64, 2));
+  two_rows.config.dynamic_shared = 1024;
+  two_rows.param(0);
+  CHECK(two_rows.run().report.find("with one row") != std::string::npos);
+}

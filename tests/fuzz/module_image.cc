@@ -2,6 +2,11 @@
 #include "emulator/driver/state.h"
 #include "emulator/ptx/parser.h"
 
+extern "C" int LLVMFuzzerInitialize(int*, char***) {
+  fp4lab::emu::driver::state().device = fp4lab::emu::device_model("b200");
+  return 0;
+}
+
 extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, unsigned long size) {
   if (size < 4) return 0;
   std::string bytes(reinterpret_cast<const char*>(data), size);

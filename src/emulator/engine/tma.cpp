@@ -88,7 +88,7 @@ struct TmaLoad final : AsyncOp {
     uint32_t target, first, count;
   };
   std::vector<Part> parts;
-  bool started = false;
+  bool started = false, gather = false;
   TensorMap m;
 
   const char* name() const override { return "cp.async.bulk.tensor"; }
@@ -96,7 +96,8 @@ struct TmaLoad final : AsyncOp {
   // A box may arrive in pieces and in any order.
   void plan(Cluster& cluster) {
     m = map.read(cluster, *this);
-    check_coordinates(m, coordinates.data(), dimensions);
+    check_coordinates(m, coordinates.data(), gather ? 2 : dimensions);
+    if (gather) four_rows(m);
     const uint32_t runs = m.runs();
     const bool whole = cluster.grid.schedule.kind == Schedule::Kind::eager;
     for (uint32_t t = 0; t < targets.size(); ++t) {
@@ -131,7 +132,8 @@ struct TmaLoad final : AsyncOp {
     std::byte row[2048], padded[256];
     GlobalMemory::Range range;
     for (uint32_t r = part.first; r < part.first + part.count; ++r) {
-      const TensorRun run = tensor_run(m, coordinates.data(), r);
+      const TensorRun run =
+          gather ? tensor_run_of_four(m, coordinates.data(), r) : tensor_run(m, coordinates.data(), r);
       const uint32_t linear = destination + r * pitch;
       const std::byte* image = row;
       if (run.inside) {
@@ -192,8 +194,9 @@ struct TmaLoad final : AsyncOp {
 struct LoadMods {
   Space destination;
   bool multicast;
-  uint8_t group;  // 0 when not given
-  uint8_t dimensions;
+  uint8_t group;       // 0 when not given
+  uint8_t dimensions;  // coordinates: 5 for gather4
+  bool gather;
 };
 
 // op 0 [dst], 1 [map, 2 {c}], 3 [mbar], 4 mask, 5 cache policy
@@ -207,6 +210,7 @@ void load(Warp& w, const Instr& in) {
     const SharedRef bar = shared_ref(w, mods.destination, in.op[3], lane, what);
     op->map.address = w.address(in.op[1], lane);
     op->dimensions = mods.dimensions;
+    op->gather = mods.gather;
     for (unsigned d = 0; d < mods.dimensions; ++d)
       op->coordinates[d] = static_cast<int32_t>(w.source<uint32_t>(w.element(in.op[2], d))[lane]);
     if (dst.offset % 128)
@@ -261,10 +265,14 @@ Body bind_tma_load(Instr& in, const Source& s) {
   m.group = s.has("cta_group::2") ? 2 : s.has("cta_group::1") ? 1 : 0;
   for (unsigned d = 1; d <= 5; ++d)
     if (s.has(fmt::format("{}d", d))) m.dimensions = static_cast<uint8_t>(d);
+  m.gather = s.has("tile::gather4");
+  if (m.gather) m.dimensions = 5;
   if (in.op[2].count != m.dimensions)
     fault(FaultKind::misuse, 0, "{} coordinates for {} dimensions", in.op[2].count, m.dimensions);
   in.aux = pack_aux(m);
   return load;
 }
+
+Body bind_tma_gather4(Instr& in, const Source& s) { return bind_tma_load(in, s); }
 
 }  // namespace fp4lab::emu

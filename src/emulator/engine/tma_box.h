@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "emulator/core/error.h"
 #include "emulator/engine/tensor_map.h"
 
 namespace fp4lab::emu {
@@ -34,6 +35,20 @@ inline TensorRun tensor_run(const TensorMap& m, const int32_t* coordinates, uint
   run.lo = static_cast<uint32_t>(lo), run.hi = static_cast<uint32_t>(hi);
   run.global = m.address + static_cast<uint64_t>(base + begin + lo);
   return run;
+}
+
+// .tile::gather4 and .tile::scatter4: the box is one row high, and four rows follow each other in shared
+// memory, each with a coordinate of its own behind that of the columns (PTX ISA 5.5.3.4).
+inline TensorRun tensor_run_of_four(const TensorMap& m, const int32_t* coordinates, uint32_t index) {
+  const int32_t row[2] = {coordinates[0], coordinates[1 + index]};
+  return tensor_run(m, row, 0);
+}
+inline void four_rows(TensorMap& m) {
+  if (m.rank != 2 || m.box[1] != 1)
+    fault(FaultKind::illegal_instruction, 0,
+          "four rows by a tensor map of rank {} with a box of {} rows: it must be of rank 2, with one row",
+          m.rank, m.box[1]);
+  m.box[1] = 4, m.element_stride[1] = 1;
 }
 
 // The value of elements out of bounds, repeated through 16 bytes. The NaN of CU_TENSOR_MAP_FLOAT_OOB_FILL is

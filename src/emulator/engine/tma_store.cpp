@@ -23,7 +23,7 @@ struct TmaStore final : AsyncOp {
   uint32_t source = 0;
   uint64_t group = 0;
   Reduction reduction = Reduction::none;
-  bool has_read = false;
+  bool has_read = false, scatter = false;
   std::vector<std::byte> image;
   std::vector<TensorRun> runs;
   TensorMap m;
@@ -45,8 +45,9 @@ struct TmaStore final : AsyncOp {
 
   void read(Cluster& cluster) {
     m = map.read(cluster, *this);
-    check_coordinates(m, coordinates.data(), dimensions);
-    for (unsigned d = 0; d < m.rank; ++d)
+    check_coordinates(m, coordinates.data(), scatter ? 2 : dimensions);
+    if (scatter) four_rows(m);
+    for (unsigned d = 0; d < dimensions; ++d)
       if (coordinates[d] < 0)
         fault(FaultKind::misuse, lane, "{}: start coordinate {} of dimension {} is negative", name(),
               coordinates[d], d);
@@ -62,7 +63,7 @@ struct TmaStore final : AsyncOp {
     const std::byte* window = cta->window(lo, hi - lo, name()) - lo;
     const uint32_t atom = std::min<uint32_t>(swizzle_atom(m.swizzle), 16);
     for (uint32_t r = 0; r < count; ++r) {
-      runs[r] = tensor_run(m, coordinates.data(), r);
+      runs[r] = scatter ? tensor_run_of_four(m, coordinates.data(), r) : tensor_run(m, coordinates.data(), r);
       if (!runs[r].inside) continue;
       round_up(cluster, runs[r], line);
       const uint32_t linear = source + r * pitch;
@@ -121,8 +122,9 @@ struct TmaStore final : AsyncOp {
 };
 
 struct StoreMods {
-  uint8_t dimensions;
+  uint8_t dimensions;  // coordinates: 5 for scatter4
   Reduction reduction;
+  bool scatter;
 };
 
 // op 0 [map, 1 {c}], 2 [src], 3 cache policy
@@ -132,6 +134,7 @@ void store(Warp& w, const Instr& in) {
     auto op = std::make_unique<TmaStore>();
     op->map.address = w.address(in.op[0], lane);
     op->dimensions = mods.dimensions;
+    op->scatter = mods.scatter;
     op->reduction = mods.reduction;
     for (unsigned d = 0; d < mods.dimensions; ++d)
       op->coordinates[d] = static_cast<int32_t>(w.source<uint32_t>(w.element(in.op[1], d))[lane]);
@@ -153,6 +156,7 @@ uint8_t dimensions_of(const Source& s, const Instr& in, unsigned coordinates) {
   uint8_t n = 0;
   for (unsigned d = 1; d <= 5; ++d)
     if (s.has(fmt::format("{}d", d))) n = static_cast<uint8_t>(d);
+  if (s.has("tile::gather4") || s.has("tile::scatter4")) n = 5;  // a column and four rows
   if (in.op[coordinates].count != n)
     fault(FaultKind::misuse, 0, "{} coordinates for {} dimensions", in.op[coordinates].count, n);
   return n;
@@ -161,12 +165,17 @@ uint8_t dimensions_of(const Source& s, const Instr& in, unsigned coordinates) {
 }  // namespace
 
 Body bind_tma_store(Instr& in, const Source& s) {
-  in.aux = pack_aux(StoreMods{dimensions_of(s, in, 1), Reduction::none});
+  in.aux = pack_aux(StoreMods{dimensions_of(s, in, 1), Reduction::none, s.has("tile::scatter4")});
   return store;
 }
 Body bind_tma_reduce(Instr& in, const Source& s) {
-  in.aux = pack_aux(StoreMods{dimensions_of(s, in, 1), reduction_named(s)});
+  in.aux = pack_aux(StoreMods{dimensions_of(s, in, 1), reduction_named(s), false});
   return store;
+}
+Body bind_tma_scatter4(Instr& in, const Source& s) { return bind_tma_store(in, s); }
+Body bind_tma_prefetch_gather4(Instr& in, const Source& s) {
+  dimensions_of(s, in, 1);
+  return prefetch;
 }
 Body bind_tma_prefetch(Instr& in, const Source& s) {
   dimensions_of(s, in, 1);
