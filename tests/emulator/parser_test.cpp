@@ -332,7 +332,7 @@ TEST_CASE("refusals name the place, the reason and what was near") {
   CHECK(contains(e, "\nadd.u32 %r1, %r2, %r100;\n                  ^"));
   CHECK(contains(refusal("addd.u32 %r1, %r2, %r3;"),
                  "test.ptx:6:1: unknown instruction 'addd'; did you mean add?"));
-  CHECK(contains(refusal("tex.2d.v4.f32.f32 %r1;"), "'tex' is not implemented (PTX ISA 9.7.10)"));
+  CHECK(contains(refusal("tex.2d.v4.f32.f32 %r1;"), "'tex' is not implemented: textures (PTX ISA 9.7.10)"));
   CHECK(contains(refusal("add.u31 %r1, %r2, %r3;"),
                  "test.ptx:6:4: add: modifier .u31 is not supported here (did you mean .u32?); supported: "
                  ".f32, .f64, .s16"));
