@@ -2,7 +2,7 @@
 // limit. Nothing links it and its headers are not needed; where it is absent, opening says what was tried.
 //
 //   auto lt = CublasLt::open();
-//   const CublasGemm gemm(lt, {.m = 128, .n = 4096, .k = 7168, .input = GemmType::kF16}, kCublasWorkspace);
+//   const CublasGemm gemm(lt, device, {.m = 128, .n = 4096, .k = 7168}, kCublasWorkspace);
 //   gemm.run(0, a, b, c, workspace, stream);
 #pragma once
 
