@@ -35,6 +35,8 @@ struct AsyncOp {
   virtual bool serial() const { return false; }  // touches global memory atomically: run in the serial phase
   // Asked when every warp of its CTA has exited: true = still running then is a fault.
   virtual bool holds_exit() const { return true; }
+  // A store that has not read its CTA's shared memory yet.
+  virtual bool reads_shared() const { return false; }
   // True: not now, as long as warps can run (see Cluster::all_moved_since).
   virtual bool held(const Cluster&) const { return false; }
 

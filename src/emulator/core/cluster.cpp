@@ -187,11 +187,14 @@ void Cluster::warp_exited(Warp& w) {
   Cta& cta = w.cta;
   if (--cta.live_warps) return;
   hooks::at_exit(*cta.state);
-  for (const auto& op : ops_)
-    if (op->cta == &cta && op.get() != running_op_ && op->holds_exit())
+  for (const auto& op : ops_) {
+    if (op->cta != &cta || op.get() == running_op_) continue;
+    if (op->holds_exit())
       fault(FaultKind::misuse, kLanes,
             "{} exits while an operation that it issued is still running: {}, issued by {}", cta.name(),
             op->name(), one_line(grid.module, grid.module.functions[op->function].source[op->origin->pc]));
+    if (watcher && op->reads_shared()) watcher->exit_before_read(cta, *op);
+  }
   cta.exited = true;
   if (watcher) watcher->cta_exit(cta);
   notify();

@@ -35,7 +35,8 @@ struct BulkCopy final : AsyncOp {
   bool serial() const override {
     return has_read && reduction != Reduction::none && way == Way::shared_to_global;
   }
-  bool holds_exit() const override { return way != Way::shared_to_global || !has_read; }
+  bool holds_exit() const override { return way != Way::shared_to_global; }  // stores: see tma_store.cpp
+  bool reads_shared() const override { return way == Way::shared_to_global && !has_read; }
 
   void read_shared(Cluster& cluster) {
     const std::byte* from = cta->window(source, bytes, name());

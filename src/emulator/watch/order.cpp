@@ -217,6 +217,9 @@ void OrderChecker::barrier(const BarrierEvent& e) {
         for_lanes(left, [&](unsigned l) { same |= uint32_t(w.thread[l].cluster_phase == phase) << l; });
         publish(sum_of(c.cluster_number, c.cluster_barrier, phase), c, w, same,
                 relaxed ? Reach::streams : Reach::all);
+        CtaStateOf& own = c.cta[e.cta->rank];
+        publish(sum_of(c.ran_number, c.cluster_ran, phase), c, w, same, Reach::all);
+        if (relaxed) publish(sum_of(own.relaxed_number, own.relaxed, phase), c, w, same, Reach::all);
         left &= ~same;
       }
       break;
@@ -226,6 +229,13 @@ void OrderChecker::barrier(const BarrierEvent& e) {
       const Sum& s = c.cluster_barrier[phase % 4];
       change(w, e.lanes, &ThreadState::v, [&](Clock& k) { k.join(s.v); });
       change(w, e.lanes, &ThreadState::f, [&](Clock& k) { k.join(s.f); });
+      CtaStateOf& own = c.cta[e.cta->rank];
+      if (own.relaxed_number[phase % 4] == phase)
+        for (const auto field : {&ThreadState::v, &ThreadState::f}) {
+          const Sum& mine = own.relaxed[phase % 4];
+          change(w, e.lanes, field, [&](Clock& k) { k.join(field == &ThreadState::v ? mine.v : mine.f); });
+        }
+      if (c.ran_number[phase % 4] == phase) own.behind.join(c.cluster_ran[phase % 4].v);
       for_lanes(e.lanes, [&](unsigned l) { ++w.thread[l].cluster_phase; });
       break;
     }

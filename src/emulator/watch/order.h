@@ -9,7 +9,8 @@
 //
 // What it reports is an error, except where all shipped kernels do without what the manual asks for: notes
 // are tcgen05.fence missing (the wait or commit is there), tcgen05.cp behind an MMA that reads the same
-// scales, and asynchronous overwriting of what a generic read has read without a proxy fence between.
+// scales, asynchronous overwriting of what a generic read has read without a proxy fence between, and a CTA's
+// end behind a bulk store that may not have read its shared memory yet.
 //
 // Not seen: a read of global memory before the first write of the launch to the same 4 KiB; a proxy fence
 // that names the other state space; what other launches do at the same time.
@@ -76,6 +77,7 @@ class OrderChecker final : public Watcher {
   void issue(Warp&, const AsyncOp&) override;
   void complete(const AsyncOp&) override;
   void cta_start(Cta&) override;
+  void exit_before_read(Cta&, const AsyncOp&) override;
   void cta_exit(Cta&) override;
 
  private:

@@ -328,6 +328,20 @@ void OrderChecker::tmem(const TmemAccess& a) {
   }
 }
 
+void OrderChecker::exit_before_read(Cta& cta, const AsyncOp& op) {
+  ClusterState& c = of(cta);
+  const auto& s = static_cast<const OpState&>(*op.watched);
+  Touch read;
+  read.time = s.number, read.site = s.site, read.cluster = static_cast<uint32_t>(c.id);
+  read.component = static_cast<uint16_t>(s.stream), read.issuer = static_cast<uint16_t>(s.own),
+  read.mask = 0xffff;
+  const Clock nothing;
+  const Actor by{&c, &nothing, &nothing, nullptr, cta.rank * c.warps * kLanes, kForever, kForever};
+  Touch now = read;
+  now.component = now.issuer = static_cast<uint16_t>(by.own), now.lanes = 1;
+  found(Class::exit, read, by, now, {Place::Kind::shared, &cta, 0});
+}
+
 // A CTA's memory and barriers are gone when it exits: what others do there must be known to be over by then.
 void OrderChecker::check_exit(Cta& cta) {
   ClusterState& c = of(cta);
@@ -337,6 +351,7 @@ void OrderChecker::check_exit(Cta& cta) {
   for (uint32_t k = 0; k < c.warps; ++k)
     for (const ThreadState& t : c.warp[cta.rank * c.warps + k]->thread)
       if (!last || !last->same(t.v)) last = &t.v, all.join(*t.v);
+  all.join(own.behind);
   const uint32_t first = cta.rank * c.warps * kLanes, end = first + c.warps * kLanes;
   Touch now;
   const Instr* i = cta.warps[0]->current();

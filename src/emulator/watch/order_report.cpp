@@ -314,7 +314,10 @@ OrderChecker::Finding OrderChecker::words(Class k, const Touch& before, const Ac
       break;
   }
   Finding f;
-  f.error = k != Class::proxy_after_read && k != Class::tcgen05_fence && k != Class::cp_after_mma &&
+  const bool store_at_exit = k == Class::exit && !before.lanes && !before.is(Touch::write) &&
+                             c.streams[before.component - c.threads].kind == Stream::bulk_read;
+  f.error = !store_at_exit && k != Class::proxy_after_read && k != Class::tcgen05_fence &&
+            k != Class::cp_after_mma &&
             !(k == Class::layout && before.layout == static_cast<uint8_t>(Layout::none));
   f.count = 1;
   f.kind = name_of(k);

@@ -158,6 +158,12 @@ struct CtaStateOf {
   std::unique_ptr<Cell[]> tmem;  // by column; bit b of a mask: lanes 16b..16b+15
   std::unordered_map<uint32_t, BarrierState> barriers;
   std::array<NamedState, 16> named;
+  // A relaxed arrival at the cluster barrier hands nothing over by the manual. Shipped kernels (DeepGEMM) let
+  // it do for what stays inside a CTA, and at their end for the cluster: on one SM there is nothing to wait
+  // for, and a CTA that has come to the barrier has sent what it sends.
+  std::array<Sum, 4> relaxed;  // arrivals of this CTA, by phase
+  std::array<uint64_t, 4> relaxed_number{~0ull, ~0ull, ~0ull, ~0ull};
+  Clock behind;  // what had run before a cluster barrier that this CTA has passed
 };
 
 // What releases of a flag or counter published: to everybody, to the cluster, to the CTA, as far as the
@@ -180,6 +186,9 @@ struct ClusterState {
   std::unordered_map<uint32_t, BulkThread> bulk, copies;  // by thread component
   std::array<Sum, 4> cluster_barrier;
   std::array<uint64_t, 4> cluster_number{~0ull, ~0ull, ~0ull, ~0ull};
+  // What came before the arrivals in program order, relaxed ones too.
+  std::array<Sum, 4> cluster_ran;
+  std::array<uint64_t, 4> ran_number{~0ull, ~0ull, ~0ull, ~0ull};
   std::map<uint64_t, SyncVariable> shared_variables;  // by CTA and offset
   uint32_t live = 0, operations = 0;
 
@@ -199,7 +208,8 @@ struct Actor {
   uint32_t own, own_time, fenced;  // its thread, and up to when that thread's own accesses are before
   uint32_t pipe = kNobody;         // stream of a tensor pipe, which is in order
   bool async = false;
-  uint32_t sequence = 0;  // of the operation in the cluster's order of issue, from 1; 0: a thread, or not known
+  uint32_t sequence =
+      0;  // of the operation in the cluster's order of issue, from 1; 0: a thread, or not known
 };
 
 struct Place {
