@@ -1,6 +1,7 @@
 // Accesses against the earlier ones of the same bytes.
 #include <bit>
 
+#include "emulator/engine/state.h"
 #include "emulator/watch/order_found.h"
 
 namespace fp4lab::emu {
@@ -53,8 +54,15 @@ void OrderChecker::check(Touch& before, const Actor& a, const Touch& now, const 
   if (before.lanes && before.site == now.site && before.time == now.time &&
       before.component == now.component && before.cluster == now.cluster)
     return;
-  // A pair's two CTAs allocate together, so each knows of the other's columns.
-  if (before.is(Touch::collective) && a.own / kLanes / a.cluster->warps != place.cta->rank) return;
+  // A pair's two CTAs allocate together: neither warp returns before the other has come. So the other CTA
+  // knows of these columns, and so does who knows of the other CTA's (by a commit of its products, say).
+  if (before.is(Touch::collective)) {
+    if (a.own / kLanes / a.cluster->warps != place.cta->rank) return;
+    const uint32_t peer = place.cta->rank ^ 1;
+    if (peer < a.cluster->cta.size())
+      if (const Touch& t = a.cluster->cta[peer].pair_allocation; t.time && behind(t, t.lanes, a, true))
+        return;
+  }
   if (before.layout && now.layout && before.layout != now.layout && before.is(Touch::write) &&
       !now.is(Touch::write))
     found(Class::layout, before, a, now, place);
@@ -316,6 +324,7 @@ void OrderChecker::tmem(const TmemAccess& a) {
     now.component = static_cast<uint16_t>(w.base), now.lanes = a.warp->active;
     now.flags |= Touch::collective;
     now.site = site(*a.warp), now.issuer = static_cast<uint16_t>(w.base);
+    if (a.what == What::alloc && a.cta->state->tmem_group == 2) c.cta[a.cta->rank].pair_allocation = now;
   }
   for (unsigned column = a.column0; column < a.column0 + a.columns && column < 512; ++column) {
     if (a.what == What::alloc) {

@@ -163,7 +163,8 @@ struct CtaStateOf {
   // for, and a CTA that has come to the barrier has sent what it sends.
   std::array<Sum, 4> relaxed;  // arrivals of this CTA, by phase
   std::array<uint64_t, 4> relaxed_number{~0ull, ~0ull, ~0ull, ~0ull};
-  Clock behind;  // what had run before a cluster barrier that this CTA has passed
+  Touch pair_allocation;  // the last tcgen05.alloc.cta_group::2
+  Clock behind;           // what had run before a cluster barrier that this CTA has passed
 };
 
 // What releases of a flag or counter published: to everybody, to the cluster, to the CTA, as far as the
