@@ -21,6 +21,8 @@ struct Form {
   unsigned d_format;    // 0 f16, 1 f32, 2 s32
   unsigned m, n;
   bool a_in_tmem, scaled, transposed_b;
+  bool stationary = false;                                           // .ws
+  unsigned columns() const { return stationary ? n * m / 128 : n; }  // of D
 };
 
 // Bits of a small integer x in [-3, 3].
@@ -66,7 +68,7 @@ std::string kernel(const Form& f) {
         "tcgen05.st.sync.aligned.32x32b.x4.b32 [%r12+400], {%r20,%r20,%r20,%r20};\n"
         "tcgen05.st.sync.aligned.32x32b.x8.b32 [%r12+408], {%r21,%r21,%r21,%r21,%r21,%r21,%r21,%r21};\n"
         "tcgen05.wait::st.sync.aligned;\ntcgen05.fence::before_thread_sync;\n";
-  for (unsigned c = 0; c < f.n; c += 8) {
+  for (unsigned c = 0; c < f.columns(); c += 8) {
     stores += fmt::format(
         "tcgen05.ld.sync.aligned.32x32b.x8.b32 {{%r30,%r31,%r32,%r33,%r34,%r35,%r36,%r37}}, [%r12+{}];\n"
         "tcgen05.wait::ld.sync.aligned;\n",
@@ -81,8 +83,10 @@ std::string kernel(const Form& f) {
           "tcgen05.mma.cta_group::1.kind::{}.block_scale [%r10], {}, {:#x}, {:#x}, [%r10+400], [%r10+408], "
           "{};\n",
           f.kind, a, descriptor(a_bytes), idesc, accumulate ? 1 : 0);
-    return fmt::format("tcgen05.mma.cta_group::1.kind::{} [%r10], {}, {:#x}, {:#x}, {};\n", f.kind, a,
-                       descriptor(a_bytes), idesc, accumulate ? 1 : 0);
+    return fmt::format("tcgen05.mma{}.cta_group::1.kind::{}{} [%r10], {}, {:#x}, {:#x}, {};\n",
+                       f.stationary ? ".ws" : "", f.kind,
+                       f.stationary && accumulate ? ".collector::b1::fill" : "", a, descriptor(a_bytes),
+                       idesc, accumulate ? 1 : 0);
   };
   return module_text("sm_100a", ".param .u64 in, .param .u64 out",
                      fmt::format(R"(
@@ -137,7 +141,11 @@ TEST_CASE("tiles of the other kinds") {
                         {"f8f6f4", "e2m1", 5, 1, 1, 128, 16, false, false, false},
                         {"i8", "s8", 1, 1, 2, 64, 48, false, false, false},
                         {"mxf8f6f4", "e4m3", 0, 1, 1, 128, 96, false, true, false},
-                        {"mxf8f6f4", "e2m1", 5, 1, 1, 128, 8, false, true, false}};
+                        {"mxf8f6f4", "e2m1", 5, 1, 1, 128, 8, false, true, false},
+                        {"f16", "bf16", 1, 2, 1, 32, 64, false, false, false, true},
+                        {"f8f6f4", "e4m3", 0, 1, 1, 64, 128, false, false, false, true},
+                        {"i8", "s8", 1, 1, 2, 128, 64, false, false, false, true},
+                        {"f16", "f16", 0, 2, 0, 128, 64, true, false, false, true}};
   std::mt19937 rng(6);
   for (const Form& f : forms) {
     const unsigned k = 32 / f.bytes;
@@ -201,8 +209,10 @@ TEST_CASE("tiles of the other kinds") {
         double sum = 0;
         for (unsigned i = 0; i < k; ++i) sum += 2.0 * a[m * k + i] * b[n * k + i];
         if (f.scaled) sum *= std::ldexp(2.0, static_cast<int>(m % 4) - 2);
-        const unsigned lane = f.m == 64 ? m / 16 * 32 + m % 16 : m;
-        const uint32_t word = got[n * 128 + lane];
+        const unsigned lane = f.stationary ? m + f.m * (n / f.columns())
+                              : f.m == 64  ? m / 16 * 32 + m % 16
+                                           : m;
+        const uint32_t word = got[n % f.columns() * 128 + lane];
         const double have = f.d_format == 0   ? fp4lab::half_to_float(static_cast<uint16_t>(word))
                             : f.d_format == 2 ? static_cast<int32_t>(word)
                                               : std::bit_cast<float>(word);

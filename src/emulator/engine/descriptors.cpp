@@ -127,6 +127,12 @@ void check_format(uint32_t bits, MmaKind kind, const char* operand, unsigned hig
   }
 }
 
+std::string illegal_stationary_shape(uint32_t m, uint32_t n) {
+  if (m != 32 && m != 64 && m != 128) return fmt::format("M = {}: must be 32, 64 or 128 with .ws", m);
+  if (n != 64 && n != 128 && n != 256) return fmt::format("N = {}: must be 64, 128 or 256 with .ws", n);
+  return {};
+}
+
 // PTX ISA 9.7.16.2.1, table of shapes (dense).
 std::string illegal_shape(MmaKind kind, unsigned group, uint32_t m, uint32_t n) {
   const bool mx = kind >= MmaKind::mxf8f6f4;
@@ -152,7 +158,7 @@ std::string illegal_shape(MmaKind kind, unsigned group, uint32_t m, uint32_t n) 
 }  // namespace
 
 InstructionDescriptor decode_instruction_descriptor(uint32_t bits, MmaKind kind, unsigned scale_vec,
-                                                    unsigned group, bool a_in_tmem) {
+                                                    unsigned group, bool a_in_tmem, bool weight_stationary) {
   const std::string what = fmt::format("tcgen05.mma.kind::{}: instruction descriptor", name_of(kind));
   const bool mx = kind >= MmaKind::mxf8f6f4, fp4 = kind >= MmaKind::mxf4;
   InstructionDescriptor d;
@@ -192,7 +198,8 @@ InstructionDescriptor decode_instruction_descriptor(uint32_t bits, MmaKind kind,
   } else {
     require(what, bits, 23, 23, 0, "reserved bit");
     require(what, bits, 29, 29, 0, "reserved bit");
-    require(what, bits, 31, 30, 0, "maximum shift (for .ws only)");
+    require(what, bits, 31, 30, 0,
+            weight_stationary ? "maximum shift (only 0 is implemented)" : "maximum shift (for .ws only)");
     d.m = static_cast<uint32_t>(field(bits, 28, 24)) << 4;
     d.saturate = field(bits, 3, 3);
     d.d_format = static_cast<uint8_t>(field(bits, 5, 4));
@@ -207,7 +214,9 @@ InstructionDescriptor decode_instruction_descriptor(uint32_t bits, MmaKind kind,
             what, bits, d.d_format);
     }
   }
-  if (std::string why = illegal_shape(kind, group, d.m, d.n); !why.empty())
+  if (std::string why =
+          weight_stationary ? illegal_stationary_shape(d.m, d.n) : illegal_shape(kind, group, d.m, d.n);
+      !why.empty())
     fault(FaultKind::illegal_instruction, 0, "{} {:#010x}: {} (M in bits {}, N in bits 22:17)", what, bits,
           why, mx ? "28:27" : "28:24");
   if (fp4 && (d.transpose_a || d.transpose_b))

@@ -75,6 +75,7 @@ struct InstructionDescriptor {
 // `scale_vec`: 1, 2 or 4 scales per row and instruction, 0 for kinds without; `group`: cta_group. `a_in_tmem`
 // restricts A to K-major.
 InstructionDescriptor decode_instruction_descriptor(uint32_t bits, MmaKind, unsigned scale_vec,
-                                                    unsigned group, bool a_in_tmem);
+                                                    unsigned group, bool a_in_tmem,
+                                                    bool weight_stationary = false);
 
 }  // namespace fp4lab::emu

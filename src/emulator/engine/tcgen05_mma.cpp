@@ -24,11 +24,17 @@ uint32_t elements_per_mma(MmaKind k) {
   }
 }
 
-// PTX ISA 9.7.16.10.5, dense layouts: D (M = 128), F (64), A (pair, 256), B (pair, 128).
+// PTX ISA 9.7.16.10.5, dense layouts: D (M = 128), F (64), A (pair, 256), B (pair, 128); .ws: E (64), G (32).
 std::vector<MmaOp::Part> MmaOp::layout() const {
   const TmemAddress base{d};
   const uint32_t n = idesc.n, c = base.column();
   if (rows_per_cta() == 128) return {{0, c, 0, 128, 0, n}};
+  if (weight_stationary) {  // the columns in as many parts as the rows leave room for
+    std::vector<Part> parts;
+    const uint32_t m = idesc.m, count = kTmemLanes / m;
+    for (uint32_t q = 0; q < count; ++q) parts.push_back({m * q, c, 0, m, n / count * q, n / count});
+    return parts;
+  }
   if (group == 2)  // 64 rows per CTA: the right half of the columns lies in the upper 64 lanes
     return {{0, c, 0, 64, 0, n / 2}, {64, c, 0, 64, n / 2, n / 2}};
   std::vector<Part> parts;
@@ -39,12 +45,14 @@ std::vector<MmaOp::Part> MmaOp::layout() const {
 void MmaOp::check_tmem(Cta& cta) const {
   const TensorMemory& tmem = tensor_memory(cta);
   const TmemAddress at{d};
-  const bool half_lanes = idesc.m == 64 && group == 1;
+  const bool half_lanes = idesc.m == 64 && group == 1 && !weight_stationary;
   if (at.lane() != 0 && !(half_lanes && at.lane() == 16))
     fault(FaultKind::illegal_address, lane,
           "tcgen05.mma: D at TMEM address {:#010x}: its lane is {}, must be 0{}", d, at.lane(),
           half_lanes ? " or 16" : "");
-  const uint32_t columns = group == 2 && idesc.m == 128 ? idesc.n / 2 : idesc.n;
+  const uint32_t columns = weight_stationary              ? idesc.n / (kTmemLanes / idesc.m)
+                           : group == 2 && idesc.m == 128 ? idesc.n / 2
+                                                          : idesc.n;
   tmem.check(cta, at.column(), columns, "tcgen05.mma: D");
   if (scale_vec) {
     for (auto [address, rows, what] : {std::tuple{sfa, rows_per_cta(), "tcgen05.mma: scale-A"},

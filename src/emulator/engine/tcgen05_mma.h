@@ -10,7 +10,7 @@ struct MmaOp final : AsyncOp {
   InstructionDescriptor idesc;
   uint8_t group = 1;      // cta_group
   uint8_t scale_vec = 0;  // scales per row and instruction, 0 without block scaling
-  bool a_in_tmem = false, accumulate = false;
+  bool a_in_tmem = false, accumulate = false, weight_stationary = false;
   uint8_t scale_input_d = 0;
   uint32_t disabled[8] = {};  // disable-output-lane: bit i of the concatenation
   bool any_disabled = false;

@@ -50,7 +50,7 @@ Mods decode(Instr& in, const Source& s, const Operand& scale_input_d) {
   return m;
 }
 
-enum class Form : uint8_t { plain, masked, scaled };
+enum class Form : uint8_t { plain, masked, scaled, weight_stationary };
 
 // The collector keeps the A of an instruction with ::fill; what says ::use must ask for the same A. It is
 // read again here all the same: memory must not change before the last use has been committed.
@@ -76,13 +76,25 @@ void issue(Warp& w, const Instr& in) {
   const uint32_t* idesc = w.source<uint32_t>(in.op[3]);
   const uint64_t* b = w.source<uint64_t>(in.op[2]);
   // plain: op 4 enable-input-d, 5 scale-input-d; masked: 4 the disabled lanes, 5 enable-input-d, 6
-  // scale-input-d; block scaled: 4 [sfa], 5 [sfb], 6 enable-input-d
-  const uint32_t enable = w.mask(in.op[form == Form::plain ? 4 : form == Form::masked ? 5 : 6]);
+  // scale-input-d; block scaled: 4 [sfa], 5 [sfb], 6 enable-input-d; .ws: 4 enable-input-d, 5 zero-column
+  // mask
+  constexpr bool ws = form == Form::weight_stationary;
+  const uint32_t enable = w.mask(in.op[form == Form::plain || ws ? 4 : form == Form::masked ? 5 : 6]);
+  const uint64_t* zero_columns = ws && in.op[5] ? w.source<uint64_t>(in.op[5]) : nullptr;
   for_lanes(w.active, [&](unsigned lane) {
     auto op = std::make_unique<MmaOp>();
     op->lane = lane;
     op->group = m.group, op->scale_vec = m.scale_vec, op->a_in_tmem = m.a_in_tmem;
-    op->idesc = decode_instruction_descriptor(idesc[lane], m.kind, m.scale_vec, m.group, m.a_in_tmem);
+    op->weight_stationary = ws;
+    op->idesc = decode_instruction_descriptor(idesc[lane], m.kind, m.scale_vec, m.group, m.a_in_tmem, ws);
+    if (zero_columns && zero_columns[lane])
+      fault(FaultKind::misuse, lane, "tcgen05.mma.ws: a zero-column mask ({:#x}) is not implemented",
+            zero_columns[lane]);
+    if (ws && m.a_in_tmem && op->idesc.m != 128)
+      fault(FaultKind::misuse, lane,
+            "tcgen05.mma.ws with A in tensor memory and M = {} is not implemented: where its rows lie is not "
+            "publicly known for certain",
+            op->idesc.m);
     op->accumulate = enable >> lane & 1;
     op->d = static_cast<uint32_t>(w.address(in.op[0], lane));
     if (m.a_in_tmem) {
@@ -113,7 +125,7 @@ void issue(Warp& w, const Instr& in) {
               "block-scaled tcgen05.mma with M = 128 and .cta_group::2 is not implemented: where the scales "
               "of B lie is "
               "not publicly known for certain");
-    } else {
+    } else if constexpr (!ws) {
       if constexpr (form == Form::masked) {
         const Operand& v = in.op[4];
         const unsigned words = m.group == 2 ? 8 : 4;
@@ -125,8 +137,9 @@ void issue(Warp& w, const Instr& in) {
       }
       op->scale_input_d = static_cast<uint8_t>(in.op[form == Form::masked ? 6 : 5].displacement);
     }
-    check_collector(w.cta.state->collector, m, m.a_in_tmem ? op->a_tmem : w.source<uint64_t>(in.op[1])[lane],
-                    lane);
+    if constexpr (!ws)
+      check_collector(w.cta.state->collector, m,
+                      m.a_in_tmem ? op->a_tmem : w.source<uint64_t>(in.op[1])[lane], lane);
     op->check_tmem(w.cta);
     if (m.group == 2) op->check_tmem(pair_of(w.cta, "tcgen05.mma"));
     op->queue = pipe_of(w, lane);
@@ -147,6 +160,12 @@ Body bind_tcgen05_mma_masked(Instr& in, const Source& s) {
 Body bind_tcgen05_mma_block_scale(Instr& in, const Source& s) {
   in.aux = pack_aux(decode(in, s, Operand{}));
   return issue<Form::scaled>;
+}
+
+// The collector buffers of B are permissions to keep what is read here again all the same.
+Body bind_tcgen05_mma_ws(Instr& in, const Source& s) {
+  in.aux = pack_aux(decode(in, s, Operand{}));
+  return issue<Form::weight_stationary>;
 }
 
 }  // namespace fp4lab::emu
