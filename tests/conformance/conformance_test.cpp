@@ -83,7 +83,7 @@ TEST_CASE("conformance: a GPU and the emulator give the same bits") {
         expected = run_on_driver(p, *gpu);
         got = run_on_emulator(p, seed);
       } catch (const Error& e) {
-        FAIL_CHECK(name_of(kind) << " " << seed << ": " << e.what());
+        FAIL_CHECK(fmt::format("{} {}: {}", name_of(kind), seed, e.what()));
         ++different;
         continue;
       }
@@ -94,6 +94,6 @@ TEST_CASE("conformance: a GPU and the emulator give the same bits") {
         ++different;
       }
     }
-    MESSAGE(name_of(kind) << ": " << count << " programs, " << different << " of them with different bits");
+    MESSAGE(fmt::format("{}: {} programs, {} of them with different bits", name_of(kind), count, different));
   }
 }

@@ -80,6 +80,11 @@ class Writer {
       size = stride * m.dims[d];
       stride = size + 16 * r_.below(2);
     }
+    // A row takes its swizzle's whole span in shared memory.
+    for (unsigned d = m.rank - 1; d > 0 && code && bytes / inner * span > kRegion; --d) {
+      bytes /= (m.box[d] + m.element_strides[d] - 1) / m.element_strides[d];
+      m.box[d] = 1;
+    }
     box_bytes_ = static_cast<unsigned>(bytes);
     p_.tensor.resize((size + 255) / 256 * 256);
   }
