@@ -101,8 +101,8 @@ void CtaState::signal(Mbarrier& b, uint32_t offset, uint32_t count, int64_t byte
 
 void CtaState::signal_by(const AsyncOp& op, uint32_t offset, uint32_t count, int64_t bytes) {
   Mbarrier& b = mbarrier(offset, op.name());
-  b.note(count ? MbarrierParty::What::arrives : MbarrierParty::What::delivers, b.phase, op.origin, op.function,
-         op.cta->rank, op.warp, 1u << op.lane, count ? count : bytes);
+  b.note(count ? MbarrierParty::What::arrives : MbarrierParty::What::delivers, b.phase, op.origin,
+         op.function, op.cta->rank, op.warp, 1u << op.lane, count ? count : bytes);
   if (Watcher* watch = cta.cluster.watcher)
     watch->barrier({count ? BarrierEvent::What::arrive : BarrierEvent::What::complete_tx, &cta, offset,
                     count ? count : bytes, b.phase, nullptr, 0, &op});

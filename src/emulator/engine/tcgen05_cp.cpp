@@ -101,11 +101,12 @@ struct TmemCopy final : AsyncOp {
       }
       if (!all || m.shape == Shape::s4x256b)
         for (unsigned i = 0; i < count; ++i)
-          for (unsigned c = 0; c < bytes / 4; ++c)
+          for (unsigned c = 0; c < bytes / 4; ++c) {
             if (defined[r])
               tmem.define(a.column() + c, a.lane() + lanes[i], 1);
             else
               tmem.undefine(a.column() + c, a.lane() + lanes[i], 1);
+          }
     }
     watch_tmem(cluster, true, &to, a.lane(), 128 - a.lane(), a.column(), bytes / 4, *this);
   }

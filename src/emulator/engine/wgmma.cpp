@@ -28,7 +28,10 @@ struct Wgmma final : AsyncOp {
   Mods m{};
   bool accumulate = false, negate_a = false, negate_b = false;
   SharedMatrix a, b;
-  uint32_t* a_rows[4] = {};       // registers of A
+  // Registers of A, as they are at issue. The manual leaves undefined what happens when they change before
+  // the product is done (PTX ISA 9.7.15.2); ptxas keeps program order there, by other registers or by
+  // waiting, and public kernels count on it (Triton decodes the next operand while a product runs).
+  uint32_t a_rows[4][kLanes] = {};
   std::vector<uint32_t*> d_rows;  // registers of D
   uint64_t group = 0;
 
@@ -154,7 +157,7 @@ void issue(Warp& w, const Instr& in) {
   unsigned transpositions = 6;
   if (m.a_in_registers) {
     for (unsigned r = 0; r < 4; ++r)
-      op->a_rows[r] = const_cast<uint32_t*>(w.source<uint32_t>(w.element(in.op[1], r)));
+      std::memcpy(op->a_rows[r], w.source<uint32_t>(w.element(in.op[1], r)), sizeof op->a_rows[r]);
   } else {
     op->a = descriptor(in.op[1], "wgmma.mma_async: descriptor of A");
     if (m.family == Family::half) op->a.k_major = in.op[transpositions++].displacement == 0;
