@@ -69,6 +69,24 @@ unsigned mma_count(const OperandSpec& spec, const Source& source) {
   return m * 8 / 32 / (source.type(0) == Type::f16 ? 2 : 1);
 }
 
+// wmma's: accumulators, A or B of the shape, over 32 lanes; fp16 operands have 8 registers whatever the
+// shape.
+unsigned wmma_count(const OperandSpec& spec, const Source& source) {
+  unsigned m = 0, n = 0, k = 0;
+  for (std::string_view t : source.tokens)
+    if (t.starts_with("m") && t.find('n') != t.npos && t.find('k') != t.npos && t[1] >= '0' && t[1] <= '9') {
+      m = static_cast<unsigned>(std::stoul(std::string(t.substr(1))));
+      n = static_cast<unsigned>(std::stoul(std::string(t.substr(t.find('n') + 1))));
+      k = static_cast<unsigned>(std::stoul(std::string(t.substr(t.find('k') + 1))));
+    }
+  const bool product = source.tokens[1] == "mma";
+  const bool a = product ? spec.text.starts_with("{a}") : source.has("a");
+  const bool b = product ? spec.text.starts_with("{b}") : source.has("b");
+  if (!a && !b) return m * n / 32 / (source.type(0) == Type::f16 ? 2 : 1);
+  const Type element = !product ? source.type(0) : source.type(2) == Type::none ? Type::f16 : source.type(1);
+  return element == Type::f16 ? 8 : (a ? m * k : k * n) * bits_of(element) / 32 / 32;
+}
+
 std::string vector_text(const OperandSpec& spec, Type type, const Source& source, std::mt19937& random) {
   constexpr unsigned kCounts[] = {1, 2, 4, 8, 16, 32, 64, 128, 3};
   constexpr unsigned kBits[] = {8, 16, 32, 64};
@@ -80,8 +98,10 @@ std::string vector_text(const OperandSpec& spec, Type type, const Source& source
   const bool wgmma = source.tokens[0] == "wgmma";
   const bool mma = source.tokens[0] == "mma";
   if (wgmma) count = wgmma_count(spec, source);
+  const bool wmma = source.tokens[0] == "wmma";
   if (mma) count = mma_count(spec, source);
-  if (!counted && !wgmma && !mma && random() % 3 == 0) {
+  if (wmma) count = wmma_count(spec, source);
+  if (!counted && !wgmma && !mma && !wmma && random() % 3 == 0) {
     unsigned whole = bits_of(source.type(0));
     return register_of(type == Type::none && whole ? whole : bits, random);
   }
