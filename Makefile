@@ -22,14 +22,19 @@ find      = $(sort $(shell find $(1) -name '*.cpp' 2>/dev/null))
 objects   = $(patsubst %.cpp,$(BUILD)/obj/%.o,$(call find,$(1)))
 LAB       := $(call objects,src/numerics src/reference src/problem src/jit src/device src/lab)
 EMULATOR  := $(call objects,src/emulator)
+RUNTIME   := $(call objects,src/runtime)
 CLI       := $(call objects,src/cli)
 TESTS     := $(call objects,tests)
 BENCHES   := $(patsubst bench/%.cpp,$(BUILD)/bench/%,$(call find,bench))
 FUZZERS   := $(patsubst tests/fuzz/%.cc,$(BUILD)/fuzz/%,$(wildcard tests/fuzz/*.cc))
+# Foreign-looking programs for the tests, where there is an nvcc: built as their users would, with PTX for both devices.
+# Not for a sanitized emulator, which a program without the sanitizer's runtime cannot load.
+NVCC       = $(wildcard $(CUDA_HOME)/bin/nvcc)
+PROGRAMS   = $(if $(SANITIZE),,$(if $(and $(NVCC),$(wildcard $(CUDA_HOME)/nvvm/bin/cicc)),$(patsubst tests/%.cu,$(BUILD)/%,$(wildcard tests/programs/*.cu))))
 FORMATTED  = $(shell git ls-files '*.cpp' '*.h' '*.cu' '*.cuh' '*.cc')
 
 .PHONY: build setup run test matrix conformance fuzz check format bench clean help
-build: $(BUILD)/fp4lab $(BUILD)/emulator/libcuda.so.1 ## compile everything (the default)
+build: $(BUILD)/fp4lab $(BUILD)/emulator/libcuda.so.1 $(BUILD)/emulator/libcudart.so.13 ## compile everything (the default)
 
 setup: ## only make what a build needs
 	@echo "CUDA: $(CUDA_HOME)"
@@ -37,7 +42,7 @@ setup: ## only make what a build needs
 run: build ## run kernels on the device or the emulator: make run OP=dual KERNEL=v0_baseline CASE=dual-256-4096-7168
 	$(BUILD)/fp4lab run $(or $(OP),group) --case $(or $(CASE),all) $(if $(KERNEL),--kernel $(KERNEL)) $(ARGS)
 
-test: build $(BUILD)/tests ## run the test suite: make test ARGS=-tc='jit*'
+test: build $(BUILD)/tests $(PROGRAMS) ## run the test suite: make test ARGS=-tc='jit*'
 	$(BUILD)/tests $(ARGS)
 
 matrix: build ## every rung, case, shape and distribution, then odd shapes under 50 schedules: some minutes
@@ -81,7 +86,8 @@ $(BUILD)/obj/%.o: %.cpp
 	$(Q)$(CXX) $(CPPFLAGS) $(CXXFLAGS) -c $< -o $@
 
 $(BUILD)/libfp4lab.a: $(LAB)
-$(BUILD)/libemulator.a: $(EMULATOR)
+# Without the weak definitions of what the driver lacks: in an archive they could be found first.
+$(BUILD)/libemulator.a: $(filter-out %/driver/entry_points.o,$(EMULATOR))
 $(BUILD)/%.a:
 	@rm -f $@ # ar would keep the objects of deleted sources
 	$(Q)ar rcs $@ $^
@@ -93,9 +99,19 @@ $(BUILD)/emulator/libcuda.so.1: $(EMULATOR) $(BUILD)/libfp4lab.a src/emulator/ex
 	@echo "  $(@:$(BUILD)/%=%)"
 	$(Q)$(CXX) $(CXXFLAGS) -shared -Wl,-soname,libcuda.so.1 -Wl,-z,defs -Wl,--version-script=src/emulator/exports.map \
 	  $(filter %.o %.a,$^) $(LDLIBS) -o $@
+# On the driver beside it, whatever else the library path holds: hence RPATH, which comes before the path.
+$(BUILD)/emulator/libcudart.so.13: $(RUNTIME) $(BUILD)/emulator/libcuda.so.1 src/runtime/exports.map
+	@echo "  $(@:$(BUILD)/%=%)"
+	$(Q)$(CXX) $(CXXFLAGS) -shared -Wl,-soname,libcudart.so.13 -Wl,-z,defs -Wl,--version-script=src/runtime/exports.map \
+	  -Wl,--disable-new-dtags,-rpath,'$$ORIGIN' $(RUNTIME) $(BUILD)/emulator/libcuda.so.1 -o $@
 $(BUILD)/tests: $(TESTS) $(BUILD)/libemulator.a $(BUILD)/libfp4lab.a
 	@echo "  $(@:$(BUILD)/%=%)"
 	$(Q)$(CXX) $(CXXFLAGS) $(TESTS) $(BUILD)/libemulator.a $(BUILD)/libfp4lab.a $(LDLIBS) -o $@
+$(BUILD)/programs/%: tests/programs/%.cu tests/programs/check.h
+	@mkdir -p $(@D)
+	@echo "  $(@:$(BUILD)/%=%)"
+	$(Q)$(NVCC) -std=c++17 -cudart shared -gencode arch=compute_90a,code=compute_90a -gencode arch=compute_100a,code=compute_100a \
+	  $< $(shell sed -n 's,^// nvcc: ,,p' $<) -o $@
 $(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(BUILD)/libemulator.a $(BUILD)/libfp4lab.a
 	@mkdir -p $(@D)
 	@echo "  $(@:$(BUILD)/%=%)"

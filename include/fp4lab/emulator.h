@@ -46,6 +46,10 @@ void fp4lab_emulator_label(const char* name);
 // chose. CUDA_ERROR_INVALID_DEVICE: there is no such model; CUDA_ERROR_ILLEGAL_STATE: another machine's
 // context exists.
 CUresult fp4lab_emulator_select(int major, int minor);
+// The same by what a program brings: the machine that can run most of these fatbins (wrappers as
+// __cudaRegisterFatBinary gets them), unless FP4LAB_EMULATOR_DEVICE chooses. CUDA_ERROR_NO_BINARY_FOR_GPU:
+// none runs any.
+CUresult fp4lab_emulator_select_for(const void* const* images, size_t count);
 
 #ifdef __cplusplus
 }

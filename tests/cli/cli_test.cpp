@@ -1,39 +1,23 @@
 // The commands as a user types them: exit status and what is said.
 #include <doctest/doctest.h>
-#include <sys/wait.h>
 
-#include <array>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "../command.h"
 #include "../skip.h"
 
 namespace {
 
 namespace fs = std::filesystem;
 
-struct Outcome {
-  int status;
-  std::string text;  // stdout and stderr
-  bool says(const std::string& part) const { return text.find(part) != std::string::npos; }
-};
-
 fs::path binary() { return fs::read_symlink("/proc/self/exe").parent_path() / "fp4lab"; }
 
 Outcome fp4lab(const std::string& arguments, const std::string& environment = "") {
   const std::string command = environment + " '" + binary().string() + "' " + arguments + " 2>&1";
-  std::FILE* pipe = popen(command.c_str(), "r");
-  REQUIRE(pipe);
-  Outcome outcome;
-  std::array<char, 4096> piece;
-  while (const size_t n = std::fread(piece.data(), 1, piece.size(), pipe))
-    outcome.text.append(piece.data(), n);
-  const int status = pclose(pipe);
-  outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  return outcome;
+  return run_command(command);
 }
 
 struct Scratch {

@@ -5,9 +5,11 @@
 
 #include <cstring>
 #include <filesystem>
+#include <random>
 #include <string>
 #include <vector>
 
+#include "emulator/driver/state.h"
 #include "fp4lab/emulator.h"
 
 namespace {
@@ -234,35 +236,125 @@ TEST_CASE("driver: images that cannot be loaded say why") {
   CHECK(cuModuleLoad(&module, "/nonexistent/x.ptx") == CUDA_ERROR_FILE_NOT_FOUND);
 }
 
-TEST_CASE("driver: fatbins hold PTX, plain or compressed") {
-  // The container of nvcc 13: a header, then for each image a header of 0x40 bytes or more and the image.
-  auto fatbin = [](const std::string& payload, uint16_t kind, uint32_t architecture, uint32_t compressed,
-                   uint64_t uncompressed) {
-    std::string bytes;
-    auto put = [&](auto value) { bytes.append(reinterpret_cast<const char*>(&value), sizeof value); };
-    put(0xba55ed50u), put(uint16_t(1)), put(uint16_t(16)), put(uint64_t(0x40 + payload.size()));
-    put(kind), put(uint16_t(0x101)), put(0x40u), put(uint64_t(payload.size()));
-    put(compressed), put(0x40u), put(uint16_t(0)), put(uint16_t(9)), put(architecture), put(0u), put(0u);
-    put(uint64_t(0x11)), put(uint64_t(0)), put(uncompressed);
-    return bytes.append(payload);
+// The container of nvcc 13: a header, then for each image a header of 0x40 bytes or more and the image.
+struct FatbinImage {
+  std::string payload;
+  uint16_t kind = 1;  // PTX; 2: machine code
+  uint32_t architecture = 90, compressed = 0;
+  uint64_t uncompressed = 0;
+};
+static std::string fatbin(const std::vector<FatbinImage>& images) {
+  std::string bytes, body;
+  const auto put = [](std::string& to, auto value) {
+    to.append(reinterpret_cast<const char*>(&value), sizeof value);
   };
+  for (const FatbinImage& i : images) {
+    put(body, i.kind), put(body, uint16_t(0x101)), put(body, 0x40u), put(body, uint64_t(i.payload.size()));
+    put(body, i.compressed), put(body, 0x40u), put(body, uint16_t(0)), put(body, uint16_t(9));
+    put(body, i.architecture), put(body, 0u), put(body, 0u);
+    put(body, uint64_t(0x11)), put(body, uint64_t(0)), put(body, i.uncompressed);
+    body += i.payload;
+  }
+  put(bytes, 0xba55ed50u), put(bytes, uint16_t(1)), put(bytes, uint16_t(16)),
+      put(bytes, uint64_t(body.size()));
+  return bytes + body;
+}
+static std::string ptx_for(const char* target) {
+  std::string ptx = kPtx;
+  return ptx.replace(ptx.find("sm_90"), 5, target) + '\0';
+}
+static FatbinImage zstd(const std::string& ptx) {  // an empty payload where there is no library
+  void* library = dlopen("libzstd.so.1", RTLD_NOW);
+  if (!library) return {};
+  const auto compress =
+      reinterpret_cast<size_t (*)(void*, size_t, const void*, size_t, int)>(dlsym(library, "ZSTD_compress"));
+  std::string packed(2 * ptx.size(), '\0');
+  packed.resize(compress(packed.data(), packed.size(), ptx.data(), ptx.size(), 3));
+  const auto size = static_cast<uint32_t>(packed.size());
+  return {.payload = std::move(packed), .compressed = size, .uncompressed = ptx.size()};
+}
+// An LZ4 block of one sequence of literals, or, for a text that repeats its last 4 + `match` bytes, with a
+// match.
+static std::string lz4(const std::string& literals, size_t match, uint16_t offset, const std::string& tail) {
+  const auto length = [](std::string& to, size_t n) {
+    for (n -= 15; n >= 255; n -= 255) to += '\xff';
+    to += static_cast<char>(n);
+  };
+  std::string block(1, static_cast<char>(0xf0 | std::min<size_t>(15, match - 4)));
+  length(block, literals.size());
+  block += literals;
+  block += static_cast<char>(offset & 255), block += static_cast<char>(offset >> 8);
+  if (match - 4 >= 15) length(block, match - 4);
+  block += static_cast<char>(tail.size() << 4);
+  return block + tail;
+}
+
+TEST_CASE("driver: fatbins hold PTX, plain or compressed") {
   Context context;
   CUmodule module;
-  std::string ptx = std::string(kPtx) + '\0';
-  REQUIRE(cuModuleLoadFatBinary(&module, fatbin(ptx, 1, 90, 0, 0).data()) == CUDA_SUCCESS);
-  CHECK(cuModuleUnload(module) == CUDA_SUCCESS);
-  CHECK(cuModuleLoadFatBinary(&module, fatbin(ptx, 2, 90, 0, 0).data()) == CUDA_ERROR_NO_BINARY_FOR_GPU);
-  CHECK(cuModuleLoadFatBinary(&module, fatbin(ptx, 1, 120, 0, 0).data()) == CUDA_ERROR_NO_BINARY_FOR_GPU);
-  CHECK(cuModuleLoadFatBinary(&module, fatbin("\x28\xb5\x2f\xfd broken", 1, 90, 11, 900).data()) ==
-        CUDA_ERROR_NO_BINARY_FOR_GPU);
-  if (void* library = dlopen("libzstd.so.1", RTLD_NOW)) {
-    auto compress = reinterpret_cast<size_t (*)(void*, size_t, const void*, size_t, int)>(
-        dlsym(library, "ZSTD_compress"));
-    std::string packed(2 * ptx.size(), '\0');
-    packed.resize(compress(packed.data(), packed.size(), ptx.data(), ptx.size(), 3));
-    auto size = static_cast<uint32_t>(packed.size());
-    REQUIRE(cuModuleLoadFatBinary(&module, fatbin(packed, 1, 90, size, ptx.size()).data()) == CUDA_SUCCESS);
-    CHECK(cuModuleUnload(module) == CUDA_SUCCESS);
+  const auto load = [&](const std::vector<FatbinImage>& images) {
+    const CUresult r = cuModuleLoadFatBinary(&module, fatbin(images).data());
+    if (!r) CHECK(cuModuleUnload(module) == CUDA_SUCCESS);
+    return r;
+  };
+  const std::string ptx = ptx_for("sm_90");
+  REQUIRE(load({{ptx}}) == CUDA_SUCCESS);
+  CHECK(load({{ptx, 2}}) == CUDA_ERROR_NO_BINARY_FOR_GPU);
+  CHECK(std::string(fp4lab_emulator_report()).find("machine code (sm_90) only") != std::string::npos);
+  CHECK(std::string(fp4lab_emulator_report()).find("arch=compute_100a,code=compute_100a") !=
+        std::string::npos);
+  CHECK(load({{ptx_for("sm_120")}}) == CUDA_ERROR_NO_BINARY_FOR_GPU);
+  CHECK(load({{"\x28\xb5\x2f\xfd broken", 1, 90, 11, 900}}) == CUDA_ERROR_NO_BINARY_FOR_GPU);
+  CHECK(std::string(fp4lab_emulator_report()).find("--no-compress") != std::string::npos);
+  if (FatbinImage packed = zstd(ptx); !packed.payload.empty()) CHECK(load({packed}) == CUDA_SUCCESS);
+
+  // A space behind the text, 299 more as a match of one byte that overlaps itself, and the last sequence.
+  const std::string block = lz4(ptx.substr(0, ptx.size() - 1) + ' ', 299, 1, std::string(5, '\0'));
+  const uint64_t whole = ptx.size() - 1 + 300 + 5;
+  const auto size = static_cast<uint32_t>(block.size());
+  CHECK(load({{block, 1, 90, size, whole}}) == CUDA_SUCCESS);
+  CHECK(load({{block, 1, 90, size, whole - 1}}) == CUDA_ERROR_NO_BINARY_FOR_GPU);
+  CHECK(load({{block, 1, 90, size - 3, whole}}) == CUDA_ERROR_NO_BINARY_FOR_GPU);
+  CHECK(load({{lz4(ptx, 20, 60000, "x"), 1, 90, size, whole}}) ==
+        CUDA_ERROR_NO_BINARY_FOR_GPU);  // before its begin
+}
+
+TEST_CASE("driver: of several images the one made for the machine is taken") {
+  using fp4lab::emu::driver::read_image;
+  Context context;
+  const auto chosen = [](const std::vector<const char*>& targets) {
+    std::vector<FatbinImage> images;
+    for (const char* target : targets) images.push_back({ptx_for(target)});
+    const std::string bytes = fatbin(images);
+    const std::string ptx = read_image(bytes.data(), bytes.size()).ptx;
+    const size_t at = ptx.find("sm_");
+    return at == ptx.npos ? std::string() : ptx.substr(at, ptx.find('\n', at) - at);
+  };
+  CHECK(chosen({"sm_80", "sm_90", "sm_90a"}) == "sm_90");
+  CHECK(chosen({"sm_100", "sm_100a", "sm_100f", "sm_90"}) == "sm_100a");
+  CHECK(chosen({"sm_100f", "sm_100"}) == "sm_100f");
+  CHECK(chosen({"sm_120a", "sm_90a", "sm_103f"}) == "");
+}
+
+TEST_CASE("driver: a fatbin that is cut or damaged is refused, not followed") {
+  using fp4lab::emu::driver::read_image;
+  Context context;
+  const std::string ptx = ptx_for("sm_90");
+  std::vector<FatbinImage> images{{ptx}, {ptx, 2}};
+  if (FatbinImage packed = zstd(ptx); !packed.payload.empty()) images.push_back(packed);
+  const std::string whole = fatbin(images);
+  for (size_t n = 4; n < whole.size(); ++n) {
+    const std::vector<char> cut(whole.begin(),
+                                whole.begin() + ptrdiff_t(n));  // its own memory, for the sanitizer
+    read_image(cut.data(), cut.size());
+  }
+  std::mt19937 random(7);
+  for (int k = 0; k < 3000; ++k) {
+    std::string bytes = whole;
+    for (int changes = 1 + int(random() % 4); changes; --changes)
+      bytes[4 + random() % (k % 2 ? 0x90 : bytes.size() - 4)] = static_cast<char>(random());
+    const std::vector<char> damaged(bytes.begin(), bytes.end());
+    read_image(damaged.data(), damaged.size());
   }
 }
 

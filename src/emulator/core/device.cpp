@@ -64,6 +64,12 @@ const DeviceModel* device_model(int major, int minor) {
   return nullptr;
 }
 
+std::vector<const DeviceModel*> device_models() {
+  std::vector<const DeviceModel*> models;
+  for (const Named& n : kModels) models.push_back(&n.model);
+  return models;
+}
+
 std::string device_model_names() {
   std::string names;
   for (const Named& n : kModels) names += (names.empty() ? "" : ", ") + std::string(n.name);

@@ -43,6 +43,7 @@ struct DeviceModel {
 const DeviceModel* device_model(std::string_view name);
 const DeviceModel* device_model(int major, int minor);  // by compute capability
 std::string device_model_names();
+std::vector<const DeviceModel*> device_models();
 
 struct Schedule {
   enum class Kind : uint8_t {

@@ -65,6 +65,7 @@ uint64_t GlobalMemory::place(uint64_t bytes) {
   }
   uint64_t a = begin;
   for (const auto& [from, to] : live_) {
+    if (!owns(from)) continue;
     uint64_t page = from / kPage * kPage;
     if (page >= a && page - a >= bytes) return a;
     a = round_up(to, kPage) + kPage;
@@ -95,7 +96,7 @@ uint64_t GlobalMemory::allocate(size_t bytes) {
 bool GlobalMemory::free(uint64_t address) {
   std::unique_lock lock(mutex_);
   auto it = live_.find(address);
-  if (it == live_.end()) return false;
+  if (it == live_.end() || !owns(address)) return false;
   const uint64_t page = it->first / kPage * kPage, span = round_up(it->second, kPage) - page;
   madvise(reinterpret_cast<void*>(page), span, MADV_DONTNEED);
   mprotect(reinterpret_cast<void*>(page), span, PROT_NONE);
@@ -104,6 +105,21 @@ bool GlobalMemory::free(uint64_t address) {
   freed_.insert_or_assign(it->first, it->second);
   live_.erase(it);
   return true;
+}
+
+bool GlobalMemory::adopt(uint64_t address, size_t bytes) {
+  std::unique_lock lock(mutex_);
+  if (owns(address) || !bytes || address + bytes < address) return false;
+  auto next = live_.lower_bound(address);
+  if (next != live_.end() && next->first < address + bytes) return false;
+  if (next != live_.begin() && std::prev(next)->second > address) return false;
+  live_.emplace(address, address + bytes);
+  return true;
+}
+
+bool GlobalMemory::disown(uint64_t address) {
+  std::unique_lock lock(mutex_);
+  return !owns(address) && live_.erase(address);
 }
 
 GlobalMemory::Range GlobalMemory::find(uint64_t address, size_t bytes) const {

@@ -36,6 +36,10 @@ class GlobalMemory {
   uint64_t allocate(
       size_t bytes);            // 256-byte aligned, poisoned with 0xcb; 0 when the device's memory is used up
   bool free(uint64_t address);  // false: not the start of a live allocation (freed before, or never made)
+  // Memory of the host that kernels may access at its own address (cuMemHostRegister); false if a live range
+  // overlaps it, or is not one that was adopted.
+  bool adopt(uint64_t address, size_t bytes);
+  bool disown(uint64_t address);
   size_t capacity() const;
   size_t used() const;
 

@@ -8,6 +8,10 @@
 namespace fp4lab::emu {
 
 namespace {
+// After so many rounds in which every warp only polled, lanes that wait at a join for others of their warp go
+// on alone: the others may be polling for what these have yet to write (a lock that one lane holds).
+constexpr uint64_t kIdleRounds = 16;
+
 unsigned host_threads(const Grid& grid) {
   if (grid.watcher && !grid.watcher->thread_safe()) return 1;
   if (grid.schedule.threads) return grid.schedule.threads;
@@ -159,7 +163,7 @@ bool Scheduler::failed(LaunchResult& result) {
 
 LaunchResult Scheduler::run() {
   LaunchResult result;
-  uint64_t progress = 0, gone = 0, polled = 0;
+  uint64_t progress = 0, gone = 0, polled = 0, idle_rounds = 0;
   for (;;) {
     start_clusters();
     if (resident_.empty()) break;
@@ -182,9 +186,11 @@ LaunchResult Scheduler::run() {
     const size_t before = resident_.size();
     retire();
     polled = now == progress ? polled + spent : 0;
+    idle_rounds = now == progress ? idle_rounds + 1 : 0;
     progress = now;
     bool stuck = spent == 0 && !served && resident_.size() == before;
-    if (stuck)
+    if (stuck || idle_rounds == kIdleRounds) {
+      idle_rounds = 0;
       for (auto& c : resident_)
         for (auto& cta : c->ctas)
           for (auto& w : cta->warps)
@@ -192,6 +198,7 @@ LaunchResult Scheduler::run() {
               c->enqueue(*w);
               stuck = false;
             }
+    }
     bool silent = false;
     for (const auto& c : resident_) silent |= c->clock_ - c->silent_since_ > grid_.schedule.silence_limit;
     if (stuck || silent || polled > grid_.schedule.poll_limit) {

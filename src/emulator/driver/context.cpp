@@ -142,11 +142,32 @@ CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest) {
 
 CUresult cuCtxSynchronize() { return ready(); }
 
-// Limits that concern only resources the emulator does not ration are accepted and forgotten.
-CUresult cuCtxSetLimit(CUlimit, size_t) { return ready(); }
-CUresult cuCtxGetLimit(size_t* value, CUlimit) {
+// Limits concern resources that the emulator does not ration: they are kept for those who ask.
+CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
   if (CUresult r = ready()) return r;
-  *value = 0;
+  if (limit < 0 || limit >= CU_LIMIT_MAX) return CUDA_ERROR_UNSUPPORTED_LIMIT;
+  std::lock_guard lock(state().mutex);
+  state().limits[limit] = value;
+  return CUDA_SUCCESS;
+}
+CUresult cuCtxGetLimit(size_t* value, CUlimit limit) {
+  if (CUresult r = ready()) return r;
+  if (!value) return CUDA_ERROR_INVALID_VALUE;
+  std::lock_guard lock(state().mutex);
+  const auto it = state().limits.find(limit);
+  if (it == state().limits.end()) return CUDA_ERROR_UNSUPPORTED_LIMIT;
+  *value = it->second;
   return CUDA_SUCCESS;
 }
 CUresult cuCtxSetCacheConfig(CUfunc_cache) { return ready(); }
+CUresult cuCtxGetCacheConfig(CUfunc_cache* config) {
+  if (CUresult r = ready()) return r;
+  *config = CU_FUNC_CACHE_PREFER_NONE;
+  return CUDA_SUCCESS;
+}
+CUresult cuCtxResetPersistingL2Cache() { return ready(); }
+CUresult cuCtxGetId(CUcontext context, unsigned long long* id) {
+  if (CUresult r = ready()) return r;
+  *id = reinterpret_cast<uintptr_t>(context ? context : context_stack().back());
+  return CUDA_SUCCESS;
+}

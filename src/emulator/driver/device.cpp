@@ -50,6 +50,7 @@ CUresult cuInit(unsigned flags) {
     s.watchers.add(*s.trace);
   }
   if (number_from("FP4LAB_CHECK", 0)) s.check = true;
+  if (number_from("FP4LAB_FIDELITY", 0)) tell_fidelity_at_exit();
   s.initialized = true;
   return CUDA_SUCCESS;
 }
@@ -245,11 +246,14 @@ CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice
       *value = 1;
       break;
     case CU_DEVICE_ATTRIBUTE_UNIFIED_FUNCTION_POINTERS:
+    case CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY:
+    case CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS:
+    case CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM:
+    case CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED:
       *value = 1;
       break;
     default:
-      // Everything else describes a feature that the emulator does not have (textures, IPC, managed memory,
-      // ...).
+      // Everything else describes a feature that the emulator does not have (textures, IPC, ...).
       if (attribute <= 0 || attribute >= CU_DEVICE_ATTRIBUTE_MAX) return CUDA_ERROR_INVALID_VALUE;
       *value = 0;
   }
@@ -259,5 +263,12 @@ CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice
 CUresult cuDeviceCanAccessPeer(int* can, CUdevice, CUdevice) {
   if (CUresult r = ready(false)) return r;
   *can = 0;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetByPCIBusId(CUdevice* device, const char* id) {
+  if (CUresult r = ready(false)) return r;
+  if (!device || !id || std::strcmp(id, "0000:00:00.0") != 0) return CUDA_ERROR_INVALID_DEVICE;
+  *device = 0;
   return CUDA_SUCCESS;
 }

@@ -7,12 +7,18 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <optional>
+#include <span>
 #include <vector>
 
+#include "emulator/driver/lz4.h"
 #include "emulator/driver/state.h"
+#include "fp4lab/emulator.h"
 
 namespace fp4lab::emu::driver {
 namespace {
+
+using Bytes = std::span<const std::byte>;
 
 // The fatbin container as nvcc 13 writes it (read off its output): a 16-byte header, then entries of a header
 // and a payload.
@@ -30,7 +36,7 @@ struct FatbinEntry {
   uint16_t minor, major;
   uint32_t architecture;
   uint32_t name_offset, name_bytes;
-  uint64_t flags;  // bit 12..: compressed
+  uint64_t flags;  // bit 13: LZ4, bit 15: Zstandard
   uint64_t zero, uncompressed_bytes;
 };
 struct FatbinWrapper {  // what __cudaRegisterFatBinary and cuModuleLoadData of an embedded image point to
@@ -39,33 +45,117 @@ struct FatbinWrapper {  // what __cudaRegisterFatBinary and cuModuleLoadData of 
   const void* data;
   const void* names;
 };
-constexpr uint32_t kFatbin = 0xba55ed50, kWrapper = 0x466243b1, kElf = 0x464c457f;
+constexpr uint32_t kFatbin = 0xba55ed50, kWrapper = 0x466243b1, kElf = 0x464c457f, kZstd = 0xfd2fb528;
+constexpr uint64_t kMostBytes = uint64_t(1) << 30,
+                   kMostRatio = 1024;  // of one PTX text; more is a broken header
+
+template <class T>
+std::optional<T> read(Bytes bytes) {
+  if (bytes.size() < sizeof(T)) return {};
+  T value;
+  std::memcpy(&value, bytes.data(), sizeof value);
+  return value;
+}
 
 // nvcc 13 compresses PTX with Zstandard. The system's library does the work where there is one: the build
 // does not depend on it.
-std::string unzstd(const char* data, size_t bytes, uint64_t uncompressed) {
+std::string unzstd(Bytes data, uint64_t uncompressed) {
   using Decompress = size_t (*)(void*, size_t, const void*, size_t);
   static const auto decompress = [] {
     void* library = dlopen("libzstd.so.1", RTLD_NOW | RTLD_LOCAL);
     return reinterpret_cast<Decompress>(library ? dlsym(library, "ZSTD_decompress") : nullptr);
   }();
-  constexpr uint64_t kMostBytes = uint64_t(1) << 30;
-  if (!decompress || uncompressed > kMostBytes) return {};
+  if (!decompress) return {};
   std::string text(uncompressed, '\0');
-  const size_t got = decompress(text.data(), text.size(), data, bytes);
+  const size_t got = decompress(text.data(), text.size(), data.data(), data.size());
   return got == uncompressed ? text : std::string();
 }
 
-std::string text_of(const FatbinEntry& entry, const char* payload) {
-  if (!entry.compressed_bytes) return {payload, strnlen(payload, entry.payload_bytes)};
-  constexpr uint32_t kZstd = 0xfd2fb528;
-  uint32_t magic = 0;
-  if (entry.compressed_bytes > entry.payload_bytes || entry.compressed_bytes < 4) return {};
-  std::memcpy(&magic, payload, 4);
-  if (magic != kZstd) return {};
-  std::string text = unzstd(payload, entry.compressed_bytes, entry.uncompressed_bytes);
+std::string text_of(const FatbinEntry& entry, Bytes payload) {
+  std::string text;
+  if (!entry.compressed_bytes)
+    text.assign(reinterpret_cast<const char*>(payload.data()), payload.size());
+  else if (entry.compressed_bytes > payload.size() || entry.uncompressed_bytes > kMostBytes ||
+           entry.uncompressed_bytes / kMostRatio > entry.compressed_bytes)
+    return {};
+  else if (payload = payload.first(entry.compressed_bytes); read<uint32_t>(payload) == kZstd)
+    text = unzstd(payload, entry.uncompressed_bytes);
+  else
+    text = unlz4(payload, entry.uncompressed_bytes);
   text.resize(strnlen(text.data(), text.size()));
   return text;
+}
+
+// The word behind ".target": "sm_90a".
+std::string target_of(std::string_view ptx) {
+  const size_t directive = ptx.find(".target");
+  const size_t begin = directive == ptx.npos ? ptx.npos : ptx.find("sm_", directive);
+  if (begin == ptx.npos) return {};
+  return std::string(ptx.substr(begin, ptx.find_first_not_of("sm_0123456789af", begin) - begin));
+}
+
+struct Ptx {
+  std::string text, target;
+};
+struct Contents {
+  std::vector<Ptx> ptx;
+  bool compressed = false;       // a text that could not be decompressed
+  std::vector<uint32_t> cubins;  // their architectures
+};
+
+Contents contents_of(Bytes bytes) {
+  Contents found;
+  const auto header = read<FatbinHeader>(bytes);
+  if (!header || header->header_bytes > bytes.size()) return found;
+  bytes = bytes.subspan(header->header_bytes);
+  if (header->payload_bytes < bytes.size()) bytes = bytes.first(header->payload_bytes);
+  while (const auto entry = read<FatbinEntry>(bytes)) {
+    if (entry->header_bytes < sizeof(FatbinEntry) || entry->header_bytes > bytes.size() ||
+        entry->payload_bytes > bytes.size() - entry->header_bytes)
+      break;
+    if (entry->kind == 2) found.cubins.push_back(entry->architecture);
+    if (entry->kind == 1) {
+      std::string text = text_of(*entry, bytes.subspan(entry->header_bytes, entry->payload_bytes));
+      std::string target = target_of(text);
+      found.compressed |= text.empty();
+      if (!text.empty()) found.ptx.push_back({std::move(text), std::move(target)});
+    }
+    bytes = bytes.subspan(entry->header_bytes + entry->payload_bytes);
+  }
+  return found;
+}
+
+// The PTX made for the device, else for its family, else the newest that is not newer.
+Image choose(Contents found, const DeviceModel& device) {
+  const int here = device.major * 10 + device.minor;
+  const Ptx* best = nullptr;
+  int best_rank = -1;
+  std::string targets;
+  for (const Ptx& ptx : found.ptx) {
+    targets += (targets.empty() ? "" : ", ") + ptx.target;
+    if (!runs_on(ptx.target, device)) continue;
+    const char last = ptx.target.back();
+    const int rank = last == 'a'   ? 3 * here + 2
+                     : last == 'f' ? 3 * here + 1
+                                   : 3 * std::atoi(ptx.target.c_str() + 3);
+    if (rank > best_rank) best = &ptx, best_rank = rank;
+  }
+  if (best) return {best->text, {}};
+  if (found.compressed)
+    return {
+        {},
+        "the fatbin's PTX cannot be decompressed (is libzstd.so.1 there?): build with nvcc --no-compress"};
+  if (found.ptx.empty() && found.cubins.empty()) return {{}, "the fatbin is empty or broken"};
+  if (found.ptx.empty())
+    return {{},
+            fmt::format(
+                "the fatbin holds machine code (sm_{}) only, and the emulator runs PTX: build with -gencode "
+                "arch=compute_{}a,code=compute_{}a",
+                fmt::join(found.cubins, ", sm_"), here, here)};
+  return {{},
+          fmt::format("the fatbin holds PTX for {}; the emulated device is {} (sm_{}a): build with -gencode "
+                      "arch=compute_{}a,code=compute_{}a, or let FP4LAB_EMULATOR_DEVICE choose another: {}",
+                      targets, device.name, here, here, here, device_model_names())};
 }
 
 // The bytes at an address that a caller gave, as many as there are: a damaged fatbin must not take the
@@ -82,68 +172,41 @@ std::vector<std::byte> bytes_at(const void* from, uint64_t bytes) {
   return copy;
 }
 
-// The PTX for the emulated architecture, else the newest that is not newer. `size` bytes are there; 0:
+// A fatbin in memory says itself how long it is.
+std::vector<std::byte> fatbin_at(const void* data) {
+  const auto header = read<FatbinHeader>(bytes_at(data, sizeof(FatbinHeader)));
+  if (!header || header->payload_bytes > kMostBytes) return {};
+  return bytes_at(data, header->header_bytes + header->payload_bytes);
+}
+
+// The fatbin that an image is or points to; nothing when the image is something else. `size` is 0 when
 // unknown.
-Image from_fatbin(const void* image, uint64_t size) {
-  constexpr uint64_t kMostBytes = uint64_t(1) << 30;
-  FatbinHeader header{};
-  std::vector<std::byte> copy =
-      bytes_at(image, size ? std::min<uint64_t>(size, sizeof header) : sizeof header);
-  if (copy.size() < sizeof header) return {{}, "the fatbin ends within its header"};
-  std::memcpy(&header, copy.data(), sizeof header);
-  if (header.header_bytes < sizeof header || header.payload_bytes > kMostBytes)
-    return {{},
-            fmt::format("the fatbin's header says {} bytes with {} of payload", header.header_bytes,
-                        header.payload_bytes)};
-  const uint64_t whole = header.header_bytes + header.payload_bytes;
-  copy = bytes_at(image, size ? std::min(size, whole) : whole);
-  if (copy.size() < header.header_bytes) return {{}, "the fatbin ends within its header"};
-  const std::byte* at = copy.data() + header.header_bytes;
-  const std::byte* end = copy.data() + copy.size();
-  const DeviceModel& device = *state().device;
-  const uint32_t here = static_cast<uint32_t>(device.major * 10 + device.minor);
-  bool compressed = false;
-  std::string best, others;
-  uint32_t best_architecture = 0;
-  while (end - at >= static_cast<ptrdiff_t>(sizeof(FatbinEntry))) {
-    FatbinEntry entry;
-    std::memcpy(&entry, at, sizeof entry);
-    if (entry.header_bytes < sizeof entry || entry.header_bytes > uint64_t(end - at) ||
-        entry.payload_bytes > uint64_t(end - at) - entry.header_bytes)
-      break;
-    if (entry.kind == 1) {
-      others += fmt::format("{}sm_{}", others.empty() ? "" : ", ", entry.architecture);
-      if (entry.architecture <= here && entry.architecture >= best_architecture) {
-        std::string text = text_of(entry, reinterpret_cast<const char*>(at + entry.header_bytes));
-        compressed |= text.empty();
-        if (!text.empty()) best = std::move(text), best_architecture = entry.architecture;
-      }
-    }
-    at += entry.header_bytes + entry.payload_bytes;
-  }
-  if (!best.empty()) return {std::move(best), {}};
-  if (compressed)
-    return {
-        {},
-        "the fatbin's PTX is compressed and libzstd.so.1 is missing or fails: build with nvcc --no-compress"};
-  return {{},
-          others.empty()
-              ? "the fatbin holds no PTX: build with -gencode arch=compute_100a,code=compute_100a (or 90a)"
-              : fmt::format("the fatbin holds PTX for {}, the emulated device is sm_{}", others, here)};
+std::optional<std::vector<std::byte>> fatbin_of(const void* image, size_t size) {
+  const auto* bytes = static_cast<const std::byte*>(image);
+  uint32_t magic = 0;
+  std::memcpy(&magic, image, size && size < 4 ? size : 4);
+  if (magic == kFatbin) return size ? std::vector(bytes, bytes + size) : fatbin_at(image);
+  if (magic != kWrapper || (size && size < sizeof(FatbinWrapper))) return {};
+  FatbinWrapper wrapper;
+  std::memcpy(&wrapper, image, sizeof wrapper);
+  return fatbin_at(wrapper.data);
 }
 
 }  // namespace
 
+bool runs_on(std::string_view target, const DeviceModel& device) {
+  int wanted = 0;
+  if (std::sscanf(std::string(target).c_str(), "sm_%d", &wanted) != 1) return true;  // the parser will say
+  const int here = device.major * 10 + device.minor;
+  if (target.back() == 'a') return wanted == here;
+  if (target.back() == 'f') return wanted / 10 == device.major && wanted <= here;
+  return wanted <= here;
+}
+
 Image read_image(const void* image, size_t size) {
-  const auto* bytes = static_cast<const std::byte*>(image);
+  if (const auto fatbin = fatbin_of(image, size)) return choose(contents_of(*fatbin), *state().device);
   uint32_t magic = 0;
-  std::memcpy(&magic, bytes, size && size < 4 ? size : 4);
-  if (magic == kWrapper) {
-    FatbinWrapper wrapper;
-    std::memcpy(&wrapper, bytes, sizeof wrapper);
-    return from_fatbin(wrapper.data, 0);
-  }
-  if (magic == kFatbin) return from_fatbin(bytes, size);
+  std::memcpy(&magic, image, size && size < 4 ? size : 4);
   if (magic == kElf)
     return {{},
             "the image is a cubin (machine code); the emulator runs PTX: give it the text that nvrtcGetPTX "
@@ -155,3 +218,26 @@ Image read_image(const void* image, size_t size) {
 }
 
 }  // namespace fp4lab::emu::driver
+
+using namespace fp4lab::emu;
+using namespace fp4lab::emu::driver;
+
+extern "C" CUresult fp4lab_emulator_select_for(const void* const* images, size_t count) {
+  State& s = state();
+  std::lock_guard lock(s.mutex);
+  if (const char* chosen = std::getenv("FP4LAB_EMULATOR_DEVICE"); chosen && *chosen) return CUDA_SUCCESS;
+  std::vector<Contents> all;
+  for (const void* image : std::span(images, count))
+    if (const auto fatbin = fatbin_of(image, 0)) all.push_back(contents_of(*fatbin));
+  const auto suits = [](const Contents& c, const DeviceModel& m) {
+    return std::ranges::any_of(c.ptx, [&](const Ptx& p) { return runs_on(p.target, m); }) ||
+           (c.ptx.empty() && std::ranges::count(c.cubins, uint32_t(m.major * 10 + m.minor)));
+  };
+  const DeviceModel* best = nullptr;
+  ptrdiff_t most = 0;
+  for (const DeviceModel* model : device_models()) {
+    const ptrdiff_t runs = std::ranges::count_if(all, [&](const Contents& c) { return suits(c, *model); });
+    if (runs > most) best = model, most = runs;
+  }
+  return best ? fp4lab_emulator_select(best->major, best->minor) : CUDA_ERROR_NO_BINARY_FOR_GPU;
+}

@@ -1,7 +1,9 @@
 // Launches, with the checks that the hardware's driver makes before anything runs, and the occupancy calls.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 
 #include "emulator/driver/findings.h"
@@ -68,6 +70,19 @@ CUresult check(const CUfunc_st& f, const LaunchConfig& c) {
   return CUDA_SUCCESS;
 }
 
+void add(const Statistics& launch, double seconds) {
+  State& s = state();
+  s.all.warp_instructions += launch.warp_instructions;
+  s.all_seconds += seconds;
+  for (const auto& [op, count] : launch.by_opcode) {
+    auto known = std::ranges::find(s.all.by_opcode, op, &std::pair<const Opcode*, uint64_t>::first);
+    if (known == s.all.by_opcode.end())
+      s.all.by_opcode.emplace_back(op, count);
+    else
+      known->second += count;
+  }
+}
+
 CUresult run(const CUfunc_st& f, const LaunchConfig& config) {
   State& s = state();
   std::lock_guard lock(s.mutex);
@@ -93,6 +108,7 @@ CUresult run(const CUfunc_st& f, const LaunchConfig& config) {
   s.last = std::move(result.statistics);
   ++s.launches;
   s.findings = findings_json(result, f.function->name, s.check ? s.checker->findings() : no_findings);
+  if (s.tell_fidelity) add(s.last, s.last_seconds);
   if (s.check) {
     s.notes = s.checker->report(false);
     if (s.checker->errors()) {
@@ -106,7 +122,10 @@ CUresult run(const CUfunc_st& f, const LaunchConfig& config) {
   return context_stack().back()->sticky = explain(result_of(result.kind), result.report);
 }
 
-CUresult launch_kernel(CUfunction f, LaunchConfig config, CUstream stream, void** params, void** extra) {
+}  // namespace
+
+CUresult fp4lab::emu::driver::prepare_launch(CUfunction f, LaunchConfig config, void** params, void** extra,
+                                             Work* work) {
   if (CUresult r = ready()) return r;
   if (!f) return CUDA_ERROR_INVALID_HANDLE;
   const Function& function = *f->function;
@@ -143,8 +162,16 @@ CUresult launch_kernel(CUfunction f, LaunchConfig config, CUstream stream, void*
     config.cluster = {function.req_cluster[0], std::max(1u, function.req_cluster[1]),
                       std::max(1u, function.req_cluster[2])};
   if (CUresult r = check(*f, config)) return r;
-  return submit(stream, CU_GRAPH_NODE_TYPE_KERNEL,
-                [f, config = std::move(config)] { return run(*f, config); });
+  *work = [f, config = std::move(config)] { return run(*f, config); };
+  return CUDA_SUCCESS;
+}
+
+namespace {
+
+CUresult launch_kernel(CUfunction f, LaunchConfig config, CUstream stream, void** params, void** extra) {
+  Work work;
+  if (CUresult r = prepare_launch(f, std::move(config), params, extra, &work)) return r;
+  return submit(stream, CU_GRAPH_NODE_TYPE_KERNEL, std::move(work));
 }
 
 // CTAs of one SM by shared memory (1 KiB of it the system's), threads and the CTA limit; PTX knows no
@@ -238,6 +265,18 @@ CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t* bytes, CUfunction f, in
   *bytes = std::min<size_t>(d.shared_per_sm / std::max(1, blocks) - kReservedShared, d.shared_per_cta_optin) -
            f->function->static_shared_bytes;
   return CUDA_SUCCESS;
+}
+
+void fp4lab::emu::driver::tell_fidelity_at_exit() {
+  State& s = state();
+  if (s.tell_fidelity) return;
+  s.tell_fidelity = true;
+  std::atexit([] {
+    const State& s = state();
+    fmt::print(stderr, "fp4lab emulator: {}: {} launches, {:.2f} M warp instructions, {:.1f} s. Fidelity: {}\n",
+               s.device->name, s.launches, double(s.all.warp_instructions) / 1e6, s.all_seconds,
+               s.launches ? fidelity(s.all) : "nothing was run");
+  });
 }
 
 extern "C" void fp4lab_emulator_statistics(fp4lab_emulator_stats* out) {

@@ -16,7 +16,7 @@ using namespace fp4lab::emu::driver;
 
 namespace {
 
-// "sm_100a" -> 100; the letter behind it asks for exactly that architecture.
+// "sm_100a" -> 100.
 int architecture(const std::string& target) {
   int number = 0;
   return std::sscanf(target.c_str(), "sm_%d", &number) == 1 ? number : 0;
@@ -24,16 +24,12 @@ int architecture(const std::string& target) {
 
 CUresult fits_device(const Module& module) {
   const DeviceModel& device = *state().device;
-  const int wanted = architecture(module.target), here = device.major * 10 + device.minor;
-  const char last = module.target.empty() ? '\0' : module.target.back();
-  const bool same_only = last == 'a', family = last == 'f';
-  if (same_only ? wanted == here : family ? wanted / 10 == device.major && wanted <= here : wanted <= here)
-    return CUDA_SUCCESS;
+  if (runs_on(module.target, device)) return CUDA_SUCCESS;
   return explain(
       CUDA_ERROR_NO_BINARY_FOR_GPU,
       fmt::format(
           "the PTX is for {}, the emulated device is {} (sm_{}a); FP4LAB_EMULATOR_DEVICE chooses another: {}",
-          module.target, device.name, here, device_model_names()));
+          module.target, device.name, device.major * 10 + device.minor, device_model_names()));
 }
 
 CUresult load_image(CUmodule* out, const void* image, size_t bytes, std::string_view name, std::string* log) {

@@ -33,13 +33,12 @@ CUstream_st* stream_of(CUstream handle) {
   return s.streams.contains(handle) ? handle : nullptr;
 }
 
-CUresult submit(CUstream handle, CUgraphNodeType type, std::function<CUresult()> work) {
+CUresult submit(CUstream handle, CUgraphNodeType type, Work work) {
   if (CUresult r = ready()) return r;
   CUstream_st* stream = stream_of(handle);
   if (!stream) return CUDA_ERROR_INVALID_HANDLE;
   if (!stream->capture) return work();
-  stream->capture->work.push_back(std::move(work));
-  stream->capture->nodes.push_back(std::make_unique<CUgraphNode_st>(CUgraphNode_st{type}));
+  stream->tail = {add_node(*stream->capture->graph, type, std::move(work), stream->tail)};
   return CUDA_SUCCESS;
 }
 

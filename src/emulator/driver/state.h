@@ -29,10 +29,10 @@ struct CUfunc_st {
   uint32_t max_dynamic_shared =
       48 * 1024;  // with the static part; raised by CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
   bool non_portable_cluster = false;
-  std::map<CUfunction_attribute, int> attributes;
+  std::map<CUfunction_attribute, int> attributes = {};
 };
 
-struct CUmod_st {
+struct CUmod_st {  // a CUlibrary is one too
   std::unique_ptr<fp4lab::emu::Module> module;
   std::map<std::string, std::unique_ptr<CUfunc_st>, std::less<>> functions;
   struct Global {
@@ -41,32 +41,62 @@ struct CUmod_st {
   std::map<std::string, Global, std::less<>> globals;
 };
 
-struct CUgraph_st {
-  std::vector<std::function<CUresult()>> work;  // in capture order, which is a valid topological order
-  std::vector<std::unique_ptr<struct CUgraphNode_st>> nodes;
-};
+using Work = std::function<CUresult()>;
+
 struct CUgraphNode_st {
+  CUgraph_st* graph;
   CUgraphNodeType type;
+  Work work;
+  std::vector<CUgraphNode_st*> needs;  // of the same graph
+};
+struct CUgraph_st {
+  std::vector<std::unique_ptr<CUgraphNode_st>> nodes;  // as they were added
 };
 struct CUgraphExec_st {
-  std::vector<std::function<CUresult()>> work;
+  struct Step {
+    const CUgraphNode_st* node;  // of the graph it was made from; an identity, never looked into
+    Work work;
+    bool enabled = true;
+  };
+  std::vector<Step> steps;  // in an order that the edges allow
+};
+
+// What a capture has become: the graph, and in each of its streams the nodes that the next one follows.
+struct Capture {
+  uint64_t id;
+  std::unique_ptr<CUgraph_st> graph = std::make_unique<CUgraph_st>();
 };
 
 struct CUstream_st {
   unsigned flags = 0;
   int priority = 0;
-  std::shared_ptr<CUgraph_st> capture;  // null when not capturing; shared by the streams of one capture
+  std::shared_ptr<Capture> capture =
+      nullptr;                             // null when not capturing; shared by the streams of one capture
+  std::vector<CUgraphNode_st*> tail = {};  // while capturing
   bool capture_origin = false;
+  uint64_t id = 0;
+  std::map<int, CUstreamAttrValue> attributes = {};
 };
 
 struct CUevent_st {
   unsigned flags = 0;
   bool recorded = false;
-  std::chrono::steady_clock::time_point when;
-  std::shared_ptr<CUgraph_st> capture;  // recorded while capturing
+  std::chrono::steady_clock::time_point when = {};
+  std::shared_ptr<Capture> capture = nullptr;  // recorded while capturing, behind these nodes
+  std::vector<CUgraphNode_st*> tail = {};
+};
+
+struct CUmemPoolHandle_st {  // a name: every allocation comes from the same memory
+  std::map<CUmemPool_attribute, uint64_t> attributes;
 };
 
 namespace fp4lab::emu::driver {
+
+struct HostMemory {
+  size_t bytes;
+  enum Kind { page_locked, registered, managed } kind;
+  unsigned flags;
+};
 
 struct State {
   std::recursive_mutex mutex;
@@ -79,7 +109,15 @@ struct State {
   std::set<CUmod_st*> modules;
   std::set<CUstream_st*> streams;
   std::set<CUevent_st*> events;
-  std::map<void*, size_t> pinned;  // host memory that the driver allocated or registered
+  std::map<CUdeviceptr, HostMemory> host_memory;  // that the driver allocated or registered
+  std::set<CUmemoryPool> pools;
+  // What a fresh context answers (CUDA C++ Programming Guide: stack 1 KiB, malloc heap 8 MiB).
+  std::map<CUlimit, size_t> limits{{CU_LIMIT_STACK_SIZE, 1024},
+                                   {CU_LIMIT_PRINTF_FIFO_SIZE, 7 << 20},
+                                   {CU_LIMIT_MALLOC_HEAP_SIZE, 8 << 20},
+                                   {CU_LIMIT_PERSISTING_L2_CACHE_SIZE, 0}};
+  CUmemPoolHandle_st default_pool;
+  CUmemoryPool pool = &default_pool;  // the device's current one
   CUstream_st legacy, per_thread;
   Schedule schedule;
   Watchers watchers;                      // told about every launch
@@ -91,6 +129,9 @@ struct State {
   std::string label = "module";  // what the next module is called in messages
   Statistics last;               // of the last launch, with its wall time
   double last_seconds = 0;
+  Statistics all;  // of every launch; counts of opcodes only when FP4LAB_FIDELITY asks
+  double all_seconds = 0;
+  bool tell_fidelity = false;  // at the process's end
   uint64_t launches = 0;
   std::string last_report;
   bool quiet = false;
@@ -109,12 +150,21 @@ CUstream_st* stream_of(CUstream handle);
 
 // Does the work now, or puts it into the graph that the stream captures. The emulator runs every stream's
 // work when it is submitted: an order that the stream rules always allow.
-CUresult submit(CUstream handle, CUgraphNodeType type, std::function<CUresult()> work);
+CUresult submit(CUstream handle, CUgraphNodeType type, Work work);
+
+// A checked launch, to be run now or later. The parameters are read from `params` or `extra` here.
+CUresult prepare_launch(CUfunction f, fp4lab::emu::LaunchConfig config, void** params, void** extra,
+                        Work* work);
+
+// A node behind `needs`, which are nodes of the same graph. Its work runs when the graph is launched.
+CUgraphNode add_node(CUgraph_st& graph, CUgraphNodeType type, Work work, std::vector<CUgraphNode_st*> needs);
 
 // An explanation on stderr for an error code that would otherwise say little; returns the code.
 CUresult explain(CUresult code, const std::string& text);
 
 CUresult result_of(FaultKind kind);
+
+void tell_fidelity_at_exit();  // one line on stderr
 
 // The kernel image given to a module-load call: PTX text, or the PTX inside a fatbin. Empty text + reason
 // when there is none.
@@ -122,5 +172,8 @@ struct Image {
   std::string ptx, reason;
 };
 Image read_image(const void* image, size_t bytes_or_zero);
+
+// May PTX for that target ("sm_90a") run on the device?
+bool runs_on(std::string_view target, const fp4lab::emu::DeviceModel&);
 
 }  // namespace fp4lab::emu::driver

@@ -1,5 +1,7 @@
-// Streams, events and graphs. Work runs when it is submitted, so a stream is always idle between calls.
+// Streams, events and capture. Work runs when it is submitted, so a stream is always idle between calls.
 #include <fmt/format.h>
+
+#include <algorithm>
 
 #include "emulator/driver/state.h"
 
@@ -18,8 +20,9 @@ CUresult known(const std::set<T*>& set, T* handle) {
 CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned flags, int priority) {
   if (CUresult r = ready()) return r;
   if (!stream) return CUDA_ERROR_INVALID_VALUE;
-  *stream = new CUstream_st{flags, priority};
+  static uint64_t last_id = 2;  // 1 and 2 are the default streams
   std::lock_guard lock(state().mutex);
+  *stream = new CUstream_st{.flags = flags, .priority = priority, .id = ++last_id};
   state().streams.insert(*stream);
   return CUDA_SUCCESS;
 }
@@ -65,7 +68,12 @@ CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned) {
   CUstream_st* stream = stream_of(handle);
   if (!stream) return CUDA_ERROR_INVALID_HANDLE;
   if (CUresult r = known(state().events, event)) return r;
-  if (event->capture) stream->capture = event->capture;  // the waiting stream joins the capture
+  if (!event->capture) return CUDA_SUCCESS;
+  if (stream->capture && stream->capture != event->capture) return CUDA_ERROR_STREAM_CAPTURE_MERGE;
+  if (stream == &state().legacy) return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+  stream->capture = event->capture;  // the waiting stream joins the capture
+  for (CUgraphNode node : event->tail)
+    if (std::ranges::find(stream->tail, node) == stream->tail.end()) stream->tail.push_back(node);
   return CUDA_SUCCESS;
 }
 
@@ -80,7 +88,7 @@ CUresult cuStreamAddCallback(CUstream stream, CUstreamCallback callback, void* d
 CUresult cuEventCreate(CUevent* event, unsigned flags) {
   if (CUresult r = ready()) return r;
   if (!event) return CUDA_ERROR_INVALID_VALUE;
-  *event = new CUevent_st{flags};
+  *event = new CUevent_st{.flags = flags};
   std::lock_guard lock(state().mutex);
   state().events.insert(*event);
   return CUDA_SUCCESS;
@@ -100,6 +108,7 @@ CUresult cuEventRecordWithFlags(CUevent event, CUstream handle, unsigned) {
   CUstream_st* stream = stream_of(handle);
   if (!stream) return CUDA_ERROR_INVALID_HANDLE;
   event->capture = stream->capture;
+  event->tail = stream->tail;
   event->recorded = true;
   event->when = std::chrono::steady_clock::now();
   return CUDA_SUCCESS;
@@ -123,33 +132,75 @@ CUresult cuEventElapsedTime(float* ms, CUevent start, CUevent end) {
   return CUDA_SUCCESS;
 }
 
+CUresult cuStreamGetId(CUstream handle, unsigned long long* id) {
+  CUstream_st* stream = stream_of(handle);
+  if (!stream) return CUDA_ERROR_INVALID_HANDLE;
+  *id = stream == &state().legacy ? 1 : stream == &state().per_thread ? 2 : stream->id;
+  return CUDA_SUCCESS;
+}
+CUresult cuStreamGetDevice(CUstream handle, CUdevice* device) {
+  if (!stream_of(handle)) return CUDA_ERROR_INVALID_HANDLE;
+  *device = 0;
+  return CUDA_SUCCESS;
+}
+
+// Hints: kept for those who ask.
+CUresult cuStreamSetAttribute(CUstream handle, CUstreamAttrID id, const CUstreamAttrValue* value) {
+  CUstream_st* stream = stream_of(handle);
+  if (!stream) return CUDA_ERROR_INVALID_HANDLE;
+  stream->attributes[id] = *value;
+  return CUDA_SUCCESS;
+}
+CUresult cuStreamGetAttribute(CUstream handle, CUstreamAttrID id, CUstreamAttrValue* value) {
+  CUstream_st* stream = stream_of(handle);
+  if (!stream) return CUDA_ERROR_INVALID_HANDLE;
+  *value = stream->attributes.contains(id) ? stream->attributes[id] : CUstreamAttrValue{};
+  return CUDA_SUCCESS;
+}
+CUresult cuStreamCopyAttributes(CUstream to, CUstream from) {
+  CUstream_st *d = stream_of(to), *s = stream_of(from);
+  if (!d || !s) return CUDA_ERROR_INVALID_HANDLE;
+  d->attributes = s->attributes;
+  return CUDA_SUCCESS;
+}
+
 CUresult cuStreamBeginCapture(CUstream handle, CUstreamCaptureMode) {
   if (CUresult r = ready()) return r;
   CUstream_st* stream = stream_of(handle);
   if (!stream) return CUDA_ERROR_INVALID_HANDLE;
   if (stream == &state().legacy) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   if (stream->capture) return CUDA_ERROR_ILLEGAL_STATE;
-  stream->capture = std::make_shared<CUgraph_st>();
+  static uint64_t last_id = 0;
+  stream->capture = std::make_shared<Capture>(Capture{++last_id});
   stream->capture_origin = true;
+  stream->tail.clear();
   return CUDA_SUCCESS;
 }
 
 CUresult cuStreamEndCapture(CUstream handle, CUgraph* graph) {
   if (CUresult r = ready()) return r;
   CUstream_st* stream = stream_of(handle);
-  if (!stream) return CUDA_ERROR_INVALID_HANDLE;
+  if (!stream || !graph) return stream ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
   if (!stream->capture) return CUDA_ERROR_ILLEGAL_STATE;
   if (!stream->capture_origin) return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
   const auto capture = stream->capture;
-  *graph = new CUgraph_st{std::move(capture->work), std::move(capture->nodes)};
+  *graph = capture->graph.release();
+  const size_t joined = stream->tail.size();
   std::lock_guard lock(state().mutex);
-  for (CUstream_st* s : state().streams)
-    if (s->capture == capture) s->capture.reset(), s->capture_origin = false;
+  const auto forget = [&](CUstream_st& s) {
+    if (s.capture == capture) s.capture.reset(), s.tail.clear(), s.capture_origin = false;
+  };
+  for (CUstream_st* s : state().streams) forget(*s);
+  forget(state().per_thread);
   for (CUevent_st* e : state().events)
-    if (e->capture == capture) e->capture.reset();
-  stream->capture.reset();
-  stream->capture_origin = false;
-  return CUDA_SUCCESS;
+    if (e->capture == capture) e->capture.reset(), e->tail.clear();
+  // A node that nothing follows and that the origin stream does not wait for: a fork that never came back.
+  std::set<CUgraphNode> followed;
+  for (const auto& node : (*graph)->nodes) followed.insert(node->needs.begin(), node->needs.end());
+  if ((*graph)->nodes.size() - followed.size() <= joined) return CUDA_SUCCESS;
+  delete *graph;
+  *graph = nullptr;
+  return CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
 }
 
 CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus* status) {
@@ -159,55 +210,39 @@ CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus* status) {
   return CUDA_SUCCESS;
 }
 
+extern "C" {
+#undef cuStreamGetCaptureInfo
+#undef cuStreamUpdateCaptureDependencies
+CUresult CUDAAPI cuStreamGetCaptureInfo_v3(CUstream handle, CUstreamCaptureStatus* status, cuuint64_t* id,
+                                           CUgraph* graph, const CUgraphNode** nodes,
+                                           const CUgraphEdgeData** edges, size_t* count) {
+  if (CUresult r = cuStreamIsCapturing(handle, status)) return r;
+  const CUstream_st& stream = *stream_of(handle);
+  if (!stream.capture) return CUDA_SUCCESS;
+  if (id) *id = stream.capture->id;
+  if (graph) *graph = stream.capture->graph.get();
+  if (nodes) *nodes = stream.tail.data();
+  if (edges) *edges = nullptr;
+  if (count) *count = stream.tail.size();
+  return CUDA_SUCCESS;
+}
+CUresult CUDAAPI cuStreamGetCaptureInfo_v2(CUstream handle, CUstreamCaptureStatus* status, cuuint64_t* id,
+                                           CUgraph* graph, const CUgraphNode** nodes, size_t* count) {
+  return cuStreamGetCaptureInfo_v3(handle, status, id, graph, nodes, nullptr, count);
+}
+CUresult CUDAAPI cuStreamUpdateCaptureDependencies_v2(CUstream handle, CUgraphNode* nodes,
+                                                      const CUgraphEdgeData*, size_t count, unsigned flags) {
+  CUstream_st* stream = stream_of(handle);
+  if (!stream) return CUDA_ERROR_INVALID_HANDLE;
+  if (!stream->capture) return CUDA_ERROR_ILLEGAL_STATE;
+  if (flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES) stream->tail.clear();
+  stream->tail.insert(stream->tail.end(), nodes, nodes + count);
+  return CUDA_SUCCESS;
+}
+}
+
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
   static thread_local CUstreamCaptureMode current = CU_STREAM_CAPTURE_MODE_GLOBAL;
   std::swap(current, *mode);
   return CUDA_SUCCESS;
-}
-
-CUresult cuGraphCreate(CUgraph* graph, unsigned) {
-  *graph = new CUgraph_st;
-  return CUDA_SUCCESS;
-}
-CUresult cuGraphDestroy(CUgraph graph) {
-  delete graph;
-  return CUDA_SUCCESS;
-}
-CUresult cuGraphGetNodes(CUgraph graph, CUgraphNode* nodes, size_t* count) {
-  if (nodes)
-    for (size_t i = 0; i < std::min(*count, graph->nodes.size()); ++i) nodes[i] = graph->nodes[i].get();
-  else
-    *count = graph->nodes.size();
-  return CUDA_SUCCESS;
-}
-CUresult cuGraphNodeGetType(CUgraphNode node, CUgraphNodeType* type) {
-  *type = node->type;
-  return CUDA_SUCCESS;
-}
-CUresult cuGraphInstantiateWithFlags(CUgraphExec* exec, CUgraph graph, unsigned long long) {
-  if (CUresult r = ready()) return r;
-  *exec = new CUgraphExec_st{graph->work};
-  return CUDA_SUCCESS;
-}
-#undef cuGraphInstantiate
-extern "C" CUresult CUDAAPI cuGraphInstantiate_v2(CUgraphExec* exec, CUgraph graph, CUgraphNode*, char*,
-                                                  size_t) {
-  return cuGraphInstantiateWithFlags(exec, graph, 0);
-}
-CUresult cuGraphInstantiateWithParams(CUgraphExec* exec, CUgraph graph,
-                                      CUDA_GRAPH_INSTANTIATE_PARAMS* params) {
-  params->result_out = CUDA_GRAPH_INSTANTIATE_SUCCESS;
-  return cuGraphInstantiateWithFlags(exec, graph, 0);
-}
-CUresult cuGraphExecDestroy(CUgraphExec exec) {
-  delete exec;
-  return CUDA_SUCCESS;
-}
-CUresult cuGraphUpload(CUgraphExec, CUstream) { return ready(); }
-CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream) {
-  return submit(stream, CU_GRAPH_NODE_TYPE_GRAPH, [work = exec->work] {
-    for (const auto& item : work)
-      if (CUresult r = item()) return r;
-    return CUDA_SUCCESS;
-  });
 }

@@ -1,0 +1,117 @@
+// fp4lab emulate: runs a CUDA program on the emulator, unmodified: the loader finds the emulator's driver and
+// runtime libraries first.
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+#include "cli/command.h"
+#include "cli/elf.h"
+#include "fp4lab/driver.h"
+
+namespace fp4lab::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Options {
+  std::string device, trace;
+  std::string seed, threads;
+  bool eager = false, check = false, fidelity = false;
+  std::vector<std::string> command;
+};
+
+// As execvp finds it.
+fs::path find_program(const std::string& name) {
+  if (name.find('/') != name.npos) return name;
+  const char* path = std::getenv("PATH");
+  std::string folders = path ? path : "/usr/local/bin:/bin:/usr/bin";
+  for (size_t begin = 0; begin <= folders.size();) {
+    const size_t end = std::min(folders.find(':', begin), folders.size());
+    const fs::path candidate = fs::path(folders.substr(begin, end - begin)) / name;
+    if (access(candidate.c_str(), X_OK) == 0 && fs::is_regular_file(candidate)) return candidate;
+    begin = end + 1;
+  }
+  fail("{}: no such program in PATH", name);
+}
+
+// What cannot work is said before it fails in ways that are harder to read.
+void check_program(const fs::path& program, const fs::path& folder) {
+  if (access(program.c_str(), X_OK) != 0) fail("{}: {}", program.string(), std::strerror(errno));
+  const ElfSummary elf = summarize_elf(program);
+  if (!elf.is_elf) return;  // a script: what it starts inherits the library path
+  bool runtime = false, driver = false;
+  for (const std::string& name : elf.needed) {
+    driver |= name == "libcuda.so.1";
+    if (!name.starts_with("libcudart.so")) continue;
+    runtime = true;
+    if (!fs::exists(folder / name))
+      fail("{} is linked with {}; the emulator has libcudart.so.13: build it with CUDA 13", program.string(),
+           name);
+  }
+  if (elf.has_device_code && !runtime && !driver)
+    fail("{} holds device code but is not linked with libcudart.so: link it with nvcc -cudart shared",
+         program.string());
+  if (elf.has_rpath && (runtime || driver))
+    fmt::print(stderr,
+               "fp4lab: {} has a DT_RPATH, which comes before the library path; if it holds CUDA's own "
+               "libraries, link "
+               "with -Wl,--enable-new-dtags\n",
+               program.string());
+}
+
+void set(const char* variable, const std::string& value) {
+  if (!value.empty()) setenv(variable, value.c_str(), 1);
+}
+
+int run(const Options& o) {
+  std::vector<std::string> looked_at;
+  const std::string library = emulator_library(looked_at);
+  if (library.empty())
+    fail("no emulator library; looked at\n  {}\n  build it with make", fmt::join(looked_at, "\n  "));
+  const fs::path folder = fs::path(library).parent_path(), program = find_program(o.command.front());
+  check_program(program, folder);
+
+  const char* path = std::getenv("LD_LIBRARY_PATH");
+  set("LD_LIBRARY_PATH", folder.string() + (path && *path ? std::string(":") + path : ""));
+  set("FP4LAB_EMULATOR_DEVICE", o.device);
+  set("FP4LAB_SEED", o.seed);
+  set("FP4LAB_THREADS", o.threads);
+  set("FP4LAB_TRACE", o.trace);
+  if (o.eager) set("FP4LAB_EAGER", "1");
+  if (o.check) set("FP4LAB_CHECK", "1");
+  if (o.fidelity) set("FP4LAB_FIDELITY", "1");
+
+  std::vector<char*> arguments;
+  for (const std::string& a : o.command) arguments.push_back(const_cast<char*>(a.c_str()));
+  arguments.push_back(nullptr);
+  execv(program.c_str(), arguments.data());
+  fail("{}: {}", program.string(), std::strerror(errno));
+}
+
+const Command kCommand{
+    "emulate", "run a CUDA program on the emulator: fp4lab emulate [options] -- ./program arguments",
+    [](CLI::App& app) {
+      auto o = std::make_shared<Options>();
+      app.add_option("--device", o->device, "b200 or h200; default: what the program was built for")
+          ->check(CLI::IsMember({"b200", "h200"}));
+      app.add_option("--seed", o->seed,
+                     "of the order in which asynchronous work completes; the same seed, the same run")
+          ->check(CLI::NonNegativeNumber);
+      app.add_option("--threads", o->threads,
+                     "host threads; default: all cores. The run does not depend on it")
+          ->check(CLI::PositiveNumber);
+      app.add_flag("--eager", o->eager, "asynchronous work completes at once");
+      app.add_flag("--check", o->check,
+                   "a launch fails when accesses are ordered by luck only (races, missing fences)");
+      app.add_flag("--fidelity", o->fidelity, "say at the end which of the executed instructions are exact");
+      app.add_option("--trace", o->trace, "write a trace of the launches to this file");
+      app.add_option("command", o->command, "the program and its arguments, behind --")->required();
+      app.prefix_command(false);
+      return [o] { return run(*o); };
+    }};
+
+}  // namespace
+}  // namespace fp4lab::cli

@@ -1,0 +1,69 @@
+// Libraries: modules that belong to no context, and their kernels. The emulator has one device, so a library
+// is its module and a kernel its function; the handles are the same, which also makes a CUkernel good for a
+// launch.
+#include <fmt/format.h>
+
+#include <string_view>
+
+#include "emulator/driver/state.h"
+
+using namespace fp4lab::emu::driver;
+
+namespace {
+
+CUmodule module_of(CUlibrary library) { return reinterpret_cast<CUmodule>(library); }
+CUfunction function_of(CUkernel kernel) { return reinterpret_cast<CUfunction>(kernel); }
+
+}  // namespace
+
+// Options of the JIT compiler and of loading say how, not what: there is no compiler here to tell.
+CUresult cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option*, void**, unsigned,
+                           CUlibraryOption*, void**, unsigned) {
+  return cuModuleLoadData(reinterpret_cast<CUmodule*>(library), code);
+}
+CUresult cuLibraryLoadFromFile(CUlibrary* library, const char* file, CUjit_option*, void**, unsigned,
+                               CUlibraryOption*, void**, unsigned) {
+  return cuModuleLoad(reinterpret_cast<CUmodule*>(library), file);
+}
+CUresult cuLibraryUnload(CUlibrary library) { return cuModuleUnload(module_of(library)); }
+CUresult cuLibraryGetModule(CUmodule* module, CUlibrary library) {
+  if (CUresult r = ready()) return r;
+  *module = module_of(library);
+  return CUDA_SUCCESS;
+}
+CUresult cuLibraryGetKernel(CUkernel* kernel, CUlibrary library, const char* name) {
+  return cuModuleGetFunction(reinterpret_cast<CUfunction*>(kernel), module_of(library), name);
+}
+CUresult cuLibraryGetKernelCount(unsigned* count, CUlibrary library) {
+  return cuModuleGetFunctionCount(count, module_of(library));
+}
+CUresult cuLibraryEnumerateKernels(CUkernel* kernels, unsigned count, CUlibrary library) {
+  return cuModuleEnumerateFunctions(reinterpret_cast<CUfunction*>(kernels), count, module_of(library));
+}
+CUresult cuLibraryGetGlobal(CUdeviceptr* address, size_t* bytes, CUlibrary library, const char* name) {
+  return cuModuleGetGlobal(address, bytes, module_of(library), name);
+}
+
+CUresult cuKernelGetFunction(CUfunction* function, CUkernel kernel) {
+  if (CUresult r = ready()) return r;
+  *function = function_of(kernel);
+  return CUDA_SUCCESS;
+}
+CUresult cuKernelGetLibrary(CUlibrary* library, CUkernel kernel) {
+  return cuFuncGetModule(reinterpret_cast<CUmodule*>(library), function_of(kernel));
+}
+CUresult cuKernelGetName(const char** name, CUkernel kernel) {
+  return cuFuncGetName(name, function_of(kernel));
+}
+CUresult cuKernelGetParamInfo(CUkernel kernel, size_t index, size_t* offset, size_t* bytes) {
+  return cuFuncGetParamInfo(function_of(kernel), index, offset, bytes);
+}
+CUresult cuKernelGetAttribute(int* value, CUfunction_attribute attribute, CUkernel kernel, CUdevice device) {
+  return device ? CUDA_ERROR_INVALID_DEVICE : cuFuncGetAttribute(value, attribute, function_of(kernel));
+}
+CUresult cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel kernel, CUdevice device) {
+  return device ? CUDA_ERROR_INVALID_DEVICE : cuFuncSetAttribute(function_of(kernel), attribute, value);
+}
+CUresult cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice device) {
+  return device ? CUDA_ERROR_INVALID_DEVICE : cuFuncSetCacheConfig(function_of(kernel), config);
+}

@@ -1,0 +1,24 @@
+// Memory allocated and freed in stream order, and hints about where memory will be used.
+#include "runtime/on_stream/default_stream.h"
+
+using namespace fp4lab::cudart;
+
+cudaError_t cudaMallocAsync(void** pointer, size_t bytes, cudaStream_t stream) {
+  return call([&] { return cuMemAllocAsync(reinterpret_cast<CUdeviceptr*>(pointer), bytes, on(stream)); });
+}
+cudaError_t cudaMallocFromPoolAsync(void** pointer, size_t bytes, cudaMemPool_t pool, cudaStream_t stream) {
+  return call([&] {
+    return cuMemAllocFromPoolAsync(reinterpret_cast<CUdeviceptr*>(pointer), bytes, pool, on(stream));
+  });
+}
+cudaError_t cudaFreeAsync(void* pointer, cudaStream_t stream) {
+  return call([&] { return cuMemFreeAsync(device_pointer(pointer), on(stream)); });
+}
+
+// One memory serves host and device: nothing has to move.
+cudaError_t cudaMemPrefetchAsync(const void*, size_t, cudaMemLocation, unsigned, cudaStream_t) {
+  return call([] { return CUDA_SUCCESS; });
+}
+cudaError_t cudaStreamAttachMemAsync(cudaStream_t, void*, size_t, unsigned) {
+  return call([] { return CUDA_SUCCESS; });
+}

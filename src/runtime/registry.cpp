@@ -1,0 +1,211 @@
+#include "runtime/registry.h"
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+namespace fp4lab::cudart {
+namespace {
+
+struct FatBinary;
+
+struct Kernel {  // a pointer to one is what __cudaGetKernel gives to the host stub
+  FatBinary* binary;
+  std::string name;
+  CUfunction function = nullptr;
+};
+
+struct Variable {
+  FatBinary* binary;
+  std::string name;
+  size_t bytes;
+  void** managed;  // a managed variable: the host's pointer to it, set at loading; else null
+};
+
+struct FatBinary {
+  const void* wrapper;
+  bool tried = false;
+  CUresult result = CUDA_SUCCESS;
+  CUmodule module = nullptr;
+  std::vector<Variable*> managed = {};
+};
+
+struct Registry {
+  std::recursive_mutex mutex;
+  std::unordered_set<FatBinary*> binaries;
+  std::unordered_map<const void*, std::unique_ptr<Kernel>> kernels;  // by host stub
+  std::unordered_map<const void*, Kernel*> handles;                  // Kernel* given out
+  std::unordered_map<const void*, std::unique_ptr<Variable>> variables;
+  std::unordered_set<const void*> functions;  // of the driver, given out
+};
+
+Registry& registry() {
+  static Registry* r = new Registry;  // never destroyed: host code unregisters from atexit
+  return *r;
+}
+
+// The driver says on stderr why an image does not load; it is asked once.
+CUresult load(FatBinary& b) {
+  if (b.tried) return b.result;
+  b.tried = true;
+  b.result = cuModuleLoadFatBinary(&b.module, b.wrapper);
+  for (Variable* v : b.managed) {
+    CUdeviceptr address = 0;
+    if (!b.result) b.result = cuModuleGetGlobal(&address, nullptr, b.module, v->name.c_str());
+    if (!b.result) *v->managed = reinterpret_cast<void*>(address);
+  }
+  return b.result;
+}
+
+FatBinary* binary_of(void** handle) { return reinterpret_cast<FatBinary*>(handle); }
+
+void add_variable(void** handle, const void* key, const char* name, size_t bytes, void** managed) {
+  Registry& r = registry();
+  std::lock_guard lock(r.mutex);
+  auto& v = r.variables[key] = std::make_unique<Variable>(Variable{binary_of(handle), name, bytes, managed});
+  if (managed) v->binary->managed.push_back(v.get());
+}
+
+}  // namespace
+
+std::vector<const void*> registered_images() {
+  Registry& r = registry();
+  std::lock_guard lock(r.mutex);
+  std::vector<const void*> images;
+  for (const FatBinary* b : r.binaries) images.push_back(b->wrapper);
+  return images;
+}
+
+void remember_function(CUfunction f) {
+  std::lock_guard lock(registry().mutex);
+  registry().functions.insert(f);
+}
+
+cudaError_t find_function(const void* kernel, CUfunction* function) {
+  Registry& r = registry();
+  std::lock_guard lock(r.mutex);
+  Kernel* k = nullptr;
+  if (auto it = r.kernels.find(kernel); it != r.kernels.end())
+    k = it->second.get();
+  else if (auto handle = r.handles.find(kernel); handle != r.handles.end())
+    k = handle->second;
+  if (!k) {
+    if (!r.functions.contains(kernel)) return cudaErrorInvalidDeviceFunction;
+    *function = static_cast<CUfunction>(const_cast<void*>(kernel));
+    return cudaSuccess;
+  }
+  if (!k->function) {
+    if (CUresult e = load(*k->binary)) return from_driver(e);
+    if (cuModuleGetFunction(&k->function, k->binary->module, k->name.c_str()))
+      return cudaErrorInvalidDeviceFunction;
+  }
+  *function = k->function;
+  return cudaSuccess;
+}
+
+cudaError_t find_variable(const void* symbol, CUdeviceptr* address, size_t* bytes) {
+  Registry& r = registry();
+  std::lock_guard lock(r.mutex);
+  const auto it = r.variables.find(symbol);
+  if (it == r.variables.end()) return cudaErrorInvalidSymbol;
+  const Variable& v = *it->second;
+  if (CUresult e = load(*v.binary)) return from_driver(e);
+  return cuModuleGetGlobal(address, bytes, v.binary->module, v.name.c_str()) ? cudaErrorInvalidSymbol
+                                                                             : cudaSuccess;
+}
+
+}  // namespace fp4lab::cudart
+
+using namespace fp4lab::cudart;
+
+// What nvcc's host code calls (crt/host_runtime.h); no public header declares them.
+extern "C" {
+
+void** __cudaRegisterFatBinary(void* wrapper) {
+  auto* b = new FatBinary{wrapper};
+  std::lock_guard lock(registry().mutex);
+  registry().binaries.insert(b);
+  return reinterpret_cast<void**>(b);
+}
+
+void __cudaRegisterFatBinaryEnd(void**) {}
+
+void __cudaUnregisterFatBinary(void** handle) {
+  Registry& r = registry();
+  std::lock_guard lock(r.mutex);
+  FatBinary* b = binary_of(handle);
+  if (!r.binaries.erase(b)) return;
+  std::erase_if(r.handles, [b](const auto& k) { return k.second->binary == b; });
+  std::erase_if(r.kernels, [b](const auto& k) { return k.second->binary == b; });
+  std::erase_if(r.variables, [b](const auto& v) { return v.second->binary == b; });
+  if (b->module) cuModuleUnload(b->module);
+  delete b;
+}
+
+void __cudaRegisterFunction(void** handle, const char* host, char*, const char* name, int, uint3*, uint3*,
+                            dim3*, dim3*, int*) {
+  Registry& r = registry();
+  std::lock_guard lock(r.mutex);
+  auto& k = r.kernels[host] = std::make_unique<Kernel>(Kernel{binary_of(handle), name});
+  r.handles[k.get()] = k.get();
+}
+
+void __cudaRegisterVar(void** handle, char* host, char*, const char* name, int, size_t bytes, int, int) {
+  add_variable(handle, host, name, bytes, nullptr);
+}
+
+// The host's code reaches a managed variable through a pointer, which is also its symbol.
+void __cudaRegisterManagedVar(void** handle, void** host, char*, const char* name, int, size_t bytes, int,
+                              int) {
+  add_variable(handle, host, name, bytes, host);
+}
+
+// Before the host's first use of a managed variable: its pointer must be set.
+char __cudaInitModule(void** handle) {
+  Registry& r = registry();
+  std::lock_guard lock(r.mutex);
+  return enter() == CUDA_SUCCESS && load(*binary_of(handle)) == CUDA_SUCCESS;
+}
+
+// Called once per host stub; the fat binary is loaded at the first launch, which then can say what is wrong.
+cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* host) {
+  Registry& r = registry();
+  std::lock_guard lock(r.mutex);
+  const auto it = r.kernels.find(host);
+  if (it == r.kernels.end()) return finish(cudaErrorInvalidDeviceFunction);
+  *kernel = reinterpret_cast<cudaKernel_t>(it->second.get());
+  return cudaSuccess;
+}
+
+}  // extern "C"
+
+cudaError_t cudaGetFuncBySymbol(cudaFunction_t* function, const void* kernel) {
+  return call([&] {
+    if (!function) return cudaErrorInvalidValue;
+    const cudaError_t e = find_function(kernel, function);
+    if (!e) remember_function(*function);
+    return e;
+  });
+}
+
+// A CUkernel and the CUfunction of the only device are one handle in the emulator's driver.
+cudaError_t cudaGetKernel(cudaKernel_t* kernel, const void* host) {
+  return cudaGetFuncBySymbol(reinterpret_cast<cudaFunction_t*>(kernel), host);
+}
+
+cudaError_t cudaGetSymbolAddress(void** address, const void* symbol) {
+  return call([&] {
+    if (!address) return cudaErrorInvalidValue;
+    return find_variable(symbol, reinterpret_cast<CUdeviceptr*>(address), nullptr);
+  });
+}
+
+cudaError_t cudaGetSymbolSize(size_t* bytes, const void* symbol) {
+  return call([&] {
+    if (!bytes) return cudaErrorInvalidValue;
+    return find_variable(symbol, nullptr, bytes);
+  });
+}

@@ -1,0 +1,42 @@
+// What the files of the runtime library share. The library is thin: it registers what nvcc's host code brings
+// along, keeps each thread's last error and calls the driver, here the emulator's, for the rest. Handles of
+// streams, events, graphs, memory pools and libraries are the driver's own.
+#pragma once
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+namespace fp4lab::cudart {
+
+// Initialises the driver and makes the device's primary context current on this thread, once; later calls
+// cost a thread-local test. A context that the program made current itself is left alone.
+CUresult enter();
+
+cudaError_t from_driver(CUresult);
+inline cudaError_t from_driver(cudaError_t e) { return e; }
+
+// What every entry point returns through: an error becomes the thread's last one (cudaGetLastError).
+cudaError_t finish(cudaError_t);
+inline cudaError_t finish(CUresult r) { return finish(from_driver(r)); }
+
+// An entry point's body, with the device ready. The body returns a CUresult or a cudaError_t.
+template <class Body>
+cudaError_t call(Body body) {
+  if (CUresult r = enter()) return finish(r);
+  return finish(body());
+}
+
+// The same for bodies that need no device.
+template <class Body>
+cudaError_t plain(Body body) {
+  return finish(body());
+}
+
+// An explanation on stderr for an error code that would otherwise say little; returns the code.
+cudaError_t explain(cudaError_t, const char* format, ...) __attribute__((format(printf, 2, 3)));
+
+CUresult set_device(int ordinal);  // there is only device 0
+
+inline CUdeviceptr device_pointer(const void* p) { return reinterpret_cast<CUdeviceptr>(p); }
+
+}  // namespace fp4lab::cudart

@@ -1,0 +1,21 @@
+// printf and assert in kernels. The output is compared by the test; the assertion spoils the context.
+#include <cassert>
+
+#include "check.h"
+
+__global__ void hello(float x) {
+  if (threadIdx.x == 3)
+    printf("thread %d of block %u: %s %.3f %c %lld %5.1e|%-4d|\n", threadIdx.x, blockIdx.x, "says", x, 'c',
+           1ll << 40, 12345.678, 42);
+}
+__global__ void checked(int limit) { assert(int(threadIdx.x) < limit && "thread is within the limit"); }
+
+int main() {
+  hello<<<1, 32>>>(2.5f);
+  CUDA(cudaDeviceSynchronize());
+  checked<<<1, 32>>>(32);
+  CUDA(cudaDeviceSynchronize());
+  checked<<<1, 32>>>(31);
+  EXPECT(cudaDeviceSynchronize() == cudaErrorAssert);
+  std::puts("ok");
+}

@@ -1,0 +1,79 @@
+// nvcc: -lcuda
+// Runtime and driver API in one program: the primary context, kernels and symbols of one in calls of the
+// other, libraries of PTX, entry points by name.
+#include <cuda.h>
+
+#include <cstring>
+
+#include "check.h"
+
+__global__ void scale(float* p, float by) { p[threadIdx.x] *= by; }
+
+const char kPtx[] = R"(
+.version 8.0
+.target sm_90
+.address_size 64
+.visible .global .align 4 .u32 seen;
+.visible .entry twice(.param .u64 p) {
+  .reg .b64 %rd<3>;
+  .reg .b32 %r<3>;
+  ld.param.u64 %rd1, [p];
+  ld.global.u32 %r1, [%rd1];
+  shl.b32 %r2, %r1, 1;
+  st.global.u32 [%rd1], %r2;
+  mov.u64 %rd2, seen;
+  st.global.u32 [%rd2], %r1;
+  ret;
+}
+)";
+
+int main() {
+  CUcontext none;
+  EXPECT(cuCtxGetCurrent(&none) == CUDA_ERROR_NOT_INITIALIZED);
+  float* p;
+  CUDA(cudaMalloc(&p, 32 * 4));
+  CUcontext context, primary;
+  EXPECT(cuCtxGetCurrent(&context) == CUDA_SUCCESS && context);
+  EXPECT(cuDevicePrimaryCtxRetain(&primary, 0) == CUDA_SUCCESS && primary == context);
+  EXPECT(cuMemsetD32(reinterpret_cast<CUdeviceptr>(p), 0x40000000, 32) == CUDA_SUCCESS);  // 2.0f
+
+  cudaFunction_t function;
+  CUDA(cudaGetFuncBySymbol(&function, reinterpret_cast<const void*>(scale)));
+  float by = 3;
+  void* arguments[] = {&p, &by};
+  EXPECT(cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, nullptr, arguments, nullptr) == CUDA_SUCCESS);
+  float got[32];
+  CUDA(cudaMemcpy(got, p, sizeof got, cudaMemcpyDeviceToHost));
+  for (float x : got) EXPECT(x == 6);
+  const char* name = nullptr;
+  CUDA(cudaFuncGetName(&name, reinterpret_cast<const void*>(scale)));
+  EXPECT(!std::strcmp(name, "_Z5scalePff"));
+
+  cudaLibrary_t library;
+  cudaKernel_t kernel;
+  CUDA(cudaLibraryLoadData(&library, kPtx, nullptr, nullptr, 0, nullptr, nullptr, 0));
+  CUDA(cudaLibraryGetKernel(&kernel, library, "twice"));
+  CUDA(cudaMemset(p, 0, 4));
+  CUDA(cudaMemset(p, 21, 1));
+  CUDA(cudaLaunchKernel(reinterpret_cast<const void*>(kernel), 1, 1, arguments, 0, nullptr));
+  unsigned value = 0, *seen;
+  size_t bytes = 0;
+  CUDA(cudaMemcpy(&value, p, 4, cudaMemcpyDeviceToHost));
+  EXPECT(value == 42);
+  CUDA(cudaLibraryGetGlobal(reinterpret_cast<void**>(&seen), &bytes, library, "seen"));
+  CUDA(cudaMemcpy(&value, seen, 4, cudaMemcpyDeviceToHost));
+  EXPECT(bytes == 4 && value == 21);
+  CUDA(cudaLibraryUnload(library));
+
+  // The same name means what it meant in the version that is asked for.
+  void *v2 = nullptr, *v4 = nullptr;
+  CUdriverProcAddressQueryResult found;
+  EXPECT(cuGetProcAddress("cuCtxCreate", &v2, 11000, 0, &found) == CUDA_SUCCESS);
+  EXPECT(cuGetProcAddress("cuCtxCreate", &v4, 13000, 0, &found) == CUDA_SUCCESS);
+  EXPECT(v2 && v4 && v2 != v4);
+  const auto create = reinterpret_cast<CUresult (*)(CUcontext*, unsigned, CUdevice)>(v2);
+  CUcontext own;
+  EXPECT(create(&own, 0, 0) == CUDA_SUCCESS && own != primary);
+  EXPECT(cuCtxDestroy(own) == CUDA_SUCCESS);
+  std::puts("ok");
+}
