@@ -119,6 +119,12 @@ bool Cluster::all_moved_since(uint64_t turn) const {
   return true;
 }
 
+void Cluster::tolerated(const Fault& fault, const Warp& w) {
+  std::lock_guard lock(grid.notes_mutex);
+  auto [it, fresh] = grid.notes.try_emplace(w.current());
+  if (fresh) it->second = fault_report(fault, grid, &w, nullptr);
+}
+
 AsyncOp* Cluster::eligible(size_t index) const {
   AsyncOp* chosen = ops_[index].get();
   if (chosen->queue.kind == Queue::unordered) return chosen;

@@ -9,7 +9,9 @@
 #pragma once
 
 #include <array>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <random>
 #include <span>
 #include <string>
@@ -52,6 +54,9 @@ struct Schedule {
   } kind = Kind::adversarial;  // eager: asynchronous operations complete at issue
   uint64_t seed = 0;
   unsigned threads = 0;  // host threads; 0 = all cores. The run does not depend on it
+  // An ordinary load of shared memory that nobody wrote gives poison and a note, and is no fault: kernels
+  // that are right on hardware read the unused end of a buffer and then ignore it (DeepGEMM's scale factors).
+  bool tolerate_unwritten = false;
   // A run is called hung when this many warp instructions were executed by polling alone (nothing but the
   // pollers ran, and they saw nothing change), or by one cluster without ever synchronising.
   uint64_t poll_limit = 20'000'000, silence_limit = 40'000'000'000;
@@ -139,6 +144,8 @@ class Cluster {
   void submit(std::unique_ptr<AsyncOp>, Warp&, const Instr&, unsigned lane);
   // The rest of the running operation, as an operation of its own that keeps its place in the queue.
   void defer(std::unique_ptr<AsyncOp> rest, const AsyncOp& of);
+  // A fault that the schedule tolerates becomes a note of the launch, the first one of each instruction.
+  void tolerated(const struct Fault&, const Warp&);
   // Whether every warp that can run has had its chance since turn number `turn`: it came to a wait or a poll,
   // or executed kChance instructions.
   bool all_moved_since(uint64_t turn) const;
@@ -225,6 +232,8 @@ class Grid {
   GlobalMemory& memory;
   Schedule schedule;
   Watcher* watcher = nullptr;
+  std::mutex notes_mutex;
+  std::map<const Instr*, std::string> notes;  // of what was tolerated, by instruction
   Statistics statistics;
 
   // Cluster launch control: takes one cluster that has not started yet; only in the serial phase. False: none
@@ -269,6 +278,7 @@ struct LaunchResult {
   std::string report;  // complete text: what, kernel, CTA, warp, lane, PTX line with caret, CUDA line, the
                        // waiting warps on deadlock
   Statistics statistics;
+  std::string notes;  // what was tolerated, see Schedule: the first place, and how many more; or empty
 };
 
 // Runs a kernel to its end on the calling thread plus the schedule's worker threads. A launch that the device

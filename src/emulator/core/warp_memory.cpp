@@ -137,10 +137,14 @@ std::byte* Warp::shared_memory(const Instr& i, Space space, AccessKind kind, uin
                                unsigned lane, bool strong) {
   check_aligned(kind, "shared", address, bytes, lane);
   const SharedPlace p = shared_place(i, space, address, bytes, lane);
-  if (kind != AccessKind::write && !p.cta->is_defined(p.offset, bytes)) [[unlikely]]
-    fault(FaultKind::uninitialized, lane,
-          "{} of {} bytes of shared memory at {:#x} (lane {}) that nobody has written", verb(kind), bytes,
-          address, lane);
+  if (kind != AccessKind::write && !p.cta->is_defined(p.offset, bytes)) [[unlikely]] {
+    const Fault unwritten(
+        FaultKind::uninitialized, lane,
+        fmt::format("{} of {} bytes of shared memory at {:#x} (lane {}) that nobody has written", verb(kind),
+                    bytes, address, lane));
+    if (kind != AccessKind::read || !cta.cluster.grid.schedule.tolerate_unwritten) throw unwritten;
+    cta.cluster.tolerated(unwritten, *this);
+  }
   if (kind != AccessKind::read) {
     hooks::check_payload(*p.cta->state, p.offset, bytes, "a generic write");
     p.cta->define(p.offset, bytes);

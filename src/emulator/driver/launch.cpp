@@ -109,8 +109,9 @@ CUresult run(const CUfunc_st& f, const LaunchConfig& config) {
   ++s.launches;
   s.findings = findings_json(result, f.function->name, s.check ? s.checker->findings() : no_findings);
   if (s.tell_fidelity) add(s.last, s.last_seconds);
+  s.notes = result.notes;
   if (s.check) {
-    s.notes = s.checker->report(false);
+    s.notes += s.checker->report(false);
     if (s.checker->errors()) {
       const std::string found = s.checker->report(true);
       result.report = result.ok ? found : result.report + "\nand before that:\n" + found;
@@ -118,6 +119,7 @@ CUresult run(const CUfunc_st& f, const LaunchConfig& config) {
       result.ok = false;
     }
   }
+  if (!result.notes.empty()) explain(CUDA_SUCCESS, "note: " + result.notes);
   if (result.ok) return CUDA_SUCCESS;
   return context_stack().back()->sticky = explain(result_of(result.kind), result.report);
 }

@@ -1,0 +1,32 @@
+// What a launch may be asked to tolerate is noted, and no fault.
+#include <doctest/doctest.h>
+
+#include "kernel.h"
+
+using namespace fp4lab::emu;
+using namespace fp4lab::emu::test;
+
+TEST_CASE("a load of shared memory that nobody wrote: a fault, or poison and a note") {
+  const std::string text = module_text("sm_90a", ".param .u64 out", R"(
+      .shared .align 8 .b8 s[16];
+      mov.u32 %r1, s; ld.shared.u32 %r2, [%r1]; ld.shared.u32 %r3, [%r1+4];
+      ld.param.u64 %rd0, [out]; st.global.u32 [%rd0], %r2;)");
+  for (const bool tolerate : {false, true}) {
+    Kernel k(text);
+    const uint64_t out = k.buffer(4);
+    k.param(out);
+    k.config.block.x = 1;
+    k.schedule.tolerate_unwritten = tolerate;
+    const LaunchResult r = k.run();
+    CHECK(r.ok == tolerate);
+    CHECK(r.notes.empty() == !tolerate);
+    if (!tolerate) {
+      CHECK(r.report.find("nobody has written") != std::string::npos);
+      continue;
+    }
+    CHECK(r.notes.find("nobody has written") != std::string::npos);
+    CHECK(r.notes.find("ld.shared.u32 %r2") != std::string::npos);
+    CHECK(r.notes.find("at 1 more") != std::string::npos);
+    CHECK(k.download<uint32_t>(out, 1)[0] != 0);  // poison, not a zero that hides the mistake
+  }
+}
