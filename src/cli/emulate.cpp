@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 struct Options {
   std::string device, trace;
   std::string seed, threads;
-  bool eager = false, check = false, fidelity = false;
+  bool eager = false, check = false, strict = false, fidelity = false;
   std::vector<std::string> command;
 };
 
@@ -82,6 +82,7 @@ int run(const Options& o) {
   set("FP4LAB_TRACE", o.trace);
   if (o.eager) set("FP4LAB_EAGER", "1");
   if (o.check) set("FP4LAB_CHECK", "1");
+  set("FP4LAB_TOLERATE_UNWRITTEN", o.strict ? "0" : "1");
   if (o.fidelity) set("FP4LAB_FIDELITY", "1");
 
   std::vector<char*> arguments;
@@ -106,6 +107,8 @@ const Command kCommand{
       app.add_flag("--eager", o->eager, "asynchronous work completes at once");
       app.add_flag("--check", o->check,
                    "a launch fails when accesses are ordered by luck only (races, missing fences)");
+      app.add_flag("--strict", o->strict,
+                   "a load of shared memory that nobody wrote is a fault, not poison and a note");
       app.add_flag("--fidelity", o->fidelity, "say at the end which of the executed instructions are exact");
       app.add_option("--trace", o->trace, "write a trace of the launches to this file");
       app.add_option("command", o->command, "the program and its arguments, behind --")->required();
