@@ -48,10 +48,10 @@ struct Wgmma final : AsyncOp {
       }
   }
 
-  // Element (row, column) of register v: two neighbouring columns, then 8 rows down, then 8 columns right.
-  static void place(unsigned v, unsigned t, unsigned& row, unsigned& column) {
-    row = t / 4 + 8 * ((v >> 1) & 1), column = 8 * (v >> 2) + 2 * (t % 4) + (v & 1);
-  }
+  // Register v of lane t holds row t / 4, column 2 (t % 4) of an 8 x 8 block, every other column: this is
+  // where that begins in `d`, whose columns have 16 rows. Blocks go 8 rows down, then 8 columns right (PTX
+  // ISA 9.7.15.5.1).
+  static unsigned first_of(unsigned v) { return (8 * (v >> 2) + (v & 1)) * 16 + 8 * ((v >> 1) & 1); }
 
   static uint32_t common_bits(const std::byte* x, const std::byte* y) {
     uint64_t a[4], b[4];
@@ -83,13 +83,16 @@ struct Wgmma final : AsyncOp {
       x.decode(m.a, a_bytes, 16, k, negate_a);
       y.decode(m.b, b_bytes.data(), n, k, negate_b);
     }
-    unsigned row, column;
     if (accumulate)
-      for (unsigned v = 0; v < n / 2; ++v)
-        for (unsigned t = 0; t < kLanes; ++t) {
-          place(v, t, row, column);
-          d[column * 16 + row] = m.half_output ? d_rows[v / 2][t] >> (v % 2 * 16) & 0xffff : d_rows[v][t];
-        }
+      for (unsigned v = 0; v < n / 2; ++v) {
+        uint32_t* const tile = d.data() + first_of(v);
+        const uint32_t* const registers = d_rows[m.half_output ? v / 2 : v];
+        for (unsigned i = 0; i < 4; ++i)
+          for (unsigned q = 0; q < 8; ++q) tile[32 * i + q] = registers[4 * q + i];
+        if (m.half_output)
+          for (unsigned i = 0; i < 4; ++i)
+            for (unsigned q = 0; q < 8; ++q) tile[32 * i + q] = tile[32 * i + q] >> (v % 2 * 16) & 0xffff;
+      }
     if (m.family == Family::bits) {
       for (unsigned i = 0; i < 16 * n; ++i)
         d[i] = (accumulate ? d[i] : 0) + common_bits(a_bytes + i % 16 * 32, b_bytes.data() + i / 16 * 32);
@@ -107,17 +110,16 @@ struct Wgmma final : AsyncOp {
       f.a = &x, f.b = &y, f.d = d.data(), f.column_stride = 16;
       mma_float(f);
     }
-    for (unsigned v = 0; v < n / 2; ++v)
-      for (unsigned t = 0; t < kLanes; ++t) {
-        place(v, t, row, column);
-        const uint32_t value = d[column * 16 + row];
-        if (!m.half_output)
-          d_rows[v][t] = value;
-        else if (v % 2 == 0)
-          d_rows[v / 2][t] = value;
-        else
-          d_rows[v / 2][t] |= value << 16;
-      }
+    for (unsigned v = 0; v < n / 2; ++v) {
+      const uint32_t* const tile = d.data() + first_of(v);
+      uint32_t* const registers = d_rows[m.half_output ? v / 2 : v];
+      for (unsigned q = 0; q < 8; ++q)
+        for (unsigned i = 0; i < 4; ++i) {
+          const uint32_t value = tile[32 * i + q];
+          uint32_t& to = registers[4 * q + i];
+          to = m.half_output && v % 2 ? to | value << 16 : value;
+        }
+    }
     ++cluster.statistics.mma_count;
     --cta->state->warp(warp).wgmma.at(group).writing;
     cluster.notify();
