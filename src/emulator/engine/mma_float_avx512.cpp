@@ -27,9 +27,10 @@ FP4LAB_AVX512 inline __m256i to_f32(__m512d sum, __m512d exponent) {
   return _mm256_mask_or_epi32(_mm256_castps_si256(f), over, sign, _mm256_set1_epi32(0x7f800000));
 }
 
-}  // namespace
-
-FP4LAB_AVX512 void mma_f32_avx512(const FloatMma& f) {
+// kNarrow: products lie well inside fp32's range (f16, fp8, fp6, fp4 without scales), so operands are taken
+// by value, and one factor brings a product to the common exponent.
+template <bool kNarrow>
+FP4LAB_AVX512 void multiply(const FloatMma& f) {
   const MmaElements &a = *f.a, &b = *f.b;
   const uint32_t k = a.k;
   thread_local std::vector<float> bs, be;  // [n][k]
@@ -39,6 +40,13 @@ FP4LAB_AVX512 void mma_f32_avx512(const FloatMma& f) {
     const int32_t scale = f.scale_b ? f.scale_b[n] : 0;
     for (uint32_t i = 0; i < k; ++i) be[n * k + i] = static_cast<float>(b.exponent[n * k + i] + scale);
   }
+  if constexpr (kNarrow)
+    for (size_t i = 0; i < bs.size(); i += 16) {
+      const __mmask16 lanes = static_cast<__mmask16>((1u << std::min<size_t>(16, bs.size() - i)) - 1);
+      const __m512 exponent =
+          _mm512_sub_ps(_mm512_maskz_loadu_ps(lanes, &be[i]), _mm512_set1_ps(static_cast<float>(b.fraction)));
+      _mm512_mask_storeu_ps(&bs[i], lanes, _mm512_scalef_ps(_mm512_maskz_loadu_ps(lanes, &bs[i]), exponent));
+    }
   alignas(64) float as[32][16], ae[32][16];
   const __m512 left = _mm512_set1_ps(static_cast<float>(f.fraction_bits - a.fraction - b.fraction));
   const __m512i keep = _mm512_set1_epi32(static_cast<int>(~((1u << (23 - f.output_bits)) - 1)));
@@ -47,13 +55,19 @@ FP4LAB_AVX512 void mma_f32_avx512(const FloatMma& f) {
   for (uint32_t m0 = 0; m0 < a.rows; m0 += 16) {
     const uint32_t rows = std::min(16u, a.rows - m0);
     const __mmask16 lanes = static_cast<__mmask16>((1u << rows) - 1);
-    for (uint32_t i = 0; i < k; ++i)
+    for (uint32_t i = 0; i < k; ++i) {
       for (uint32_t m = 0; m < 16; ++m) {
         const size_t at = size_t(m0 + m) * k + i;
         as[i][m] = m < rows ? static_cast<float>(a.significand[at]) : 0;
         ae[i][m] =
             m < rows ? static_cast<float>(a.exponent[at] + (f.scale_a ? f.scale_a[m0 + m] : 0)) : -2000;
       }
+      if constexpr (kNarrow)
+        _mm512_store_ps(
+            as[i], _mm512_scalef_ps(
+                       _mm512_load_ps(as[i]),
+                       _mm512_sub_ps(_mm512_load_ps(ae[i]), _mm512_set1_ps(static_cast<float>(a.fraction)))));
+    }
     for (uint32_t n = 0; n < b.rows; ++n) {
       uint32_t* d = f.d + n * f.column_stride + m0;
       const float *s = &bs[size_t(n) * k], *e = &be[size_t(n) * k];
@@ -71,9 +85,13 @@ FP4LAB_AVX512 void mma_f32_avx512(const FloatMma& f) {
       for (uint32_t i = 0; i < k; ++i)
         emax = _mm512_max_ps(emax, _mm512_add_ps(_mm512_load_ps(ae[i]), _mm512_set1_ps(e[i])));
       const __m512 base = _mm512_sub_ps(left, emax);
+      // An exponent this small is the accumulator's, and all products are zero then.
+      const __m512 factor =
+          _mm512_scalef_ps(_mm512_set1_ps(1), _mm512_sub_ps(wide, _mm512_max_ps(emax, _mm512_set1_ps(-90))));
       __m512i sum = _mm512_setzero_si512(), more = _mm512_setzero_si512();
       auto term = [&](uint32_t i) FP4LAB_AVX512 {
         const __m512 p = _mm512_mul_ps(_mm512_load_ps(as[i]), _mm512_set1_ps(s[i]));
+        if constexpr (kNarrow) return _mm512_cvttps_epi32(_mm512_mul_ps(p, factor));
         const __m512 shift = _mm512_add_ps(_mm512_add_ps(_mm512_load_ps(ae[i]), _mm512_set1_ps(e[i])), base);
         return _mm512_cvttps_epi32(_mm512_scalef_ps(p, shift));
       };
@@ -97,6 +115,20 @@ FP4LAB_AVX512 void mma_f32_avx512(const FloatMma& f) {
       _mm512_mask_storeu_epi32(d, lanes, _mm512_maskz_mov_epi32(there, result));
     }
   }
+}
+
+bool narrow(ElementFormat f) {
+  return f != ElementFormat::bf16 && f != ElementFormat::tf32 && f != ElementFormat::u8 &&
+         f != ElementFormat::s8;
+}
+
+}  // namespace
+
+FP4LAB_AVX512 void mma_f32_avx512(const FloatMma& f) {
+  if (narrow(f.format_a) && narrow(f.format_b) && !f.scale_a && !f.scale_b)
+    multiply<true>(f);
+  else
+    multiply<false>(f);
 }
 
 }  // namespace fp4lab::emu::detail
