@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <string>
@@ -268,9 +269,10 @@ struct Fixup {
 };
 
 struct Module {
-  std::string name;             // of the file, for messages
-  std::string text;             // owns what every string_view points into
-  std::string target, version;  // "sm_100a", "9.0"
+  std::string name;                    // of the file, for messages
+  std::string text;                    // owns what every string_view points into
+  std::deque<std::string> made_names;  // and these are the parser's own
+  std::string target, version;         // "sm_100a", "9.0"
   std::vector<Function> functions;
   std::map<std::string, uint32_t, std::less<>> function_index;
   std::vector<Symbol> symbols;         // global and const

@@ -17,6 +17,7 @@ constexpr uint64_t kSharedWindow =
     0x0000'0100'0000'0000;  // + (rank << 24) + offset: the 32-bit shared address
 constexpr uint64_t kLocalWindow = 0x0000'0200'0000'0000;  // + offset in the lane's local memory
 constexpr uint64_t kParamWindow = 0x0000'0300'0000'0000;  // + offset in the kernel's parameter block
+constexpr uint64_t kCodeWindow = 0x0000'0400'0000'0000;   // addresses of functions; nothing can be read there
 constexpr uint64_t kWindowBytes = 0x0000'0001'0000'0000;
 
 // Shared memory as a 32-bit address: bits 31:24 the CTA's rank in its cluster, bits 23:0 the offset in that

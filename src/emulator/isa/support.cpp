@@ -117,7 +117,7 @@ std::string support_page() {
   for (const Refusal& r : refusals())
     page += fmt::format("| `{}` | {} | {} |\n", r.example, r.section, r.why);
   page +=
-      "\nBesides: recursion, calls through pointers, functions without a body other than `vprintf` and "
+      "\nBesides: recursion, functions without a body other than `vprintf` and "
       "`__assertfail`; vector registers; 32-bit address size; texture, sampler and surface variables.\n";
   return page;
 }

@@ -83,6 +83,7 @@ struct Function {
   const Token* at = nullptr;
   std::string_view name;
   bool entry = false, has_body = false, noreturn = false;
+  uint64_t address = 0;  // what a pointer to it holds
   std::vector<Variable> params, results;
   std::deque<Variable> variables;  // .shared, .local, .param declared inside
   std::vector<Scope> scopes;
@@ -101,6 +102,7 @@ struct Module {
   std::map<std::string_view, uint32_t, std::less<>> variable_by_name;
   std::map<std::string_view, std::string_view, std::less<>> aliases;
   std::map<uint32_t, std::string> files;
+  std::deque<Token> made_tokens;  // that stand in no text
 };
 
 }  // namespace fp4lab::emu::ast

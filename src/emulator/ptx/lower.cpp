@@ -140,6 +140,7 @@ class Lowering {
   }
 
   const std::vector<const Entry*>& rows_for(const ast::Statement& s) {
+    // The words of an opcode are neighbours in one text.
     const char* begin = s.opcode.front().data();
     const char* end = s.opcode.back().data() + s.opcode.back().size();
     std::string_view key =
@@ -229,6 +230,7 @@ std::unique_ptr<Module> parse_with(const Table& table, std::string text, std::st
     if (module->files.size() <= number) module->files.resize(number + 1);
     module->files[number] = std::move(name);
   }
+  resolve_indirect_calls(*module, tree);
   lower_module(*module, tree, table);
   return module;
 }

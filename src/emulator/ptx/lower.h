@@ -11,4 +11,7 @@ void lower_module(Module& out, const ast::Module& tree, const Table& table);
 
 std::unique_ptr<Module> parse_with(const Table& table, std::string text, std::string_view file_name);
 
+// Gives functions their addresses and makes calls through pointers into calls by name.
+void resolve_indirect_calls(Module&, ast::Module&);
+
 }  // namespace fp4lab::emu

@@ -370,8 +370,14 @@ Operand Operands::name(const ast::Node& n, Type type, bool relaxed, bool target)
     fail_at(image_.out, *n.at, "'{}' cannot be written", n.name);
   }
   if (m.kind == Meaning::Kind::variable) return symbol_address(n, *m.variable, type);
-  if (m.kind == Meaning::Kind::function)
-    fail_at(image_.out, *n.at, "function addresses are not supported ('{}')", n.name);
+  if (m.kind == Meaning::Kind::function) {
+    if (bits_of(type) != 64 || n.displaced)
+      fail_at(image_.out, *n.at, "the address of '{}' needs a 64-bit register", n.name);
+    Operand op;
+    op.kind = Kind::value, op.type = Type::b64;
+    op.offset = image_.constant_row(Row::What::bits64, m.function->address);
+    return op;
+  }
   if (m.kind != Meaning::Kind::none) fail_at(image_.out, *n.at, "'{}' is a label", n.name);
   if (!special) {
     if (special_missing(n.name))

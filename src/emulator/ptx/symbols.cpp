@@ -44,10 +44,16 @@ void initialise(Module& out, const ast::Module& tree, const ast::Variable& v, Sy
       uint64_t bits = bits_for(out, v, item);
       std::memcpy(s.init.data() + at, &bits, width);
     } else {
+      if (auto f = tree.function_by_name.find(item.symbol); f != tree.function_by_name.end()) {
+        uint64_t bits = f->second->address + item.value.bits;
+        if (item.mask != ~uint64_t(0)) bits = (bits & item.mask) >> std::countr_zero(item.mask);
+        std::memcpy(s.init.data() + at, &bits, width);
+        at += width;
+        continue;
+      }
       auto target = tree.variable_by_name.find(item.symbol);
       if (target == tree.variable_by_name.end())
-        fail_at(out, *item.at, "'{}' is no variable of this module{}", item.symbol,
-                tree.function_by_name.contains(item.symbol) ? "; function addresses are not supported" : "");
+        fail_at(out, *item.at, "'{}' is no variable or function of this module", item.symbol);
       Space space = tree.variables[target->second].space;
       if (space != Space::global && space != Space::constant)
         fail_at(out, *item.at, "only addresses of .global and .const variables can initialise another");
