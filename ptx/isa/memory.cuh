@@ -40,6 +40,14 @@ __device__ __forceinline__ void ld_global_v8(const void* p, u32 (&v)[8]) {
                : "memory");
 }
 
+// ld.global.v4.b32 {..}, [p];  (9.7.9.8): 16 bytes, aligned to them
+__device__ __forceinline__ void ld_global_v4(const void* p, u32 (&v)[4]) {
+  asm volatile("ld.global.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
+               : "l"(p)
+               : "memory");
+}
+
 // st.shared.b32 [address], v;  (9.7.9.11)
 __device__ __forceinline__ void st_shared_b32(u32 address, u32 v) {
   asm volatile("st.shared.b32 [%0], %1;" ::"r"(address), "r"(v) : "memory");
@@ -107,6 +115,27 @@ __device__ __forceinline__ void stmatrix_x4_trans(u32 address, u32 a, u32 b, u32
   asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address),
                "r"(a), "r"(b), "r"(c), "r"(d)
                : "memory");
+}
+
+// cp.async.cg.shared.global [dst], [src], 16, bytes;  (PTX 7.0, sm_80; 9.7.9.25.3.1): 16 bytes past the
+// registers; `bytes` of them are read, the others become zero.
+__device__ __forceinline__ void cp_async_16(u32 dst, const void* src, u32 bytes) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(dst), "l"(src), "r"(bytes) : "memory");
+}
+
+// cp.async.wait_all;  (9.7.9.25.3.3): of this thread
+__device__ __forceinline__ void cp_async_wait_all() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+
+// ld.shared.v2.b32 {..}, [address];  (9.7.9.8)
+__device__ __forceinline__ void ld_shared_v2(u32 address, u32 (&v)[2]) {
+  asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(v[0]), "=r"(v[1]) : "r"(address) : "memory");
+}
+
+// ld.shared.u8 d, [address];
+__device__ __forceinline__ u32 ld_shared_u8(u32 address) {
+  u32 d;
+  asm volatile("ld.shared.u8 %0, [%1];" : "=r"(d) : "r"(address) : "memory");
+  return d;
 }
 
 }  // namespace fp4lab::isa

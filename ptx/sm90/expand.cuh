@@ -21,45 +21,71 @@ __device__ __forceinline__ Token find_token(const Params& p, u32 token) {
 
 constexpr u32 kPiecesPerSegment = kChunksPerSegment * 8;  // of 8 values, one a lane
 static_assert(kPiecesPerSegment == 32);
-constexpr u32 kScaleBytesPerSegment =
-    kPiecesPerSegment / 2 / kScaleAtomScales * kScaleAtomBytes;  // of 128 tokens
-constexpr u32 kScaleBytesPerRange = kSegmentsPerRange * kScaleBytesPerSegment;
+constexpr u32 kScaleBytesPerRange = kSegmentsPerRange * kChunksPerSegment * kScaleAtomBytes;  // of 128 tokens
+
+static_assert(kSegmentsPerRange * kChunksPerSegment == 32);  // atoms of scales: one a lane
 
 // One range of one token: each lane turns words of codes into 16-byte pieces of fp16; the warp writes four
-// whole 128-byte rows a segment.
-__device__ __forceinline__ void expand_range(const Params& p, u32 token_index, u32 range) {
-  const Token at = find_token(p, token_index);
+// whole 128-byte rows a segment. Lane i brings the four scales of chunk i for all.
+__device__ __forceinline__ void expand_range(const Params& p, Token at, u32 range) {
   const Group& g = p.groups[at.group];
   const u32 lane = threadIdx.x % 32;
   const u32 first = range * (kSegmentsPerRange * kPiecesPerSegment) + lane;
-  // Pieces that exist, and those with data: K is padded to 128, M to 8.
-  const u32 existing = g.chunks * 8, filled = at.token < g.m ? g.k / 8 : 0;
-  const u8* codes = g.a + (static_cast<u64>(at.token) * (g.k / 8) + first) * 4;
-  const u8* scales = g.a_scale + blocked_scale_offset(at.token, first / 2, g.k / kScaleBlock);
-  u8* out = p.tokens + g.tokens + (static_cast<u64>(first / 8) * g.m_padded + at.token) * kTokenRowBytes +
-            ((lane ^ at.token) % 8) * 16;
-  const u32 out_step = kChunksPerSegment * g.m_padded * kTokenRowBytes;
-  u32 word[kSegmentsPerRange], scale[kSegmentsPerRange];
+  // Pieces that exist, and those with data: K is padded to 128, M to 8. All offsets below 4 GiB: registers
+  // are few here.
+  const u32 filled = at.token < g.m ? g.k / 8 : 0;
+  const u32 codes = (at.token * (g.k / 8) + first) * 4;
+  constexpr u32 kInFlight = 6;  // words
+  u32 word[kInFlight];
+  const auto load = [&](u32 i) {
+    word[i % kInFlight] = first + i * kPiecesPerSegment < filled
+                              ? *reinterpret_cast<const u32*>(g.a + codes + i * (kPiecesPerSegment * 4))
+                              : 0;
+  };
+#pragma unroll
+  for (u32 i = 0; i < kInFlight; ++i) load(i);
+  const u32 chunk = range * 32 + lane;
+  const u32 scale_at = (at.token / kScaleAtomRows * (g.k / kChunk) + chunk) * kScaleAtomBytes +
+                       scale_atom_offset(at.token % kScaleAtomRows, 0);
+  const u32 scales = chunk * 8 < filled ? *reinterpret_cast<const u32*>(g.a_scale + scale_at) : 0;
+  u32 out = (first / 8 * g.m_padded + at.token) * kTokenRowBytes + ((lane ^ at.token) % 8) * 16;
 #pragma unroll
   for (u32 i = 0; i < kSegmentsPerRange; ++i) {
-    const bool load = first + i * kPiecesPerSegment < filled;
-    word[i] = load ? *reinterpret_cast<const u32*>(codes + i * (kPiecesPerSegment * 4)) : 0;
-    scale[i] = load ? scales[i * kScaleBytesPerSegment] : 0;  // the next segment begins a new atom
-  }
-#pragma unroll
-  for (u32 i = 0; i < kSegmentsPerRange; ++i)
-    if (first + i * kPiecesPerSegment < existing) {
+    const u32 scale =
+        isa::shfl_sync_idx(scales, i * kChunksPerSegment + lane / 8) >> (lane / 2 % 4 * 8) & 0xff;
+    if (first + i * kPiecesPerSegment < g.chunks * 8) {
       u32 v[4];
-      decode_row(word[i], ue4m3_to_f16(scale[i]), v);
-      *reinterpret_cast<uint4*>(out + i * out_step) = uint4{v[0], v[1], v[2], v[3]};
+      decode_row(word[i % kInFlight], ue4m3_to_f16(scale), v);
+      *reinterpret_cast<uint4*>(p.tokens + g.tokens + out) = uint4{v[0], v[1], v[2], v[3]};
     }
+    if (i + kInFlight < kSegmentsPerRange) load(i + kInFlight);
+    out += kChunksPerSegment * g.m_padded * kTokenRowBytes;
+  }
 }
 
-// The share of warp `warp` of `warps` in each CTA of a range. Consecutive tokens go to different CTAs.
-__device__ __forceinline__ void expand_share(const Params& p, u32 warp, u32 warps, u32 range) {
-  for (u32 token = warp * gridDim.x + blockIdx.x; token < p.token_count; token += warps * gridDim.x)
-    expand_range(p, token, range);
-}
+// The share of a warp in each CTA: tokens first, first + step, .. Consecutive tokens go to different CTAs.
+struct Share {
+  u32 first, step;
+  u32 place;  // lane i: where token i of the share is, group in the high half. A search through the groups
+              // for each would take longer than its expansion.
+
+  __device__ __forceinline__ Share(const Params& p, u32 warp, u32 warps)
+      : first(warp * gridDim.x + blockIdx.x),
+        step(warps * gridDim.x),
+        place(find(p, first + threadIdx.x % 32 * step)) {}
+  __device__ __forceinline__ static u32 find(const Params& p, u32 token) {
+    if (token >= p.token_count) return 0;
+    const Token at = find_token(p, token);
+    return at.group << 16 | at.token;
+  }
+  __device__ __forceinline__ void expand(const Params& p, u32 range) const {
+#pragma unroll 1
+    for (u32 i = 0, token = first; token < p.token_count; ++i, token += step) {
+      const u32 at = i < 32 ? isa::shfl_sync_idx(place, i) : find(p, token);
+      expand_range(p, {at >> 16, at & 0xffff}, range);
+    }
+  }
+};
 
 // Starts this warp's tokens on their way to the L2: `ranges` of K from range `first` on, of the codes of each
 // token, and its share of the scales, which the tokens of a row of atoms divide among them. Only a hint, so
@@ -87,20 +113,121 @@ __device__ __forceinline__ void prefetch_share(const Params& p, u32 warp, u32 wa
 // Ranges are announced by counters: one arrival a CTA for the first, one an expander warp for the others.
 __device__ __forceinline__ u32 arrivals(u32 range) { return gridDim.x * (range == 0 ? 1 : kExpanderWarps); }
 
-// What the counter of a range will be when all shares of this launch are done. To be asked after earlier
-// launches are over and before this CTA arrives.
-__device__ __forceinline__ u32 arrivals_expected(const Params& p, u32 range) {
-  return (isa::ld_acquire_gpu(p.arrived + range) / arrivals(range) + 1) * arrivals(range);
+// Until a range of every token is in the workspace.
+__device__ __forceinline__ void wait_for_range(const Params& p, u32 range) {
+  while (isa::ld_acquire_gpu(p.arrived + range) != arrivals(range)) {
+  }
+  isa::fence_proxy_async_global();
 }
 
 // The ranges behind the first, by warp `warp` of kExpanderWarps in each CTA.
 __device__ __forceinline__ void expand_later_ranges(const Params& p, u32 warp) {
+  const Share share(p, warp, kExpanderWarps);
+#pragma unroll 1
   for (u32 range = 1; range < p.ranges; ++range) {
-    expand_share(p, warp, kExpanderWarps, range);
+    share.expand(p, range);
     isa::fence_proxy_async_global();
     isa::bar_warp_sync();
     if (threadIdx.x % 32 == 0) isa::red_add_release_gpu(p.arrived + range, 1);
   }
 }
+
+// Said by every warp of the grid that counts ranges or waits for them, when it is done: the last one lowers
+// the counters for the next launch.
+__device__ __forceinline__ void leave_ranges(const Params& p) {
+  u32* left = p.arrived + kMaxRanges;
+  isa::bar_warp_sync();
+  const u32 lane = threadIdx.x % 32;
+  u32 before = 0;
+  if (lane == 0) before = isa::atom_add_acq_rel_gpu(left, 1);
+  if (isa::shfl_sync_idx(before, 0) != gridDim.x * (kExpanderWarps + 1) - 1) return;
+  isa::bar_warp_sync();  // lane 0's acquire is the other lanes' too
+  for (u32 range = lane; range <= kMaxRanges; range += 32) p.arrived[range] = 0;
+}
+
+// The tokens of a unit's first kSteps steps, for which no grid is waited: this CTA's math warps bring codes
+// and scales to shared memory and expand them into stages 0, 1, .. as the copy engine would bring them. Until
+// then they lie where the last stage will be: codes [token][kPitch], then scales [row of atoms][chunk][512].
+template <u32 kSteps>
+struct Local {
+  static constexpr u32 kChunks = kSteps * kChunksPerStep, kPieces = kSteps * (kStep / 2 / 16);
+  static constexpr u32 kPitch = kSteps * (kStep / 2) + 32;  // of a token's codes; 32 against bank conflicts
+  const u8 *codes, *scales;   // of the tile's first token's first step; of its row of atoms
+  u32 raw_codes, raw_scales;  // shared addresses
+  u32 tokens, tile;           // of the tile: that exist, and with padding
+  u32 first;                  // token in its row of atoms
+  u32 row_bytes, atoms_bytes;
+  u32 left_bytes;  // of a token's codes, up to the end of K
+
+  __device__ __forceinline__ Local(const Params& p, const Work& w, u32 codes_area, u32 scales_area) {
+    const Group& g = p.groups[w.group];
+    row_bytes = g.k / 2;
+    atoms_bytes = scale_atoms_k(g.k / kScaleBlock) * kScaleAtomBytes;
+    left_bytes = row_bytes - w.first_step * (kStep / 2);
+    codes = g.a + static_cast<u64>(w.token) * row_bytes + w.first_step * (kStep / 2);
+    scales = g.a_scale + static_cast<u64>(w.token / kScaleAtomRows) * atoms_bytes +
+             w.first_step * (kChunksPerStep * kScaleAtomBytes);
+    raw_codes = codes_area, raw_scales = scales_area;
+    tile = w.tile;
+    tokens = min(tile, g.m - w.token);
+    first = w.token % kScaleAtomRows;
+  }
+
+  // Starts the copies; `thread` of `threads`. What lies behind K is zero: K is a multiple of a chunk.
+  __device__ __forceinline__ void load(u32 thread, u32 threads) const {
+#pragma unroll 1
+    for (u32 i = thread; i < tile * kPieces; i += threads) {
+      const u32 token = i / kPieces, byte = i % kPieces * 16;
+      const bool there = token < tokens && byte < left_bytes;
+      isa::cp_async_16(raw_codes + token * kPitch + byte, there ? codes + token * row_bytes + byte : codes,
+                       there ? 16 : 0);
+    }
+    constexpr u32 kRow = kChunks * kScaleAtomBytes;
+    const u32 pieces = (first + tokens + kScaleAtomRows - 1) / kScaleAtomRows * (kRow / 16);
+#pragma unroll 1
+    for (u32 i = thread; i < pieces; i += threads) {
+      const u32 row = i * 16 / kRow, byte = i * 16 % kRow;
+      const bool there = byte < left_bytes / (kChunk / 2) * kScaleAtomBytes;
+      isa::cp_async_16(raw_scales + i * 16, there ? scales + row * atoms_bytes + byte : scales,
+                       there ? 16 : 0);
+    }
+  }
+
+  // Behind the copies of all, `steps` of them: a lane takes the 16 values of one scale in every chunk, a warp
+  // 8 tokens.
+  template <u32 kStageBytes, u32 kChunkBytes>
+  __device__ __forceinline__ void expand(u32 steps, u32 base, u32 warp, u32 warps) const {
+    const u32 lane = threadIdx.x % 32, quarter = lane % 4;
+#pragma unroll 1
+    for (u32 eight = warp; eight < tile / 8; eight += warps) {
+      const u32 token = eight * 8 + lane / 4, row = first + token;
+      const u32 code_at = raw_codes + token * kPitch + quarter * 8;
+      const u32 scale_at = raw_scales + row / kScaleAtomRows * (kChunks * kScaleAtomBytes) + row % 32 * 16 +
+                           row % kScaleAtomRows / 32 * 4 + quarter;
+      const u32 to = base + token * kTokenRowBytes;
+      const u32 at[2] = {to + ((quarter * 2) ^ (token % 8)) * 16,
+                         to + ((quarter * 2 + 1) ^ (token % 8)) * 16};
+      u32 codes_of[kChunks][2], scale[kChunks];
+#pragma unroll
+      for (u32 chunk = 0; chunk < kChunks; ++chunk) {
+        isa::ld_shared_v2(code_at + chunk * (kChunk / 2), codes_of[chunk]);
+        scale[chunk] = isa::ld_shared_u8(scale_at + chunk * kScaleAtomBytes);
+      }
+#pragma unroll
+      for (u32 chunk = 0; chunk < kChunks; ++chunk) {
+        const u32 factor = ue4m3_to_f16(scale[chunk]);
+#pragma unroll
+        for (u32 i = 0; i < 2; ++i) {
+          u32 v[4];
+          decode_row(codes_of[chunk][i], factor, v);
+          if (chunk / kChunksPerStep < steps)
+            isa::st_shared_v4(
+                at[i] + chunk / kChunksPerStep * kStageBytes + chunk % kChunksPerStep * kChunkBytes, v[0],
+                v[1], v[2], v[3]);
+        }
+      }
+    }
+  }
+};
 
 }  // namespace fp4lab::sm90

@@ -7,12 +7,13 @@
 // every CTA
 //   of the grid resident at once (tokens are loaded after all CTAs have expanded their shares).
 // Shared memory: work.h's stage_bytes and shared_bytes.
-// Barriers: full[stage] 2 arrivals (weights, tokens) + bytes; empty[stage] the math warps of the cluster's
-// CTAs;
+// Barriers: full[stage] 2 arrivals (weights, tokens) + bytes; empty[stage] the math warps;
 //   bar 1 + w: math warpgroup w; bar 8: this CTA's share of the first range is expanded;
-//   bar 9: this CTA's partial sums are in global memory.
-// Roles: warpgroup 0: warp 0 loads weights, warp 1 tokens, warp 2 tells other units of partial sums; each
-// other warpgroup decodes and multiplies 64 rows.
+//   bar 9: this CTA's partial sums are in global memory; bar 10: the math warps; bar 11: the last stage is
+//   free of the codes and scales of the local steps.
+// Roles: warpgroup 0: warp 0 loads weights, warp 1 tokens, warps 2 and 3 expand activations for the whole
+// grid, warp 2 tells other units of partial sums; each other warpgroup decodes and multiplies 64 rows, after
+// all of them have expanded the tokens of the unit's first steps.
 #pragma once
 #include "fp4lab/sm90/work.h"
 #include "isa/mbarrier.cuh"
@@ -29,12 +30,10 @@ namespace fp4lab::sm90 {
 constexpr u64 kL2EvictFirst = 0x12f0000000000000ull;
 constexpr u64 kL2EvictLast = 0x14f0000000000000ull;
 
-template <int kMaxTile_, int kWarpgroups_, int kStages_, int kCluster_, bool kDual_>
+template <int kMaxTile_, int kWarpgroups_, int kStages_, int kLocal_, bool kDual_>
 struct Config {
-  static constexpr int kMaxTile = kMaxTile_, kWarpgroups = kWarpgroups_, kStages = kStages_,
-                       kCluster = kCluster_;
+  static constexpr int kMaxTile = kMaxTile_, kWarpgroups = kWarpgroups_, kStages = kStages_, kLocal = kLocal_;
   static constexpr bool kDual = kDual_;
-  static constexpr u32 kTileRows = kRowsPerWarpgroup * kWarpgroups;
   static constexpr u32 kChunkBytes = kMaxTile * kTokenRowBytes;
   static constexpr u32 kTokenBytes = kChunksPerStep * kChunkBytes;
   static constexpr u32 kWeightBytes = kWarpgroups * kWarpgroupStepBytes;
@@ -43,7 +42,10 @@ struct Config {
   static constexpr u32 kStagingBytes = staging_bytes(kMaxTile, kWarpgroups, kStages);
   static constexpr u32 kFull = kStaging + kWarpgroups * 4 * kStagingBytes;
   static constexpr u32 kEmpty = kFull + 8 * kStages;
-  static constexpr u32 kExpanded = 8;  // barrier id
+  static constexpr u32 kAllThreads = 128 * (1 + kWarpgroups), kMathThreads = 128 * kWarpgroups;
+  static constexpr u32 kExpanded = 8, kMath = 10, kRaw = 11;  // barrier ids
+  // Codes and scales of the local steps: the last stage's tokens and weights.
+  static constexpr u32 kRawCodes = (kStages - 1) * kStageBytes, kRawScales = kRawCodes + kTokenBytes;
   // setmaxnreg shares out what the launch took: 65536 / threads, rounded down to 8, for every thread.
   static constexpr int kLaunchRegisters = 65536 / (128 * (1 + kWarpgroups)) / 8 * 8;
   static constexpr int kMathRegisters = kWarpgroups == 2 ? 232 : kWarpgroups == 3 ? 160 : 112;
@@ -51,7 +53,10 @@ struct Config {
   static_assert(kWarpgroups >= 2 && kWarpgroups <= static_cast<int>(kMaxMathWarpgroups));
   static_assert(kProducerRegisters + kWarpgroups * kMathRegisters <= (1 + kWarpgroups) * kLaunchRegisters);
   static_assert(kMaxTile % 8 == 0 && kMaxTile <= static_cast<int>(kMaxTokens));
-  static_assert(kCluster == 1 || kCluster == 2);
+  static_assert(kLocal >= 0 && kLocal < kStages && kLocal <= static_cast<int>(kMostLocalSteps));
+  static_assert(Local<kLocal>::kPitch <= kChunksPerStep * kTokenRowBytes &&
+                3 * Local<kLocal>::kChunks * kScaleAtomBytes <=
+                    kWeightBytes);  // a tile meets 3 rows of atoms
   static_assert(shared_bytes(kMaxTile, kWarpgroups, kStages) == kEmpty + 8 * kStages);
   static_assert(kEmpty + 8 * kStages <= kSharedLimit, "more shared memory than a CTA may have");
 };
@@ -70,22 +75,29 @@ __device__ __forceinline__ void wait_for(u32 barrier, u32 parity) {
   }
 }
 
+template <class C>
+__device__ __forceinline__ void wait_for_raw(bool& raw) {
+  isa::bar_sync(C::kRaw, 64 + C::kMathThreads);
+  raw = false;
+}
+
 // Warp 0: the packed weights of every step of the unit. They need nothing from earlier kernels; the first
 // step's are asked for at once, the others behind the activations, for which all CTAs wait.
 template <class C>
-__device__ __forceinline__ void load_weights(const Params& p, const Work* work, u32 base, u32 rank) {
+__device__ __forceinline__ void load_weights(const Params& p, const Work* work, u32 base) {
   if (work->steps == 0) {
-    isa::bar_sync(C::kExpanded, 128 * (1 + C::kWarpgroups));
+    isa::bar_sync(C::kExpanded, C::kAllThreads);
     return;
   }
   const bool elected = isa::elect_sync();
   Ring<C::kStages> ring;
-  bool first = true;
+  bool first = true, raw = true;
   do {
-    const u8* from = p.weights + work->weights + static_cast<u64>(work->weight_stride) * rank;
+    const u8* from = p.weights + work->weights;
     for (u32 left = work->steps; left != 0; --left) {
       const u32 full = base + C::kFull + 8 * ring.stage;
       wait_for(base + C::kEmpty + 8 * ring.stage, ring.parity ^ 1);
+      if (raw && ring.stage == C::kStages - 1) wait_for_raw<C>(raw);
       if (elected) {
         isa::mbarrier_arrive_expect_tx(full, C::kWeightBytes);
         isa::cp_async_bulk(base + ring.stage * C::kStageBytes + C::kTokenBytes, from, C::kWeightBytes, full,
@@ -93,70 +105,86 @@ __device__ __forceinline__ void load_weights(const Params& p, const Work* work, 
       }
       from += C::kWeightBytes;
       ring.advance();
-      if (first) isa::bar_sync(C::kExpanded, 128 * (1 + C::kWarpgroups));
+      if (first) isa::bar_sync(C::kExpanded, C::kAllThreads);
       first = false;
     }
   } while ((work++)->last == 0);
+  if (raw) wait_for_raw<C>(raw);
 }
 
-// Warp 1: the expanded tokens, each range when all CTAs have expanded their shares of it; lane r of
-// `expected` has what the counter of range r will be then. In a cluster each CTA loads half of the swizzle
-// atoms (8 tokens) and sends them to both.
+// Warp 1: the expanded tokens, each range when all CTAs have expanded their shares of it.
 template <class C>
-__device__ __forceinline__ void load_tokens(const Params& p, const Work* work, u32 base, u32 rank,
-                                            u32 expected) {
+__device__ __forceinline__ void load_tokens(const Params& p, const Work* work, u32 base) {
   if (work->steps == 0) return;
   const bool elected = isa::elect_sync();
   Ring<C::kStages> ring;
+  u32 skip = min(static_cast<u32>(C::kLocal), work->steps);
+  for (u32 i = 0; i < skip; ++i) ring.advance();
   u32 ready = 0;  // bit r: range r is there
+  bool raw = true;
   do {
-    const u8* from = p.tokens + work->tokens;
-    const u32 bytes = work->tile * kTokenRowBytes;
     const u32 stride = work->token_stride;
-    const u32 half = (bytes / 1024 + 1) / 2 * 1024;
-    const u32 mine = rank == 0 ? 0 : half;
-    const u32 my_bytes = C::kCluster == 1 ? bytes : rank == 0 ? half : bytes - half;
+    const u8* from = p.tokens + work->tokens + static_cast<u64>(skip * kChunksPerStep) * stride;
+    const u32 bytes = work->tile * kTokenRowBytes;
     const u32 end = work->first_step + work->steps;
-    for (u32 step = work->first_step; step != end; ++step) {
+    for (u32 step = work->first_step + skip; step != end; ++step) {
       const u32 range = step / kStepsPerRange;
       if ((ready >> range & 1) == 0) {
-        const u32 target = isa::shfl_sync_idx(expected, range);
-        while (static_cast<int>(isa::ld_acquire_gpu(p.arrived + range) - target) < 0) {
-        }
-        isa::fence_proxy_async_global();
+        wait_for_range(p, range);
         ready |= 1u << range;
       }
       const u32 full = base + C::kFull + 8 * ring.stage;
       wait_for(base + C::kEmpty + 8 * ring.stage, ring.parity ^ 1);
+      if (raw && ring.stage == C::kStages - 1) wait_for_raw<C>(raw);
       if (elected) {
         isa::mbarrier_arrive_expect_tx(full, kChunksPerStep * bytes);
         const u32 to = base + ring.stage * C::kStageBytes;
 #pragma unroll
-        for (u32 chunk = 0; chunk < kChunksPerStep; ++chunk) {
-          if constexpr (C::kCluster == 1) {
-            isa::cp_async_bulk(to + chunk * C::kChunkBytes, from + chunk * stride, my_bytes, full,
-                               kL2EvictLast);
-          } else if (my_bytes != 0) {
-            isa::cp_async_bulk_multicast(to + chunk * C::kChunkBytes + mine, from + chunk * stride + mine,
-                                         my_bytes, full, 3, kL2EvictLast);
-          }
-        }
+        for (u32 chunk = 0; chunk < kChunksPerStep; ++chunk)
+          isa::cp_async_bulk(to + chunk * C::kChunkBytes, from + chunk * stride, bytes, full, kL2EvictLast);
       }
       from += kChunksPerStep * stride;
       ring.advance();
     }
+    skip = 0;
   } while ((work++)->last == 0);
+  if (raw) wait_for_raw<C>(raw);
+}
+
+// Math warps: a share of the first range for the grid, and the tokens of the unit's first steps for this CTA.
+template <class C>
+__device__ __forceinline__ void expand_first(const Params& p, const Work* work, u32 base) {
+  const u32 thread = threadIdx.x - 128, warp = thread / 32, warps = 4 * C::kWarpgroups;
+  const Work w = *work;
+  const Local<C::kLocal> local(p, w, base + C::kRawCodes, base + C::kRawScales);
+  const Share share(p, warp, warps);
+  isa::griddepcontrol_wait();
+  if (C::kLocal != 0 && w.steps != 0) local.load(thread, C::kMathThreads);
+  share.expand(p, 0);
+  isa::fence_proxy_async_global();
+  isa::bar_arrive(C::kExpanded, C::kAllThreads);
+  if (w.steps == 0) return;
+  if constexpr (C::kLocal != 0) {
+    const u32 steps = min(static_cast<u32>(C::kLocal), w.steps);
+    isa::cp_async_wait_all();
+    isa::bar_sync(C::kMath, C::kMathThreads);
+    local.template expand<C::kStageBytes, C::kChunkBytes>(steps, base, warp, warps);
+    isa::fence_proxy_async_shared();
+    isa::bar_sync(C::kMath, C::kMathThreads);
+    if (thread < steps) isa::mbarrier_arrive(base + C::kFull + 8 * thread);
+  }
+  isa::bar_arrive(C::kRaw, 64 + C::kMathThreads);
 }
 
 template <class C>
 struct Math {
   const Params& p;
-  u32 base, rank, warpgroup, thread;
+  u32 base, warpgroup, thread;
   u32 codes, scales;  // where in a stage this thread's codes and scales are
   Ring<C::kStages> ring{};
 
-  __device__ __forceinline__ Math(const Params& params, u32 base_, u32 rank_, u32 warpgroup_, u32 thread_)
-      : p(params), base(base_), rank(rank_), warpgroup(warpgroup_), thread(thread_) {
+  __device__ __forceinline__ Math(const Params& params, u32 base_, u32 warpgroup_, u32 thread_)
+      : p(params), base(base_), warpgroup(warpgroup_), thread(thread_) {
     const u32 weights = base + C::kTokenBytes + warpgroup * kWarpgroupStepBytes;
     codes = weights + thread * 16;
     scales = weights + kCodeBytes + thread / 4 * 16;
@@ -211,14 +239,10 @@ struct Math {
     for (int j = 0; j < 4; ++j) isa::wgmma_f32_f16<kTile>(d, a[j], tokens + 2 * j, true);
     isa::wgmma_commit_group();
   }
-  // One arrival a warp, at this CTA and at its peer, whose producer writes here too.
+  // One arrival a warp.
   __device__ __forceinline__ void release(u32 stage) const {
-    const u32 empty = base + C::kEmpty + 8 * stage;
-    if constexpr (C::kCluster == 1) {
-      if (thread % 32 == 0) isa::mbarrier_arrive(empty);
-    } else {
-      if (thread % 32 < 2) isa::mbarrier_arrive_remote(isa::mapa(empty, thread % 32));
-    }
+    isa::bar_warp_sync();  // all lanes have read: .aligned alone orders no memory (9.7.13.2)
+    if (thread % 32 == 0) isa::mbarrier_arrive(base + C::kEmpty + 8 * stage);
   }
 
   // The sums of a piece. While the tensor cores run one chunk, the next is decoded into the registers of the
@@ -273,23 +297,44 @@ struct Math {
     for (int i = 0; i < C::kMaxTile / 2; ++i) isa::keep(acc[i]);
   }
 
-  __device__ __forceinline__ void item(const Work& w, u32 staging) {
+  // What the math warps need of a Work, all at once: each field would be a trip to the L2 of its own. Read
+  // again behind the products, where registers are short; it is in the L1 then.
+  struct Piece {
+    u32 steps, group, row, token, tile, tile_index, helpers;
+    bool finishes, last;
+  };
+  __device__ __forceinline__ static Piece read(const Work* work) {
+    const u8* from = reinterpret_cast<const u8*>(work);
+    u32 a[4], b[4], c[4];
+    isa::ld_global_v4(from + 16, a);
+    isa::ld_global_v4(from + 32, b);
+    isa::ld_global_v4(from + 48, c);
+    return {a[3], b[0], b[1], b[2], b[3] & 0xffff, b[3] >> 16 & 0xff, c[0], b[3] >> 24 != 0, c[1] != 0};
+  }
+
+  // One piece; says whether it was the last.
+  __device__ __forceinline__ bool item(const Work* work, u32 staging) {
     float acc[C::kMaxTile / 2];
+    {
+      const Piece early = read(work);
+      accumulate(early.tile_index, early.steps, acc);
+    }
+    const Piece w = read(work);
     const u32 tile = w.tile;
-    accumulate(w.tile_index, w.steps, acc);
     if (!w.finishes) {
       publish_partial<C::kMaxTile, C::kWarpgroups>(p, tile, warpgroup, thread, acc);
-      return;
+      return w.last;
     }
-    add_partials<C::kMaxTile, C::kWarpgroups, C::kCluster>(p, tile, w.helpers, warpgroup, thread, acc);
+    add_partials<C::kMaxTile, C::kWarpgroups>(p, tile, w.helpers, warpgroup, thread, acc);
     const Group& g = p.groups[w.group];
-    const u32 row = w.row + rank * C::kTileRows + warpgroup * kRowsPerWarpgroup + thread / 32 * 16;
+    const u32 row = w.row + warpgroup * kRowsPerWarpgroup + thread / 32 * 16;
     const u32 tokens = min(tile, g.m - w.token);
     if constexpr (C::kDual) {
       store_dual_tile<C::kMaxTile, C::kStagingBytes>({g.out, g.n, row / 2, w.token, tokens}, staging, acc);
     } else {
       store_tile<C::kMaxTile, C::kStagingBytes>({g.out, g.n, row, w.token, tokens}, staging, acc);
     }
+    return w.last;
   }
 };
 
@@ -298,61 +343,45 @@ __device__ __forceinline__ void gemm(const Params& p) {
   extern __shared__ __align__(1024) u8 shared[];
   const u32 base = isa::shared_address(shared);
   const u32 warp = isa::shfl_sync_idx(threadIdx.x / 32, 0);  // uniform, and the compiler knows
-  const u32 rank = C::kCluster == 1 ? 0 : isa::cluster_ctarank();
-  const Work* work = p.work + blockIdx.x / C::kCluster * p.pieces_per_unit;
+  const Work* work = p.work + blockIdx.x * p.pieces_per_unit;
 
   if (threadIdx.x == 0) {
     for (u32 s = 0; s < C::kStages; ++s) {
       isa::mbarrier_init(base + C::kFull + 8 * s, 2);
-      isa::mbarrier_init(base + C::kEmpty + 8 * s, C::kCluster * C::kWarpgroups * 4);
+      isa::mbarrier_init(base + C::kEmpty + 8 * s, C::kWarpgroups * 4);
     }
     isa::fence_mbarrier_init();
   }
-  if constexpr (C::kCluster > 1) {
-    isa::barrier_cluster_arrive_relaxed();
-    isa::barrier_cluster_wait();
-  } else {
-    isa::bar_sync_all();
-  }
+  isa::bar_sync_all();
   isa::griddepcontrol_launch_dependents();
 
-  constexpr u32 kAllThreads = 128 * (1 + C::kWarpgroups);
   if (warp < 4) {
     isa::setmaxnreg_dec<C::kProducerRegisters>();
     if (warp == 0) {
-      load_weights<C>(p, work, base, rank);
+      load_weights<C>(p, work, base);
     } else if (warp == 1) {
       isa::griddepcontrol_wait();
-      const u32 lane = threadIdx.x % 32;
-      const u32 expected = lane < p.ranges ? arrivals_expected(p, lane) : 0;
-      isa::bar_sync(C::kExpanded, kAllThreads);
-      if (lane == 0) isa::red_add_release_gpu(p.arrived, 1);
-      load_tokens<C>(p, work, base, rank, expected);
+      isa::bar_sync(C::kExpanded, C::kAllThreads);
+      if (threadIdx.x % 32 == 0) isa::red_add_release_gpu(p.arrived, 1);
+      load_tokens<C>(p, work, base);
+      leave_ranges(p);
     } else {
+      const bool helps = warp == 2 && work->steps != 0 && !work->finishes;
+      prefetch_share(p, warp - 2, kExpanderWarps, 0, kMaxRanges);
       isa::griddepcontrol_wait();
-      isa::bar_sync(C::kExpanded, kAllThreads);
-      prefetch_share(p, warp - 2, kExpanderWarps, 1, kMaxRanges);
+      isa::bar_sync(C::kExpanded, C::kAllThreads);
       expand_later_ranges(p, warp - 2);
-      if (warp == 2 && work->steps != 0 && !work->finishes) raise_flags<C::kWarpgroups>(p);
+      leave_ranges(p);
+      if (helps) raise_flags<C::kWarpgroups>(p);
     }
   } else {
     isa::setmaxnreg_inc<C::kMathRegisters>();
-    prefetch_share(p, warp - 4, 4 * C::kWarpgroups, 0, 1);
-    isa::griddepcontrol_wait();
-    expand_share(p, warp - 4, 4 * C::kWarpgroups, 0);
-    isa::fence_proxy_async_global();
-    isa::bar_arrive(C::kExpanded, kAllThreads);
-    Math<C> math(p, base, rank, warp / 4 - 1, threadIdx.x % 128);
+    expand_first<C>(p, work, base);
+    Math<C> math(p, base, warp / 4 - 1, threadIdx.x % 128);
     const u32 staging = base + C::kStaging + (warp - 4) * C::kStagingBytes;
-    if (work->steps != 0) do
-        math.item(*work, staging);
-      while ((work++)->last == 0);
-  }
-  // A peer may still signal this CTA's barriers.
-  if constexpr (C::kCluster > 1) {
-    isa::bar_warp_sync();
-    isa::barrier_cluster_arrive();
-    isa::barrier_cluster_wait();
+    if (work->steps != 0)
+      while (!math.item(work++, staging)) {
+      }
   }
 }
 

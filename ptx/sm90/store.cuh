@@ -1,7 +1,6 @@
 // The end of a tile: partial sums from other units, silu * mul, fp16, transposed stores.
 #pragma once
 #include "fp4lab/sm90/work.h"
-#include "isa/cluster.cuh"
 #include "isa/fence.cuh"
 #include "isa/math.cuh"
 #include "isa/memory.cuh"
@@ -40,11 +39,11 @@ __device__ __forceinline__ void raise_flags(const Params& p) {
 }
 
 // Adds the sums of the units before this one in a fixed order, and lowers their flags for the next launch.
-template <int kMaxTile, int kWarpgroups, int kCluster>
+template <int kMaxTile, int kWarpgroups>
 __device__ __forceinline__ void add_partials(const Params& p, u32 tile, u32 helpers, u32 warpgroup,
                                              u32 thread, float (&acc)[kMaxTile / 2]) {
   for (u32 h = helpers; h > 0; --h) {
-    const u32 cta = blockIdx.x - h * kCluster;
+    const u32 cta = blockIdx.x - h;
     u32* flag = p.flags + cta * kWarpgroups + warpgroup;
     if (thread == 0)
       while (isa::ld_acquire_gpu(flag) == 0) {

@@ -49,6 +49,7 @@ TEST_CASE("Hopper: any number of tokens, ragged groups of different N and K") {
   Bench("gemm:40/128/1024").check({});
   Bench("dual:1/128/256").check({});
   Bench("dual:77/256/768").check({});
+  Bench("group:40,700/128/2304").check({"split=1"});  // two ranges of K, more than 32 tokens an expander
 }
 
 TEST_CASE("Hopper: every distribution passes with the same kernel") {
@@ -58,12 +59,12 @@ TEST_CASE("Hopper: every distribution passes with the same kernel") {
   }
 }
 
-TEST_CASE("Hopper: clusters, warpgroups, tiles, cut tiles") {
+TEST_CASE("Hopper: warpgroups, tiles, cut tiles, local steps") {
   Bench group("group:90,200/256,384/1024,512"), dual("dual:130/256/1024");
   for (Bench* bench : {&group, &dual}) {
-    bench->check({"cluster=2", "warpgroups=2", "split=1"});
-    bench->check({"cluster=1", "warpgroups=3", "split=1"});
-    bench->check({"cluster=2", "warpgroups=4", "split=0"});
+    bench->check({"warpgroups=2", "split=1", "local=3"});
+    bench->check({"warpgroups=3", "split=1", "local=0"});
+    bench->check({"warpgroups=4", "split=0"});
   }
   group.check({"warpgroups=2", "max_tile=256"});
   group.check({"warpgroups=2", "max_tile=8"});
@@ -78,7 +79,7 @@ TEST_CASE("Hopper: no schedule of the machine changes the result, and no order i
       CAPTURE(s);
       bench.seed(s);
       bench.check({"split=1"});
-      bench.check({"split=0", "cluster=2"});
+      bench.check({"split=0", "local=3"});
     }
     bench.seed(0);
     reinterpret_cast<decltype(&fp4lab_emulator_check)>(bench.device.driver().symbol("fp4lab_emulator_check"))(
@@ -121,7 +122,8 @@ TEST_CASE("Hopper: rungs of both architectures are in one list, and each keeps t
       doctest::Contains("no dual GEMM kernel for sm_90a is called 'v9'; there are: v0_registers"), Error);
   const Case c = find_case("g2k1536");
   const Rung& rung = find_rung(sm90::kArch, Op::kGroup, "top");
-  CHECK_THROWS_WITH_AS(candidate_for(rung, c, {"stages=4"}), doctest::Contains("there are: cluster"), Error);
+  CHECK_THROWS_WITH_AS(candidate_for(rung, c, {"stages=4"}), doctest::Contains("there are: warpgroups"),
+                       Error);
   CHECK_THROWS_WITH_AS(require_legal(candidate_for(rung, c, {"warpgroups=4", "max_tile=96"}), c),
                        doctest::Contains("max_tile = 96, must be 8..88"), Error);
   CHECK_THROWS_WITH_AS(require_legal(candidate_for(rung, c, {}), find_case("g2k4096")),

@@ -16,10 +16,10 @@ struct Shape {
 
 struct PlanOptions {
   int sms = 132;       // CTAs that are resident at once, one a multiprocessor; H100 SXM and H200 have 132
-  int cluster = 0;     // CTAs that share token tiles by multicast: 1, 2, or 0 = choose
   int warpgroups = 0;  // math warpgroups of 64 weight rows each: 2..4, or 0 = choose
   int max_tile = 0;    // most tokens of a tile, 8..256 in steps of 8, or 0 = choose
   int split = -1;      // 1: cut tiles along K where units would idle, 0: never, -1 = choose
+  int local = -1;      // steps of K that a CTA expands by itself before it multiplies: 0..3, -1 = choose
   int pdl = 1;         // 1: a launch may start while its predecessor in the stream ends
 };
 
@@ -27,7 +27,7 @@ struct Plan {
   PlanOptions options;          // as asked for
   std::vector<Reason> reasons;  // why there is no plan; then the rest is empty
   bool dual = false;
-  int cluster = 1, warpgroups = 0, max_tile = 0, stages = 0;
+  int warpgroups = 0, max_tile = 0, stages = 0, local = 0;
   bool split = false;
   unsigned units = 0, ctas = 0, threads = 0, cut_tiles = 0;
   unsigned shared_bytes = 0;
@@ -47,7 +47,7 @@ struct Plan {
 };
 
 // Shapes are {m, n, k} per group; dual: one shape, n of each of B1 and B2. Reasons against a plan: m, n, k
-// outside m >= 1, n % 8 == 0, k % 16 == 0; options outside their ranges.
+// outside m >= 1, n % 8 == 0, k % 64 == 0; options outside their ranges.
 Plan plan(const std::vector<Shape>& shapes, bool dual, const PlanOptions& options);
 
 }  // namespace fp4lab::sm90

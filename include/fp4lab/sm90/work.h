@@ -34,10 +34,13 @@ constexpr unsigned kMaxTokens = 256;  // wgmma N
 // math warps, the others behind the products, by two warps of the producers' warpgroup. A warp takes 256
 // values of a token at a time, 8 a lane.
 constexpr unsigned kChunksPerSegment = 4;
-constexpr unsigned kSegmentsPerRange = 4;
+constexpr unsigned kSegmentsPerRange = 8;
 constexpr unsigned kStepsPerRange = kSegmentsPerRange * kChunksPerSegment / kChunksPerStep;
-constexpr unsigned kMaxRanges = 32;  // of K, 1024 each
+constexpr unsigned kMaxRanges = 16;  // of K, 2048 each
 constexpr unsigned kExpanderWarps = 2;
+// The first steps of a unit's first piece each CTA expands by itself as well, as many as fit beside each
+// other in the last stage as codes and scales.
+constexpr unsigned kMostLocalSteps = 3;
 
 constexpr unsigned kMaxGroups = 32;  // they travel in the kernel's parameters
 
@@ -74,20 +77,27 @@ struct Group {
 
 // A piece of one output tile: 64 * warpgroups rows of the weights x `tile` tokens over `steps` steps of K.
 struct Work {
-  unsigned long long weights;  // byte offset of the first step's blocks, for the cluster's first CTA
+  unsigned long long weights;  // byte offset of the first step's blocks
   unsigned long long tokens;   // byte offset of the first chunk's first token row in the workspace
   unsigned token_stride;       // bytes from one chunk to the next
-  unsigned weight_stride;      // bytes from one CTA's tile to the next CTA's of the cluster
+  unsigned unused;
   unsigned first_step, steps;  // of K; 0 steps: the unit has nothing to do
   unsigned group;
-  unsigned row, token;       // first weight row (cluster's first CTA) and first token of the tile
+  unsigned row, token;       // first weight row and first token of the tile
   unsigned short tile;       // tokens of the tile, multiple of 8
   unsigned char tile_index;  // of its size in the kernel's list of token tiles
   unsigned char finishes;    // 1: stores C, after adding the partial sums of `helpers` units before this one
   unsigned helpers;          // units unit - helpers .. unit - 1 hold partial sums of this tile
   unsigned last;             // 1: the unit has no further piece
+  unsigned unused_too[2];    // a piece is read in 16-byte loads
 };
-static_assert(sizeof(Work) == 56);
+static_assert(sizeof(Work) == 64);
+#if !defined(__CUDACC__)  // ptx/sm90/kernel.cuh takes these from what it loads
+static_assert(__builtin_offsetof(Work, steps) == 28 && __builtin_offsetof(Work, group) == 32 &&
+              __builtin_offsetof(Work, tile) == 44 && __builtin_offsetof(Work, tile_index) == 46 &&
+              __builtin_offsetof(Work, finishes) == 47 && __builtin_offsetof(Work, helpers) == 48 &&
+              __builtin_offsetof(Work, last) == 52);
+#endif
 
 // Weights of one group, for the repack: b2 is null except for the dual GEMM.
 struct Weights {
@@ -103,8 +113,9 @@ struct Params {
   unsigned char* tokens;
   float* partial;   // [cta][warpgroup][register / 4][128 threads][4]
   unsigned* flags;  // [cta][warpgroup], zero between launches
-  unsigned*
-      arrived;  // [kMaxRanges] arrivals of those who have expanded their share of a range; only ever grow
+  // [kMaxRanges] arrivals of those who have expanded their share of a range, then [1] warps that need no
+  // range any more; zero between launches
+  unsigned* arrived;
   unsigned pieces_per_unit;
   unsigned group_count;
   unsigned token_count;  // padded, of all groups

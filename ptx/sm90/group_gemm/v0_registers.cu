@@ -6,5 +6,5 @@
 extern "C" __global__ void __launch_bounds__(128 * (1 + FP4LAB_WARPGROUPS), 1)
     group_gemm_v0_registers(const __grid_constant__ fp4lab::sm90::Params p) {
   fp4lab::sm90::gemm<
-      fp4lab::sm90::Config<FP4LAB_MAX_TILE, FP4LAB_WARPGROUPS, FP4LAB_STAGES, FP4LAB_CLUSTER, false>>(p);
+      fp4lab::sm90::Config<FP4LAB_MAX_TILE, FP4LAB_WARPGROUPS, FP4LAB_STAGES, FP4LAB_LOCAL, false>>(p);
 }

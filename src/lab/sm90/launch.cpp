@@ -29,10 +29,9 @@ class Persistent final : public Launch {
         tokens_(device, plan.token_bytes),
         partial_(device, plan.split ? plan.partial_bytes : 0),
         flags_(zeros(device, plan.flag_bytes)),
-        arrived_(zeros(device, kMaxRanges * sizeof(unsigned))) {
+        arrived_(zeros(device, (kMaxRanges + 1) * sizeof(unsigned))) {
     config_.grid.x = plan.ctas;
     config_.block.x = plan.threads;
-    config_.cluster.x = plan.cluster;
     config_.dynamic_shared = plan.shared_bytes;
     config_.programmatic = plan.options.pdl;
 

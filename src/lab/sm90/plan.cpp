@@ -18,10 +18,13 @@ struct Cost {
   int warpgroups;
   double step(int tile) const { return 2.0 * warpgroups * std::max(2.0 * tile, tile + 118.0) + 30; }
   double finish(int tile) const { return 1200 + 13.0 * tile; }
-  double publish(int tile) const { return 1500 + 12.0 * tile; }
-  double add(int tile) const { return 2000 + 16.0 * tile; }
+  double publish(int tile) const { return 3000 + 12.0 * tile; }
+  double add(int tile) const { return 3500 + 16.0 * tile; }
 };
 constexpr unsigned kFewestSteps = 4;  // of a piece of a cut tile
+// Weights that do not stay in the L2 (50 MB): CTAs of two math warpgroups, whose tokens pass the L2 most
+// often, took a tenth longer than the model.
+constexpr double kLargeWeights = 50e6, kTwoWarpgroupsStreaming = 1.1;
 
 struct TileJob {
   unsigned group, row, token, steps;
@@ -40,11 +43,10 @@ std::vector<int> token_tiles(unsigned m, int max_tile) {
   return tiles;
 }
 
-std::vector<TileJob> all_tiles(const std::vector<Shape>& shapes, bool dual, int cluster, int warpgroups,
-                               int max_tile) {
+std::vector<TileJob> all_tiles(const std::vector<Shape>& shapes, bool dual, int warpgroups, int max_tile) {
   std::vector<TileJob> jobs;
   for (unsigned g = 0; g < shapes.size(); ++g) {
-    const unsigned rows = shapes[g].n * (dual ? 2 : 1), step = kRowsPerWarpgroup * warpgroups * cluster;
+    const unsigned rows = shapes[g].n * (dual ? 2 : 1), step = kRowsPerWarpgroup * warpgroups;
     const unsigned steps = round_up(shapes[g].k, kStep) / kStep;
     const auto tiles = token_tiles(shapes[g].m, max_tile);
     for (unsigned row = 0; row < rows; row += step) {
@@ -151,8 +153,11 @@ double whole_schedule(const Cost& model, const std::vector<TileJob>& jobs, unsig
     load[worst] -= moved, load[to] += moved;
   }
   out.assign(units, {});
-  for (unsigned u = 0; u < units; ++u)
+  for (unsigned u = 0; u < units; ++u) {
     for (unsigned j : have[u]) out[u].push_back({j, 0, jobs[j].steps, 0, true});
+    // Small tiles want weights fastest: not all units shall come to them at the same time.
+    if (u % 2 == 1) std::reverse(out[u].begin(), out[u].end());
+  }
   return *std::max_element(load.begin(), load.end());
 }
 
@@ -161,7 +166,7 @@ double whole_schedule(const Cost& model, const std::vector<TileJob>& jobs, unsig
 int most_tokens(int warpgroups) { return warpgroups == 2 ? 256 : warpgroups == 3 ? 144 : 88; }
 
 struct Candidate {
-  int cluster = 0, warpgroups = 0, max_tile = 0;
+  int warpgroups = 0, max_tile = 0;
   bool split = false;
   double cycles = 0;
   std::vector<TileJob> jobs;
@@ -172,28 +177,29 @@ Candidate best(const std::vector<Shape>& shapes, bool dual, const PlanOptions& o
   Candidate chosen;
   unsigned most = 0;
   for (const auto& s : shapes) most = std::max(most, round_up(s.m, 8));
+  double weight_bytes = 0;
+  for (const auto& s : shapes)
+    weight_bytes += double(s.n) * (dual ? 2 : 1) * s.k * kBlockBytes / (kRowsPerWarpgroup * kChunk);
   std::set<int> sizes;
   if (o.max_tile)
     sizes = {o.max_tile};
   else
     for (int t = 64; t <= 256; t += 8) sizes.insert(std::min<int>(t, most));
-  for (int cluster = 2; cluster >= 1; --cluster) {
-    if (o.cluster && o.cluster != cluster) continue;
-    for (int warpgroups = 2; warpgroups <= 4; ++warpgroups) {
-      if (o.warpgroups && o.warpgroups != warpgroups) continue;
-      const Cost cost{warpgroups};
-      for (int max_tile : sizes) {
-        if (max_tile > most_tokens(warpgroups)) continue;
-        const auto jobs = all_tiles(shapes, dual, cluster, warpgroups, max_tile);
-        const unsigned units = o.sms / cluster;
-        for (int split = 0; split < 2; ++split) {
-          if (o.split >= 0 && o.split != split) continue;
-          Schedule schedule;
-          const double cycles =
-              split ? cut_schedule(cost, jobs, units, schedule) : whole_schedule(cost, jobs, units, schedule);
-          if (chosen.schedule.empty() || cycles < chosen.cycles)
-            chosen = {cluster, warpgroups, max_tile, split == 1, cycles, jobs, schedule};
-        }
+  for (int warpgroups = 2; warpgroups <= 4; ++warpgroups) {
+    if (o.warpgroups && o.warpgroups != warpgroups) continue;
+    const Cost cost{warpgroups};
+    for (int max_tile : sizes) {
+      if (max_tile > most_tokens(warpgroups)) continue;
+      const auto jobs = all_tiles(shapes, dual, warpgroups, max_tile);
+      const unsigned units = o.sms;
+      for (int split = 0; split < 2; ++split) {
+        if (o.split >= 0 && o.split != split) continue;
+        Schedule schedule;
+        double cycles =
+            split ? cut_schedule(cost, jobs, units, schedule) : whole_schedule(cost, jobs, units, schedule);
+        if (warpgroups == 2 && weight_bytes > kLargeWeights) cycles *= kTwoWarpgroupsStreaming;
+        if (chosen.schedule.empty() || cycles < chosen.cycles)
+          chosen = {warpgroups, max_tile, split == 1, cycles, jobs, schedule};
       }
     }
   }
@@ -211,15 +217,13 @@ std::vector<Reason> reasons_against(const std::vector<Shape>& shapes, bool dual,
   unless(!dual || shapes.size() == 1, "groups", "a dual GEMM has one group, not {}", shapes.size());
   for (std::size_t g = 0; g < shapes.size(); ++g) {
     const auto [m, n, k] = shapes[g];
-    unless(m != 0, "m", "group {}: m = 0, must be at least 1", g);
+    unless(m != 0 && m <= 65528, "m", "group {}: m = {}, must be 1..65528", g, m);
     unless(n != 0 && n % 8 == 0, "n", "group {}: n = {}, must be a multiple of 8: 16-byte stores of C", g, n);
-    unless(k != 0 && k % 16 == 0 && k <= kMaxRanges * kStepsPerRange * kStep, "k",
-           "group {}: k = {}, must be a multiple of 16 (one scale block) up to {}", g, k,
+    unless(k != 0 && k % 64 == 0 && k <= kMaxRanges * kStepsPerRange * kStep, "k",
+           "group {}: k = {}, must be a multiple of 64 (a chunk) up to {}", g, k,
            kMaxRanges * kStepsPerRange * kStep);
   }
   unless(o.sms >= 1, "sms", "sms = {}, must be at least 1", o.sms);
-  unless(o.cluster >= 0 && o.cluster <= 2 && o.cluster <= o.sms, "cluster", "cluster = {}, must be 1, 2 or 0",
-         o.cluster);
   unless(o.warpgroups == 0 || (o.warpgroups >= 2 && o.warpgroups <= 4), "warpgroups",
          "warpgroups = {}, must be 2..4 or 0", o.warpgroups);
   const int most = most_tokens(o.warpgroups ? o.warpgroups : 2);
@@ -228,6 +232,8 @@ std::vector<Reason> reasons_against(const std::vector<Shape>& shapes, bool dual,
          "for accumulators) or 0",
          o.max_tile, most, o.warpgroups ? o.warpgroups : 2);
   unless(o.split >= -1 && o.split <= 1, "split", "split = {}, must be 0, 1 or -1", o.split);
+  unless(o.local >= -1 && o.local <= int(kMostLocalSteps), "local", "local = {}, must be 0..{} or -1",
+         o.local, kMostLocalSteps);
   unless(o.pdl == 0 || o.pdl == 1, "pdl", "pdl = {}, must be 0 or 1", o.pdl);
   return all;
 }
@@ -248,7 +254,7 @@ void lay_out_operands(Plan& plan) {
     Weights w{};
     w.n = s.n, w.k = s.k, w.steps = g.chunks / kChunksPerStep, w.warpgroups = plan.warpgroups;
     const unsigned tile_rows = kRowsPerWarpgroup * plan.warpgroups;
-    w.tiles = round_up(s.n * (plan.dual ? 2 : 1), tile_rows * plan.cluster) / tile_rows;
+    w.tiles = round_up(s.n * (plan.dual ? 2 : 1), tile_rows) / tile_rows;
     w.packed = plan.weight_bytes;
     plan.weight_bytes +=
         static_cast<std::uint64_t>(w.tiles) * w.steps * plan.warpgroups * kWarpgroupStepBytes;
@@ -271,11 +277,10 @@ void emit_work(Plan& plan, const Candidate& c) {
       const Weights& weights = plan.weights[t.group];
       Work w{};
       const unsigned step_bytes = plan.warpgroups * kWarpgroupStepBytes;
-      w.weight_stride = weights.steps * step_bytes;
-      w.weights =
-          weights.packed +
-          static_cast<std::uint64_t>(t.row / (kRowsPerWarpgroup * plan.warpgroups)) * w.weight_stride +
-          static_cast<std::uint64_t>(piece.first_step) * step_bytes;
+      w.weights = weights.packed +
+                  static_cast<std::uint64_t>(t.row / (kRowsPerWarpgroup * plan.warpgroups)) * weights.steps *
+                      step_bytes +
+                  static_cast<std::uint64_t>(piece.first_step) * step_bytes;
       w.token_stride = g.m_padded * kTokenRowBytes;
       w.tokens = g.tokens + static_cast<std::uint64_t>(piece.first_step) * kChunksPerStep * w.token_stride +
                  t.token * kTokenRowBytes;
@@ -304,11 +309,10 @@ Plan plan(const std::vector<Shape>& shapes, bool dual, const PlanOptions& option
   p.reasons = reasons_against(shapes, dual, options);
   if (!p.reasons.empty()) return p;
   const Candidate c = best(shapes, dual, options);
-  p.cluster = c.cluster;
   p.split = c.split;
   p.shapes = shapes;
   p.units = c.schedule.size();
-  p.ctas = p.units * c.cluster;
+  p.ctas = p.units;
   p.predicted_cycles = c.cycles;
   p.warpgroups = c.warpgroups;
   p.threads = 128 * (1 + c.warpgroups);
@@ -318,6 +322,8 @@ Plan plan(const std::vector<Shape>& shapes, bool dual, const PlanOptions& option
   p.max_tile = p.tiles.back();
   p.stages = 2;
   while (shared_bytes(p.max_tile, p.warpgroups, p.stages + 1) <= kSharedLimit && p.stages < 12) ++p.stages;
+  p.local = options.local >= 0 ? options.local : p.max_tile > 176 ? 1 : 2;
+  p.local = std::min(p.local, p.stages - 1);
   p.shared_bytes = shared_bytes(p.max_tile, p.warpgroups, p.stages);
   p.partial_bytes = static_cast<std::uint64_t>(p.ctas) * p.warpgroups * (p.max_tile / 8 * 128) * 16;
   p.flag_bytes = p.ctas * p.warpgroups * 4;
@@ -329,14 +335,14 @@ std::vector<std::string> Plan::defines() const {
   for (std::size_t i = 0; i < tiles.size(); ++i) list += fmt::format(" X({}, {})", i, tiles[i]);
   return {fmt::format("-DFP4LAB_TOKEN_TILES(X)={}", list.substr(1)),
           fmt::format("-DFP4LAB_MAX_TILE={}", max_tile), fmt::format("-DFP4LAB_WARPGROUPS={}", warpgroups),
-          fmt::format("-DFP4LAB_STAGES={}", stages), fmt::format("-DFP4LAB_CLUSTER={}", cluster)};
+          fmt::format("-DFP4LAB_STAGES={}", stages), fmt::format("-DFP4LAB_LOCAL={}", local)};
 }
 
 std::string Plan::describe() const {
   return fmt::format(
-      "cluster {} warpgroups {} max_tile {} stages {} units {} pieces {} cut {} predicted {:.0f} cycles, "
+      "warpgroups {} max_tile {} stages {} units {} pieces {} cut {} predicted {:.0f} cycles, "
       "tensor {:.0f}",
-      cluster, warpgroups, max_tile, stages, units, pieces, cut_tiles, predicted_cycles, tensor_cycles);
+      warpgroups, max_tile, stages, units, pieces, cut_tiles, predicted_cycles, tensor_cycles);
 }
 
 }  // namespace fp4lab::sm90

@@ -7,7 +7,7 @@
 namespace fp4lab::sm90 {
 namespace {
 
-constexpr std::string_view kKnobNames = "cluster warpgroups max_tile split sms pdl";
+constexpr std::string_view kKnobNames = "warpgroups max_tile split local sms pdl";
 
 constexpr Rung kRungs[] = {
     {kArch, Op::kGroup, "v0_registers", "",
@@ -22,11 +22,13 @@ struct Knob {
   int PlanOptions::*field;
 };
 constexpr Knob kKnobs[] = {
-    {{"cluster", "1, 2; 0: chosen", "CTAs that share token tiles by multicast"}, &PlanOptions::cluster},
     {{"warpgroups", "2..4; 0: chosen", "that multiply, 64 rows of the weights each"},
      &PlanOptions::warpgroups},
     {{"max_tile", "8..256 in steps of 8; 0: chosen", "tokens of a tile at most"}, &PlanOptions::max_tile},
     {{"split", "0, 1; -1: chosen", "tiles are cut along K where SMs would idle"}, &PlanOptions::split},
+    {{"local", "0..3; -1: chosen",
+      "steps of K whose activations a CTA expands by itself before it multiplies"},
+     &PlanOptions::local},
     {{"sms", "1..132", "CTAs that are resident at once"}, &PlanOptions::sms},
     {{"pdl", "0, 1", "a launch may start while its predecessor in the stream ends"}, &PlanOptions::pdl},
 };
@@ -83,11 +85,11 @@ std::vector<Reason> reasons(const Rung& rung, const Plan& plan, const Case& c) {
 
 std::string plan_line(const Plan& p) {
   if (!p.reasons.empty())
-    return fmt::format("cluster={} warpgroups={} max_tile={} split={} sms={} pdl={}", p.options.cluster,
-                       p.options.warpgroups, p.options.max_tile, p.options.split, p.options.sms,
-                       p.options.pdl);
-  std::string line = fmt::format("cluster={} warpgroups={} max_tile={} split={}", p.cluster, p.warpgroups,
-                                 p.max_tile, int(p.split));
+    return fmt::format("warpgroups={} max_tile={} split={} local={} sms={} pdl={}", p.options.warpgroups,
+                       p.options.max_tile, p.options.split, p.options.local, p.options.sms, p.options.pdl);
+  std::string line =
+      fmt::format("warpgroups={} max_tile={} split={}", p.warpgroups, p.max_tile, int(p.split));
+  if (p.options.local != PlanOptions{}.local) line += fmt::format(" local={}", p.local);
   if (p.options.sms != PlanOptions{}.sms) line += fmt::format(" sms={}", p.options.sms);
   if (p.options.pdl != PlanOptions{}.pdl) line += fmt::format(" pdl={}", p.options.pdl);
   return line;
@@ -99,15 +101,14 @@ Placement placement(const Plan& plan, const Case& c, int sms) {
   p.tiles = int(plan.pieces);
   p.ctas = int(plan.ctas);
   p.threads = int(plan.threads);
-  p.cluster = plan.cluster;
   int busy = 0;
   double multiplied = 0, useful = 0;
   for (unsigned u = 0; u < plan.units; ++u) busy += plan.work[u * plan.pieces_per_unit].steps != 0;
   for (const Work& w : plan.work)
-    multiplied += double(w.steps) * kStep * w.tile * plan.warpgroups * kRowsPerWarpgroup * plan.cluster;
+    multiplied += double(w.steps) * kStep * w.tile * plan.warpgroups * kRowsPerWarpgroup;
   for (const auto& s : c.shapes) useful += double(s.m) * s.n * s.k * c.products();
   p.waves = double(plan.pieces) / plan.units;
-  p.busy = double(busy) * plan.cluster / sms;
+  p.busy = double(busy) / sms;
   p.rows_used = useful / multiplied;
   p.stages = plan.stages;
   p.shared_bytes = int(plan.shared_bytes);
