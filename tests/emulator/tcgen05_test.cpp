@@ -265,7 +265,6 @@ TEST_CASE("misuse of the tensor core is reported with names and values") {
       "but the collector was filled with A");
   const std::string wide = fmt::format("{:#x}", fp4lab::operand_descriptor(0x800 + 96));
   contains(report(wide, fmt::format("{:#x}", fp4lab::operand_descriptor(0x800 + 112))), "swizzle span");
-  contains(report(wide, fmt::format("{:#x}", fp4lab::operand_descriptor(0x800 + 128))), "natural boundary");
   contains(report(wide, fmt::format("{:#x}", fp4lab::operand_descriptor(0x400 + 60 * 1024))),
            "nobody has written");
 }

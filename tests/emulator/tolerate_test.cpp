@@ -30,3 +30,28 @@ TEST_CASE("a load of shared memory that nobody wrote: a fault, or poison and a n
     CHECK(k.download<uint32_t>(out, 1)[0] != 0);  // poison, not a zero that hides the mistake
   }
 }
+
+TEST_CASE("a register that nobody wrote: a fault, or poison and a note") {
+  const std::string text = module_text("sm_90a", ".param .u64 out", R"(
+      add.u32 %r2, %r1, 1; mov.b64 %rd2, %rd1; @%p1 mov.u32 %r2, 7;
+      ld.param.u64 %rd0, [out]; st.global.u32 [%rd0], %r2; st.global.u64 [%rd0+8], %rd2;)");
+  for (const bool tolerate : {false, true}) {
+    Kernel k(text);
+    const uint64_t out = k.buffer(16);
+    k.param(out);
+    k.config.block.x = 1;
+    k.schedule.tolerate_unwritten = tolerate;
+    const LaunchResult r = k.run();
+    INFO(r.report);
+    CHECK(r.ok == tolerate);
+    if (!tolerate) {
+      CHECK(r.report.find("%r1 (.b32) is read before it was written") != std::string::npos);
+      continue;
+    }
+    CHECK(r.notes.find("is read before it was written") != std::string::npos);
+    const auto got = k.download<uint32_t>(out, 4);
+    CHECK(got[0] == 0xcbcbcbcc);
+    CHECK(got[2] == 0xcbcbcbcb);
+    CHECK(got[3] == 0xcbcbcbcb);
+  }
+}

@@ -135,7 +135,16 @@ void shared() {
   EXPECT(block > 0 && grid > 0);
 }
 
+// Freed when the process ends, behind main and the thread's own variables.
+struct Static {
+  void* p = nullptr;
+  ~Static() {
+    if (cudaFree(p) != cudaSuccess) std::abort();
+  }
+} kept;
+
 int main() {
+  CUDA(cudaMalloc(&kept.p, 100));
   copies();
   in_place();
   in_stream_order();

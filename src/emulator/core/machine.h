@@ -56,6 +56,8 @@ struct Schedule {
   unsigned threads = 0;  // host threads; 0 = all cores. The run does not depend on it
   // An ordinary load of shared memory that nobody wrote gives poison and a note, and is no fault: kernels
   // that are right on hardware read the unused end of a buffer and then ignore it (DeepGEMM's scale factors).
+  // So with a register that no path has written (CUTLASS's Blackwell schedulers compute with them and discard
+  // the result); one of which the result is still on its way stays a fault.
   bool tolerate_unwritten = false;
   // A run is called hung when this many warp instructions were executed by polling alone (nothing but the
   // pollers ran, and they saw nothing change), or by one cluster without ever synchronising.

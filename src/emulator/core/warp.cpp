@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <new>
 
 #include "emulator/core/machine.h"
@@ -211,13 +212,24 @@ const Source& Warp::source_of(const Instr& i) const { return function().source[i
 bool Warp::in_serial_phase() const { return cta.cluster.grid.in_serial_phase(); }
 
 void Warp::undefined_source(const Operand& o) {
-  const uint32_t missing = active & ~defined_[o.offset / kRowBytes];
+  const size_t row = o.offset / kRowBytes;
+  const uint32_t missing = active & ~defined_[row];
   const Function& f = cta.cluster.grid.function;
   std::string name = "a register";
   for (const auto& [offset, text] : f.register_names)
     if (offset == o.offset) name = "register " + text;
-  fault(FaultKind::uninitialized, static_cast<unsigned>(std::countr_zero(missing)),
-        "{} (.{}) is read before it was written, in {}", name, name_of(o.type), lane_list(missing));
+  const Fault unwritten(FaultKind::uninitialized, static_cast<unsigned>(std::countr_zero(missing)),
+                        fmt::format("{} (.{}) is read before it was written, in {}", name, name_of(o.type),
+                                    lane_list(missing)));
+  // A result that is still on its way is a missing wait, never a value that does not matter.
+  const bool on_its_way = row < awaited_.size() && awaited_[row] & missing;
+  if (on_its_way || !cta.cluster.grid.schedule.tolerate_unwritten) throw unwritten;
+  cta.cluster.tolerated(unwritten, *this);
+  constexpr int kPoison = 0xcb;
+  const size_t bytes = bits_of(o.type) == 64 ? 8 : 4;
+  for_lanes(missing,
+            [&](unsigned lane) { std::memset(registers_ + o.offset + lane * bytes, kPoison, bytes); });
+  defined_[row] |= missing;
 }
 
 void Warp::undefined_predicate(uint32_t index) {
@@ -226,8 +238,12 @@ void Warp::undefined_predicate(uint32_t index) {
   std::string name = "a predicate";
   for (const auto& [i, text] : f.predicate_names)
     if (i == index) name = "predicate " + text;
-  fault(FaultKind::uninitialized, static_cast<unsigned>(std::countr_zero(missing)),
-        "{} is read before it was written, in {}", name, lane_list(missing));
+  const Fault unwritten(FaultKind::uninitialized, static_cast<unsigned>(std::countr_zero(missing)),
+                        fmt::format("{} is read before it was written, in {}", name, lane_list(missing)));
+  if (!cta.cluster.grid.schedule.tolerate_unwritten) throw unwritten;
+  cta.cluster.tolerated(unwritten, *this);
+  predicates_[index] &= ~missing;
+  predicates_defined_[index] |= missing;
 }
 
 }  // namespace fp4lab::emu

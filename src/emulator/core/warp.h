@@ -121,7 +121,12 @@ class Warp {
     defined_[o.offset / kRowBytes] |= active;
     return reinterpret_cast<LaneOf<T>*>(registers_ + o.offset);
   }
-  void set_undefined(const Operand& o, uint32_t lanes) { defined_[o.offset / kRowBytes] &= ~lanes; }
+  void set_undefined(const Operand& o, uint32_t lanes) {
+    const size_t row = o.offset / kRowBytes;
+    defined_[row] &= ~lanes;
+    if (awaited_.size() <= row) awaited_.resize(row + 1);
+    awaited_[row] |= lanes;
+  }
   uint32_t mask(
       const Operand& o) {  // lanes whose predicate holds, negation applied; meaningful for active lanes only
     check_predicate(o);
@@ -258,14 +263,16 @@ class Warp {
     if ((predicates_defined_[o.index] & active) != active) [[unlikely]]
       undefined_predicate(o.index);
   }
-  [[noreturn]] void undefined_source(const Operand&);
-  [[noreturn]] void undefined_predicate(uint32_t index);
+  // Faults; or, where the schedule tolerates it, takes note and makes a value up.
+  void undefined_source(const Operand&);
+  void undefined_predicate(uint32_t index);
 
   // One allocation: rows, then one word per row with the lanes that were written, then the predicates and the
   // lanes in which each was written.
   std::byte* registers_ = nullptr;
   uint32_t *defined_ = nullptr, *predicates_ = nullptr, *predicates_defined_ = nullptr;
-  std::byte* local_ = nullptr;  // lanes x local_bytes
+  std::vector<uint32_t> awaited_;  // by row: lanes of which a result was on its way at some time
+  std::byte* local_ = nullptr;     // lanes x local_bytes
   std::vector<std::unique_ptr<LaneGroup>> groups_, spare_;
   std::vector<Join> joins_;
   GlobalMemory::Range recent_ranges_[4];  // of the last global accesses

@@ -14,8 +14,10 @@ State& state() {
 }
 
 std::vector<CUctx_st*>& context_stack() {
-  static thread_local std::vector<CUctx_st*> stack;
-  return stack;
+  // Never destroyed: a thread's own variables go before the program's static objects, which still free
+  // memory.
+  static thread_local auto* stack = new std::vector<CUctx_st*>;
+  return *stack;
 }
 
 CUresult ready(bool needs_context) {

@@ -7,17 +7,6 @@ namespace fp4lab::emu {
 
 namespace {
 
-uint32_t period_of(const SharedMatrix& m) {
-  switch (m.swizzle) {
-    case SharedMatrix::Swizzle::none:
-      return 16;
-    case SharedMatrix::Swizzle::b128_atom32:
-      return 512;
-    default:
-      return m.span() * 8;
-  }
-}
-
 Layout layout_of(SharedMatrix::Swizzle s) {
   switch (s) {
     case SharedMatrix::Swizzle::none:
@@ -41,20 +30,10 @@ Layout layout_of(SharedMatrix::Swizzle s) {
         op.name(), operand, address, cta.rank, row, k);
 }
 
-void check_boundary(const SharedMatrix& m, const AsyncOp& op, const char* operand) {
-  if (m.swizzle != SharedMatrix::Swizzle::none && m.k_major && m.start % period_of(m) >= m.span())
-    fault(FaultKind::misuse, op.lane,
-          "{}: {} starts at shared {:#x}, not on the natural boundary of its swizzle ({} bytes) although the "
-          "base offset "
-          "is 0",
-          op.name(), operand, m.start, period_of(m));
-}
-
 }  // namespace
 
 void read_k_major(Cluster& cluster, Cta& cta, const SharedMatrix& m, uint32_t rows, uint32_t bytes,
                   std::byte* out, const AsyncOp& op, const char* operand, bool* defined, uint32_t first_row) {
-  check_boundary(m, op, operand);
   const bool plain = m.swizzle == SharedMatrix::Swizzle::none;
   const uint32_t span = m.span(), cores = (rows + 7) / 8;
   if (!plain && m.start % span + bytes > span)

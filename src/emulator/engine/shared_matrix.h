@@ -7,9 +7,10 @@
 namespace fp4lab::emu {
 
 // Copies `rows` rows, from `first_row` on (a multiple of 8), of `bytes` bytes (a multiple of 16) of a K-major
-// operand to `out` ([rows][bytes], dense). Faults when the operand leaves the window, does not start at its
-// swizzle's natural boundary or has bytes that nobody wrote. A null `defined` asks for that check; otherwise
-// defined[r] tells whether row r is.
+// operand to `out` ([rows][bytes], dense). Faults when the operand leaves the window or has bytes that nobody
+// wrote. With base offset 0 the swizzle is anchored to address bits, as TMA's is, so an operand may start at
+// any row of the pattern: CUTLASS 48_hopper_warp_specialized_gemm places A at 384 bytes, and that works on an
+// H100. A null `defined` asks for that check; otherwise defined[r] tells whether row r is.
 void read_k_major(Cluster&, Cta&, const SharedMatrix&, uint32_t rows, uint32_t bytes, std::byte* out,
                   const AsyncOp&, const char* operand, bool* defined = nullptr, uint32_t first_row = 0);
 
