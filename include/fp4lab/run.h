@@ -53,6 +53,12 @@ struct RunResult {
 // does not pass (see fp4lab_emulator_check). Throws on hardware.
 void check_order(const Device& device);
 
+// Attaches one of the emulator's watchers (see fp4lab_emulator_observe) to the launches that follow. Throws
+// on hardware, and with the reason when there is no such watcher.
+void observe(const Device& device, const std::string& what);
+// What they saw of the last launch; empty without one.
+std::string observed(const Device& device);
+
 // Begins the line of a PTX file that says which plan it was compiled for ("fp4lab ptx" writes it). run_trial
 // refuses a file made for another plan: the kernel would address shared memory that it has not got.
 inline constexpr std::string_view kPtxPlanMark = "// fp4lab plan: ";

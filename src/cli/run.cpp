@@ -19,10 +19,11 @@ namespace {
 
 struct Options {
   std::string operation, case_name = "all", kernel = "default", device = "auto", arch, distribution, json,
-                         ptx;
+                         ptx, trace, watch;
   std::vector<std::string> knobs;
   bool check = false;
   uint64_t seed = 1, schedules = 1;
+  unsigned stop_line = 0;
 };
 
 std::vector<Case> chosen_cases(const Options& o) {
@@ -91,6 +92,9 @@ int run(const Options& o) {
     fail("--schedules {}: only the emulator can choose the schedule; the device is {}", o.schedules,
          device.name());
   if (o.check) check_order(device);
+  if (!o.trace.empty()) observe(device, "trace=" + o.trace);
+  if (o.stop_line) observe(device, fmt::format("stop-at={}", o.stop_line));
+  if (!o.watch.empty()) observe(device, "watch=" + o.watch);
   RecordFile json = o.json.empty() ? RecordFile() : RecordFile(o.json, false);
   const auto start = std::chrono::steady_clock::now();
   // Compiles while the first inputs and references are made; run_trial finds the outcome, good or bad, again.
@@ -182,6 +186,8 @@ int run(const Options& o) {
       o.operation, device.name(), work.size() - failed, work.size(), seconds, Tolerance{}.atol,
       Tolerance{}.rtol);
   if (o.schedules > 1) fmt::print("Each under {} schedules.\n", o.schedules);
+  if (const std::string seen = observed(device); !seen.empty()) fmt::print("\nThe last launch:\n{}\n", seen);
+  if (!o.trace.empty()) fmt::print("Trace of the launches: {} (open it in ui.perfetto.dev)\n", o.trace);
   if (!fidelity.empty()) fmt::print("Fidelity of the last launch: {}\n", fidelity);
   if (device.is_emulator())
     fmt::print("The emulator checks what a kernel computes; its seconds say nothing about a GPU's time.\n");
@@ -211,6 +217,13 @@ const Command kCommand{
           ->check(CLI::Range(uint64_t(1), uint64_t(1'000'000)))
           ->capture_default_str();
       app.add_option("--json", o->json, "write each result as a line of JSON");
+      app.add_option("--trace", o->trace,
+                     "emulator: write what warps, copies, the tensor core and barriers do, for Perfetto");
+      app.add_option("--stop-at", o->stop_line,
+                     "emulator: registers and mbarriers when warps first come to this PTX line");
+      app.add_option(
+          "--watch", o->watch,
+          "emulator: every access to this shared address (or variable), every event of an mbarrier there");
       app.add_flag(
           "--check", o->check,
           "emulator: a run also fails when accesses are ordered by luck only (races, missing fences)");

@@ -39,6 +39,21 @@ Trial::Trial(const Device& device, const Case& c, Distribution distribution, std
                                          : std::vector<std::vector<std::uint16_t>>()),
       on_device(device, problem) {}
 
+void observe(const Device& device, const std::string& what) {
+  const auto attach =
+      reinterpret_cast<decltype(&fp4lab_emulator_observe)>(device.driver().symbol("fp4lab_emulator_observe"));
+  if (!attach) fail("{}: the emulator can look into a run, {} cannot", what, device.name());
+  if (attach(what.c_str()))
+    fail("{}", reinterpret_cast<decltype(&fp4lab_emulator_report)>(
+                   device.driver().symbol("fp4lab_emulator_report"))());
+}
+
+std::string observed(const Device& device) {
+  const auto seen = reinterpret_cast<decltype(&fp4lab_emulator_observed)>(
+      device.driver().symbol("fp4lab_emulator_observed"));
+  return seen ? seen() : "";
+}
+
 void check_order(const Device& device) {
   const auto check =
       reinterpret_cast<decltype(&fp4lab_emulator_check)>(device.driver().symbol("fp4lab_emulator_check"));

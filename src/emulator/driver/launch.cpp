@@ -89,6 +89,7 @@ CUresult run(const CUfunc_st& f, const LaunchConfig& config) {
   const auto start = std::chrono::steady_clock::now();
   LaunchResult result;
   Watchers watchers = s.watchers;
+  for (const auto& o : s.observers) watchers.add(*o);
   if (s.check) {
     if (!s.checker) s.checker = std::make_unique<OrderChecker>();
     watchers.add(*s.checker);
@@ -275,7 +276,8 @@ void fp4lab::emu::driver::tell_fidelity_at_exit() {
   s.tell_fidelity = true;
   std::atexit([] {
     const State& s = state();
-    fmt::print(stderr, "fp4lab emulator: {}: {} launches, {:.2f} M warp instructions, {:.1f} s. Fidelity: {}\n",
+    fmt::print(stderr,
+               "fp4lab emulator: {}: {} launches, {:.2f} M warp instructions, {:.1f} s. Fidelity: {}\n",
                s.device->name, s.launches, double(s.all.warp_instructions) / 1e6, s.all_seconds,
                s.launches ? fidelity(s.all) : "nothing was run");
   });

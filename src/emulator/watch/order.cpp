@@ -256,6 +256,9 @@ void OrderChecker::barrier(const BarrierEvent& e) {
       });
       break;
     case What::wgmma_commit:
+      // wgmma is .sync.aligned: the manual promises no order of memory by that, but kernels let one lane give
+      // a slot back behind it that all lanes have read (CUTLASS, mixed-input main loops).
+      warp_sync(w, e.lanes);
       w.wgmma_groups.push_back(w.wgmmas);
       break;
     case What::wgmma_waited:

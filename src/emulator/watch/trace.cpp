@@ -87,6 +87,7 @@ void Trace::launch_begin(const Grid&) { offset_ = latest_; }
 void Trace::launch_end(const Grid&) {
   issued_.clear();
   warps_.clear();
+  lines_.clear();
   // The file is complete after every launch; the next one goes on before the bracket.
   const long end = std::ftell(file_);
   fmt::print(file_, "\n]\n");
@@ -97,12 +98,26 @@ void Trace::launch_end(const Grid&) {
 void Trace::cta_start(Cta& cta) {
   if (!shown(cta)) return;
   const uint64_t id = cta.cluster.id * cta.cluster.grid.config.cluster.count() + cta.rank;
-  event(fmt::format(R"({{"ph":"M","pid":{},"name":"process_name","args":{{"name":{}}}}})", id,
-                    quoted(fmt::format("{} {}", cta.cluster.grid.function.name, cta.name()))));
+  event(fmt::format(
+      R"({{"ph":"M","pid":{},"name":"process_name","args":{{"name":{}}}}})", id,
+      quoted(fmt::format("{} {} on SM {}", cta.cluster.grid.function.name, cta.name(), cta.sm.id))));
   for (const auto& w : cta.warps) name(id, w->id, fmt::format("warp {}", w->id));
+  name(id, kOperations + Queue::unordered, "TMA and bulk copies");
+  name(id, kOperations + Queue::tensor_pipe, "tensor core: mma, cp, commit");
+  name(id, kOperations + Queue::tmem_load, "tcgen05.ld and st");
+  name(id, kOperations + Queue::wgmma, "tensor core: wgmma");
+  name(id, kOperations + Queue::cp_async, "cp.async");
 }
 
+// Now it is known what its warps were for.
 void Trace::cta_exit(Cta& cta) {
+  if (const auto it = lines_.find(&cta); it != lines_.end()) {
+    for (const auto& [warp, role] : it->second.roles)
+      if (const std::string what = role.name(); !what.empty())
+        name(process(cta), warp, fmt::format("warp {}: {}", warp, what));
+    for (const auto& [line, what] : it->second.barriers) name(process(cta), line, what);
+    lines_.erase(it);
+  }
   for (const auto& w : cta.warps) warps_.erase(w.get());
 }
 
@@ -125,6 +140,12 @@ void Trace::step(Warp& w, const Instr& i, uint32_t) {
 void Trace::barrier(const BarrierEvent& e) {
   if (!e.cta || !shown(*e.cta) || e.what > BarrierEvent::What::cluster_done) return;
   const bool named = e.what == BarrierEvent::What::bar_arrive || e.what == BarrierEvent::What::bar_done;
+  const bool cluster =
+      e.what == BarrierEvent::What::cluster_arrive || e.what == BarrierEvent::What::cluster_done;
+  lines_[e.cta].barriers.try_emplace(kBarriers + e.address, named ? fmt::format("barrier {}", e.address)
+                                                            : cluster
+                                                                ? "cluster barrier"
+                                                                : fmt::format("mbarrier {:#x}", e.address));
   event(fmt::format(
       R"({{"ph":"i","s":"t","pid":{},"tid":{},"ts":{},"name":{},"args":{{"address":"{:#x}","amount":{},"phase":{},"by":{}}}}})",
       process(*e.cta), kBarriers + e.address, time(*e.cta),
@@ -136,7 +157,9 @@ void Trace::barrier(const BarrierEvent& e) {
 }
 
 void Trace::issue(Warp& w, const AsyncOp& op) {
-  if (shown(w.cta)) issued_[&op] = time(w.cta);
+  if (!shown(w.cta)) return;
+  issued_[&op] = time(w.cta);
+  lines_[&w.cta].roles[w.id].issued(op, w.source_of(*op.origin));
 }
 
 void Trace::complete(const AsyncOp& op) {

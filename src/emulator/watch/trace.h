@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "emulator/core/watch.h"
+#include "emulator/watch/role.h"
 
 namespace fp4lab::emu {
 
@@ -35,6 +36,10 @@ class Trace final : public Watcher {
     const Instr* last = nullptr;
     uint64_t end = 0;
   };
+  struct CtaLines {                  // what is known of a CTA's lines when it ends
+    std::map<unsigned, Role> roles;  // by warp
+    std::map<uint64_t, std::string> barriers;
+  };
   uint64_t process(const Cta&) const;
   bool shown(const Cta&) const;
   uint64_t time(const Cta&) const;
@@ -46,6 +51,7 @@ class Trace final : public Watcher {
   bool first_ = true;
   std::map<const AsyncOp*, uint64_t> issued_;
   std::map<const Warp*, WarpState> warps_;
+  std::map<const Cta*, CtaLines> lines_;
 };
 
 }  // namespace fp4lab::emu

@@ -1,0 +1,225 @@
+#include "emulator/watch/inspect.h"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <cstring>
+
+#include "emulator/core/machine.h"
+#include "emulator/core/place.h"
+#include "emulator/engine/state.h"
+#include "emulator/engine/tcgen05_mma.h"
+#include "fp4lab/e2m1.h"
+#include "fp4lab/error.h"
+#include "fp4lab/ue4m3.h"
+
+namespace fp4lab::emu {
+
+namespace {
+
+constexpr uint32_t kStops = 8, kLines = 400;  // of a launch; what comes later is not told
+
+std::string name_of_row(const Function& f, uint32_t offset) {
+  for (const auto& [row, name] : f.register_names)
+    if (row == offset) return name;
+  return "";
+}
+
+// "%r5 = 0x36400", or a list when the lanes differ.
+std::string values(Warp& w, const Operand& o, uint32_t lanes, const std::string& name) {
+  uint64_t value[kLanes] = {};
+  try {
+    if (bits_of(o.type) == 64) {
+      const uint64_t* row = w.source<uint64_t>(o);
+      for_lanes(lanes, [&](unsigned l) { value[l] = row[l]; });
+    } else {
+      const uint32_t* row = w.source<uint32_t>(o);
+      for_lanes(lanes, [&](unsigned l) { value[l] = row[l]; });
+    }
+  } catch (const Fault&) {
+    return name + " was never written, at least in some lanes";
+  }
+  const uint64_t first = value[std::countr_zero(lanes | 0x80000000u)];
+  bool same = true;
+  for_lanes(lanes, [&](unsigned l) { same &= value[l] == first; });
+  if (same) return fmt::format("{} = {:#x} ({})", name, first, first);
+  std::string text = name + " =";
+  for_lanes(lanes, [&](unsigned l) { text += fmt::format(" {}:{:#x}", l, value[l]); });
+  return text;
+}
+
+}  // namespace
+
+void Inspect::say(const std::string& line) {
+  if (lines_++ < kLines) report_ += line + "\n";
+  if (lines_ == kLines) report_ += "(more is not shown)\n";
+}
+
+void Inspect::launch_begin(const Grid& grid) {
+  report_.clear();
+  stops_ = lines_ = 0;
+  products_ = 0;
+  watching_ = false;
+  if (!watched) return;
+  for (const Symbol& s : grid.function.variables)
+    if (s.space == Space::shared && s.name == *watched) {
+      address_ = static_cast<uint32_t>(s.address);
+      watching_ = true;
+      return;
+    }
+  char* end = nullptr;
+  address_ = static_cast<uint32_t>(std::strtoul(watched->c_str(), &end, 0));
+  watching_ = *end == 0 && end != watched->c_str();
+  if (!watching_)
+    say(fmt::format("watch: {} has no shared variable '{}', and it is no address", grid.function.name,
+                    *watched));
+}
+
+void Inspect::step(Warp& w, const Instr& i, uint32_t lanes) {
+  if (!stop_line || stops_ >= kStops) return;
+  const Source& s = w.source_of(i);
+  if (s.line != *stop_line) return;
+  ++stops_;
+  say(fmt::format("stop {}: {}, warp {}, {}, step {}\n  {}", stops_, w.cta.name(), w.id, lane_list(lanes),
+                  w.cta.cluster.clock(), one_line(w.cta.cluster.grid.module, s)));
+  registers(w, i, lanes);
+  for (const uint32_t offset : w.cta.state->mbarriers.offsets())
+    say(fmt::format("  mbarrier {:#x}: {}", offset, w.cta.state->mbarriers.find(offset)->describe()));
+}
+
+void Inspect::registers(Warp& w, const Instr& i, uint32_t lanes) {
+  const Function& f = w.cta.cluster.grid.function;
+  const auto show = [&](const Operand& o) {
+    if (o.kind == Operand::Kind::predicate) {
+      uint32_t held = 0;
+      try {
+        Operand plain = o;
+        plain.negated = false;
+        held = w.mask(plain) & lanes;
+      } catch (const Fault&) {
+      }
+      std::string name;
+      for (const auto& [index, text] : f.predicate_names)
+        if (index == o.index) name = text;
+      say(fmt::format("  {} holds in {}", name, lane_list(held)));
+    } else if ((o.kind == Operand::Kind::value && !o.immediate) ||
+               (o.kind == Operand::Kind::address && o.has_base)) {
+      if (const std::string name = name_of_row(f, o.offset); !name.empty())
+        say("  " + values(w, o, lanes, name));
+    }
+  };
+  if (i.guard > 0) {
+    Operand guard;
+    guard.kind = Operand::Kind::predicate, guard.index = static_cast<uint32_t>(i.guard);
+    show(guard);
+  }
+  for (const Operand& o : i.op) {
+    if (o.kind == Operand::Kind::vector)
+      for (unsigned k = 0; k < o.count; ++k) show(w.element(o, k));
+    else if (o)
+      show(o);
+  }
+}
+
+void Inspect::access(const Access& a) {
+  if (!watching_ || a.space != Space::shared || address_ < a.address || address_ >= a.address + a.bytes)
+    return;
+  const Grid& grid = a.cta->cluster.grid;
+  const char* what = a.kind == AccessKind::read    ? "read"
+                     : a.kind == AccessKind::write ? "written"
+                                                   : "changed";
+  uint32_t value = 0;
+  std::memcpy(&value, a.cta->shared.data() + address_ / 4 * 4, 4);
+  const std::string bytes = fmt::format("[{:#x}, {:#x})", a.address, a.address + a.bytes);
+  if (a.op)
+    say(fmt::format("step {}: {} {} by {} of warp {}, lane {}: {}", a.cta->cluster.clock(), bytes, what,
+                    a.op->name(), a.op->warp, a.op->lane,
+                    one_line(grid.module, grid.module.functions[a.op->function].source[a.op->origin->pc])));
+  else
+    say(fmt::format("step {}: {} {} by warp {}, lane {} (before: {:#010x}): {}", a.cta->cluster.clock(),
+                    bytes, what, a.warp->id, a.lane, value,
+                    one_line(grid.module, a.warp->source_of(*a.warp->current()))));
+}
+
+void Inspect::barrier(const BarrierEvent& e) {
+  using What = BarrierEvent::What;
+  if (!watching_ || e.what > What::wait_done || e.address / 8 != address_ / 8 || !e.cta) return;
+  constexpr const char* names[] = {"init",           "inval",      "arrival", "expect_tx", "bytes delivered",
+                                   "phase complete", "wait passed"};
+  const Mbarrier* b = e.cta->state->mbarriers.find(e.address);
+  const Module& m = e.cta->cluster.grid.module;
+  std::string by;
+  if (e.warp)
+    by = fmt::format(" by warp {}, {}: {}", e.warp->id, lane_list(e.lanes),
+                     one_line(m, e.warp->source_of(*e.warp->current())));
+  else if (e.op)
+    by = fmt::format(" by {}: {}", e.op->name(),
+                     one_line(m, m.functions[e.op->function].source[e.op->origin->pc]));
+  say(fmt::format("step {}: {} mbarrier {:#x}: {} {}{}{}", e.cta->cluster.clock(), e.cta->name(), e.address,
+                  names[static_cast<int>(e.what)], e.amount, b ? fmt::format(" ({})", b->describe()) : "",
+                  by));
+}
+
+void Inspect::complete(const AsyncOp& op) {
+  if (!tile || op.cta->cluster.id != 0) return;
+  const auto* mma = dynamic_cast<const MmaOp*>(&op);
+  if (!mma) return;
+  if (products_++ != tile->product) return;
+  const Module& m = op.cta->cluster.grid.module;
+  say(fmt::format("tcgen05.mma {} of {}: {}", tile->product, op.cta->name(),
+                  one_line(m, m.functions[op.function].source[op.origin->pc])));
+  if (tile->operand == 'D')
+    accumulator(*mma);
+  else if (mma->idesc.kind != MmaKind::mxf4 && mma->idesc.kind != MmaKind::mxf4nvf4)
+    say("  its operands are not fp4");
+  else
+    operand(*mma);
+}
+
+// Row by row: four scales, then 64 values in four blocks of 16, as the product took them.
+void Inspect::operand(const MmaOp& mma) {
+  const bool a = tile->operand == 'A';
+  Cta& cta = *mma.cta;
+  const SharedMatrix& from = a ? mma.a : mma.b;
+  const unsigned rows = a ? mma.rows_per_cta() : mma.idesc.n / mma.group;
+  say(
+      fmt::format("  {}: {} rows of this CTA x 64, start {:#x}, SBO {} B, {} B a row of the swizzle; scales "
+                  "at TMEM column {}",
+                  a ? "A" : "B", rows, from.start, from.sbo, from.span(),
+                  TmemAddress{(a ? mma.sfa : mma.sfb) & 0x3fffffff}.column()));
+  for (unsigned r = tile->row0; r <= tile->row1 && r < rows; ++r) {
+    uint32_t word = 0;
+    const unsigned column = TmemAddress{(a ? mma.sfa : mma.sfb) & 0x3fffffff}.column() + r / 32;
+    if (cta.sm.tmem && column < kTmemColumns) word = cta.sm.tmem->column(column)[r % 32];
+    say(fmt::format("  row {} (scales in TMEM column {}, lane {}: {:#010x})", r, column, r % 32, word));
+    for (unsigned block = 0; block < 4; ++block) {
+      const uint8_t code = static_cast<uint8_t>(word >> 8 * block);
+      const float scale = mma.idesc.scale_ue8m0 ? std::ldexp(1.0f, int(code) - 127) : ue4m3_value(code);
+      std::string line = fmt::format("    k {:2}..{:2} at {:#x}, scale {:g}:", block * 16, block * 16 + 15,
+                                     from.k_major_address(r, block * 8), scale);
+      for (unsigned k = 0; k < 16; ++k) {
+        const uint32_t at = from.k_major_address(r, block * 8 + k / 2);
+        const unsigned nibble = static_cast<unsigned>(cta.shared[at]) >> (k % 2 * 4) & 15;
+        line += fmt::format(" {:g}", e2m1_value(nibble));
+      }
+      say(line);
+    }
+  }
+}
+
+void Inspect::accumulator(const MmaOp& mma) {
+  Cta& cta = *mma.cta;
+  for (const MmaOp::Part& p : mma.layout())
+    for (unsigned r = tile->row0; r <= tile->row1; ++r) {
+      if (r < p.row || r >= p.row + p.rows) continue;
+      const unsigned lane = p.lane + r - p.row;
+      std::string line = fmt::format("  row {} (lane {}), columns {}..{} at TMEM {}:", r, lane, tile->column0,
+                                     tile->column1, p.column + tile->column0 - std::min(tile->column0, p.n));
+      for (unsigned c = tile->column0; c <= tile->column1; ++c)
+        if (c >= p.n && c < p.n + p.columns)
+          line += fmt::format(" {:g}", std::bit_cast<float>(cta.sm.tmem->column(p.column + c - p.n)[lane]));
+      say(line);
+    }
+}
+
+}  // namespace fp4lab::emu
