@@ -76,7 +76,8 @@ std::string TensorMap::invalid(bool hopper) const {
     return fmt::format("interleave {} needs a rank of at least 3, not {}", interleave, rank);
   const unsigned align = interleave == 2 || wide ? 32 : 16;
   if (address % align) return fmt::format("globalAddress {:#x} is not a multiple of {}", address, align);
-  if (address == 0) return "globalAddress is null";
+  // A null address is encoded: CUTLASS 75_blackwell_grouped_gemm replaces it on the device before the map is
+  // used.
   for (unsigned d = 0; d < rank; ++d) {
     if (dim[d] < 1 || dim[d] > uint64_t(1) << 32)
       return fmt::format("globalDim[{}] is {}, must be 1 to 2^32", d, dim[d]);
