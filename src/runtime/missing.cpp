@@ -8,10 +8,10 @@ int refuse(const char* name, std::atomic<bool>& said);  // runtime.cpp, which se
 }
 
 extern "C" {
-#define ENTRY(name)                  \
-  __attribute__((weak)) int name() { \
-    static std::atomic<bool> said;   \
-    return fp4lab::cudart::refuse(#name, said);     \
+#define ENTRY(name)                             \
+  __attribute__((weak)) int name() {            \
+    static std::atomic<bool> said;              \
+    return fp4lab::cudart::refuse(#name, said); \
   }
 #include "runtime/entries.def"
 #undef ENTRY

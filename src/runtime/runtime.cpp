@@ -80,7 +80,8 @@ cudaError_t finish(cudaError_t e) {
 }
 
 int refuse(const char* name, std::atomic<bool>& said) {
-  if (!said.exchange(true)) explain(cudaErrorNotSupported, "%s is not emulated; it returns cudaErrorNotSupported", name);
+  if (!said.exchange(true))
+    explain(cudaErrorNotSupported, "%s is not emulated; it returns cudaErrorNotSupported", name);
   return finish(cudaErrorNotSupported);
 }
 
