@@ -55,3 +55,31 @@ TEST_CASE("a register that nobody wrote: a fault, or poison and a note") {
     CHECK(got[3] == 0xcbcbcbcb);
   }
 }
+
+TEST_CASE("a tcgen05.ld result that is used before the wait: a fault, or its value and a note") {
+  const std::string text = module_text("sm_100a", ".param .u64 out", R"(
+      .shared .align 8 .b32 where;
+      mov.u32 %r0, where; mov.u32 %r1, %tid.x;
+      tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r0], 32;
+      ld.shared.u32 %r2, [%r0]; add.u32 %r3, %r1, 100;
+      tcgen05.st.sync.aligned.32x32b.x1.b32 [%r2], {%r3};
+      tcgen05.wait::st.sync.aligned;
+      tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r4}, [%r2];
+      mov.b32 %r5, %r4; add.u32 %r6, %r5, 1;
+      tcgen05.wait::ld.sync.aligned;
+      ld.param.u64 %rd0, [out]; mul.wide.u32 %rd1, %r1, 4; add.u64 %rd0, %rd0, %rd1; st.global.u32 [%rd0], %r6;
+      tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r2, 32;)");
+  for (const bool tolerate : {false, true})
+    for (uint64_t seed = 0; seed < 8; ++seed) {
+      Kernel k(text);
+      const uint64_t out = k.buffer(128);
+      k.param(out);
+      k.schedule.tolerate_unwritten = tolerate;
+      const LaunchResult r = k.run(seed);
+      CHECK(r.ok == tolerate);
+      CHECK((tolerate ? r.notes : r.report).find("is read before it was written") != std::string::npos);
+      if (!tolerate) continue;
+      const auto got = k.download<uint32_t>(out, 32);
+      for (uint32_t l = 0; l < 32; ++l) CHECK(got[l] == l + 101);
+    }
+}

@@ -119,6 +119,16 @@ bool Cluster::all_moved_since(uint64_t turn) const {
   return true;
 }
 
+void Cluster::finish_now(const Warp& w, std::string_view name) {
+  for (size_t k = 0; k < ops_.size();) {
+    AsyncOp* op = ops_[k].get();
+    if (op->cta == &w.cta && op->warp == w.id && op->name() == name)
+      run_op(op);  // removes it when it is done
+    else
+      ++k;
+  }
+}
+
 void Cluster::tolerated(const Fault& fault, const Warp& w) {
   std::lock_guard lock(grid.notes_mutex);
   auto [it, fresh] = grid.notes.try_emplace(w.current());

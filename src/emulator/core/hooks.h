@@ -41,6 +41,10 @@ std::string wait_story(const W& warp, const Wt& wait) {
   return {};
 }
 
+// Carries out the tcgen05.ld's that the warp has under way and makes their registers defined. False: there
+// are none.
+bool finish_loads(Warp&);
+
 template <class W, class Wt>
 auto wait_blame(const W& warp, const Wt& wait) {
   return blame_of(warp, wait);

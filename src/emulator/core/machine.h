@@ -146,6 +146,8 @@ class Cluster {
   void submit(std::unique_ptr<AsyncOp>, Warp&, const Instr&, unsigned lane);
   // The rest of the running operation, as an operation of its own that keeps its place in the queue.
   void defer(std::unique_ptr<AsyncOp> rest, const AsyncOp& of);
+  // Carries out the pending operations of one warp that have this name, now.
+  void finish_now(const Warp&, std::string_view name);
   // A fault that the schedule tolerates becomes a note of the launch, the first one of each instruction.
   void tolerated(const struct Fault&, const Warp&);
   // Whether every warp that can run has had its chance since turn number `turn`: it came to a wait or a poll,

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <new>
 
+#include "emulator/core/hooks.h"
 #include "emulator/core/machine.h"
 #include "emulator/core/place.h"
 
@@ -221,9 +222,14 @@ void Warp::undefined_source(const Operand& o) {
   const Fault unwritten(FaultKind::uninitialized, static_cast<unsigned>(std::countr_zero(missing)),
                         fmt::format("{} (.{}) is read before it was written, in {}", name, name_of(o.type),
                                     lane_list(missing)));
-  // A result that is still on its way is a missing wait, never a value that does not matter.
+  if (!cta.cluster.grid.schedule.tolerate_unwritten) throw unwritten;
+  // A result that is still on its way is a missing wait, not a value that does not matter. But of
+  // tcgen05.ld's compilers move the use over the wait, where nothing in the source ties the two (CUTLASS's
+  // epilogues), and ptxas keeps loads and uses in order.
   const bool on_its_way = row < awaited_.size() && awaited_[row] & missing;
-  if (on_its_way || !cta.cluster.grid.schedule.tolerate_unwritten) throw unwritten;
+  if (on_its_way && !hooks::finish_loads(*this)) throw unwritten;
+  if ((missing & ~defined_[row]) == 0) return cta.cluster.tolerated(unwritten, *this);
+  if (on_its_way) throw unwritten;
   cta.cluster.tolerated(unwritten, *this);
   constexpr int kPoison = 0xcb;
   const size_t bytes = bits_of(o.type) == 64 ? 8 : 4;

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstring>
 
+#include "emulator/core/hooks.h"
 #include "emulator/engine/tcgen05.h"
 
 namespace fp4lab::emu {
@@ -200,6 +201,21 @@ void wait_ld(Warp& w, const Instr& in) {
   e.loaded.clear();
   tell_waited(w, 0);
 }
+
+}  // namespace
+
+bool hooks::finish_loads(Warp& w) {
+  WarpEngines& e = engines(w);
+  if (e.loaded.empty()) return false;
+  w.cta.cluster.finish_now(w, "tcgen05.ld");
+  const uint32_t active = w.active;
+  for (const PendingRegister& r : e.loaded) w.active = r.lanes, w.target<uint32_t>(r.operand);
+  w.active = active;
+  e.loaded.clear();
+  return true;
+}
+
+namespace {
 
 void wait_st(Warp& w, const Instr& in) {
   w.require_full(in);
