@@ -186,7 +186,11 @@ int run(const Options& o) {
       o.operation, device.name(), work.size() - failed, work.size(), seconds, Tolerance{}.atol,
       Tolerance{}.rtol);
   if (o.schedules > 1) fmt::print("Each under {} schedules.\n", o.schedules);
-  if (const std::string seen = observed(device); !seen.empty()) fmt::print("\nThe last launch:\n{}\n", seen);
+  if (const std::string seen = observed(device); !seen.empty())
+    fmt::print("\nThe last launch:\n{}\n", seen);
+  else if (o.stop_line || !o.watch.empty())
+    fmt::print("The last launch: no warp came to {}.\n",
+               o.stop_line ? fmt::format("PTX line {}", o.stop_line) : "anything watched as " + o.watch);
   if (!o.trace.empty()) fmt::print("Trace of the launches: {} (open it in ui.perfetto.dev)\n", o.trace);
   if (!fidelity.empty()) fmt::print("Fidelity of the last launch: {}\n", fidelity);
   if (device.is_emulator())

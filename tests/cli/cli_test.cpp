@@ -141,6 +141,8 @@ TEST_CASE("command line: the tables print") {
   CHECK(fp4lab("sol").says("192 SMs"));
   CHECK(fp4lab("sol").says("148 SMs"));
   CHECK(fp4lab("kernels").says("v0_baseline"));
+  CHECK(fp4lab(std::string("run group --device emulator --stop-at 99999 --case ") + kSmall)
+            .says("no warp came to PTX line 99999"));
   CHECK(fp4lab("kernels --report --dual dual:256/128/512 --group g8k7168").status == 0);  // nothing spilled
   CHECK(fp4lab("kernels --report --dual g8k7168").says("case g8k7168 is a group GEMM"));
   CHECK(fp4lab("plan g2k1536").says("waves"));
