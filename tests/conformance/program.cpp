@@ -1,5 +1,6 @@
 #include "program.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "emulator/core/machine.h"
@@ -119,7 +120,7 @@ std::vector<std::byte> run_on_emulator(const Program& p, uint64_t schedule_seed)
   auto upload = [&](const std::vector<std::byte>& bytes, size_t least) {
     const uint64_t at = memory.allocate(std::max(bytes.size(), least));
     std::memset(memory.host(at), 0, std::max(bytes.size(), least));
-    std::memcpy(memory.host(at), bytes.data(), bytes.size());
+    std::copy(bytes.begin(), bytes.end(), memory.host(at));
     return at;
   };
   const uint64_t out = upload({}, p.out_bytes), in = upload(p.in, 16), tensor = upload(p.tensor, 16);
