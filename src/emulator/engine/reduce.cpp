@@ -15,7 +15,11 @@ template <class T>
 T combine(Reduction r, T a, T b, bool& known) {  // a in memory, b from the source
   switch (r) {
     case Reduction::add:
-      return static_cast<T>(a + b);
+      if constexpr (std::is_integral_v<T>)  // sums wrap
+        return static_cast<T>(static_cast<std::make_unsigned_t<T>>(a) +
+                              static_cast<std::make_unsigned_t<T>>(b));
+      else
+        return static_cast<T>(a + b);
     case Reduction::min:
       return b < a ? b : a;
     case Reduction::max:
