@@ -10,26 +10,14 @@
 #include <set>
 #include <sstream>
 
-#include "fp4lab/error.h"
+#include "../gpu.h"
+#include "../skip.h"
 #include "program.h"
 
 using namespace fp4lab;
 using namespace fp4lab::conformance;
 
 namespace {
-
-// The system's driver with the context of the first device that runs sm_90a code.
-std::shared_ptr<Driver> open_gpu() {
-  auto d = Driver::open("cuda");
-  const int ordinal = find_device(*d, "sm_90a");
-  if (ordinal < 0) fail("no device that runs sm_90a code");
-  CUdevice device;
-  CUcontext context;
-  d->cuDeviceGet(&device, ordinal);
-  d->cuDevicePrimaryCtxRetain(&context, device);
-  d->cuCtxSetCurrent(context);
-  return d;
-}
 
 uint64_t number(const char* variable, uint64_t otherwise) {
   const char* text = std::getenv(variable);
@@ -64,13 +52,8 @@ TEST_CASE("conformance: recorded programs give the H200's bits") {
 }
 
 TEST_CASE("conformance: a GPU and the emulator give the same bits") {
-  std::shared_ptr<Driver> gpu;
-  try {
-    gpu = open_gpu();
-  } catch (const Error&) {
-    MESSAGE("skipped: no GPU");
-    return;
-  }
+  const std::shared_ptr<Driver> gpu = open_gpu();
+  if (!gpu) FP4LAB_SKIP("no GPU");
   const uint64_t count = number("FP4LAB_CONFORMANCE", 10), first = number("FP4LAB_CONFORMANCE_SEED", 1);
   std::ofstream record;
   if (const char* path = std::getenv("FP4LAB_CONFORMANCE_RECORD")) record.open(path);

@@ -5,8 +5,9 @@
 #include <map>
 #include <set>
 
+#include "../gpu.h"
+#include "../skip.h"
 #include "emulator/isa/opcode.h"
-#include "fp4lab/error.h"
 #include "ptx_program.h"
 
 using namespace fp4lab;
@@ -52,20 +53,8 @@ TEST_CASE("PTX programs give their bits, and every row of the table is executed"
 }
 
 TEST_CASE("PTX programs: a GPU gives their bits") {
-  std::shared_ptr<Driver> gpu;
-  try {
-    gpu = Driver::open("cuda");
-    const int ordinal = find_device(*gpu, "sm_90a");
-    if (ordinal < 0) fail("no such device");
-    CUdevice device;
-    CUcontext context;
-    gpu->cuDeviceGet(&device, ordinal);
-    gpu->cuDevicePrimaryCtxRetain(&context, device);
-    gpu->cuCtxSetCurrent(context);
-  } catch (const Error&) {
-    MESSAGE("skipped: no GPU");
-    return;
-  }
+  const std::shared_ptr<Driver> gpu = open_gpu();
+  if (!gpu) FP4LAB_SKIP("no GPU");
   for (const auto& path : all_programs()) {
     const Program p = read_program(path);
     if (!p.hardware || p.target != 90) continue;

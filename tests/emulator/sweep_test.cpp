@@ -7,6 +7,9 @@
 
 #include <filesystem>
 
+#include "../gpu.h"
+#include "../skip.h"
+
 using namespace fp4lab;
 using namespace fp4lab::sweep;
 
@@ -29,21 +32,10 @@ TEST_CASE("sweep: the emulator gives an H200's results") {
 }
 
 TEST_CASE("sweep: a GPU gives what is recorded") {
-  std::shared_ptr<Driver> driver;
-  try {
-    driver = Driver::open("cuda");
-    CUdevice device;
-    CUcontext context;
-    driver->cuInit(0);
-    driver->cuDeviceGet(&device, 0);
-    driver->cuDevicePrimaryCtxRetain(&context, device);
-    driver->cuCtxSetCurrent(context);
-  } catch (const Error&) {
-    MESSAGE("skipped: no GPU");
-    return;
-  }
+  const std::shared_ptr<Driver> gpu = open_gpu();
+  if (!gpu) FP4LAB_SKIP("no GPU");
   for (const Form& f : recorded()) {
-    const std::vector<uint64_t> hardware = run_on_driver(f, *driver);
+    const std::vector<uint64_t> hardware = run_on_driver(f, *gpu);
     if (hash_of(hardware) == f.hash) continue;
     const std::vector<uint64_t> emulated = run_on_emulator(f);
     std::string text = fmt::format("{} ={:016x}", f.text(), hash_of(hardware));
