@@ -232,6 +232,25 @@ uint32_t special_result(const FloatMma& f, uint32_t m, uint32_t n, uint32_t c) {
 
 }  // namespace
 
+ElementFormat element_format(Type t) {
+  switch (t) {
+    case Type::f16:
+      return ElementFormat::f16;
+    case Type::bf16:
+      return ElementFormat::bf16;
+    case Type::tf32:
+      return ElementFormat::tf32;
+    case Type::e4m3:
+      return ElementFormat::e4m3;
+    case Type::e5m2:
+      return ElementFormat::e5m2;
+    case Type::s8:
+      return ElementFormat::s8;
+    default:
+      return ElementFormat::u8;
+  }
+}
+
 void MmaElements::decode(ElementFormat f, const std::byte* bytes, uint32_t row_count, uint32_t k_count,
                          bool negate) {
   rows = row_count, k = k_count, negated = negate;

@@ -15,9 +15,13 @@
 #include <cstdint>
 #include <vector>
 
+#include "emulator/core/ir.h"
+
 namespace fp4lab::emu {
 
 enum class ElementFormat : uint8_t { f16, bf16, tf32, e4m3, e5m2, e2m3, e3m2, e2m1, u8, s8 };
+// Of an operand that the instruction's text names; every integer type but s8 is as u8.
+ElementFormat element_format(Type);
 
 // Decoded operand: signed significands (an integer with `fraction` bits behind the point) and exponents, as
 // the operand lies: element (mn, k) at [mn * k_count + k].

@@ -59,6 +59,19 @@ void scatter_d(Warp& w, const Operand& o, const Mods& m, const uint32_t* d) {
   }
 }
 
+// An instruction's operands as matrices: A [m][row_bytes], B [n][row_bytes], C by columns of 16.
+struct Fragments {
+  std::byte a[16 * 32], b[kN * 32];
+  uint32_t c[kN * 16];
+
+  Fragments(Warp& w, const Instr& in, const Mods& m) {
+    w.require_full(in);
+    gather_operand(w, in.op[1], m.m, m.row_bytes, a);
+    gather_operand(w, in.op[2], kN, m.row_bytes, b);
+    gather_c(w, in.op[3], m, c);
+  }
+};
+
 void multiply(const Mods& m, ElementFormat fa, ElementFormat fb, const std::byte* a, const std::byte* b,
               unsigned k, bool accumulate, uint32_t* d) {
   thread_local MmaElements x, y;
@@ -72,16 +85,11 @@ void multiply(const Mods& m, ElementFormat fa, ElementFormat fb, const std::byte
 }
 
 void mma_float_sync(Warp& w, const Instr& in) {
-  w.require_full(in);
   const Mods m = unpack_aux<Mods>(in);
-  std::byte a[16 * 32], b[kN * 32];
-  uint32_t d[kN * 16];
-  gather_operand(w, in.op[1], m.m, m.row_bytes, a);
-  gather_operand(w, in.op[2], kN, m.row_bytes, b);
-  gather_c(w, in.op[3], m, d);
+  Fragments f(w, in, m);
   const unsigned size = m.a == ElementFormat::tf32 ? 4 : 2;
-  multiply(m, m.a, m.b, a, b, m.row_bytes / size, true, d);
-  scatter_d(w, in.op[0], m, d);
+  multiply(m, m.a, m.b, f.a, f.b, m.row_bytes / size, true, f.c);
+  scatter_d(w, in.op[0], m, f.c);
 }
 
 uint16_t half_of_fp8(ElementFormat f, uint8_t code) {
@@ -101,13 +109,10 @@ void half_pairs(ElementFormat f, const std::byte* rows, unsigned bytes, unsigned
 }
 
 void mma_fp8_sync(Warp& w, const Instr& in) {
-  w.require_full(in);
   const Mods m = unpack_aux<Mods>(in);
-  std::byte a[16 * 32], b[kN * 32], ah[16 * 32], bh[kN * 32];
-  uint32_t c[kN * 16], d[kN * 16];
-  gather_operand(w, in.op[1], m.m, m.row_bytes, a);
-  gather_operand(w, in.op[2], kN, m.row_bytes, b);
-  gather_c(w, in.op[3], m, c);
+  const auto [a, b, c] = Fragments(w, in, m);
+  std::byte ah[16 * 32], bh[kN * 32];
+  uint32_t d[kN * 16];
   for (unsigned which = 0; which < 2; ++which) {
     half_pairs(m.a, a, m.m * m.row_bytes, which, ah);
     half_pairs(m.b, b, kN * m.row_bytes, which, bh);
@@ -136,13 +141,9 @@ void widen(ElementFormat f, const std::byte* in, unsigned bytes, std::byte* out)
 
 template <bool kFourBits>
 void mma_integer_sync(Warp& w, const Instr& in) {
-  w.require_full(in);
   const Mods m = unpack_aux<Mods>(in);
-  std::byte a[16 * 32], b[kN * 32], wide_a[16 * 64], wide_b[kN * 64];
-  uint32_t d[kN * 16];
-  gather_operand(w, in.op[1], m.m, m.row_bytes, a);
-  gather_operand(w, in.op[2], kN, m.row_bytes, b);
-  gather_c(w, in.op[3], m, d);
+  auto [a, b, d] = Fragments(w, in, m);
+  std::byte wide_a[16 * 64], wide_b[kN * 64];
   const unsigned k = kFourBits ? m.row_bytes * 2 : m.row_bytes;
   if (kFourBits) widen(m.a, a, m.m * m.row_bytes, wide_a), widen(m.b, b, kN * m.row_bytes, wide_b);
   thread_local MmaElements x, y;
@@ -155,13 +156,8 @@ void mma_integer_sync(Warp& w, const Instr& in) {
 }
 
 void mma_bits_sync(Warp& w, const Instr& in) {
-  w.require_full(in);
   const Mods m = unpack_aux<Mods>(in);
-  std::byte a[16 * 32], b[kN * 32];
-  uint32_t d[kN * 16];
-  gather_operand(w, in.op[1], m.m, m.row_bytes, a);
-  gather_operand(w, in.op[2], kN, m.row_bytes, b);
-  gather_c(w, in.op[3], m, d);
+  auto [a, b, d] = Fragments(w, in, m);
   for (unsigned column = 0; column < kN; ++column)
     for (unsigned row = 0; row < m.m; ++row)
       for (unsigned i = 0; i < m.row_bytes; i += 8) {
@@ -205,25 +201,6 @@ void mma_f64_sync(Warp& w, const Instr& in) {
       const double x = d[column][row];
       out[t] = x != x ? 0xfff8000000000000u : std::bit_cast<uint64_t>(x);
     }
-  }
-}
-
-ElementFormat element_format(Type t) {
-  switch (t) {
-    case Type::f16:
-      return ElementFormat::f16;
-    case Type::bf16:
-      return ElementFormat::bf16;
-    case Type::tf32:
-      return ElementFormat::tf32;
-    case Type::e4m3:
-      return ElementFormat::e4m3;
-    case Type::e5m2:
-      return ElementFormat::e5m2;
-    case Type::s8:
-      return ElementFormat::s8;
-    default:
-      return ElementFormat::u8;
   }
 }
 

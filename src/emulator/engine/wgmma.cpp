@@ -226,30 +226,11 @@ void wait_group(Warp& w, const Instr& in) {
   });
 }
 
-ElementFormat format_named(Type t) {
-  switch (t) {
-    case Type::f16:
-      return ElementFormat::f16;
-    case Type::bf16:
-      return ElementFormat::bf16;
-    case Type::tf32:
-      return ElementFormat::tf32;
-    case Type::e4m3:
-      return ElementFormat::e4m3;
-    case Type::e5m2:
-      return ElementFormat::e5m2;
-    case Type::s8:
-      return ElementFormat::s8;
-    default:
-      return ElementFormat::u8;
-  }
-}
-
 Body bind(Instr& in, const Source& s, Family family, bool registers) {
   Mods m{};
   m.family = family;
   m.half_output = s.type(0) == Type::f16;
-  m.a = format_named(s.type(1)), m.b = format_named(s.type(2));
+  m.a = element_format(s.type(1)), m.b = element_format(s.type(2));
   m.a_in_registers = registers;
   m.saturate = s.has("satfinite");
   for (unsigned n8 = 1; n8 <= 32; ++n8)
