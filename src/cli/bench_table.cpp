@@ -75,7 +75,7 @@ std::string ratio(std::optional<double> of, std::optional<double> us) {
 }
 
 std::string clocks(const json& gpu) {
-  if (!gpu.is_object()) return "-";
+  if (!gpu.contains("sm_mhz_min")) return "-";
   const int low = gpu.value("sm_mhz_min", -1), high = gpu.value("sm_mhz_max", -1);
   return low == high ? fmt::format("{}", low) : fmt::format("{}-{}", low, high);
 }
@@ -88,60 +88,168 @@ std::string operation_of(const std::string& case_name) {
   }
 }
 
-// Our fastest right kernel of each case against every peer. No rows where there is none.
-Table summary(const Records& records) {
+std::optional<double> limit_of(const Records& records, const std::string& name) {
+  std::optional<double> rate;
+  for (const json* l : records.limits)
+    if (l->at("limit") == name) rate = l->at("per_second").get<double>();
+  return rate;
+}
+
+// How many times as fast as each peer, case by case.
+struct Ratios {
+  size_t cases = 0;
+  std::map<std::string, std::vector<double>> by_peer;
+
+  // "1.40x"; "1.40x of 3" where the peer has not all cases.
+  std::string mean(const std::string& peer) const {
+    const auto all = by_peer.find(peer);
+    if (all == by_peer.end()) return "-";
+    const size_t count = all->second.size();
+    return fmt::format("{:.2f}x{}", geometric_mean(all->second),
+                       count == cases ? "" : fmt::format(" of {}", count));
+  }
+};
+
+std::vector<std::string> peers_with_times(const Records& records) {
   std::vector<std::string> peers;
   for (const auto& [name, rows] : records.cases)
     for (const Row& row : rows)
       if (row.record->value("peer", false) && row.us &&
           std::find(peers.begin(), peers.end(), row.kernel) == peers.end())
         peers.push_back(row.kernel);
+  return peers;
+}
+
+const Row* fastest_of_ours(const std::vector<Row>& rows) {
+  const Row* best = nullptr;
+  for (const Row& row : rows)
+    if (!row.record->value("peer", false) && row.us && (!best || *row.us < *best->us)) best = &row;
+  return best;
+}
+
+// Our fastest right kernel of each case against every peer. No rows where there is none.
+Table summary(const Records& records) {
+  const std::vector<std::string> peers = peers_with_times(records);
   std::vector<std::string> headings{"case", "fastest kernel here", ">us", ">of tensor limit"};
   for (const std::string& peer : peers) headings.push_back(">" + peer);
-  std::optional<double> tensor;
-  for (const json* l : records.limits)
-    if (l->at("limit") == "tensor") tensor = l->at("per_second").get<double>();
+  const std::optional<double> tensor = limit_of(records, "tensor");
   Table table(headings);
-  struct Mean {
-    size_t cases = 0;
-    std::map<std::string, std::vector<double>> ratios;  // by peer
-  };
-  std::map<std::string, Mean> means;  // by operation; "" is all of them
+  std::map<std::string, Ratios> ratios;  // by operation: group, dual and plain GEMMs have no common mean
   for (const auto& [name, rows] : records.cases) {
-    const Row* best = nullptr;
-    for (const Row& row : rows)
-      if (!row.record->value("peer", false) && row.us && (!best || *row.us < *best->us)) best = &row;
+    const Row* best = fastest_of_ours(rows);
     if (!best) continue;
     std::vector<std::string> cells{name, best->kernel, fmt::format("{:.2f}", *best->us),
                                    share(best->record->value("flops", 0.0) / *best->us * 1e6, tensor)};
-    const std::string operation = operation_of(name);
-    for (const std::string& of : {std::string(), operation}) ++means[of].cases;
+    Ratios& of = ratios[operation_of(name)];
+    ++of.cases;
     for (const std::string& peer : peers) {
       const auto theirs = time_of(rows, peer);
-      if (theirs)
-        for (const std::string& of : {std::string(), operation})
-          means[of].ratios[peer].push_back(*theirs / *best->us);
+      if (theirs) of.by_peer[peer].push_back(*theirs / *best->us);
       cells.push_back(theirs ? fmt::format("{:.2f} ({})", *theirs, ratio(theirs, best->us)) : "-");
     }
     table.add(std::move(cells));
   }
-  if (table.empty()) return table;
-  for (const auto& [operation, mean] : means) {
-    if (operation.empty() && means.size() > 2) continue;  // group, dual and plain GEMMs have no common mean
-    if (!operation.empty() && means.size() == 2) continue;
-    std::vector<std::string> cells{operation.empty() ? "geomean" : "geomean " + operation, "", "", ""};
-    for (const std::string& peer : peers) {
-      const auto all = mean.ratios.find(peer);
-      cells.push_back(all == mean.ratios.end()
-                          ? "-"
-                          : fmt::format("{:.2f}x{}", geometric_mean(all->second),
-                                        all->second.size() == mean.cases
-                                            ? ""
-                                            : fmt::format(" of {}", all->second.size())));
-    }
+  for (const auto& [operation, of] : ratios) {
+    std::vector<std::string> cells{ratios.size() == 1 ? "geomean" : "geomean " + operation, "", "", ""};
+    for (const std::string& peer : peers) cells.push_back(of.mean(peer));
     table.add(std::move(cells));
   }
   return table;
+}
+
+// -- the parts of the report
+
+std::string session_text(const json& s) {
+  std::string text = fmt::format("{}, {}, commit {}\n  {}\n", s.value("date", "?"), s.value("device", "?"),
+                                 s.value("commit", "?"), s.value("command", "?"));
+  if (s.contains("driver"))
+    text += fmt::format("  driver {}, CUDA {}, power limit {:.0f} W, at most {} MHz\n",
+                        s.value("driver", "?"), s.value("cuda_driver_api", "?"),
+                        s.value("power_limit_watts", -1.0), s.value("max_sm_mhz", -1));
+  if (s.contains("nvml")) text += fmt::format("  {}\n", s.value("nvml", ""));
+  return text;
+}
+
+json gpu_of(const json& record) {
+  return record.contains("gpu") && record["gpu"].is_object() ? record["gpu"] : json::object();
+}
+
+std::string limit_text(const json& limit) {
+  const bool tensor = limit.at("limit") == "tensor";
+  const json gpu = gpu_of(limit);
+  return fmt::format("  {} limit {:.{}f} {}: {}; {} MHz, {:.0f} W, slowdown {}\n",
+                     limit.at("limit").get<std::string>(), limit.at("per_second").get<double>() / 1e12,
+                     tensor ? 0 : 2, tensor ? "TFLOP/s" : "TB/s", limit.value("how", ""), clocks(gpu),
+                     gpu.value("watts_max", -1.0), gpu.value("slowdown", "unknown"));
+}
+
+Table times(const Records& records, const std::string& against) {
+  const std::optional<double> tensor = limit_of(records, "tensor"), bytes = limit_of(records, "bytes");
+  Table table({"case", "kernel", ">us", ">p10-p90", ">TFLOP/s", ">of tensor limit", ">of byte limit",
+               ">vs " + against, "output", "SM MHz", ">W", "slowdown", "how"});
+  for (const auto& [name, rows] : records.cases)
+    for (const Row& row : rows) {
+      const json& r = *row.record;
+      const std::string launch = r.value("launch", "");
+      const std::string how = launch + (launch.empty() ? "" : ": ") + r.value("how", "");
+      if (!row.us) {
+        table.add({name, row.kernel, "-", "-", "-", "-", "-", "-", output_of(r), "-", "-", "-", how});
+        continue;
+      }
+      const double flops = r.value("flops", 0.0), moved = r.value("bytes", 0.0), us = *row.us;
+      const json gpu = gpu_of(r);
+      table.add({name, row.kernel, fmt::format("{:.2f}", us),
+                 fmt::format("{:.2f}-{:.2f}", r["us"].value("p10", us), r["us"].value("p90", us)),
+                 fmt::format("{:.0f}", flops / us / 1e6), share(flops / us * 1e6, tensor),
+                 share(moved / us * 1e6, bytes), ratio(time_of(rows, against), us), output_of(r), clocks(gpu),
+                 gpu.empty() ? "-" : fmt::format("{:.0f}", gpu.value("watts_max", -1.0)),
+                 gpu.value("slowdown", "-"), how});
+    }
+  return table;
+}
+
+// Steps on the weights that are in no time.
+std::string weights_text(const Records& records) {
+  std::string text;
+  for (const auto& [name, rows] : records.cases)
+    for (const Row& row : rows)
+      if (row.record->contains("weights")) {
+        const json& w = (*row.record)["weights"];
+        text += fmt::format("{} {}: {} once beforehand, {:.1f} us, {:.1f} MB\n", name, row.kernel,
+                            w.value("step", ""), w.value("us", 0.0), double(w.value("bytes", 0)) / 1e6);
+      }
+  return text;
+}
+
+// What is absent, the cases of one reason in one line.
+std::string absent_text(const Records& records) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> missing;  // kernel and reason -> cases
+  for (const json* a : records.absent) {
+    const std::string what = fmt::format("{}: {}", a->value("kernel", "?"), a->value("reason", "?"));
+    auto at = std::find_if(missing.begin(), missing.end(), [&](const auto& m) { return m.first == what; });
+    if (at == missing.end()) at = missing.insert(at, {what, {}});
+    if (a->contains("case")) at->second.push_back(a->value("case", ""));
+  }
+  std::string text;
+  for (const auto& [what, names] : missing)
+    text += names.empty() ? fmt::format("not measured: {}\n", what)
+                          : fmt::format("not measured ({}): {}\n", fmt::join(names, ", "), what);
+  return text;
+}
+
+// What a kernel's times are to be read with, and what has no time.
+std::string remarks_text(const Records& records) {
+  std::map<std::string, std::string> remarks;
+  std::string troubles;
+  for (const auto& [name, rows] : records.cases)
+    for (const Row& row : rows) {
+      if (row.record->contains("remark")) remarks[row.kernel] = (*row.record)["remark"];
+      if (!row.us)
+        troubles += fmt::format("ERROR {} {}: {}\n", name, row.kernel, row.record->value("error", "no time"));
+    }
+  std::string text;
+  for (const auto& [kernel, remark] : remarks) text += fmt::format("{}: {}\n", kernel, remark);
+  return text + troubles;
 }
 
 }  // namespace
@@ -166,84 +274,17 @@ std::vector<json> read_records(const std::string& path) {
 std::string bench_report(const std::vector<json>& all, const std::string& against) {
   const Records records = sorted(all);
   std::string text;
-  for (const json* s : records.sessions) {
-    text += fmt::format("{}, {}, commit {}\n  {}\n", s->value("date", "?"), s->value("device", "?"),
-                        s->value("commit", "?"), s->value("command", "?"));
-    if (s->contains("driver"))
-      text += fmt::format("  driver {}, CUDA {}, power limit {:.0f} W, at most {} MHz\n",
-                          s->value("driver", "?"), s->value("cuda_driver_api", "?"),
-                          s->value("power_limit_watts", -1.0), s->value("max_sm_mhz", -1));
-    if (s->contains("nvml")) text += fmt::format("  {}\n", s->value("nvml", ""));
-  }
-  std::optional<double> tensor, bytes;
-  for (const json* l : records.limits) {
-    const double rate = l->at("per_second");
-    const bool is_tensor = l->at("limit") == "tensor";
-    (is_tensor ? tensor : bytes) = rate;
-    text += fmt::format("  {} limit {:.{}f} {}: {}; {} MHz, {:.0f} W, slowdown {}\n",
-                        l->at("limit").get<std::string>(), rate / 1e12, is_tensor ? 0 : 2,
-                        is_tensor ? "TFLOP/s" : "TB/s", l->value("how", ""), clocks(l->value("gpu", json())),
-                        l->value("gpu", json::object()).is_object()
-                            ? l->value("gpu", json::object()).value("watts_max", -1.0)
-                            : -1.0,
-                        l->value("gpu", json::object()).is_object()
-                            ? l->value("gpu", json::object()).value("slowdown", "unknown")
-                            : "unknown");
-  }
+  for (const json* s : records.sessions) text += session_text(*s);
+  for (const json* l : records.limits) text += limit_text(*l);
   if (!text.empty()) text += "\n";
-
-  Table table({"case", "kernel", ">us", ">p10-p90", ">TFLOP/s", ">of tensor limit", ">of byte limit",
-               ">vs " + against, "output", "SM MHz", ">W", "slowdown", "how"});
-  std::vector<std::string> troubles;
-  std::map<std::string, std::string> remarks;
-  for (const auto& [name, rows] : records.cases)
-    for (const Row& row : rows) {
-      const json& r = *row.record;
-      const std::string how = fmt::format("{}{}{}", r.value("launch", ""),
-                                          r.value("launch", "").empty() ? "" : ": ", r.value("how", ""));
-      if (r.contains("remark")) remarks[row.kernel] = r["remark"];
-      if (!row.us) {
-        table.add({name, row.kernel, "-", "-", "-", "-", "-", "-", output_of(r), "-", "-", "-", how});
-        troubles.push_back(fmt::format("ERROR {} {}: {}", name, row.kernel, r.value("error", "no time")));
-        continue;
-      }
-      const double flops = r.value("flops", 0.0), moved = r.value("bytes", 0.0), us = *row.us;
-      const json gpu = r.contains("gpu") && r["gpu"].is_object() ? r["gpu"] : json::object();
-      table.add({name, row.kernel, fmt::format("{:.2f}", us),
-                 fmt::format("{:.2f}-{:.2f}", r["us"].value("p10", us), r["us"].value("p90", us)),
-                 fmt::format("{:.0f}", flops / us / 1e6), share(flops / us * 1e6, tensor),
-                 share(moved / us * 1e6, bytes), ratio(time_of(rows, against), us), output_of(r),
-                 gpu.empty() ? "-" : clocks(gpu),
-                 gpu.empty() ? "-" : fmt::format("{:.0f}", gpu.value("watts_max", -1.0)),
-                 gpu.empty() ? "-" : gpu.value("slowdown", "-"), how});
-    }
-  if (!table.empty()) text += table.text() + "\n";
+  if (const Table table = times(records, against); !table.empty()) text += table.text() + "\n";
   if (const Table best = summary(records); !best.empty())
     text += best.text() + "A peer's us, and in parentheses how many times as fast the kernel is.\n\n";
-  for (const auto& [name, rows] : records.cases)
-    for (const Row& row : rows)
-      if (row.record->contains("weights"))
-        text +=
-            fmt::format("{} {}: {} once beforehand, {:.1f} us, {:.1f} MB\n", name, row.kernel,
-                        (*row.record)["weights"].value("step", ""), (*row.record)["weights"].value("us", 0.0),
-                        double((*row.record)["weights"].value("bytes", 0)) / 1e6);
-  std::vector<std::pair<std::string, std::vector<std::string>>> missing;  // kernel and reason -> cases
-  for (const json* a : records.absent) {
-    const std::string what = fmt::format("{}: {}", a->value("kernel", "?"), a->value("reason", "?"));
-    auto at = std::find_if(missing.begin(), missing.end(), [&](const auto& m) { return m.first == what; });
-    if (at == missing.end()) at = missing.insert(at, {what, {}});
-    if (a->contains("case")) at->second.push_back(a->value("case", ""));
-  }
-  for (const auto& [what, names] : missing)
-    text += names.empty() ? fmt::format("not measured: {}\n", what)
-                          : fmt::format("not measured ({}): {}\n", fmt::join(names, ", "), what);
-  for (const auto& [kernel, remark] : remarks) text += fmt::format("{}: {}\n", kernel, remark);
-  for (const std::string& t : troubles) text += t + "\n";
+  text += weights_text(records) + absent_text(records) + remarks_text(records);
   if (!records.cases.empty())
     text +=
         "Times are medians per call; FLOP are 2 M N K a product; the byte limit counts the NVFP4 operands "
-        "and the "
-        "output once, also for peers that read more.\n";
+        "and the output once, also for peers that read more.\n";
   return text;
 }
 

@@ -57,6 +57,169 @@ std::string percent(int64_t part, int64_t whole) {
                        : fmt::format("{:.2f} %", std::min(99.99, 100.0 * double(part) / double(whole)));
 }
 
+struct Item {
+  size_t case_index;
+  Candidate candidate;
+};
+struct Work {
+  std::vector<Item> items;
+  std::vector<std::string> skipped;  // of all rungs, those that cannot compute the case
+};
+
+Work chosen_work(const Options& o, const std::vector<Case>& list, std::string_view arch) {
+  Work work;
+  for (size_t i = 0; i < list.size(); ++i)
+    for (const Rung* rung : chosen_rungs(o, arch, list[i])) {
+      Candidate made = candidate_for(*rung, list[i], o.knobs);
+      made.ptx = o.ptx;
+      if (o.kernel == "all") {
+        if (const auto forbidden = reasons(made, list[i]); !forbidden.empty()) {
+          work.skipped.push_back(fmt::format("{} {}: {}", list[i].name, rung->name, forbidden.front().text));
+          continue;
+        }
+      }
+      require_legal(made, list[i]);
+      work.items.push_back({i, std::move(made)});
+    }
+  return work;
+}
+
+// Compiles all kernels while the first inputs and references are made; run_trial finds the outcome, good or
+// bad, in the cache again.
+class Compiling {
+ public:
+  explicit Compiling(const std::vector<Item>& items) {
+    for (const Item& item : items)
+      if (item.candidate.ptx.empty()) jobs_.push_back(job_of(item.candidate));
+    artifacts_.resize(jobs_.size());
+    thread_ = std::jthread([this] {
+      jit::compile_all(jobs_, 0, [this](size_t, size_t, size_t index, const jit::Outcome& outcome) {
+        std::lock_guard lock(mutex_);
+        artifacts_[index] = outcome.artifact;
+      });
+    });
+  }
+
+  // What this run compiled a moment ago is in the cache by now, which is not what a user calls cached.
+  void correct(size_t item, RunResult& r) {
+    std::lock_guard lock(mutex_);
+    if (item >= artifacts_.size() || !artifacts_[item]) return;
+    r.jit_cached = r.jit_cached && artifacts_[item]->from_cache;
+    if (!artifacts_[item]->from_cache) r.jit_ms = artifacts_[item]->seconds * 1e3;
+  }
+
+ private:
+  std::vector<jit::Job> jobs_;
+  std::mutex mutex_;
+  std::vector<jit::ArtifactPtr> artifacts_;
+  std::jthread thread_;  // last: it is joined before the rest goes
+};
+
+// The table, and what is said below it.
+class Results {
+ public:
+  void add(const RunResult& r, const Case& c, std::string_view arch) {
+    failed_ += !r.passed();
+    fidelity_ = r.fidelity;
+    const auto error = [&](double x) { return r.exact.count ? fmt::format("{:.2g}", x) : "-"; };
+    table_.add({r.case_name, r.kernel, r.grid ? fmt::format("{}", r.grid) : "-",
+                r.jit_cached ? "cached" : fmt::format("{:.0f}", r.jit_ms),
+                r.emulated ? fmt::format("{:.2f} M", double(r.emulated->warp_instructions) / 1e6) : "-",
+                fmt::format("{:.2f}", r.seconds), error(r.exact.max_abs), error(r.exact.max_rel),
+                percent(r.exact.bit_equal, r.exact.count),
+                percent(r.tensor_core.bit_equal, r.tensor_core.count), r.passed() ? "PASS" : "FAIL",
+                c.speed_of_light_us && arch == sm100::kArch ? fmt::format("{:.3f}", *c.speed_of_light_us)
+                                                            : fmt::format("{:.3f}*", r.roofline_us)});
+    if (r.passed() && r.exact.by_slack)
+      notes_.push_back(fmt::format(
+          "{} {}: {} of {} elements lie beyond the tolerance of the exact sums, but within what fp32 "
+          "accumulation may lose{}",
+          r.case_name, r.kernel, r.exact.by_slack, r.exact.count,
+          r.tensor_core.count ? fmt::format("; {} agree bit by bit with the tensor core's rounding",
+                                            percent(r.tensor_core.bit_equal, r.tensor_core.count))
+                              : ""));
+    if (!r.notes.empty()) notes_.push_back(fmt::format("note, {} {}: {}", r.case_name, r.kernel, r.notes));
+    if (!r.passed())
+      troubles_.push_back(
+          fmt::format("{} {}: {}", r.case_name, r.kernel, r.error.empty() ? r.exact.describe() : r.error));
+  }
+
+  void print_table() const {
+    if (!table_.empty()) fmt::print("{}", table_.text());
+  }
+  void print_remarks(const std::vector<std::string>& skipped) const {
+    for (const std::string& t : skipped) fmt::print("not run: {}\n", t);
+    for (const std::string& t : notes_) fmt::print("{}\n", t);
+    for (const std::string& t : troubles_) fmt::print("FAIL {}\n\n", t);
+  }
+  size_t failed() const { return failed_; }
+  const std::string& fidelity() const { return fidelity_; }
+
+ private:
+  Table table_{{"case", "kernel", ">grid", ">JIT ms", ">instructions", ">seconds", ">max abs", ">max rel",
+                ">bit-equal", ">as tensor core", "result", ">speed of light us"}};
+  std::vector<std::string> troubles_, notes_;
+  std::string fidelity_;
+  size_t failed_ = 0;
+};
+
+using SetSchedule = decltype(&fp4lab_emulator_seed);
+
+// The item under each schedule, until one fails.
+RunResult run_item(const Options& o, const Device& device, Trial& trial, const Candidate& candidate,
+                   SetSchedule set_schedule) {
+  RunResult r;
+  for (uint64_t schedule = 0; schedule < o.schedules; ++schedule) {
+    if (o.schedules > 1) set_schedule(schedule);
+    r = run_trial(device, trial, candidate);
+    if (r.passed()) continue;
+    if (o.schedules > 1)
+      r.error =
+          fmt::format("under schedule {}: {}", schedule, r.error.empty() ? r.exact.describe() : r.error);
+    break;
+  }
+  return r;
+}
+
+void run_all(const Options& o, const Device& device, const std::vector<Case>& list, const Work& work,
+             Results& results) {
+  const auto set_schedule = reinterpret_cast<SetSchedule>(device.driver().symbol("fp4lab_emulator_seed"));
+  if (o.schedules > 1 && !set_schedule)
+    fail("--schedules {}: only the emulator can choose the schedule; the device is {}", o.schedules,
+         device.name());
+  RecordFile json = o.json.empty() ? RecordFile() : RecordFile(o.json, false);
+  Compiling compiling(work.items);
+  Progress progress("run", work.items.size());
+  std::unique_ptr<Trial> trial;
+  size_t trial_case = list.size();
+  for (size_t i = 0; i < work.items.size(); ++i) {
+    const auto& [case_index, candidate] = work.items[i];
+    const Case& c = list[case_index];
+    progress.update(i, fmt::format("{} {}", c.name, candidate.rung->name));
+    if (trial_case != case_index) {
+      trial.reset();  // frees the last case's memory first
+      trial = std::make_unique<Trial>(
+          device, c,
+          o.distribution.empty() ? task_distribution(c.operation) : find_distribution(o.distribution),
+          o.seed);
+      trial_case = case_index;
+    }
+    RunResult r = run_item(o, device, *trial, candidate, set_schedule);
+    compiling.correct(i, r);
+    results.add(r, c, arch_of(device));
+    json.add(record_of(r));  // when that fails, the table still has the row
+  }
+}
+
+void print_observations(const Options& o, const Device& device) {
+  if (const std::string seen = observed(device); !seen.empty())
+    fmt::print("\nThe last launch:\n{}\n", seen);
+  else if (o.stop_line || !o.watch.empty())
+    fmt::print("The last launch: no warp came to {}.\n",
+               o.stop_line ? fmt::format("PTX line {}", o.stop_line) : "anything watched as " + o.watch);
+  if (!o.trace.empty()) fmt::print("Trace of the launches: {} (open it in ui.perfetto.dev)\n", o.trace);
+}
+
 int run(const Options& o) {
   const std::vector<Case> list = chosen_cases(o);
   if (!o.ptx.empty() && (list.size() != 1 || o.kernel == "all"))
@@ -64,138 +227,35 @@ int run(const Options& o) {
          o.ptx);
   if (!o.ptx.empty() && !std::ifstream(o.ptx)) fail("--ptx {}: {}", o.ptx, std::strerror(errno));
   const Device device = open_for_kernels(o.device, o.arch);
-  const std::string_view arch = arch_of(device);
-  struct Item {
-    size_t case_index;
-    Candidate candidate;
-  };
-  std::vector<Item> work;
-  std::vector<jit::Job> jobs;
-  std::vector<std::string> skipped;  // of all rungs, those that cannot compute the case
-  for (size_t i = 0; i < list.size(); ++i)
-    for (const Rung* rung : chosen_rungs(o, arch, list[i])) {
-      Candidate made = candidate_for(*rung, list[i], o.knobs);
-      made.ptx = o.ptx;
-      if (o.kernel == "all") {
-        if (const auto forbidden = reasons(made, list[i]); !forbidden.empty()) {
-          skipped.push_back(fmt::format("{} {}: {}", list[i].name, rung->name, forbidden.front().text));
-          continue;
-        }
-      }
-      require_legal(made, list[i]);
-      work.push_back({i, std::move(made)});
-      if (o.ptx.empty()) jobs.push_back(job_of(work.back().candidate));
-    }
-  const auto set_schedule =
-      reinterpret_cast<decltype(&fp4lab_emulator_seed)>(device.driver().symbol("fp4lab_emulator_seed"));
-  if (o.schedules > 1 && !set_schedule)
-    fail("--schedules {}: only the emulator can choose the schedule; the device is {}", o.schedules,
-         device.name());
+  const Work work = chosen_work(o, list, arch_of(device));
   if (o.check) check_order(device);
   if (!o.trace.empty()) observe(device, "trace=" + o.trace);
   if (o.stop_line) observe(device, fmt::format("stop-at={}", o.stop_line));
   if (!o.watch.empty()) observe(device, "watch=" + o.watch);
-  RecordFile json = o.json.empty() ? RecordFile() : RecordFile(o.json, false);
-  const auto start = std::chrono::steady_clock::now();
-  // Compiles while the first inputs and references are made; run_trial finds the outcome, good or bad, again.
-  std::mutex compiled_mutex;
-  std::vector<jit::ArtifactPtr> compiled(jobs.size());
-  std::thread compiling([&] {
-    jit::compile_all(jobs, 0, [&](size_t, size_t, size_t index, const jit::Outcome& outcome) {
-      std::lock_guard lock(compiled_mutex);
-      compiled[index] = outcome.artifact;
-    });
-  });
 
-  Table table({"case", "kernel", ">grid", ">JIT ms", ">instructions", ">seconds", ">max abs", ">max rel",
-               ">bit-equal", ">as tensor core", "result", ">speed of light us"});
-  std::vector<std::string> troubles, notes;
-  std::string fidelity;
-  size_t failed = 0;
+  const auto start = std::chrono::steady_clock::now();
+  Results results;
   try {
-    Progress progress("run", work.size());
-    std::unique_ptr<Trial> trial;
-    size_t trial_case = list.size();
-    for (size_t i = 0; i < work.size(); ++i) {
-      const Case& c = list[work[i].case_index];
-      progress.update(i, fmt::format("{} {}", c.name, work[i].candidate.rung->name));
-      if (trial_case != work[i].case_index) {
-        trial.reset();  // frees the last case's memory first
-        trial = std::make_unique<Trial>(
-            device, c,
-            o.distribution.empty() ? task_distribution(c.operation) : find_distribution(o.distribution),
-            o.seed);
-        trial_case = work[i].case_index;
-      }
-      RunResult r;
-      for (uint64_t schedule = 0; schedule < o.schedules; ++schedule) {
-        if (o.schedules > 1) set_schedule(schedule);
-        r = run_trial(device, *trial, work[i].candidate);
-        if (r.passed()) continue;
-        if (o.schedules > 1)
-          r.error =
-              fmt::format("under schedule {}: {}", schedule, r.error.empty() ? r.exact.describe() : r.error);
-        break;
-      }
-      if (std::lock_guard lock(compiled_mutex); i < compiled.size() && compiled[i]) {
-        // What this run compiled a moment ago is in the cache by now.
-        r.jit_cached = r.jit_cached && compiled[i]->from_cache;
-        if (!compiled[i]->from_cache) r.jit_ms = compiled[i]->seconds * 1e3;
-      }
-      fidelity = r.fidelity;
-      failed += !r.passed();
-      table.add({r.case_name, r.kernel, r.grid ? fmt::format("{}", r.grid) : "-",
-                 r.jit_cached ? "cached" : fmt::format("{:.0f}", r.jit_ms),
-                 r.emulated ? fmt::format("{:.2f} M", double(r.emulated->warp_instructions) / 1e6) : "-",
-                 fmt::format("{:.2f}", r.seconds),
-                 r.exact.count ? fmt::format("{:.2g}", r.exact.max_abs) : "-",
-                 r.exact.count ? fmt::format("{:.2g}", r.exact.max_rel) : "-",
-                 percent(r.exact.bit_equal, r.exact.count),
-                 percent(r.tensor_core.bit_equal, r.tensor_core.count), r.passed() ? "PASS" : "FAIL",
-                 c.speed_of_light_us && arch == sm100::kArch ? fmt::format("{:.3f}", *c.speed_of_light_us)
-                                                             : fmt::format("{:.3f}*", r.roofline_us)});
-      json.add(record_of(r));  // when that fails, the table still has the row
-      if (r.passed() && r.exact.by_slack)
-        notes.push_back(fmt::format(
-            "{} {}: {} of {} elements lie beyond the tolerance of the exact sums, but within what fp32 "
-            "accumulation may lose{}",
-            r.case_name, r.kernel, r.exact.by_slack, r.exact.count,
-            r.tensor_core.count ? fmt::format("; {} agree bit by bit with the tensor core's rounding",
-                                              percent(r.tensor_core.bit_equal, r.tensor_core.count))
-                                : ""));
-      if (!r.notes.empty()) notes.push_back(fmt::format("note, {} {}: {}", r.case_name, r.kernel, r.notes));
-      if (!r.error.empty())
-        troubles.push_back(fmt::format("{} {}: {}", r.case_name, r.kernel, r.error));
-      else if (!r.passed())
-        troubles.push_back(fmt::format("{} {}: {}", r.case_name, r.kernel, r.exact.describe()));
-    }
+    run_all(o, device, list, work, results);
   } catch (...) {
-    compiling.join();
-    if (!table.empty()) fmt::print("{}", table.text());
+    results.print_table();  // what was computed is not lost
     throw;
   }
-  compiling.join();
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  fmt::print("{}\n", table.text());
-  for (const std::string& t : skipped) fmt::print("not run: {}\n", t);
-  for (const std::string& t : notes) fmt::print("{}\n", t);
-  for (const std::string& t : troubles) fmt::print("FAIL {}\n\n", t);
+  results.print_table();
+  fmt::print("\n");
+  results.print_remarks(work.skipped);
   fmt::print(
       "{} on {}: {} of {} passed in {:.1f} s. Errors are against the exact sums, rounded once to fp16; "
       "tolerance {:g} + {:g} x.\n",
-      o.operation, device.name(), work.size() - failed, work.size(), seconds, Tolerance{}.atol,
-      Tolerance{}.rtol);
+      o.operation, device.name(), work.items.size() - results.failed(), work.items.size(), seconds,
+      Tolerance{}.atol, Tolerance{}.rtol);
   if (o.schedules > 1) fmt::print("Each under {} schedules.\n", o.schedules);
-  if (const std::string seen = observed(device); !seen.empty())
-    fmt::print("\nThe last launch:\n{}\n", seen);
-  else if (o.stop_line || !o.watch.empty())
-    fmt::print("The last launch: no warp came to {}.\n",
-               o.stop_line ? fmt::format("PTX line {}", o.stop_line) : "anything watched as " + o.watch);
-  if (!o.trace.empty()) fmt::print("Trace of the launches: {} (open it in ui.perfetto.dev)\n", o.trace);
-  if (!fidelity.empty()) fmt::print("Fidelity of the last launch: {}\n", fidelity);
+  print_observations(o, device);
+  if (!results.fidelity().empty()) fmt::print("Fidelity of the last launch: {}\n", results.fidelity());
   if (device.is_emulator())
     fmt::print("The emulator checks what a kernel computes; its seconds say nothing about a GPU's time.\n");
-  return failed ? 1 : 0;
+  return results.failed() ? 1 : 0;
 }
 
 const Command kCommand{

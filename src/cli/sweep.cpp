@@ -62,12 +62,10 @@ nlohmann::json record_of(const Row& row) {
   return record;
 }
 
-int run(const Options& o) {
-  const Case c = find_case(o.case_name);
-  if (operation_name(c.operation) != o.operation)
-    fail("case {} is a {} GEMM; 'sweep {}' was asked for", c.name, operation_name(c.operation), o.operation);
-  if (o.resume && o.json.empty()) fail("--resume needs --json FILE, the file whose points are to be skipped");
-  const std::map<std::string, double (*)(const Row&)> columns{
+using Column = double (*)(const Row&);
+
+Column column_of(const Options& o, const Device& device) {
+  static const std::map<std::string, Column> columns{
       {"instructions",
        [](const Row& r) { return r.result.emulated ? double(r.result.emulated->warp_instructions) : 0.0; }},
       {"bytes", [](const Row& r) { return r.result.emulated ? double(r.result.emulated->tma_bytes) : 0.0; }},
@@ -76,11 +74,14 @@ int run(const Options& o) {
       {"time", [](const Row& r) { return r.us(); }}};
   if (!o.sort.empty() && !columns.contains(o.sort))
     fail("--sort {}: time, instructions, bytes, waves or seconds", o.sort);
+  if (o.sort == "time" && device.is_emulator())
+    fail("--sort time: only a GPU has times; the device is {}", device.name());
+  return columns.at(!o.sort.empty() ? o.sort : device.is_emulator() ? "instructions" : "time");
+}
 
-  const Device device = open_for_kernels(o.device, o.arch);
-  const bool gpu = !device.is_emulator();
-  if (o.sort == "time" && !gpu) fail("--sort time: only a GPU has times; the device is {}", device.name());
-  const auto column = columns.at(!o.sort.empty() ? o.sort : gpu ? "time" : "instructions");
+// The legal points that the record file does not have yet; says how many there are of each sort.
+std::vector<Candidate> points_to_run(const Options& o, const Device& device, const Case& c,
+                                     Distribution distribution, const RecordFile& json) {
   const std::string_view arch = arch_of(device);
   std::vector<Axis> axes;
   for (const auto& [knob, values] : o.axes) axes.push_back(parse_axis(knob, values));
@@ -88,59 +89,53 @@ int run(const Options& o) {
   fmt::print("{} points, {} legal\n", points.total, points.legal.size());
   for (const auto& [rule, count] : points.dropped)
     fmt::print("  {} dropped by rule '{}', for instance {}\n", count, rule, points.example[rule]);
-
-  const Distribution distribution =
-      o.distribution.empty() ? task_distribution(c.operation) : find_distribution(o.distribution);
-  RecordFile json = o.json.empty() ? RecordFile() : RecordFile(o.json, o.resume);
-  const size_t legal = points.legal.size();
-  std::erase_if(points.legal, [&](const Candidate& p) {
+  const size_t present = std::erase_if(points.legal, [&](const Candidate& p) {
     RunResult key;
     key.case_name = c.name, key.kernel = p.rung->name, key.plan = plan_line(p), key.device = device.name();
     key.distribution = distribution, key.seed = o.seed;
     return json.present().contains(point_key(fp4lab::record_of(key)));
   });
-  if (legal != points.legal.size())
-    fmt::print("{} points are in {} already\n", legal - points.legal.size(), o.json);
+  if (present) fmt::print("{} points are in {} already\n", present, o.json);
+  return std::move(points.legal);
+}
 
+void compile(const std::vector<Candidate>& points) {
   std::vector<jit::Job> jobs;
-  for (const Candidate& p : points.legal) jobs.push_back(job_of(p));
-  {
-    Progress progress("compile", jobs.size());
-    jit::compile_all(jobs, 0,
-                     [&](size_t done, size_t, size_t, const jit::Outcome&) { progress.update(done, ""); });
-  }
+  for (const Candidate& p : points) jobs.push_back(job_of(p));
+  Progress progress("compile", jobs.size());
+  jit::compile_all(jobs, 0,
+                   [&](size_t done, size_t, size_t, const jit::Outcome&) { progress.update(done, ""); });
+}
+
+// Each point verified, on a GPU timed, and recorded at once.
+std::vector<Row> measure(const Options& o, const Device& device, const Case& c, Distribution distribution,
+                         const std::vector<Candidate>& points, RecordFile& json) {
   std::vector<Row> rows;
-  if (!points.legal.empty()) {
-    Trial trial(device, c, distribution, o.seed);
-    std::optional<Clock> clock;
-    if (gpu)
-      clock.emplace(Timer(device, o.timing), Nvml(device),
-                    InputSets(device, c, distribution, o.seed, o.sets));
-    Progress progress("sweep", points.legal.size());
-    for (size_t i = 0; i < points.legal.size(); ++i) {
-      const Candidate& point = points.legal[i];
-      progress.update(i, plan_line(point));
-      rows.push_back({run_trial(device, trial, point), placement(point, c, device.sms()), {}});
-      if (clock) time_point(*clock, point, rows.back());
-      json.add(record_of(rows.back()));
-      // A kernel that faulted spoils a GPU's context: no later point could be told from it.
-      if (clock && !rows.back().result.passed()) device.synchronize();
-    }
+  if (points.empty()) return rows;
+  Trial trial(device, c, distribution, o.seed);
+  std::optional<Clock> clock;
+  if (!device.is_emulator())
+    clock.emplace(Timer(device, o.timing), Nvml(device), InputSets(device, c, distribution, o.seed, o.sets));
+  Progress progress("sweep", points.size());
+  for (size_t i = 0; i < points.size(); ++i) {
+    progress.update(i, plan_line(points[i]));
+    rows.push_back({run_trial(device, trial, points[i]), placement(points[i], c, device.sms()), {}});
+    if (clock) time_point(*clock, points[i], rows.back());
+    json.add(record_of(rows.back()));
+    // A kernel that faulted spoils a GPU's context: no later point could be told from it.
+    if (clock && !rows.back().result.passed()) device.synchronize();
   }
-  std::stable_sort(rows.begin(), rows.end(), [&](const Row& a, const Row& b) {
-    if (a.result.passed() != b.result.passed()) return a.result.passed();
-    return column(a) < column(b);
-  });
+  return rows;
+}
+
+Table table_of(const std::vector<Row>& rows, const Case& c, bool gpu) {
   std::vector<std::string> headings{"kernel", "plan", ">grid", ">waves", ">SMs busy", ">rows used"};
   const std::vector<std::string> measured{">us", ">p10-p90", ">TFLOP/s", "launch", "SM MHz"};
   const std::vector<std::string> counted{">instructions", ">TMA MB", ">MMAs", ">seconds"};
   headings.insert(headings.end(), (gpu ? measured : counted).begin(), (gpu ? measured : counted).end());
   headings.push_back("result");
   Table table(headings);
-  size_t failed = 0;
-  for (const Row& row : rows) {
-    const auto& [r, w, time] = row;
-    failed += !r.passed();
+  for (const auto& [r, w, time] : rows) {
     std::vector<std::string> cells{r.kernel,
                                    r.plan,
                                    fmt::format("{}", r.grid),
@@ -166,17 +161,41 @@ int run(const Options& o) {
     cells.push_back(r.passed() ? "PASS" : "FAIL");
     table.add(std::move(cells));
   }
-  if (!table.empty()) fmt::print("\n{}\n", table.text());
+  return table;
+}
+
+int run(const Options& o) {
+  const Case c = find_case(o.case_name);
+  if (operation_name(c.operation) != o.operation)
+    fail("case {} is a {} GEMM; 'sweep {}' was asked for", c.name, operation_name(c.operation), o.operation);
+  if (o.resume && o.json.empty()) fail("--resume needs --json FILE, the file whose points are to be skipped");
+  const Device device = open_for_kernels(o.device, o.arch);
+  const Column column = column_of(o, device);
+  const Distribution distribution =
+      o.distribution.empty() ? task_distribution(c.operation) : find_distribution(o.distribution);
+  RecordFile json = o.json.empty() ? RecordFile() : RecordFile(o.json, o.resume);
+  const std::vector<Candidate> points = points_to_run(o, device, c, distribution, json);
+  compile(points);
+  std::vector<Row> rows = measure(o, device, c, distribution, points, json);
+  std::stable_sort(rows.begin(), rows.end(), [&](const Row& a, const Row& b) {
+    if (a.result.passed() != b.result.passed()) return a.result.passed();
+    return column(a) < column(b);
+  });
+  if (const Table table = table_of(rows, c, !device.is_emulator()); !table.empty())
+    fmt::print("\n{}\n", table.text());
+  bool failed = false;
   for (const Row& row : rows)
-    if (const RunResult& r = row.result; !r.passed())
+    if (const RunResult& r = row.result; !r.passed()) {
       fmt::print("FAIL {} {}: {}\n", r.kernel, r.plan, r.error.empty() ? r.exact.describe() : r.error);
-  if (gpu)
+      failed = true;
+    }
+  if (device.is_emulator())
+    fmt::print("Counts by the emulator; its seconds say nothing about a GPU's time.\n");
+  else
     fmt::print(
         "us: median per call of {} samples, each over {} input sets after a flush of the L2; every point "
         "verified before and after.\n",
         o.timing.repeats, o.sets);
-  else
-    fmt::print("Counts by the emulator; its seconds say nothing about a GPU's time.\n");
   return failed ? 1 : 0;
 }
 
