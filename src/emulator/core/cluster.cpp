@@ -229,58 +229,39 @@ void Cluster::draw_policy() {
   policy_.lifetime = 1 + static_cast<uint32_t>(random(kPolicyTurns));
 }
 
-bool Cluster::turn(uint64_t& left) {
-  const bool eager = grid.schedule.kind == Schedule::Kind::eager;
-  if (policy_.lifetime == 0) {
-    draw_policy();
-    if (eager) policy_.warps = Policy::Warps::rotate, policy_.burst = 4096;
+// Is an operation due now, with `n` warps that could run instead?
+bool Cluster::operation_due(size_t n) {
+  switch (policy_.ops) {
+    case Policy::Ops::uniform:
+      return random(n + ops_.size()) >= n;
+    case Policy::Ops::first:
+      return true;
+    case Policy::Ops::last:
+      return random(kOneIn) == 0;
   }
-  --policy_.lifetime;
+  return true;
+}
+
+size_t Cluster::next_warp() {
   const size_t n = runnable_.size();
-  const bool pollers_only = idle_turns_ > 2 * n && all_moved_since(idle_since_);
-  if (ops_.size() > serial_ops_.size()) {
-    // Operations may well stay behind while the serial phase goes on with those that wait for it.
-    if (n == 0 && wants_serial_ && policy_.ops == Policy::Ops::last && random(4)) return false;
-    bool now = n == 0 || pollers_only || eager;
-    if (!now) switch (policy_.ops) {
-        case Policy::Ops::uniform:
-          now = random(n + ops_.size()) >= n;
-          break;
-        case Policy::Ops::first:
-          now = true;
-          break;
-        case Policy::Ops::last:
-          now = random(kOneIn) == 0;
-          break;
-      }
-    if (now)
-      if (AsyncOp* op = choose_op(n == 0 || pollers_only)) {
-        idle_turns_ = 0, idle_since_ = turns_;
-        run_op(op);
-        left -= std::min(left, kOpCost);
-        return true;
-      }
-  }
-  if (n == 0 || pollers_only) return false;
-  size_t pick = 0;
   switch (policy_.warps) {
     case Policy::Warps::uniform:
-      pick = random(n);
-      break;
+      return random(n);
     case Policy::Warps::rotate:
-      pick = rotate_++ % n;
-      break;
+      return rotate_++ % n;
     case Policy::Warps::stay:
-      pick = rotate_ % n;
-      break;
+      return rotate_ % n;
     case Policy::Warps::starve_one:
-      pick = random(n);
-      if (n > 1 &&
-          runnable_[pick]->cta.rank * ctas[0]->warps.size() + runnable_[pick]->id == policy_.victim &&
-          random(kOneIn))
-        pick = (pick + 1) % n;
       break;
   }
+  const size_t pick = random(n);
+  const Warp& w = *runnable_[pick];
+  const bool victim = w.cta.rank * ctas[0]->warps.size() + w.id == policy_.victim;
+  return n > 1 && victim && random(kOneIn) ? (pick + 1) % n : pick;
+}
+
+// Runs one warp for a while.
+void Cluster::warp_turn(size_t pick, uint64_t& left) {
   Warp& w = *runnable_[pick];
   const uint64_t burst =
       std::min<uint64_t>(left, policy_.burst <= 4 ? 1 + random(policy_.burst) : policy_.burst);
@@ -305,6 +286,31 @@ bool Cluster::turn(uint64_t& left) {
     runnable_[pick] = runnable_.back();
     runnable_.pop_back();
   }
+}
+
+bool Cluster::turn(uint64_t& left) {
+  const bool eager = grid.schedule.kind == Schedule::Kind::eager;
+  if (policy_.lifetime == 0) {
+    draw_policy();
+    if (eager) policy_.warps = Policy::Warps::rotate, policy_.burst = 4096;
+  }
+  --policy_.lifetime;
+  const size_t n = runnable_.size();
+  const bool pollers_only = idle_turns_ > 2 * n && all_moved_since(idle_since_);
+  const bool no_warp = n == 0 || pollers_only;
+  if (ops_.size() > serial_ops_.size()) {
+    // Operations may well stay behind while the serial phase goes on with those that wait for it.
+    if (n == 0 && wants_serial_ && policy_.ops == Policy::Ops::last && random(4)) return false;
+    if (no_warp || eager || operation_due(n))
+      if (AsyncOp* op = choose_op(no_warp)) {
+        idle_turns_ = 0, idle_since_ = turns_;
+        run_op(op);
+        left -= std::min(left, kOpCost);
+        return true;
+      }
+  }
+  if (no_warp) return false;
+  warp_turn(next_warp(), left);
   return true;
 }
 

@@ -194,6 +194,9 @@ class Cluster {
       size_t index) const;  // the operation that runs when `index` is chosen: first of its queue
   AsyncOp* choose_op(bool held_too);
   bool turn(uint64_t& left);  // false: only pollers are left to run, and they have polled enough
+  bool operation_due(size_t runnable);
+  size_t next_warp();
+  void warp_turn(size_t pick, uint64_t& left);
   void poll();
   void enqueue(Warp&);
   void warp_exited(Warp&);
