@@ -64,7 +64,8 @@ unsigned mma_count(const OperandSpec& spec, const Source& source) {
                         : has("b1")                                            ? 1
                                                                                : 16;
   const unsigned lane_bits = bits == 64 ? 64 : 32;
-  if (spec.text.starts_with("{a}")) return m * k * bits / 32 / lane_bits;
+  const unsigned stored = has("sp") || has("sp::ordered_metadata") ? k / 2 : k;
+  if (spec.text.starts_with("{a}")) return m * stored * bits / 32 / lane_bits;
   if (spec.text.starts_with("{b}")) return 8 * k * bits / 32 / lane_bits;
   return m * 8 / 32 / (source.type(0) == Type::f16 ? 2 : 1);
 }
@@ -144,7 +145,7 @@ std::string operand_text(const OperandSpec& spec, const Source& source, std::mt1
     case Form::function:
       return "f";
     case Form::immediate: {
-      if (source.tokens[0] == "wgmma") return "1";  // signs and transpositions
+      if (source.tokens[0] == "wgmma") return random() % 3 ? "1" : "0";  // signs, transpositions, selectors
       constexpr int kValues[] = {0, 1, 2, 4, 8, 16, 32, 64, 128, -1};
       return fmt::format("{}", kValues[random() % std::size(kValues)]);
     }

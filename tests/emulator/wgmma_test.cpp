@@ -18,12 +18,16 @@ struct Form {
   const char* types;  // ".f32.f16.f16"
   unsigned bytes;     // of an element
   bool registers, transposed_b;
+  bool sparse = false;
+
+  unsigned b_row() const { return sparse ? 64 : 32; }  // bytes of K in a row of B
 };
 
-// A (64 x 32 bytes) and B (n x 32 bytes) stand in shared memory without a swizzle: cores of 8 rows x 16
-// bytes. The threads copy them there from `in`, multiply twice (so D = 2 A B), and store their accumulators.
+// A (64 x 32 bytes) and B (n x 32 bytes, or 64 with a sparse A) stand in shared memory without a swizzle:
+// cores of 8 rows x 16 bytes. The threads copy them there from `in`, multiply twice (so D = 2 A B), and store
+// their accumulators.
 std::string kernel(const Form& f, unsigned n, const std::string& between = "", bool fence = true) {
-  const unsigned k = 32 / f.bytes, a_bytes = 64 * 32, b_bytes = n * 32;
+  const unsigned k = f.b_row() / f.bytes, a_bytes = 64 * 32, b_bytes = n * f.b_row();
   const bool half_out = std::string(f.types).starts_with(".f16"),
              integer = std::string(f.types).starts_with(".s32");
   const unsigned registers = half_out ? n / 4 : n / 2;
@@ -32,24 +36,27 @@ std::string kernel(const Form& f, unsigned n, const std::string& between = "", b
     d += fmt::format("{}%r{}", r ? "," : "", 100 + r);
     stores += fmt::format("st.global.b32 [%rd2+{}], %r{};\n", r * 512, 100 + r);
   }
-  const uint64_t lbo = 128, sbo = 256;
+  const uint64_t lbo = 128;
   auto descriptor = [&](unsigned at, bool transposed) {
     // MN-major without a swizzle: cores of 8 (mn) x 8 (k); here laid out by the test below
-    const uint64_t l = transposed ? 128 : lbo, s = transposed ? 256 : sbo;
+    const uint64_t l = transposed ? 128 : lbo, s = at ? 8 * f.b_row() : 256;
     return uint64_t(0x400 + at) >> 4 | (l >> 4) << 16 | (s >> 4) << 32;
   };
   std::string operands;
   if (f.registers)  // 16 bytes of every thread, prepared by the test behind A and B
-    operands = fmt::format("{{{}}}, {:#x}, %p2", "%r20,%r21,%r22,%r23", descriptor(a_bytes, f.transposed_b));
+    operands = fmt::format("{{{}}}, {:#x}", "%r20,%r21,%r22,%r23", descriptor(a_bytes, f.transposed_b));
   else
-    operands = fmt::format("{:#x}, {:#x}, %p2", descriptor(0, false), descriptor(a_bytes, f.transposed_b));
+    operands = fmt::format("{:#x}, {:#x}", descriptor(0, false), descriptor(a_bytes, f.transposed_b));
+  if (f.sparse) operands += fmt::format(", %r24, {}", f.bytes == 1 ? 0 : 1);
+  operands += ", %p2";
   std::string signs = integer ? "" : ", 1, 1";
   if (f.bytes == 2)
     signs += f.registers ? fmt::format(", {}", f.transposed_b ? 1 : 0)
                          : fmt::format(", 0, {}", f.transposed_b ? 1 : 0);
   const bool bits = std::string(f.types).ends_with("b1");
-  const std::string mma = fmt::format("wgmma.mma_async.sync.aligned.m64n{}k{}{}{} {{{}}}, {}{};\n", n,
-                                      bits ? 256 : k, f.types, bits ? ".and.popc" : "", d, operands, signs);
+  const std::string mma =
+      fmt::format("wgmma.mma_async{}.sync.aligned.m64n{}k{}{}{} {{{}}}, {}{};\n", f.sparse ? ".sp" : "", n,
+                  bits ? 256 : k, f.types, bits ? ".and.popc" : "", d, operands, signs);
   return module_text(
       "sm_90a", ".param .u64 in, .param .u64 out",
       fmt::format(R"(
@@ -61,6 +68,7 @@ std::string kernel(const Form& f, unsigned n, const std::string& between = "", b
     add.u32 %r3, %r3, 2048; setp.lt.u32 %p0, %r3, {bytes};
     @%p0 bra C;
     cvt.u64.u32 %rd3, %r2; add.u64 %rd3, %rd3, %rd0; ld.global.v4.b32 {{%r20,%r21,%r22,%r23}}, [%rd3+{fragments}];
+    mad.wide.u32 %rd3, %r1, 4, %rd0; ld.global.b32 %r24, [%rd3+{metadata}];
     fence.proxy.async.shared::cta;
     bar.sync 0;
     {fence}
@@ -73,6 +81,7 @@ std::string kernel(const Form& f, unsigned n, const std::string& between = "", b
     wgmma.wait_group.sync.aligned 0;
     {stores})",
                   fmt::arg("bytes", a_bytes + b_bytes), fmt::arg("fragments", a_bytes + b_bytes),
+                  fmt::arg("metadata", a_bytes + b_bytes + 128 * 16),
                   fmt::arg("fence", fence ? "wgmma.fence.sync.aligned;" : ""), fmt::arg("mma", mma),
                   fmt::arg("between", between), fmt::arg("stores", stores)));
 }
@@ -100,18 +109,33 @@ double value(const Form& f, const std::byte* p) {
 
 TEST_CASE("products of 64 x N from shared memory and from registers") {
   std::mt19937 rng(8);
-  const Form forms[] = {{".f32.f16.f16", 2, false, false},  {".f32.bf16.bf16", 2, false, false},
-                        {".f16.f16.f16", 2, false, false},  {".f32.f16.f16", 2, true, false},
-                        {".f32.f16.f16", 2, false, true},   {".f32.tf32.tf32", 4, false, false},
-                        {".f32.tf32.tf32", 4, true, false}, {".f32.e4m3.e4m3", 1, false, false},
-                        {".f32.e4m3.e4m3", 1, true, false}, {".s32.s8.s8", 1, false, false},
-                        {".s32.s8.s8", 1, true, false},     {".s32.b1.b1", 1, false, false},
-                        {".s32.b1.b1", 1, true, false}};
+  const Form forms[] = {{".f32.f16.f16", 2, false, false},
+                        {".f32.bf16.bf16", 2, false, false},
+                        {".f16.f16.f16", 2, false, false},
+                        {".f32.f16.f16", 2, true, false},
+                        {".f32.f16.f16", 2, false, true},
+                        {".f32.tf32.tf32", 4, false, false},
+                        {".f32.tf32.tf32", 4, true, false},
+                        {".f32.e4m3.e4m3", 1, false, false},
+                        {".f32.e4m3.e4m3", 1, true, false},
+                        {".s32.s8.s8", 1, false, false},
+                        {".s32.s8.s8", 1, true, false},
+                        {".s32.b1.b1", 1, false, false},
+                        {".s32.b1.b1", 1, true, false},
+                        {".f32.f16.f16", 2, false, false, true},
+                        {".f16.f16.f16", 2, true, false, true},
+                        {".f32.bf16.bf16", 2, true, true, true},
+                        {".f32.tf32.tf32", 4, false, false, true},
+                        {".f32.tf32.tf32", 4, true, false, true},
+                        {".f32.e4m3.e4m3", 1, false, false, true},
+                        {".f32.e4m3.e4m3", 1, true, false, true},
+                        {".s32.s8.s8", 1, false, false, true},
+                        {".s32.s8.s8", 1, true, false, true}};
   for (const Form& f : forms)
     for (unsigned n : {8u, 96u}) {
-      const unsigned k = 32 / f.bytes;
-      std::vector<std::byte> a(64 * 32), b(n * 32);  // row-major
-      auto fill = [&](std::vector<std::byte>& v) {   // small integers: every sum is exact
+      const unsigned k = f.b_row() / f.bytes, b_row = f.b_row();
+      std::vector<std::byte> a(64 * 32), b(n * b_row);  // row-major
+      auto fill = [&](std::vector<std::byte>& v) {      // small integers: every sum is exact
         for (size_t i = 0; i < v.size(); i += f.bytes) {
           const int x = static_cast<int>(rng() % 7) - 3;
           const float fx = static_cast<float>(x);
@@ -136,29 +160,57 @@ TEST_CASE("products of 64 x N from shared memory and from registers") {
         }
       };
       fill(a), fill(b);
-      std::vector<std::byte> in(64 * 32 + n * 32 + 128 * 16);
-      auto at = [&](unsigned row, unsigned byte) {
-        return row / 8 * 256 + byte / 16 * 128 + row % 8 * 16 + byte % 16;
+      std::vector<std::byte> in(64 * 32 + n * b_row + 128 * 16 + 128 * 4);
+      auto at = [&](unsigned row, unsigned byte, unsigned row_bytes) {
+        return row / 8 * 8 * row_bytes + byte / 16 * 128 + row % 8 * 16 + byte % 16;
       };
       for (unsigned r = 0; r < 64; ++r)
-        for (unsigned c = 0; c < 32; ++c) in[at(r, c)] = a[r * 32 + c];
+        for (unsigned c = 0; c < 32; ++c) in[at(r, c, 32)] = a[r * 32 + c];
+      // Where each stored element stands along K, and the metadata that says so.
+      const unsigned stored = 32 / f.bytes;
+      std::vector<unsigned> place(64 * stored);
+      for (unsigned r = 0; r < 64; ++r) {
+        uint32_t words[2] = {};
+        for (unsigned c = 0; c < (f.bytes == 1 ? 16u : 8u); ++c) {
+          constexpr unsigned kPairs[] = {0x4, 0x8, 0x9, 0xc, 0xd, 0xe};
+          const unsigned index = f.bytes == 4 ? (rng() % 2 ? 0xe : 0x4) : kPairs[rng() % 6];
+          if (f.bytes == 4)
+            place[r * stored + c] = 2 * c + (index == 0xe);
+          else
+            for (unsigned i = 0; i < 2; ++i) place[r * stored + 2 * c + i] = 4 * c + (index >> (2 * i) & 3);
+          // Bytes: lanes 0 and 2 of a group hold the two halves of row g, lanes 1 and 3 those of row g + 8.
+          // Others: lanes 2 and 3 (selector 1) hold a half each, row g in the low bits.
+          words[f.bytes == 1 ? c / 8 : c / 4] |= index << (f.bytes == 1 ? 4 * (c % 8) : 4 * (c % 4));
+        }
+        for (unsigned h = 0; h < 2; ++h) {
+          const unsigned upper = r / 8 % 2, first = r / 16 * 32 + r % 8 * 4;
+          const unsigned t = f.bytes == 1 ? first + 2 * h + upper : first + 2 + h;
+          uint32_t word;
+          std::byte* to = &in[64 * 32 + n * b_row + 128 * 16 + 4 * t];
+          std::memcpy(&word, to, 4);
+          word |= f.bytes == 1 ? words[h] : words[h] << (16 * upper);
+          std::memcpy(to, &word, 4);
+        }
+      }
+      if (!f.sparse)
+        for (size_t i = 0; i < place.size(); ++i) place[i] = static_cast<unsigned>(i % stored);
       for (unsigned r = 0; r < n; ++r)
         for (unsigned x = 0; x < k; ++x)
           for (unsigned c = 0; c < f.bytes; ++c) {
-            const std::byte v = b[r * 32 + x * f.bytes + c];
-            // MN-major: 8 neighbouring n in 16 bytes, the next k 16 bytes on, blocks of 8 n SBO (256) apart
+            const std::byte v = b[r * b_row + x * f.bytes + c];
+            // MN-major: 8 neighbouring n in 16 bytes, the next k 16 bytes on, blocks of 8 n SBO apart
             // and blocks of 8 k LBO (128) apart.
-            const unsigned place = f.transposed_b ? r / 8 * 256 + x / 8 * 128 + x % 8 * 16 + r % 8 * 2 + c
-                                                  : at(r, x * f.bytes + c);
-            in[64 * 32 + place] = v;
+            const unsigned to = f.transposed_b ? r / 8 * 8 * b_row + x / 8 * 128 + x % 8 * 16 + r % 8 * 2 + c
+                                               : at(r, x * f.bytes + c, b_row);
+            in[64 * 32 + to] = v;
           }
       for (unsigned t = 0; t < 128; ++t)  // fragments of A: PTX ISA 9.7.15.5.1
         for (unsigned r = 0; r < 4; ++r)
           for (unsigned e = 0; e < 4 / f.bytes; ++e) {
             const unsigned row = t / 32 * 16 + t % 32 / 4 + 8 * (r % 2);
             const unsigned column = (t % 4) * (4 / f.bytes) + e + (16 / f.bytes) * (r / 2);
-            std::memcpy(&in[64 * 32 + n * 32 + t * 16 + r * 4 + e * f.bytes], &a[row * 32 + column * f.bytes],
-                        f.bytes);
+            std::memcpy(&in[64 * 32 + n * b_row + t * 16 + r * 4 + e * f.bytes],
+                        &a[row * 32 + column * f.bytes], f.bytes);
           }
       Kernel kern(kernel(f, n));
       kern.param(kern.upload(in));
@@ -172,6 +224,7 @@ TEST_CASE("products of 64 x N from shared memory and from registers") {
       LaunchResult r = kern.run(n);
       CAPTURE(f.types);
       CAPTURE(f.registers);
+      CAPTURE(f.sparse);
       CAPTURE(f.transposed_b);
       CAPTURE(n);
       INFO(r.report);
@@ -183,11 +236,12 @@ TEST_CASE("products of 64 x N from shared memory and from registers") {
           const unsigned row = t / 32 * 16 + t % 32 / 4 + 8 * (v / 2 % 2),
                          column = v / 4 * 8 + t % 4 * 2 + v % 2;
           double sum = 0;
-          for (unsigned x = 0; x < k; ++x)
+          for (unsigned x = 0; x < stored; ++x)
             if (std::string(f.types).ends_with("b1"))
-              sum += 2 * std::popcount(std::to_integer<unsigned>(a[row * 32 + x] & b[column * 32 + x]));
+              sum += 2 * std::popcount(std::to_integer<unsigned>(a[row * 32 + x] & b[column * b_row + x]));
             else
-              sum += 2 * value(f, &a[row * 32 + x * f.bytes]) * value(f, &b[column * 32 + x * f.bytes]);
+              sum += 2 * value(f, &a[row * 32 + x * f.bytes]) *
+                     value(f, &b[column * b_row + place[row * stored + x] * f.bytes]);
           const uint32_t word = got[(half_out ? v / 2 : v) * 128 + t];
           const double have = half_out  ? fp4lab::half_to_float(static_cast<uint16_t>(word >> (v % 2 * 16)))
                               : integer ? static_cast<int32_t>(word)
@@ -202,7 +256,7 @@ TEST_CASE("registers of wgmma before the wait, and the first fence") {
   const Form f{".f32.f16.f16", 2, false, false};
   auto run = [&](const std::string& text) {
     Kernel k(text);
-    k.param(k.upload(std::vector<uint8_t>(64 * 32 + 8 * 32 + 2048, 0x11)));
+    k.param(k.upload(std::vector<uint8_t>(64 * 32 + 8 * 32 + 4096, 0x11)));
     k.param(k.buffer(4 * 512));
     k.config.block.x = 128;
     k.config.dynamic_shared = 16384;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "emulator/core/warp.h"
+#include "emulator/engine/mma_float.h"
 
 namespace fp4lab::emu {
 
@@ -24,5 +25,13 @@ struct FragmentCell {
 inline FragmentCell accumulator_cell(unsigned v, unsigned t) {
   return {t / 4 + 8 * (v >> 1), 2 * (t % 4) + (v & 1)};
 }
+
+// C into and D out of d[column * 16 + row] (8 columns); fp16 values two to a register.
+void gather_accumulator(Warp&, const Operand&, unsigned rows, bool half, uint32_t* d);
+void scatter_accumulator(Warp&, const Operand&, unsigned rows, bool half, const uint32_t* d);
+
+uint16_t half_of_fp8(ElementFormat, uint8_t code);
+// 4-bit integers get a byte each: 2 * `bytes` of them.
+void widen_nibbles(bool is_signed, const std::byte* in, size_t bytes, std::byte* out);
 
 }  // namespace fp4lab::emu

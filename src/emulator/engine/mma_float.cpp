@@ -7,6 +7,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <optional>
 
 #include "emulator/engine/mma_float_detail.h"
 #include "fp4lab/half.h"
@@ -219,12 +220,16 @@ float given(ElementFormat f, const MmaElements& x, uint32_t row, uint32_t i) {
   return x.negated ? -v : v;
 }
 
-// Inf and NaN: the sum in the ordinary sense of IEEE special values.
-uint32_t special_result(const FloatMma& f, uint32_t m, uint32_t n, uint32_t c) {
+// Inf and NaN: the sum in the ordinary sense of IEEE special values. Without a value when none takes part
+// after all: B's stands where a sparse A has nothing.
+std::optional<uint32_t> special_result(const FloatMma& f, uint32_t m, uint32_t n, uint32_t c) {
   double sum = 0;
   if (f.accumulate) sum = f.half_output ? half_to_float(static_cast<uint16_t>(c)) : std::bit_cast<float>(c);
   for (uint32_t k = 0; k < f.a->k; ++k)
-    sum += double(given(f.format_a, *f.a, m, k)) * given(f.format_b, *f.b, n, k);
+    if (f.a->absent.empty() || !f.a->absent[size_t(m) * f.a->k + k])
+      sum += double(given(f.format_a, *f.a, m, k)) * given(f.format_b, *f.b, n, k);
+  if (!f.a->absent.empty() && std::isfinite(sum) && !(f.nan_a && f.nan_a[m]) && !(f.nan_b && f.nan_b[n]))
+    return {};
   const bool nan = (f.nan_a && f.nan_a[m]) || (f.nan_b && f.nan_b[n]) || std::isnan(sum);
   if (f.half_output) return nan ? 0x7fff : sum > 0 ? 0x7c00 : 0xfc00;
   return nan ? kNan : sum > 0 ? 0x7f800000u : 0xff800000u;
@@ -259,6 +264,7 @@ void MmaElements::decode(ElementFormat f, const std::byte* bytes, uint32_t row_c
   special.assign(rows, 0);
   raw.assign(bytes, bytes + size_t(rows) * k * bytes_of(f));
   any_special = false;
+  absent.clear();
   const size_t count = size_t(rows) * k;
   if (f == ElementFormat::u8 || f == ElementFormat::s8) {
     for (size_t i = 0; i < count; ++i) {
@@ -364,7 +370,7 @@ void mma_float(const FloatMma& f) {
       uint32_t& at = d[m * f.row_stride];
       if (a.special[m] || b.special[n] || (f.nan_a && f.nan_a[m]) || (f.nan_b && f.nan_b[n]) ||
           (f.accumulate && (at & top) == top))
-        specials.push_back({&at, special_result(f, m, n, at)});
+        if (const auto value = special_result(f, m, n, at)) specials.push_back({&at, *value});
     }
   }
   ordinary(f);

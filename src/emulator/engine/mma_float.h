@@ -34,6 +34,9 @@ struct MmaElements {
   bool any_special = false;
   std::vector<std::byte> raw;  // the operand as given, for the special path
   bool negated = false;
+  // Of a sparse operand: which elements are not there (engine/sparse.h). They are zeros that take no part
+  // even where the other operand is Inf or NaN. Empty when all are there.
+  std::vector<uint8_t> absent;
 
   // `bytes`: [rows][k] elements, each in 1, 2 or 4 bytes; fp6 and fp4 in the low bits of a byte.
   void decode(ElementFormat, const std::byte* bytes, uint32_t rows, uint32_t k, bool negate);

@@ -47,11 +47,12 @@ FP4LAB_AVX512 void multiply(const FloatMma& f) {
           _mm512_sub_ps(_mm512_maskz_loadu_ps(lanes, &be[i]), _mm512_set1_ps(static_cast<float>(b.fraction)));
       _mm512_mask_storeu_ps(&bs[i], lanes, _mm512_scalef_ps(_mm512_maskz_loadu_ps(lanes, &bs[i]), exponent));
     }
-  alignas(64) float as[32][16], ae[32][16];
+  alignas(64) float as[64][16], ae[64][16];
   const __m512 left = _mm512_set1_ps(static_cast<float>(f.fraction_bits - a.fraction - b.fraction));
   const __m512i keep = _mm512_set1_epi32(static_cast<int>(~((1u << (23 - f.output_bits)) - 1)));
   const __m512 wide = _mm512_set1_ps(static_cast<float>(f.fraction_bits));
-  const uint32_t half = std::min(k, 16u);  // 16 terms below 2^27 fit in 32 bits
+  // 16 terms below 2^27 fit in 32 bits; of a sparse A's 64 half are there, 16 in each half of K.
+  const uint32_t half = std::max(k / 2, std::min(k, 16u));
   for (uint32_t m0 = 0; m0 < a.rows; m0 += 16) {
     const uint32_t rows = std::min(16u, a.rows - m0);
     const __mmask16 lanes = static_cast<__mmask16>((1u << rows) - 1);

@@ -24,6 +24,42 @@ void gather_operand(Warp& w, const Operand& o, unsigned rows, unsigned row_bytes
   }
 }
 
+void gather_accumulator(Warp& w, const Operand& o, unsigned rows, bool half, uint32_t* d) {
+  for (unsigned v = 0; v < rows / 4; ++v) {
+    const uint32_t* c = w.source<uint32_t>(fragment_register(w, o, half ? v / 2 : v));
+    for (unsigned t = 0; t < kLanes; ++t) {
+      const auto [row, column] = accumulator_cell(v, t);
+      d[column * 16 + row] = half ? c[t] >> (v % 2 * 16) & 0xffff : c[t];
+    }
+  }
+}
+
+void scatter_accumulator(Warp& w, const Operand& o, unsigned rows, bool half, const uint32_t* d) {
+  for (unsigned v = 0; v < rows / 4; ++v) {
+    uint32_t* out = w.target<uint32_t>(fragment_register(w, o, half ? v / 2 : v));
+    for (unsigned t = 0; t < kLanes; ++t) {
+      const auto [row, column] = accumulator_cell(v, t);
+      const uint32_t x = d[column * 16 + row];
+      out[t] = !half ? x : v % 2 == 0 ? x : (out[t] & 0xffff) | x << 16;
+    }
+  }
+}
+
+uint16_t half_of_fp8(ElementFormat f, uint8_t code) {
+  if (f == ElementFormat::e5m2) return static_cast<uint16_t>(code << 8);
+  if ((code & 0x7f) == 0x7f) return kHalfNan;
+  const int e = code >> 3 & 15, m = code & 7;
+  const float v = e ? std::ldexp(8.0f + m, e - 10) : std::ldexp(float(m), -9);
+  return static_cast<uint16_t>(half_from_float(v) | (code & 0x80) << 8);
+}
+
+void widen_nibbles(bool is_signed, const std::byte* in, size_t bytes, std::byte* out) {
+  for (size_t i = 0; i < 2 * bytes; ++i) {
+    const uint8_t v = static_cast<uint8_t>(in[i / 2]) >> (i % 2 * 4) & 15;
+    out[i] = static_cast<std::byte>(is_signed ? (v ^ 8) - 8 : v);
+  }
+}
+
 namespace {
 
 struct Mods {
@@ -35,28 +71,11 @@ struct Mods {
 
 constexpr unsigned kN = 8;
 
-// C into and D out of d[column * 16 + row]; fp16 values two to a register.
 void gather_c(Warp& w, const Operand& o, const Mods& m, uint32_t* d) {
-  const unsigned values = m.m / 4;
-  for (unsigned v = 0; v < values; ++v) {
-    const uint32_t* c = w.source<uint32_t>(fragment_register(w, o, m.half_output ? v / 2 : v));
-    for (unsigned t = 0; t < kLanes; ++t) {
-      const auto [row, column] = accumulator_cell(v, t);
-      d[column * 16 + row] = m.half_output ? c[t] >> (v % 2 * 16) & 0xffff : c[t];
-    }
-  }
+  gather_accumulator(w, o, m.m, m.half_output, d);
 }
-
 void scatter_d(Warp& w, const Operand& o, const Mods& m, const uint32_t* d) {
-  const unsigned values = m.m / 4;
-  for (unsigned v = 0; v < values; ++v) {
-    uint32_t* out = w.target<uint32_t>(fragment_register(w, o, m.half_output ? v / 2 : v));
-    for (unsigned t = 0; t < kLanes; ++t) {
-      const auto [row, column] = accumulator_cell(v, t);
-      const uint32_t x = d[column * 16 + row];
-      out[t] = !m.half_output ? x : v % 2 == 0 ? x : (out[t] & 0xffff) | x << 16;
-    }
-  }
+  scatter_accumulator(w, o, m.m, m.half_output, d);
 }
 
 // An instruction's operands as matrices: A [m][row_bytes], B [n][row_bytes], C by columns of 16.
@@ -92,14 +111,6 @@ void mma_float_sync(Warp& w, const Instr& in) {
   scatter_d(w, in.op[0], m, f.c);
 }
 
-uint16_t half_of_fp8(ElementFormat f, uint8_t code) {
-  if (f == ElementFormat::e5m2) return static_cast<uint16_t>(code << 8);
-  if ((code & 0x7f) == 0x7f) return kHalfNan;
-  const int e = code >> 3 & 15, m = code & 7;
-  const float v = e ? std::ldexp(8.0f + m, e - 10) : std::ldexp(float(m), -9);
-  return static_cast<uint16_t>(half_from_float(v) | (code & 0x80) << 8);
-}
-
 // The pairs of bytes `which`, 0 or 1, of each word, as fp16.
 void half_pairs(ElementFormat f, const std::byte* rows, unsigned bytes, unsigned which, std::byte* out) {
   for (unsigned i = 0; i < bytes / 2; ++i) {
@@ -131,21 +142,16 @@ void mma_fp8_sync(Warp& w, const Instr& in) {
   scatter_d(w, in.op[0], m, d);
 }
 
-// 4-bit elements get a byte each.
-void widen(ElementFormat f, const std::byte* in, unsigned bytes, std::byte* out) {
-  for (unsigned i = 0; i < 2 * bytes; ++i) {
-    const uint8_t v = static_cast<uint8_t>(in[i / 2]) >> (i % 2 * 4) & 15;
-    out[i] = static_cast<std::byte>(f == ElementFormat::s8 ? (v ^ 8) - 8 : v);
-  }
-}
-
 template <bool kFourBits>
 void mma_integer_sync(Warp& w, const Instr& in) {
   const Mods m = unpack_aux<Mods>(in);
   auto [a, b, d] = Fragments(w, in, m);
   std::byte wide_a[16 * 64], wide_b[kN * 64];
   const unsigned k = kFourBits ? m.row_bytes * 2 : m.row_bytes;
-  if (kFourBits) widen(m.a, a, m.m * m.row_bytes, wide_a), widen(m.b, b, kN * m.row_bytes, wide_b);
+  if (kFourBits) {
+    widen_nibbles(m.a == ElementFormat::s8, a, m.m * m.row_bytes, wide_a);
+    widen_nibbles(m.b == ElementFormat::s8, b, kN * m.row_bytes, wide_b);
+  }
   thread_local MmaElements x, y;
   x.decode(m.a, kFourBits ? wide_a : a, m.m, k, false);
   y.decode(m.b, kFourBits ? wide_b : b, kN, k, false);

@@ -1,11 +1,14 @@
 // wgmma, the warpgroup products of sm_90a (PTX ISA 9.7.15). Each warp of the warpgroup carries out its own 16
-// of the 64 rows; its accumulator registers count as never written until wgmma.wait_group.
+// of the 64 rows; its accumulator registers count as never written until wgmma.wait_group. With a sparse A
+// the metadata of those rows lies in the same warp's registers, as mma.sp's does.
 #include <algorithm>
 #include <bit>
 #include <cstring>
 
+#include "emulator/engine/fragment.h"
 #include "emulator/engine/mma_float.h"
 #include "emulator/engine/shared_matrix.h"
+#include "emulator/engine/sparse.h"
 
 namespace fp4lab::emu {
 
@@ -17,17 +20,28 @@ struct Mods {
   Family family;
   ElementFormat a, b;
   uint8_t n8;  // N / 8
-  bool half_output, a_in_registers, saturate;
+  bool half_output, a_in_registers, saturate, sparse;
 };
 
 unsigned element_bytes(const Mods& m) {
   return m.family == Family::half ? 2 : m.family == Family::tf32 ? 4 : 1;
 }
 
+// A row's metadata: chunks of four units; what the text allows need not be in order.
+SparseRows sparse_rows(const Mods& m) {
+  SparseRows s;
+  s.unit_bytes = element_bytes(m) == 1 ? 1 : 2;
+  s.chunks = 16 / s.unit_bytes;
+  s.tf32 = m.family == Family::tf32;
+  s.ordered = false;
+  return s;
+}
+
 struct Wgmma final : AsyncOp {
   Mods m{};
   bool accumulate = false, negate_a = false, negate_b = false;
   SharedMatrix a, b;
+  SparseRows sparse;  // of this warp's 16 rows
   // Registers of A, as they are at issue. The manual leaves undefined what happens when they change before
   // the product is done (PTX ISA 9.7.15.2); ptxas keeps program order there, by other registers or by
   // waiting, and public kernels count on it (Triton decodes the next operand while a product runs).
@@ -63,24 +77,28 @@ struct Wgmma final : AsyncOp {
   }
 
   bool run(Cluster& cluster) override {
-    const unsigned n = m.n8 * 8u, size = element_bytes(m), k = 32 / size, first_row = warp % 4 * 16;
-    std::byte a_bytes[16 * 32];
+    const unsigned n = m.n8 * 8u, size = element_bytes(m), first_row = warp % 4 * 16;
+    const unsigned b_row = m.sparse ? 64 : 32, k = b_row / size, stored = 32 / size;
+    std::byte a_bytes[16 * 32];  // as it is stored
     thread_local std::vector<std::byte> b_bytes;
     thread_local std::vector<uint32_t> d;
     thread_local MmaElements x, y;
-    b_bytes.resize(n * 32), d.resize(n * 16);
+    b_bytes.resize(n * b_row), d.resize(n * 16);
     if (m.a_in_registers)
       gather_a(a_bytes);
     else if (a.k_major)
       read_k_major(cluster, *cta, a, 16, 32, a_bytes, *this, "A", nullptr, first_row);
     else
-      read_mn_major(cluster, *cta, a, 16, k, size, a_bytes, *this, "A", first_row);
+      read_mn_major(cluster, *cta, a, 16, stored, size, a_bytes, *this, "A", first_row);
     if (b.k_major)
-      read_k_major(cluster, *cta, b, n, 32, b_bytes.data(), *this, "B");
+      read_k_major(cluster, *cta, b, n, b_row, b_bytes.data(), *this, "B");
     else
       read_mn_major(cluster, *cta, b, n, k, size, b_bytes.data(), *this, "B");
     if (m.family != Family::bits) {
-      x.decode(m.a, a_bytes, 16, k, negate_a);
+      if (m.sparse)
+        decode_sparse(x, m.a, sparse, a_bytes, size, negate_a);
+      else
+        x.decode(m.a, a_bytes, 16, k, negate_a);
       y.decode(m.b, b_bytes.data(), n, k, negate_b);
     }
     if (accumulate)
@@ -127,8 +145,8 @@ struct Wgmma final : AsyncOp {
   }
 };
 
-// op 0 {d}, 1 A descriptor or {a}, 2 B descriptor, 3 scale-d, 4 and 5 the signs of A and B, then the
-// transpositions of what lies in shared memory
+// op 0 {d}, 1 A descriptor or {a}, 2 B descriptor, with a sparse A its metadata and the selector, then
+// scale-d, the signs of A and B, the transpositions of what lies in shared memory
 void issue(Warp& w, const Instr& in) {
   w.require_full(in);
   const Mods m = unpack_aux<Mods>(in);
@@ -142,11 +160,17 @@ void issue(Warp& w, const Instr& in) {
   const unsigned lane = static_cast<unsigned>(std::countr_zero(w.active));
   auto op = std::make_unique<Wgmma>();
   op->m = m;
-  const uint32_t scale_d = w.mask(in.op[3]) & w.active;
+  const unsigned behind = m.sparse ? 5 : 3;  // where scale-d stands
+  const uint32_t scale_d = w.mask(in.op[behind]) & w.active;
   if (scale_d != 0 && scale_d != w.active)
     fault(FaultKind::misuse, kLanes, "wgmma.mma_async: scale-d differs between the lanes of a warp");
   op->accumulate = scale_d != 0;
-  op->negate_a = in.op[4].displacement == -1, op->negate_b = in.op[5].displacement == -1;
+  op->negate_a = in.op[behind + 1].displacement == -1, op->negate_b = in.op[behind + 2].displacement == -1;
+  if (m.sparse) {
+    op->sparse = sparse_rows(m);
+    gather_metadata(w, in.op[3], static_cast<unsigned>(in.op[4].displacement), op->sparse);
+    op->sparse.check("wgmma.mma_async.sp", kLanes, w.id % 4 * 16);
+  }
   auto descriptor = [&](const Operand& o, const char* what) {
     const uint64_t* v = w.source<uint64_t>(o);
     for_lanes(w.active, [&](unsigned l) {
@@ -156,7 +180,7 @@ void issue(Warp& w, const Instr& in) {
     });
     return decode_wgmma_descriptor(v[lane], what);
   };
-  unsigned transpositions = 6;
+  unsigned transpositions = behind + 3;
   if (m.a_in_registers) {
     for (unsigned r = 0; r < 4; ++r)
       std::memcpy(op->a_rows[r], w.source<uint32_t>(w.element(in.op[1], r)), sizeof op->a_rows[r]);
@@ -226,26 +250,34 @@ void wait_group(Warp& w, const Instr& in) {
   });
 }
 
-Body bind(Instr& in, const Source& s, Family family, bool registers) {
+Body bind(Instr& in, const Source& s, Family family, bool registers, bool sparse = false) {
   Mods m{};
   m.family = family;
   m.half_output = s.type(0) == Type::f16;
   m.a = element_format(s.type(1)), m.b = element_format(s.type(2));
   m.a_in_registers = registers;
   m.saturate = s.has("satfinite");
+  m.sparse = sparse;
   for (unsigned n8 = 1; n8 <= 32; ++n8)
-    for (unsigned k : {8, 16, 32, 256})
+    for (unsigned k : {8, 16, 32, 64, 256})
       if (s.has(fmt::format("m64n{}k{}", n8 * 8, k))) m.n8 = static_cast<uint8_t>(n8);
   const unsigned d = m.half_output ? m.n8 * 2u : m.n8 * 4u;
   if (in.op[0].count != d)
     fault(FaultKind::misuse, 0, "D has {} registers, this shape takes {}", in.op[0].count, d);
   if (registers && in.op[1].count != 4)
     fault(FaultKind::misuse, 0, "A has {} registers, must have 4", in.op[1].count);
+  const unsigned behind = sparse ? 5 : 3;
+  if (sparse) {
+    const unsigned selectors = metadata_selectors(sparse_rows(m));
+    if (in.op[4].displacement < 0 || in.op[4].displacement >= selectors)
+      fault(FaultKind::misuse, 0, "the sparsity selector is {}, with this shape it must be {}",
+            in.op[4].displacement, selectors == 1 ? "0" : "0 or 1");
+  }
   if (family != Family::integer && family != Family::bits)
-    for (unsigned i : {4, 5})
+    for (unsigned i : {behind + 1, behind + 2})
       if (in.op[i].displacement != 1 && in.op[i].displacement != -1)
         fault(FaultKind::misuse, 0, "imm-scale is {}, must be 1 or -1", in.op[i].displacement);
-  for (unsigned i = 6; i < 8; ++i)
+  for (unsigned i = behind + 3; i < behind + 5; ++i)
     if (in.op[i] && in.op[i].displacement != 0 && in.op[i].displacement != 1)
       fault(FaultKind::misuse, 0, "imm-trans is {}, must be 0 or 1", in.op[i].displacement);
   in.aux = pack_aux(m);
@@ -264,6 +296,20 @@ Body bind_wgmma_integer(Instr& in, const Source& s) { return bind(in, s, Family:
 Body bind_wgmma_integer_registers(Instr& in, const Source& s) { return bind(in, s, Family::integer, true); }
 Body bind_wgmma_bits(Instr& in, const Source& s) { return bind(in, s, Family::bits, false); }
 Body bind_wgmma_bits_registers(Instr& in, const Source& s) { return bind(in, s, Family::bits, true); }
+Body bind_wgmma_sp_half(Instr& in, const Source& s) { return bind(in, s, Family::half, false, true); }
+Body bind_wgmma_sp_half_registers(Instr& in, const Source& s) {
+  return bind(in, s, Family::half, true, true);
+}
+Body bind_wgmma_sp_tf32(Instr& in, const Source& s) { return bind(in, s, Family::tf32, false, true); }
+Body bind_wgmma_sp_tf32_registers(Instr& in, const Source& s) {
+  return bind(in, s, Family::tf32, true, true);
+}
+Body bind_wgmma_sp_fp8(Instr& in, const Source& s) { return bind(in, s, Family::fp8, false, true); }
+Body bind_wgmma_sp_fp8_registers(Instr& in, const Source& s) { return bind(in, s, Family::fp8, true, true); }
+Body bind_wgmma_sp_integer(Instr& in, const Source& s) { return bind(in, s, Family::integer, false, true); }
+Body bind_wgmma_sp_integer_registers(Instr& in, const Source& s) {
+  return bind(in, s, Family::integer, true, true);
+}
 Body bind_wgmma_fence(Instr&, const Source&) { return fence; }
 Body bind_wgmma_commit_group(Instr&, const Source&) { return commit; }
 Body bind_wgmma_wait_group(Instr& in, const Source&) {

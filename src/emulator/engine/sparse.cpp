@@ -1,0 +1,69 @@
+#include "emulator/engine/sparse.h"
+
+#include <cstring>
+
+#include "emulator/core/error.h"
+
+namespace fp4lab::emu {
+
+void SparseRows::check(const char* instruction, unsigned lane, uint32_t first_row) const {
+  for (uint32_t r = 0; r < rows; ++r)
+    for (uint32_t c = 0; c < chunks; ++c) {
+      const unsigned m = metadata[r * chunks + c], first = m & 3, second = m >> 2;
+      if (tf32 ? m == 0x4 || m == 0xe : ordered ? first < second : first != second) continue;
+      fault(FaultKind::misuse, lane,
+            "{}: the sparsity metadata of row {}, chunk {} of K is 0b{:04b}, whose meaning is undefined; "
+            "valid: {}",
+            instruction, first_row + r, c, m,
+            tf32      ? "0b0100, 0b1110"
+            : ordered ? "0b0100, 0b1000, 0b1001, 0b1100, 0b1101, 0b1110"
+                      : "two different places");
+    }
+}
+
+void SparseRows::expand(const std::byte* packed, std::byte* dense, std::byte* kept) const {
+  const size_t total = size_t(rows) * dense_bytes();
+  std::memset(dense, 0, total);
+  std::memset(kept, 0, total);
+  const unsigned u = unit_bytes;
+  for (size_t i = 0; i < size_t(rows) * chunks; ++i)
+    for (unsigned which = 0; which < 2; ++which) {
+      const size_t to = (4 * i + (metadata[i] >> (2 * which) & 3)) * u;
+      std::memcpy(dense + to, packed + (2 * i + which) * u, u);
+      std::memset(kept + to, 0xff, u);
+    }
+}
+
+unsigned metadata_selectors(const SparseRows& s) {
+  const unsigned words = 2 * s.chunks / 8;  // of a pair of rows: 1, 2 or 4
+  return 4 / words;
+}
+
+void gather_metadata(Warp& w, const Operand& o, unsigned selector, SparseRows& s) {
+  s.rows = 16;
+  s.metadata.resize(16 * s.chunks);
+  const uint32_t* bits = w.source<uint32_t>(o);
+  const unsigned words = 2 * s.chunks / 8;
+  // Units of 16 bits: a lane has half a word for each of its two rows. Units of 8: a word for one of them.
+  const bool halves = s.unit_bytes == 2;
+  for (unsigned row = 0; row < 16; ++row)
+    for (unsigned c = 0; c < s.chunks; ++c) {
+      const unsigned first = row % 8 * 4 + selector * words, upper = row / 8;
+      const unsigned lane = halves ? first + c / 4 : first + upper + c / 8 * 2;
+      const unsigned shift = halves ? 16 * upper + 4 * (c % 4) : 4 * (c % 8);
+      s.metadata[row * s.chunks + c] = static_cast<uint8_t>(bits[lane] >> shift & 15);
+    }
+}
+
+void decode_sparse(MmaElements& x, ElementFormat f, const SparseRows& s, const std::byte* packed,
+                   unsigned element_bytes, bool negate) {
+  thread_local std::vector<std::byte> dense, kept;
+  const uint32_t row_bytes = s.dense_bytes();
+  dense.resize(size_t(s.rows) * row_bytes), kept.resize(dense.size());
+  s.expand(packed, dense.data(), kept.data());
+  x.decode(f, dense.data(), s.rows, row_bytes / element_bytes, negate);
+  x.absent.resize(dense.size() / element_bytes);
+  for (size_t i = 0; i < x.absent.size(); ++i) x.absent[i] = kept[i * element_bytes] == std::byte{0};
+}
+
+}  // namespace fp4lab::emu
