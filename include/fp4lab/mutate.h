@@ -10,15 +10,19 @@ namespace fp4lab {
 
 struct Mutant {
   std::string rule;  // short and stable: "wait removed", "expect_tx + 16", ...
-  int line = 0;      // of the original text, from 1
+  int line = 0;      // of the original text, from 1; where the instruction begins
   std::string before, after;
-  std::string ptx;  // the whole text with that one line changed; line numbers stay as they are
+  size_t begin = 0, end = 0;  // what `after` stands in place of, in bytes of the original text
+  // The whole text with that one instruction changed; line numbers stay as they are.
+  std::string applied(std::string_view ptx) const;
 };
 
-// Every mutant of a module's text, in line order. Rules: waits (mbarrier, tcgen05.wait,
+// Every mutant of a module's text, in line order: of any PTX, with several instructions on a line (inline
+// assembly) or an instruction on several lines. Rules: waits (mbarrier, tcgen05.wait,
 // cp.async.bulk.wait_group, bar, cluster barriers) removed; phase flipped; arrivals, expect_tx bytes and init
 // counts changed; commits, fences, copies and dealloc removed; coordinates, TMEM columns and descriptor
-// fields off by one step.
+// fields off by one step. A guard
+// (@%p1) stays in front of what is altered.
 std::vector<Mutant> mutants(std::string_view ptx);
 
 }  // namespace fp4lab

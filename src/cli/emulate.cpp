@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Options {
-  std::string device, trace;
+  std::string device, trace, json, dump_ptx, replace_ptx;
   std::string seed, threads;
   bool eager = false, check = false, strict = false, fidelity = false;
   std::vector<std::string> command;
@@ -80,6 +80,9 @@ int run(const Options& o) {
   set("FP4LAB_SEED", o.seed);
   set("FP4LAB_THREADS", o.threads);
   set("FP4LAB_TRACE", o.trace);
+  set("FP4LAB_RECORD", o.json);
+  set("FP4LAB_DUMP_PTX", o.dump_ptx);
+  set("FP4LAB_REPLACE_PTX", o.replace_ptx);
   if (o.eager) set("FP4LAB_EAGER", "1");
   if (o.check) set("FP4LAB_CHECK", "1");
   set("FP4LAB_TOLERATE_UNWRITTEN", o.strict ? "0" : "1");
@@ -111,6 +114,13 @@ const Command kCommand{
                    "a load of shared memory that nobody wrote is a fault, not poison and a note");
       app.add_flag("--fidelity", o->fidelity, "say at the end which of the executed instructions are exact");
       app.add_option("--trace", o->trace, "write a trace of the launches to this file");
+      app.add_option("--json", o->json,
+                     "append a line of JSON for each launch: kernel, module, findings, executed PTX lines");
+      app.add_option("--dump-ptx", o->dump_ptx,
+                     "write the PTX of every module that is loaded to this folder");
+      app.add_option("--replace-ptx", o->replace_ptx,
+                     "load the file of this folder that has the name --dump-ptx gives, instead of the "
+                     "program's own PTX: an edited copy");
       app.add_option("command", o->command, "the program and its arguments, behind --")->required();
       app.prefix_command(false);
       return [o] { return run(*o); };

@@ -1,150 +1,165 @@
 // fp4lab mutate: does the emulator notice? One synchronisation line of a kernel at a time is removed or
-// altered.
+// altered: of a rung of this project, or of whatever kernels a program brings (fp4lab mutate -- ./program).
 #include "fp4lab/mutate.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
-#include <set>
-#include <sstream>
 
 #include "cli/command.h"
+#include "cli/mutation_subject.h"
 #include "cli/progress.h"
 #include "cli/table.h"
-#include "fp4lab/run.h"
+#include "fp4lab/rung.h"
 
 namespace fp4lab::cli {
 namespace {
 
 struct Options {
-  std::string kernel, case_name, arch = std::string(architectures()[0]), distribution = "moderate", rule;
-  std::vector<std::string> knobs;
-  uint64_t seeds = 20;
-  bool verbose = false;
+  std::string arch = std::string(architectures()[0]), distribution = "moderate", rule;
+  std::vector<std::string> knobs, command;
+  uint64_t seeds = 20, own_seeds = 5;
+  bool verbose = false, markdown = false;
 };
 
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+struct Count {
+  size_t reported = 0, wrong = 0, noted = 0, survived = 0;
+  size_t all() const { return reported + wrong + noted + survived; }
+  void add(const Count& o) {
+    reported += o.reported, wrong += o.wrong, noted += o.noted, survived += o.survived;
+  }
+  std::vector<std::string> cells(const std::string& name) const {
+    return {name,
+            fmt::format("{}", all()),
+            fmt::format("{}", reported),
+            fmt::format("{}", wrong),
+            fmt::format("{}", noted),
+            fmt::format("{}", survived)};
+  }
+};
 
-// The emulator's own first line: behind the call that failed and the launch's numbers, which are indented.
-std::string complaint(const std::string& error) {
-  for (size_t at = error.find('\n'); at != std::string::npos; at = error.find('\n', at + 1))
-    if (at + 1 < error.size() && error[at + 1] != ' ') return first_line(error.substr(at + 1));
-  return first_line(error);
-}
+struct Verdict {
+  std::string outcome = "survived", said;
+  uint64_t seed = 0;
+};
 
-// What the notes are about: kind and the two lines; the rest depends on the schedule.
-std::set<std::string> notes_of(const RunResult& r) {
-  std::set<std::string> notes;
-  if (r.findings.empty()) return notes;
-  for (const auto& f : nlohmann::json::parse(r.findings))
-    if (f.contains("first"))
-      notes.insert(fmt::format("{} {} {}", f.at("kind").get<std::string>(),
-                               f.at("first").at("line").get<int>(), f.at("then").at("line").get<int>()));
-  return notes;
+Verdict judge(MutationSubject& subject, const MutationSubject::Text& text, const Mutant& m, uint64_t seeds,
+              const Sighting& own) {
+  Verdict v;
+  const std::string changed = m.applied(text.ptx);
+  for (; v.seed < seeds; ++v.seed) {
+    const Sighting s = subject.run(&text, changed, v.seed);
+    if (!s.refused.empty()) return {"refused", s.refused, v.seed};
+    const auto fresh = [&](const std::map<std::string, std::string>& seen,
+                           const std::map<std::string, std::string>& known) {
+      for (const auto& [key, what] : seen)
+        if (!known.contains(key)) {
+          v.said = what;
+          return true;
+        }
+      return false;
+    };
+    if (fresh(s.errors, own.errors)) return v.outcome = "reported", v;
+    if (!s.wrong.empty()) return v.outcome = "wrong", v.said = s.wrong, v;
+    if (fresh(s.notes, own.notes)) return v.outcome = "noted", v;
+  }
+  return v;
 }
 
 int run(const Options& o) {
-  const Case c = find_case(o.case_name);
-  const Rung& rung = find_rung(o.arch, op_of(c.operation), o.kernel);
-  const Candidate candidate = candidate_for(rung, c, o.knobs);
-  require_legal(candidate, c);
-  const auto artifact = jit::compile(job_of(candidate));
-  const std::vector<Mutant> all = mutants(artifact->ptx);
-
-  const Device device = Device::open("emulator", o.arch);
-  const auto seed =
-      reinterpret_cast<decltype(&fp4lab_emulator_seed)>(device.driver().symbol("fp4lab_emulator_seed"));
-  check_order(device);
-  Trial trial(device, c, find_distribution(o.distribution), 1);
-  const RunResult whole = run_ptx(device, trial, candidate, artifact->ptx, fmt::format("{}.ptx", rung.name));
-  if (!whole.passed()) fail("{} does not pass unchanged: {}", rung.name, whole.error);
-  // What the checker notes about the kernel as it is.
-  std::set<std::string> own_notes = notes_of(whole);
-  // A mutant of a line that this case never executes shows nothing.
-  observe(device, "lines");
-  for (uint64_t s = 0; s < 5; ++s) {
-    seed(s);
-    own_notes.merge(
-        notes_of(run_ptx(device, trial, candidate, artifact->ptx, fmt::format("{}.ptx", rung.name))));
+  const bool program = o.command[0].find('/') != o.command[0].npos;
+  if (!program && o.command.size() != 2)
+    fail(
+        "fp4lab mutate KERNEL CASE, or fp4lab mutate -- ./program arguments (a program is named with its "
+        "folder)");
+  const auto subject = program
+                           ? program_subject(o.command)
+                           : kernel_subject({o.arch, o.command[0], o.command[1], o.distribution, o.knobs});
+  // What is said of the original, and which of its lines are executed: a mutant of another one shows nothing.
+  Sighting own;
+  for (uint64_t s = 0; s < std::max<uint64_t>(o.own_seeds, 1); ++s) {
+    Sighting one = subject->run(nullptr, {}, s);
+    if (!one.refused.empty() || !one.wrong.empty() || !one.errors.empty())
+      fail("{} does not pass unchanged, with seed {}: {}", subject->name(), s,
+           !one.refused.empty()  ? one.refused
+           : !one.errors.empty() ? one.errors.begin()->second
+                                 : one.wrong);
+    own.notes.merge(one.notes);
   }
-  std::set<int> executed;
-  std::istringstream lines(observed(device));
-  for (int line; lines >> line;) executed.insert(line);
-  reinterpret_cast<decltype(&fp4lab_emulator_observe)>(device.driver().symbol("fp4lab_emulator_observe"))(
-      nullptr);
-  struct Count {
-    size_t reported = 0, wrong = 0, noted = 0, survived = 0;
-  };
   std::map<std::string, Count> counts;
   std::vector<std::string> survivors;
   Table details({">line", "rule", "outcome", ">seed", "what was said"});
+  size_t idle = 0, refused = 0, done = 0, named = 0;
+  std::vector<std::pair<const MutationSubject::Text*, Mutant>> all;
+  for (const MutationSubject::Text& text : subject->texts())
+    for (Mutant& m : mutants(text.ptx)) {
+      if (!o.rule.empty() && m.rule.find(o.rule) == std::string::npos) continue;
+      if (text.executed.contains(m.line))
+        all.emplace_back(&text, std::move(m));
+      else
+        ++idle;
+    }
   Progress progress("mutate", all.size());
-  size_t done = 0, idle = 0;
-  for (const Mutant& m : all) {
+  for (const auto& [text, m] : all) {
     progress.update(done++, m.rule);
-    if (!o.rule.empty() && m.rule.find(o.rule) == std::string::npos) continue;
-    if (!executed.contains(m.line)) {
-      ++idle;
-      continue;
+    const Verdict v = judge(*subject, *text, m, o.seeds, own);
+    if (v.outcome == "refused") {  // the text is no PTX any more
+      ++refused;
+    } else {
+      Count& count = counts[m.rule];
+      ++(v.outcome == "reported" ? count.reported
+         : v.outcome == "wrong"  ? count.wrong
+         : v.outcome == "noted"  ? count.noted
+                                 : count.survived);
     }
-    Count& count = counts[m.rule];
-    std::string outcome = "survived", said;
-    uint64_t s = 0;
-    for (; s < o.seeds && outcome == "survived"; ++s) {
-      seed(s);
-      const RunResult r = run_ptx(device, trial, candidate, m.ptx, fmt::format("{}.ptx", rung.name));
-      if (!r.error.empty())
-        outcome = "reported", said = complaint(r.error);
-      else if (!r.passed())
-        outcome = "wrong", said = first_line(r.exact.describe());
-      else if (const auto notes = notes_of(r);
-               !std::includes(own_notes.begin(), own_notes.end(), notes.begin(), notes.end()))
-        outcome = "noted", said = first_line(r.notes);
-    }
-    (outcome == "reported" ? count.reported
-     : outcome == "wrong"  ? count.wrong
-     : outcome == "noted"  ? count.noted
-                           : count.survived)++;
-    if (outcome == "survived") survivors.push_back(fmt::format("{:5}  {}: {}", m.line, m.rule, m.before));
-    details.add({fmt::format("{}", m.line), m.rule, outcome,
-                 outcome == "survived" ? "-" : fmt::format("{}", s - 1), said.substr(0, 140)});
+    if (v.outcome == "reported") named += names_line(v.said, m.line);
+    if (v.outcome == "survived") survivors.push_back(fmt::format("{:5}  {}: {}", m.line, m.rule, m.before));
+    details.add({fmt::format("{}", m.line), m.rule, v.outcome,
+                 v.outcome == "survived" ? "-" : fmt::format("{}", v.seed),
+                 v.said.substr(0, std::min<size_t>(v.said.find('\n'), 140))});
   }
   if (o.verbose) fmt::print("{}\n", details.text());
-  Table table({"rule", ">mutants", ">reported", ">wrong result", ">noted", ">survived"});
   Count sum;
+  Table table({"rule", ">mutants", ">reported", ">wrong result", ">noted", ">survived"});
   for (const auto& [rule, n] : counts) {
-    table.add({rule, fmt::format("{}", n.reported + n.wrong + n.noted + n.survived),
-               fmt::format("{}", n.reported), fmt::format("{}", n.wrong), fmt::format("{}", n.noted),
-               fmt::format("{}", n.survived)});
-    sum.reported += n.reported, sum.wrong += n.wrong, sum.noted += n.noted, sum.survived += n.survived;
+    table.add(n.cells(rule));
+    sum.add(n);
   }
-  table.add({"all", fmt::format("{}", sum.reported + sum.wrong + sum.noted + sum.survived),
-             fmt::format("{}", sum.reported), fmt::format("{}", sum.wrong), fmt::format("{}", sum.noted),
-             fmt::format("{}", sum.survived)});
-  fmt::print("{} {} on {}, {} seeds\n{}", rung.name, plan_line(candidate), c.name, o.seeds, table.text());
-  if (idle) fmt::print("{} mutants of lines that this case does not execute are left out\n", idle);
+  table.add(sum.cells("all"));
+  if (o.markdown)
+    fmt::print("| {} |\n", fmt::join(sum.cells(subject->name()), " | "));
+  else
+    fmt::print("{}, {} seeds\n{}", subject->name(), o.seeds, table.text());
+  if (sum.reported) fmt::print("{} of {} reports name the altered line\n", named, sum.reported);
+  if (idle) fmt::print("{} mutants of lines that this run does not execute are left out\n", idle);
+  if (refused) fmt::print("{} mutants are no PTX that can be loaded, and are left out\n", refused);
   if (!survivors.empty()) fmt::print("\nsurvivors (equivalent to the original, or missed):\n");
   for (const std::string& s : survivors) fmt::print("{}\n", s);
   return 0;
 }
 
 const Command kCommand{
-    "mutate", "remove or alter one synchronisation line at a time and see whether the emulator notices",
+    "mutate",
+    "remove or alter one synchronisation line at a time and see whether the emulator notices: fp4lab mutate "
+    "KERNEL CASE, or fp4lab mutate -- ./program arguments",
     [](CLI::App& app) {
       auto o = std::make_shared<Options>();
-      app.add_option("kernel", o->kernel, "a rung")->required();
-      app.add_option("case", o->case_name, "a small case or shape")->required();
+      app.add_option(
+             "command", o->command,
+             "a rung and a small case or shape; or, behind --, a CUDA program with its arguments that "
+             "checks its own results: wrong is when its exit status is not 0, or it writes something "
+             "else to stdout")
+          ->required();
       app.add_option("--seeds", o->seeds, "schedules to try before a mutant counts as a survivor")
+          ->capture_default_str();
+      app.add_option("--own-seeds", o->own_seeds,
+                     "schedules of the original: what the checkers note in them is its own, not a mutant's")
           ->capture_default_str();
       app.add_option("--dist", o->distribution, "of the numbers")->capture_default_str();
       app.add_option("--rule", o->rule, "only rules whose name contains this");
-      app.add_option("--arch", o->arch, "sm_100a or sm_90a")->capture_default_str();
+      app.add_option("--arch", o->arch, "sm_100a or sm_90a, of a rung")->capture_default_str();
       app.add_option("--set", o->knobs, "a knob of the plan, as stages=4; may be repeated");
       app.add_flag("-v,--verbose", o->verbose, "every mutant, and what was said of it");
+      app.add_flag("--markdown", o->markdown, "the sum as a row of a table, as notes/mutation.md has them");
       return [o] { return run(*o); };
     }};
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
 #include <regex>
 
 namespace fp4lab {
@@ -9,16 +11,16 @@ namespace {
 
 struct Rule {
   const char* name;
-  const char* pattern;      // ECMAScript, against one line
-  const char* replacement;  // with $1, $2, ...; empty text leaves the line blank
+  const char* pattern;      // ECMAScript, against one instruction without its guard
+  const char* replacement;  // with $1, $2, ...; empty text leaves nothing
 };
 
-// A replacement that needs a register declares it in a block of its own, so that it fits anywhere.
+// A replacement that needs a register declares it, as m, in a block of its own, so that it fits anywhere.
 constexpr Rule kRules[] = {
     {"mbarrier wait removed", R"(mbarrier\.(try|test)_wait\S* (%?\w+), \[.*\], .*;)",
      "setp.eq.u32 $2, 0, 0;"},
-    {"mbarrier phase flipped", R"((mbarrier\.(?:try|test)_wait\.parity\S* %?\w+, \[.*\], )(%?\w+);)",
-     "{ .reg .b32 m; xor.b32 m, $2, 1; $1m; }"},
+    {"mbarrier phase flipped", R"((mbarrier\.(?:try|test)_wait\.parity\S* %?\w+, \[.*?\], )(%?\w+)(.*);)",
+     "{ .reg .b32 m; xor.b32 m, $2, 1; $1m$3; }"},
     {"expect_tx + 16 bytes", R"((mbarrier\.(?:arrive\.)?expect_tx\S* .*, )(%?\w+);)",
      "{ .reg .b32 m; add.u32 m, $2, 16; $1m; }"},
     {"expect_tx - 16 bytes", R"((mbarrier\.(?:arrive\.)?expect_tx\S* .*, )(%?\w+);)",
@@ -69,14 +71,14 @@ constexpr Rule kRules[] = {
      "{ .reg .b32 m; add.u32 m, $2, 0x20000; $1m$3; }"},
     {"accumulator column off by one", R"((tcgen05\.mma\S* \[)(%?\w+)(\], .*);)",
      "{ .reg .b32 m; add.u32 m, $2, 1; $1m$3; }"},
-    {"accumulate always", R"((tcgen05\.mma\S* .*, )p;)", "{ .reg .pred m; setp.eq.u32 m, 0, 0; $1m; }"},
+    {"accumulate always", R"((tcgen05\.mma\S* .*, )%?p\w*;)", "{ .reg .pred m; setp.eq.u32 m, 0, 0; $1m; }"},
     {"TMEM load one column on", R"((tcgen05\.ld\S* \{.*\}, \[)(%?\w+)\];)",
      "{ .reg .b32 m; add.u32 m, $2, 1; $1m]; }"},
     {"TMEM load of another warp's lanes", R"((tcgen05\.ld\S* \{.*\}, \[)(%?\w+)\];)",
      "{ .reg .b32 m; xor.b32 m, $2, 0x200000; $1m]; }"},
     {"multicast to one CTA", R"((cp\.async\.bulk\S*multicast\S* .*\], )(%rs\d+)(.*;))",
      "{ .reg .b16 m; mov.u16 m, 1; $1m$3 }"},
-    {"copy removed", R"(cp\.async\.bulk\.(?!commit|wait)\S* .*;)", ""},
+    {"copy removed", R"(cp\.async\.bulk\.(?!commit|wait|prefetch)\S* .*;)", ""},
     {"TMA coordinate 0 + 16", R"((cp\.async\.bulk\.tensor\S* .*\{)(%?\w+)(,.*);)",
      "{ .reg .b32 m; add.u32 m, $2, 16; $1m$3; }"},
     {"TMA coordinate 1 + 1", R"((cp\.async\.bulk\.tensor\S* .*\{[^,]*, )(%?\w+)(\}.*);)",
@@ -89,49 +91,158 @@ constexpr Rule kRules[] = {
     {"wgmma.commit_group removed", R"(wgmma\.commit_group\S*;)", ""},
     {"wgmma.wait_group removed", R"(wgmma\.wait_group\S* .*;)", ""},
     {"wgmma.wait_group + 1", R"((wgmma\.wait_group\S* )0;)", "$011;"},
+    {"cp.async commit_group removed", R"(cp\.async\.commit_group\S*;)", ""},
+    {"cp.async wait_group removed", R"(cp\.async\.wait_(?:group|all).*;)", ""},
+    {"cp.async arrive removed", R"(cp\.async\.mbarrier\.arrive\S* .*;)", ""},
+    {"launch-control request removed", R"(clusterlaunchcontrol\.try_cancel\S* .*;)", ""},
     {"flag's addition removed", R"(red\.\S*release\S* .*;)", ""},
-    {"bar removed", R"(bar\.(sync|arrive) .*;)", ""},
+    {"bar removed", R"(bar(?:rier)?(?:\.cta)?\.(sync|arrive)\S* .*;)", ""},
     {"cluster barrier arrive removed", R"(barrier\.cluster\.arrive\S*;)", ""},
     {"cluster barrier wait removed", R"(barrier\.cluster\.wait\S*;)", ""},
-    {"fence removed", R"((?:tcgen05\.)?fence\S*( .*)?;)", ""},
+    {"fence removed", R"((?:(?:tcgen05\.)?fence|membar)\S*( .*)?;)", ""},
     {"warp sync removed", R"(bar\.warp\.sync .*;)", ""},
 };
 
-struct Line {
-  size_t begin, end;  // without the newline
+// Only these families are altered; the test keeps std::regex away from the bulk of a large module.
+bool concerned(std::string_view statement) {
+  static constexpr std::string_view kAlways[] = {"mbarrier.",
+                                                 "tcgen05.",
+                                                 "cp.async",
+                                                 "wgmma.",
+                                                 "fence",
+                                                 "membar",
+                                                 "bar",
+                                                 "tensormap.replace",
+                                                 "clusterlaunchcontrol.try"};
+  static constexpr std::string_view kWithOrder[] = {"ld.", "st.", "atom.", "red."};
+  const auto begins = [&](std::string_view head) { return statement.starts_with(head); };
+  if (std::ranges::any_of(kAlways, begins)) return true;
+  return std::ranges::any_of(kWithOrder, begins) &&
+         (statement.find("acq") != statement.npos || statement.find("release") != statement.npos);
+}
+
+// One instruction: where it lies without its guard, and the guard ("@%p1 " or nothing) in front of it.
+struct Statement {
+  size_t guard, begin, end;  // [guard, begin) is the guard; end is behind the semicolon
 };
 
-std::vector<Line> lines_of(std::string_view text) {
-  std::vector<Line> lines;
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    lines.push_back({at, end});
-    at = end + 1;
+bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+bool is_word(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '$' || c == '%';
+}
+
+// Inline assembly puts several instructions, labels and blocks on a line, and long instructions on several.
+std::vector<Statement> statements_of(std::string_view text) {
+  std::vector<Statement> all;
+  size_t at = 0;
+  const auto skip = [&] {  // blanks and comments
+    for (;;) {
+      while (at < text.size() && is_space(text[at])) ++at;
+      if (text.substr(at, 2) == "//")
+        at = std::min(text.find('\n', at), text.size());
+      else if (text.substr(at, 2) == "/*")
+        at = std::min(text.find("*/", at), text.size() - 2) + 2;
+      else
+        return;
+    }
+  };
+  for (skip(); at < text.size(); skip()) {
+    if (text[at] == '{' || text[at] == '}' || text[at] == ';') {  // a block, or what was left empty
+      ++at;
+      continue;
+    }
+    if (text[at] == '.') {  // a directive: to its semicolon, its line's end or the block that it opens
+      const size_t end = text.find_first_of(";{\n", at);
+      at = end == text.npos ? text.size() : text[end] == ';' ? end + 1 : end;
+      continue;
+    }
+    size_t word = at;
+    while (word < text.size() && is_word(text[word])) ++word;
+    size_t colon = word;
+    while (colon < text.size() && is_space(text[colon])) ++colon;
+    if (word > at && colon < text.size() && text[colon] == ':' && text.substr(colon, 2) != "::") {
+      at = colon + 1;  // a label
+      continue;
+    }
+    Statement s{at, at, 0};
+    if (text[at] == '@') {
+      size_t k = at + 1;
+      while (k < text.size() && (is_word(text[k]) || text[k] == '!')) ++k;
+      while (k < text.size() && is_space(text[k])) ++k;
+      s.begin = k;
+    }
+    const size_t end = text.find(';', s.begin);
+    if (end == text.npos) break;
+    s.end = at = end + 1;
+    all.push_back(s);
   }
-  return lines;
+  return all;
+}
+
+// As the rules expect it: single blanks.
+std::string squeezed(std::string_view text) {
+  std::string out;
+  for (const char c : text)
+    if (!is_space(c))
+      out += c;
+    else if (!out.empty() && out.back() != ' ')
+      out += ' ';
+  if (out.size() > 1 && out[out.size() - 2] == ' ') out.erase(out.size() - 2, 1);  // "p ;"
+  return out;
+}
+
+// The guard belongs in front of every instruction of the replacement but those that prepare its own register
+// m.
+std::string guarded(const std::string& guard, const std::string& text) {
+  static const std::regex own(R"(^(\.reg .*|\S+ m, .*))");
+  if (guard.empty() || text.empty()) return text;
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    if (text[at] == '{' || text[at] == '}' || text[at] == ' ') {
+      // A brace within an instruction is not met here: instructions are taken whole.
+      out += text[at++];
+      continue;
+    }
+    const size_t end = std::min(text.find(';', at), text.size() - 1) + 1;
+    const std::string one = text.substr(at, end - at);
+    out += (std::regex_match(one, own) ? "" : guard) + one;
+    at = end;
+  }
+  return out;
 }
 
 }  // namespace
 
+std::string Mutant::applied(std::string_view ptx) const {
+  std::string text(ptx.substr(0, begin));
+  text += after;
+  text.append(static_cast<size_t>(std::count(ptx.begin() + static_cast<ptrdiff_t>(begin),
+                                             ptx.begin() + static_cast<ptrdiff_t>(end), '\n')),
+              '\n');
+  return text.append(ptx.substr(end));
+}
+
 std::vector<Mutant> mutants(std::string_view ptx) {
-  std::vector<std::pair<const Rule*, std::regex>> rules;
-  for (const Rule& rule : kRules) rules.emplace_back(&rule, std::regex(fmt::format("^{}$", rule.pattern)));
+  static const auto rules = [] {
+    std::vector<std::pair<const Rule*, std::regex>> all;
+    for (const Rule& rule : kRules) all.emplace_back(&rule, std::regex(fmt::format("^{}$", rule.pattern)));
+    return all;
+  }();
   std::vector<Mutant> result;
-  int number = 0;
-  for (const Line& line : lines_of(ptx)) {
-    ++number;
-    std::string text(ptx.substr(line.begin, line.end - line.begin));
-    const size_t first = text.find_first_not_of(" \t");
-    if (first == std::string::npos || text.compare(first, 2, "//") == 0) continue;
-    text.erase(0, first);
-    text.erase(text.find_last_not_of(" \t") + 1);
-    // A guard (@%p1) stays in front of what replaces the instruction only if that is one instruction.
+  int line = 1;
+  size_t counted = 0;
+  for (const Statement& s : statements_of(ptx)) {
+    const std::string_view instruction = ptx.substr(s.begin, s.end - s.begin);
+    if (!concerned(instruction)) continue;
+    const std::string text = squeezed(instruction), guard = squeezed(ptx.substr(s.guard, s.begin - s.guard));
+    line += static_cast<int>(std::count(ptx.begin() + static_cast<ptrdiff_t>(counted),
+                                        ptx.begin() + static_cast<ptrdiff_t>(s.begin), '\n'));
+    counted = s.begin;
     for (const auto& [rule, regex] : rules) {
       std::smatch match;
       if (!std::regex_match(text, match, regex)) continue;
-      Mutant m{rule->name, number, text, match.format(rule->replacement), {}};
-      m.ptx = fmt::format("{}{}{}", ptx.substr(0, line.begin), m.after, ptx.substr(line.end));
-      result.push_back(std::move(m));
+      result.push_back(
+          {rule->name, line, guard + text, guarded(guard, match.format(rule->replacement)), s.guard, s.end});
     }
   }
   return result;

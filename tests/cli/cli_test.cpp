@@ -136,6 +136,46 @@ TEST_CASE("command line: an edited PTX file runs; a typo gets a caret") {
   CHECK(cut.says("FAIL"));
 }
 
+TEST_CASE("command line: any program's PTX is dumped, replaced, recorded and mutated") {
+  const Scratch scratch;
+  const std::string program = "-- '" + binary().string() +
+                              "' run group --kernel v0 --device emulator --case " + kSmall,
+                    folder = scratch.file("ptx");
+  Outcome o = fp4lab("emulate --dump-ptx " + folder + " --json " + scratch.file("launches") + " " + program);
+  INFO(o.text);
+  REQUIRE(o.status == 0);
+  std::ifstream file(scratch.file("launches"));
+  std::string line;
+  REQUIRE(std::getline(file, line));
+  const auto launch = nlohmann::json::parse(line);
+  CHECK(launch.at("kernel") == "group_gemm_v0_baseline");
+  CHECK(launch.at("findings").empty());
+  CHECK(launch.at("lines").size() > 50);
+  const fs::path text = fs::path(folder) / launch.at("module").get<std::string>();
+  REQUIRE(fs::exists(text));
+  // An edited copy is what runs.
+  std::ofstream(text) << "no PTX\n";
+  o = fp4lab("emulate --replace-ptx " + folder + " " + program);
+  CHECK(o.status != 0);
+  CHECK(o.says(text.filename().string() + ":1:"));
+  CHECK(fp4lab("emulate --replace-ptx " + scratch.file("none") + " " + program).status == 0);
+
+  o = fp4lab("mutate -v --own-seeds 1 --seeds 1 --rule 'expect_tx + 16' " + program);
+  INFO(o.text);
+  CHECK(o.status == 0);
+  CHECK(o.says("expect_tx + 16 bytes        1         1             0      0         0"));
+  CHECK(o.says("reported     0  deadlock: kernel group_gemm_v0_baseline"));
+  CHECK(o.says("1 of 1 reports name the altered line"));
+  o = fp4lab("mutate --own-seeds 1 --seeds 1 --rule 'TMA coordinate 0' " + program);
+  CHECK(o.says("wrong result"));
+  // What fails as it is has nothing to lose.
+  o = fp4lab("mutate -- /bin/false");
+  CHECK(o.status == 2);
+  CHECK(o.says("/bin/false does not pass unchanged, with seed 0: exit status 1"));
+  o = fp4lab("mutate -- /bin/true");
+  CHECK(o.says("no kernel on the emulator"));
+}
+
 TEST_CASE("command line: the tables print") {
   CHECK(fp4lab("cases").says("g8k7168"));
   CHECK(fp4lab("sol").says("192 SMs"));

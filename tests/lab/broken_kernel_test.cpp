@@ -60,7 +60,7 @@ TEST_CASE("no broken variant of the baseline or the warp-specialised kernel pass
       bool noticed = false;
       for (uint64_t s = 0; s < 20 && !noticed; ++s) {
         lab.seed(s);
-        const RunResult r = run_ptx(lab.device, lab.trial, candidate, m.ptx, "mutant");
+        const RunResult r = run_ptx(lab.device, lab.trial, candidate, m.applied(artifact->ptx), "mutant");
         noticed = !r.passed();
         reported += !r.error.empty();
         if (noticed && r.error.empty()) CHECK(r.exact.describe().find("first: row") != std::string::npos);
@@ -78,7 +78,7 @@ TEST_CASE("what is said of a broken kernel names the place and the values") {
   const auto said = [&](const char* rule) {
     for (const Mutant& m : mutants(artifact->ptx)) {
       if (m.rule != rule) continue;
-      const RunResult r = run_ptx(lab.device, lab.trial, candidate, m.ptx, "mutant");
+      const RunResult r = run_ptx(lab.device, lab.trial, candidate, m.applied(artifact->ptx), "mutant");
       if (!r.error.empty()) return r.error;
     }
     return std::string("nothing");
@@ -107,13 +107,45 @@ TEST_CASE("what is said of a broken kernel names the place and the values") {
 
 TEST_CASE("every mutant changes one line and keeps the line numbers") {
   const std::string ptx =
-      "a\n\tmbarrier.try_wait.parity.shared::cta.b64 p, [%r1], %r2;\n\tfence.proxy.async;\n\tbar.sync 0;\n";
+      "a;\n\tmbarrier.try_wait.parity.shared::cta.b64 p, [%r1], %r2;\n\tfence.proxy.async;\n\tbar.sync 0;\n";
   const auto all = mutants(ptx);
   REQUIRE(all.size() == 6);
   CHECK(all[0].rule == "mbarrier wait removed");
-  CHECK(all[0].ptx == "a\nsetp.eq.u32 p, 0, 0;\n\tfence.proxy.async;\n\tbar.sync 0;\n");
+  CHECK(all[0].applied(ptx) == "a;\n\tsetp.eq.u32 p, 0, 0;\n\tfence.proxy.async;\n\tbar.sync 0;\n");
   CHECK(all[1].after ==
         "{ .reg .b32 m; xor.b32 m, %r2, 1; mbarrier.try_wait.parity.shared::cta.b64 p, [%r1], m; }");
   CHECK(all[4].line == 3);
   CHECK(all[5].rule == "bar removed");
+}
+
+TEST_CASE("mutants of inline assembly as other programs write it") {
+  const auto only = [](const std::string& ptx, const char* rule) -> std::string {
+    for (const Mutant& m : mutants(ptx))
+      if (m.rule == rule) return m.applied(ptx);
+    return "none";
+  };
+  // Several instructions, a label and a block on a line, and a hint behind the phase.
+  CHECK(only("{ .reg .pred P1; LAB_WAIT: mbarrier.try_wait.parity.shared::cta.b64 P1, [%r1], %r2, %r3; @P1 "
+             "bra DONE; }",
+             "mbarrier phase flipped") ==
+        "{ .reg .pred P1; LAB_WAIT: { .reg .b32 m; xor.b32 m, %r2, 1; "
+        "mbarrier.try_wait.parity.shared::cta.b64 P1, "
+        "[%r1], m, %r3; } @P1 bra DONE; }");
+  // An instruction on several lines.
+  CHECK(only("x;\ntcgen05.mma.cta_group::1.kind::f16 [%r1],\n  %rd1, %rd2, %r3, p;\ny;", "mma removed") ==
+        "x;\n\n\ny;");
+  // A guard goes with the instruction, and stays in front of an altered one.
+  CHECK(only("@%p1 mbarrier.arrive.shared::cta.b64 _, [%r1];", "arrive removed") == "");
+  CHECK(only("@%p1 mbarrier.arrive.shared::cta.b64 _, [%r1];", "arrive doubled") ==
+        "@%p1 mbarrier.arrive.shared::cta.b64 _, [%r1]; @%p1 mbarrier.arrive.shared::cta.b64 _, [%r1];");
+  CHECK(only("@p mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r1], 64;", "expect_tx + 16 bytes") ==
+        "{ .reg .b32 m; add.u32 m, 64, 16; @p mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r1], m; }");
+  // Comments, directives and operand lists are no instructions.
+  CHECK(
+      mutants(
+          "// fence.proxy.async;\n.visible .entry k(.param .u64 a) {\n.reg .b32 %r<4>;\n/* bar.sync 0; */ }")
+          .empty());
+  CHECK(mutants(".visible .entry k()\n{\n\tbar.sync 0;\n}\n").size() == 1);
+  // A prefetch is no copy.
+  CHECK(only("cp.async.bulk.prefetch.L2.global [%rd1], 64;", "copy removed") == "none");
 }

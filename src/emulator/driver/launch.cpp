@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "emulator/driver/exchange.h"
 #include "emulator/driver/findings.h"
 #include "emulator/driver/state.h"
 #include "emulator/isa/support.h"
@@ -109,6 +110,7 @@ CUresult run(const CUfunc_st& f, const LaunchConfig& config) {
   s.last = std::move(result.statistics);
   ++s.launches;
   s.findings = findings_json(result, f.function->name, s.check ? s.checker->findings() : no_findings);
+  record_launch(f, s);
   if (s.tell_fidelity) add(s.last, s.last_seconds);
   s.notes = result.notes;
   if (s.check) {

@@ -6,10 +6,12 @@
 #include <cstdio>
 #include <cstring>
 
+#include "emulator/driver/exchange.h"
 #include "emulator/driver/state.h"
 #include "emulator/ptx/load.h"
 #include "emulator/ptx/parser.h"
 #include "fp4lab/emulator.h"
+#include "fp4lab/error.h"
 
 using namespace fp4lab::emu;
 using namespace fp4lab::emu::driver;
@@ -39,12 +41,17 @@ CUresult load_image(CUmodule* out, const void* image, size_t bytes, std::string_
   if (found.ptx.empty()) return explain(CUDA_ERROR_NO_BINARY_FOR_GPU, found.reason);
   auto handle = std::make_unique<CUmod_st>();
   try {
-    handle->module = parse(std::move(found.ptx), name);
+    std::string label(name);
+    std::string ptx = exchange_ptx(std::move(found.ptx), label);
+    handle->module = parse(std::move(ptx), label);
     if (CUresult r = fits_device(*handle->module)) return r;
     load(*handle->module, *state().memory);
   } catch (const PtxError& e) {
     if (log) *log = e.what();
+    record_refusal(name, e.what());
     return explain(CUDA_ERROR_INVALID_PTX, e.what());
+  } catch (const fp4lab::Error& e) {
+    return explain(CUDA_ERROR_OPERATING_SYSTEM, e.what());
   } catch (const std::exception& e) {
     if (log) *log = e.what();
     return explain(CUDA_ERROR_OUT_OF_MEMORY, e.what());
