@@ -4,6 +4,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cstring>
+
 #include "emulator/core/error.h"
 #include "fp4lab/descriptors.h"
 
@@ -95,4 +97,23 @@ TEST_CASE("refused fields of instruction descriptors") {
   refused(0x08400490 & ~(63u << 17), MmaKind::f16, 0, "N = 0");
   refused(0x0c400490, MmaKind::f16, 0, "M = 192");
   refused(0x08400490, MmaKind::i8, 0, "D type (s32)");
+}
+
+// The examples of PTX ISA 9.7.16.4.3, from the least significant bit on.
+TEST_CASE("zero-column masks") {
+  auto mask = [](uint64_t counts, uint64_t spans, unsigned m, const char* begins, unsigned part) {
+    const auto bits = zero_column_mask(counts | spans << 32 | 1ull << 39 | 2ull << 40 | 3ull << 48, m, 128);
+    std::string text;
+    for (unsigned i = 0; i < std::strlen(begins); ++i) text += bits.at(part * m + i) ? '1' : '0';
+    return text == begins;
+  };
+  CHECK(zero_column_mask(4ull << 40 | 3ull << 48, 128, 128).empty());
+  CHECK(mask(0, 0, 128, "00001110000111", 0));
+  CHECK(mask(0, 1, 64, "11100001110000111", 0));
+  CHECK(mask(0, 1, 64, "00001110000111", 1));
+  const uint64_t counts = 0 | 1 << 8 | 2 << 16 | 1 << 24;
+  CHECK(mask(counts, 3, 32, "11100001110000", 0));
+  CHECK(mask(counts, 3, 32, "1100001110000", 1));
+  CHECK(mask(counts, 3, 32, "001110000111", 2));
+  CHECK(mask(counts, 3, 32, "0001110000111", 3));
 }

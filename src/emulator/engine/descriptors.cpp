@@ -127,15 +127,18 @@ void check_format(uint32_t bits, MmaKind kind, const char* operand, unsigned hig
   }
 }
 
-std::string illegal_stationary_shape(uint32_t m, uint32_t n) {
+std::string illegal_stationary_shape(uint32_t m, uint32_t n, bool sparse) {
   if (m != 32 && m != 64 && m != 128) return fmt::format("M = {}: must be 32, 64 or 128 with .ws", m);
+  if (sparse && n != 64 && n != 128) return fmt::format("N = {}: must be 64 or 128 with .ws.sp", n);
   if (n != 64 && n != 128 && n != 256) return fmt::format("N = {}: must be 64, 128 or 256 with .ws", n);
   return {};
 }
 
-// PTX ISA 9.7.16.2.1, table of shapes (dense).
-std::string illegal_shape(MmaKind kind, unsigned group, uint32_t m, uint32_t n) {
+// PTX ISA 9.7.16.2.1, table of shapes.
+std::string illegal_shape(MmaKind kind, unsigned group, uint32_t m, uint32_t n, bool sparse) {
   const bool mx = kind >= MmaKind::mxf8f6f4;
+  if (group == 2 && mx && sparse && m != 256)
+    return fmt::format("M = {}: must be 256 with .cta_group::2, block scaling and a sparse A", m);
   if (group == 1 && !(m == 128 || (m == 64 && !mx)))
     return mx ? fmt::format("M = {}: must be 128 with .cta_group::1", m)
               : fmt::format("M = {}: must be 64 or 128 with .cta_group::1", m);
@@ -158,13 +161,21 @@ std::string illegal_shape(MmaKind kind, unsigned group, uint32_t m, uint32_t n) 
 }  // namespace
 
 InstructionDescriptor decode_instruction_descriptor(uint32_t bits, MmaKind kind, unsigned scale_vec,
-                                                    unsigned group, bool a_in_tmem, bool weight_stationary) {
+                                                    unsigned group, bool a_in_tmem, bool weight_stationary,
+                                                    bool sparse) {
   const std::string what = fmt::format("tcgen05.mma.kind::{}: instruction descriptor", name_of(kind));
   const bool mx = kind >= MmaKind::mxf8f6f4, fp4 = kind >= MmaKind::mxf4;
   InstructionDescriptor d;
   d.kind = kind;
-  require(what, bits, 2, 2, 0, "sparse flag (the instruction is dense)");
-  require(what, bits, 1, 0, 0, "sparsity selector (the instruction is dense)");
+  require(what, bits, 2, 2, sparse,
+          sparse ? "sparse flag (the instruction is .sp)" : "sparse flag (the instruction is dense)");
+  d.sparsity_selector = static_cast<uint8_t>(field(bits, 1, 0));
+  if (!sparse)
+    require(what, bits, 1, 0, 0, "sparsity selector (the instruction is dense)");
+  else if (kind != MmaKind::f16 && kind != MmaKind::tf32)
+    require(what, bits, 1, 0, 0, "sparsity selector (this kind's metadata fills both columns)");
+  else
+    require(what, bits, 1, 1, 0, "upper bit of the sparsity selector (there are two columns)");
   require(what, bits, 6, 6, 0, "reserved bit");
   d.a_format = static_cast<uint8_t>(field(bits, 9, 7));
   d.b_format = static_cast<uint8_t>(field(bits, 12, 10));
@@ -198,8 +209,9 @@ InstructionDescriptor decode_instruction_descriptor(uint32_t bits, MmaKind kind,
   } else {
     require(what, bits, 23, 23, 0, "reserved bit");
     require(what, bits, 29, 29, 0, "reserved bit");
-    require(what, bits, 31, 30, 0,
-            weight_stationary ? "maximum shift (only 0 is implemented)" : "maximum shift (for .ws only)");
+    if (!weight_stationary) require(what, bits, 31, 30, 0, "maximum shift (for .ws only)");
+    constexpr uint8_t kShifts[] = {0, 8, 16, 32};
+    d.maximum_shift = kShifts[field(bits, 31, 30)];
     d.m = static_cast<uint32_t>(field(bits, 28, 24)) << 4;
     d.saturate = field(bits, 3, 3);
     d.d_format = static_cast<uint8_t>(field(bits, 5, 4));
@@ -214,8 +226,8 @@ InstructionDescriptor decode_instruction_descriptor(uint32_t bits, MmaKind kind,
             what, bits, d.d_format);
     }
   }
-  if (std::string why =
-          weight_stationary ? illegal_stationary_shape(d.m, d.n) : illegal_shape(kind, group, d.m, d.n);
+  if (std::string why = weight_stationary ? illegal_stationary_shape(d.m, d.n, sparse)
+                                          : illegal_shape(kind, group, d.m, d.n, sparse);
       !why.empty())
     fault(FaultKind::illegal_instruction, 0, "{} {:#010x}: {} (M in bits {}, N in bits 22:17)", what, bits,
           why, mx ? "28:27" : "28:24");
@@ -228,6 +240,22 @@ InstructionDescriptor decode_instruction_descriptor(uint32_t bits, MmaKind kind,
     fault(FaultKind::illegal_instruction, 0,
           "{} {:#010x}: transpose A (bit 15) is set, but A in TMEM is K-major only", what, bits);
   return d;
+}
+
+std::vector<uint8_t> zero_column_mask(uint64_t bits, uint32_t m, uint32_t n) {
+  if (!(bits >> 39 & 1)) return {};
+  std::vector<uint8_t> mask(n);
+  const uint32_t skip = (bits >> 40 & 255) + 1, used = (bits >> 48 & 255) + 1, parts = 128 / m,
+                 size = n / parts;
+  for (uint32_t part = 0; part < parts; ++part) {
+    bool zero = bits >> (32 + part) & 1;
+    uint32_t left = zero ? skip : used;
+    for (uint32_t i = 0, at = bits >> (8 * part) & 255; i < at + size; ++i) {
+      if (i >= at) mask[part * size + i - at] = zero;
+      if (--left == 0) zero = !zero, left = zero ? skip : used;
+    }
+  }
+  return mask;
 }
 
 }  // namespace fp4lab::emu

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace fp4lab::emu {
 
@@ -70,12 +71,20 @@ struct InstructionDescriptor {
   bool saturate = false;
   bool scale_ue8m0 = false;
   uint8_t sfa_id = 0, sfb_id = 0;
+  uint8_t sparsity_selector = 0;  // which of two columns of TMEM holds the metadata (16 and 32-bit elements)
+  uint8_t maximum_shift = 0;      // of B's columns, in .ws
 };
 
 // `scale_vec`: 1, 2 or 4 scales per row and instruction, 0 for kinds without; `group`: cta_group. `a_in_tmem`
-// restricts A to K-major.
+// restricts A to K-major. The sparse flag must be as the instruction says.
 InstructionDescriptor decode_instruction_descriptor(uint32_t bits, MmaKind, unsigned scale_vec,
                                                     unsigned group, bool a_in_tmem,
-                                                    bool weight_stationary = false);
+                                                    bool weight_stationary = false, bool sparse = false);
+
+// Where zeros stand for columns of B (PTX ISA 9.7.16.4.3): runs of columns, by turns used and skipped,
+// separately in each part of N that the rows of TMEM make. The manual's table says of the two spans the
+// opposite of what its examples show; the examples go with the names, and are followed here. 1 = zeros; empty
+// = none.
+std::vector<uint8_t> zero_column_mask(uint64_t bits, uint32_t m, uint32_t n);
 
 }  // namespace fp4lab::emu

@@ -34,6 +34,23 @@ void SparseRows::expand(const std::byte* packed, std::byte* dense, std::byte* ke
     }
 }
 
+void SparseRows::select(uint32_t row, const uint8_t* b, uint32_t count, uint8_t* out) const {
+  const unsigned u = unit_bytes;
+  uint32_t from[2 * 16];  // offsets in a dense row
+  for (unsigned c = 0; c < chunks; ++c)
+    for (unsigned which = 0; which < 2; ++which)
+      from[2 * c + which] = (4 * c + (metadata[row * chunks + c] >> (2 * which) & 3)) * u;
+  for (uint32_t n = 0; n < count; ++n, b += dense_bytes())
+    for (unsigned i = 0; i < 2 * chunks; ++i, out += u) std::memcpy(out, b + from[i], u);
+}
+
+SparseRows SparseRows::part(uint32_t first, uint32_t count) const {
+  SparseRows s = *this;
+  s.rows = count;
+  s.metadata.assign(metadata.begin() + first * chunks, metadata.begin() + (first + count) * chunks);
+  return s;
+}
+
 unsigned metadata_selectors(const SparseRows& s) {
   const unsigned words = 2 * s.chunks / 8;  // of a pair of rows: 1, 2 or 4
   return 4 / words;

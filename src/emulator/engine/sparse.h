@@ -28,6 +28,9 @@ struct SparseRows {
   // Rows as they would stand without sparsity: zeros where nothing is stored. `kept` is 0xff where something
   // is.
   void expand(const std::byte* packed, std::byte* dense, std::byte* kept) const;
+  // The other way: what row `row` takes of `count` dense rows of B, packed.
+  void select(uint32_t row, const uint8_t* b, uint32_t count, uint8_t* out) const;
+  SparseRows part(uint32_t first, uint32_t count) const;
 };
 
 // The metadata of the 16 rows that a warp multiplies, out of its registers (figures of PTX ISA 9.7.14.6.2):

@@ -24,7 +24,8 @@ uint32_t elements_per_mma(MmaKind k) {
   }
 }
 
-// PTX ISA 9.7.16.10.5, dense layouts: D (M = 128), F (64), A (pair, 256), B (pair, 128); .ws: E (64), G (32).
+// PTX ISA 9.7.16.10.5: D (M = 128), F (64), A (pair, 256), B (pair, 128), with a sparse A C instead; .ws: E
+// (64), G (32).
 std::vector<MmaOp::Part> MmaOp::layout() const {
   const TmemAddress base{d};
   const uint32_t n = idesc.n, c = base.column();
@@ -35,7 +36,7 @@ std::vector<MmaOp::Part> MmaOp::layout() const {
     for (uint32_t q = 0; q < count; ++q) parts.push_back({m * q, c, 0, m, n / count * q, n / count});
     return parts;
   }
-  if (group == 2)  // 64 rows per CTA: the right half of the columns lies in the upper 64 lanes
+  if (!half_lanes())  // 64 rows per CTA: the right half of the columns lies in the upper 64 lanes
     return {{0, c, 0, 64, 0, n / 2}, {64, c, 0, 64, n / 2, n / 2}};
   std::vector<Part> parts;
   for (uint32_t q = 0; q < 4; ++q) parts.push_back({32 * q + base.lane(), c, 16 * q, 16, 0, n});
@@ -45,14 +46,13 @@ std::vector<MmaOp::Part> MmaOp::layout() const {
 void MmaOp::check_tmem(Cta& cta) const {
   const TensorMemory& tmem = tensor_memory(cta);
   const TmemAddress at{d};
-  const bool half_lanes = idesc.m == 64 && group == 1 && !weight_stationary;
-  if (at.lane() != 0 && !(half_lanes && at.lane() == 16))
+  if (at.lane() != 0 && !(half_lanes() && at.lane() == 16))
     fault(FaultKind::illegal_address, lane,
           "tcgen05.mma: D at TMEM address {:#010x}: its lane is {}, must be 0{}", d, at.lane(),
-          half_lanes ? " or 16" : "");
-  const uint32_t columns = weight_stationary              ? idesc.n / (kTmemLanes / idesc.m)
-                           : group == 2 && idesc.m == 128 ? idesc.n / 2
-                                                          : idesc.n;
+          half_lanes() ? " or 16" : "");
+  const uint32_t columns = weight_stationary                         ? idesc.n / (kTmemLanes / idesc.m)
+                           : group == 2 && idesc.m == 128 && !sparse ? idesc.n / 2
+                                                                     : idesc.n;
   tmem.check(cta, at.column(), columns, "tcgen05.mma: D");
   if (scale_vec) {
     for (auto [address, rows, what] : {std::tuple{sfa, rows_per_cta(), "tcgen05.mma: scale-A"},
@@ -67,6 +67,19 @@ void MmaOp::check_tmem(Cta& cta) const {
         fault(FaultKind::misuse, lane, "{} in TMEM columns [{}, {}) overlaps D in [{}, {})", what, s.column(),
               last, at.column(), at.column() + columns);
     }
+  }
+  if (sparse) {
+    const TmemAddress s{metadata};
+    if (s.lane() != at.lane())
+      fault(FaultKind::illegal_address, lane,
+            "tcgen05.mma.sp: metadata at TMEM lane {}, D at lane {}: they must be the same", s.lane(),
+            at.lane());
+    if (s.column() % 2)
+      fault(FaultKind::illegal_address, lane,
+            "tcgen05.mma.sp: metadata at TMEM column {}, which must be even: the selector names the other "
+            "column",
+            s.column());
+    tmem.check(cta, s.column(), 2, "tcgen05.mma.sp: metadata");
   }
   if (a_in_tmem) {
     const TmemAddress s{a_tmem};
@@ -131,7 +144,7 @@ void MmaOp::read_a_tmem(Cluster& cluster, Cta& cta, std::byte* out) {
           fault(FaultKind::uninitialized, lane, "tcgen05.mma: A in TMEM column {}, lane {} was never written",
                 c + w, l);
         std::memcpy(out + (p.row + r) * kMmaRowBytes + 4 * w, &tmem.column(c + w)[l], 4);
-        if (rows == 64 && group == 2 && tmem.column(c + w)[l + 64] != tmem.column(c + w)[l])
+        if (rows == 64 && group == 2 && !sparse && tmem.column(c + w)[l + 64] != tmem.column(c + w)[l])
           fault(FaultKind::misuse, lane,
                 "tcgen05.mma: with M = 128 and .cta_group::2, A must stand in TMEM lanes 0-63 and again in "
                 "64-127; column {} "
@@ -140,6 +153,50 @@ void MmaOp::read_a_tmem(Cluster& cluster, Cta& cta, std::byte* out) {
       }
   }
   watch_tmem(cluster, false, &cta, 0, 128, c, 8, *this);
+}
+
+// Row r's metadata stands in D's lane of that row. Elements of 8 and 4 bits: 64 bits, in both columns. Wider
+// ones: 32 bits, in the column that the selector names, and the two halves of K lie in lanes 8 apart: lane r
+// % 8 of each 16 has the first half of rows r (low bits) and r + 8, lane 8 + r % 8 the second. So CUTLASS 4.x
+// lays it out (cute/atom/mma_traits_sm100_frag.hpp, tmem_e_frg; tmem_e_frg_ws: .ws with M < 128 wants it
+// again for each part of N); for M = 64 otherwise it follows from the rule that metadata has D's alignment
+// (PTX ISA 9.7.16.10.8.5).
+SparseRows MmaOp::read_metadata(Cluster& cluster, Cta& cta) {
+  SparseRows s;
+  s.rows = rows_per_cta();
+  const bool wide = idesc.kind == MmaKind::f16 || idesc.kind == MmaKind::tf32;
+  s.unit_bytes = wide ? 2 : 1;
+  s.chunks = 16 / s.unit_bytes;
+  s.tf32 = idesc.kind == MmaKind::tf32;
+  s.metadata.resize(s.rows * s.chunks);
+  const TensorMemory& tmem = tensor_memory(cta);
+  const uint32_t c = TmemAddress{metadata}.column() + (wide ? idesc.sparsity_selector : 0);
+  bool again = false;
+  for (const Part& p : layout()) {
+    for (uint32_t r = 0; r < p.rows; ++r)
+      for (uint32_t i = 0; i < s.chunks; ++i) {
+        const uint32_t l = p.lane + (wide ? r / 16 * 16 + r % 8 + 8 * (i / 4) : r);
+        const uint32_t column = wide ? c : c + i / 8;
+        if (!tmem.is_defined(column, l, 1))
+          fault(FaultKind::uninitialized, lane,
+                "tcgen05.mma.sp: the metadata of row {} (TMEM column {}, lane {}) was never written",
+                p.row + r, column, l);
+        const uint32_t shift = wide ? r / 8 % 2 * 16 + 4 * (i % 4) : 4 * (i % 8);
+        const auto bits = static_cast<uint8_t>(tmem.column(column)[l] >> shift & 15);
+        uint8_t& to = s.metadata[(p.row + r) * s.chunks + i];
+        if (again && to != bits)
+          fault(
+              FaultKind::misuse, lane,
+              "tcgen05.mma.sp: the metadata of row {} differs between the parts of TMEM: column {}, lane {}",
+              p.row + r, column, l);
+        to = bits;
+      }
+    again = p.row + p.rows == s.rows;
+  }
+  s.ordered = false;  // 0b0110 is among the meaningful values (PTX ISA 9.7.16.10.8.2)
+  s.check("tcgen05.mma.sp", lane);
+  watch_tmem(cluster, false, &cta, 0, 128, c, wide ? 1 : 2, *this);
+  return s;
 }
 
 void MmaOp::check_accumulator(Cta& cta) const {
@@ -166,13 +223,17 @@ void MmaOp::finish(Cluster& cluster, Cta& cta) {
   }
 }
 
+// A sparse A: the 64 products that each row has are added as a dense row's are. (Of the models in
+// numerics/tensor_core.h none speaks of sparse fp4: this one supposes that the groups of 16 are those of the
+// stored elements, which share their scales.)
 void MmaOp::fp4(Cluster& cluster, Cta& cta, const std::byte* a_rows, const std::byte* b_rows) {
   const uint32_t m = rows_per_cta(), n = idesc.n;
   thread_local std::vector<int8_t> a8, b8;
-  thread_local std::vector<uint8_t> scale_a, scale_b;
+  thread_local std::vector<uint8_t> scale_a, scale_b, selected;
   a8.resize(m * 64), b8.resize(n * 64), scale_a.resize(m * 4), scale_b.resize(n * 4);
   unpack_e2m1_twice(reinterpret_cast<const uint8_t*>(a_rows), m * 64, a8.data());
-  unpack_e2m1_twice(reinterpret_cast<const uint8_t*>(b_rows), n * 64, b8.data());
+  if (!sparse) unpack_e2m1_twice(reinterpret_cast<const uint8_t*>(b_rows), n * 64, b8.data());
+  const SparseRows rows = sparse ? read_metadata(cluster, cta) : SparseRows{};
   read_scales(cluster, cta, sfa, m, idesc.sfa_id, "A", scale_a.data());
   read_scales(cluster, cta, sfb, n, idesc.sfb_id, "B", scale_b.data());
   TensorMemory& tmem = tensor_memory(cta);
@@ -187,7 +248,19 @@ void MmaOp::fp4(Cluster& cluster, Cta& cta, const std::byte* a_rows, const std::
     t.accumulate = accumulate;
     t.d = reinterpret_cast<float*>(&tmem.column(p.column)[p.lane]);
     t.d_stride = kTmemLanes;
-    mma_tile(t);
+    if (!sparse) {
+      mma_tile(t);
+      continue;
+    }
+    // Each row of A takes other elements of B.
+    t.a = b8.data(), t.n = 1;
+    selected.resize(n * kMmaRowBytes);
+    const auto* b = reinterpret_cast<const uint8_t*>(b_rows);
+    for (uint32_t r = 0; r < p.rows; ++r, ++t.d, t.b += 64, t.sfb += 4) {
+      rows.select(p.row + r, b + p.n * b_row_bytes(), p.columns, selected.data());
+      unpack_e2m1_twice(selected.data(), p.columns * 64, b8.data());
+      mma_tile(t);
+    }
   }
 }
 
@@ -229,13 +302,15 @@ bool narrow(ElementFormat f) {
 }  // namespace
 
 void MmaOp::plain(Cluster& cluster, Cta& cta, const std::byte* a_rows, const std::byte* b_rows) {
-  const uint32_t m = rows_per_cta(), n = idesc.n, k = elements_per_mma(idesc.kind);
+  const uint32_t m = rows_per_cta(), n = idesc.n, b_row = b_row_bytes();
+  const uint32_t element = kMmaRowBytes / elements_per_mma(idesc.kind);
   const ElementFormat fa = element_format(idesc.kind, idesc.a_format),
                       fb = element_format(idesc.kind, idesc.b_format);
   thread_local MmaElements a_all, b_all, a_part, b_part;
-  std::vector<std::byte> a_copy(a_rows, a_rows + m * kMmaRowBytes), b_copy(b_rows, b_rows + n * kMmaRowBytes);
+  std::vector<std::byte> a_copy(a_rows, a_rows + m * kMmaRowBytes), b_copy(b_rows, b_rows + n * b_row);
   if (narrow(fa) && !a_in_tmem) unpack_narrow(fa, a_copy.data(), m);
-  if (narrow(fb)) unpack_narrow(fb, b_copy.data(), n);
+  if (narrow(fb)) unpack_narrow(fb, b_copy.data(), n * (b_row / kMmaRowBytes));
+  const SparseRows metadata_rows = sparse ? read_metadata(cluster, cta) : SparseRows{};
   std::vector<int32_t> scale_a, scale_b;
   std::vector<uint8_t> nan_a, nan_b, bytes;
   auto scales = [&](uint32_t address, uint32_t rows, uint32_t id, const char* what, std::vector<int32_t>& e,
@@ -250,8 +325,12 @@ void MmaOp::plain(Cluster& cluster, Cta& cta, const std::byte* a_rows, const std
   }
   TensorMemory& tmem = tensor_memory(cta);
   for (const Part& p : layout()) {
-    a_part.decode(fa, a_copy.data() + p.row * kMmaRowBytes, p.rows, k, idesc.negate_a);
-    b_part.decode(fb, b_copy.data() + p.n * kMmaRowBytes, p.columns, k, idesc.negate_b);
+    const std::byte* a_from = a_copy.data() + p.row * kMmaRowBytes;
+    if (sparse)
+      decode_sparse(a_part, fa, metadata_rows.part(p.row, p.rows), a_from, element, idesc.negate_a);
+    else
+      a_part.decode(fa, a_from, p.rows, kMmaRowBytes / element, idesc.negate_a);
+    b_part.decode(fb, b_copy.data() + p.n * b_row, p.columns, b_row / element, idesc.negate_b);
     uint32_t* out = &tmem.column(p.column)[p.lane];
     std::vector<std::array<uint32_t, kTmemLanes>> old;
     if (any_disabled) {
@@ -304,24 +383,30 @@ void MmaOp::share(Cluster& cluster, Cta& to, const std::byte* b_rows) {
   finish(cluster, to);
 }
 
+// `rows` rows of the CTA's share of B.
+void MmaOp::read_b(Cluster& cluster, Cta& from, uint32_t rows, std::byte* out) {
+  if (b.k_major) {
+    read_k_major(cluster, from, b, rows, b_row_bytes(), out, *this, "B");
+  } else {
+    const uint32_t size = kMmaRowBytes / elements_per_mma(idesc.kind);
+    read_mn_major(cluster, from, b, rows, b_row_bytes() / size, size, out, *this, "B");
+  }
+}
+
 bool MmaOp::run(Cluster& cluster) {
   // B: with a pair, each CTA's shared memory holds half of the N rows.
-  const uint32_t n = idesc.n, share_n = n / group;
+  const uint32_t n = idesc.n, share_n = n / group, row = b_row_bytes();
   thread_local std::vector<std::byte> b_rows;
-  b_rows.resize(n * kMmaRowBytes);
+  b_rows.resize((n + column_shift) * row);
   Cta& first = group == 2 ? leader_of(*cta, name()) : *cta;
-  for (uint32_t half = 0; half < group; ++half) {
-    Cta& from = half ? pair_of(first, name()) : first;
-    std::byte* out = b_rows.data() + half * share_n * kMmaRowBytes;
-    if (b.k_major) {
-      read_k_major(cluster, from, b, share_n, kMmaRowBytes, out, *this, "B");
-    } else {
-      const uint32_t k = elements_per_mma(idesc.kind);
-      read_mn_major(cluster, from, b, share_n, k, kMmaRowBytes / k, out, *this, "B");
-    }
-  }
-  share(cluster, first, b_rows.data());
-  if (group == 2) share(cluster, pair_of(first, name()), b_rows.data());
+  for (uint32_t half = 0; half < group; ++half)
+    read_b(cluster, half ? pair_of(first, name()) : first, share_n + column_shift,
+           b_rows.data() + half * share_n * row);
+  std::byte* const used = b_rows.data() + column_shift * row;
+  for (uint32_t i = 0; i < zero_columns.size(); ++i)
+    if (zero_columns[i]) std::memset(used + i * row, 0, row);
+  share(cluster, first, used);
+  if (group == 2) share(cluster, pair_of(first, name()), used);
   ++cluster.statistics.mma_count;
   return true;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "emulator/engine/descriptors.h"
+#include "emulator/engine/sparse.h"
 #include "emulator/engine/tcgen05.h"
 
 namespace fp4lab::emu {
@@ -14,6 +15,10 @@ struct MmaOp final : AsyncOp {
   uint8_t scale_input_d = 0;
   uint32_t disabled[8] = {};  // disable-output-lane: bit i of the concatenation
   bool any_disabled = false;
+  bool sparse = false;
+  uint32_t metadata = 0;                         // TMEM address, of a sparse A
+  uint32_t column_shift = 0;                     // the first row of B that is used (.ws)
+  std::vector<uint8_t> zero_columns;             // of B: 1 where zeros stand for it; empty = none
   uint32_t d = 0, sfa = 0, sfb = 0, a_tmem = 0;  // TMEM addresses
   SharedMatrix a, b;
 
@@ -28,6 +33,9 @@ struct MmaOp final : AsyncOp {
   };
   std::vector<Part> layout() const;
   uint32_t rows_per_cta() const { return idesc.m / group; }
+  uint32_t b_row_bytes() const;
+  // Layouts C and F: 16 of every 32 lanes.
+  bool half_lanes() const { return rows_per_cta() == 64 && !weight_stationary && (group == 1 || sparse); }
   // Faults unless the columns and lanes of every operand in TMEM are there; called at issue and again when it
   // runs.
   void check_tmem(Cta&) const;
@@ -39,12 +47,16 @@ struct MmaOp final : AsyncOp {
   void read_scales(Cluster&, Cta&, uint32_t address, uint32_t rows, uint32_t id, const char* operand,
                    uint8_t* out);
   void read_a_tmem(Cluster&, Cta&, std::byte* out);
+  void read_b(Cluster&, Cta&, uint32_t rows, std::byte* out);
+  SparseRows read_metadata(Cluster&, Cta&);
   void check_accumulator(Cta&) const;
   void finish(Cluster&, Cta&);
 };
 
-// Bytes of K that one instruction reads from each row: 32 for every kind; elements of K.
+// Bytes of K that one instruction reads from each row of A: 32 for every kind, of a sparse A too, whose row
+// of B has 64; elements in 32 bytes.
 constexpr uint32_t kMmaRowBytes = 32;
 uint32_t elements_per_mma(MmaKind);
+inline uint32_t MmaOp::b_row_bytes() const { return sparse ? 64 : kMmaRowBytes; }
 
 }  // namespace fp4lab::emu

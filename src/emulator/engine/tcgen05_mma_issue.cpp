@@ -10,6 +10,7 @@ struct Mods {
   uint8_t group, scale_vec;
   bool a_in_tmem;
   enum Collector : uint8_t { discard, fill, use, lastuse } collector;
+  bool sparse;
 };
 
 MmaKind kind_of(const Source& s) {
@@ -19,7 +20,7 @@ MmaKind kind_of(const Source& s) {
 }
 
 Mods decode(Instr& in, const Source& s, const Operand& scale_input_d) {
-  Mods m{kind_of(s), cta_group(s), 0, in.op[1].kind == Operand::Kind::address, Mods::discard};
+  Mods m{kind_of(s), cta_group(s), 0, in.op[1].kind == Operand::Kind::address, Mods::discard, s.has("sp")};
   if (s.has("collector::a::fill")) m.collector = Mods::fill;
   if (s.has("collector::a::use")) m.collector = Mods::use;
   if (s.has("collector::a::lastuse")) m.collector = Mods::lastuse;
@@ -73,23 +74,35 @@ template <Form form>
 void issue(Warp& w, const Instr& in) {
   const Mods m = unpack_aux<Mods>(in);
   use_group(w.cta, m.group);
-  const uint32_t* idesc = w.source<uint32_t>(in.op[3]);
+  // Behind B: with a sparse A its metadata; then the instruction descriptor. What follows that,
+  // plain: enable-input-d, scale-input-d; masked: the disabled lanes, enable-input-d, scale-input-d; block
+  // scaled: [sfa], [sfb], enable-input-d; .ws: enable-input-d, zero-column mask
+  const Operand* const rest = in.op + (m.sparse ? 5 : 4);
+  const uint32_t* idesc = w.source<uint32_t>(rest[-1]);
   const uint64_t* b = w.source<uint64_t>(in.op[2]);
-  // plain: op 4 enable-input-d, 5 scale-input-d; masked: 4 the disabled lanes, 5 enable-input-d, 6
-  // scale-input-d; block scaled: 4 [sfa], 5 [sfb], 6 enable-input-d; .ws: 4 enable-input-d, 5 zero-column
-  // mask
   constexpr bool ws = form == Form::weight_stationary;
-  const uint32_t enable = w.mask(in.op[form == Form::plain || ws ? 4 : form == Form::masked ? 5 : 6]);
-  const uint64_t* zero_columns = ws && in.op[5] ? w.source<uint64_t>(in.op[5]) : nullptr;
+  const uint32_t enable = w.mask(rest[form == Form::plain || ws ? 0 : form == Form::masked ? 1 : 2]);
+  const uint64_t* zero_columns = ws && rest[1] ? w.source<uint64_t>(rest[1]) : nullptr;
   for_lanes(w.active, [&](unsigned lane) {
     auto op = std::make_unique<MmaOp>();
     op->lane = lane;
     op->group = m.group, op->scale_vec = m.scale_vec, op->a_in_tmem = m.a_in_tmem;
     op->weight_stationary = ws;
-    op->idesc = decode_instruction_descriptor(idesc[lane], m.kind, m.scale_vec, m.group, m.a_in_tmem, ws);
-    if (zero_columns && zero_columns[lane])
-      fault(FaultKind::misuse, lane, "tcgen05.mma.ws: a zero-column mask ({:#x}) is not implemented",
-            zero_columns[lane]);
+    op->idesc =
+        decode_instruction_descriptor(idesc[lane], m.kind, m.scale_vec, m.group, m.a_in_tmem, ws, m.sparse);
+    op->sparse = m.sparse;
+    if (m.sparse) op->metadata = static_cast<uint32_t>(w.address(in.op[3], lane));
+    if (zero_columns) {
+      const uint64_t bits = zero_columns[lane];
+      op->zero_columns = zero_column_mask(bits, op->idesc.m, op->idesc.n);
+      op->column_shift = static_cast<uint32_t>(bits >> 56 & 63);
+      if (op->column_shift > (op->idesc.m == 32 ? 16u : 32u) || op->column_shift > op->idesc.maximum_shift)
+        fault(FaultKind::misuse, lane,
+              "tcgen05.mma.ws: the zero-column mask {:#x} shifts by {} columns; the instruction descriptor "
+              "allows {}, "
+              "M = {} at most {}",
+              bits, op->column_shift, op->idesc.maximum_shift, op->idesc.m, op->idesc.m == 32 ? 16 : 32);
+    }
     if (ws && m.a_in_tmem && op->idesc.m != 128)
       fault(FaultKind::misuse, lane,
             "tcgen05.mma.ws with A in tensor memory and M = {} is not implemented: where its rows lie is not "
@@ -118,8 +131,8 @@ void issue(Warp& w, const Instr& in) {
               "tcgen05.mma.kind::tf32: {} is MN-major, which needs the 128B swizzle with 32B atoms", which);
     }
     if constexpr (form == Form::scaled) {
-      op->sfa = static_cast<uint32_t>(w.address(in.op[4], lane));
-      op->sfb = static_cast<uint32_t>(w.address(in.op[5], lane));
+      op->sfa = static_cast<uint32_t>(w.address(rest[0], lane));
+      op->sfb = static_cast<uint32_t>(w.address(rest[1], lane));
       if (m.group == 2 && op->idesc.m == 128)
         fault(FaultKind::misuse, lane,
               "block-scaled tcgen05.mma with M = 128 and .cta_group::2 is not implemented: where the scales "
@@ -127,7 +140,7 @@ void issue(Warp& w, const Instr& in) {
               "not publicly known for certain");
     } else if constexpr (!ws) {
       if constexpr (form == Form::masked) {
-        const Operand& v = in.op[4];
+        const Operand& v = rest[0];
         const unsigned words = m.group == 2 ? 8 : 4;
         if (v.count != words)
           fault(FaultKind::misuse, lane, "disable-output-lane has {} registers, must have {}", v.count,
@@ -135,7 +148,7 @@ void issue(Warp& w, const Instr& in) {
         for (unsigned i = 0; i < words; ++i) op->disabled[i] = w.source<uint32_t>(w.element(v, i))[lane];
         op->any_disabled = true;
       }
-      op->scale_input_d = static_cast<uint8_t>(in.op[form == Form::masked ? 6 : 5].displacement);
+      op->scale_input_d = static_cast<uint8_t>(rest[form == Form::masked ? 2 : 1].displacement);
     }
     if constexpr (!ws)
       check_collector(w.cta.state->collector, m,
@@ -164,6 +177,23 @@ Body bind_tcgen05_mma_block_scale(Instr& in, const Source& s) {
 
 // The collector buffers of B are permissions to keep what is read here again all the same.
 Body bind_tcgen05_mma_ws(Instr& in, const Source& s) {
+  in.aux = pack_aux(decode(in, s, Operand{}));
+  return issue<Form::weight_stationary>;
+}
+
+Body bind_tcgen05_mma_sp(Instr& in, const Source& s) {
+  in.aux = pack_aux(decode(in, s, in.op[6]));
+  return issue<Form::plain>;
+}
+Body bind_tcgen05_mma_sp_masked(Instr& in, const Source& s) {
+  in.aux = pack_aux(decode(in, s, in.op[7]));
+  return issue<Form::masked>;
+}
+Body bind_tcgen05_mma_sp_block_scale(Instr& in, const Source& s) {
+  in.aux = pack_aux(decode(in, s, Operand{}));
+  return issue<Form::scaled>;
+}
+Body bind_tcgen05_mma_ws_sp(Instr& in, const Source& s) {
   in.aux = pack_aux(decode(in, s, Operand{}));
   return issue<Form::weight_stationary>;
 }

@@ -1,0 +1,75 @@
+// tcgen05.shift (PTX ISA 9.7.16.9.3): 32 bytes of each of a quarter's 32 lanes move to the next lane; the
+// first lane keeps what it has and the last lane's is lost. The manual says "downwards across all the rows,
+// except the last"; that this means from lane i to lane i + 1 is how that text reads, and no other public
+// source confirms it.
+#include "emulator/engine/tcgen05.h"
+
+namespace fp4lab::emu {
+
+namespace {
+
+constexpr unsigned kColumns = 8, kRows = 32;
+
+struct Shift final : AsyncOp {
+  uint8_t group = 1;
+  uint32_t address = 0;
+
+  const char* name() const override { return "tcgen05.shift"; }
+
+  void check(Cta& to) const {
+    const TmemAddress a{address};
+    if (a.lane() % kRows || a.lane() >= kTmemLanes)
+      fault(FaultKind::illegal_address, lane,
+            "tcgen05.shift of TMEM address {:#010x}: its lane is {}, must be 0, 32, "
+            "64 or 96",
+            address, a.lane());
+    tensor_memory(to).check(to, a.column(), kColumns, "tcgen05.shift");
+  }
+
+  void move(Cluster& cluster, Cta& to) const {
+    check(to);
+    TensorMemory& tmem = tensor_memory(to);
+    const TmemAddress a{address};
+    watch_tmem(cluster, false, &to, a.lane(), kRows, a.column(), kColumns, *this);
+    for (unsigned c = a.column(); c < a.column() + kColumns; ++c)
+      for (unsigned l = a.lane() + kRows - 1; l > a.lane(); --l) {
+        tmem.column(c)[l] = tmem.column(c)[l - 1];
+        if (tmem.is_defined(c, l - 1, 1))
+          tmem.define(c, l, 1);
+        else
+          tmem.undefine(c, l, 1);
+      }
+    watch_tmem(cluster, true, &to, a.lane() + 1, kRows - 1, a.column(), kColumns, *this);
+  }
+
+  bool run(Cluster& cluster) override {
+    move(cluster, *cta);
+    if (group == 2) move(cluster, pair_of(*cta, name()));
+    return true;
+  }
+};
+
+// op 0 [taddr]
+void shift(Warp& w, const Instr& in) {
+  const auto group = static_cast<uint8_t>(in.aux);
+  use_group(w.cta, group);
+  for_lanes(w.active, [&](unsigned lane) {
+    auto op = std::make_unique<Shift>();
+    op->lane = lane;
+    op->group = group;
+    op->address = static_cast<uint32_t>(w.address(in.op[0], lane));
+    op->check(w.cta);
+    if (group == 2) op->check(pair_of(w.cta, "tcgen05.shift"));
+    op->queue = pipe_of(w, lane);
+    w.cta.cluster.submit(std::move(op), w, in, lane);
+  });
+}
+
+}  // namespace
+
+Body bind_tcgen05_shift(Instr& in, const Source& s) {
+  in.aux = cta_group(s);
+  return shift;
+}
+
+}  // namespace fp4lab::emu
