@@ -210,8 +210,10 @@ bool hooks::finish_loads(Warp& w) {
   w.cta.cluster.finish_now(w, "tcgen05.ld");
   const uint32_t active = w.active;
   for (const PendingRegister& r : e.loaded) w.active = r.lanes, w.target<uint32_t>(r.operand);
-  w.active = active;
   e.loaded.clear();
+  w.active = w.lanes & ~w.exited;  // a load is for the whole warp
+  tell_waited(w, 0);
+  w.active = active;
   return true;
 }
 

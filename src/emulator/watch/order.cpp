@@ -318,7 +318,9 @@ void OrderChecker::mbarrier(const BarrierEvent& e) {
       b.fence = b.fence_time = 0;
       b.pending.clear(), b.pending_wide.clear();
       b.v = b.f = b.wide_v = b.wide_f = {};
-      b.any_wide = false;
+      b.any_wide = b.any_ran = false;
+      b.pending_ran.clear();
+      b.ran = {};
       b.remote.clear();
       ++w.time;
       break;
@@ -354,6 +356,11 @@ void OrderChecker::mbarrier(const BarrierEvent& e) {
         if (other) {
           const uint32_t thread = w.base + static_cast<unsigned>(std::countr_zero(e.lanes));
           remote({thread, w.time, site(*e.warp), thread, true, b.completed + 1});
+        }
+        if (other) {
+          publish(b.pending_ran, c, w, e.lanes, Reach::all);
+          --w.time;  // one arrival is one step
+          b.any_ran = true;
         }
         if (other && t.scope && !t.relaxed) {
           publish(b.pending_wide, c, w, e.lanes, Reach::all);
@@ -394,6 +401,12 @@ void OrderChecker::mbarrier(const BarrierEvent& e) {
         b.pending_wide.clear();
       }
       b.pending.clear();
+      if (b.any_ran) {
+        Clock ran = *b.ran;
+        ran.join(b.pending_ran.v);
+        b.ran = SharedClock(std::move(ran));
+        b.pending_ran.clear();
+      }
       break;
     }
     case What::wait_done: {
@@ -403,6 +416,7 @@ void OrderChecker::mbarrier(const BarrierEvent& e) {
       const uint32_t first = t.relaxed ? c.threads : 0;
       acquire(w, e.lanes, b.v, b.f, first);
       if (b.any_wide && t.scope) acquire(w, e.lanes, b.wide_v, b.wide_f, first);
+      if (b.any_ran) c.cta[e.warp->cta.rank].behind.join(*b.ran);
       break;
     }
     default:

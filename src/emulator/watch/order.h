@@ -89,6 +89,7 @@ class OrderChecker final : public Watcher {
     tcgen05_fence,
     cp_after_mma,
     init,
+    init_relaxed,
     init_fence,
     exit,
     layout,

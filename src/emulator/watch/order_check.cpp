@@ -54,6 +54,13 @@ void OrderChecker::check(Touch& before, const Actor& a, const Touch& now, const 
   if (before.lanes && before.site == now.site && before.time == now.time &&
       before.component == now.component && before.cluster == now.cluster)
     return;
+  // So with what the lanes of a warp store asynchronously: CUTLASS's Blackwell epilogues have all 32 lanes
+  // issue the same cp.async.bulk.tensor (the nth one of each lane).
+  if (!before.lanes && !now.lanes && before.site == now.site && before.time == now.time &&
+      before.cluster == now.cluster && before.cluster == a.cluster->id && before.is(Touch::write) &&
+      now.is(Touch::write) && before.issuer / kLanes == now.issuer / kLanes &&
+      a.cluster->streams[now.component - a.cluster->threads].kind == Stream::bulk_write)
+    return;
   // A pair's two CTAs allocate together: neither warp returns before the other has come. So the other CTA
   // knows of these columns, and so does who knows of the other CTA's (by a commit of its products, say).
   if (before.is(Touch::collective)) {
@@ -435,7 +442,13 @@ void OrderChecker::check_init(const BarrierState& b, const Actor& a, const Cta& 
   now.lanes = a.async ? 0 : 1u << a.own % kLanes,
   now.component = static_cast<uint16_t>(a.own / kLanes * kLanes);
   before.issuer = static_cast<uint16_t>(b.init_thread);
-  found(ordered ? Class::init_fence : Class::init, before, a, now, {Place::Kind::shared, &cta, address});
+  // Behind a cluster barrier, even a relaxed one, the mbarrier is there in fact (CUTLASS's kernels for CTA
+  // pairs initialise the barrier of the deallocation behind their last fence).
+  const bool ran = a.cluster->cta[a.own / kLanes / a.cluster->warps].behind[b.init_thread] >= b.init_time;
+  found(ordered ? Class::init_fence
+        : ran   ? Class::init_relaxed
+                : Class::init,
+        before, a, now, {Place::Kind::shared, &cta, address});
 }
 
 }  // namespace fp4lab::emu

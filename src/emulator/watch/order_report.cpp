@@ -95,6 +95,7 @@ const char* OrderChecker::name_of(Class k) {
     case Class::cp_after_mma:
       return "cp-after-mma";
     case Class::init:
+    case Class::init_relaxed:
       return "mbarrier-init-order";
     case Class::init_fence:
       return "mbarrier-init-fence";
@@ -198,7 +199,7 @@ OrderChecker::Finding OrderChecker::words(Class k, const Touch& before, const Ac
   };
   std::string where;
   const std::string cta = place.cta ? " of " + place.cta->name() : "";
-  if (k == Class::init || k == Class::init_fence) {
+  if (k == Class::init || k == Class::init_relaxed || k == Class::init_fence) {
     where = fmt::format("the mbarrier at {:#x}{}", place.address, cta);
   } else if (place.kind == Place::Kind::tmem) {
     where = fmt::format("TMEM column {}, lanes {} to {}{}", place.address,
@@ -305,6 +306,15 @@ OrderChecker::Finding OrderChecker::words(Class k, const Touch& before, const Ac
       head = fmt::format("{} used without knowing that it is initialised", where);
       need = missing(before, a, now);
       break;
+    case Class::init_relaxed:
+      head = fmt::format(
+          "{} used behind a relaxed cluster barrier, but its mbarrier.init was not fenced before that",
+          where);
+      need = fmt::format(
+          "fence.mbarrier_init.release.cluster by {} behind its mbarrier.init, before barrier.cluster.arrive "
+          "(shipped kernels are known to do without)",
+          thread_name(c, before.issuer));
+      break;
     case Class::init_fence:
       head = fmt::format("{} signalled by an asynchronous operation, but its mbarrier.init was never fenced",
                          where);
@@ -316,8 +326,8 @@ OrderChecker::Finding OrderChecker::words(Class k, const Touch& before, const Ac
   Finding f;
   const bool store_at_exit = k == Class::exit && !before.lanes && !before.is(Touch::write) &&
                              c.streams[before.component - c.threads].kind == Stream::bulk_read;
-  f.error = !store_at_exit && k != Class::proxy_after_read && k != Class::tcgen05_fence &&
-            k != Class::cp_after_mma &&
+  f.error = !store_at_exit && k != Class::init_relaxed && k != Class::proxy_after_read &&
+            k != Class::tcgen05_fence && k != Class::cp_after_mma &&
             !(k == Class::layout && before.layout == static_cast<uint8_t>(Layout::none));
   f.count = 1;
   f.kind = name_of(k);

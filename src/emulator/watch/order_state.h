@@ -78,6 +78,10 @@ struct BarrierState {
   Sum pending, pending_wide;  // wide: from other CTAs, for waits of .cluster scope
   SharedClock v, f, wide_v, wide_f;
   bool any_wide = false;
+  // What had run before the arrivals from other CTAs, whatever their scope: enough for whoever ends its CTA.
+  Sum pending_ran;
+  SharedClock ran;
+  bool any_ran = false;
   uint32_t init_thread = kNobody, init_time = 0, init_site = 0;
   uint32_t fence = 0, fence_time = 0;  // stream and time of fence.mbarrier_init by the thread that made it
   struct Remote {
@@ -164,7 +168,9 @@ struct CtaStateOf {
   std::array<Sum, 4> relaxed;  // arrivals of this CTA, by phase
   std::array<uint64_t, 4> relaxed_number{~0ull, ~0ull, ~0ull, ~0ull};
   Touch pair_allocation;  // the last tcgen05.alloc.cta_group::2
-  Clock behind;           // what had run before a cluster barrier that this CTA has passed
+  // What had run before a cluster barrier, or other CTAs' arrivals on an mbarrier, that this CTA has waited
+  // for.
+  Clock behind;
 };
 
 // What releases of a flag or counter published: to everybody, to the cluster, to the CTA, as far as the
