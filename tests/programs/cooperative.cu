@@ -48,6 +48,19 @@ __global__ void tiles(int* out) {
   active.sync();
 }
 
+// Tiles of two warps meet in the shared memory that the system lends (%reserved_smem_offset_1).
+__global__ void wide_tiles(int* out) {
+  __shared__ cg::block_tile_memory<256> memory;
+  const auto block = cg::this_thread_block(memory);
+  const auto tile = cg::tiled_partition<64>(block);
+  int s = 0;
+  for (int round = 0; round < 3; ++round) {
+    s += cg::reduce(tile, int(threadIdx.x) + round, cg::plus<int>());
+    tile.sync();
+  }
+  out[threadIdx.x] = s + tile.shfl(int(threadIdx.x), 40);
+}
+
 int main() {
   const int n = 20000, blocks = 64;
   std::vector<int> x(n);
@@ -91,6 +104,14 @@ int main() {
     EXPECT(values[i] / 1000 == (rank + 1) * (rank + 2) / 2);
     if (i % 3) EXPECT(values[i] % 1000 / 10 == 0);
     EXPECT(values[i] % 10 == 1);
+  }
+  int *wide, sums[256];
+  CUDA(cudaMalloc(&wide, sizeof sums));
+  wide_tiles<<<1, 256>>>(wide);
+  CUDA(cudaMemcpy(sums, wide, sizeof sums, cudaMemcpyDeviceToHost));
+  for (int i = 0; i < 256; ++i) {
+    const int first = i / 64 * 64, all = 64 * first + 63 * 64 / 2;
+    EXPECT(sums[i] == 3 * all + 64 * 3 + first + 40);
   }
   std::puts("ok");
 }

@@ -17,6 +17,11 @@ Cta::Cta(Cluster& cluster, uint32_t rank, Dim3 index, Sm& sm)
       sm(sm),
       shared(cluster.grid.shared_bytes(), std::byte{0xcb}),
       defined_((shared.size() + 63) / 64 + 1) {
+  if (cluster.grid
+          .lends_shared()) {  // zeros: cooperative_groups uses its barriers there without setting them up
+    std::fill_n(shared.begin(), kLentShared, std::byte{0});
+    define(0, kLentShared);
+  }
   const uint64_t threads = cluster.grid.config.block.count();
   state = std::make_unique<CtaState>(*this);
   for (unsigned id = 0; id * kLanes < threads; ++id) {
@@ -59,12 +64,17 @@ void Cta::undefine(uint32_t offset, uint32_t bytes) {
   each_word(offset, bytes, [&](uint32_t w, uint64_t m) { return defined_[w] &= ~m, true; });
 }
 
+bool Cta::owns(uint32_t offset, uint32_t bytes) const {
+  if (offset < kReservedShared)
+    return cluster.grid.lends_shared() && bytes <= kLentShared && offset <= kLentShared - bytes;
+  return offset <= shared.size() && bytes <= shared.size() - offset;
+}
+
 std::byte* Cta::window(uint32_t offset, uint32_t bytes, const char* what) {
-  const uint32_t size = static_cast<uint32_t>(shared.size());
-  if (offset < kReservedShared || offset > size || bytes > size - offset)
+  if (!owns(offset, bytes))
     fault(FaultKind::illegal_address, kLanes,
           "{}: {} bytes at shared offset {:#x} are outside of the shared memory of {}, [{:#x}, {:#x})", what,
-          bytes, offset, name(), kReservedShared, size);
+          bytes, offset, name(), kReservedShared, shared.size());
   return shared.data() + offset;
 }
 

@@ -77,6 +77,12 @@ Grid::Grid(const Module& module, const Function& function, const LaunchConfig& c
       watcher(watcher) {
   shared_bytes_ = std::max(kReservedShared + function.static_shared_bytes,
                            function.dynamic_shared_base + config.dynamic_shared);
+  for (const Row& row : function.constants) {
+    const auto special = static_cast<FixedSpecial>(row.bits);
+    lends_shared_ |= row.what == Row::What::special && (special == FixedSpecial::reserved_smem_offset_0 ||
+                                                        special == FixedSpecial::reserved_smem_offset_1 ||
+                                                        special == FixedSpecial::reserved_smem_offset_begin);
+  }
   clusters_ = config.grid.count() / config.cluster.count();
   if (config.cooperative) {
     constexpr size_t kWorkspaceBytes = 256;

@@ -227,6 +227,8 @@ enum class FixedSpecial : uint8_t {
   reserved_smem_offset_begin,
   reserved_smem_offset_end,
   reserved_smem_offset_cap,
+  reserved_smem_offset_0,  // the first byte of what the system lends to programs: cooperative_groups keeps
+  reserved_smem_offset_1,  // the barriers of its tiles of several warps there (details/memory.h)
   warp_size,
   current_graph_exec,
   envreg1,  // high and

@@ -116,6 +116,8 @@ class Cta {
   bool is_defined(uint32_t offset, uint32_t bytes) const;
   void define(uint32_t offset, uint32_t bytes);
   void undefine(uint32_t offset, uint32_t bytes);
+  // Whether these bytes of the window are the program's.
+  bool owns(uint32_t offset, uint32_t bytes) const;
   // Bounds-checked view for engines; faults (illegal_address) with the offset, the size of the window and
   // `what` is accessing.
   std::byte* window(uint32_t offset, uint32_t bytes, const char* what);
@@ -251,6 +253,9 @@ class Grid {
   uint32_t shared_bytes() const {
     return shared_bytes_;
   }  // of one CTA's window: reserved, static and dynamic
+  // Whether the kernel asks where the system's shared memory is, and so may touch the first kLentShared
+  // bytes.
+  bool lends_shared() const { return lends_shared_; }
   // What %envreg1 and %envreg2 name in a cooperative launch: two zeroed words, the second of which
   // cooperative_groups' grid.sync() counts arrivals in (cooperative_groups/details/driver_abi.h). 0
   // otherwise.
@@ -266,6 +271,7 @@ class Grid {
   Dim3 first_cta(uint64_t cluster) const;
   bool serial_ = false;
   uint32_t shared_bytes_ = 0, register_file_bytes_ = 0;
+  bool lends_shared_ = false;
   uint64_t clusters_ = 0, next_cluster_ = 0, workspace_ = 0;
   std::vector<std::byte*>
       free_files_;  // register files of warps that are gone; their constants are still right

@@ -24,6 +24,7 @@ constexpr uint64_t kWindowBytes = 0x0000'0001'0000'0000;
 // CTA's window. The first kReservedShared bytes belong to the system (seen on an H200: the first static
 // variable is at 0x400).
 constexpr uint32_t kReservedShared = 0x400;
+constexpr uint32_t kLentShared = 288;  // of these, what %reserved_smem_offset_* lend to programs (H200)
 constexpr unsigned kRankShift = 24;
 
 class GlobalMemory {

@@ -105,13 +105,15 @@ uint64_t special_value(FixedSpecial which, const Warp& w, unsigned lane) {
     case FixedSpecial::dynamic_smem_size:
       return dynamic;
     case FixedSpecial::total_smem_size:
-      return grid.shared_bytes() - kReservedShared;
+      return (grid.shared_bytes() - kReservedShared + 127) / 128 * 128;  // as an H200 allocates
     case FixedSpecial::aggr_smem_size:
       return grid.shared_bytes();
     case FixedSpecial::reserved_smem_offset_begin:
+    case FixedSpecial::reserved_smem_offset_0:
+    case FixedSpecial::reserved_smem_offset_1:
       return 0;
     case FixedSpecial::reserved_smem_offset_end:
-      return kReservedShared;
+      return kLentShared;
     case FixedSpecial::reserved_smem_offset_cap:
       return kReservedShared;
     case FixedSpecial::warp_size:

@@ -118,7 +118,7 @@ Warp::SharedPlace Warp::shared_place(const Instr&, Space space, uint64_t address
     owner = &cta.cluster.owner(static_cast<uint32_t>(address), "access");
   }
   const uint32_t size = static_cast<uint32_t>(owner->shared.size());
-  if (offset < kReservedShared || offset > size || bytes > size - offset) [[unlikely]] {
+  if (!owner->owns(offset, bytes)) [[unlikely]] {
     if (offset < kReservedShared)
       fault(FaultKind::illegal_address, lane,
             "shared address {:#x} (lane {}, {} bytes) is in the first {:#x} bytes, which are reserved for "

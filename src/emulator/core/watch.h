@@ -56,7 +56,7 @@ struct BarrierEvent {
     bar_done,
     cluster_arrive,
     cluster_done,
-    warp_sync,    // bar.warp.sync: `lanes` go on together
+    warp_sync,  // bar.warp.sync, and what exchanges values (shfl, vote, match, redux): `lanes` go on together
     tmem_waited,  // tcgen05.wait: amount 0 ::ld, 1 ::st
     bulk_commit,  // cp.async.bulk.commit_group
     bulk_waited,  // ... wait_group of the newest `amount`; phase 1: .read

@@ -42,11 +42,6 @@ SharedMatrix decode_tcgen05_descriptor(uint64_t bits, const std::string& what) {
   if (field(bits, 52, 52))
     fault(FaultKind::misuse, 0, "{} {:#x}: absolute leading offsets (bit 52) exist on sm_103a only", what,
           bits);
-  if (uint64_t base = field(bits, 51, 49))
-    fault(FaultKind::misuse, 0,
-          "{} {:#x}: base offset (bits 51:49) is {}; only 0 is implemented: align the tile to its "
-          "swizzle pattern",
-          what, bits, base);
   SharedMatrix d;
   switch (field(bits, 63, 61)) {
     case 0:
@@ -73,6 +68,7 @@ SharedMatrix decode_tcgen05_descriptor(uint64_t bits, const std::string& what) {
   d.start = static_cast<uint32_t>(field(bits, 13, 0)) << 4;
   d.lbo = static_cast<uint32_t>(field(bits, 29, 16)) << 4;
   d.sbo = static_cast<uint32_t>(field(bits, 45, 32)) << 4;
+  d.base = static_cast<uint32_t>(field(bits, 51, 49));
   return d;
 }
 
@@ -81,11 +77,6 @@ SharedMatrix decode_wgmma_descriptor(uint64_t bits, const std::string& what) {
   require(what, bits, 31, 30, 0, "reserved field");
   require(what, bits, 48, 46, 0, "reserved field (a tcgen05 descriptor has 1 there)");
   require(what, bits, 61, 52, 0, "reserved field");
-  if (uint64_t base = field(bits, 51, 49))
-    fault(FaultKind::misuse, 0,
-          "{} {:#x}: base offset (bits 51:49) is {}; only 0 is implemented: align the tile to its "
-          "swizzle pattern",
-          what, bits, base);
   constexpr SharedMatrix::Swizzle codes[] = {SharedMatrix::Swizzle::none, SharedMatrix::Swizzle::b128,
                                              SharedMatrix::Swizzle::b64, SharedMatrix::Swizzle::b32};
   SharedMatrix d;
@@ -93,6 +84,7 @@ SharedMatrix decode_wgmma_descriptor(uint64_t bits, const std::string& what) {
   d.start = static_cast<uint32_t>(field(bits, 13, 0)) << 4;
   d.lbo = static_cast<uint32_t>(field(bits, 29, 16)) << 4;
   d.sbo = static_cast<uint32_t>(field(bits, 45, 32)) << 4;
+  d.base = static_cast<uint32_t>(field(bits, 51, 49));
   return d;
 }
 

@@ -17,6 +17,7 @@ struct SharedMatrix {
   enum class Swizzle : uint8_t { none, b128_atom32, b128, b64, b32 };
   uint32_t start = 0;  // bytes
   uint32_t lbo = 0, sbo = 0;
+  uint32_t base = 0;  // of the swizzle's pattern: row of the pattern (bits 9:7) that is not permuted
   Swizzle swizzle = Swizzle::none;
   bool k_major = true;
 
@@ -32,18 +33,22 @@ struct SharedMatrix {
         return 128;
     }
   }
+  // The swizzle: address bits 9:7, less the base offset, into bits 6:4. wgmma on an H200 (2026-11-21) reads
+  // so for each base offset, swizzle and start that was tried; tcgen05's descriptor is described in the same
+  // words.
   uint32_t permuted(uint32_t address) const {
+    const uint32_t row = (address >> 7) - base;
     switch (swizzle) {
       case Swizzle::none:
         return address;
       case Swizzle::b32:
-        return address ^ ((address >> 3) & 0x10);
+        return address ^ (row << 4 & 0x10);
       case Swizzle::b64:
-        return address ^ ((address >> 3) & 0x30);
+        return address ^ (row << 4 & 0x30);
       case Swizzle::b128:
-        return address ^ ((address >> 3) & 0x70);
+        return address ^ (row << 4 & 0x70);
       case Swizzle::b128_atom32:
-        return address ^ ((address >> 2) & 0x60);
+        return address ^ (row << 5 & 0x60);
     }
     return address;
   }

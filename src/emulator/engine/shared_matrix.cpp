@@ -45,6 +45,7 @@ void read_k_major(Cluster& cluster, Cta& cta, const SharedMatrix& m, uint32_t ro
   const uint32_t first = (plain ? m.start : m.start / span * span) + first_row / 8 * m.sbo;
   const uint32_t end = first + (cores - 1) * m.sbo + core_bytes;
   const std::byte* window = cta.window(first, end - first, op.name()) - first;
+  const uint32_t back = m.base << 7;
   const uint32_t shift = m.swizzle == SharedMatrix::Swizzle::b128_atom32 ? 2 : 3;
   const uint32_t mask = m.swizzle == SharedMatrix::Swizzle::b128_atom32 ? 0x60 : (span - 1) & 0x70;
   for (uint32_t core = 0; core < cores; ++core) {
@@ -55,8 +56,9 @@ void read_k_major(Cluster& cluster, Cta& cta, const SharedMatrix& m, uint32_t ro
         bytes == 32) {  // the usual case: two chunks of a row, whose swizzle depends on the row alone
       for (uint32_t r = 0; r < count; ++r) {
         const uint32_t at = first + core * m.sbo + r * span + m.start % span, row = core * 8 + r;
-        std::memcpy(out + size_t(row) * 32, window + (at ^ ((at >> shift) & mask)), 16);
-        std::memcpy(out + size_t(row) * 32 + 16, window + ((at + 16) ^ (((at + 16) >> shift) & mask)), 16);
+        const uint32_t turn = (at - back) >> shift & mask;
+        std::memcpy(out + size_t(row) * 32, window + (at ^ turn), 16);
+        std::memcpy(out + size_t(row) * 32 + 16, window + ((at + 16) ^ turn), 16);
         if (defined) defined[row] = true;
       }
     } else {

@@ -14,8 +14,18 @@ namespace {
 // Runs meet(members) once the live lanes of the member mask are here. The mask may differ between lanes that
 // execute together (two halves of a warp, each with its own mask): each set meets on its own then, which is
 // possible when all of its lanes are here already.
+//
+// Watchers take the members to be in order then. The manual says so of bar.warp.sync only; but a lane that
+// goes on because of another lane's value comes behind what that lane did, on every machine, and
+// cooperative_groups rely on it (details/sync.h, sync_warps_last_releases). `ordered` is false for elect,
+// which brings no value.
 template <class F>
-void with_members(Warp& w, const Instr& i, const Operand& mask_operand, F meet) {
+void with_members(Warp& w, const Instr& i, const Operand& mask_operand, F body, bool ordered = true) {
+  const auto meet = [&](uint32_t members) {
+    if (w.cta.cluster.watcher && ordered) [[unlikely]]
+      w.cta.cluster.watcher->barrier({BarrierEvent::What::warp_sync, &w.cta, 0, 0, 0, &w, members, nullptr});
+    body(members);
+  };
   const auto* masks = w.source<uint32_t>(mask_operand);
   const uint32_t all = w.active;
   const uint32_t first = masks[std::countr_zero(all)];
@@ -208,22 +218,18 @@ Body bind_redux_float(Instr&, const Source& s) {
 // The elected lane is the lowest member: seen on an H200 for a full warp, the manual leaves it open.
 Body bind_elect(Instr&, const Source&) {
   return [](Warp& w, const Instr& i) {
-    with_members(w, i, i.op[2], [&](uint32_t members) {
+    const auto choose = [&](uint32_t members) {
       const uint32_t leader = uint32_t(std::countr_zero(members));
       auto* d = w.target<uint32_t>(i.op[0]);
       for_lanes(members, [&](unsigned l) { d[l] = leader; });
       w.set_mask(i.op[1], 1u << leader);
-    });
+    };
+    with_members(w, i, i.op[2], choose, false);
   };
 }
 
 Body bind_bar_warp(Instr&, const Source&) {
-  return [](Warp& w, const Instr& i) {
-    with_members(w, i, i.op[0], [&](uint32_t lanes) {
-      if (Watcher* watcher = w.cta.cluster.watcher) [[unlikely]]
-        watcher->barrier({BarrierEvent::What::warp_sync, &w.cta, 0, 0, 0, &w, lanes, nullptr});
-    });
-  };
+  return [](Warp& w, const Instr& i) { with_members(w, i, i.op[0], [](uint32_t) {}); };
 }
 
 Body bind_activemask(Instr&, const Source&) {

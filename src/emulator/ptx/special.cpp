@@ -59,6 +59,8 @@ constexpr SpecialName kNames[] = {
     fixed("%reserved_smem_offset_begin", "", F::reserved_smem_offset_begin),
     fixed("%reserved_smem_offset_end", "", F::reserved_smem_offset_end),
     fixed("%reserved_smem_offset_cap", "", F::reserved_smem_offset_cap),
+    fixed("%reserved_smem_offset_0", "", F::reserved_smem_offset_0),
+    fixed("%reserved_smem_offset_1", "", F::reserved_smem_offset_1),
     fixed("%current_graph_exec", "", F::current_graph_exec, Type::u64),
     fixed("%envreg1", "", F::envreg1),
     fixed("%envreg2", "", F::envreg2),
@@ -79,7 +81,7 @@ const SpecialName* special_named(std::string_view name, std::string_view compone
 }
 
 bool special_missing(std::string_view name) {
-  return name.starts_with("%envreg") || name.starts_with("%pm") || name.starts_with("%reserved_smem_offset_");
+  return name.starts_with("%envreg") || name.starts_with("%pm");
 }
 
 std::vector<std::string_view> special_names() {
