@@ -108,6 +108,49 @@ TEST_CASE("encode_tiled takes the driver's arguments and says which is wrong") {
   CHECK_FALSE(replace_address(&map, reinterpret_cast<void*>(0x9008)).empty());
 }
 
+TEST_CASE("cuTensorMapEncodeIm2col's rules") {
+  struct Call {
+    uint32_t rank = 4, channels = 64, pixels = 128;
+    int lower[3] = {-1, -1, 0}, upper[3] = {-1, -1, 0};
+    cuuint64_t dims[5] = {64, 9, 14, 64, 1}, strides[4] = {128, 1152, 16128, 0};
+    cuuint32_t steps[5] = {1, 1, 1, 1, 1};
+    std::string encode(CUtensorMap& map) const {
+      return encode_im2col(&map, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, rank, reinterpret_cast<void*>(0x7000), dims,
+                           strides, lower, upper, channels, pixels, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                           CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_NONE,
+                           CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE, 9);
+    }
+  };
+  CUtensorMap map;
+  CHECK(Call().encode(map).empty());
+  bool ok;
+  const TensorMap m = decode_tensor_map(reinterpret_cast<std::byte*>(&map), ok);
+  REQUIRE(ok);
+  CHECK(m.im2col);
+  CHECK(m.pixels == 128);
+  CHECK(m.lower[1] == -1);
+  CHECK(m.upper[0] == -1);
+  auto why = [&](auto&& change) {
+    Call c;
+    change(c);
+    return c.encode(map);
+  };
+  auto has = [](const std::string& text, const char* part) {
+    INFO(text);
+    CHECK(text.find(part) != text.npos);
+  };
+  has(why([](Call& c) { c.rank = 2; }), "tensorRank is 2");
+  has(why([](Call& c) { c.pixels = 1025; }), "pixelsPerColumn is 1025");
+  has(why([](Call& c) { c.pixels = 0; }), "pixelsPerColumn is 0");
+  has(why([](Call& c) { c.channels = 257; }), "channelsPerPixel is 257");
+  has(why([](Call& c) { c.channels = 128; }), "more than the 128 bytes");
+  has(why([](Call& c) { c.lower[1] = -129; }), "pixelBoxLowerCorner[1] is -129, must be -128 to 127");
+  has(why([](Call& c) { c.upper[0] = 128; }), "pixelBoxUpperCorner[0] is 128");
+  has(why([](Call& c) { c.upper[0] = 40000; }), "more than 16 bits");
+  has(why([](Call& c) { c.upper[0] = -9, c.lower[0] = 0; }), "the bounding box of dimension 1 is empty");
+  has(why([](Call& c) { c.steps[2] = 9; }), "elementStrides[2] is 9");
+}
+
 // The tables of PTX ISA 5.5.7 name, for each 16-byte chunk of the pattern, where it goes: chunk ^ row for
 // rows of 128 bytes, and so on. Independent of the bit formula.
 TEST_CASE("swizzles are the manual's tables") {

@@ -313,3 +313,124 @@ TEST_CASE("gather4 and scatter4: four rows of one's choice") {
   two_rows.param(0);
   CHECK(two_rows.run().report.find("with one row") != std::string::npos);
 }
+
+namespace {
+
+// An NHWC tensor of u32 words with 4 channels, of which 4 are loaded: word = pixel number * 4 + channel.
+struct Image {
+  int w = 7, h = 5, n = 3, lower[2] = {-1, -2}, upper[2] = {-1, 1}, step[2] = {1, 1}, offset[2] = {0, 0};
+  int start[3] = {0, 0, 0};
+  uint32_t pixels = 24;
+
+  TensorMap map(uint64_t address) const {
+    TensorMap m;
+    m.type = TensorType::u32, m.rank = 4, m.address = address, m.im2col = true, m.pixels = pixels;
+    m.dim = {4, uint64_t(w), uint64_t(h), uint64_t(n), 1};
+    m.stride = {0, 16, uint64_t(16 * w), uint64_t(16 * w * h), 0};
+    m.box = {4, 1, 1, 1, 1}, m.element_stride = {1, uint32_t(step[0]), uint32_t(step[1]), 1, 1};
+    m.lower = {int16_t(lower[0]), int16_t(lower[1]), 0}, m.upper = {int16_t(upper[0]), int16_t(upper[1]), 0};
+    return m;
+  }
+  // Coordinates of the pixels, -1 where they are outside: all corners in order, from the start on.
+  std::vector<int> expected(bool with_offsets) const {
+    std::vector<int> all;
+    bool found = false;
+    for (int z = start[2]; z < start[2] + 100; ++z)
+      for (int y = lower[1] + (start[1] - lower[1]) % step[1]; y <= h - 1 + upper[1]; y += step[1])
+        for (int x = lower[0] + (start[0] - lower[0]) % step[0]; x <= w - 1 + upper[0]; x += step[0]) {
+          found |= x == start[0] && y == start[1];
+          if (!found) continue;
+          if (all.size() == pixels) return all;
+          const int px = x + (with_offsets ? offset[0] : 0), py = y + (with_offsets ? offset[1] : 0);
+          const bool inside = px >= 0 && px < w && py >= 0 && py < h && z < n;
+          all.push_back(inside ? (z * h + py) * w + px : -1);
+        }
+    return all;
+  }
+  std::string kernel(bool store) const {
+    const std::string place = fmt::format("{{0, {}, {}, {}}}", start[0], start[1], start[2]);
+    const std::string copy =
+        store
+            ? fmt::format(
+                  "cp.async.bulk.tensor.4d.global.shared::cta.im2col_no_offs.bulk_group [%rd0, {}], [%r0];\n"
+                  "cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;",
+                  place)
+            : fmt::format(
+                  "mov.b16 %h0, {}; mov.b16 %h1, {};\n"
+                  "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r1], {};\n"
+                  "cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes "
+                  "[%r0], [%rd0, {}], [%r1], {{%h0, %h1}};",
+                  offset[0], offset[1], pixels * 16, place);
+    return module_text("sm_90a", ".param .align 64 .b8 map[128], .param .u64 out",
+                       fmt::format(R"(
+    .shared .align 8 .b64 bar;
+    .reg .b16 %h<2>;
+    mov.u32 %r0, smem; mov.u32 %r1, bar;
+    mov.b64 %rd0, map; cvta.param.u64 %rd0, %rd0;
+    ld.param.u64 %rd1, [out]; cvta.to.global.u64 %rd1, %rd1;
+    mov.u32 %r3, %tid.x; setp.ne.u32 %p0, %r3, 0;
+    @%p0 bra WAIT;
+    mbarrier.init.shared::cta.b64 [%r1], 1;
+    fence.mbarrier_init.release.cluster;
+    mov.u32 %r4, 0;
+  P: add.u32 %r5, %r0, %r4; shr.u32 %r6, %r4, 2; st.shared.u32 [%r5], %r6; add.u32 %r4, %r4, 4;
+    setp.lt.u32 %p1, %r4, {bytes};
+    @%p1 bra P;
+    fence.proxy.async.shared::cta;
+    {copy}
+  WAIT: bar.sync 0;
+    {wait}
+    mul.lo.u32 %r4, %r3, 4;
+  C: add.u32 %r5, %r0, %r4; ld.shared.u32 %r6, [%r5]; cvt.u64.u32 %rd2, %r4; add.u64 %rd2, %rd2, %rd1;
+    st.global.u32 [%rd2], %r6; add.u32 %r4, %r4, 128; setp.lt.u32 %p1, %r4, {bytes};
+    @%p1 bra C;)",
+                                   fmt::arg("bytes", pixels * 16), fmt::arg("copy", copy),
+                                   fmt::arg("wait", store ? "" : wait("%r1", 0))));
+  }
+  size_t words() const { return size_t(w * h * n * 4); }
+};
+
+}  // namespace
+
+TEST_CASE("im2col: pixels of a filter's walk, loaded and stored") {
+  Image plain, strided, offset, beyond, inner;
+  strided.step[0] = 2, strided.step[1] = 3, strided.start[0] = 1, strided.start[1] = 1;
+  offset.lower[0] = offset.lower[1] = 0, offset.upper[0] = offset.upper[1] = -2, offset.offset[0] = 2,
+  offset.offset[1] = 1, offset.start[0] = 3, offset.start[1] = 1, offset.start[2] = 1;
+  beyond.start[2] = 2, beyond.start[0] = -1, beyond.start[1] = 3, beyond.pixels = 40;
+  inner.lower[0] = 2, inner.upper[0] = -3, inner.start[0] = 3, inner.pixels = 9;
+  for (const Image& image : {plain, strided, offset, beyond, inner}) {
+    CAPTURE(image.start[0]);
+    CAPTURE(image.pixels);
+    std::vector<uint32_t> tensor(image.words());
+    for (size_t i = 0; i < tensor.size(); ++i) tensor[i] = static_cast<uint32_t>(1000 + i);
+    for (bool store : {false, true}) {
+      Kernel k(image.kernel(store));
+      const uint64_t at = k.upload(tensor), out = k.buffer(image.pixels * 16);
+      k.map(image.map(at));
+      k.param(out);
+      k.config.block.x = 32;
+      k.config.dynamic_shared = image.pixels * 16 + 128;
+      LaunchResult r = k.run(image.pixels);
+      INFO(r.report);
+      REQUIRE(r.ok);
+      const std::vector<int> pixels = image.expected(!store);
+      REQUIRE(pixels.size() == image.pixels);
+      std::vector<uint32_t> want(store ? tensor : std::vector<uint32_t>(image.pixels * 4));
+      for (uint32_t p = 0; p < image.pixels; ++p)
+        for (uint32_t c = 0; c < 4; ++c) {
+          if (store && pixels[p] >= 0) want[static_cast<size_t>(pixels[p]) * 4 + c] = p * 4 + c;
+          if (!store) want[p * 4 + c] = pixels[p] < 0 ? 0 : tensor[static_cast<size_t>(pixels[p]) * 4 + c];
+        }
+      CHECK(k.download<uint32_t>(store ? at : out, static_cast<unsigned>(want.size())) == want);
+    }
+  }
+  Image outside;
+  outside.start[0] = 6;  // the box ends at 7 - 1 - 1
+  Kernel k(outside.kernel(false));
+  k.map(outside.map(k.upload(std::vector<uint32_t>(outside.words()))));
+  k.param(k.buffer(outside.pixels * 16));
+  k.config.dynamic_shared = outside.pixels * 16 + 128;
+  CHECK(k.run(1).report.find("filter's corner 6 in dimension 1 is outside the bounding box, -1 to 5") !=
+        std::string::npos);
+}

@@ -1,4 +1,5 @@
-// cuTensorMapEncodeTiled with the real driver's rules; a refusal says on stderr which value broke which.
+// cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col with the real driver's rules; a refusal says on stderr
+// which value broke which.
 #include "emulator/engine/tensor_map.h"
 
 #include <fmt/format.h>
@@ -17,6 +18,19 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType type, cuui
   const std::string why = encode_tiled(map, type, rank, address, dims, strides, box, element_strides,
                                        interleave, swizzle, promotion, fill, state().device->major);
   return why.empty() ? CUDA_SUCCESS : explain(CUDA_ERROR_INVALID_VALUE, "cuTensorMapEncodeTiled: " + why);
+}
+
+CUresult cuTensorMapEncodeIm2col(CUtensorMap* map, CUtensorMapDataType type, cuuint32_t rank, void* address,
+                                 const cuuint64_t* dims, const cuuint64_t* strides, const int* lower,
+                                 const int* upper, cuuint32_t channels, cuuint32_t pixels,
+                                 const cuuint32_t* element_strides, CUtensorMapInterleave interleave,
+                                 CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
+                                 CUtensorMapFloatOOBfill fill) {
+  if (CUresult r = ready(false)) return r;
+  const std::string why =
+      encode_im2col(map, type, rank, address, dims, strides, lower, upper, channels, pixels, element_strides,
+                    interleave, swizzle, promotion, fill, state().device->major);
+  return why.empty() ? CUDA_SUCCESS : explain(CUDA_ERROR_INVALID_VALUE, "cuTensorMapEncodeIm2col: " + why);
 }
 
 CUresult cuTensorMapReplaceAddress(CUtensorMap* map, void* address) {

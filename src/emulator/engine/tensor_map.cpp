@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace fp4lab::emu {
 
@@ -26,9 +28,11 @@ struct Encoded {
   uint64_t stride[4];
   uint32_t dim_minus_1[5];
   uint16_t box_minus_1[5];
+  int16_t lower[3], upper[3];
+  uint16_t pixels;
   uint8_t element_stride[5];
-  uint8_t type, swizzle, interleave, l2_promotion, fill, rank;
-  uint8_t zero[31];
+  uint8_t type, swizzle, interleave, l2_promotion, fill, rank, im2col;
+  uint8_t zero[16];
   uint64_t check;  // offset 112: of everything before it
   uint64_t magic;
 };
@@ -65,9 +69,35 @@ uint32_t TensorMap::runs() const {
   return n;
 }
 
+namespace {
+
+// What im2col asks for besides.
+std::string invalid_pixels(const TensorMap& m) {
+  if (m.rank < 3) return fmt::format("tensorRank is {}, must be 3 to 5", m.rank);
+  if (m.pixels < 1 || m.pixels > 1024)
+    return fmt::format("pixelsPerColumn is {}, must be 1 to 1024", m.pixels);
+  constexpr int kLimit[] = {32768, 128, 16};  // by rank: 3, 4, 5
+  const int limit = kLimit[m.rank - 3];
+  for (unsigned d = 0; d + 2 < m.rank; ++d) {
+    for (auto [name, value] :
+         {std::pair{"pixelBoxLowerCorner", m.lower[d]}, {"pixelBoxUpperCorner", m.upper[d]}})
+      if (value < -limit || value >= limit)
+        return fmt::format("{}[{}] is {}, must be {} to {} with rank {}", name, d, value, -limit, limit - 1,
+                           m.rank);
+    if (static_cast<int64_t>(m.dim[d + 1]) + m.upper[d] - m.lower[d] <= 0)
+      return fmt::format("the bounding box of dimension {} is empty: from {} to {} - 1 + {}", d + 1,
+                         m.lower[d], m.dim[d + 1], m.upper[d]);
+  }
+  return {};
+}
+
+}  // namespace
+
 std::string TensorMap::invalid(bool hopper) const {
   const bool wide = type == TensorType::u4_align16 || type == TensorType::u6_align16;
   if (rank < 1 || rank > 5) return fmt::format("tensorRank is {}, must be 1 to 5", rank);
+  if (im2col)
+    if (std::string why = invalid_pixels(*this); !why.empty()) return why;
   if (hopper && sub_byte()) return fmt::format("type {} needs sm_100", name_of(type));
   if (hopper && swizzle > TensorSwizzle::b128)
     return fmt::format("swizzle {} needs sm_100", name_of(swizzle));
@@ -81,7 +111,9 @@ std::string TensorMap::invalid(bool hopper) const {
   for (unsigned d = 0; d < rank; ++d) {
     if (dim[d] < 1 || dim[d] > uint64_t(1) << 32)
       return fmt::format("globalDim[{}] is {}, must be 1 to 2^32", d, dim[d]);
-    if (box[d] < 1 || box[d] > 256) return fmt::format("boxDim[{}] is {}, must be 1 to 256", d, box[d]);
+    if (box[d] < 1 || box[d] > 256)
+      return im2col ? fmt::format("channelsPerPixel is {}, must be 1 to 256", box[d])
+                    : fmt::format("boxDim[{}] is {}, must be 1 to 256", d, box[d]);
     if (element_stride[d] < 1 || element_stride[d] > 8)
       return fmt::format("elementStrides[{}] is {}, must be 1 to 8", d, element_stride[d]);
   }
@@ -96,7 +128,8 @@ std::string TensorMap::invalid(bool hopper) const {
       return fmt::format("globalStrides[{}] is {} bytes, must be below 2^40", d - 1, stride[d]);
   }
   if (wide && box[0] != 128)
-    return fmt::format("boxDim[0] is {}: type {} needs exactly 128", box[0], name_of(type));
+    return fmt::format("{} is {}: type {} needs exactly 128", im2col ? "channelsPerPixel" : "boxDim[0]",
+                       box[0], name_of(type));
   if (!interleave && (box[0] * element_bits()) % 128)
     return fmt::format("the inner box of {} {} elements is {} bits, not a multiple of 16 bytes", box[0],
                        name_of(type), box[0] * element_bits());
@@ -124,6 +157,8 @@ std::array<std::byte, kTensorMapBytes> TensorMap::encode() const {
   }
   e.type = static_cast<uint8_t>(type), e.swizzle = static_cast<uint8_t>(swizzle);
   e.interleave = interleave, e.l2_promotion = l2_promotion, e.fill = fill, e.rank = rank;
+  e.im2col = im2col, e.pixels = static_cast<uint16_t>(pixels);
+  for (unsigned d = 0; d < 3; ++d) e.lower[d] = lower[d], e.upper[d] = upper[d];
   e.magic = kMagic;
   e.check = checksum(e);
   std::array<std::byte, kTensorMapBytes> bytes;
@@ -140,6 +175,8 @@ TensorMap decode_tensor_map(const std::byte* bytes, bool& ok) {
   m.address = e.address;
   m.type = static_cast<TensorType>(e.type), m.swizzle = static_cast<TensorSwizzle>(e.swizzle);
   m.interleave = e.interleave, m.l2_promotion = e.l2_promotion, m.fill = e.fill, m.rank = e.rank;
+  m.im2col = e.im2col, m.pixels = e.pixels;
+  for (unsigned d = 0; d < 3; ++d) m.lower[d] = e.lower[d], m.upper[d] = e.upper[d];
   for (unsigned d = 0; d < 5; ++d) {
     m.dim[d] = uint64_t(e.dim_minus_1[d]) + 1;
     m.box[d] = uint32_t(e.box_minus_1[d]) + 1;
@@ -149,11 +186,14 @@ TensorMap decode_tensor_map(const std::byte* bytes, bool& ok) {
   return m;
 }
 
-std::string encode_tiled(CUtensorMap* map, CUtensorMapDataType type, uint32_t rank, void* address,
-                         const cuuint64_t* dims, const cuuint64_t* strides, const cuuint32_t* box,
-                         const cuuint32_t* element_strides, CUtensorMapInterleave interleave,
-                         CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
-                         CUtensorMapFloatOOBfill fill, int major) {
+namespace {
+
+// What both kinds of maps share; the reason why not, or nothing and the map's common fields.
+std::string encode_common(TensorMap& m, CUtensorMap* map, CUtensorMapDataType type, uint32_t rank,
+                          void* address, const cuuint64_t* dims, const cuuint64_t* strides,
+                          const cuuint32_t* element_strides, CUtensorMapInterleave interleave,
+                          CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
+                          CUtensorMapFloatOOBfill fill) {
   if (!map) return "tensorMap is null";
   if (reinterpret_cast<uintptr_t>(map) % 64)
     return fmt::format("tensorMap {} is not aligned to 64 bytes", static_cast<void*>(map));
@@ -168,9 +208,8 @@ std::string encode_tiled(CUtensorMap* map, CUtensorMapDataType type, uint32_t ra
     return fmt::format("l2Promotion is {}, must be 0 to 3", static_cast<int>(promotion));
   if (!in_range(fill, 2)) return fmt::format("oobFill is {}, must be 0 or 1", static_cast<int>(fill));
   if (rank < 1 || rank > kTensorMapMaxRank) return fmt::format("tensorRank is {}, must be 1 to 5", rank);
-  if (!dims || !box || !element_strides || (rank > 1 && !strides))
-    return "globalDim, globalStrides, boxDim or elementStrides is null";
-  TensorMap m;
+  if (!dims || !element_strides || (rank > 1 && !strides))
+    return "globalDim, globalStrides or elementStrides is null";
   m.type = static_cast<TensorType>(type);
   m.swizzle = static_cast<TensorSwizzle>(swizzle);
   m.rank = static_cast<uint8_t>(rank);
@@ -179,12 +218,56 @@ std::string encode_tiled(CUtensorMap* map, CUtensorMapDataType type, uint32_t ra
   m.fill = static_cast<uint8_t>(fill);
   m.dim.fill(1), m.box.fill(1), m.element_stride.fill(1);
   for (unsigned d = 0; d < rank; ++d) {
-    m.dim[d] = dims[d], m.box[d] = box[d], m.element_stride[d] = element_strides[d];
+    m.dim[d] = dims[d], m.element_stride[d] = element_strides[d];
     if (d) m.stride[d] = strides[d - 1];
   }
+  return {};
+}
+
+std::string encode_valid(const TensorMap& m, CUtensorMap* map, int major) {
   std::string reason = m.invalid(major < 10);
   if (reason.empty()) std::memcpy(map, m.encode().data(), kTensorMapBytes);
   return reason;
+}
+
+}  // namespace
+
+std::string encode_tiled(CUtensorMap* map, CUtensorMapDataType type, uint32_t rank, void* address,
+                         const cuuint64_t* dims, const cuuint64_t* strides, const cuuint32_t* box,
+                         const cuuint32_t* element_strides, CUtensorMapInterleave interleave,
+                         CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
+                         CUtensorMapFloatOOBfill fill, int major) {
+  TensorMap m;
+  if (std::string why = encode_common(m, map, type, rank, address, dims, strides, element_strides, interleave,
+                                      swizzle, promotion, fill);
+      !why.empty())
+    return why;
+  if (!box) return "boxDim is null";
+  for (unsigned d = 0; d < rank; ++d) m.box[d] = box[d];
+  return encode_valid(m, map, major);
+}
+
+std::string encode_im2col(CUtensorMap* map, CUtensorMapDataType type, uint32_t rank, void* address,
+                          const cuuint64_t* dims, const cuuint64_t* strides, const int* lower,
+                          const int* upper, uint32_t channels, uint32_t pixels,
+                          const cuuint32_t* element_strides, CUtensorMapInterleave interleave,
+                          CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
+                          CUtensorMapFloatOOBfill fill, int major) {
+  TensorMap m;
+  if (std::string why = encode_common(m, map, type, rank, address, dims, strides, element_strides, interleave,
+                                      swizzle, promotion, fill);
+      !why.empty())
+    return why;
+  if (!lower || !upper) return "pixelBoxLowerCorner or pixelBoxUpperCorner is null";
+  m.im2col = true, m.box[0] = channels, m.pixels = pixels;
+  for (unsigned d = 0; d + 2 < rank; ++d) {
+    auto clamped = [](int v) { return static_cast<int16_t>(std::clamp(v, -32768, 32767)); };
+    if (lower[d] != clamped(lower[d]) || upper[d] != clamped(upper[d]))
+      return fmt::format("the corners {} and {} of dimension {} have more than 16 bits", lower[d], upper[d],
+                         d + 1);
+    m.lower[d] = clamped(lower[d]), m.upper[d] = clamped(upper[d]);
+  }
+  return encode_valid(m, map, major);
 }
 
 std::string replace_address(CUtensorMap* map, void* address) {

@@ -1,4 +1,5 @@
-// Tensor maps: what cuTensorMapEncodeTiled makes, tensormap.replace edits and cp.async.bulk.tensor reads.
+// Tensor maps: what cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col make, tensormap.replace edits and
+// cp.async.bulk.tensor reads.
 //
 // The hardware's 128 bytes are not documented; these are our own, and nobody but this file knows them. They
 // carry a checksum, so that a copy read through a wrong pointer, or while it is being edited, is recognised.
@@ -51,6 +52,11 @@ struct TensorMap {
   std::array<uint64_t, 5> stride{};  // bytes; stride[0] is the element's own, implied
   std::array<uint32_t, 5> box{};     // elements
   std::array<uint32_t, 5> element_stride{};
+  // im2col (PTX ISA 5.5.4): box[0] is the channels of a pixel, the other dimensions are walked pixel by pixel
+  // within [lower, dim - 1 + upper], `pixels` of them. Corners by dimension: lower[0] belongs to dim[1].
+  bool im2col = false;
+  std::array<int16_t, 3> lower{}, upper{};
+  uint32_t pixels = 0;
 
   // Bits of one element in global memory.
   unsigned element_bits() const;
@@ -90,6 +96,14 @@ std::string encode_tiled(CUtensorMap* map, CUtensorMapDataType type, uint32_t ra
                          const cuuint32_t* element_strides, CUtensorMapInterleave interleave,
                          CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
                          CUtensorMapFloatOOBfill fill, int major);
+// cuTensorMapEncodeIm2col. The corners stand in the order of the dimensions, W first (as CUTLASS passes them
+// in cute/atom/copy_traits_sm90_im2col.hpp; cuda.h's text lists them the other way round).
+std::string encode_im2col(CUtensorMap* map, CUtensorMapDataType type, uint32_t rank, void* address,
+                          const cuuint64_t* dims, const cuuint64_t* strides, const int* lower,
+                          const int* upper, uint32_t channels, uint32_t pixels,
+                          const cuuint32_t* element_strides, CUtensorMapInterleave interleave,
+                          CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
+                          CUtensorMapFloatOOBfill fill, int major);
 // cuTensorMapReplaceAddress.
 std::string replace_address(CUtensorMap* map, void* address);
 

@@ -46,7 +46,10 @@ TensorMap TensorMapRef::read(Cluster& cluster, const AsyncOp& op) const {
   return m;
 }
 
-void check_coordinates(const TensorMap& m, const int32_t* c, unsigned count) {
+void check_coordinates(const TensorMap& m, const int32_t* c, unsigned count, bool im2col) {
+  if (im2col != m.im2col)
+    fault(FaultKind::illegal_instruction, 0, "{} tensor map used by an instruction for {} ones",
+          m.im2col ? "an im2col" : "a tiled", im2col ? "im2col" : "tiled");
   if (count != m.rank)
     fault(FaultKind::illegal_instruction, 0,
           "a tensor map of rank {} used by an instruction for {} dimensions", m.rank, count);
@@ -88,16 +91,25 @@ struct TmaLoad final : AsyncOp {
     uint32_t target, first, count;
   };
   std::vector<Part> parts;
-  bool started = false, gather = false;
+  bool started = false, gather = false, im2col = false;
+  std::array<uint16_t, 3> offsets{};           // im2col
+  std::vector<std::array<int32_t, 5>> pixels;  // im2col
   TensorMap m;
+
+  TensorRun run_number(uint32_t r) const {
+    return im2col   ? tensor_run(m, pixels[r].data(), 0)
+           : gather ? tensor_run_of_four(m, coordinates.data(), r)
+                    : tensor_run(m, coordinates.data(), r);
+  }
 
   const char* name() const override { return "cp.async.bulk.tensor"; }
 
   // A box may arrive in pieces and in any order.
   void plan(Cluster& cluster) {
     m = map.read(cluster, *this);
-    check_coordinates(m, coordinates.data(), gather ? 2 : dimensions);
+    check_coordinates(m, coordinates.data(), gather ? 2 : dimensions, im2col);
     if (gather) four_rows(m);
+    if (im2col) pixels = im2col_pixels(m, coordinates.data(), offsets.data());
     const uint32_t runs = m.runs();
     const bool whole = cluster.grid.schedule.kind == Schedule::Kind::eager;
     for (uint32_t t = 0; t < targets.size(); ++t) {
@@ -132,8 +144,7 @@ struct TmaLoad final : AsyncOp {
     std::byte row[2048], padded[256];
     GlobalMemory::Range range;
     for (uint32_t r = part.first; r < part.first + part.count; ++r) {
-      const TensorRun run =
-          gather ? tensor_run_of_four(m, coordinates.data(), r) : tensor_run(m, coordinates.data(), r);
+      const TensorRun run = run_number(r);
       const uint32_t linear = destination + r * pitch;
       const std::byte* image = row;
       if (run.inside) {
@@ -196,10 +207,10 @@ struct LoadMods {
   bool multicast;
   uint8_t group;       // 0 when not given
   uint8_t dimensions;  // coordinates: 5 for gather4
-  bool gather;
+  bool gather, im2col;
 };
 
-// op 0 [dst], 1 [map, 2 {c}], 3 [mbar], 4 mask, 5 cache policy
+// op 0 [dst], 1 [map, 2 {c}], 3 [mbar], with .im2col {offsets}, then mask, cache policy
 void load(Warp& w, const Instr& in) {
   constexpr const char* what = "cp.async.bulk.tensor";
   const LoadMods mods = unpack_aux<LoadMods>(in);
@@ -210,7 +221,9 @@ void load(Warp& w, const Instr& in) {
     const SharedRef bar = shared_ref(w, mods.destination, in.op[3], lane, what);
     op->map.address = w.address(in.op[1], lane);
     op->dimensions = mods.dimensions;
-    op->gather = mods.gather;
+    op->gather = mods.gather, op->im2col = mods.im2col;
+    for (unsigned d = 0; mods.im2col && d + 2 < mods.dimensions; ++d)
+      op->offsets[d] = w.source<uint16_t>(w.element(in.op[4], d))[lane] & 0xffff;
     for (unsigned d = 0; d < mods.dimensions; ++d)
       op->coordinates[d] = static_cast<int32_t>(w.source<uint32_t>(w.element(in.op[2], d))[lane]);
     if (dst.offset % 128)
@@ -228,7 +241,7 @@ void load(Warp& w, const Instr& in) {
       return cluster.ctas[rank].get();
     };
     if (mods.multicast) {
-      const uint32_t mask = w.source<uint16_t>(in.op[4])[lane] & 0xffff;
+      const uint32_t mask = w.source<uint16_t>(in.op[mods.im2col ? 5 : 4])[lane] & 0xffff;
       if (mask == 0 || mask >> cluster.ctas.size())
         fault(FaultKind::misuse, lane, "{}.multicast::cluster with mask {:#06x} in a cluster of {} CTAs",
               what, mask, cluster.ctas.size());
@@ -266,6 +279,10 @@ Body bind_tma_load(Instr& in, const Source& s) {
   for (unsigned d = 1; d <= 5; ++d)
     if (s.has(fmt::format("{}d", d))) m.dimensions = static_cast<uint8_t>(d);
   m.gather = s.has("tile::gather4");
+  m.im2col = s.has("im2col");
+  if (m.im2col && in.op[4].count + 2u != m.dimensions)
+    fault(FaultKind::misuse, 0, "{} im2col offsets for {} dimensions, must be {}", in.op[4].count,
+          m.dimensions, m.dimensions - 2);
   if (m.gather) m.dimensions = 5;
   if (in.op[2].count != m.dimensions)
     fault(FaultKind::misuse, 0, "{} coordinates for {} dimensions", in.op[2].count, m.dimensions);
@@ -273,6 +290,7 @@ Body bind_tma_load(Instr& in, const Source& s) {
   return load;
 }
 
+Body bind_tma_load_im2col(Instr& in, const Source& s) { return bind_tma_load(in, s); }
 Body bind_tma_gather4(Instr& in, const Source& s) { return bind_tma_load(in, s); }
 
 }  // namespace fp4lab::emu

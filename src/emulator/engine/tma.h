@@ -23,8 +23,9 @@ struct TmaTarget {
 };
 
 // Faults unless the start coordinates suit the map: as many as its rank, the innermost at a multiple of 16
-// bytes (seen on an H200: any other traps as an illegal instruction).
-void check_coordinates(const TensorMap&, const int32_t* coordinates, unsigned count);
+// bytes (seen on an H200: any other traps as an illegal instruction), and the map is of the instruction's
+// mode.
+void check_coordinates(const TensorMap&, const int32_t* coordinates, unsigned count, bool im2col = false);
 
 // Element-wise reductions of cp.reduce.async.bulk{.tensor}: memory[i] = op(memory[i], value[i]).
 enum class Reduction : uint8_t { none, add, min, max, inc, dec, bit_and, bit_or, bit_xor };

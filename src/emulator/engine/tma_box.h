@@ -2,7 +2,10 @@
 // engine in tma.cpp moves the bytes.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstring>
+#include <vector>
 
 #include "emulator/core/error.h"
 #include "emulator/engine/tensor_map.h"
@@ -49,6 +52,38 @@ inline void four_rows(TensorMap& m) {
           "four rows by a tensor map of rank {} with a box of {} rows: it must be of rank 2, with one row",
           m.rank, m.box[1]);
   m.box[1] = 4, m.element_stride[1] = 1;
+}
+
+// .im2col (PTX ISA 5.5.4): the filter's corner moves from pixel to pixel through the bounding box, W first,
+// then H, D and N, in steps of the traversal strides; at the box's end it begins at the lower corner again. A
+// pixel lies `offsets` beside the corner. The pixels' coordinates, rank() for each; the map's box becomes one
+// column of pixels.
+inline std::vector<std::array<int32_t, 5>> im2col_pixels(TensorMap& m, const int32_t* coordinates,
+                                                         const uint16_t* offsets) {
+  const unsigned spatial = m.rank - 2u;
+  std::array<int32_t, 5> corner{};
+  std::copy_n(coordinates, m.rank, corner.begin());
+  auto last = [&](unsigned d) { return static_cast<int64_t>(m.dim[d]) - 1 + m.upper[d - 1]; };
+  for (unsigned d = 1; d <= spatial; ++d)
+    if (corner[d] < m.lower[d - 1] || corner[d] > last(d))
+      fault(FaultKind::misuse, 0,
+            "im2col: the filter's corner {} in dimension {} is outside the bounding box, {} to {}", corner[d],
+            d, m.lower[d - 1], last(d));
+  std::vector<std::array<int32_t, 5>> pixels(m.pixels);
+  for (auto& pixel : pixels) {
+    pixel = corner;
+    for (unsigned d = 1; d <= spatial; ++d) pixel[d] += offsets[d - 1];
+    unsigned d = 1;
+    for (; d <= spatial; ++d) {
+      corner[d] += static_cast<int32_t>(m.element_stride[d]);
+      if (corner[d] <= last(d)) break;
+      corner[d] = m.lower[d - 1];
+    }
+    if (d > spatial) ++corner[m.rank - 1u];
+  }
+  m.box[1] = m.pixels;
+  m.element_stride.fill(1);
+  return pixels;
 }
 
 // The value of elements out of bounds, repeated through 16 bytes. The NaN of CU_TENSOR_MAP_FLOAT_OOB_FILL is

@@ -23,7 +23,7 @@ struct TmaStore final : AsyncOp {
   uint32_t source = 0;
   uint64_t group = 0;
   Reduction reduction = Reduction::none;
-  bool has_read = false, scatter = false;
+  bool has_read = false, scatter = false, im2col = false;
   std::vector<std::byte> image;
   std::vector<TensorRun> runs;
   TensorMap m;
@@ -48,10 +48,13 @@ struct TmaStore final : AsyncOp {
 
   void read(Cluster& cluster) {
     m = map.read(cluster, *this);
-    check_coordinates(m, coordinates.data(), scatter ? 2 : dimensions);
+    check_coordinates(m, coordinates.data(), scatter ? 2 : dimensions, im2col);
     if (scatter) four_rows(m);
+    constexpr uint16_t kNone[3] = {};
+    std::vector<std::array<int32_t, 5>> pixels;
+    if (im2col) pixels = im2col_pixels(m, coordinates.data(), kNone);
     for (unsigned d = 0; d < dimensions; ++d)
-      if (coordinates[d] < 0)
+      if (coordinates[d] < 0 && !im2col)
         fault(FaultKind::misuse, lane, "{}: start coordinate {} of dimension {} is negative", name(),
               coordinates[d], d);
     if (m.padded())
@@ -66,7 +69,9 @@ struct TmaStore final : AsyncOp {
     const std::byte* window = cta->window(lo, hi - lo, name()) - lo;
     const uint32_t atom = std::min<uint32_t>(swizzle_atom(m.swizzle), 16);
     for (uint32_t r = 0; r < count; ++r) {
-      runs[r] = scatter ? tensor_run_of_four(m, coordinates.data(), r) : tensor_run(m, coordinates.data(), r);
+      runs[r] = im2col    ? tensor_run(m, pixels[r].data(), 0)
+                : scatter ? tensor_run_of_four(m, coordinates.data(), r)
+                          : tensor_run(m, coordinates.data(), r);
       if (!runs[r].inside) continue;
       round_up(cluster, runs[r], line);
       const uint32_t linear = source + r * pitch;
@@ -127,7 +132,7 @@ struct TmaStore final : AsyncOp {
 struct StoreMods {
   uint8_t dimensions;  // coordinates: 5 for scatter4
   Reduction reduction;
-  bool scatter;
+  bool scatter, im2col;
 };
 
 // op 0 [map, 1 {c}], 2 [src], 3 cache policy
@@ -137,7 +142,7 @@ void store(Warp& w, const Instr& in) {
     auto op = std::make_unique<TmaStore>();
     op->map.address = w.address(in.op[0], lane);
     op->dimensions = mods.dimensions;
-    op->scatter = mods.scatter;
+    op->scatter = mods.scatter, op->im2col = mods.im2col;
     op->reduction = mods.reduction;
     for (unsigned d = 0; d < mods.dimensions; ++d)
       op->coordinates[d] = static_cast<int32_t>(w.source<uint32_t>(w.element(in.op[1], d))[lane]);
@@ -168,12 +173,20 @@ uint8_t dimensions_of(const Source& s, const Instr& in, unsigned coordinates) {
 }  // namespace
 
 Body bind_tma_store(Instr& in, const Source& s) {
-  in.aux = pack_aux(StoreMods{dimensions_of(s, in, 1), Reduction::none, s.has("tile::scatter4")});
+  in.aux = pack_aux(
+      StoreMods{dimensions_of(s, in, 1), Reduction::none, s.has("tile::scatter4"), s.has("im2col_no_offs")});
   return store;
 }
 Body bind_tma_reduce(Instr& in, const Source& s) {
-  in.aux = pack_aux(StoreMods{dimensions_of(s, in, 1), reduction_named(s), false});
+  in.aux = pack_aux(StoreMods{dimensions_of(s, in, 1), reduction_named(s), false, s.has("im2col_no_offs")});
   return store;
+}
+Body bind_tma_store_im2col(Instr& in, const Source& s) { return bind_tma_store(in, s); }
+Body bind_tma_reduce_im2col(Instr& in, const Source& s) { return bind_tma_reduce(in, s); }
+Body bind_tma_prefetch_im2col(Instr& in, const Source& s) {
+  if (const unsigned n = dimensions_of(s, in, 1); in.op[2].count + 2u != n)
+    fault(FaultKind::misuse, 0, "{} im2col offsets for {} dimensions, must be {}", in.op[2].count, n, n - 2);
+  return prefetch;
 }
 Body bind_tma_scatter4(Instr& in, const Source& s) { return bind_tma_store(in, s); }
 Body bind_tma_prefetch_gather4(Instr& in, const Source& s) {

@@ -51,6 +51,8 @@ double to_double(__int128 v, FormatRound round) {
     case FormatRound::up:
       kept += !negative && dropped != 0;
       break;
+    case FormatRound::stochastic:  // of floats only
+      break;
   }
   const double value = std::ldexp(double(kept), int(shift));
   return negative ? -value : value;

@@ -147,6 +147,83 @@ Body bind_cvt_widen(Instr& i, const Source& s) {
   return widen_pair;
 }
 
+namespace {
+
+const FloatFormat& stochastic_format(Type t) {
+  switch (t) {
+    case Type::f16x2:
+      return kF16;
+    case Type::bf16x2:
+      return kBf16;
+    case Type::e4m3x4:
+      return kE4m3;
+    case Type::e5m2x4:
+      return kE5m2;
+    case Type::e2m3x4:
+      return kE2m3;
+    case Type::e3m2x4:
+      return kE3m2;
+    case Type::e2m1x4:
+      return kE2m1;
+    default:
+      no_such_type(t);
+  }
+}
+
+uint32_t stochastic_code(const Modifiers& m, uint32_t bits, RandomBits random) {
+  return encode(rectified(m, std::bit_cast<float>(bits)), stochastic_format(m.to), FormatRound::stochastic,
+                m.satfinite, random);
+}
+
+// Each half of the random bits belongs to one of the two values: 13 of its bits for fp16, all for bf16.
+void stochastic_pair(Warp& w, const Instr& i) {
+  const Modifiers m = cvt::unpack(i.aux);
+  const int count = m.to == Type::f16x2 ? 13 : 16;
+  const uint32_t mask = (1u << count) - 1;
+  const auto *a = w.source<uint32_t>(i.op[1]), *b = w.source<uint32_t>(i.op[2]),
+             *r = w.source<uint32_t>(i.op[3]);
+  auto* d = w.target<uint32_t>(i.op[0]);
+  for_lanes(w.active, [&](unsigned l) {
+    d[l] = stochastic_code(m, a[l], {r[l] >> 16 & mask, count}) << 16 |
+           stochastic_code(m, b[l], {r[l] & mask, count});
+  });
+}
+
+// Two 16-bit values serve two elements each: the halves of the random bits, for e2m1 the upper bytes of both
+// halves (a and b) and the lower ones (e and f).
+void stochastic_four(Warp& w, const Instr& i) {
+  const Modifiers m = cvt::unpack(i.aux);
+  const unsigned size = bits_of(m.to) / 4;
+  const uint32_t* v[4];
+  for (unsigned n = 0; n < 4; ++n) v[n] = w.source<uint32_t>(w.element(i.op[1], n));
+  const auto* r = w.source<uint32_t>(i.op[2]);
+  auto* d = w.target<uint32_t>(i.op[0]);
+  for_lanes(w.active, [&](unsigned l) {
+    uint32_t high = r[l] >> 16, low = r[l] & 0xffff;
+    if (m.to == Type::e2m1x4) {
+      const uint32_t upper = (high & 0xff00) | low >> 8;
+      low = (high & 0xff) << 8 | (low & 0xff);
+      high = upper;
+    }
+    uint32_t code = 0;
+    for (unsigned n = 0; n < 4; ++n)
+      code = code << size | stochastic_code(m, v[n][l], {n < 2 ? high : low, 16});
+    d[l] = code;
+  });
+}
+
+}  // namespace
+
+Body bind_cvt_rs_halves(Instr& i, const Source& s) {
+  i.aux = cvt::pack(cvt::modifiers_of(i, s));
+  return stochastic_pair;
+}
+Body bind_cvt_rs_small(Instr& i, const Source& s) {
+  if (i.op[1].count != 4) fault(FaultKind::misuse, 0, "{} values, must be 4", i.op[1].count);
+  i.aux = cvt::pack(cvt::modifiers_of(i, s));
+  return stochastic_four;
+}
+
 Body bind_cvt_ue8m0(Instr& i, const Source& s) { return bind_cvt_small(i, s); }
 Body bind_cvt_ue8m0_narrow(Instr& i, const Source& s) { return bind_cvt_narrow(i, s); }
 Body bind_cvt_ue8m0_widen(Instr& i, const Source& s) { return bind_cvt_widen(i, s); }

@@ -32,12 +32,21 @@ inline constexpr FloatFormat kE2m3{2, 3, 1, FloatFormat::Top::finite, 0x1f};
 inline constexpr FloatFormat kE3m2{3, 2, 3, FloatFormat::Top::finite, 0x1f};
 inline constexpr FloatFormat kE2m1{2, 1, 1, FloatFormat::Top::finite, 0x07};
 
-enum class FormatRound : uint8_t { nearest_even, nearest_away, to_zero, down, up };
+enum class FormatRound : uint8_t { nearest_even, nearest_away, to_zero, down, up, stochastic };
+
+// What stochastic rounding adds to the bits that fall away; a carry rounds away from zero. The manual aligns
+// them for normal fp16 and bf16 results only, which drop as many bits as there are: here the highest of them
+// stands under the last bit of the result always.
+struct RandomBits {
+  uint32_t value = 0;
+  int count = 0;
+};
 
 // The code of v rounded once. Overflow follows IEEE (infinity, or the largest finite value where the rounding
 // points inwards), or saturates to the largest finite value with `saturate` and where there is no infinity.
 // NaN gives format.nan (for the formats without NaN that is +MAX_NORM, as PTX says).
-constexpr uint32_t encode(double v, const FloatFormat& f, FormatRound round, bool saturate) {
+constexpr uint32_t encode(double v, const FloatFormat& f, FormatRound round, bool saturate,
+                          RandomBits random = {}) {
   const uint64_t bits = std::bit_cast<uint64_t>(v);
   const uint64_t magnitude = bits & ~(uint64_t(1) << 63);
   const bool negative = bits >> 63;
@@ -87,6 +96,10 @@ constexpr uint32_t encode(double v, const FloatFormat& f, FormatRound round, boo
       break;
     case FormatRound::up:
       up = !negative && dropped;
+      break;
+    case FormatRound::stochastic:  // fp32 values: at least 29 bits of a double fall away
+      up = shift > random.count && shift <= 62 &&
+           ((dropped >> (shift - random.count)) + random.value) >> random.count;
       break;
   }
   kept += up;
