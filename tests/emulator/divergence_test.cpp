@@ -165,7 +165,7 @@ TEST_CASE("an aligned instruction executed by part of a warp names who is missin
   k.finish(v);
   LaunchResult r = k.go();
   REQUIRE(!r.ok);
-  CHECK(r.kind == FaultKind::misuse);
+  CHECK(r.kind == FaultKind::collective);
   CHECK_MESSAGE(r.report.find("lanes 1-31 at hand.ptx:5  JOIN: mov v, 1;") != std::string::npos, r.report);
   CHECK_MESSAGE(r.report.find("hand.ptx:4:3") != std::string::npos, r.report);
 }

@@ -54,7 +54,7 @@ Cta& Cluster::owner(uint32_t address, const char* what) {
           "{}: shared::cluster address {:#010x} names the CTA of rank {}, but the cluster has {}", what,
           address, rank, ctas.size());
   if (ctas[rank]->exited)
-    fault(FaultKind::illegal_address, kLanes,
+    fault(FaultKind::peer_exited, kLanes,
           "{}: shared::cluster address {:#010x} is in {}, which has exited; its shared memory is gone", what,
           address, ctas[rank]->name());
   return *ctas[rank];
@@ -132,7 +132,7 @@ void Cluster::finish_now(const Warp& w, std::string_view name) {
 void Cluster::tolerated(const Fault& fault, const Warp& w) {
   std::lock_guard lock(grid.notes_mutex);
   auto [it, fresh] = grid.notes.try_emplace(w.current());
-  if (fresh) it->second = fault_report(fault, grid, &w, nullptr);
+  if (fresh) it->second = {fault.kind, fault_report(fault, grid, &w, nullptr), fault_line(grid, &w, nullptr)};
 }
 
 AsyncOp* Cluster::eligible(size_t index) const {
@@ -206,7 +206,7 @@ void Cluster::warp_exited(Warp& w) {
   for (const auto& op : ops_) {
     if (op->cta != &cta || op.get() == running_op_) continue;
     if (op->holds_exit())
-      fault(FaultKind::misuse, kLanes,
+      fault(FaultKind::exit_while_running, kLanes,
             "{} exits while an operation that it issued is still running: {}, issued by {}", cta.name(),
             op->name(), one_line(grid.module, grid.module.functions[op->function].source[op->origin->pc]));
     if (watcher && op->reads_shared()) watcher->exit_before_read(cta, *op);

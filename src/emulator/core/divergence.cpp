@@ -212,7 +212,7 @@ void Warp::block(const Wait& wait) {
 
 bool Warp::converge(const Instr& i, uint32_t members) {
   if (active & ~members)
-    fault(FaultKind::misuse, static_cast<unsigned>(std::countr_zero(active & ~members)),
+    fault(FaultKind::collective, static_cast<unsigned>(std::countr_zero(active & ~members)),
           "member mask {:#010x} does not name {}, which executes the instruction", members,
           lane_list(active & ~members));
   const uint32_t need = members & live();
@@ -262,14 +262,14 @@ void Warp::require_full(const Instr& i) {
   if (!missing) return;
   const uint32_t off = missing & group->mask;
   if (off)
-    fault(FaultKind::misuse, static_cast<unsigned>(std::countr_zero(off)),
+    fault(FaultKind::collective, static_cast<unsigned>(std::countr_zero(off)),
           "all threads of the warp must execute this instruction together, but its guard is false in {}",
           lane_list(off));
   // Lanes that wait at a join for these ones will never come; all others still may.
   for (const auto& g : groups_) {
     if (g->wait.kind != Wait::Kind::reconverge || !(g->mask & missing)) continue;
     if (joins_[g->joins.back()].participants & active)
-      fault(FaultKind::misuse, static_cast<unsigned>(std::countr_zero(missing)),
+      fault(FaultKind::collective, static_cast<unsigned>(std::countr_zero(missing)),
             "all threads of the warp must execute this instruction together, but only {} of warp {} do; "
             "missing: {}",
             lane_list(active), id, where(missing));

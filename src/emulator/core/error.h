@@ -12,15 +12,12 @@ namespace fp4lab::emu {
 struct Instr;
 struct Module;
 
-// The kind decides the CUresult that the launch (and every later call: the error is sticky) returns.
+// The class of a fault: its name begins the report, and it decides the CUresult that the launch (and every
+// later call: the error is sticky) returns. faults.def has both, and says what each is.
 enum class FaultKind : uint8_t {
-  illegal_address,      // CUDA_ERROR_ILLEGAL_ADDRESS
-  misaligned_address,   // CUDA_ERROR_MISALIGNED_ADDRESS
-  illegal_instruction,  // CUDA_ERROR_ILLEGAL_INSTRUCTION: operands or descriptors the hardware traps on
-  misuse,               // CUDA_ERROR_LAUNCH_FAILED: undefined behaviour that hardware may or may not notice
-  uninitialized,        // CUDA_ERROR_LAUNCH_FAILED: a value nobody wrote was read
-  deadlock,             // CUDA_ERROR_LAUNCH_TIMEOUT
-  assertion,            // CUDA_ERROR_ASSERT
+#define FAULT(kind, name, result, what) kind,
+#include "emulator/core/faults.def"
+#undef FAULT
 };
 
 // Thrown by instruction bodies and engines. `where` and the warp are filled in by the frame that catches it

@@ -21,7 +21,7 @@ struct Failure {
 
 // The complete text of a fault in a warp's current instruction, or in an asynchronous operation.
 std::string fault_report(const Fault&, const Grid&, const Warp*, const AsyncOp*);
-// "undefined behaviour", "illegal address", ...: how reports begin.
+// "deadlock", "illegal-address", ...: how reports begin.
 const char* kind_text(FaultKind);
 // The PTX line of that instruction, 0 when there is none.
 uint32_t fault_line(const Grid&, const Warp*, const AsyncOp*);

@@ -83,6 +83,13 @@ std::string fidelity(const Statistics&);
 
 class Grid;
 
+// A fault that the schedule tolerates: a note.
+struct Tolerated {
+  FaultKind kind{};
+  std::string report;
+  uint32_t line = 0;  // of the PTX
+};
+
 // What co-resident CTAs share. Tensor memory lives here: 128 lanes x 512 columns of 32-bit cells, allocated
 // by column.
 struct Sm {
@@ -242,7 +249,7 @@ class Grid {
   Schedule schedule;
   Watcher* watcher = nullptr;
   std::mutex notes_mutex;
-  std::map<const Instr*, std::string> notes;  // of what was tolerated, by instruction
+  std::map<const Instr*, Tolerated> notes;  // by instruction
   Statistics statistics;
 
   // Cluster launch control: takes one cluster that has not started yet; only in the serial phase. False: none
@@ -292,6 +299,7 @@ struct LaunchResult {
                        // waiting warps on deadlock
   Statistics statistics;
   std::string notes;  // what was tolerated, see Schedule: the first place, and how many more; or empty
+  std::vector<Tolerated> tolerated;  // all of it, one for each instruction
 };
 
 // Runs a kernel to its end on the calling thread plus the schedule's worker threads. A launch that the device

@@ -151,20 +151,11 @@ std::string look_first(const std::vector<std::unique_ptr<Cluster>>& clusters) {
 
 const char* kind_text(FaultKind k) {
   switch (k) {
-    case FaultKind::illegal_address:
-      return "illegal address";
-    case FaultKind::misaligned_address:
-      return "misaligned address";
-    case FaultKind::illegal_instruction:
-      return "illegal instruction";
-    case FaultKind::misuse:
-      return "undefined behaviour";
-    case FaultKind::uninitialized:
-      return "uninitialised value";
-    case FaultKind::deadlock:
-      return "deadlock";
-    case FaultKind::assertion:
-      return "assertion failed";
+#define FAULT(kind, name, result, what) \
+  case FaultKind::kind:                 \
+    return name;
+#include "emulator/core/faults.def"
+#undef FAULT
   }
   return "fault";
 }

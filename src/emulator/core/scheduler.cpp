@@ -209,7 +209,8 @@ LaunchResult Scheduler::run() {
     }
   }
   collect(result);
-  if (!grid_.notes.empty()) result.notes = grid_.notes.begin()->second + "\n";
+  if (!grid_.notes.empty()) result.notes = grid_.notes.begin()->second.report + "\n";
+  for (auto& [at, note] : grid_.notes) result.tolerated.push_back(std::move(note));
   if (grid_.notes.size() > 1)
     result.notes += fmt::format("  (and the like at {} more instructions)\n", grid_.notes.size() - 1);
   return result;

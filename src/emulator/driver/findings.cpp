@@ -18,17 +18,19 @@ nlohmann::json json_of(const OrderChecker::Party& p) {
 std::string findings_json(const LaunchResult& result, const std::string& kernel,
                           const std::vector<OrderChecker::Finding>& findings) {
   nlohmann::json all = nlohmann::json::array();
-  if (!result.ok) {
-    const std::string kind = kind_text(result.kind);
-    std::string what = result.report.substr(0, result.report.find('\n'));
+  const auto add = [&](const char* severity, FaultKind fault, const std::string& report, uint32_t line) {
+    const std::string kind = kind_text(fault);
+    std::string what = report.substr(0, report.find('\n'));
     if (what.starts_with(kind + ": ")) what.erase(0, kind.size() + 2);
-    all.push_back({{"severity", "error"},
+    all.push_back({{"severity", severity},
                    {"kind", kind},
                    {"what", what},
                    {"kernel", kernel},
-                   {"line", result.line},
-                   {"text", result.report}});
-  }
+                   {"line", line},
+                   {"text", report}});
+  };
+  if (!result.ok) add("error", result.kind, result.report, result.line);
+  for (const Tolerated& t : result.tolerated) add("note", t.kind, t.report, t.line);
   for (const OrderChecker::Finding& f : findings)
     all.push_back({{"severity", f.error ? "error" : "note"},
                    {"kind", f.kind},

@@ -52,19 +52,11 @@ CUresult explain(CUresult code, const std::string& text) {
 
 CUresult result_of(FaultKind kind) {
   switch (kind) {
-    case FaultKind::illegal_address:
-      return CUDA_ERROR_ILLEGAL_ADDRESS;
-    case FaultKind::misaligned_address:
-      return CUDA_ERROR_MISALIGNED_ADDRESS;
-    case FaultKind::illegal_instruction:
-      return CUDA_ERROR_ILLEGAL_INSTRUCTION;
-    case FaultKind::deadlock:
-      return CUDA_ERROR_LAUNCH_TIMEOUT;
-    case FaultKind::assertion:
-      return CUDA_ERROR_ASSERT;
-    case FaultKind::misuse:
-    case FaultKind::uninitialized:
-      break;
+#define FAULT(kind, name, result, what) \
+  case FaultKind::kind:                 \
+    return result;
+#include "emulator/core/faults.def"
+#undef FAULT
   }
   return CUDA_ERROR_LAUNCH_FAILED;
 }

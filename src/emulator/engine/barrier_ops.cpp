@@ -18,7 +18,7 @@ uint32_t uniform(Warp& w, const Operand& o, const char* what) {
   uint32_t first = v[std::countr_zero(w.active)];
   for_lanes(w.active, [&](unsigned lane) {
     if (v[lane] != first)
-      fault(FaultKind::misuse, lane, "{} differs between the lanes of a warp: {} and {}", what, first,
+      fault(FaultKind::collective, lane, "{} differs between the lanes of a warp: {} and {}", what, first,
             v[lane]);
   });
   return first;
@@ -32,13 +32,13 @@ struct Arrival {
 Arrival operands(Warp& w, const Operand& id, const Operand& count) {
   Arrival a{uniform(w, id, "the barrier's number"),
             count ? uniform(w, count, "the barrier's thread count") : 0};
-  if (a.id > 15) fault(FaultKind::misuse, kLanes, "barrier {}: there are barriers 0 to 15", a.id);
+  if (a.id > 15) fault(FaultKind::named_barrier, kLanes, "barrier {}: there are barriers 0 to 15", a.id);
   if (count && (a.count == 0 || a.count % kLanes))
-    fault(FaultKind::misuse, kLanes, "barrier {} with a thread count of {}: must be a multiple of {}", a.id,
-          a.count, kLanes);
+    fault(FaultKind::named_barrier, kLanes, "barrier {} with a thread count of {}: must be a multiple of {}",
+          a.id, a.count, kLanes);
   if (a.count > w.cta.warps.size() * kLanes)
-    fault(FaultKind::misuse, kLanes, "barrier {} with a thread count of {}, but the CTA has {} warps", a.id,
-          a.count, w.cta.warps.size());
+    fault(FaultKind::named_barrier, kLanes, "barrier {} with a thread count of {}, but the CTA has {} warps",
+          a.id, a.count, w.cta.warps.size());
   return a;
 }
 
@@ -155,7 +155,7 @@ void cluster_arrive(Warp& w, const Instr& in) {
   if (unpack_aux<Mods>(in).aligned) w.require_full(in);
   ClusterBarrierPart& p = parts(w.cta)[w.id];
   if (uint32_t twice = (p.arrived | p.complete) & w.active)
-    fault(FaultKind::misuse, static_cast<unsigned>(std::countr_zero(twice)),
+    fault(FaultKind::cluster_barrier, static_cast<unsigned>(std::countr_zero(twice)),
           "barrier.cluster.arrive by a thread that arrived before and has not executed barrier.cluster.wait "
           "since");
   p.arrived |= w.active;
@@ -167,7 +167,7 @@ void cluster_wait(Warp& w, const Instr& in) {
   if (unpack_aux<Mods>(in).aligned) w.require_full(in);
   ClusterBarrierPart& p = parts(w.cta)[w.id];
   if (uint32_t never = ~(p.arrived | p.complete) & w.active)
-    fault(FaultKind::misuse, static_cast<unsigned>(std::countr_zero(never)),
+    fault(FaultKind::cluster_barrier, static_cast<unsigned>(std::countr_zero(never)),
           "barrier.cluster.wait by a thread that has not executed barrier.cluster.arrive");
   settle_cluster(w.cta.cluster);
   if ((p.complete & w.active) != w.active) {

@@ -69,7 +69,7 @@ struct BulkCopy final : AsyncOp {
     Cta& to = *targets[part.target].cta;
     Cta& signalled = *targets[part.target].barrier_cta;
     if (to.exited || signalled.exited)
-      fault(FaultKind::misuse, lane, "{} arrives in CTA rank {}, which has exited", name(),
+      fault(FaultKind::peer_exited, lane, "{} arrives in CTA rank {}, which has exited", name(),
             to.exited ? to.rank : signalled.rank);
     const uint32_t at = destination + part.first;
     std::byte* out = to.window(at, part.bytes, name());
@@ -197,16 +197,16 @@ void copy(Warp& w, const Instr& in) {
     if (m.multicast) {
       const uint32_t mask = w.source<uint16_t>(in.op[4])[lane] & 0xffff;
       if (mask == 0 || mask >> cluster.ctas.size())
-        fault(FaultKind::misuse, lane, "{}.multicast::cluster with mask {:#06x} in a cluster of {} CTAs",
+        fault(FaultKind::multicast, lane, "{}.multicast::cluster with mask {:#06x} in a cluster of {} CTAs",
               what, mask, cluster.ctas.size());
       for (uint32_t rank = 0; rank < cluster.ctas.size(); ++rank)
         if (mask >> rank & 1) op->targets.push_back({cluster.ctas[rank].get(), cluster.ctas[rank].get()});
     } else {
       if (dst.cta != bar.cta)
-        fault(FaultKind::misuse, lane, "{}: the destination is in CTA rank {}, the mbarrier in rank {}", what,
-              dst.cta->rank, bar.cta->rank);
+        fault(FaultKind::multicast, lane, "{}: the destination is in CTA rank {}, the mbarrier in rank {}",
+              what, dst.cta->rank, bar.cta->rank);
       if (m.way == Way::shared_to_shared && dst.cta == &w.cta)
-        fault(FaultKind::misuse, lane,
+        fault(FaultKind::multicast, lane,
               "{} from shared::cta to shared::cluster: the destination must be another CTA's", what);
       op->targets.push_back({dst.cta, bar.cta});
     }

@@ -25,7 +25,7 @@ struct TryCancel final : AsyncOp {
     const uint64_t words[2] = {kMark | (ok ? kCanceled : 0) | first.x, uint64_t(first.z) << 32 | first.y};
     for (Cta* to : targets) {
       if (to->exited)
-        fault(FaultKind::misuse, lane, "{} answers to CTA rank {}, which has exited", name(), to->rank);
+        fault(FaultKind::peer_exited, lane, "{} answers to CTA rank {}, which has exited", name(), to->rank);
       std::byte* out = to->window(response, 16, name());
       to->state->check_payload(response, 16, name());
       std::memcpy(out, words, 16);
@@ -49,7 +49,8 @@ void try_cancel(Warp& w, const Instr& in) {
   Cluster& cluster = w.cta.cluster;
   for_lanes(w.active, [&](unsigned lane) {
     if (w.cta.state->launch_control_over)
-      fault(FaultKind::misuse, lane, "{} after this CTA saw that an earlier request had failed", what);
+      fault(FaultKind::launch_control, lane, "{} after this CTA saw that an earlier request had failed",
+            what);
     auto op = std::make_unique<TryCancel>();
     const SharedRef response = shared_ref(w, m.space, in.op[0], lane, what);
     const SharedRef barrier = shared_ref(w, m.space, in.op[1], lane, what);
@@ -76,7 +77,7 @@ void responses(Warp& w, const Operand& o, F&& f) {
   for_lanes(w.active, [&](unsigned lane) {
     const uint64_t low = words[lane], high = words[kLanes + lane];
     if ((low & ~(kCanceled | 0xffffffff)) != kMark)
-      fault(FaultKind::misuse, lane,
+      fault(FaultKind::launch_control, lane,
             "clusterlaunchcontrol.query_cancel of {:#018x}{:016x}, which no clusterlaunchcontrol.try_cancel "
             "answered",
             high, low);
@@ -97,7 +98,7 @@ void first_ctaid(Warp& w, const Instr& in) {
   uint32_t index[3][kLanes];
   responses(w, in.op[1], [&](unsigned lane, uint64_t low, uint64_t high) {
     if (!(low & kCanceled))
-      fault(FaultKind::misuse, lane,
+      fault(FaultKind::launch_control, lane,
             "clusterlaunchcontrol.query_cancel.get_first_ctaid of a request that failed");
     index[0][lane] = static_cast<uint32_t>(low), index[1][lane] = static_cast<uint32_t>(high);
     index[2][lane] = static_cast<uint32_t>(high >> 32);
@@ -124,7 +125,7 @@ Body bind_clc_first_ctaid(Instr& in, const Source& s) {
   return first_ctaid;
 }
 Body bind_clc_first_ctaid_v4(Instr& in, const Source&) {
-  if (in.op[0].count != 4) fault(FaultKind::misuse, 0, "get_first_ctaid.v4 needs a vector of 4");
+  if (in.op[0].count != 4) fault(FaultKind::launch_control, 0, "get_first_ctaid.v4 needs a vector of 4");
   in.aux = 3;
   return first_ctaid;
 }

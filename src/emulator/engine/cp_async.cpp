@@ -135,8 +135,9 @@ void arrive(Warp& w, const Instr& in) {
     op->barrier[lane] = r.offset;
     if (!m.no_increment) {  // it takes its own arrival along
       if (b.pending >= kMbarrierMaxCount)
-        fault(FaultKind::misuse, lane, "{}: the pending count of the mbarrier at {:#x} would exceed {}", what,
-              r.offset, kMbarrierMaxCount);
+        fault(FaultKind::mbarrier_count, lane,
+              "{}: the pending count of the mbarrier at {:#x} would exceed {}", what, r.offset,
+              kMbarrierMaxCount);
       ++b.pending;
       w.cta.state->store(r.offset, b);
     }
@@ -159,7 +160,7 @@ struct RemoteWrites final : AsyncOp {
       lane = l;
       Cta& target = *to[l].cta;
       if (target.exited || barrier[l].cta->exited)
-        fault(FaultKind::misuse, l, "{} reaches CTA rank {}, which has exited", name(), target.rank);
+        fault(FaultKind::peer_exited, l, "{} reaches CTA rank {}, which has exited", name(), target.rank);
       std::byte* out = target.window(to[l].offset, bytes, name());
       target.state->check_payload(to[l].offset, bytes, name());
       if (reduction == Reduction::none) {
@@ -196,8 +197,8 @@ void remote_write(Warp& w, const Instr& in) {
     op->to[lane] = shared_ref(w, Space::shared_cluster, in.op[0], lane, what);
     op->barrier[lane] = shared_ref(w, Space::shared_cluster, in.op[2], lane, what);
     if (op->to[lane].cta != op->barrier[lane].cta)
-      fault(FaultKind::misuse, lane, "{}: the destination is in CTA rank {}, the mbarrier in rank {}", what,
-            op->to[lane].cta->rank, op->barrier[lane].cta->rank);
+      fault(FaultKind::multicast, lane, "{}: the destination is in CTA rank {}, the mbarrier in rank {}",
+            what, op->to[lane].cta->rank, op->barrier[lane].cta->rank);
     if (op->to[lane].offset % op->bytes)
       fault(FaultKind::misaligned_address, lane, "{} of {} bytes to shared {:#x}: not aligned", what,
             op->bytes, op->to[lane].offset);

@@ -14,8 +14,8 @@ uint64_t field(uint64_t bits, unsigned high, unsigned low) {
 void require(const std::string& what, uint64_t bits, unsigned high, unsigned low, uint64_t value,
              const char* name) {
   if (field(bits, high, low) != value)
-    fault(FaultKind::illegal_instruction, 0, "{} {:#x}: {} (bits {}:{}) is {}, must be {}", what, bits, name,
-          high, low, field(bits, high, low), value);
+    fault(FaultKind::descriptor, 0, "{} {:#x}: {} (bits {}:{}) is {}, must be {}", what, bits, name, high,
+          low, field(bits, high, low), value);
 }
 
 }  // namespace
@@ -40,7 +40,7 @@ SharedMatrix decode_tcgen05_descriptor(uint64_t bits, const std::string& what) {
   require(what, bits, 48, 46, 1, "constant field (a wgmma descriptor has 0 there)");
   require(what, bits, 60, 53, 0, "reserved field");
   if (field(bits, 52, 52))
-    fault(FaultKind::misuse, 0, "{} {:#x}: absolute leading offsets (bit 52) exist on sm_103a only", what,
+    fault(FaultKind::absent, 0, "{} {:#x}: absolute leading offsets (bit 52) exist on sm_103a only", what,
           bits);
   SharedMatrix d;
   switch (field(bits, 63, 61)) {
@@ -60,7 +60,7 @@ SharedMatrix decode_tcgen05_descriptor(uint64_t bits, const std::string& what) {
       d.swizzle = SharedMatrix::Swizzle::b32;
       break;
     default:
-      fault(FaultKind::illegal_instruction, 0,
+      fault(FaultKind::descriptor, 0,
             "{} {:#x}: swizzle (bits 63:61) is {}; valid are 0 none, 1 128B with 32B "
             "atoms, 2 128B, 4 64B, 6 32B",
             what, bits, field(bits, 63, 61));
@@ -94,9 +94,8 @@ void check_format(uint32_t bits, MmaKind kind, const char* operand, unsigned hig
                   unsigned value) {
   const std::string what = fmt::format("tcgen05.mma.kind::{}: instruction descriptor", name_of(kind));
   auto bad = [&](const char* valid) {
-    fault(FaultKind::illegal_instruction, 0,
-          "{} {:#010x}: {} type (bits {}:{}) is {}, valid for this kind: {}", what, bits, operand, high, low,
-          value, valid);
+    fault(FaultKind::descriptor, 0, "{} {:#010x}: {} type (bits {}:{}) is {}, valid for this kind: {}", what,
+          bits, operand, high, low, value, valid);
   };
   switch (kind) {
     case MmaKind::f16:
@@ -185,16 +184,16 @@ InstructionDescriptor decode_instruction_descriptor(uint32_t bits, MmaKind kind,
     d.sfa_id = static_cast<uint8_t>(field(bits, 30, 29));
     d.scale_ue8m0 = field(bits, 23, 23);
     if (kind != MmaKind::mxf4nvf4 && !d.scale_ue8m0)
-      fault(FaultKind::illegal_instruction, 0,
+      fault(FaultKind::descriptor, 0,
             "{} {:#010x}: scale type (bit 23) is 0 (ue4m3), this kind takes 1 (ue8m0)", what, bits);
     if (kind == MmaKind::mxf4nvf4 && scale_vec == 2 && !d.scale_ue8m0)
-      fault(FaultKind::illegal_instruction, 0,
+      fault(FaultKind::descriptor, 0,
             "{} {:#010x}: scale type (bit 23) is 0 (ue4m3), which needs .block16 / .scale_vec::4X", what,
             bits);
     for (auto [name, id, high, low] : {std::tuple{"A", d.sfa_id, 30, 29}, std::tuple{"B", d.sfb_id, 5, 4}}) {
       const bool ok = scale_vec == 4 ? id == 0 : scale_vec == 2 ? id % 2 == 0 : true;
       if (!ok)
-        fault(FaultKind::illegal_instruction, 0,
+        fault(FaultKind::descriptor, 0,
               "{} {:#010x}: scale factor id of {} (bits {}:{}) is {}, with {} scales per row it must be {}",
               what, bits, name, high, low, id, scale_vec, scale_vec == 4 ? "0" : "0 or 2");
     }
@@ -214,23 +213,23 @@ InstructionDescriptor decode_instruction_descriptor(uint32_t bits, MmaKind kind,
     } else if (kind == MmaKind::tf32) {
       require(what, bits, 5, 4, 1, "D type (f32)");
     } else if (d.d_format > 1) {
-      fault(FaultKind::illegal_instruction, 0, "{} {:#010x}: D type (bits 5:4) is {}, must be 0 f16 or 1 f32",
-            what, bits, d.d_format);
+      fault(FaultKind::descriptor, 0, "{} {:#010x}: D type (bits 5:4) is {}, must be 0 f16 or 1 f32", what,
+            bits, d.d_format);
     }
   }
   if (std::string why = weight_stationary ? illegal_stationary_shape(d.m, d.n, sparse)
                                           : illegal_shape(kind, group, d.m, d.n, sparse);
       !why.empty())
-    fault(FaultKind::illegal_instruction, 0, "{} {:#010x}: {} (M in bits {}, N in bits 22:17)", what, bits,
-          why, mx ? "28:27" : "28:24");
+    fault(FaultKind::descriptor, 0, "{} {:#010x}: {} (M in bits {}, N in bits 22:17)", what, bits, why,
+          mx ? "28:27" : "28:24");
   if (fp4 && (d.transpose_a || d.transpose_b))
-    fault(FaultKind::illegal_instruction, 0,
+    fault(FaultKind::descriptor, 0,
           "{} {:#010x}: transpose A/B (bits 15, 16) is set, but e2m1 operands of "
           "this kind are K-major only",
           what, bits);
   if (a_in_tmem && d.transpose_a)
-    fault(FaultKind::illegal_instruction, 0,
-          "{} {:#010x}: transpose A (bit 15) is set, but A in TMEM is K-major only", what, bits);
+    fault(FaultKind::descriptor, 0, "{} {:#010x}: transpose A (bit 15) is set, but A in TMEM is K-major only",
+          what, bits);
   return d;
 }
 

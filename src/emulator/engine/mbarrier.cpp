@@ -8,8 +8,8 @@ namespace fp4lab::emu {
 
 Mbarrier Mbarrier::fresh(uint32_t count) {
   if (count == 0 || count > kMbarrierMaxCount)
-    fault(FaultKind::misuse, 0, "mbarrier.init with count {}: the expected arrivals must be 1 to {}", count,
-          kMbarrierMaxCount);
+    fault(FaultKind::mbarrier_count, 0, "mbarrier.init with count {}: the expected arrivals must be 1 to {}",
+          count, kMbarrierMaxCount);
   Mbarrier b;
   b.pending = b.expected = b.total = count;
   return b;
@@ -29,16 +29,17 @@ bool Mbarrier::settle() {
 
 bool Mbarrier::arrive(uint32_t count, uint32_t address, bool may_complete) {
   if (count == 0 || count > kMbarrierMaxCount)
-    fault(FaultKind::misuse, 0, "mbarrier.arrive with count {} on the mbarrier at {:#x}: must be 1 to {}",
-          count, address, kMbarrierMaxCount);
+    fault(FaultKind::mbarrier_count, 0,
+          "mbarrier.arrive with count {} on the mbarrier at {:#x}: must be 1 to {}", count, address,
+          kMbarrierMaxCount);
   if (count > pending)
-    fault(FaultKind::misuse, 0,
+    fault(FaultKind::mbarrier_count, 0,
           "too many arrivals on the mbarrier at {:#x}: {} arrive, but only {} of {} are pending in phase {} "
           "({} bytes pending)",
           address, count, pending, total, phase, tx);
   pending -= count;
   if (!may_complete && pending == 0 && tx == 0)
-    fault(FaultKind::misuse, 0,
+    fault(FaultKind::mbarrier_count, 0,
           "mbarrier.arrive.noComplete on the mbarrier at {:#x} completes phase {}, which is undefined",
           address, phase);
   return settle();
@@ -46,7 +47,7 @@ bool Mbarrier::arrive(uint32_t count, uint32_t address, bool may_complete) {
 
 bool Mbarrier::drop(uint32_t count, uint32_t address) {
   if (count > expected)
-    fault(FaultKind::misuse, 0,
+    fault(FaultKind::mbarrier_count, 0,
           "mbarrier.arrive_drop of {} on the mbarrier at {:#x}, which expects only {} arrivals per phase",
           count, address, expected);
   expected -= count;
@@ -56,7 +57,7 @@ bool Mbarrier::drop(uint32_t count, uint32_t address) {
 bool Mbarrier::expect_tx(int64_t bytes, uint32_t address) {
   tx += bytes;
   if (tx > int64_t(kMbarrierMaxCount) || tx < -int64_t(kMbarrierMaxCount))
-    fault(FaultKind::misuse, 0,
+    fault(FaultKind::mbarrier_count, 0,
           "tx-count of the mbarrier at {:#x} out of range: {} after expect-tx of {}, allowed are +-{} bytes",
           address, tx, bytes, kMbarrierMaxCount);
   return settle();  // completes only when all arrivals were in and bytes had come before they were announced
@@ -66,7 +67,7 @@ bool Mbarrier::complete_tx(int64_t bytes, uint32_t address) {
   tx -= bytes;
   if (tx > int64_t(kMbarrierMaxCount) || tx < -int64_t(kMbarrierMaxCount))
     fault(
-        FaultKind::misuse, 0,
+        FaultKind::mbarrier_count, 0,
         "tx-count of the mbarrier at {:#x} out of range: {} after complete-tx of {}, allowed are +-{} bytes",
         address, tx, bytes, kMbarrierMaxCount);
   return settle();

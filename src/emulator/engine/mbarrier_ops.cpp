@@ -40,7 +40,7 @@ void init(Warp& w, const Instr& in) {
     if (Mbarrier* live = state.mbarriers.find(r.offset)) {
       uint64_t bits;
       std::memcpy(&bits, r.cta->window(r.offset, 8, "mbarrier.init"), 8);
-      fault(FaultKind::misuse, lane,
+      fault(FaultKind::mbarrier_again, lane,
             "mbarrier.init of the live mbarrier at shared offset {:#x} without mbarrier.inval before ({}{})",
             r.offset, live->describe(),
             bits == live->state().bits ? "" : "; its bytes were overwritten in between");
@@ -59,7 +59,7 @@ void inval(Warp& w, const Instr& in) {
     SharedRef r = shared_ref(w, m.space, in.op[0], lane, "mbarrier.inval");
     Mbarrier& b = r.cta->state->mbarrier(r.offset, "mbarrier.inval");
     if (b.waiters)
-      fault(FaultKind::misuse, lane,
+      fault(FaultKind::mbarrier_inval, lane,
             "mbarrier.inval of the mbarrier at shared offset {:#x} while warp {} waits on it", r.offset,
             std::countr_zero(b.waiters));
     tell(w, BarrierEvent::What::inval, r, 0, b.phase, lane);
@@ -123,8 +123,8 @@ void arrive(Warp& w, const Instr& in) {
   for_lanes(w.active, [&](unsigned lane) {
     SharedRef r = shared_ref(w, m.space, in.op[1], lane, what);
     if (wants_state && r.cta != &w.cta)
-      fault(FaultKind::misuse, lane, "{} on an mbarrier of CTA rank {} must not ask for the state (use _)",
-            what, r.cta->rank);
+      fault(FaultKind::mbarrier_state, lane,
+            "{} on an mbarrier of CTA rank {} must not ask for the state (use _)", what, r.cta->rank);
     const uint32_t address = r.cta->address_of(r.offset);
     const uint32_t count = m.expect || !amount ? 1 : amount[lane];
     if (m.expect)
@@ -174,11 +174,12 @@ void wait(Warp& w, const Instr& in) {
     uint32_t p;
     if (m.parity) {
       p = parity[lane];
-      if (p > 1) fault(FaultKind::misuse, lane, "{}.parity with parity {}: must be 0 or 1", what, p);
+      if (p > 1) fault(FaultKind::mbarrier_state, lane, "{}.parity with parity {}: must be 0 or 1", what, p);
     } else {
       MbarrierState s{state[lane]};
       if (!s.plausible())
-        fault(FaultKind::misuse, lane, "{} with {:#x}, which no mbarrier.arrive returned", what, s.bits);
+        fault(FaultKind::mbarrier_state, lane, "{} with {:#x}, which no mbarrier.arrive returned", what,
+              s.bits);
       p = s.parity();
     }
     const uint64_t key = w.address(in.op[1], lane) << 1 | p;
@@ -238,8 +239,8 @@ void pending_count(Warp& w, const Instr& in) {
   for_lanes(w.active, [&](unsigned lane) {
     MbarrierState s{state[lane]};
     if (!s.plausible())
-      fault(FaultKind::misuse, lane, "mbarrier.pending_count of {:#x}, which no mbarrier.arrive returned",
-            s.bits);
+      fault(FaultKind::mbarrier_state, lane,
+            "mbarrier.pending_count of {:#x}, which no mbarrier.arrive returned", s.bits);
     counts[lane] = s.pending();
   });
   uint32_t* d = w.target<uint32_t>(in.op[0]);

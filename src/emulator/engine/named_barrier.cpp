@@ -30,13 +30,13 @@ void NamedBarrier::arrive(const Cta& cta, unsigned id, unsigned warp, uint32_t l
     expected = count;
   } else if (count != expected) {
     auto name = [](uint32_t n) { return n ? fmt::format("{} threads", n) : std::string("all threads"); };
-    fault(FaultKind::misuse, kLanes,
+    fault(FaultKind::named_barrier, kLanes,
           "barrier {} is used with {} here, but {} arrived threads of the same round said {}", id,
           name(count), arrived, name(expected));
   }
   Part& p = parts[warp];
   if (p.partial & lanes)
-    fault(FaultKind::misuse, kLanes,
+    fault(FaultKind::named_barrier, kLanes,
           "lanes {:#010x} of warp {} arrive again at barrier {} while other lanes of the warp have not come "
           "once",
           p.partial & lanes, warp, id);
@@ -51,7 +51,7 @@ void NamedBarrier::arrive(const Cta& cta, unsigned id, unsigned warp, uint32_t l
     arrived += kLanes;
   }
   if (expected && arrived > expected)
-    fault(FaultKind::misuse, kLanes, "{} threads arrived at barrier {}, which expects {}", arrived, id,
+    fault(FaultKind::named_barrier, kLanes, "{} threads arrived at barrier {}, which expects {}", arrived, id,
           expected);
 }
 

@@ -37,7 +37,7 @@ void read_k_major(Cluster& cluster, Cta& cta, const SharedMatrix& m, uint32_t ro
   const bool plain = m.swizzle == SharedMatrix::Swizzle::none;
   const uint32_t span = m.span(), cores = (rows + 7) / 8;
   if (!plain && m.start % span + bytes > span)
-    fault(FaultKind::misuse, op.lane,
+    fault(FaultKind::descriptor, op.lane,
           "{}: {} starts at shared {:#x} and needs {} bytes of K, past the {}-byte swizzle span", op.name(),
           operand, m.start, bytes, span);
   // The last core begins (cores - 1) * SBO behind the first; the swizzle stays within a core.

@@ -42,13 +42,13 @@ Mbarrier& CtaState::mbarrier(uint32_t offset, const char* what) {
   const std::byte* bytes = cta.window(offset, 8, what);
   Mbarrier* b = mbarriers.find(offset);
   if (!b)
-    fault(FaultKind::misuse, 0,
+    fault(FaultKind::mbarrier_absent, 0,
           "{} on shared offset {:#x} of CTA {}, where no mbarrier is: not initialised yet, or invalidated",
           what, offset, cta.rank);
   uint64_t bits;
   std::memcpy(&bits, bytes, 8);
   if (bits != b->state().bits)
-    fault(FaultKind::misuse, 0,
+    fault(FaultKind::mbarrier_overwritten, 0,
           "{} on the mbarrier at shared offset {:#x}: its bytes were overwritten by something else "
           "({:#018x}, should "
           "be {:#018x}: {})",
@@ -80,7 +80,7 @@ struct LateSignal final : AsyncOp {
   }
   bool run(Cluster&) override {
     if (barrier_cta->exited)
-      fault(FaultKind::misuse, lane, "{} signals an mbarrier of CTA rank {}, which has exited", name(),
+      fault(FaultKind::peer_exited, lane, "{} signals an mbarrier of CTA rank {}, which has exited", name(),
             barrier_cta->rank);
     barrier_cta->state->signal(barrier_cta->state->mbarrier(offset, name()), offset, count, bytes);
     return true;
@@ -121,7 +121,7 @@ void CtaState::engine_complete_tx(uint32_t offset, uint32_t bytes, const AsyncOp
 }
 
 void CtaState::payload_fault(uint32_t offset, uint32_t bytes, uint32_t barrier, const char* what) const {
-  fault(FaultKind::misuse, 0,
+  fault(FaultKind::mbarrier_overwritten, 0,
         "{} writes shared [{:#x}, {:#x}) of CTA {}, over the live mbarrier at {:#x} (no mbarrier.inval "
         "before the "
         "bytes were used for something else)",
@@ -131,13 +131,13 @@ void CtaState::payload_fault(uint32_t offset, uint32_t bytes, uint32_t barrier, 
 void CtaState::at_exit() const {
   for (size_t i = 0; i + 1 < warps.size(); ++i)
     if (i % 4 != 3 && warps[i].wgmma_count != warps[i + 1].wgmma_count)
-      fault(FaultKind::misuse, kLanes,
+      fault(FaultKind::collective, kLanes,
             "wgmma.mma_async must be executed by all four warps of a warpgroup: warp {} issued {}, warp {} "
             "issued {}",
             i, warps[i].wgmma_count, i + 1, warps[i + 1].wgmma_count);
   if (tmem.empty()) return;
   const TmemAllocation& a = tmem.front();
-  fault(FaultKind::misuse, kLanes,
+  fault(FaultKind::tmem_life, kLanes,
         "TMEM allocated at PTX line {} never freed: CTA {} exits with columns [{}, {}) still allocated",
         cta.cluster.grid.module.functions[a.function].source[a.origin->pc].line, cta.rank, a.column,
         a.column + a.columns);

@@ -19,7 +19,7 @@ TensorMemory& tensor_memory(Cta& cta) {
 void use_group(Cta& cta, unsigned group) {
   int& used = cta.state->tmem_group;
   if (used && used != static_cast<int>(group))
-    fault(FaultKind::misuse, kLanes,
+    fault(FaultKind::tmem_life, kLanes,
           "tcgen05 with .cta_group::{} in a kernel that used .cta_group::{} before", group, used);
   used = static_cast<int>(group);
 }
@@ -27,11 +27,13 @@ void use_group(Cta& cta, unsigned group) {
 Cta& pair_of(Cta& cta, const char* what) {
   const uint32_t rank = cta.rank ^ 1;
   if (rank >= cta.cluster.ctas.size())
-    fault(FaultKind::misuse, kLanes, "{} with .cta_group::2 in a cluster of {} CTAs: CTA rank {} has no pair",
-          what, cta.cluster.ctas.size(), cta.rank);
+    fault(FaultKind::tmem_life, kLanes,
+          "{} with .cta_group::2 in a cluster of {} CTAs: CTA rank {} has no pair", what,
+          cta.cluster.ctas.size(), cta.rank);
   Cta& peer = *cta.cluster.ctas[rank];
   if (peer.exited)
-    fault(FaultKind::misuse, kLanes, "{} with .cta_group::2: the pair's CTA rank {} has exited", what, rank);
+    fault(FaultKind::peer_exited, kLanes, "{} with .cta_group::2: the pair's CTA rank {} has exited", what,
+          rank);
   return peer;
 }
 
@@ -42,8 +44,8 @@ uint32_t uniform_operand(Warp& w, const Operand& o, const char* what) {
   const uint32_t first = v[std::countr_zero(w.active)];
   for_lanes(w.active, [&](unsigned lane) {
     if (v[lane] != first)
-      fault(FaultKind::misuse, lane, "{} differs between the lanes of a warp: {:#x} and {:#x}", what, first,
-            v[lane]);
+      fault(FaultKind::collective, lane, "{} differs between the lanes of a warp: {:#x} and {:#x}", what,
+            first, v[lane]);
   });
   return first;
 }
@@ -54,8 +56,8 @@ uint32_t uniform_address(Warp& w, const Operand& o, const char* what) {
     for_lanes(w.active, [&](unsigned lane) {
       const uint32_t a = static_cast<uint32_t>(w.address(o, lane));
       if (a != first)
-        fault(FaultKind::misuse, lane, "{} differs between the lanes of a warp: {:#x} and {:#x}", what, first,
-              a);
+        fault(FaultKind::collective, lane, "{} differs between the lanes of a warp: {:#x} and {:#x}", what,
+              first, a);
     });
   return first;
 }
@@ -69,7 +71,7 @@ struct Mods {
 
 void check_columns(uint32_t n, const char* what) {
   if (n < 32 || n > kTmemColumns || !std::has_single_bit(n))
-    fault(FaultKind::misuse, kLanes, "{} of {} columns: must be a power of two from 32 to 512", what, n);
+    fault(FaultKind::tmem_life, kLanes, "{} of {} columns: must be a power of two from 32 to 512", what, n);
 }
 
 int common_free(Cta& a, Cta& b, unsigned columns) {
@@ -110,9 +112,10 @@ void alloc(Warp& w, const Instr& in) {
   use_group(w.cta, m.group);
   CtaState& state = *w.cta.state;
   if (!state.alloc_permit)
-    fault(FaultKind::misuse, kLanes, "tcgen05.alloc after this CTA executed tcgen05.relinquish_alloc_permit");
+    fault(FaultKind::tmem_life, kLanes,
+          "tcgen05.alloc after this CTA executed tcgen05.relinquish_alloc_permit");
   if (state.last_alloc_columns && columns > state.last_alloc_columns)
-    fault(FaultKind::misuse, kLanes,
+    fault(FaultKind::tmem_life, kLanes,
           "tcgen05.alloc of {} columns after one of {}: the sizes of successive allocations of a CTA must "
           "not grow",
           columns, state.last_alloc_columns);
@@ -138,7 +141,7 @@ void alloc(Warp& w, const Instr& in) {
     Cta& peer = pair_of(w.cta, "tcgen05.alloc");
     CtaState& other = *peer.state;
     if (other.pair_wanted && other.pair_wanted != columns)
-      fault(FaultKind::misuse, kLanes,
+      fault(FaultKind::tmem_life, kLanes,
             "tcgen05.alloc with .cta_group::2 of {} columns, the pair's other CTA wants {}", columns,
             other.pair_wanted);
     if (state.pair_granted < 0) {
@@ -192,7 +195,7 @@ void dealloc(Warp& w, const Instr& in) {
     }
   std::string have;
   for (const TmemAllocation& a : live) have += fmt::format(" [{}, {})", a.column, a.column + a.columns);
-  fault(FaultKind::misuse, kLanes,
+  fault(FaultKind::tmem_life, kLanes,
         "tcgen05.dealloc of {} columns at TMEM address {:#010x}, which tcgen05.alloc did not give "
         "(allocated:{})",
         columns, address.bits, have.empty() ? " none" : have);

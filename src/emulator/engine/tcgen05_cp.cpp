@@ -58,7 +58,7 @@ struct TmemCopy final : AsyncOp {
     const TmemAddress a{address};
     const uint32_t limit = m.shape == Shape::s4x256b ? 31 : 0;
     if (a.lane() > limit)
-      fault(FaultKind::illegal_address, lane,
+      fault(FaultKind::tmem_address, lane,
             "tcgen05.cp.{} to TMEM address {:#010x}: its lane is {}, must be {}",
             kShapes[static_cast<int>(m.shape)].name, address, a.lane(), limit ? "0 to 31" : "0");
     tensor_memory(to).check(to, a.column(), kShapes[static_cast<int>(m.shape)].bytes / 4, "tcgen05.cp");
@@ -144,7 +144,7 @@ struct Commit final : AsyncOp {
   bool run(Cluster&) override {
     for (Cta* to : targets) {
       if (to->exited)
-        fault(FaultKind::misuse, lane,
+        fault(FaultKind::peer_exited, lane,
               "tcgen05.commit arrives on an mbarrier of CTA rank {}, which has exited", to->rank);
       to->state->engine_arrive(barrier, *this);
     }
@@ -171,7 +171,7 @@ void commit(Warp& w, const Instr& in) {
     if (m.multicast) {
       const uint32_t mask = w.source<uint16_t>(in.op[1])[lane] & 0xffff;
       if (mask == 0 || mask >> cluster.ctas.size())
-        fault(FaultKind::misuse, lane,
+        fault(FaultKind::multicast, lane,
               "tcgen05.commit.multicast::cluster with mask {:#06x} in a cluster of {} CTAs", mask,
               cluster.ctas.size());
       for (uint32_t rank = 0; rank < cluster.ctas.size(); ++rank)

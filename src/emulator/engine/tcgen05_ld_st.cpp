@@ -63,13 +63,13 @@ Window window(Warp& w, const Mods& m, uint32_t bits, const char* what) {
     a.bits -= kTmemLanes << 16;
   const unsigned quarter = w.id % 4, named = a.lane() >> 5;
   if (a.lane() >= kTmemLanes || (named != 0 && named != quarter))
-    fault(FaultKind::illegal_address, kLanes,
+    fault(FaultKind::tmem_address, kLanes,
           "{} at TMEM lane {} by warp {}: a warp reaches only lanes 32 * (warp % 4) to + 31, here {} to {}",
           what, a.lane(), w.id, 32 * quarter, 32 * quarter + 31);
   const unsigned offset = a.lane() & 31;
   const bool half = m.shape != Shape::s32x32b;
   if (offset != 0 && !(half && offset == 16))
-    fault(FaultKind::illegal_address, kLanes, "{} at TMEM lane {}: the lane must be a multiple of {}", what,
+    fault(FaultKind::tmem_address, kLanes, "{} at TMEM lane {}: the lane must be a multiple of {}", what,
           a.lane(), half ? 16 : 32);
   Window win{32 * quarter + offset, a.column(), half ? 16u : 32u, columns_of(m)};
   tensor_memory(w.cta).check(w.cta, win.column, win.columns, what);

@@ -47,7 +47,7 @@ void MmaOp::check_tmem(Cta& cta) const {
   const TensorMemory& tmem = tensor_memory(cta);
   const TmemAddress at{d};
   if (at.lane() != 0 && !(half_lanes() && at.lane() == 16))
-    fault(FaultKind::illegal_address, lane,
+    fault(FaultKind::tmem_address, lane,
           "tcgen05.mma: D at TMEM address {:#010x}: its lane is {}, must be 0{}", d, at.lane(),
           half_lanes() ? " or 16" : "");
   const uint32_t columns = weight_stationary                         ? idesc.n / (kTmemLanes / idesc.m)
@@ -59,23 +59,23 @@ void MmaOp::check_tmem(Cta& cta) const {
                                        std::tuple{sfb, idesc.n, "tcgen05.mma: scale-B"}}) {
       const TmemAddress s{address & 0x3fffffff};  // bits 31:30 carry the scale's id in CUTLASS: ignored
       if (s.lane() != 0)
-        fault(FaultKind::illegal_address, lane, "{} at TMEM address {:#010x}: its lane is {}, must be 0",
-              what, address, s.lane());
+        fault(FaultKind::tmem_address, lane, "{} at TMEM address {:#010x}: its lane is {}, must be 0", what,
+              address, s.lane());
       tmem.check(cta, s.column(), (rows + 31) / 32, what);
       const uint32_t last = s.column() + (rows + 31) / 32;
       if (s.column() < at.column() + columns && at.column() < last)
-        fault(FaultKind::misuse, lane, "{} in TMEM columns [{}, {}) overlaps D in [{}, {})", what, s.column(),
-              last, at.column(), at.column() + columns);
+        fault(FaultKind::tmem_address, lane, "{} in TMEM columns [{}, {}) overlaps D in [{}, {})", what,
+              s.column(), last, at.column(), at.column() + columns);
     }
   }
   if (sparse) {
     const TmemAddress s{metadata};
     if (s.lane() != at.lane())
-      fault(FaultKind::illegal_address, lane,
+      fault(FaultKind::tmem_address, lane,
             "tcgen05.mma.sp: metadata at TMEM lane {}, D at lane {}: they must be the same", s.lane(),
             at.lane());
     if (s.column() % 2)
-      fault(FaultKind::illegal_address, lane,
+      fault(FaultKind::tmem_address, lane,
             "tcgen05.mma.sp: metadata at TMEM column {}, which must be even: the selector names the other "
             "column",
             s.column());
@@ -84,7 +84,7 @@ void MmaOp::check_tmem(Cta& cta) const {
   if (a_in_tmem) {
     const TmemAddress s{a_tmem};
     if (s.lane() != at.lane())
-      fault(FaultKind::illegal_address, lane,
+      fault(FaultKind::tmem_address, lane,
             "tcgen05.mma: A at TMEM lane {}, D at lane {}: they must be the same", s.lane(), at.lane());
     tmem.check(cta, s.column(), 8, "tcgen05.mma: A");
   }
@@ -112,7 +112,7 @@ void MmaOp::read_scales(Cluster& cluster, Cta& cta, uint32_t address, uint32_t r
     const uint32_t word = cells[l];
     for (uint32_t p = 1; p < 4; ++p)
       if (cells[32 * p + l] != word)
-        fault(FaultKind::misuse, lane,
+        fault(FaultKind::scale, lane,
               "tcgen05.mma: the scales of row {} of {} differ between the quarters of TMEM column {}: lane "
               "{} holds "
               "{:#010x}, lane {} holds {:#010x}",
@@ -123,7 +123,7 @@ void MmaOp::read_scales(Cluster& cluster, Cta& cta, uint32_t address, uint32_t r
       const uint32_t which = scale_vec == 4 ? s : scale_vec == 2 ? id + s / 2 : id;
       out[4 * r + s] = byte[which];
       if (!idesc.scale_ue8m0 && byte[which] >> 7)
-        fault(FaultKind::misuse, lane,
+        fault(FaultKind::scale, lane,
               "tcgen05.mma: scale {} of row {} of {} is {:#04x}: bit 7 of ue4m3 must be 0", s, r, operand,
               byte[which]);
     }
@@ -145,7 +145,7 @@ void MmaOp::read_a_tmem(Cluster& cluster, Cta& cta, std::byte* out) {
                 c + w, l);
         std::memcpy(out + (p.row + r) * kMmaRowBytes + 4 * w, &tmem.column(c + w)[l], 4);
         if (rows == 64 && group == 2 && !sparse && tmem.column(c + w)[l + 64] != tmem.column(c + w)[l])
-          fault(FaultKind::misuse, lane,
+          fault(FaultKind::tmem_address, lane,
                 "tcgen05.mma: with M = 128 and .cta_group::2, A must stand in TMEM lanes 0-63 and again in "
                 "64-127; column {} "
                 "differs in lane {}",

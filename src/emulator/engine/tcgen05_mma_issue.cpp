@@ -104,7 +104,7 @@ void issue(Warp& w, const Instr& in) {
               bits, op->column_shift, op->idesc.maximum_shift, op->idesc.m, op->idesc.m == 32 ? 16 : 32);
     }
     if (ws && m.a_in_tmem && op->idesc.m != 128)
-      fault(FaultKind::misuse, lane,
+      fault(FaultKind::absent, lane,
             "tcgen05.mma.ws with A in tensor memory and M = {} is not implemented: where its rows lie is not "
             "publicly known for certain",
             op->idesc.m);
@@ -123,18 +123,18 @@ void issue(Warp& w, const Instr& in) {
       const bool atom32 = x->swizzle == SharedMatrix::Swizzle::b128_atom32;
       const char* which = x == &op->a ? "A" : "B";
       if (atom32 && m.kind != MmaKind::tf32)
-        fault(FaultKind::illegal_instruction, lane,
+        fault(FaultKind::descriptor, lane,
               "tcgen05.mma.kind::{}: {} has the 128B swizzle with 32B atoms, which only kind::tf32 takes",
               name_of(m.kind), which);
       if (!x->k_major && m.kind == MmaKind::tf32 && !atom32)
-        fault(FaultKind::illegal_instruction, lane,
+        fault(FaultKind::descriptor, lane,
               "tcgen05.mma.kind::tf32: {} is MN-major, which needs the 128B swizzle with 32B atoms", which);
     }
     if constexpr (form == Form::scaled) {
       op->sfa = static_cast<uint32_t>(w.address(rest[0], lane));
       op->sfb = static_cast<uint32_t>(w.address(rest[1], lane));
       if (m.group == 2 && op->idesc.m == 128)
-        fault(FaultKind::misuse, lane,
+        fault(FaultKind::absent, lane,
               "block-scaled tcgen05.mma with M = 128 and .cta_group::2 is not implemented: where the scales "
               "of B lie is "
               "not publicly known for certain");

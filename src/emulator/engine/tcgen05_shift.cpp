@@ -19,7 +19,7 @@ struct Shift final : AsyncOp {
   void check(Cta& to) const {
     const TmemAddress a{address};
     if (a.lane() % kRows || a.lane() >= kTmemLanes)
-      fault(FaultKind::illegal_address, lane,
+      fault(FaultKind::tmem_address, lane,
             "tcgen05.shift of TMEM address {:#010x}: its lane is {}, must be 0, 32, "
             "64 or 96",
             address, a.lane());

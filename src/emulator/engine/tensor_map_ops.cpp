@@ -33,7 +33,7 @@ struct Mods {
 // types, PTX ISA 9.7.9.28).
 TensorType element_type(unsigned code, unsigned lane) {
   constexpr uint8_t types[] = {0, 1, 2, 3, 4, 5, 6, 7, 10, 8, 9, 11, 12, 13, 14, 15};
-  if (code > 15) fault(FaultKind::misuse, lane, "tensormap.replace.elemtype {}: must be 0 to 15", code);
+  if (code > 15) fault(FaultKind::tensor_map, lane, "tensormap.replace.elemtype {}: must be 0 to 15", code);
   return static_cast<TensorType>(types[code]);
 }
 
@@ -45,7 +45,7 @@ void set_swizzle(TensorMap& m, unsigned mode, unsigned atomicity, unsigned lane)
     return;
   }
   if (atomicity)
-    fault(FaultKind::misuse, lane,
+    fault(FaultKind::tensor_map, lane,
           "tensormap.replace: swizzle mode {} has 16-byte atoms only, not atomicity {}", mode, atomicity);
   m.swizzle = static_cast<TensorSwizzle>(mode);
 }
@@ -60,21 +60,22 @@ void edit(TensorMap& m, const Mods& mods, uint64_t value, unsigned lane) {
       break;
     case Field::rank:
       if (value > 4)
-        fault(FaultKind::misuse, lane, "tensormap.replace.rank {}: it is the rank - 1, 0 to 4", value);
+        fault(FaultKind::tensor_map, lane, "tensormap.replace.rank {}: it is the rank - 1, 0 to 4", value);
       m.rank = static_cast<uint8_t>(value + 1);
       break;
     case Field::box:
       if (value < 1 || value > 256)
-        fault(FaultKind::misuse, lane, "tensormap.replace.box_dim {}: must be 1 to 256", value);
+        fault(FaultKind::tensor_map, lane, "tensormap.replace.box_dim {}: must be 1 to 256", value);
       m.box[d] = static_cast<uint32_t>(value);
       break;
     case Field::dim:
-      if (value == 0) fault(FaultKind::misuse, lane, "tensormap.replace.global_dim of dimension {} to 0", d);
+      if (value == 0)
+        fault(FaultKind::tensor_map, lane, "tensormap.replace.global_dim of dimension {} to 0", d);
       m.dim[d] = value;
       break;
     case Field::element_stride:
       if (value < 1 || value > 8)
-        fault(FaultKind::misuse, lane, "tensormap.replace.element_stride {}: must be 1 to 8", value);
+        fault(FaultKind::tensor_map, lane, "tensormap.replace.element_stride {}: must be 1 to 8", value);
       m.element_stride[d] = static_cast<uint32_t>(value);
       break;
     case Field::stride:
@@ -115,7 +116,8 @@ void replace(Warp& w, const Instr& in) {
     bool ok;
     TensorMap map = decode_tensor_map(from, ok);
     if (!ok)
-      fault(FaultKind::misuse, lane, "tensormap.replace: the 128 bytes at {:#x} are no tensor map", address);
+      fault(FaultKind::tensor_map, lane, "tensormap.replace: the 128 bytes at {:#x} are no tensor map",
+            address);
     edit(map, m, value, lane);
     std::byte* to = w.memory(in, m.space, AccessKind::write, address, kTensorMapBytes, lane);
     std::memcpy(to, map.encode().data(), kTensorMapBytes);
@@ -129,7 +131,7 @@ void cp_fenceproxy(Warp& w, const Instr& in) {
   const uint64_t to = w.address(in.op[0], first), from = w.address(in.op[1], first);
   for_lanes(w.active, [&](unsigned lane) {
     if (w.address(in.op[0], lane) != to || w.address(in.op[1], lane) != from)
-      fault(FaultKind::misuse, lane,
+      fault(FaultKind::collective, lane,
             "tensormap.cp_fenceproxy: the addresses differ between the lanes of a warp");
   });
   const std::byte* source = w.memory(in, Space::shared, AccessKind::read, from, kTensorMapBytes, first);
@@ -186,7 +188,7 @@ Body bind_tensormap_replace_mode(Instr& in, const Source& s) {
 }
 Body bind_tensormap_cp_fenceproxy(Instr& in, const Source&) {
   if (in.op[2].displacement != kTensorMapBytes)
-    fault(FaultKind::misuse, 0, "a tensor map has 128 bytes, not {}", in.op[2].displacement);
+    fault(FaultKind::tensor_map, 0, "a tensor map has 128 bytes, not {}", in.op[2].displacement);
   return cp_fenceproxy;
 }
 

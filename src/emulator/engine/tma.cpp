@@ -37,26 +37,25 @@ TensorMap TensorMapRef::read(Cluster& cluster, const AsyncOp& op) const {
   bool ok;
   TensorMap m = decode_tensor_map(bytes, ok);
   if (!ok)
-    fault(FaultKind::misuse, op.lane,
+    fault(FaultKind::tensor_map, op.lane,
           "{}: the 128 bytes at {:#x} are no tensor map (none that cuTensorMapEncodeTiled made)", what,
           address);
   if (std::string why = m.invalid(cluster.grid.device.major < 10); !why.empty())  // edited on the device
-    fault(FaultKind::illegal_instruction, op.lane, "{}: the tensor map at {:#x} is not valid: {}", what,
-          address, why);
+    fault(FaultKind::tensor_map, op.lane, "{}: the tensor map at {:#x} is not valid: {}", what, address, why);
   return m;
 }
 
 void check_coordinates(const TensorMap& m, const int32_t* c, unsigned count, bool im2col) {
   if (im2col != m.im2col)
-    fault(FaultKind::illegal_instruction, 0, "{} tensor map used by an instruction for {} ones",
+    fault(FaultKind::tensor_map, 0, "{} tensor map used by an instruction for {} ones",
           m.im2col ? "an im2col" : "a tiled", im2col ? "im2col" : "tiled");
   if (count != m.rank)
-    fault(FaultKind::illegal_instruction, 0,
-          "a tensor map of rank {} used by an instruction for {} dimensions", m.rank, count);
+    fault(FaultKind::tensor_map, 0, "a tensor map of rank {} used by an instruction for {} dimensions",
+          m.rank, count);
   if (m.interleave)
-    fault(FaultKind::misuse, 0, "tensor maps with interleave {} are not implemented", m.interleave);
+    fault(FaultKind::absent, 0, "tensor maps with interleave {} are not implemented", m.interleave);
   if (m.padded() ? c[0] % 128 : int64_t(c[0]) * m.element_bits() % 128)
-    fault(FaultKind::illegal_instruction, 0,
+    fault(FaultKind::coordinates, 0,
           "the innermost start coordinate {} of a {} map is not a multiple of {}: the hardware traps", c[0],
           name_of(m.type), m.padded() ? "128 elements" : "16 bytes");
 }
@@ -129,7 +128,7 @@ struct TmaLoad final : AsyncOp {
     const TmaTarget& target = targets[part.target];
     Cta& to = *target.cta;
     if (to.exited)
-      fault(FaultKind::misuse, lane, "{} arrives in CTA rank {}, which has exited", name(), to.rank);
+      fault(FaultKind::peer_exited, lane, "{} arrives in CTA rank {}, which has exited", name(), to.rank);
     const uint32_t pitch = m.pitch(), line = m.line(), run_bytes = m.run_bytes();
     // The swizzle permutes within its period, so whole periods around the box bound every address.
     const uint32_t begin = destination, end = destination + m.shared_bytes();
@@ -186,7 +185,7 @@ struct TmaLoad final : AsyncOp {
     cluster.statistics.tma_bytes += part.count * run_bytes;
     Cta& signalled = *target.barrier_cta;
     if (signalled.exited)
-      fault(FaultKind::misuse, lane, "{} signals an mbarrier of CTA rank {}, which has exited", name(),
+      fault(FaultKind::peer_exited, lane, "{} signals an mbarrier of CTA rank {}, which has exited", name(),
             signalled.rank);
     signalled.state->engine_complete_tx(barrier, part.count * run_bytes, *this);
   }
@@ -243,7 +242,7 @@ void load(Warp& w, const Instr& in) {
     if (mods.multicast) {
       const uint32_t mask = w.source<uint16_t>(in.op[mods.im2col ? 5 : 4])[lane] & 0xffff;
       if (mask == 0 || mask >> cluster.ctas.size())
-        fault(FaultKind::misuse, lane, "{}.multicast::cluster with mask {:#06x} in a cluster of {} CTAs",
+        fault(FaultKind::multicast, lane, "{}.multicast::cluster with mask {:#06x} in a cluster of {} CTAs",
               what, mask, cluster.ctas.size());
       for (uint32_t rank = 0; rank < cluster.ctas.size(); ++rank)
         if (mask >> rank & 1) {
@@ -252,13 +251,13 @@ void load(Warp& w, const Instr& in) {
         }
     } else {
       if (mods.group != 2 && dst.cta != bar.cta)
-        fault(FaultKind::misuse, lane,
+        fault(FaultKind::multicast, lane,
               "{}: the destination is in CTA rank {}, the mbarrier in rank {}; without .cta_group::2 they "
               "must be in "
               "the same CTA",
               what, dst.cta->rank, bar.cta->rank);
       if (mods.group == 2 && (dst.cta->rank ^ bar.cta->rank) > 1)
-        fault(FaultKind::misuse, lane,
+        fault(FaultKind::multicast, lane,
               "{}.cta_group::2: the destination is in CTA rank {}, the mbarrier in rank {}, which is not its "
               "pair",
               what, dst.cta->rank, bar.cta->rank);

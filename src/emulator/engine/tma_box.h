@@ -48,7 +48,7 @@ inline TensorRun tensor_run_of_four(const TensorMap& m, const int32_t* coordinat
 }
 inline void four_rows(TensorMap& m) {
   if (m.rank != 2 || m.box[1] != 1)
-    fault(FaultKind::illegal_instruction, 0,
+    fault(FaultKind::tensor_map, 0,
           "four rows by a tensor map of rank {} with a box of {} rows: it must be of rank 2, with one row",
           m.rank, m.box[1]);
   m.box[1] = 4, m.element_stride[1] = 1;

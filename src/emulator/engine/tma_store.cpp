@@ -55,12 +55,12 @@ struct TmaStore final : AsyncOp {
     if (im2col) pixels = im2col_pixels(m, coordinates.data(), kNone);
     for (unsigned d = 0; d < dimensions; ++d)
       if (coordinates[d] < 0 && !im2col)
-        fault(FaultKind::misuse, lane, "{}: start coordinate {} of dimension {} is negative", name(),
+        fault(FaultKind::coordinates, lane, "{}: start coordinate {} of dimension {} is negative", name(),
               coordinates[d], d);
     if (m.padded())
-      fault(FaultKind::misuse, lane, "{}: maps of type {} cannot be stored to", name(), name_of(m.type));
+      fault(FaultKind::tensor_map, lane, "{}: maps of type {} cannot be stored to", name(), name_of(m.type));
     if (m.sub_byte() && reduction != Reduction::none)
-      fault(FaultKind::misuse, lane, "{}: no reductions on type {}", name(), name_of(m.type));
+      fault(FaultKind::tensor_map, lane, "{}: no reductions on type {}", name(), name_of(m.type));
     const uint32_t pitch = m.pitch(), line = m.line(), count = m.runs();
     image.resize(m.shared_bytes());
     runs.resize(count);
@@ -109,7 +109,7 @@ struct TmaStore final : AsyncOp {
         const Type type = element_type(m.type);
         const bool flush = m.type == TensorType::f32_ftz;
         if (!reduce_elements(reduction, type, flush, from, to, n * 8 / m.element_bits()))
-          fault(FaultKind::misuse, lane, "{}: this reduction is not defined on type {}", name(),
+          fault(FaultKind::tensor_map, lane, "{}: this reduction is not defined on type {}", name(),
                 name_of(m.type));
       }
       watch_access(cluster, reduction == Reduction::none ? AccessKind::write : AccessKind::atomic,

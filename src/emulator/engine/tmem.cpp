@@ -61,11 +61,11 @@ void TensorMemory::undefine(unsigned c, unsigned lane0, unsigned lanes) {
 
 void TensorMemory::check(const Cta& cta, unsigned column, unsigned columns, const char* what) const {
   if (column + columns > kTmemColumns)
-    fault(FaultKind::illegal_address, 0, "{} touches TMEM columns [{}, {}), but there are only {}", what,
-          column, column + columns, kTmemColumns);
+    fault(FaultKind::tmem_address, 0, "{} touches TMEM columns [{}, {}), but there are only {}", what, column,
+          column + columns, kTmemColumns);
   for (unsigned c = column; c < column + columns; ++c)
     if (owner[c] != &cta)
-      fault(FaultKind::illegal_address, 0, "{} touches TMEM columns [{}, {}), but column {} {}", what, column,
+      fault(FaultKind::tmem_address, 0, "{} touches TMEM columns [{}, {}), but column {} {}", what, column,
             column + columns, c, owner[c] ? "belongs to another CTA of this SM" : "is not allocated");
 }
 

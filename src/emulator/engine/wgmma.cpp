@@ -151,11 +151,11 @@ void issue(Warp& w, const Instr& in) {
   w.require_full(in);
   const Mods m = unpack_aux<Mods>(in);
   if ((w.id | 3) >= w.cta.warps.size())
-    fault(FaultKind::misuse, kLanes, "wgmma by warp {} of {}: its warpgroup is not complete", w.id,
+    fault(FaultKind::collective, kLanes, "wgmma by warp {} of {}: its warpgroup is not complete", w.id,
           w.cta.warps.size());
   WarpEngines& e = w.cta.state->warp(w.id);
   if (!e.wgmma_fenced)
-    fault(FaultKind::misuse, kLanes,
+    fault(FaultKind::wgmma_fence, kLanes,
           "the first wgmma.mma_async of warp {} comes without a wgmma.fence before it", w.id);
   const unsigned lane = static_cast<unsigned>(std::countr_zero(w.active));
   auto op = std::make_unique<Wgmma>();
@@ -163,7 +163,7 @@ void issue(Warp& w, const Instr& in) {
   const unsigned behind = m.sparse ? 5 : 3;  // where scale-d stands
   const uint32_t scale_d = w.mask(in.op[behind]) & w.active;
   if (scale_d != 0 && scale_d != w.active)
-    fault(FaultKind::misuse, kLanes, "wgmma.mma_async: scale-d differs between the lanes of a warp");
+    fault(FaultKind::collective, kLanes, "wgmma.mma_async: scale-d differs between the lanes of a warp");
   op->accumulate = scale_d != 0;
   op->negate_a = in.op[behind + 1].displacement == -1, op->negate_b = in.op[behind + 2].displacement == -1;
   if (m.sparse) {
@@ -175,8 +175,8 @@ void issue(Warp& w, const Instr& in) {
     const uint64_t* v = w.source<uint64_t>(o);
     for_lanes(w.active, [&](unsigned l) {
       if (v[l] != v[lane])
-        fault(FaultKind::misuse, l, "{} differs between the lanes of a warp: {:#x} and {:#x}", what, v[lane],
-              v[l]);
+        fault(FaultKind::collective, l, "{} differs between the lanes of a warp: {:#x} and {:#x}", what,
+              v[lane], v[l]);
     });
     return decode_wgmma_descriptor(v[lane], what);
   };

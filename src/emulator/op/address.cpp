@@ -76,7 +76,7 @@ void mapa(Warp& w, const Instr& i) {
   for_lanes(w.active, [&](unsigned l) {
     if (kGeneric && !in_window(a[l], kSharedWindow))
       fault(FaultKind::illegal_address, l, "mapa of 0x{:x}, which is not in shared memory", a[l]);
-    if (b[l] >= ranks) fault(FaultKind::misuse, l, "mapa to CTA {} of a cluster of {}", b[l], ranks);
+    if (b[l] >= ranks) fault(FaultKind::multicast, l, "mapa to CTA {} of a cluster of {}", b[l], ranks);
     const uint64_t base = kGeneric ? kSharedWindow : 0;
     d[l] = LaneOf<T>(base + ((uint64_t(a[l]) & kOffsetMask) | uint64_t(b[l]) << kRankShift));
   });

@@ -104,7 +104,7 @@ std::string convert(Warp& w, const Instr& i, const char*& f, uint64_t& at, unsig
     case 'A':
       return printed(spec + c, take<double>(w, i, at, lane));
     default:
-      fault(FaultKind::misuse, lane, "printf conversion %{} is not implemented", c);
+      fault(FaultKind::absent, lane, "printf conversion %{} is not implemented", c);
   }
 }
 

@@ -48,12 +48,12 @@ Body bind_exit(Instr&, const Source&) {
 }
 Body bind_trap(Instr&, const Source&) {
   return [](Warp& w, const Instr&) {
-    fault(FaultKind::misuse, unsigned(std::countr_zero(w.active)), "the kernel executed trap");
+    fault(FaultKind::trap, unsigned(std::countr_zero(w.active)), "the kernel executed trap");
   };
 }
 Body bind_brkpt(Instr&, const Source&) {
   return [](Warp& w, const Instr&) {
-    fault(FaultKind::misuse, unsigned(std::countr_zero(w.active)),
+    fault(FaultKind::trap, unsigned(std::countr_zero(w.active)),
           "the kernel executed brkpt and no debugger is attached");
   };
 }

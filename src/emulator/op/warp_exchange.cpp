@@ -43,7 +43,7 @@ void with_members(Warp& w, const Instr& i, const Operand& mask_operand, F body, 
     for_lanes(left, [&](unsigned l) { set |= uint32_t(masks[l] == members) << l; });
     const uint32_t live = members & w.lanes & ~w.exited;
     if (set != live)
-      fault(FaultKind::misuse, lane,
+      fault(FaultKind::collective, lane,
             "lanes that execute together name different member masks, and of those in 0x{:08x} only 0x{:08x} "
             "have come",
             members, set);

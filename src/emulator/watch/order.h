@@ -82,20 +82,12 @@ class OrderChecker final : public Watcher {
 
  private:
   enum class Class : uint8_t {
-    race,
-    proxy,
-    proxy_after_read,
-    tensor_map,
-    tcgen05_fence,
-    cp_after_mma,
-    init,
-    init_relaxed,
-    init_fence,
-    exit,
-    layout,
-    alloc
+#define ORDER_CLASS(id, name, severity, what) id,
+#include "emulator/watch/order_classes.def"
+#undef ORDER_CLASS
   };
   static const char* name_of(Class);
+  static bool is_error(Class);
   using Cluster = order::ClusterState;
   Cluster& of(const Cta&);
   uint32_t site(uint32_t function, const Instr&) const;

@@ -81,32 +81,21 @@ std::string OrderChecker::Finding::text() const {
 }
 
 const char* OrderChecker::name_of(Class k) {
-  switch (k) {
-    case Class::race:
-      return "race";
-    case Class::proxy:
-      return "missing-proxy-fence";
-    case Class::proxy_after_read:
-      return "proxy-fence-after-read";
-    case Class::tensor_map:
-      return "tensor-map-fence";
-    case Class::tcgen05_fence:
-      return "tcgen05-fence";
-    case Class::cp_after_mma:
-      return "cp-after-mma";
-    case Class::init:
-    case Class::init_relaxed:
-      return "mbarrier-init-order";
-    case Class::init_fence:
-      return "mbarrier-init-fence";
-    case Class::exit:
-      return "exit-too-early";
-    case Class::layout:
-      return "swizzle-mismatch";
-    case Class::alloc:
-      return "tmem-alloc-order";
-  }
-  return "";
+  constexpr const char* names[] = {
+#define ORDER_CLASS(id, name, severity, what) name,
+#include "emulator/watch/order_classes.def"
+#undef ORDER_CLASS
+  };
+  return names[static_cast<size_t>(k)];
+}
+
+bool OrderChecker::is_error(Class k) {
+  constexpr std::string_view severities[] = {
+#define ORDER_CLASS(id, name, severity, what) severity,
+#include "emulator/watch/order_classes.def"
+#undef ORDER_CLASS
+  };
+  return severities[static_cast<size_t>(k)] == "error";
 }
 
 // The edge that would have ordered `before` in front of what the actor does.
@@ -261,7 +250,8 @@ OrderChecker::Finding OrderChecker::words(Class k, const Touch& before, const Ac
           "a commit and a wait between them by the manual's list of what stays in order; shipped kernels "
           "rely on the tensor pipe's order";
       break;
-    case Class::exit: {
+    case Class::exit:
+    case Class::exit_read: {
       head = fmt::format(
           "{} may exit while its {} is still {} by {}: when a CTA is gone, so are its shared memory and its "
           "mbarriers",
@@ -280,7 +270,8 @@ OrderChecker::Finding OrderChecker::words(Class k, const Touch& before, const Ac
         need.replace(at, 7 + does.size(), "before the CTA returns (by any of its threads)");
       break;
     }
-    case Class::layout: {
+    case Class::layout:
+    case Class::layout_none: {
       constexpr const char* names[] = {"?",
                                        "no swizzle",
                                        "32-byte swizzle",
@@ -324,16 +315,16 @@ OrderChecker::Finding OrderChecker::words(Class k, const Touch& before, const Ac
       break;
   }
   Finding f;
-  const bool store_at_exit = k == Class::exit && !before.lanes && !before.is(Touch::write) &&
-                             c.streams[before.component - c.threads].kind == Stream::bulk_read;
-  f.error = !store_at_exit && k != Class::init_relaxed && k != Class::proxy_after_read &&
-            k != Class::tcgen05_fence && k != Class::cp_after_mma &&
-            !(k == Class::layout && before.layout == static_cast<uint8_t>(Layout::none));
+  if (k == Class::exit && !before.lanes && !before.is(Touch::write) &&
+      c.streams[before.component - c.threads].kind == Stream::bulk_read)
+    k = Class::exit_read;
+  if (k == Class::layout && before.layout == static_cast<uint8_t>(Layout::none)) k = Class::layout_none;
+  f.error = is_error(k);
   f.count = 1;
   f.kind = name_of(k);
   f.what = head, f.kernel = grid_->function.name, f.place = where, f.needs = need;
   f.first = party(before), f.then = party(now);
-  if (k == Class::exit) f.then.does = "exit", f.then.who = place.cta->name();
+  if (k == Class::exit || k == Class::exit_read) f.then.does = "exit", f.then.who = place.cta->name();
   return f;
 }
 
