@@ -85,7 +85,7 @@ int run(const Options& o) {
   set("FP4LAB_REPLACE_PTX", o.replace_ptx);
   if (o.eager) set("FP4LAB_EAGER", "1");
   if (o.check) set("FP4LAB_CHECK", "1");
-  set("FP4LAB_TOLERATE_UNWRITTEN", o.strict ? "0" : "1");
+  set("FP4LAB_TOLERANT", o.strict ? "0" : "1");
   if (o.fidelity) set("FP4LAB_FIDELITY", "1");
 
   std::vector<char*> arguments;

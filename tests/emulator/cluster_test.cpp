@@ -236,6 +236,25 @@ TEST_CASE("a tensor map edited in shared memory, published, and used") {
           "tensormap.replace.tile.swizzle_mode.shared::cta.b1024.b32 [%r1], 1;",
           got);
   CHECK(r.report.find("more than the 32 bytes of swizzle 32B") != std::string::npos);
+  // From nothing: every field replaced, the bytes before zero.
+  std::string from_zeros;
+  for (int i = 0; i < 32; ++i) from_zeros += fmt::format("st.shared.b32 [%r1+{}], 0;\n", 4 * i);
+  for (const char* field :
+       {"global_address.shared::cta.b1024.b64 [%r1], %rd2", "rank.shared::cta.b1024.b32 [%r1], 1",
+        "box_dim.shared::cta.b1024.b32 [%r1], 0, 32", "box_dim.shared::cta.b1024.b32 [%r1], 1, 4",
+        "global_dim.shared::cta.b1024.b32 [%r1], 0, %r6", "global_dim.shared::cta.b1024.b32 [%r1], 1, 8",
+        "global_stride.shared::cta.b1024.b64 [%r1], 0, %rd7",
+        "element_stride.shared::cta.b1024.b32 [%r1], 0, 1",
+        "element_stride.shared::cta.b1024.b32 [%r1], 1, 1", "elemtype.shared::cta.b1024.b32 [%r1], 2",
+        "interleave_layout.shared::cta.b1024.b32 [%r1], 0", "swizzle_mode.shared::cta.b1024.b32 [%r1], 0",
+        "fill_mode.shared::cta.b1024.b32 [%r1], 0"})
+    from_zeros += fmt::format("tensormap.replace.tile.{};\n", field);
+  r = run(from_zeros, got);
+  INFO(r.report);
+  REQUIRE(r.ok);
+  for (uint32_t y = 0; y < 4; ++y)
+    for (uint32_t x = 0; x < 32; ++x)
+      CHECK(got[y * 32 + x] == (16 + x < 40 ? 5000 + (2 + y) * 64 + 16 + x : 0));
   r = run("st.shared.b32 [%r1], 1;", got);
   CHECK(r.report.find("no tensor map") != std::string::npos);
 }

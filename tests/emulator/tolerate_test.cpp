@@ -16,7 +16,7 @@ TEST_CASE("a load of shared memory that nobody wrote: a fault, or poison and a n
     const uint64_t out = k.buffer(4);
     k.param(out);
     k.config.block.x = 1;
-    k.schedule.tolerate_unwritten = tolerate;
+    k.schedule.tolerant = tolerate;
     const LaunchResult r = k.run();
     CHECK(r.ok == tolerate);
     CHECK(r.notes.empty() == !tolerate);
@@ -40,7 +40,7 @@ TEST_CASE("a register that nobody wrote: a fault, or poison and a note") {
     const uint64_t out = k.buffer(16);
     k.param(out);
     k.config.block.x = 1;
-    k.schedule.tolerate_unwritten = tolerate;
+    k.schedule.tolerant = tolerate;
     const LaunchResult r = k.run();
     INFO(r.report);
     CHECK(r.ok == tolerate);
@@ -74,7 +74,7 @@ TEST_CASE("a tcgen05.ld result that is used before the wait: a fault, or its val
       Kernel k(text);
       const uint64_t out = k.buffer(128);
       k.param(out);
-      k.schedule.tolerate_unwritten = tolerate;
+      k.schedule.tolerant = tolerate;
       const LaunchResult r = k.run(seed);
       CHECK(r.ok == tolerate);
       CHECK((tolerate ? r.notes : r.report).find("is read before it was written") != std::string::npos);
@@ -82,4 +82,27 @@ TEST_CASE("a tcgen05.ld result that is used before the wait: a fault, or its val
       const auto got = k.download<uint32_t>(out, 32);
       for (uint32_t l = 0; l < 32; ++l) CHECK(got[l] == l + 101);
     }
+}
+
+TEST_CASE(
+    "a .shared address where a generic one is due: a fault, or the mbarrier that ptxas would take and a "
+    "note") {
+  const std::string text = module_text("sm_100a", ".param .u64 out", R"(
+      .shared .align 8 .b64 bar;
+      mov.u32 %r0, bar; cvt.u64.u32 %rd1, %r0;
+      mbarrier.init.shared::cta.b64 [%r0], 1;
+      tcgen05.commit.cta_group::1.mbarrier::arrive::one.b64 [%rd1];
+  WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p0, [%r0], 0;
+      @!%p0 bra WAIT;)");
+  for (const bool tolerant : {false, true}) {
+    Kernel k(text);
+    k.param(k.buffer(4));
+    k.config.block.x = 1;
+    k.schedule.tolerant = tolerant;
+    const LaunchResult r = k.run();
+    INFO(r.report);
+    CHECK(r.ok == tolerant);
+    CHECK((tolerant ? r.notes : r.report).find("a .shared address wants the state space named") !=
+          std::string::npos);
+  }
 }

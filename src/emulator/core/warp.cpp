@@ -224,7 +224,7 @@ void Warp::undefined_source(const Operand& o) {
   const Fault unwritten(FaultKind::uninitialized, static_cast<unsigned>(std::countr_zero(missing)),
                         fmt::format("{} (.{}) is read before it was written, in {}", name, name_of(o.type),
                                     lane_list(missing)));
-  if (!cta.cluster.grid.schedule.tolerate_unwritten) throw unwritten;
+  if (!cta.cluster.grid.schedule.tolerant) throw unwritten;
   // A result that is still on its way is a missing wait, not a value that does not matter. But of
   // tcgen05.ld's compilers move the use over the wait, where nothing in the source ties the two (CUTLASS's
   // epilogues), and ptxas keeps loads and uses in order.
@@ -248,7 +248,7 @@ void Warp::undefined_predicate(uint32_t index) {
     if (i == index) name = "predicate " + text;
   const Fault unwritten(FaultKind::uninitialized, static_cast<unsigned>(std::countr_zero(missing)),
                         fmt::format("{} is read before it was written, in {}", name, lane_list(missing)));
-  if (!cta.cluster.grid.schedule.tolerate_unwritten) throw unwritten;
+  if (!cta.cluster.grid.schedule.tolerant) throw unwritten;
   cta.cluster.tolerated(unwritten, *this);
   predicates_[index] &= ~missing;
   predicates_defined_[index] |= missing;

@@ -142,7 +142,7 @@ std::byte* Warp::shared_memory(const Instr& i, Space space, AccessKind kind, uin
         FaultKind::uninitialized, lane,
         fmt::format("{} of {} bytes of shared memory at {:#x} (lane {}) that nobody has written", verb(kind),
                     bytes, address, lane));
-    if (kind != AccessKind::read || !cta.cluster.grid.schedule.tolerate_unwritten) throw unwritten;
+    if (kind != AccessKind::read || !cta.cluster.grid.schedule.tolerant) throw unwritten;
     cta.cluster.tolerated(unwritten, *this);
   }
   if (kind != AccessKind::read) {

@@ -40,7 +40,7 @@ CUresult cuInit(unsigned flags) {
   s.memory = std::make_unique<GlobalMemory>();
   s.schedule.seed = number_from("FP4LAB_SEED", 0);
   s.schedule.threads = static_cast<unsigned>(number_from("FP4LAB_THREADS", 0));
-  s.schedule.tolerate_unwritten = number_from("FP4LAB_TOLERATE_UNWRITTEN", 0) != 0;
+  s.schedule.tolerant = number_from("FP4LAB_TOLERANT", 0) != 0;
   s.schedule.kind = number_from("FP4LAB_EAGER", 0) ? Schedule::Kind::eager : Schedule::Kind::adversarial;
   if (const char* path = std::getenv("FP4LAB_TRACE"); path && *path) {
     try {

@@ -146,9 +146,15 @@ void CtaState::at_exit() const {
 SharedRef shared_ref(Warp& w, Space space, uint64_t address, unsigned lane, const char* what) {
   Cluster& cluster = w.cta.cluster;
   if (space == Space::generic) {
-    if (address < kSharedWindow || address - kSharedWindow >= kWindowBytes)
-      fault(FaultKind::illegal_address, lane, "{}: the generic address {:#x} is not in shared memory", what,
-            address);
+    if (address < kSharedWindow || address - kSharedWindow >= kWindowBytes) {
+      const bool shared = address >> 32 == 0;
+      const Fault outside(
+          FaultKind::illegal_address, lane,
+          fmt::format("{}: the generic address {:#x} is not in shared memory{}", what, address,
+                      shared ? "; a .shared address wants the state space named, or cvta.shared" : ""));
+      if (!shared || !cluster.grid.schedule.tolerant) throw outside;
+      cluster.tolerated(outside, w);
+    }
     space = Space::shared_cluster;
   }
   uint32_t a = static_cast<uint32_t>(address);

@@ -1,4 +1,5 @@
 // tensormap.replace and tensormap.cp_fenceproxy (PTX ISA 9.7.13.16): tensor maps edited on the device.
+#include <algorithm>
 #include <cstring>
 
 #include "emulator/engine/operand.h"
@@ -48,6 +49,14 @@ void set_swizzle(TensorMap& m, unsigned mode, unsigned atomicity, unsigned lane)
     fault(FaultKind::tensor_map, lane,
           "tensormap.replace: swizzle mode {} has 16-byte atoms only, not atomicity {}", mode, atomicity);
   m.swizzle = static_cast<TensorSwizzle>(mode);
+}
+
+// What 128 zero bytes are to the hardware, which keeps extents less one.
+TensorMap empty_tensor_map() {
+  TensorMap m;
+  m.rank = 1;
+  m.dim.fill(1), m.box.fill(1), m.element_stride.fill(1);
+  return m;
 }
 
 void edit(TensorMap& m, const Mods& mods, uint64_t value, unsigned lane) {
@@ -115,6 +124,9 @@ void replace(Warp& w, const Instr& in) {
     const std::byte* from = w.memory(in, m.space, AccessKind::read, address, kTensorMapBytes, lane);
     bool ok;
     TensorMap map = decode_tensor_map(from, ok);
+    // A map may be made from nothing: Triton zeroes 128 bytes and replaces every field.
+    if (!ok && std::all_of(from, from + kTensorMapBytes, [](std::byte b) { return b == std::byte{0}; }))
+      map = empty_tensor_map(), ok = true;
     if (!ok)
       fault(FaultKind::tensor_map, lane, "tensormap.replace: the 128 bytes at {:#x} are no tensor map",
             address);
