@@ -156,6 +156,14 @@ TEST_CASE("blocks have their own registers and labels") {
   CHECK(f.code[2].guard != 0);  // predicate 0 is the constant
 }
 
+TEST_CASE("a range of registers may share its name with one register") {
+  auto m = kernel("{ .reg .b32 a; .reg .b16 a<2>; mov.u32 a, 1; mov.b32 {a0, a1}, a; }\nret;");
+  const Function& f = m->functions[0];
+  REQUIRE(f.code.size() == 3);
+  CHECK(f.code[0].op[0].offset == f.code[1].op[1].offset);
+  CHECK(contains(refusal("{ .reg .b32 a<2>; .reg .b16 a<2>; }"), "'a<>' is declared twice in this block"));
+}
+
 TEST_CASE("parameters, shared and local variables have their places") {
   auto m = module_of(
       ".extern .shared .align 1024 .b8 dyn[];\n.shared .align 8 .b64 bar[3];\n.shared .b8 unused[64];\n"

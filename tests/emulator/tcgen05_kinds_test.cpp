@@ -57,6 +57,12 @@ std::string kernel(const Form& f) {
   uint32_t idesc = f.code << 7 | f.code << 10 | (f.n >> 3) << 17 | (f.transposed_b ? 1u << 16 : 0);
   idesc |= f.scaled ? (f.m >> 7) << 27 | 1u << 23 : (f.m >> 4) << 24 | f.d_format << 4;
   if (f.sparse) idesc |= 1u << 2 | (f.wide() ? 1 : 0);  // the second column of two
+  // The padding of narrow elements stays unwritten.
+  const std::string e = f.element;
+  const char* store = e == "e2m1" ? "st.shared.v2.b32 [%r8], {%r4,%r5};"
+                      : e == "e2m3" || e == "e3m2"
+                          ? "st.shared.v2.b32 [%r8], {%r4,%r5}; st.shared.b32 [%r8+8], %r6;"
+                          : "st.shared.v4.b32 [%r8], {%r4,%r5,%r6,%r7};";
   std::string fill_a, stores;
   if (f.a_in_tmem) {  // 32 bytes of each row stand behind B in `in`
     fill_a = "mul.wide.u32 %rd6, %r1, 32; add.u64 %rd6, %rd6, %rd0;\n";
@@ -101,13 +107,14 @@ std::string kernel(const Form& f) {
         "tcgen05.mma{}{}.cta_group::1.kind::{}{} [%r10], {}, {}, {:#x}, {};\n", f.stationary ? ".ws" : "", sp,
         f.kind, f.stationary && accumulate ? ".collector::b1::fill" : "", a, b, idesc, accumulate ? 1 : 0);
   };
-  return module_text("sm_100a", ".param .u64 in, .param .u64 out",
-                     fmt::format(R"(
+  return module_text(
+      "sm_100a", ".param .u64 in, .param .u64 out",
+      fmt::format(R"(
     mov.u32 %r0, smem; mov.u32 %r1, %tid.x; shr.u32 %r2, %r1, 5; mul.lo.u32 %r3, %r1, 16;
     add.u32 %r9, %r0, 65536;
     ld.param.u64 %rd0, [in]; ld.param.u64 %rd1, [out]; mul.wide.u32 %rd5, %r1, 4; add.u64 %rd5, %rd5, %rd1;
   C: cvt.u64.u32 %rd3, %r3; add.u64 %rd3, %rd3, %rd0; ld.global.v4.b32 {{%r4,%r5,%r6,%r7}}, [%rd3];
-    add.u32 %r8, %r0, %r3; st.shared.v4.b32 [%r8], {{%r4,%r5,%r6,%r7}};
+    add.u32 %r8, %r0, %r3; {store}
     add.u32 %r3, %r3, 2048; setp.lt.u32 %p2, %r3, {bytes};
     @%p2 bra C;
     fence.proxy.async.shared::cta;
@@ -133,9 +140,9 @@ std::string kernel(const Form& f) {
     @%p0 bra END;
     tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r10, 512;
   END:)",
-                                 fmt::arg("bytes", a_bytes + b_bytes), fmt::arg("fill_a", fill_a),
-                                 fmt::arg("first", mma(false)), fmt::arg("second", mma(true)),
-                                 fmt::arg("wait", wait("%r9", 0)), fmt::arg("stores", stores)));
+                  fmt::arg("bytes", a_bytes + b_bytes), fmt::arg("store", store), fmt::arg("fill_a", fill_a),
+                  fmt::arg("first", mma(false)), fmt::arg("second", mma(true)),
+                  fmt::arg("wait", wait("%r9", 0)), fmt::arg("stores", stores)));
 }
 
 }  // namespace

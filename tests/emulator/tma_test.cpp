@@ -364,7 +364,6 @@ struct Image {
     return module_text("sm_90a", ".param .align 64 .b8 map[128], .param .u64 out",
                        fmt::format(R"(
     .shared .align 8 .b64 bar;
-    .reg .b16 %h<2>;
     mov.u32 %r0, smem; mov.u32 %r1, bar;
     mov.b64 %rd0, map; cvta.param.u64 %rd0, %rd0;
     ld.param.u64 %rd1, [out]; cvta.to.global.u64 %rd1, %rd1;

@@ -68,7 +68,7 @@ void read_k_major(Cluster& cluster, Cta& cta, const SharedMatrix& m, uint32_t ro
         for (uint32_t k = 0; k < bytes; k += 16) {
           const uint32_t at = m.k_major_address(first_row + row, k);
           std::memcpy(out + size_t(row) * bytes + k, window + at, 16);
-          if (!whole && !cta.is_defined(at, 16)) {
+          if (!whole && !cta.is_defined(at, m.data_bytes)) {
             if (!defined) undefined(cta, op, operand, first_row + row, k, at);
             known = false;
           }
@@ -80,7 +80,7 @@ void read_k_major(Cluster& cluster, Cta& cta, const SharedMatrix& m, uint32_t ro
       for (uint32_t r = 0; r < count; ++r)
         for (uint32_t k = 0; k < bytes; k += 16)
           watch_access(cluster, AccessKind::read, Space::shared,
-                       m.k_major_address(first_row + core * 8 + r, k), 16, &cta, op, Proxy::async,
+                       m.k_major_address(first_row + core * 8 + r, k), m.data_bytes, &cta, op, Proxy::async,
                        layout_of(m.swizzle));
   }
 }

@@ -70,6 +70,12 @@ void check_collector(CollectorA& c, const Mods& m, uint64_t a, unsigned lane) {
   c = {m.collector == Mods::fill || m.collector == Mods::use, a, static_cast<int>(m.kind)};
 }
 
+// See SharedMatrix.
+uint32_t data_bytes(MmaKind kind, uint32_t format) {
+  if (kind != MmaKind::f8f6f4 && kind != MmaKind::mxf8f6f4) return 16;
+  return format == 5 ? 8 : format == 3 || format == 4 ? 12 : 16;  // e2m1; e2m3, e3m2
+}
+
 template <Form form>
 void issue(Warp& w, const Instr& in) {
   const Mods m = unpack_aux<Mods>(in);
@@ -115,9 +121,11 @@ void issue(Warp& w, const Instr& in) {
     } else {
       op->a = decode_tcgen05_descriptor(w.source<uint64_t>(in.op[1])[lane], "tcgen05.mma: descriptor of A");
       op->a.k_major = !op->idesc.transpose_a;
+      op->a.data_bytes = data_bytes(m.kind, op->idesc.a_format);
     }
     op->b = decode_tcgen05_descriptor(b[lane], "tcgen05.mma: descriptor of B");
     op->b.k_major = !op->idesc.transpose_b;
+    op->b.data_bytes = data_bytes(m.kind, op->idesc.b_format);
     for (const SharedMatrix* x : {&op->a, &op->b}) {
       if (x == &op->a && m.a_in_tmem) continue;
       const bool atom32 = x->swizzle == SharedMatrix::Swizzle::b128_atom32;

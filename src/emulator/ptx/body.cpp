@@ -119,11 +119,13 @@ class BodyReader {
     do {
       const Token& name = c_.word("a register's name");
       ast::Registers r{&name, type, 0};
-      declared(&name);
-      if (c_.accept("<")) {
+      if (c_.accept("<")) {  // %r<4> is %r0 to %r3, and no %r: that may be declared beside it
+        if (scope().ranges.contains(name.text))
+          fail_at(c_.module, name, "'{}<>' is declared twice in this block", name.text);
         r.count = static_cast<uint32_t>(parse_integer_before_angle(name));
         scope().ranges[name.text] = r;
       } else {
+        declared(&name);
         scope().registers[name.text] = r;
       }
     } while (c_.accept(","));
