@@ -87,6 +87,91 @@ struct Share {
   }
 };
 
+// The share of a warp when all of K is expanded at once: items of p.segments segments of one token,
+// consecutive items by different CTAs. The loads of an item are under way while the one before is expanded.
+struct ShareOfAll {
+  u32 first, step;
+  u32 place;  // as in Share
+
+  __device__ __forceinline__ ShareOfAll(const Params& p, u32 warp, u32 warps)
+      : first(warp * gridDim.x + blockIdx.x),
+        step(warps * gridDim.x),
+        place(Share::find(p, (first + threadIdx.x % 32 * step) % p.token_count)) {}
+
+  // What is loaded of an item, and where its values go.
+  struct Item {
+    u32 word[kSegmentsPerRange], scales;
+    u32 out, stride;  // of this lane's first 16-byte piece in the workspace; from a segment to the next
+    u32 left;         // 16-byte pieces from this lane's first to the end of the item
+    u8* base;
+
+    __device__ __forceinline__ void load(const Params& p, Token at, u32 part) {
+      const Group& g = p.groups[at.group];
+      const u32 lane = threadIdx.x % 32, first_segment = part * p.segments;
+      const u32 piece = first_segment * kPiecesPerSegment + lane;
+      const u32 end = (first_segment + p.segments) * kPiecesPerSegment;
+      const u32 filled = at.token < g.m ? min(g.k / 8, end) : 0, all = min(g.chunks * 8, end);
+      const u8* from = g.a + (at.token * (g.k / 8) + piece) * 4;
+#pragma unroll
+      for (u32 i = 0; i < kSegmentsPerRange; ++i)
+        word[i] = piece + i * kPiecesPerSegment < filled
+                      ? *reinterpret_cast<const u32*>(from + i * (kPiecesPerSegment * 4))
+                      : 0;
+      const u32 chunk = first_segment * kChunksPerSegment + lane;
+      const u32 scale_at = (at.token / kScaleAtomRows * (g.k / kChunk) + chunk) * kScaleAtomBytes +
+                           scale_atom_offset(at.token % kScaleAtomRows, 0);
+      scales = chunk * 8 < filled ? *reinterpret_cast<const u32*>(g.a_scale + scale_at) : 0;
+      out = (piece / 8 * g.m_padded + at.token) * kTokenRowBytes + ((lane ^ at.token) % 8) * 16;
+      stride = kChunksPerSegment * g.m_padded * kTokenRowBytes;
+      left = piece < all ? all - piece : 0;
+      base = p.tokens + g.tokens;
+    }
+    __device__ __forceinline__ void store() const {
+      const u32 lane = threadIdx.x % 32;
+#pragma unroll
+      for (u32 i = 0; i < kSegmentsPerRange; ++i) {
+        const u32 scale =
+            isa::shfl_sync_idx(scales, i * kChunksPerSegment + lane / 8) >> (lane / 2 % 4 * 8) & 0xff;
+        if (i * kPiecesPerSegment < left) {
+          u32 v[4];
+          decode_row(word[i], ue4m3_to_f16(scale), v);
+          *reinterpret_cast<uint4*>(base + out + i * stride) = uint4{v[0], v[1], v[2], v[3]};
+        }
+      }
+    }
+  };
+
+  __device__ __forceinline__ void load(const Params& p, Item& item, u32 i) const {
+    const u32 index = first + i * step, part = index / p.token_count;
+    const u32 at = i < 32 ? isa::shfl_sync_idx(place, i) : Share::find(p, index % p.token_count);
+    item.load(p, {at >> 16, at & 0xffff}, part);
+  }
+  __device__ __forceinline__ void expand(const Params& p, u32) const {
+    if (first >= p.items) return;
+    Item now;
+    load(p, now, 0);
+#pragma unroll 1
+    for (u32 i = 1;; ++i) {
+      const bool more = first + i * step < p.items;
+      Item next;
+      if (more) load(p, next, i);
+      now.store();
+      if (!more) break;
+      now = next;
+    }
+  }
+};
+template <bool kAtOnce>
+struct Shares {
+  using type = Share;
+};
+template <>
+struct Shares<true> {
+  using type = ShareOfAll;
+};
+template <bool kAtOnce>
+using shares = typename Shares<kAtOnce>::type;
+
 // Starts this warp's tokens on their way to the L2: `ranges` of K from range `first` on, of the codes of each
 // token, and its share of the scales, which the tokens of a row of atoms divide among them. Only a hint, so
 // it may run before the kernel that writes the activations is over: the L2 is where that kernel's stores go.
@@ -200,7 +285,8 @@ struct Local {
     const u32 lane = threadIdx.x % 32, quarter = lane % 4;
 #pragma unroll 1
     for (u32 eight = warp; eight < tile / 8; eight += warps) {
-      const u32 token = eight * 8 + lane / 4, row = first + token;
+      const u32 token = eight * 8 + lane / 4;
+      const u32 row = first + min(token, tokens - 1);  // padding has codes of zero and anyone's scale
       const u32 code_at = raw_codes + token * kPitch + quarter * 8;
       const u32 scale_at = raw_scales + row / kScaleAtomRows * (kChunks * kScaleAtomBytes) + row % 32 * 16 +
                            row % kScaleAtomRows / 32 * 4 + quarter;

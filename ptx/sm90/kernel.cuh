@@ -10,7 +10,7 @@
 // Barriers: full[stage] 2 arrivals (weights, tokens) + bytes; empty[stage] the math warps;
 //   bar 1 + w: math warpgroup w; bar 8: this CTA's share of the first range is expanded;
 //   bar 9: this CTA's partial sums are in global memory; bar 10: the math warps; bar 11: the last stage is
-//   free of the codes and scales of the local steps.
+//   free of the codes and scales of the local steps; bar 12: this CTA has announced its share.
 // Roles: warpgroup 0: warp 0 loads weights, warp 1 tokens, warps 2 and 3 expand activations for the whole
 // grid, warp 2 tells other units of partial sums; each other warpgroup decodes and multiplies 64 rows, after
 // all of them have expanded the tokens of the unit's first steps.
@@ -30,10 +30,13 @@ namespace fp4lab::sm90 {
 constexpr u64 kL2EvictFirst = 0x12f0000000000000ull;
 constexpr u64 kL2EvictLast = 0x14f0000000000000ull;
 
-template <int kMaxTile_, int kWarpgroups_, int kStages_, int kLocal_, bool kDual_>
+template <int kMaxTile_, int kWarpgroups_, int kStages_, int kLocal_, bool kDual_, bool kLoops_ = false,
+          bool kAtOnce_ = false>
 struct Config {
   static constexpr int kMaxTile = kMaxTile_, kWarpgroups = kWarpgroups_, kStages = kStages_, kLocal = kLocal_;
   static constexpr bool kDual = kDual_;
+  // One loop for each size of tile; all activations expanded before the first product.
+  static constexpr bool kLoops = kLoops_, kAtOnce = kAtOnce_;
   static constexpr u32 kChunkBytes = kMaxTile * kTokenRowBytes;
   static constexpr u32 kTokenBytes = kChunksPerStep * kChunkBytes;
   static constexpr u32 kWeightBytes = kWarpgroups * kWarpgroupStepBytes;
@@ -43,7 +46,7 @@ struct Config {
   static constexpr u32 kFull = kStaging + kWarpgroups * 4 * kStagingBytes;
   static constexpr u32 kEmpty = kFull + 8 * kStages;
   static constexpr u32 kAllThreads = 128 * (1 + kWarpgroups), kMathThreads = 128 * kWarpgroups;
-  static constexpr u32 kExpanded = 8, kMath = 10, kRaw = 11;  // barrier ids
+  static constexpr u32 kExpanded = 8, kMath = 10, kRaw = 11, kAnnounced = 12;  // barrier ids
   // Codes and scales of the local steps: the last stage's tokens and weights.
   static constexpr u32 kRawCodes = (kStages - 1) * kStageBytes, kRawScales = kRawCodes + kTokenBytes;
   // setmaxnreg shares out what the launch took: 65536 / threads, rounded down to 8, for every thread.
@@ -81,12 +84,19 @@ __device__ __forceinline__ void wait_for_raw(bool& raw) {
   raw = false;
 }
 
+template <class C>
+__device__ __forceinline__ void wait_for_announcement() {
+  isa::bar_sync(C::kExpanded, C::kAllThreads);
+  isa::bar_sync(C::kAnnounced, 64);
+}
+
 // Warp 0: the packed weights of every step of the unit. They need nothing from earlier kernels; the first
-// step's are asked for at once, the others behind the activations, for which all CTAs wait.
+// step's are asked for at once, the others when this CTA's activations are announced: all CTAs wait for
+// those, and the fence takes longer while weights stream in.
 template <class C>
 __device__ __forceinline__ void load_weights(const Params& p, const Work* work, u32 base) {
   if (work->steps == 0) {
-    isa::bar_sync(C::kExpanded, C::kAllThreads);
+    wait_for_announcement<C>();
     return;
   }
   const bool elected = isa::elect_sync();
@@ -105,7 +115,7 @@ __device__ __forceinline__ void load_weights(const Params& p, const Work* work, 
       }
       from += C::kWeightBytes;
       ring.advance();
-      if (first) isa::bar_sync(C::kExpanded, C::kAllThreads);
+      if (first) wait_for_announcement<C>();
       first = false;
     }
   } while ((work++)->last == 0);
@@ -128,7 +138,7 @@ __device__ __forceinline__ void load_tokens(const Params& p, const Work* work, u
     const u32 bytes = work->tile * kTokenRowBytes;
     const u32 end = work->first_step + work->steps;
     for (u32 step = work->first_step + skip; step != end; ++step) {
-      const u32 range = step / kStepsPerRange;
+      const u32 range = C::kAtOnce ? 0 : step / kStepsPerRange;
       if ((ready >> range & 1) == 0) {
         wait_for_range(p, range);
         ready |= 1u << range;
@@ -157,7 +167,7 @@ __device__ __forceinline__ void expand_first(const Params& p, const Work* work, 
   const u32 thread = threadIdx.x - 128, warp = thread / 32, warps = 4 * C::kWarpgroups;
   const Work w = *work;
   const Local<C::kLocal> local(p, w, base + C::kRawCodes, base + C::kRawScales);
-  const Share share(p, warp, warps);
+  const shares<C::kAtOnce> share(p, warp, warps);
   isa::griddepcontrol_wait();
   if (C::kLocal != 0 && w.steps != 0) local.load(thread, C::kMathThreads);
   share.expand(p, 0);
@@ -239,6 +249,21 @@ struct Math {
     for (int j = 0; j < 4; ++j) isa::wgmma_f32_f16<kTile>(d, a[j], tokens + 2 * j, true);
     isa::wgmma_commit_group();
   }
+  // How a loop starts the products of a chunk: v0 decides each time, the others know.
+  struct AnySize {
+    const Math& math;
+    u32 tile_index;
+    __device__ __forceinline__ void operator()(float (&acc)[C::kMaxTile / 2], Fragment& a, u64 tokens) const {
+      math.multiply(tile_index, acc, a, tokens);
+    }
+  };
+  template <int kTile>
+  struct OneSize {
+    __device__ __forceinline__ void operator()(float (&acc)[C::kMaxTile / 2], Fragment& a, u64 tokens) const {
+      keep(a);
+      products<kTile>(acc, a, tokens);
+    }
+  };
   // One arrival a warp.
   __device__ __forceinline__ void release(u32 stage) const {
     isa::bar_warp_sync();  // all lanes have read: .aligned alone orders no memory (9.7.13.2)
@@ -247,7 +272,8 @@ struct Math {
 
   // The sums of a piece. While the tensor cores run one chunk, the next is decoded into the registers of the
   // chunk before, which wait_group 1 has finished.
-  __device__ __forceinline__ void accumulate(u32 tile_index, u32 steps, float (&acc)[C::kMaxTile / 2]) {
+  template <class Multiply>
+  __device__ __forceinline__ void accumulate(u32 steps, float (&acc)[C::kMaxTile / 2], Multiply multiply) {
     // Zeros here and in `odd`, and no first product without D: registers undefined at their first use would
     // be live from the kernel's start.
     Fragment even, odd = {};
@@ -263,7 +289,7 @@ struct Math {
     for (u32 left = steps; left != 0; --left) {
       const u64 tokens = isa::wgmma_descriptor_k_major_128b(base + stage * C::kStageBytes);
       const bool more = left > 1;
-      multiply(tile_index, acc, even, tokens);
+      multiply(acc, even, tokens);
       // Asked early, so that the answer is there when the codes are wanted.
       const u32 next_full = base + C::kFull + 8 * ring.stage;
       const bool ready = isa::mbarrier_test_wait_parity(next_full, ring.parity);
@@ -275,7 +301,7 @@ struct Math {
         take(first, ring.stage, 0);
         take(second, ring.stage, 1);
       }
-      multiply(tile_index, acc, odd, tokens + C::kChunkBytes / 16);
+      multiply(acc, odd, tokens + C::kChunkBytes / 16);
       previous = stage;
       if (more) {
         if (!ready) {
@@ -313,13 +339,29 @@ struct Math {
   }
 
   // One piece; says whether it was the last.
-  __device__ __forceinline__ bool item(const Work* work, u32 staging) {
+  __device__ __forceinline__ bool item(u32 index, u32 staging) {
     float acc[C::kMaxTile / 2];
     {
-      const Piece early = read(work);
-      accumulate(early.tile_index, early.steps, acc);
+      const Piece early = read(p.work + index);
+      if constexpr (C::kLoops) {
+        // A loop for each size of tile, with nothing to decide in it: the compiler starts the products of the
+        // first fragment while it decodes the others. For a few sizes only (the plan's tile_step): ptxas
+        // counts the registers of all loops together, and serialises the products when they are too many.
+        switch (early.tile_index) {
+#define FP4LAB_CASE(index, tile)                   \
+  case index:                                      \
+    accumulate(early.steps, acc, OneSize<tile>{}); \
+    break;
+          FP4LAB_TOKEN_TILES(FP4LAB_CASE)
+#undef FP4LAB_CASE
+          default:
+            __builtin_unreachable();  // the plan lists every tile
+        }
+      } else {
+        accumulate(early.steps, acc, AnySize{*this, early.tile_index});
+      }
     }
-    const Piece w = read(work);
+    const Piece w = read(p.work + index);
     const u32 tile = w.tile;
     if (!w.finishes) {
       publish_partial<C::kMaxTile, C::kWarpgroups>(p, tile, warpgroup, thread, acc);
@@ -338,12 +380,15 @@ struct Math {
   }
 };
 
+__device__ __forceinline__ const Work* first_piece(const Params& p) {
+  return p.work + blockIdx.x * p.pieces_per_unit;
+}
+
 template <class C>
 __device__ __forceinline__ void gemm(const Params& p) {
   extern __shared__ __align__(1024) u8 shared[];
   const u32 base = isa::shared_address(shared);
   const u32 warp = isa::shfl_sync_idx(threadIdx.x / 32, 0);  // uniform, and the compiler knows
-  const Work* work = p.work + blockIdx.x * p.pieces_per_unit;
 
   if (threadIdx.x == 0) {
     for (u32 s = 0; s < C::kStages; ++s) {
@@ -358,14 +403,16 @@ __device__ __forceinline__ void gemm(const Params& p) {
   if (warp < 4) {
     isa::setmaxnreg_dec<C::kProducerRegisters>();
     if (warp == 0) {
-      load_weights<C>(p, work, base);
+      load_weights<C>(p, first_piece(p), base);
     } else if (warp == 1) {
       isa::griddepcontrol_wait();
       isa::bar_sync(C::kExpanded, C::kAllThreads);
       if (threadIdx.x % 32 == 0) isa::red_add_release_gpu(p.arrived, 1);
-      load_tokens<C>(p, work, base);
+      isa::bar_arrive(C::kAnnounced, 64);
+      load_tokens<C>(p, first_piece(p), base);
       leave_ranges(p);
     } else {
+      const Work* work = first_piece(p);
       const bool helps = warp == 2 && work->steps != 0 && !work->finishes;
       prefetch_share(p, warp - 2, kExpanderWarps, 0, kMaxRanges);
       isa::griddepcontrol_wait();
@@ -376,11 +423,13 @@ __device__ __forceinline__ void gemm(const Params& p) {
     }
   } else {
     isa::setmaxnreg_inc<C::kMathRegisters>();
-    expand_first<C>(p, work, base);
+    expand_first<C>(p, first_piece(p), base);
     Math<C> math(p, base, warp / 4 - 1, threadIdx.x % 128);
     const u32 staging = base + C::kStaging + (warp - 4) * C::kStagingBytes;
-    if (work->steps != 0)
-      while (!math.item(work++, staging)) {
+    // An index, not a pointer: one register through the products.
+    u32 piece = blockIdx.x * p.pieces_per_unit;
+    if (p.work[piece].steps != 0)
+      while (!math.item(piece++, staging)) {
       }
   }
 }

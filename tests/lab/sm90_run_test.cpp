@@ -10,10 +10,11 @@ using namespace fp4lab;
 namespace {
 
 struct Bench {
-  explicit Bench(const char* case_text, Distribution distribution = Distribution::kModerate)
+  explicit Bench(const char* case_text, Distribution distribution = Distribution::kModerate,
+                 const char* kernel = "top")
       : device(Device::open("emulator", sm90::kArch)),
         trial(device, find_case(case_text), distribution, 7),
-        rung(find_rung(sm90::kArch, op_of(trial.problem.spec.operation), "top")) {}
+        rung(find_rung(sm90::kArch, op_of(trial.problem.spec.operation), kernel)) {}
 
   RunResult run(std::vector<std::string> knobs) {
     knobs.push_back("sms=6");
@@ -69,6 +70,21 @@ TEST_CASE("Hopper: warpgroups, tiles, cut tiles, local steps") {
   group.check({"warpgroups=2", "max_tile=256"});
   group.check({"warpgroups=2", "max_tile=8"});
   group.check({"warpgroups=4", "max_tile=88", "pdl=0"});
+}
+
+TEST_CASE("Hopper: activations at once or by ranges, in tiles of many sizes or few") {
+  // Two ranges of K in one group; more than 32 items a warp when all is expanded at once.
+  Bench group("group:9,40,77,330/128,128,256,128/512,2304,256,256");
+  group.check({"at_once=0", "split=1"});
+  group.check({"at_once=1", "split=1"});
+  group.check({"at_once=1", "split=0", "tile_step=8", "max_tile=88"});
+  group.check({"at_once=0", "tile_step=64", "warpgroups=3"});
+  Bench("gemm:300/128/4096", Distribution::kFull).check({"at_once=1", "tile_step=24", "local=1"});
+}
+
+TEST_CASE("Hopper: the rung below") {
+  Bench("group:40,150/256,128/512,1024", Distribution::kModerate, "v0").check({});
+  Bench("dual:100/128/512", Distribution::kModerate, "v0").check({"split=1"});
 }
 
 TEST_CASE("Hopper: no schedule of the machine changes the result, and no order is left to luck") {

@@ -119,7 +119,9 @@ struct Params {
   unsigned pieces_per_unit;
   unsigned group_count;
   unsigned token_count;  // padded, of all groups
-  unsigned ranges;       // of K, of the group with the most
+  unsigned ranges;       // of K, of the group with the most; 1 when all activations are expanded at once
+  unsigned segments;     // of K that a warp then expands at a time, 1..kSegmentsPerRange
+  unsigned items;        // such pieces of all tokens
   Group groups[kMaxGroups];
 };
 

@@ -45,6 +45,8 @@ class Persistent final : public Launch {
     params_.group_count = plan.groups.size();
     params_.token_count = plan.token_count;
     params_.ranges = plan.ranges;
+    params_.segments = plan.segments;
+    params_.items = plan.items;
     for (std::size_t g = 0; g < plan.groups.size(); ++g) {
       const DeviceGroup& from = problem.groups()[g];
       Group& group = params_.groups[g] = plan.groups[g];

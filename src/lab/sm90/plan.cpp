@@ -11,20 +11,35 @@
 namespace fp4lab::sm90 {
 namespace {
 
+// A stage is asked for stages - 1 steps before it is wanted, and takes about this long while all CTAs ask.
+constexpr double kStageCycles = 2400;
+
 // Cost model in SM cycles, fitted to the H200 (notes/records: Hopper). A chunk of a math warpgroup is four
 // wgmma m64nNk16 of N/2 cycles; its decoding competes with them for issue, which costs N plus about 118
 // cycles in all.
 struct Cost {
-  int warpgroups;
-  double step(int tile) const { return 2.0 * warpgroups * std::max(2.0 * tile, tile + 118.0) + 30; }
+  int warpgroups, stages;
+  double step(int tile) const {
+    const double products = 2.0 * warpgroups * std::max(2.0 * tile, tile + 118.0) + 30;
+    return std::max(products, kStageCycles / (stages - 1));
+  }
   double finish(int tile) const { return 1200 + 13.0 * tile; }
-  double publish(int tile) const { return 3000 + 12.0 * tile; }
-  double add(int tile) const { return 3500 + 16.0 * tile; }
+  double publish(int tile) const { return 1500 + 10.0 * tile; }
+  double add(int tile) const { return 6.0 * tile; }
+  // Of a schedule with cut tiles: the one who finishes a tile waits for sums that pass through the L2.
+  double cut(unsigned helpers) const { return helpers == 0 ? 0 : 1000 + 4000.0 * helpers; }
 };
 constexpr unsigned kFewestSteps = 4;  // of a piece of a cut tile
 // Weights that do not stay in the L2 (50 MB): CTAs of two math warpgroups, whose tokens pass the L2 most
 // often, took a tenth longer than the model.
 constexpr double kLargeWeights = 50e6, kTwoWarpgroupsStreaming = 1.1;
+
+constexpr int kManyStages = 12;
+int most_stages(int max_tile, int warpgroups) {
+  int stages = 2;
+  while (shared_bytes(max_tile, warpgroups, stages + 1) <= kSharedLimit && stages < kManyStages) ++stages;
+  return stages;
+}
 
 struct TileJob {
   unsigned group, row, token, steps;
@@ -33,22 +48,23 @@ struct TileJob {
 
 unsigned round_up(unsigned v, unsigned to) { return (v + to - 1) / to * to; }
 
-// Tokens of a group in tiles as equal as steps of 8 allow.
-std::vector<int> token_tiles(unsigned m, int max_tile) {
-  const unsigned eights = (m + 7) / 8, most = max_tile / 8;
-  const unsigned count = (eights + most - 1) / most;
+// Tokens of a group in tiles as equal as `step` allows, a multiple of 8 that divides max_tile.
+std::vector<int> token_tiles(unsigned m, int max_tile, int step) {
+  const unsigned parts = (m + step - 1) / step, most = max_tile / step;
+  const unsigned count = (parts + most - 1) / most;
   std::vector<int> tiles;
   for (unsigned i = 0; i < count; ++i)
-    tiles.push_back(8 * ((eights * (i + 1)) / count - (eights * i) / count));
+    tiles.push_back(step * ((parts * (i + 1)) / count - (parts * i) / count));
   return tiles;
 }
 
-std::vector<TileJob> all_tiles(const std::vector<Shape>& shapes, bool dual, int warpgroups, int max_tile) {
+std::vector<TileJob> all_tiles(const std::vector<Shape>& shapes, bool dual, int warpgroups, int max_tile,
+                               int tile_step) {
   std::vector<TileJob> jobs;
   for (unsigned g = 0; g < shapes.size(); ++g) {
     const unsigned rows = shapes[g].n * (dual ? 2 : 1), step = kRowsPerWarpgroup * warpgroups;
     const unsigned steps = round_up(shapes[g].k, kStep) / kStep;
-    const auto tiles = token_tiles(shapes[g].m, max_tile);
+    const auto tiles = token_tiles(shapes[g].m, max_tile, tile_step);
     for (unsigned row = 0; row < rows; row += step) {
       unsigned token = 0;
       for (int tile : tiles) {
@@ -166,44 +182,91 @@ double whole_schedule(const Cost& model, const std::vector<TileJob>& jobs, unsig
 int most_tokens(int warpgroups) { return warpgroups == 2 ? 256 : warpgroups == 3 ? 144 : 88; }
 
 struct Candidate {
-  int warpgroups = 0, max_tile = 0;
+  int warpgroups = 0, max_tile = 0, tile_step = 0;
   bool split = false;
   double cycles = 0;
   std::vector<TileJob> jobs;
   Schedule schedule;
 };
 
+// Loops that exclude each other share no registers in ptxas's count for wgmma: with more sizes of tiles than
+// these it serialises the products (C7511, C7512) or spills.
+std::size_t most_loops(int warpgroups) { return warpgroups == 2 ? 6 : warpgroups == 3 ? 3 : 2; }
+unsigned most_helpers(const Schedule& schedule) {
+  unsigned most = 0;
+  for (const auto& unit : schedule)
+    for (const Piece& piece : unit) most = std::max(most, piece.helpers);
+  return most;
+}
+std::size_t sizes_of(const std::vector<TileJob>& jobs) {
+  std::set<int> sizes;
+  for (const TileJob& job : jobs) sizes.insert(job.tile);
+  return sizes.size();
+}
+
+int stages_of(const std::vector<TileJob>& jobs, int warpgroups) {
+  int most = 0;
+  for (const TileJob& job : jobs) most = std::max(most, job.tile);
+  return most_stages(most, warpgroups);
+}
+
 Candidate best(const std::vector<Shape>& shapes, bool dual, const PlanOptions& o) {
   Candidate chosen;
+  const bool asked = o.tile_step != 0;
   unsigned most = 0;
   for (const auto& s : shapes) most = std::max(most, round_up(s.m, 8));
   double weight_bytes = 0;
   for (const auto& s : shapes)
     weight_bytes += double(s.n) * (dual ? 2 : 1) * s.k * kBlockBytes / (kRowsPerWarpgroup * kChunk);
-  std::set<int> sizes;
-  if (o.max_tile)
-    sizes = {o.max_tile};
-  else
-    for (int t = 64; t <= 256; t += 8) sizes.insert(std::min<int>(t, most));
-  for (int warpgroups = 2; warpgroups <= 4; ++warpgroups) {
-    if (o.warpgroups && o.warpgroups != warpgroups) continue;
-    const Cost cost{warpgroups};
-    for (int max_tile : sizes) {
-      if (max_tile > most_tokens(warpgroups)) continue;
-      const auto jobs = all_tiles(shapes, dual, warpgroups, max_tile);
-      const unsigned units = o.sms;
-      for (int split = 0; split < 2; ++split) {
-        if (o.split >= 0 && o.split != split) continue;
-        Schedule schedule;
-        double cycles =
-            split ? cut_schedule(cost, jobs, units, schedule) : whole_schedule(cost, jobs, units, schedule);
-        if (warpgroups == 2 && weight_bytes > kLargeWeights) cycles *= kTwoWarpgroupsStreaming;
-        if (chosen.schedule.empty() || cycles < chosen.cycles)
-          chosen = {warpgroups, max_tile, split == 1, cycles, jobs, schedule};
+  // The largest first: of equal plans, the one with the fewest sizes. v0 decides between sizes in its loop.
+  using Steps = std::vector<int>;
+  const Steps tile_steps = o.tile_step ? Steps{o.tile_step}
+                           : o.loops   ? Steps{64, 48, 32, 24, 16, 8}
+                                       : Steps{8};
+  for (int tile_step : tile_steps) {
+    std::set<int> sizes;
+    if (o.max_tile)
+      sizes = {o.max_tile / tile_step * tile_step};
+    else
+      for (unsigned t = 64; t <= 256; t += 8)
+        sizes.insert(int(std::min(t / tile_step * tile_step, round_up(most, tile_step))));
+    sizes.erase(0);
+    for (int warpgroups = 2; warpgroups <= 4; ++warpgroups) {
+      if (o.warpgroups && o.warpgroups != warpgroups) continue;
+      for (int max_tile : sizes) {
+        if (max_tile > most_tokens(warpgroups)) continue;
+        const auto jobs = all_tiles(shapes, dual, warpgroups, max_tile, tile_step);
+        if (o.loops && !asked && sizes_of(jobs) > most_loops(warpgroups)) continue;
+        const Cost cost{warpgroups, o.loops ? stages_of(jobs, warpgroups) : kManyStages};
+        const unsigned units = o.sms;
+        for (int split = 0; split < 2; ++split) {
+          if (o.split >= 0 && o.split != split) continue;
+          Schedule schedule;
+          double cycles =
+              split ? cut_schedule(cost, jobs, units, schedule) : whole_schedule(cost, jobs, units, schedule);
+          cycles += cost.cut(most_helpers(schedule));
+          if (warpgroups == 2 && weight_bytes > kLargeWeights && !o.loops) cycles *= kTwoWarpgroupsStreaming;
+          if (chosen.schedule.empty() || cycles < chosen.cycles)
+            chosen = {warpgroups, max_tile, tile_step, split == 1, cycles, jobs, schedule};
+        }
       }
     }
   }
   return chosen;
+}
+
+// Ranges of K come in order, behind the products, on the time of two warps: dear where units want later
+// ranges first or multiply small tiles. All at once is dear where a warp has more than one item of it.
+bool expands_at_once(const Candidate& c, const std::vector<Shape>& shapes) {
+  unsigned steps = 0, segments = 0;
+  std::size_t pieces = 0;
+  for (const TileJob& job : c.jobs) steps = std::max(steps, job.steps);
+  for (const auto& unit : c.schedule) pieces = std::max(pieces, unit.size());
+  for (const Shape& s : shapes)
+    segments += s.m * (round_up(s.k, kStep) / kStep * kChunksPerStep / kChunksPerSegment);
+  const unsigned warps = c.schedule.size() * 4 * c.warpgroups;
+  return steps <= kStepsPerRange || pieces > 1 || most_helpers(c.schedule) > 0 ||
+         segments <= warps * kSegmentsPerRange;
 }
 
 std::vector<Reason> reasons_against(const std::vector<Shape>& shapes, bool dual, const PlanOptions& o) {
@@ -231,6 +294,11 @@ std::vector<Reason> reasons_against(const std::vector<Shape>& shapes, bool dual,
          "max_tile = {}, must be 8..{} in steps of 8 (wgmma's N, and the registers that {} warpgroups leave "
          "for accumulators) or 0",
          o.max_tile, most, o.warpgroups ? o.warpgroups : 2);
+  unless(o.tile_step >= 0 && o.tile_step <= 64 && o.tile_step % 8 == 0, "tile_step",
+         "tile_step = {}, must be 8..64 in steps of 8 or 0", o.tile_step);
+  unless(o.max_tile == 0 || o.max_tile >= o.tile_step, "tile_step",
+         "tile_step = {} is more than max_tile = {}", o.tile_step, o.max_tile);
+  unless(o.at_once >= -1 && o.at_once <= 1, "at_once", "at_once = {}, must be 0, 1 or -1", o.at_once);
   unless(o.split >= -1 && o.split <= 1, "split", "split = {}, must be 0, 1 or -1", o.split);
   unless(o.local >= -1 && o.local <= int(kMostLocalSteps), "local", "local = {}, must be 0..{} or -1",
          o.local, kMostLocalSteps);
@@ -242,7 +310,7 @@ void lay_out_operands(Plan& plan) {
   for (const auto& s : plan.shapes) {
     Group g{};
     g.m = s.m, g.n = s.n, g.k = s.k;
-    g.m_padded = round_up(s.m, 8);
+    g.m_padded = round_up(s.m, plan.tile_step);
     g.chunks = round_up(s.k, kStep) / kChunk;
     g.tokens = plan.token_bytes;
     g.first_token = plan.token_count;
@@ -260,6 +328,23 @@ void lay_out_operands(Plan& plan) {
         static_cast<std::uint64_t>(w.tiles) * w.steps * plan.warpgroups * kWarpgroupStepBytes;
     plan.weights.push_back(w);
   }
+}
+
+// All activations at once: warps take items of `segments` segments of K of one token. An item takes its
+// segments, and its loads, of which those of one item are under way while the one before is expanded.
+void share_out_activations(Plan& plan) {
+  unsigned chunks = 0;
+  for (const Group& g : plan.groups) chunks = std::max(chunks, g.chunks);
+  const unsigned all = (chunks + kChunksPerSegment - 1) / kChunksPerSegment;
+  const unsigned warps = plan.ctas * 4 * plan.warpgroups;
+  unsigned least = ~0u;
+  constexpr unsigned kSegmentCycles = 60, kItemCycles = 400;
+  for (unsigned segments = 1; segments <= kSegmentsPerRange; ++segments) {
+    const unsigned items = plan.token_count * ((all + segments - 1) / segments);
+    const unsigned cycles = (items + warps - 1) / warps * (segments * kSegmentCycles + kItemCycles);
+    if (cycles <= least) least = cycles, plan.segments = segments, plan.items = items;
+  }
+  plan.ranges = 1;
 }
 
 void emit_work(Plan& plan, const Candidate& c) {
@@ -310,18 +395,20 @@ Plan plan(const std::vector<Shape>& shapes, bool dual, const PlanOptions& option
   if (!p.reasons.empty()) return p;
   const Candidate c = best(shapes, dual, options);
   p.split = c.split;
+  p.at_once = options.at_once >= 0 ? options.at_once == 1 : expands_at_once(c, shapes);
   p.shapes = shapes;
   p.units = c.schedule.size();
   p.ctas = p.units;
   p.predicted_cycles = c.cycles;
   p.warpgroups = c.warpgroups;
+  p.tile_step = c.tile_step;
   p.threads = 128 * (1 + c.warpgroups);
   for (const auto& t : c.jobs) p.tensor_cycles += t.steps * 4.0 * t.tile * c.warpgroups / p.units;
   lay_out_operands(p);
+  if (p.at_once) share_out_activations(p);
   emit_work(p, c);
   p.max_tile = p.tiles.back();
-  p.stages = 2;
-  while (shared_bytes(p.max_tile, p.warpgroups, p.stages + 1) <= kSharedLimit && p.stages < 12) ++p.stages;
+  p.stages = most_stages(p.max_tile, p.warpgroups);
   p.local = options.local >= 0 ? options.local : p.max_tile > 176 ? 1 : 2;
   p.local = std::min(p.local, p.stages - 1);
   p.shared_bytes = shared_bytes(p.max_tile, p.warpgroups, p.stages);
@@ -334,8 +421,11 @@ std::vector<std::string> Plan::defines() const {
   std::string list;
   for (std::size_t i = 0; i < tiles.size(); ++i) list += fmt::format(" X({}, {})", i, tiles[i]);
   return {fmt::format("-DFP4LAB_TOKEN_TILES(X)={}", list.substr(1)),
-          fmt::format("-DFP4LAB_MAX_TILE={}", max_tile), fmt::format("-DFP4LAB_WARPGROUPS={}", warpgroups),
-          fmt::format("-DFP4LAB_STAGES={}", stages), fmt::format("-DFP4LAB_LOCAL={}", local)};
+          fmt::format("-DFP4LAB_MAX_TILE={}", max_tile),
+          fmt::format("-DFP4LAB_WARPGROUPS={}", warpgroups),
+          fmt::format("-DFP4LAB_STAGES={}", stages),
+          fmt::format("-DFP4LAB_LOCAL={}", local),
+          fmt::format("-DFP4LAB_AT_ONCE={}", int(at_once))};
 }
 
 std::string Plan::describe() const {

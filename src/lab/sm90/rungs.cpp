@@ -7,14 +7,18 @@
 namespace fp4lab::sm90 {
 namespace {
 
-constexpr std::string_view kKnobNames = "warpgroups max_tile split local sms pdl";
+constexpr std::string_view kKnobNames = "warpgroups max_tile tile_step split local at_once sms pdl";
 
 constexpr Rung kRungs[] = {
     {kArch, Op::kGroup, "v0_registers", "",
      "weights decoded to fp16 in registers as wgmma's A, tokens expanded once in the same launch",
      kKnobNames},
+    {kArch, Op::kGroup, "v1_loops", "v0_registers",
+     "one loop for each size of tile, so that nothing is decided between the products", kKnobNames},
     {kArch, Op::kDual, "v0_registers", "", "the same; rows of B1 and B2 interleaved, silu in the epilogue",
      kKnobNames},
+    {kArch, Op::kDual, "v1_loops", "v0_registers",
+     "one loop for each size of tile, so that nothing is decided between the products", kKnobNames},
 };
 
 struct Knob {
@@ -25,10 +29,15 @@ constexpr Knob kKnobs[] = {
     {{"warpgroups", "2..4; 0: chosen", "that multiply, 64 rows of the weights each"},
      &PlanOptions::warpgroups},
     {{"max_tile", "8..256 in steps of 8; 0: chosen", "tokens of a tile at most"}, &PlanOptions::max_tile},
+    {{"tile_step", "8..64 in steps of 8; 0: chosen", "tokens of a tile are a multiple of it"},
+     &PlanOptions::tile_step},
     {{"split", "0, 1; -1: chosen", "tiles are cut along K where SMs would idle"}, &PlanOptions::split},
     {{"local", "0..3; -1: chosen",
       "steps of K whose activations a CTA expands by itself before it multiplies"},
      &PlanOptions::local},
+    {{"at_once", "0, 1; -1: chosen",
+      "all activations are expanded before the first product, or by ranges of K"},
+     &PlanOptions::at_once},
     {{"sms", "1..132", "CTAs that are resident at once"}, &PlanOptions::sms},
     {{"pdl", "0, 1", "a launch may start while its predecessor in the stream ends"}, &PlanOptions::pdl},
 };
@@ -61,6 +70,8 @@ std::span<const KnobInfo> knob_table() { return kInfo; }
 
 Plan plan_for(const Rung& rung, const Case& c, const std::vector<std::string>& knobs) {
   PlanOptions options;
+  options.loops = rung.name != "v0_registers";
+  if (!options.loops) options.at_once = 0;
   for (const std::string& knob : knobs) set_knob(options, knob);
   std::vector<Shape> shapes;
   for (const auto& s : c.shapes) shapes.push_back({unsigned(s.m), unsigned(s.n), unsigned(s.k)});
@@ -85,10 +96,12 @@ std::vector<Reason> reasons(const Rung& rung, const Plan& plan, const Case& c) {
 
 std::string plan_line(const Plan& p) {
   if (!p.reasons.empty())
-    return fmt::format("warpgroups={} max_tile={} split={} local={} sms={} pdl={}", p.options.warpgroups,
-                       p.options.max_tile, p.options.split, p.options.local, p.options.sms, p.options.pdl);
+    return fmt::format("warpgroups={} max_tile={} tile_step={} split={} local={} at_once={} sms={} pdl={}",
+                       p.options.warpgroups, p.options.max_tile, p.options.tile_step, p.options.split,
+                       p.options.local, p.options.at_once, p.options.sms, p.options.pdl);
   std::string line =
       fmt::format("warpgroups={} max_tile={} split={}", p.warpgroups, p.max_tile, int(p.split));
+  if (p.options.loops) line += fmt::format(" tile_step={} at_once={}", p.tile_step, int(p.at_once));
   if (p.options.local != PlanOptions{}.local) line += fmt::format(" local={}", p.local);
   if (p.options.sms != PlanOptions{}.sms) line += fmt::format(" sms={}", p.options.sms);
   if (p.options.pdl != PlanOptions{}.pdl) line += fmt::format(" pdl={}", p.options.pdl);
