@@ -1,7 +1,9 @@
 // Accesses against the earlier ones of the same bytes.
 #include <bit>
+#include <cstring>
 
 #include "emulator/engine/state.h"
+#include "emulator/isa/opcode.h"
 #include "emulator/watch/order_found.h"
 
 namespace fp4lab::emu {
@@ -27,6 +29,24 @@ bool behind_threads(const Touch& t, uint32_t lanes, const Actor& a, const Clock&
     all &= (c == a.own ? own_time : clock[c]) >= t.time || (c == a.own && clock[c] >= t.time);
   });
   return all;
+}
+
+// Whether an ordinary store writes the bytes that are there already.
+bool stores_what_is_there(const Access& a, const Grid& grid) {
+  const Instr& in = *a.warp->current();
+  if (a.kind != AccessKind::write || a.strong || in.opcode->name != "st") return false;
+  const std::byte* there =
+      a.space == Space::shared ? a.cta->shared.data() + a.address : grid.memory.host(a.address);
+  const Operand& value = in.op[1];
+  const bool vector = value.kind == Operand::Kind::vector;
+  const uint32_t count = vector ? value.count : 1, bytes = a.bytes / count;
+  for (uint32_t n = 0; n < count; ++n) {
+    const Operand& o = vector ? a.warp->element(value, n) : value;
+    if (bits_of(o.type) > 64) return false;
+    const auto* row = reinterpret_cast<const std::byte*>(a.warp->source<uint32_t>(o));
+    if (std::memcmp(there + n * bytes, row + a.lane * (bits_of(o.type) == 64 ? 8 : 4), bytes)) return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -76,6 +96,9 @@ void OrderChecker::check(Touch& before, const Actor& a, const Touch& now, const 
   const uint32_t lanes = before.lanes_of(before.mask & now.mask);
   if (!behind(before, lanes, a, now.is(Touch::write))) {
     if (before.is(Touch::collective)) return found(Class::alloc, before, a, now, place);
+    if (before.is(Touch::write) && before.site == now.site && a.access &&
+        stores_what_is_there(*a.access, *grid_))
+      return found(Class::same_value, before, a, now, place);
     // What the program does first is told first: a copy that is late was still issued before.
     const bool pipe = !before.lanes && before.cluster == a.cluster->id &&
                       a.cluster->streams[before.component - a.cluster->threads].kind == Stream::pipe;
@@ -225,7 +248,8 @@ void OrderChecker::generic(const Access& a) {
   now.issuer = static_cast<uint16_t>(w.base + a.lane);
   now.flags =
       static_cast<uint8_t>((a.kind != AccessKind::read ? Touch::write : 0) | (a.strong ? Touch::strong : 0));
-  const Actor by{&c, &*t.v, &*t.f, nullptr, w.base + a.lane, kForever, kForever};
+  Actor by{&c, &*t.v, &*t.f, nullptr, w.base + a.lane, kForever, kForever};
+  by.access = &a;
   range(by, now, a.space, a.cta, a.address, a.bytes, false);
   if (a.strong && a.kind != AccessKind::read) ++w.time;
 }

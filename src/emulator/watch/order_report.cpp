@@ -206,6 +206,10 @@ OrderChecker::Finding OrderChecker::words(Class k, const Touch& before, const Ac
       head = fmt::format("race on {}: {} by one, {} by another, in no order", where, verb(before), verb(now));
       need = missing(before, a, now);
       break;
+    case Class::same_value:
+      head = fmt::format("{}: one instruction writes the same value to it in two warps, in no order", where);
+      need = "nothing, as long as the value is the same everywhere; else a barrier between the two";
+      break;
     case Class::proxy:
       head = fmt::format(
           "missing proxy fence: {} written by ordinary stores, then {} through the async proxy, which need "

@@ -217,6 +217,7 @@ struct Actor {
   bool async = false;
   uint32_t sequence =
       0;  // of the operation in the cluster's order of issue, from 1; 0: a thread, or not known
+  const Access* access = nullptr;  // of a thread's ordinary access
 };
 
 struct Place {
