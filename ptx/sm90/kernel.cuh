@@ -369,12 +369,13 @@ struct Math {
     }
     add_partials<C::kMaxTile, C::kWarpgroups>(p, tile, w.helpers, warpgroup, thread, acc);
     const Group& g = p.groups[w.group];
-    const u32 row = w.row + warpgroup * kRowsPerWarpgroup + thread / 32 * 16;
+    const u32 row = w.row + warpgroup * kRowsPerWarpgroup;
     const u32 tokens = min(tile, g.m - w.token);
+    const Tile to{g.out, g.n, C::kDual ? row / 2 : row, w.token, tokens};
     if constexpr (C::kDual) {
-      store_dual_tile<C::kMaxTile, C::kStagingBytes>({g.out, g.n, row / 2, w.token, tokens}, staging, acc);
+      store_dual_tile<C::kMaxTile, C::kStagingBytes>(to, staging, 1 + warpgroup, acc);
     } else {
-      store_tile<C::kMaxTile, C::kStagingBytes>({g.out, g.n, row, w.token, tokens}, staging, acc);
+      store_tile<C::kMaxTile, C::kStagingBytes>(to, staging, 1 + warpgroup, acc);
     }
     return w.last;
   }
@@ -425,7 +426,7 @@ __device__ __forceinline__ void gemm(const Params& p) {
     isa::setmaxnreg_inc<C::kMathRegisters>();
     expand_first<C>(p, first_piece(p), base);
     Math<C> math(p, base, warp / 4 - 1, threadIdx.x % 128);
-    const u32 staging = base + C::kStaging + (warp - 4) * C::kStagingBytes;
+    const u32 staging = base + C::kStaging + (warp / 4 - 1) * 4 * C::kStagingBytes;  // the warpgroup's
     // An index, not a pointer: one register through the products.
     u32 piece = blockIdx.x * p.pieces_per_unit;
     if (p.work[piece].steps != 0)

@@ -78,24 +78,31 @@ __device__ __forceinline__ float silu(float x) {
 struct Tile {
   u16* out;
   u32 n;       // row pitch of C
-  u32 row;     // first C column of this warp
+  u32 row;     // first C column of this warpgroup
   u32 token;   // first token
   u32 tokens;  // of the tile that exist
 };
 
-// C[token][row..row + 15] from the warp's 16 accumulator rows; stmatrix.trans turns 8x8 blocks so that the 16
-// rows of a token lie together.
+// C[token][row..row + 63] from the warpgroup's 64 accumulator rows; stmatrix.trans turns 8x8 blocks so that
+// the rows of a token lie together, and the four warps' so that a store writes 128 bytes of each of four
+// tokens. Staging is the warpgroup's: tokens of 128 bytes, 16-byte pieces XORed with token % 8 against bank
+// conflicts.
 template <int kMaxTile, u32 kStagingBytes>
-__device__ __forceinline__ void store_tile(const Tile& t, u32 staging, const float (&acc)[kMaxTile / 2]) {
+__device__ __forceinline__ void store_tile(const Tile& t, u32 staging, u32 barrier,
+                                           const float (&acc)[kMaxTile / 2]) {
   constexpr int kBlocks = kStagingBytes / kStagingBlock;
-  const u32 lane = threadIdx.x % 32;
-  const u32 write_at = staging + ((lane / 16) * 8 + lane % 8) * 32 + (lane / 8 % 2) * 16;
-  const bool row_exists = t.row + lane % 2 * 8 < t.n;
-  u16* to = t.out + static_cast<u64>(t.token + lane / 2) * t.n + t.row + lane % 2 * 8;
+  const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
+  const u32 write_token = lane / 16 * 8 + lane % 8;
+  const u32 write_at = staging + write_token * 128 + ((warp * 2 + lane / 8 % 2) ^ (lane % 8)) * 16;
+  const u32 own = warp * 4 + lane / 8;  // token of each 16 that this lane stores
+  const u32 read_at = staging + own * 128 + ((lane % 8) ^ (own % 8)) * 16;
+  const u32 row = t.row + lane % 8 * 8;
+  const bool row_exists = row < t.n;
+  u16* to = t.out + static_cast<u64>(t.token + own) * t.n + row;
 #pragma unroll
   for (int b = 0; b < kMaxTile; b += 16 * kBlocks) {
     if (b >= t.tokens) break;
-    isa::bar_warp_sync();
+    isa::bar_sync(barrier, 128);
 #pragma unroll
     for (int block = 0; block < kBlocks; ++block) {
       const int first = b + 16 * block;
@@ -105,16 +112,16 @@ __device__ __forceinline__ void store_tile(const Tile& t, u32 staging, const flo
         if (first + i / 2 * 8 < kMaxTile)
           r[i] = isa::cvt_rn_f16x2_f32(kWeightScale * acc[first / 2 + 2 * i],
                                        kWeightScale * acc[first / 2 + 2 * i + 1]);
-      if (first < kMaxTile) isa::stmatrix_x4_trans(write_at + block * kStagingBlock, r[0], r[1], r[2], r[3]);
+      if (first < kMaxTile) isa::stmatrix_x4_trans(write_at + block * 2048, r[0], r[1], r[2], r[3]);
     }
-    isa::bar_warp_sync();
+    isa::bar_sync(barrier, 128);
     u32 w[kBlocks][4];
 #pragma unroll
     for (int block = 0; block < kBlocks; ++block)
-      if (b + 16 * block < kMaxTile) isa::ld_shared_v4(staging + block * kStagingBlock + lane * 16, w[block]);
+      if (b + 16 * block < kMaxTile) isa::ld_shared_v4(read_at + block * 2048, w[block]);
 #pragma unroll
     for (int block = 0; block < kBlocks; ++block) {
-      const u32 token = b + 16 * block + lane / 2;
+      const u32 token = b + 16 * block + own;
       if (b + 16 * block < kMaxTile && row_exists && token < t.tokens)
         isa::st_global_no_allocate_v4(to + static_cast<u64>(b + 16 * block) * t.n, w[block][0], w[block][1],
                                       w[block][2], w[block][3]);
@@ -123,18 +130,22 @@ __device__ __forceinline__ void store_tile(const Tile& t, u32 staging, const flo
 }
 
 // The same for silu(B1 rows) * (B2 rows): accumulator row q is from B1, row q + 8 from B2, 8 columns of C a
-// warp, 32 tokens a block.
+// warp and 32 a warpgroup, 32 tokens a block.
 template <int kMaxTile, u32 kStagingBytes>
-__device__ __forceinline__ void store_dual_tile(const Tile& t, u32 staging,
+__device__ __forceinline__ void store_dual_tile(const Tile& t, u32 staging, u32 barrier,
                                                 const float (&acc)[kMaxTile / 2]) {
   constexpr int kBlocks = kStagingBytes / kStagingBlock;
-  const u32 lane = threadIdx.x % 32;
-  const bool row_exists = t.row < t.n;
-  u16* to = t.out + static_cast<u64>(t.token + lane) * t.n + t.row;
+  const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
+  const u32 write_at = staging + lane * 64 + (warp ^ (lane / 2 % 4)) * 16;
+  const u32 own = warp * 8 + lane / 4;
+  const u32 read_at = staging + own * 64 + ((lane % 4) ^ (own / 2 % 4)) * 16;
+  const u32 row = t.row + lane % 4 * 8;
+  const bool row_exists = row < t.n;
+  u16* to = t.out + static_cast<u64>(t.token + own) * t.n + row;
 #pragma unroll
   for (int b = 0; b < kMaxTile; b += 32 * kBlocks) {
     if (b >= t.tokens) break;
-    isa::bar_warp_sync();
+    isa::bar_sync(barrier, 128);
 #pragma unroll
     for (int block = 0; block < kBlocks; ++block) {
       const int first = b + 32 * block;
@@ -146,17 +157,16 @@ __device__ __forceinline__ void store_dual_tile(const Tile& t, u32 staging,
           r[i] = isa::cvt_rn_f16x2_f32(silu(kWeightScale * v[0]) * (kWeightScale * v[2]),
                                        silu(kWeightScale * v[1]) * (kWeightScale * v[3]));
         }
-      if (first < kMaxTile)
-        isa::stmatrix_x4_trans(staging + block * kStagingBlock + lane * 16, r[0], r[1], r[2], r[3]);
+      if (first < kMaxTile) isa::stmatrix_x4_trans(write_at + block * 2048, r[0], r[1], r[2], r[3]);
     }
-    isa::bar_warp_sync();
+    isa::bar_sync(barrier, 128);
     u32 w[kBlocks][4];
 #pragma unroll
     for (int block = 0; block < kBlocks; ++block)
-      if (b + 32 * block < kMaxTile) isa::ld_shared_v4(staging + block * kStagingBlock + lane * 16, w[block]);
+      if (b + 32 * block < kMaxTile) isa::ld_shared_v4(read_at + block * 2048, w[block]);
 #pragma unroll
     for (int block = 0; block < kBlocks; ++block) {
-      const u32 token = b + 32 * block + lane;
+      const u32 token = b + 32 * block + own;
       if (b + 32 * block < kMaxTile && row_exists && token < t.tokens)
         isa::st_global_no_allocate_v4(to + static_cast<u64>(b + 32 * block) * t.n, w[block][0], w[block][1],
                                       w[block][2], w[block][3]);
