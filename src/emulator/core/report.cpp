@@ -134,15 +134,18 @@ std::string look_first(const std::vector<std::unique_ptr<Cluster>>& clusters) {
     const Candidate* best = nullptr;
     int best_score = 0;
     for (const Candidate& one : all) {
-      int score = one.blame.certain ? 1000 : one.blame.others.empty() ? 1 : 0;
+      int score = one.blame.weight + (one.blame.others.empty() ? 1 : 0);
       for (const Candidate& other : all)
         for (const auto& [rank, warp] : other.blame.others)
           score += 2 * (rank == one.warp->cta.rank && warp == one.warp->id);
       if (score > best_score) best = &one, best_score = score;
     }
-    if (best)
-      return fmt::format("  look first at warp {}, {} of {}: {}\n", best->warp->id, lane_list(best->lanes),
-                         best->warp->cta.name(), best->blame.cause);
+    if (best) {
+      std::string text = fmt::format("  look first at warp {}, {} of {}: {}\n", best->warp->id,
+                                     lane_list(best->lanes), best->warp->cta.name(), best->blame.cause);
+      for (const std::string& line : best->blame.lines) text += "      " + line + "\n";
+      return text;
+    }
   }
   return {};
 }

@@ -78,6 +78,19 @@ std::string Mbarrier::describe() const {
                      pending, total, tx);
 }
 
+uint32_t Mbarrier::seen_by(uint32_t rank, uint32_t warp) const {
+  uint32_t seen = 0;
+  for (const MbarrierParty& p : parties)
+    if (p.what == MbarrierParty::What::waits && p.rank == rank && p.warp == warp)
+      seen = std::max(seen, p.phase);
+  return seen;
+}
+
+uint32_t Mbarrier::seen_after(uint32_t parity, uint32_t rank, uint32_t warp) const {
+  const uint32_t seen = seen_by(rank, warp);
+  return (seen & 1) == parity ? seen + 1 : phase;
+}
+
 void Mbarrier::note(MbarrierParty::What what, uint32_t now, const Instr* at, uint32_t function, uint32_t rank,
                     uint32_t warp, uint32_t lanes, int64_t amount) {
   constexpr size_t kParties = 64;  // enough for any pipeline; what comes later is not told of

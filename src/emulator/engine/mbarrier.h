@@ -29,7 +29,8 @@ struct MbarrierState {
 // Who did something to an mbarrier: kept for the deadlock report, which says who came before and does not
 // now.
 struct MbarrierParty {
-  enum class What : uint8_t { arrives, expects, delivers } what;
+  // inits: the amount is the count. waits: it has seen all phases before `phase` end.
+  enum class What : uint8_t { inits, arrives, expects, delivers, waits } what;
   const Instr* at = nullptr;
   uint32_t function = 0;
   uint32_t rank = 0, warp = 0, lanes = 0;  // of the CTA; the thread that executed it
@@ -47,6 +48,11 @@ struct Mbarrier {
   uint64_t turn = 0;      // of the cluster, when the last phase was completed
   std::vector<MbarrierParty> parties;
 
+  // How many phases a warp has taken note of, which has just been told that the phase of this parity is over:
+  // the first one of that parity that it had not seen, however many more are over; all, where it asks again
+  // for the parity that it has seen.
+  uint32_t seen_after(uint32_t parity, uint32_t rank, uint32_t warp) const;
+  uint32_t seen_by(uint32_t rank, uint32_t warp) const;
   // To be called with the phase that the action counted for.
   void note(MbarrierParty::What, uint32_t phase, const Instr*, uint32_t function, uint32_t rank,
             uint32_t warp, uint32_t lanes, int64_t amount);

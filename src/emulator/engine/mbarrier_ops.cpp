@@ -47,6 +47,7 @@ void init(Warp& w, const Instr& in) {
     }
     state.check_payload(r.offset, 8, "mbarrier.init");
     Mbarrier& b = state.mbarriers.add(r.offset, Mbarrier::fresh(count[lane]));
+    b.note(MbarrierParty::What::inits, 0, &in, w.group->function, w.cta.rank, w.id, 1u << lane, count[lane]);
     state.store(r.offset, b);
     r.cta->define(r.offset, 8);
     tell(w, BarrierEvent::What::init, r, count[lane], 0, lane);
@@ -228,7 +229,12 @@ void wait(Warp& w, const Instr& in) {
                       r.cta->state->mbarrier(r.offset, what).phase, &w, same, nullptr});
     });
   }
-  if (done) w.note();
+  if (done) {
+    w.note();
+    if (Mbarrier* b = uniform ? w.cta.state->mbarriers.find(address0) : nullptr)
+      b->note(MbarrierParty::What::waits, b->seen_after(parity0, w.cta.rank, w.id), &in, w.group->function,
+              w.cta.rank, w.id, done, 1);
+  }
   if (done != w.active) w.yield();
   w.set_mask(in.op[0], done);
 }
