@@ -56,6 +56,32 @@ TEST_CASE("a register that nobody wrote: a fault, or poison and a note") {
   }
 }
 
+// %r3 of lane 7 comes from lane 8, which takes no part in the shfl.
+TEST_CASE("what shfl brings from a lane that takes no part: a fault, or poison and a note") {
+  const std::string text = module_text("sm_90a", ".param .u64 out", R"(
+      mov.u32 %r1, %tid.x; setp.gt.u32 %p1, %r1, 7; @%p1 bra END;
+      shfl.sync.down.b32 %r3, %r1, 1, 31, 255; add.u32 %r4, %r3, 1;
+      ld.param.u64 %rd0, [out]; mul.wide.u32 %rd1, %r1, 4; add.u64 %rd0, %rd0, %rd1; st.global.u32 [%rd0], %r3;
+    END:)");
+  for (const bool tolerate : {false, true}) {
+    Kernel k(text);
+    const uint64_t out = k.buffer(32);
+    k.param(out);
+    k.config.block.x = 32;
+    k.schedule.tolerate_unwritten = tolerate;
+    const LaunchResult r = k.run();
+    INFO(r.report);
+    CHECK(r.ok == tolerate);
+    if (!tolerate) {
+      CHECK(r.report.find("%r3 (.b32) is read before it was written, in lane 7") != std::string::npos);
+      continue;
+    }
+    const auto got = k.download<uint32_t>(out, 8);
+    for (uint32_t lane = 0; lane < 7; ++lane) CHECK(got[lane] == lane + 1);
+    CHECK(got[7] == 0xcbcbcbcb);
+  }
+}
+
 TEST_CASE("a tcgen05.ld result that is used before the wait: a fault, or its value and a note") {
   const std::string text = module_text("sm_100a", ".param .u64 out", R"(
       .shared .align 8 .b32 where;

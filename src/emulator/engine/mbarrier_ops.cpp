@@ -1,5 +1,6 @@
 // mbarrier instructions (PTX ISA 9.7.13.15).
 #include <cstring>
+#include <utility>
 
 #include "emulator/engine/operand.h"
 
@@ -159,8 +160,8 @@ bool missed(const Warp& w, const Instr& in, const Mbarrier& b, uint32_t offset, 
 }
 
 // op 0 the predicate, op 1 the address, op 2 the parity or state. A failed try_wait parks the group until the
-// phase is over; it may also fail although the phase is over ("potentially blocking ... may return false"),
-// which the adversarial schedule makes use of.
+// phase is over or the scheduler ends the wait (Warp::time_out_waits); it may also fail although the phase is
+// over ("potentially blocking ... may return false"), which the adversarial schedule makes use of.
 template <bool may_park>
 void wait(Warp& w, const Instr& in) {
   constexpr const char* what = may_park ? "mbarrier.try_wait" : "mbarrier.test_wait";
@@ -208,7 +209,8 @@ void wait(Warp& w, const Instr& in) {
   group.asked = {};
   w.put_off = false;
   if (uniform) group.asked = {&in, address0, phase0, w.instructions};
-  if (done == 0 && may_park && uniform && !(adversarial && cluster.rng() % 8 == 0)) {
+  const bool timed_out = std::exchange(group.timed_out, false);
+  if (done == 0 && may_park && uniform && !timed_out && !(adversarial && cluster.rng() % 8 == 0)) {
     w.cta.state->mbarriers.find(address0)->waiters |= uint64_t(1) << (w.id & 63);
     w.block({Wait::Kind::mbarrier, address0, parity0, wait_over});
     return;

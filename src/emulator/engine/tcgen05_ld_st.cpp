@@ -160,7 +160,7 @@ void load(Warp& w, const Instr& in) {
   for (unsigned r = 0; r < op->m.registers; ++r) {
     const Operand& element = w.element(in.op[0], r);
     op->rows[r] = w.target<uint32_t>(element);
-    w.set_undefined(element, w.active);
+    w.await(element, w.active);
     e.loaded.push_back({element, w.active});
   }
   ++e.tmem_loads;
