@@ -204,6 +204,13 @@ void wait_ld(Warp& w, const Instr& in) {
 
 }  // namespace
 
+void settle_tensor_memory(Warp& w) {
+  if (!w.cta.cluster.grid.schedule.tolerant) return;
+  const WarpEngines& e = engines(w);
+  if (e.tmem_loads) w.cta.cluster.finish_now(w, "tcgen05.ld");
+  if (e.tmem_stores) w.cta.cluster.finish_now(w, "tcgen05.st");
+}
+
 bool hooks::finish_loads(Warp& w) {
   WarpEngines& e = engines(w);
   if (e.loaded.empty()) return false;
