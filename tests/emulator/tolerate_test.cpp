@@ -56,6 +56,32 @@ TEST_CASE("a register that nobody wrote: a fault, or poison and a note") {
   }
 }
 
+// %r3 of lane 7 comes from lane 8, which takes no part in the shfl.
+TEST_CASE("what shfl brings from a lane that takes no part: a fault, or poison and a note") {
+  const std::string text = module_text("sm_90a", ".param .u64 out", R"(
+      mov.u32 %r1, %tid.x; setp.gt.u32 %p1, %r1, 7; @%p1 bra END;
+      shfl.sync.down.b32 %r3, %r1, 1, 31, 255; add.u32 %r4, %r3, 1;
+      ld.param.u64 %rd0, [out]; mul.wide.u32 %rd1, %r1, 4; add.u64 %rd0, %rd0, %rd1; st.global.u32 [%rd0], %r3;
+    END:)");
+  for (const bool tolerate : {false, true}) {
+    Kernel k(text);
+    const uint64_t out = k.buffer(32);
+    k.param(out);
+    k.config.block.x = 32;
+    k.schedule.tolerant = tolerate;
+    const LaunchResult r = k.run();
+    INFO(r.report);
+    CHECK(r.ok == tolerate);
+    if (!tolerate) {
+      CHECK(r.report.find("%r3 (.b32) is read before it was written, in lane 7") != std::string::npos);
+      continue;
+    }
+    const auto got = k.download<uint32_t>(out, 8);
+    for (uint32_t lane = 0; lane < 7; ++lane) CHECK(got[lane] == lane + 1);
+    CHECK(got[7] == 0xcbcbcbcb);
+  }
+}
+
 TEST_CASE("a tcgen05.ld result that is used before the wait: a fault, or its value and a note") {
   const std::string text = module_text("sm_100a", ".param .u64 out", R"(
       .shared .align 8 .b32 where;
@@ -104,5 +130,75 @@ TEST_CASE(
     CHECK(r.ok == tolerant);
     CHECK((tolerant ? r.notes : r.report).find("a .shared address wants the state space named") !=
           std::string::npos);
+  }
+}
+
+// Five warps: warp 0 writes tensor memory and arrives without tcgen05.wait::st; warp 4, which has the same
+// lanes, reads. Warp 0 frees the columns while warp 4 may still have to read them.
+TEST_CASE("tensor memory between warps without the waits: what hardware's order gives") {
+  const std::string text = module_text("sm_100a", ".param .u64 out", R"(
+      .shared .align 8 .b64 written; .shared .align 8 .b32 where;
+      mov.u32 %r0, where; mov.u32 %r1, %tid.x; mov.u32 %r7, written; shr.u32 %r8, %r1, 5;
+      setp.ne.u32 %p1, %r8, 0; setp.ne.u32 %p2, %r8, 4; setp.ne.u32 %p3, %r1, 0;
+      @%p3 bra MADE;
+      mbarrier.init.shared::cta.b64 [%r7], 32;
+    MADE:
+      @%p1 bra ALLOCATED;
+      tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r0], 32;
+    ALLOCATED:
+      bar.sync 0;
+      ld.shared.u32 %r2, [%r0]; add.u32 %r3, %r1, 100;
+      @%p1 bra READER;
+      tcgen05.st.sync.aligned.32x32b.x1.b32 [%r2], {%r3};
+      mbarrier.arrive.shared::cta.b64 _, [%r7];
+      tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r2, 32;
+      bra END;
+    READER:
+      @%p2 bra END;
+    WAIT:
+      mbarrier.try_wait.parity.shared::cta.b64 %p0, [%r7], 0; @!%p0 bra WAIT;
+      tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r4}, [%r2];
+      tcgen05.wait::ld.sync.aligned;
+      ld.param.u64 %rd0, [out]; mul.wide.u32 %rd1, %r1, 4; add.u64 %rd0, %rd0, %rd1; st.global.u32 [%rd0], %r4;
+    END:)");
+  unsigned faults = 0;
+  for (const bool tolerate : {false, true})
+    for (uint64_t seed = 0; seed < 20; ++seed) {
+      Kernel k(text);
+      const uint64_t out = k.buffer(160 * 4);
+      k.param(out);
+      k.config.block.x = 160;
+      k.schedule.tolerant = tolerate;
+      const LaunchResult r = k.run(seed);
+      if (!tolerate) {
+        faults += !r.ok;
+        continue;
+      }
+      INFO(r.report);
+      REQUIRE(r.ok);
+      const auto got = k.download<uint32_t>(out, 160);
+      for (uint32_t l = 0; l < 32; ++l) CHECK(got[128 + l] == l + 100);
+    }
+  CHECK(faults >= 10);
+}
+
+TEST_CASE("mbarrier.init again without mbarrier.inval: a fault, or a fresh barrier and a note") {
+  const std::string text = module_text("sm_90a", ".param .u64 out", R"(
+      .shared .align 8 .b64 bar;
+      mov.u32 %r1, bar;
+      mbarrier.init.shared::cta.b64 [%r1], 1; mbarrier.arrive.shared::cta.b64 _, [%r1];
+      mbarrier.init.shared::cta.b64 [%r1], 1;
+      mbarrier.test_wait.parity.shared::cta.b64 %p1, [%r1], 0; selp.u32 %r2, 1, 0, %p1;
+      ld.param.u64 %rd0, [out]; st.global.u32 [%rd0], %r2;)");
+  for (const bool tolerate : {false, true}) {
+    Kernel k(text);
+    const uint64_t out = k.buffer(4);
+    k.param(out);
+    k.config.block.x = 1;
+    k.schedule.tolerant = tolerate;
+    const LaunchResult r = k.run();
+    CHECK(r.ok == tolerate);
+    CHECK((tolerate ? r.notes : r.report).find("without mbarrier.inval before") != std::string::npos);
+    if (tolerate) CHECK(k.download<uint32_t>(out, 1)[0] == 0);
   }
 }

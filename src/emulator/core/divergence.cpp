@@ -210,6 +210,16 @@ void Warp::block(const Wait& wait) {
     group->wait = wait;
 }
 
+bool Warp::time_out_waits() {
+  bool any = false;
+  for (const auto& g : groups_) {
+    if (g->wait.kind != Wait::Kind::mbarrier) continue;
+    g->wait = {};
+    g->timed_out = any = true;
+  }
+  return any;
+}
+
 bool Warp::converge(const Instr& i, uint32_t members) {
   if (active & ~members)
     fault(FaultKind::collective, static_cast<unsigned>(std::countr_zero(active & ~members)),

@@ -11,6 +11,10 @@ namespace {
 // After so many rounds in which every warp only polled, lanes that wait at a join for others of their warp go
 // on alone: the others may be polling for what these have yet to write (a lock that one lane holds).
 constexpr uint64_t kIdleRounds = 16;
+// "mbarrier.try_wait ... waits up to a system-dependent time limit" (PTX ISA 9.7.13.15.16): when nothing else
+// can go on, waits end without success. A kernel may well ask once for the phase that its next instructions
+// bring about. One that comes back to the same waits so many times and did nothing in between is stuck.
+constexpr unsigned kTimeOuts = 4;
 
 unsigned host_threads(const Grid& grid) {
   if (grid.watcher && !grid.watcher->thread_safe()) return 1;
@@ -164,6 +168,7 @@ bool Scheduler::failed(LaunchResult& result) {
 LaunchResult Scheduler::run() {
   LaunchResult result;
   uint64_t progress = 0, gone = 0, polled = 0, idle_rounds = 0;
+  unsigned time_outs = 0;
   for (;;) {
     start_clusters();
     if (resident_.empty()) break;
@@ -187,17 +192,23 @@ LaunchResult Scheduler::run() {
     retire();
     polled = now == progress ? polled + spent : 0;
     idle_rounds = now == progress ? idle_rounds + 1 : 0;
+    if (now != progress) time_outs = 0;
     progress = now;
     bool stuck = spent == 0 && !served && resident_.size() == before;
     if (stuck || idle_rounds == kIdleRounds) {
+      const bool idle = idle_rounds == kIdleRounds;
       idle_rounds = 0;
-      for (auto& c : resident_)
-        for (auto& cta : c->ctas)
-          for (auto& w : cta->warps)
-            if (w->release_joins(true)) {
-              c->enqueue(*w);
-              stuck = false;
-            }
+      auto release = [&](bool (*how)(Warp&)) {
+        bool any = false;
+        for (auto& c : resident_)
+          for (auto& cta : c->ctas)
+            for (auto& w : cta->warps)
+              if (how(*w)) c->enqueue(*w), any = true;
+        return any;
+      };
+      if (release([](Warp& w) { return w.release_joins(true); })) stuck = false;
+      if ((stuck && time_outs++ < kTimeOuts) || idle)
+        if (release([](Warp& w) { return w.time_out_waits(); })) stuck = false;
     }
     bool silent = false;
     for (const auto& c : resident_) silent |= c->clock_ - c->silent_since_ > grid_.schedule.silence_limit;

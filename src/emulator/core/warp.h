@@ -92,6 +92,7 @@ struct LaneGroup {
   std::vector<Frame> frames;
   Wait wait;
   Asked asked;
+  bool timed_out = false;  // of a mbarrier.try_wait: the next answer is no
 };
 
 class Warp {
@@ -121,7 +122,14 @@ class Warp {
     defined_[o.offset / kRowBytes] |= active;
     return reinterpret_cast<LaneOf<T>*>(registers_ + o.offset);
   }
-  void set_undefined(const Operand& o, uint32_t lanes) {
+  // The instruction leaves any value there (shfl from a lane that takes no part).
+  void leave_undefined(const Operand& o, uint32_t lanes) {
+    const size_t row = o.offset / kRowBytes;
+    defined_[row] &= ~lanes;
+    if (row < awaited_.size()) awaited_[row] &= ~lanes;
+  }
+  // A result that is on its way (tcgen05.ld, wgmma).
+  void await(const Operand& o, uint32_t lanes) {
     const size_t row = o.offset / kRowBytes;
     defined_[row] &= ~lanes;
     if (awaited_.size() <= row) awaited_.resize(row + 1);
@@ -154,6 +162,8 @@ class Warp {
   // Parks the current group until `wait.ready` says so; the instruction then executes again. The body must
   // return at once.
   void block(const Wait& wait);
+  // Ends the parked mbarrier.try_waits of this warp: they answer no. True if there was one.
+  bool time_out_waits();
   bool blocked() const { return events_ & kBlocked; }
   // Ends the group's turn behind this instruction, so that others run: for polls (test_wait, nanosleep,
   // volatile loads).

@@ -65,6 +65,7 @@ bool sync(Warp& w, const Arrival& a, uint32_t predicate) {
   auto gone = [&] { return !b.parts.empty() && (b.parts[w.id].released & w.active) == w.active; };
   if (!gone()) {
     if (b.parts.empty() || !(b.parts[w.id].waiting & w.active)) {
+      settle_tensor_memory(w);
       tell(w, BarrierEvent::What::bar_arrive, a.id, w.active);
       b.arrive(w.cta, a.id, w.id, w.active, a.count, true, predicate);
       settle(w, b);
@@ -90,6 +91,7 @@ void bar_arrive(Warp& w, const Instr& in) {
   if (m.aligned) w.require_full(in);
   const Arrival a = operands(w, in.op[0], in.op[1]);
   NamedBarrier& b = w.cta.state->named[a.id];
+  settle_tensor_memory(w);
   tell(w, BarrierEvent::What::bar_arrive, a.id, w.active);
   b.arrive(w.cta, a.id, w.id, w.active, a.count, false, 0);
   settle(w, b);
@@ -158,6 +160,7 @@ void cluster_arrive(Warp& w, const Instr& in) {
     fault(FaultKind::cluster_barrier, static_cast<unsigned>(std::countr_zero(twice)),
           "barrier.cluster.arrive by a thread that arrived before and has not executed barrier.cluster.wait "
           "since");
+  settle_tensor_memory(w);
   p.arrived |= w.active;
   tell(w, BarrierEvent::What::cluster_arrive, 0, w.active);
   if (settle_cluster(w.cta.cluster)) w.cta.cluster.notify();

@@ -35,7 +35,11 @@ struct BulkCopy final : AsyncOp {
   bool serial() const override {
     return has_read && reduction != Reduction::none && way == Way::shared_to_global;
   }
-  bool holds_exit() const override { return way != Way::shared_to_global; }  // stores: see tma_store.cpp
+  bool holds_exit() const override {
+    if (way == Way::shared_to_global) return false;  // see tma_store.cpp
+    if (way == Way::shared_to_shared && !has_read) return true;
+    return has_read ? any_part_concerns(parts, targets, *cta) : any_concerns(targets, *cta);
+  }
   bool reads_shared() const override { return way == Way::shared_to_global && !has_read; }
 
   void read_shared(Cluster& cluster) {

@@ -1,5 +1,6 @@
 // mbarrier instructions (PTX ISA 9.7.13.15).
 #include <cstring>
+#include <utility>
 
 #include "emulator/engine/operand.h"
 
@@ -40,10 +41,17 @@ void init(Warp& w, const Instr& in) {
     if (Mbarrier* live = state.mbarriers.find(r.offset)) {
       uint64_t bits;
       std::memcpy(&bits, r.cta->window(r.offset, 8, "mbarrier.init"), 8);
-      fault(FaultKind::mbarrier_again, lane,
-            "mbarrier.init of the live mbarrier at shared offset {:#x} without mbarrier.inval before ({}{})",
-            r.offset, live->describe(),
-            bits == live->state().bits ? "" : "; its bytes were overwritten in between");
+      const Fault again(
+          FaultKind::mbarrier_again, lane,
+          fmt::format("mbarrier.init of the live mbarrier at shared offset {:#x} without mbarrier.inval "
+                      "before ({}{})",
+                      r.offset, live->describe(),
+                      bits == live->state().bits ? "" : "; its bytes were overwritten in between"));
+      // Hardware starts it afresh, and kernels that make their barriers again for every tile count on it. Not
+      // so where somebody waits for it or bytes are on their way.
+      if (!w.cta.cluster.grid.schedule.tolerant || live->waiters || live->tx) throw again;
+      w.cta.cluster.tolerated(again, w);
+      state.mbarriers.remove(r.offset);
     }
     state.check_payload(r.offset, 8, "mbarrier.init");
     Mbarrier& b = state.mbarriers.add(r.offset, Mbarrier::fresh(count[lane]));
@@ -120,6 +128,7 @@ void arrive(Warp& w, const Instr& in) {
   const Mods m = unpack_aux<Mods>(in);
   const uint32_t* amount = in.op[2] ? w.source<uint32_t>(in.op[2]) : nullptr;
   const bool wants_state = in.op[0].kind == Operand::Kind::value;
+  settle_tensor_memory(w);
   uint64_t states[kLanes];
   for_lanes(w.active, [&](unsigned lane) {
     SharedRef r = shared_ref(w, m.space, in.op[1], lane, what);
@@ -159,8 +168,8 @@ bool missed(const Warp& w, const Instr& in, const Mbarrier& b, uint32_t offset, 
 }
 
 // op 0 the predicate, op 1 the address, op 2 the parity or state. A failed try_wait parks the group until the
-// phase is over; it may also fail although the phase is over ("potentially blocking ... may return false"),
-// which the adversarial schedule makes use of.
+// phase is over or the scheduler ends the wait (Warp::time_out_waits); it may also fail although the phase is
+// over ("potentially blocking ... may return false"), which the adversarial schedule makes use of.
 template <bool may_park>
 void wait(Warp& w, const Instr& in) {
   constexpr const char* what = may_park ? "mbarrier.try_wait" : "mbarrier.test_wait";
@@ -208,7 +217,8 @@ void wait(Warp& w, const Instr& in) {
   group.asked = {};
   w.put_off = false;
   if (uniform) group.asked = {&in, address0, phase0, w.instructions};
-  if (done == 0 && may_park && uniform && !(adversarial && cluster.rng() % 8 == 0)) {
+  const bool timed_out = std::exchange(group.timed_out, false);
+  if (done == 0 && may_park && uniform && !timed_out && !(adversarial && cluster.rng() % 8 == 0)) {
     w.cta.state->mbarriers.find(address0)->waiters |= uint64_t(1) << (w.id & 63);
     w.block({Wait::Kind::mbarrier, address0, parity0, wait_over});
     return;

@@ -42,6 +42,12 @@ inline void watch_access(Cluster& cluster, AccessKind kind, Space space, uint64_
 // The range of live global memory that holds [address, address + bytes); faults when there is none.
 GlobalMemory::Range global_range(const Grid&, uint64_t address, uint64_t bytes, const char* what);
 
+// Where unwritten values are tolerated (see Schedule), before the warp arrives somewhere: carries out the
+// tcgen05.ld and tcgen05.st that it has under way. The manual wants a tcgen05.wait there, and --check says
+// so; hardware keeps the accesses to tensor memory of an SM in order, and library kernels (CUTLASS's FMHA)
+// count on it.
+void settle_tensor_memory(Warp&);
+
 // aux carries a small trivially copyable struct.
 template <class T>
 uint64_t pack_aux(const T& t) {

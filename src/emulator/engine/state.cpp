@@ -74,6 +74,8 @@ struct LateSignal final : AsyncOp {
   std::string mnemonic;
 
   const char* name() const override { return mnemonic.c_str(); }
+  // An arrival that is on its way to another CTA needs nothing of the one that sent it.
+  bool holds_exit() const override { return barrier_cta == cta; }
   bool held(const Cluster& cluster) const override {
     const Mbarrier* b = barrier_cta->exited ? nullptr : barrier_cta->state->mbarriers.find(offset);
     return b && !cluster.all_moved_since(b->turn);

@@ -160,7 +160,7 @@ void load(Warp& w, const Instr& in) {
   for (unsigned r = 0; r < op->m.registers; ++r) {
     const Operand& element = w.element(in.op[0], r);
     op->rows[r] = w.target<uint32_t>(element);
-    w.set_undefined(element, w.active);
+    w.await(element, w.active);
     e.loaded.push_back({element, w.active});
   }
   ++e.tmem_loads;
@@ -203,6 +203,13 @@ void wait_ld(Warp& w, const Instr& in) {
 }
 
 }  // namespace
+
+void settle_tensor_memory(Warp& w) {
+  if (!w.cta.cluster.grid.schedule.tolerant) return;
+  const WarpEngines& e = engines(w);
+  if (e.tmem_loads) w.cta.cluster.finish_now(w, "tcgen05.ld");
+  if (e.tmem_stores) w.cta.cluster.finish_now(w, "tcgen05.st");
+}
 
 bool hooks::finish_loads(Warp& w) {
   WarpEngines& e = engines(w);

@@ -102,6 +102,9 @@ struct TmaLoad final : AsyncOp {
   }
 
   const char* name() const override { return "cp.async.bulk.tensor"; }
+  bool holds_exit() const override {
+    return started ? any_part_concerns(parts, targets, *cta) : any_concerns(targets, *cta);
+  }
 
   // A box may arrive in pieces and in any order.
   void plan(Cluster& cluster) {

@@ -1,6 +1,7 @@
 // The tensor memory accelerator's operations. Each reads its tensor map and its memory when it runs.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "emulator/engine/operand.h"
@@ -21,6 +22,22 @@ struct TmaTarget {
   Cta* cta = nullptr;
   Cta* barrier_cta = nullptr;
 };
+
+// Whether a CTA's shared memory still takes part in a load: as long as it does, the CTA must not exit. What
+// is on its way to other CTAs alone does not hold the one that issued it. `parts` are those not delivered
+// yet.
+inline bool any_concerns(const std::vector<TmaTarget>& targets, const Cta& cta) {
+  return std::ranges::any_of(targets,
+                             [&](const TmaTarget& t) { return t.cta == &cta || t.barrier_cta == &cta; });
+}
+template <class Part>
+bool any_part_concerns(const std::vector<Part>& parts, const std::vector<TmaTarget>& targets,
+                       const Cta& cta) {
+  return std::ranges::any_of(parts, [&](const Part& part) {
+    const TmaTarget& t = targets[part.target];
+    return t.cta == &cta || t.barrier_cta == &cta;
+  });
+}
 
 // Faults unless the start coordinates suit the map: as many as its rank, the innermost at a multiple of 16
 // bytes (seen on an H200: any other traps as an illegal instruction), and the map is of the instruction's

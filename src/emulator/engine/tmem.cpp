@@ -1,6 +1,6 @@
 #include "emulator/engine/tmem.h"
 
-#include "emulator/core/error.h"
+#include "emulator/core/machine.h"
 
 namespace fp4lab::emu {
 
@@ -17,6 +17,13 @@ int TensorMemory::find_free(unsigned columns) const {
   return -1;
 }
 
+namespace {
+
+// No two CTAs of a launch have the same; 0 is nobody.
+uint64_t name_of(const Cta& cta) { return (cta.cluster.id << 8 | cta.rank) + 1; }
+
+}  // namespace
+
 void TensorMemory::allocate(unsigned first, unsigned columns, const Cta* cta) {
   for (unsigned c = first; c < first + columns; ++c) {
     owner[c] = cta;
@@ -26,7 +33,10 @@ void TensorMemory::allocate(unsigned first, unsigned columns, const Cta* cta) {
 }
 
 void TensorMemory::release(unsigned first, unsigned columns) {
-  for (unsigned c = first; c < first + columns; ++c) owner[c] = nullptr;
+  for (unsigned c = first; c < first + columns; ++c) {
+    if (owner[c]) former[c] = name_of(*owner[c]);
+    owner[c] = nullptr;
+  }
 }
 
 namespace {
@@ -63,8 +73,9 @@ void TensorMemory::check(const Cta& cta, unsigned column, unsigned columns, cons
   if (column + columns > kTmemColumns)
     fault(FaultKind::tmem_address, 0, "{} touches TMEM columns [{}, {}), but there are only {}", what, column,
           column + columns, kTmemColumns);
+  const bool after_release = cta.cluster.grid.schedule.tolerant;
   for (unsigned c = column; c < column + columns; ++c)
-    if (owner[c] != &cta)
+    if (owner[c] != &cta && !(after_release && !owner[c] && former[c] == name_of(cta)))
       fault(FaultKind::tmem_address, 0, "{} touches TMEM columns [{}, {}), but column {} {}", what, column,
             column + columns, c, owner[c] ? "belongs to another CTA of this SM" : "is not allocated");
 }

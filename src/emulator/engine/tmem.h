@@ -27,6 +27,7 @@ struct TensorMemory {
   std::unique_ptr<std::array<Column, kTmemColumns>> cells;
   std::array<std::array<uint64_t, 2>, kTmemColumns> defined{};  // by column: lanes that were written
   std::array<const Cta*, kTmemColumns> owner{};                 // by column; null = free
+  std::array<uint64_t, kTmemColumns> former{};  // of a free column: who had it last, see name_of
 
   Column& column(unsigned c) { return (*cells)[c]; }
   const Column& column(unsigned c) const { return (*cells)[c]; }
@@ -39,7 +40,9 @@ struct TensorMemory {
   bool is_defined(unsigned c, unsigned lane0, unsigned lanes) const;
   void define(unsigned c, unsigned lane0, unsigned lanes);
   void undefine(unsigned c, unsigned lane0, unsigned lanes);
-  // Faults (illegal_address) unless all the columns are allocated to `cta`.
+  // Faults (illegal_address) unless all the columns are allocated to `cta`. Where the schedule tolerates
+  // unwritten values it tolerates this too: columns that `cta` has freed and nobody has taken since keep what
+  // they hold.
   void check(const Cta& cta, unsigned column, unsigned columns, const char* what) const;
 };
 

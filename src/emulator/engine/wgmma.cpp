@@ -206,7 +206,7 @@ void issue(Warp& w, const Instr& in) {
       e.accumulators.push_back({o, op->group});
     }
     op->d_rows[r] = w.target<uint32_t>(o);
-    w.set_undefined(o, w.active);
+    w.await(o, w.active);
   }
   ++e.wgmma.groups.back().writing;
   ++e.wgmma_count;

@@ -90,7 +90,7 @@ void shfl(Warp& w, const Instr& i) {
     });
     auto* d = w.target<uint32_t>(i.op[0]);
     for_lanes(members, [&](unsigned l) { d[l] = result[l]; });
-    if (unknown && i.op[0].kind == Operand::Kind::value) w.set_undefined(i.op[0], unknown);
+    if (unknown && i.op[0].kind == Operand::Kind::value) w.leave_undefined(i.op[0], unknown);
     w.set_mask(i.op[1], in_range);
   });
 }

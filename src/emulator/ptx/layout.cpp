@@ -9,8 +9,11 @@ namespace fp4lab::emu {
 
 namespace {
 
-constexpr uint32_t kMaxStaticShared = 48 << 10;  // ptxas refuses more; the rest has to be dynamic
-constexpr uint32_t kMaxParams = 32764;           // PTX ISA 5.1.6.1: of a kernel from sm_70 on
+// What ptxas 13 accepts: for the architecture-specific targets (sm_90a, sm_100a) all that a CTA can have.
+uint32_t max_static_shared(std::string_view target) {
+  return !target.empty() && (target.back() == 'a' || target.back() == 'f') ? 227 << 10 : 48 << 10;
+}
+constexpr uint32_t kMaxParams = 32764;  // PTX ISA 5.1.6.1: of a kernel from sm_70 on
 constexpr uint32_t kMinDynamicAlign = 16;
 
 // Functions that a kernel may call although the module does not define them: CUDA's device runtime. Their
@@ -135,13 +138,13 @@ class Placer {
   // (A kernel without static variables finds it at 0x400 = 1024-aligned whatever it declares.)
   void shared() {
     uint64_t at = kReservedShared;
+    const uint32_t most = max_static_shared(image_.tree.target);
     for (const ast::Variable* v : static_) {
       at = align_up(at, v->align);
       image_.addresses[v] = at;
       at += v->bytes();
-      if (v->bytes() > kMaxStaticShared || at - kReservedShared > kMaxStaticShared)
-        fail_at(image_.out, *v->at,
-                "more than {} bytes of static shared memory; use .extern .shared for more", kMaxStaticShared);
+      if (v->bytes() > most || at - kReservedShared > most)
+        fail_at(image_.out, *v->at, "more than {} bytes of static shared memory", most);
     }
     image_.static_shared_bytes = static_cast<uint32_t>(at - kReservedShared);
     uint32_t align = kMinDynamicAlign;
