@@ -51,7 +51,7 @@
   X(cuEventCreate) X(cuEventDestroy) X(cuEventRecord) X(cuEventQuery) X(cuEventSynchronize) \
   X(cuEventElapsedTime) \
   X(cuLaunchKernel) X(cuLaunchKernelEx) \
-  X(cuTensorMapEncodeTiled) X(cuTensorMapReplaceAddress) \
+  X(cuTensorMapEncodeTiled) X(cuTensorMapEncodeIm2col) X(cuTensorMapReplaceAddress) \
   X(cuOccupancyMaxActiveBlocksPerMultiprocessor) X(cuOccupancyMaxActiveClusters) \
   X(cuOccupancyMaxPotentialClusterSize)
 // clang-format on

@@ -1,6 +1,7 @@
 // The emulator against a GPU, on random programs, bit by bit. `make conformance` runs many
-// (FP4LAB_CONFORMANCE of each kind, from seed FP4LAB_CONFORMANCE_SEED on). Without a GPU the programs still
-// run on the emulator; those in data/conformance_h200.txt must give the hash that an H200 gave.
+// (FP4LAB_CONFORMANCE of each kind, or of FP4LAB_CONFORMANCE_KIND alone, from seed FP4LAB_CONFORMANCE_SEED
+// on). Without a GPU the programs still run on the emulator; those in data/conformance_h200.txt must give the
+// hash that an H200 gave.
 #include <doctest/doctest.h>
 #include <xxhash.h>
 
@@ -12,6 +13,7 @@
 
 #include "../gpu.h"
 #include "../skip.h"
+#include "emulator/engine/tensor_map.h"
 #include "program.h"
 
 using namespace fp4lab;
@@ -57,21 +59,23 @@ TEST_CASE("conformance: a GPU and the emulator give the same bits") {
   const uint64_t count = number("FP4LAB_CONFORMANCE", 10), first = number("FP4LAB_CONFORMANCE_SEED", 1);
   std::ofstream record;
   if (const char* path = std::getenv("FP4LAB_CONFORMANCE_RECORD")) record.open(path);
+  const char* only = std::getenv("FP4LAB_CONFORMANCE_KIND");
   for (Kind kind : kKinds) {
+    if (only && kind != kind_named(only)) continue;
     uint64_t different = 0;
     for (uint64_t seed = first; seed < first + count; ++seed) {
       const Program p = generate(kind, seed);
       std::vector<std::byte> expected, got;
       try {
         expected = run_on_driver(p, *gpu);
+        if (record.is_open())
+          record << name_of(kind) << ' ' << seed << fmt::format(" {:016x}\n", hash_of(expected));
         got = run_on_emulator(p, seed);
-      } catch (const Error& e) {
+      } catch (const std::exception& e) {
         FAIL_CHECK(fmt::format("{} {}: {}", name_of(kind), seed, e.what()));
         ++different;
         continue;
       }
-      if (record.is_open())
-        record << name_of(kind) << ' ' << seed << fmt::format(" {:016x}\n", hash_of(expected));
       if (const std::string text = difference(p, expected, got); !text.empty()) {
         FAIL_CHECK(text);
         ++different;
@@ -79,4 +83,66 @@ TEST_CASE("conformance: a GPU and the emulator give the same bits") {
     }
     MESSAGE(fmt::format("{}: {} programs, {} of them with different bits", name_of(kind), count, different));
   }
+}
+
+TEST_CASE("conformance: a GPU's driver takes and refuses the same im2col maps") {
+  const std::shared_ptr<Driver> gpu = open_gpu();
+  if (!gpu) FP4LAB_SKIP("no GPU");
+  Random r(1);
+  unsigned different = 0, taken = 0;
+  for (unsigned i = 0; i < 20000; ++i) {
+    auto pick = [&](std::initializer_list<int64_t> values) {
+      return values.begin()[r.below(unsigned(values.size()))];
+    };
+    const auto type = static_cast<CUtensorMapDataType>(r.below(13));
+    const unsigned rank = r.one_in(20) ? unsigned(pick({0, 1, 2, 6})) : 3 + r.below(3);
+    cuuint64_t dims[6], strides[6];
+    cuuint32_t steps[6];
+    int lower[4], upper[4];
+    uint64_t stride = 16 << r.below(4);
+    for (unsigned d = 0; d < 6; ++d) {
+      dims[d] = r.one_in(30) ? cuuint64_t(pick({0, 1l << 32, (1l << 32) + 1})) : 1 + r.below(40);
+      strides[d] =
+          r.one_in(40) ? stride + cuuint64_t(pick({8, 1l << 40, (1l << 40) - 16 - int64_t(stride)})) : stride;
+      stride = stride * (1 + r.below(40));
+      if (stride >= 1ull << 40) stride = 16;
+      steps[d] = r.one_in(30) ? cuuint32_t(pick({0, 8, 9})) : 1 + r.below(3);
+    }
+    for (unsigned d = 0; d < 4; ++d) {
+      auto corner = [&] {
+        return r.one_in(10)
+                   ? int(pick({-16, -17, 15, 16, -128, -129, 127, 128, -32768, -32769, 32767, 32768}))
+                   : int(r.below(9)) - 4;
+      };
+      lower[d] = corner(), upper[d] = corner();
+    }
+    const auto channels = r.one_in(10) ? cuuint32_t(pick({0, 1, 3, 256, 257, 512})) : 8u << r.below(4);
+    const auto pixels = r.one_in(10) ? cuuint32_t(pick({0, 1024, 1025})) : 1 + r.below(300);
+    const auto swizzle = static_cast<CUtensorMapSwizzle>(r.below(r.one_in(10) ? 7 : 4));
+    const auto fill = static_cast<CUtensorMapFloatOOBfill>(r.below(2));
+    void* const at = reinterpret_cast<void*>(0x7f0000000000 + (r.one_in(20) ? 8 : 0));
+    alignas(64) CUtensorMap map;
+    bool ours =
+        emu::encode_im2col(&map, type, rank, at, dims, strides, lower, upper, channels, pixels, steps,
+                           CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, CU_TENSOR_MAP_L2_PROMOTION_NONE, fill, 9)
+            .empty();
+    bool theirs = true;
+    try {
+      gpu->cuTensorMapEncodeIm2col(&map, type, rank, at, dims, strides, lower, upper, channels, pixels, steps,
+                                   CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, CU_TENSOR_MAP_L2_PROMOTION_NONE,
+                                   fill);
+    } catch (const Error&) {
+      theirs = false;
+    }
+    taken += theirs;
+    if (ours == theirs || ++different > 12) continue;
+    std::string text = fmt::format(
+        "the GPU's driver {} it: type {}, rank {}, channels {}, pixels {}, swizzle {}, fill {}, address {};",
+        theirs ? "takes" : "refuses", int(type), rank, channels, pixels, int(swizzle), int(fill), at);
+    for (unsigned d = 0; d < std::min(rank, 5u); ++d)
+      text += fmt::format(" dim {} stride {} step {} corners {} {};", dims[d], strides[d], steps[d],
+                          lower[std::min(d, 3u)], upper[std::min(d, 3u)]);
+    FAIL_CHECK(text);
+  }
+  MESSAGE(fmt::format("{} of 20000 maps are valid, {} judged differently", taken, different));
 }

@@ -12,7 +12,8 @@
 namespace fp4lab::conformance {
 
 const char* name_of(Kind k) {
-  constexpr const char* names[] = {"scalar", "matrix", "wgmma", "mbarrier", "tma"};
+  constexpr const char* names[] = {"scalar",   "matrix", "wgmma",  "mbarrier", "tma",
+                                   "products", "sparse", "im2col", "calls"};
   return names[static_cast<int>(k)];
 }
 
@@ -26,6 +27,10 @@ Program generate(Kind kind, uint64_t seed) {
   Program p = kind == Kind::wgmma      ? generate_wgmma(seed)
               : kind == Kind::mbarrier ? generate_mbarrier(seed)
               : kind == Kind::tma      ? generate_tma(seed)
+              : kind == Kind::products ? generate_products(seed)
+              : kind == Kind::sparse   ? generate_wgmma(seed, true)
+              : kind == Kind::im2col   ? generate_tma(seed, true)
+              : kind == Kind::calls    ? generate_calls(seed)
                                        : generate_scalar(seed, kind == Kind::matrix);
   p.kind = kind, p.seed = seed;
   return p;
@@ -96,10 +101,17 @@ std::vector<std::byte> run_on_driver(const Program& p, Driver& d) {
   if (p.has_map) {
     d.cuMemAlloc(&tensor, p.tensor.size());
     d.cuMemcpyHtoD(tensor, p.tensor.data(), p.tensor.size());
-    d.cuTensorMapEncodeTiled(&map, p.map.type, p.map.rank, reinterpret_cast<void*>(tensor), p.map.dims.data(),
-                             p.map.strides.data(), p.map.box.data(), p.map.element_strides.data(),
-                             CU_TENSOR_MAP_INTERLEAVE_NONE, p.map.swizzle, CU_TENSOR_MAP_L2_PROMOTION_NONE,
-                             p.map.fill);
+    if (p.map.pixels)
+      d.cuTensorMapEncodeIm2col(&map, p.map.type, p.map.rank, reinterpret_cast<void*>(tensor),
+                                p.map.dims.data(), p.map.strides.data(), p.map.lower.data(),
+                                p.map.upper.data(), p.map.box[0], p.map.pixels, p.map.element_strides.data(),
+                                CU_TENSOR_MAP_INTERLEAVE_NONE, p.map.swizzle, CU_TENSOR_MAP_L2_PROMOTION_NONE,
+                                p.map.fill);
+    else
+      d.cuTensorMapEncodeTiled(&map, p.map.type, p.map.rank, reinterpret_cast<void*>(tensor),
+                               p.map.dims.data(), p.map.strides.data(), p.map.box.data(),
+                               p.map.element_strides.data(), CU_TENSOR_MAP_INTERLEAVE_NONE, p.map.swizzle,
+                               CU_TENSOR_MAP_L2_PROMOTION_NONE, p.map.fill);
     params.insert(params.begin(), &map);
   }
   d.cuLaunchKernel(function, p.ctas, 1, 1, p.threads, 1, 1, p.shared, nullptr, params.data(), nullptr);
@@ -131,10 +143,16 @@ std::vector<std::byte> run_on_emulator(const Program& p, uint64_t schedule_seed)
   };
   if (p.has_map) {
     alignas(64) CUtensorMap map{};
-    const std::string why = emu::encode_tiled(&map, p.map.type, p.map.rank, reinterpret_cast<void*>(tensor),
-                                              p.map.dims.data(), p.map.strides.data(), p.map.box.data(),
-                                              p.map.element_strides.data(), CU_TENSOR_MAP_INTERLEAVE_NONE,
-                                              p.map.swizzle, CU_TENSOR_MAP_L2_PROMOTION_NONE, p.map.fill, 9);
+    void* const at = reinterpret_cast<void*>(tensor);
+    const Map& m = p.map;
+    const std::string why =
+        m.pixels ? emu::encode_im2col(&map, m.type, m.rank, at, m.dims.data(), m.strides.data(),
+                                      m.lower.data(), m.upper.data(), m.box[0], m.pixels,
+                                      m.element_strides.data(), CU_TENSOR_MAP_INTERLEAVE_NONE, m.swizzle,
+                                      CU_TENSOR_MAP_L2_PROMOTION_NONE, m.fill, 9)
+                 : emu::encode_tiled(&map, m.type, m.rank, at, m.dims.data(), m.strides.data(), m.box.data(),
+                                     m.element_strides.data(), CU_TENSOR_MAP_INTERLEAVE_NONE, m.swizzle,
+                                     CU_TENSOR_MAP_L2_PROMOTION_NONE, m.fill, 9);
     if (!why.empty()) fail("{} {}: {}", name_of(p.kind), p.seed, why);
     parameter(&map, sizeof map);
   }
@@ -143,8 +161,8 @@ std::vector<std::byte> run_on_emulator(const Program& p, uint64_t schedule_seed)
   config.grid.x = p.ctas, config.block.x = p.threads, config.dynamic_shared = p.shared;
   emu::Schedule schedule;
   schedule.threads = 1, schedule.seed = schedule_seed;
-  const auto result =
-      emu::launch(*module, module->functions[0], config, *emu::device_model("h200"), memory, schedule);
+  const auto result = emu::launch(*module, module->functions[module->function_index.at("k")], config,
+                                  *emu::device_model("h200"), memory, schedule);
   if (!result.ok) fail("{} {}: {}", name_of(p.kind), p.seed, result.report);
   std::vector<std::byte> bytes(p.out_bytes + (p.has_map ? p.tensor.size() : 0));
   std::memcpy(bytes.data(), memory.host(out), p.out_bytes);

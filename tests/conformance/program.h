@@ -17,8 +17,13 @@ enum class Kind : uint8_t {
   wgmma,     // warpgroup products of every kind, layout and shape
   mbarrier,  // one thread drives barriers through their phases
   tma,       // tensor-map loads, stores and reductions with boxes that leave the tensor
+  products,  // mma.sp, and wmma with its loads and stores
+  sparse,    // warpgroup products of a sparse A
+  im2col,    // the same as tma with im2col maps
+  calls,     // functions, called by name and through pointers, recursive ones too
 };
-inline constexpr std::array kKinds = {Kind::scalar, Kind::matrix, Kind::wgmma, Kind::mbarrier, Kind::tma};
+inline constexpr std::array kKinds = {Kind::scalar,   Kind::matrix, Kind::wgmma,  Kind::mbarrier, Kind::tma,
+                                      Kind::products, Kind::sparse, Kind::im2col, Kind::calls};
 const char* name_of(Kind);
 Kind kind_named(std::string_view);
 
@@ -30,6 +35,8 @@ struct Map {
   std::array<cuuint32_t, 5> box{}, element_strides{1, 1, 1, 1, 1};
   CUtensorMapSwizzle swizzle{};
   CUtensorMapFloatOOBfill fill{};
+  uint32_t pixels = 0;  // of an im2col map, whose channels are box[0]; 0 = a tiled one
+  std::array<int, 3> lower{}, upper{};
 };
 
 // The kernel `k` takes the addresses of `out`, zeroed, and `in`; with a map, `(map, out, in)`, and the
@@ -82,8 +89,10 @@ void fill_random(Random&, std::vector<std::byte>&);
 uint64_t random_operand(Random&, unsigned bytes);  // special values, small numbers, floats, random bits
 
 Program generate_scalar(uint64_t seed, bool matrices);
-Program generate_wgmma(uint64_t seed);
+Program generate_wgmma(uint64_t seed, bool sparse = false);
 Program generate_mbarrier(uint64_t seed);
-Program generate_tma(uint64_t seed);
+Program generate_tma(uint64_t seed, bool im2col = false);
+Program generate_products(uint64_t seed);
+Program generate_calls(uint64_t seed);
 
 }  // namespace fp4lab::conformance

@@ -34,11 +34,11 @@ constexpr Type kTypes[] = {
 
 class Writer {
  public:
-  explicit Writer(uint64_t seed) : r_(seed) {}
+  Writer(uint64_t seed, bool im2col) : r_(seed), im2col_(im2col) {}
 
   Program run() {
     t_ = r_.pick(kTypes);
-    shape();
+    im2col_ ? pixels() : shape();
     p_.in.resize(kRegion);
     fill_random(r_, p_.in);
     fill_random(r_, p_.tensor);
@@ -89,9 +89,60 @@ class Writer {
     p_.tensor.resize((size + 255) / 256 * 256);
   }
 
+  // NWC, NHWC or NDHWC tensors of few pixels, with corners on both sides.
+  void pixels() {
+    Map& m = p_.map;
+    static constexpr CUtensorMapSwizzle kSwizzles[] = {CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_SWIZZLE_32B,
+                                                       CU_TENSOR_MAP_SWIZZLE_64B, CU_TENSOR_MAP_SWIZZLE_128B};
+    const unsigned code = r_.below(4);
+    m.type = t_.type, m.swizzle = kSwizzles[code], m.rank = 3 + r_.below(3);
+    if (t_.floating && r_.one_in(2)) m.fill = CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA;
+    const unsigned span = code ? 16u << code : std::min(256 * t_.bytes, 128u);
+    const unsigned inner = 16 * (1 + r_.below(span / 16));
+    m.box[0] = inner / t_.bytes;
+    m.pixels = 1 + r_.below(std::min(200u, kRegion / 2 / (code ? span : inner)));
+    m.dims[0] = 1 + r_.below(2 * m.box[0] + 16);
+    uint64_t stride = (m.dims[0] * t_.bytes + 15) / 16 * 16 + 16 * r_.below(3);
+    uint64_t size = stride;
+    for (unsigned d = 1; d < m.rank; ++d) {
+      m.dims[d] = 1 + r_.below(7);
+      if (d + 1 < m.rank) {
+        m.element_strides[d] = r_.one_in(3) ? 1 + r_.below(3) : 1;
+        do {
+          m.lower[d - 1] = static_cast<int>(r_.below(6)) - 3;
+          m.upper[d - 1] = static_cast<int>(r_.below(6)) - 3;
+        } while (static_cast<int>(m.dims[d]) + m.upper[d - 1] - m.lower[d - 1] <= 0);
+      }
+      m.strides[d - 1] = stride;
+      size = stride * m.dims[d];
+      stride = size + 16 * r_.below(2);
+    }
+    box_bytes_ = m.pixels * inner;
+    p_.tensor.resize((size + 255) / 256 * 256);
+  }
+
+  // Stores want a bounding box within the tensor.
+  bool inside() const {
+    const Map& m = p_.map;
+    for (unsigned d = 0; d + 2 < m.rank; ++d)
+      if (m.lower[d] < 0 || m.upper[d] > 0) return false;
+    return true;
+  }
+
   std::string coordinates(bool negative) {
     const Map& m = p_.map;
     std::string s;
+    if (im2col_) {
+      const int unit = static_cast<int>(std::max(1u, 16 / t_.bytes));
+      s = fmt::format("{}", r_.one_in(2)
+                                ? 0
+                                : static_cast<int>(r_.below(static_cast<unsigned>(m.dims[0]))) / unit * unit);
+      for (unsigned d = 1; d + 1 < m.rank; ++d) {
+        const int first = m.lower[d - 1], last = static_cast<int>(m.dims[d]) - 1 + m.upper[d - 1];
+        s += fmt::format(", {}", first + static_cast<int>(r_.below(static_cast<unsigned>(last - first + 1))));
+      }
+      return s + fmt::format(", {}", r_.below(static_cast<unsigned>(m.dims[m.rank - 1])));
+    }
     for (unsigned d = 0; d < m.rank; ++d) {
       const int unit = d == 0 ? static_cast<int>(std::max(1u, 16 / t_.bytes)) : 1;
       const int low = negative ? -static_cast<int>(m.box[d]) - 1 : 0, high = static_cast<int>(m.dims[d]) + 2;
@@ -134,7 +185,7 @@ class Writer {
         ".version 8.7\n.target sm_90a\n.address_size 64\n.extern .shared .align 1024 .b8 smem[];\n"
         ".visible .entry k(.param .align 64 .b8 map[128], .param .u64 out_p, .param .u64 in_p)\n{\n"
         "  .reg .b64 %out, %in, %x, %map; .reg .b32 %t, %u, %n, %v<4>, %c<5>, %base, %dst; .reg .pred %p, "
-        "%q;\n"
+        "%q; .reg .b16 %o<3>;\n"
         "  .shared .align 8 .b64 bar;\n"
         "  ld.param.u64 %out, [out_p]; ld.param.u64 %in, [in_p]; mov.b64 %map, map; cvta.param.u64 %map, "
         "%map;\n"
@@ -146,11 +197,16 @@ class Writer {
          "fence.mbarrier_init.release.cluster;\nREADY:\n";
     s += fill_region();
     s += "  @%q bra WAIT;\n" + moved(coordinates(true));
+    std::string offsets;
+    for (unsigned d = 0; im2col_ && d + 2 < m.rank; ++d) {
+      s += fmt::format("  mov.b16 %o{}, {};\n", d, r_.below(5));
+      offsets += fmt::format("{}%o{}", d ? ", " : "", d);
+    }
     s += fmt::format(
         "  mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], {};\n"
-        "  cp.async.bulk.tensor.{}d.shared::cluster.global.mbarrier::complete_tx::bytes [%dst], [%map, "
-        "{{{}}}], [bar];\n",
-        box_bytes_, m.rank, coordinates_);
+        "  cp.async.bulk.tensor.{}d.shared::cluster.global{}.mbarrier::complete_tx::bytes [%dst], [%map, "
+        "{{{}}}], [bar]{};\n",
+        box_bytes_, m.rank, im2col_ ? ".im2col" : "", coordinates_, im2col_ ? ", {" + offsets + "}" : "");
     s += "WAIT:\n  mbarrier.try_wait.parity.shared::cta.b64 %p, [bar], 0;\n  @!%p bra WAIT;\n";
     s += fmt::format(
         "  mad.wide.u32 %x, %t, 16, %out; mad.lo.u32 %u, %t, 16, %base; mov.b32 %n, 0;\nCOPY:\n"
@@ -159,13 +215,14 @@ class Writer {
         "COPY;\n"
         "  bar.sync 0;\n",
         kRegion / 2048);
-    if (!r_.one_in(3)) {
+    if (!r_.one_in(3) && (!im2col_ || inside())) {
       s += fill_region();
       s += "  @%q bra END;\n" + moved(coordinates(false));
       const std::string operation = reduction();
       s += fmt::format(
-          "  cp{}.async.bulk.tensor.{}d.global.shared::cta{}.bulk_group [%map, {{{}}}], [%dst];\n",
-          operation.empty() ? "" : ".reduce", m.rank, operation, coordinates_);
+          "  cp{}.async.bulk.tensor.{}d.global.shared::cta{}{}.bulk_group [%map, {{{}}}], [%dst];\n",
+          operation.empty() ? "" : ".reduce", m.rank, operation, im2col_ ? ".im2col_no_offs" : "",
+          coordinates_);
       s += "  cp.async.bulk.commit_group;\n  cp.async.bulk.wait_group 0;\nEND:\n";
     }
     p_.text = s + "  ret;\n}\n";
@@ -197,12 +254,13 @@ class Writer {
   Random r_;
   Program p_;
   Type t_;
+  bool im2col_;
   unsigned box_bytes_ = 0, labels_ = 0;
   std::string coordinates_;
 };
 
 }  // namespace
 
-Program generate_tma(uint64_t seed) { return Writer(seed).run(); }
+Program generate_tma(uint64_t seed, bool im2col) { return Writer(seed, im2col).run(); }
 
 }  // namespace fp4lab::conformance

@@ -37,10 +37,11 @@ constexpr Type kTypes[] = {
 
 class Writer {
  public:
-  explicit Writer(uint64_t seed) : r_(seed) {}
+  Writer(uint64_t seed, bool sparse) : r_(seed), sparse_(sparse) {}
 
   Program run() {
-    t_ = r_.pick(kTypes);
+    do t_ = r_.pick(kTypes);
+    while (sparse_ && t_.bytes == 0);
     n_ = t_.integer ? 16 * (1 + r_.below(16)) : 8 * (1 + r_.below(32));
     if (t_.integer && r_.one_in(6)) n_ = r_.one_in(2) ? 8 : 24;
     registers_ = t_.half_output ? n_ / 4 : n_ / 2;
@@ -48,7 +49,8 @@ class Writer {
     std::string text =
         ".version 8.7\n.target sm_90a\n.address_size 64\n.extern .shared .align 1024 .b8 smem[];\n"
         ".visible .entry k(.param .u64 out_p, .param .u64 in_p)\n{\n"
-        "  .reg .b32 %d<128>; .reg .b32 %a<4>; .reg .b32 %t, %u, %v<4>, %base; .reg .b64 %out, %in, %x, %y, "
+        "  .reg .b32 %d<128>; .reg .b32 %a<4>; .reg .b32 %t, %u, %v<4>, %base, %e; .reg .b64 %out, %in, %x, "
+        "%y, "
         "%smem; "
         ".reg .pred %p;\n"
         "  ld.param.u64 %out, [out_p]; ld.param.u64 %in, [in_p]; mov.u32 %base, smem; mov.u32 %t, %tid.x;\n"
@@ -58,6 +60,9 @@ class Writer {
         "  ld.global.v4.b32 {%v0, %v1, %v2, %v3}, [%x]; st.shared.v4.b32 [%u], {%v0, %v1, %v2, %v3};\n"
         "  add.u64 %x, %x, 2048; add.u32 %u, %u, 2048; setp.lt.u32 %p, %u, %a0;\n  @%p bra FILL;\n"
         "  ld.global.v4.b32 {%a0, %a1, %a2, %a3}, [%x];\n";
+    if (sparse_)
+      text += fmt::format("  mad.wide.u32 %x, %t, 4, %in; ld.global.b32 %e, [%x+{}];\n",
+                          kShared + kThreads * (16 + registers_ * 4));
     text += fmt::format("  mad.wide.u32 %x, %t, {}, %in;\n", 4 * registers_);
     for (unsigned i = 0; i < registers_; ++i)
       text += fmt::format("  ld.global.b32 %d{}, [%x+{}];\n", i, kShared + kThreads * 16 + 4 * i);
@@ -82,13 +87,16 @@ class Writer {
 
  private:
   void data() {
-    p_.in.resize(kShared + kThreads * 16 + kThreads * registers_ * 4);
+    p_.in.resize(kShared + kThreads * 16 + kThreads * registers_ * 4 + (sparse_ ? kThreads * 4 : 0));
     fill_random(r_, p_.in);
+    unordered_ = sparse_ && r_.one_in(3);
     const unsigned mode = r_.below(4);  // 0: any bits
     for (size_t i = 0; i < p_.in.size(); i += 4) {
       uint32_t w;
       std::memcpy(&w, &p_.in[i], 4);
-      if (i >= kShared + kThreads * 16) {  // the accumulators
+      if (i >= kShared + kThreads * (16 + registers_ * 4)) {
+        w = metadata();
+      } else if (i >= kShared + kThreads * 16) {  // the accumulators
         if (!t_.integer && !t_.half_output && !r_.one_in(64))
           w = (w & 0x807fffff) | (60 + r_.below(130)) << 23;
         if (t_.half_output && mode) w &= 0xbfffbfff;
@@ -103,26 +111,40 @@ class Writer {
     }
   }
 
+  // Eight indices of a sparse A, in any order.
+  uint32_t metadata() {
+    static constexpr unsigned kOrdered[] = {0x4, 0x8, 0x9, 0xc, 0xd, 0xe};
+    uint32_t w = 0;
+    for (unsigned n = 0; n < 8; ++n) {
+      unsigned x = t_.bytes == 4 ? (r_.one_in(2) ? 0xe : 0x4) : r_.pick(kOrdered);
+      if (t_.bytes != 4 && unordered_ && r_.one_in(2)) x = x >> 2 | (x & 3) << 2;
+      w |= x << (4 * n);
+    }
+    return w;
+  }
+
   // A descriptor's upper bits as a constant, and its start as an offset from smem. `rows`: 64 or N.
-  std::string descriptor(const char* name, unsigned rows, bool k_major) {
+  std::string descriptor(const char* name, unsigned rows, bool k_major, unsigned row_bytes = 32) {
+    const unsigned wide = row_bytes / 32;  // 2: of B where A is sparse
     static constexpr unsigned kSpans[] = {16, 128, 64, 32};
     unsigned code = r_.below(4);
     uint64_t lbo = 16, sbo = 0, extent = 0, advance = 0;
     for (;; code = r_.below(4)) {
       const unsigned span = kSpans[code], period = 8 * span;
+      if (code && span < row_bytes && k_major) continue;
       if (k_major) {
         const uint64_t cores = rows / 8;
         sbo = period * (1 + r_.below(2));
         lbo = code == 0 ? 128 * (1 + r_.below(20)) : 16;
-        if (code) advance = 32 * r_.below(span / 32);
-        extent = (cores - 1) * sbo + (code ? period : 128 + lbo);
+        if (code) advance = 32 * r_.below(span / 32 - wide + 1);
+        extent = (cores - 1) * sbo + (code ? period : 128 + (2 * wide - 1) * lbo);
       } else {
         const unsigned width = span / 2;  // 16-bit elements
         if (rows % width) continue;
         const uint64_t along = code ? rows / width : rows / 8;
         const uint64_t step = period * (1 + r_.below(2)), other = period * (1 + r_.below(3));
         lbo = code ? step : other, sbo = code ? other : step;
-        extent = (along - 1) * step + other + period;
+        extent = (along - 1) * step + (2 * wide - 1) * other + period;
       }
       if (extent + advance <= kShared) break;
     }
@@ -138,14 +160,18 @@ class Writer {
     const bool ta = may_transpose && !registers && r_.one_in(2), tb = may_transpose && r_.one_in(2);
     std::string text = fmt::format("  setp.ne.u32 %p, {}, 0;\n", r_.one_in(3) ? 0 : 1);
     if (!registers) text += descriptor("%x", 64, !ta);
-    text += descriptor("%y", n_, !tb);
+    text += descriptor("%y", n_, !tb, sparse_ ? 64 : 32);
     std::string d;
     for (unsigned i = 0; i < registers_; ++i) d += fmt::format("{}%d{}", i ? ", " : "", i);
     const bool one_bit = t_.bytes == 0;
-    const unsigned k = one_bit ? 256 : 32 / t_.bytes;
+    const unsigned k = one_bit ? 256 : (sparse_ ? 64 : 32) / t_.bytes;
     const char* saturate = t_.integer && !one_bit && r_.one_in(3) ? ".satfinite" : "";
-    text += fmt::format("  wgmma.mma_async.sync.aligned.m64n{}k{}{}.{}{} {{{}}}, {}, %y, %p", n_, k, saturate,
-                        t_.text, one_bit ? ".and.popc" : "", d, registers ? "{%a0, %a1, %a2, %a3}" : "%x");
+    text += fmt::format("  wgmma.mma_async{}.sync.aligned.m64n{}k{}{}.{}{} {{{}}}, {}, %y{}, %p",
+                        sparse_ ? ".sp" : "", n_, k, saturate, t_.text, one_bit ? ".and.popc" : "", d,
+                        registers ? "{%a0, %a1, %a2, %a3}" : "%x",
+                        !sparse_                       ? ""
+                        : t_.bytes > 1 && r_.one_in(2) ? ", %e, 1"
+                                                       : ", %e, 0");
     if (!t_.integer) text += fmt::format(", {}, {}", r_.one_in(3) ? -1 : 1, r_.one_in(3) ? -1 : 1);
     if (may_transpose && !registers) text += fmt::format(", {}", ta ? 1 : 0);
     if (may_transpose) text += fmt::format(", {}", tb ? 1 : 0);
@@ -155,11 +181,12 @@ class Writer {
   Random r_;
   Program p_;
   Type t_;
+  bool sparse_, unordered_ = false;
   unsigned n_ = 8, registers_ = 4;
 };
 
 }  // namespace
 
-Program generate_wgmma(uint64_t seed) { return Writer(seed).run(); }
+Program generate_wgmma(uint64_t seed, bool sparse) { return Writer(seed, sparse).run(); }
 
 }  // namespace fp4lab::conformance

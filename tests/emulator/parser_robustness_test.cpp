@@ -1,12 +1,15 @@
 // Whatever text it gets, the parser answers with a module or with PtxError: it never crashes, never hangs.
-// The same with libFuzzer: tests/fuzz/ptx_parse.cc.
+// The same with libFuzzer: tests/fuzz/ptx_parse.cc and module_image.cc; here a short run with fixed seeds
+// over the same corpus.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <random>
 #include <sstream>
 
+#include "emulator/driver/state.h"
 #include "emulator/ptx/lower.h"
 #include "emulator/ptx/parser.h"
 
@@ -98,6 +101,60 @@ TEST_CASE("mutated PTX is parsed or refused") {
     CAPTURE(i);
     REQUIRE(answers(text));
   }
+}
+
+TEST_CASE("mutated test programs are parsed or refused") {
+  std::mt19937 random(3);
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(std::filesystem::path(__FILE__).parent_path() / "../ptx"))
+    if (entry.path().extension() == ".ptx") files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  REQUIRE(files.size() > 40);
+  for (const auto& file : files) {
+    std::ifstream in(file);
+    std::string original;
+    for (std::string line; std::getline(in, line);)  // without the inputs and results, which are comments
+      if (!line.starts_with("//")) original += line + '\n';
+    CAPTURE(file.filename().string());
+    for (int i = 0; i < 12; ++i) {
+      std::string text = original;
+      for (unsigned n = 1 + random() % 4; n > 0; --n) mutate(text, random);
+      CAPTURE(i);
+      REQUIRE(answers(text));
+    }
+  }
+}
+
+TEST_CASE("mutated module images are read or refused") {
+  std::mt19937 random(4);
+  const auto folder = std::filesystem::path(__FILE__).parent_path() / "../fuzz/fatbin";
+  const auto saved = driver::state().device;
+  driver::state().device = device_model("b200");
+  unsigned read = 0;
+  for (const char* name : {"plain.fatbin", "packed.fatbin"}) {
+    std::ifstream in(folder / name, std::ios::binary);
+    std::stringstream bytes;
+    bytes << in.rdbuf();
+    const std::string original = bytes.str();
+    REQUIRE(original.size() > 100);
+    for (int i = 0; i < 4000; ++i) {
+      std::string image = original;
+      for (unsigned n = random() % 4; n > 0 && !image.empty(); --n)
+        random() % 8 ? void(image[random() % image.size()] = static_cast<char>(random()))
+                     : mutate(image, random);
+      if (image.size() < 4 || static_cast<unsigned char>(image[0]) == 0xb1)
+        continue;  // a wrapper is a pointer: trusted
+      CAPTURE(name);
+      CAPTURE(i);
+      const auto found = driver::read_image(image.data(), image.size());
+      REQUIRE(found.ptx.empty() != found.reason.empty());
+      read += !found.ptx.empty();
+      if (!found.ptx.empty()) REQUIRE(answers(std::string(found.ptx)));
+    }
+  }
+  driver::state().device = saved;
+  CHECK(read > 100);
 }
 
 TEST_CASE("random bytes and random words are refused") {

@@ -114,11 +114,11 @@ TEST_CASE("cuTensorMapEncodeIm2col's rules") {
     int lower[3] = {-1, -1, 0}, upper[3] = {-1, -1, 0};
     cuuint64_t dims[5] = {64, 9, 14, 64, 1}, strides[4] = {128, 1152, 16128, 0};
     cuuint32_t steps[5] = {1, 1, 1, 1, 1};
+    CUtensorMapSwizzle swizzle = CU_TENSOR_MAP_SWIZZLE_128B;
     std::string encode(CUtensorMap& map) const {
       return encode_im2col(&map, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, rank, reinterpret_cast<void*>(0x7000), dims,
                            strides, lower, upper, channels, pixels, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-                           CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_NONE,
-                           CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE, 9);
+                           swizzle, CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE, 9);
     }
   };
   CUtensorMap map;
@@ -149,6 +149,14 @@ TEST_CASE("cuTensorMapEncodeIm2col's rules") {
   has(why([](Call& c) { c.upper[0] = 40000; }), "more than 16 bits");
   has(why([](Call& c) { c.upper[0] = -9, c.lower[0] = 0; }), "the bounding box of dimension 1 is empty");
   has(why([](Call& c) { c.steps[2] = 9; }), "elementStrides[2] is 9");
+  // Seen with an H200's driver: sums of 32 bits, and columns of at most 228 KB.
+  has(why([](Call& c) { c.dims[1] = 0x7fffffff, c.upper[0] = 1; }),
+      "the bounding box of dimension 1 is empty");
+  CHECK(why([](Call& c) { c.dims[1] = uint64_t(1) << 32, c.upper[0] = 1; }).empty());
+  has(why([](Call& c) { c.swizzle = CU_TENSOR_MAP_SWIZZLE_NONE, c.channels = 128, c.pixels = 913; }),
+      "more than 233472 bytes");
+  CHECK(
+      why([](Call& c) { c.swizzle = CU_TENSOR_MAP_SWIZZLE_NONE, c.channels = 128, c.pixels = 912; }).empty());
 }
 
 // The tables of PTX ISA 5.5.7 name, for each 16-byte chunk of the pattern, where it goes: chunk ^ row for

@@ -398,6 +398,7 @@ TEST_CASE("im2col: pixels of a filter's walk, loaded and stored") {
   offset.offset[1] = 1, offset.start[0] = 3, offset.start[1] = 1, offset.start[2] = 1;
   beyond.start[2] = 2, beyond.start[0] = -1, beyond.start[1] = 3, beyond.pixels = 40;
   inner.lower[0] = 2, inner.upper[0] = -3, inner.start[0] = 3, inner.pixels = 9;
+  inner.lower[1] = 0, inner.upper[1] = -1;
   for (const Image& image : {plain, strided, offset, beyond, inner}) {
     CAPTURE(image.start[0]);
     CAPTURE(image.pixels);
@@ -412,6 +413,10 @@ TEST_CASE("im2col: pixels of a filter's walk, loaded and stored") {
       k.config.dynamic_shared = image.pixels * 16 + 128;
       LaunchResult r = k.run(image.pixels);
       INFO(r.report);
+      if (store && image.lower[0] < 0) {
+        CHECK(r.report.find("the im2col bounding box leaves the tensor in dimension 1") != std::string::npos);
+        continue;
+      }
       REQUIRE(r.ok);
       const std::vector<int> pixels = image.expected(!store);
       REQUIRE(pixels.size() == image.pixels);

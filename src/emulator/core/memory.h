@@ -59,6 +59,12 @@ class GlobalMemory {
   bool owns(uint64_t address) const;  // inside the reserved range of device addresses, allocated or not
   std::byte* host(uint64_t address) const { return reinterpret_cast<std::byte*>(address); }
 
+  // What malloc and free in kernels keep (op/device_heap.h); the limit is cudaLimitMallocHeapSize.
+  struct Heap {
+    uint64_t limit = 8 << 20, used = 0;
+    std::map<uint64_t, uint64_t> blocks;  // address -> bytes
+  } heap;
+
  private:
   mutable std::shared_mutex mutex_;
   std::map<uint64_t, uint64_t> live_;   // begin -> end

@@ -142,12 +142,14 @@ CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest) {
 
 CUresult cuCtxSynchronize() { return ready(); }
 
-// Limits concern resources that the emulator does not ration: they are kept for those who ask.
+// Limits concern resources that the emulator does not ration, but for the heap of malloc in kernels: they are
+// kept for those who ask.
 CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
   if (CUresult r = ready()) return r;
   if (limit < 0 || limit >= CU_LIMIT_MAX) return CUDA_ERROR_UNSUPPORTED_LIMIT;
   std::lock_guard lock(state().mutex);
   state().limits[limit] = value;
+  if (limit == CU_LIMIT_MALLOC_HEAP_SIZE) state().memory->heap.limit = value;
   return CUDA_SUCCESS;
 }
 CUresult cuCtxGetLimit(size_t* value, CUlimit limit) {

@@ -84,10 +84,17 @@ std::string invalid_pixels(const TensorMap& m) {
       if (value < -limit || value >= limit)
         return fmt::format("{}[{}] is {}, must be {} to {} with rank {}", name, d, value, -limit, limit - 1,
                            m.rank);
-    if (static_cast<int64_t>(m.dim[d + 1]) + m.upper[d] - m.lower[d] <= 0)
+    // In 32 bits, as an H200's driver (580.159.04) reckons.
+    const auto end =
+        static_cast<int32_t>(static_cast<uint32_t>(m.dim[d + 1]) + static_cast<uint32_t>(m.upper[d]));
+    if (end <= m.lower[d])
       return fmt::format("the bounding box of dimension {} is empty: from {} to {} - 1 + {}", d + 1,
                          m.lower[d], m.dim[d + 1], m.upper[d]);
   }
+  // That driver's limit: as much as an SM's shared memory.
+  constexpr uint64_t kMaxColumn = 228 << 10;
+  if (const uint64_t bytes = uint64_t(m.pixels) * m.run_bytes(); bytes > kMaxColumn)
+    return fmt::format("{} pixels of {} bytes are more than {} bytes", m.pixels, m.run_bytes(), kMaxColumn);
   return {};
 }
 

@@ -50,6 +50,13 @@ struct TmaStore final : AsyncOp {
     m = map.read(cluster, *this);
     check_coordinates(m, coordinates.data(), scatter ? 2 : dimensions, im2col);
     if (scatter) four_rows(m);
+    for (unsigned d = 0; im2col && d + 2u < m.rank; ++d)
+      if (m.lower[d] < 0 || m.upper[d] > 0)
+        fault(FaultKind::illegal_instruction, lane,
+              "{}: the im2col bounding box leaves the tensor in dimension {} (corners {} and {}): the "
+              "hardware traps "
+              "(seen on an H200)",
+              name(), d + 1, m.lower[d], m.upper[d]);
     constexpr uint16_t kNone[3] = {};
     std::vector<std::array<int32_t, 5>> pixels;
     if (im2col) pixels = im2col_pixels(m, coordinates.data(), kNone);

@@ -1,6 +1,6 @@
 // wmma.load, wmma.store and wmma.mma (PTX ISA 9.7.14.4). Which element a lane holds is nobody's business but
 // these three instructions': operands lie in order of their rows, accumulators as mma.sync has them, in
-// blocks of 16 x 8 (8 x 8 for the flat shape). The sums are mma.sync's.
+// blocks of 16 x 8 (8 x 8 for the flat shape). The sums are mma.sync's, but for tf32 (below).
 #include <cstring>
 
 #include "emulator/engine/fragment.h"
@@ -114,6 +114,25 @@ uint8_t bits_of(ElementFormat f) {
   return f == ElementFormat::tf32 ? 32 : f == ElementFormat::u8 || f == ElementFormat::s8 ? 8 : 16;
 }
 
+// tf32: ptxas 13.0 makes two products of K = 4 of it, the second onto the first (HMMA.1684; the bits are an
+// H200's).
+void multiply_in_halves(const std::byte* a, const std::byte* b, unsigned m, unsigned n, uint32_t* d) {
+  thread_local MmaElements x, y;
+  std::byte half[32 * 16];
+  auto decode = [&](MmaElements& e, const std::byte* from, unsigned rows, unsigned first) {
+    for (unsigned r = 0; r < rows; ++r) std::memcpy(half + r * 16, from + r * 32 + first * 16, 16);
+    e.decode(ElementFormat::tf32, half, rows, 4, false);
+  };
+  for (unsigned which = 0; which < 2; ++which) {
+    decode(x, a, m, which);
+    decode(y, b, n, which);
+    FloatMma f;
+    f.format_a = f.format_b = ElementFormat::tf32;
+    f.a = &x, f.b = &y, f.d = d, f.column_stride = m;
+    mma_float(f);
+  }
+}
+
 void multiply(Warp& w, const Instr& in) {
   w.require_full(in);
   const Product p = unpack_aux<Product>(in);
@@ -142,7 +161,9 @@ void multiply(Warp& w, const Instr& in) {
   thread_local MmaElements x, y;
   x.decode(p.format, a, p.m, p.k, false);
   y.decode(p.format, b, p.n, p.k, false);
-  if (p.format == ElementFormat::u8 || p.format == ElementFormat::s8) {
+  if (p.format == ElementFormat::tf32) {
+    multiply_in_halves(a, b, p.m, p.n, d);
+  } else if (p.format == ElementFormat::u8 || p.format == ElementFormat::s8) {
     IntMma f;
     f.a = &x, f.b = &y, f.saturate = p.saturate, f.d = d, f.column_stride = p.m;
     mma_int(f);

@@ -117,8 +117,10 @@ std::string support_page() {
   for (const Refusal& r : refusals())
     page += fmt::format("| `{}` | {} | {} |\n", r.example, r.section, r.why);
   page +=
-      "\nBesides: recursion, functions without a body other than `vprintf` and "
-      "`__assertfail`; vector registers; 32-bit address size; texture, sampler and surface variables.\n";
+      "\nBesides: recursion through pointers, and deeper than 64 levels (fewer for large functions); "
+      "functions without a "
+      "body other than `vprintf`, `__assertfail`, `malloc` and `free`; vector registers; 32-bit address "
+      "size; texture, sampler and surface variables.\n";
   return page;
 }
 

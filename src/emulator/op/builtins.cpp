@@ -1,4 +1,4 @@
-// vprintf and __assertfail (CUDA C++ Programming Guide, "Formatted Output", "Assertion").
+// vprintf, __assertfail, malloc and free (CUDA C++ Programming Guide, "Formatted Output", "Assertion").
 #include "emulator/op/builtins.h"
 
 #include <cstdio>
@@ -6,6 +6,8 @@
 #include <string>
 
 #include "emulator/core/machine.h"
+#include "emulator/op/device_heap.h"
+#include "emulator/ptx/lower.h"
 #include "fp4lab/error.h"
 
 namespace fp4lab::emu {
@@ -139,12 +141,28 @@ void assert_failed(Warp& w, const Instr& i, const Function& callee, unsigned lan
 }  // namespace
 
 void call_builtin(Warp& w, const Instr& i, const Function& callee) {
+  // The heap is the whole device's: its calls wait for a moment when nobody else runs.
+  const bool allocates = callee.name == "malloc", frees = callee.name == "free";
+  if ((allocates || frees) && !w.in_serial_phase()) {
+    w.block({Wait::Kind::serial, 0, 0, nullptr});
+    return;
+  }
   for (uint32_t lanes = w.active; lanes; lanes &= lanes - 1) {
     const unsigned lane = unsigned(std::countr_zero(lanes));
-    if (callee.name == "vprintf")
+    if (allocates) {
+      const uint64_t at = device_malloc(w.cta.cluster.grid.memory, argument<uint64_t>(w, i, callee, 0, lane));
+      std::memcpy(w.memory(i, Space::param, AccessKind::write, callee.results.at(0).offset, 8, lane), &at, 8);
+    } else if (frees) {
+      const uint64_t at = argument<uint64_t>(w, i, callee, 0, lane);
+      if (!device_free(w.cta.cluster.grid.memory, at))
+        fault(FaultKind::illegal_address, lane,
+              "free({:#x}): malloc gave no such address, or it was freed before", at);
+    } else if (callee.name == "vprintf")
       print(w, i, callee, lane);
     else if (callee.name == "__assertfail")
       assert_failed(w, i, callee, lane);
+    else if (callee.name.starts_with(kTooDeep))
+      fault(FaultKind::misuse, lane, "recursion: {}", callee.name);
     else
       fail("call of {}, which is not implemented", callee.name);
   }

@@ -4,6 +4,7 @@
 
 #include "emulator/core/memory.h"
 #include "emulator/ptx/image.h"
+#include "emulator/ptx/lower.h"
 
 namespace fp4lab::emu {
 
@@ -18,7 +19,7 @@ constexpr uint32_t kMinDynamicAlign = 16;
 
 // Functions that a kernel may call although the module does not define them: CUDA's device runtime. Their
 // bodies are the call instruction's business (op/).
-constexpr std::string_view kBuiltin[] = {"__assertfail", "vprintf"};
+constexpr std::string_view kBuiltin[] = {"__assertfail", "vprintf", "malloc", "free"};
 
 uint64_t align_up(uint64_t x, uint64_t align) { return (x + align - 1) & ~(align - 1); }
 
@@ -30,9 +31,9 @@ void reach(Image& image, const ast::Function& f, std::vector<const ast::Function
   for (const ast::Statement& s : f.statements) {
     if (!is_call(s)) continue;
     CallText call = read_call(image.out, image.tree, s);
-    if (std::find(chain.begin(), chain.end(), call.function) != chain.end())
-      fail_at(image.out, *call.name->at, "recursion is not supported: '{}' calls itself{}",
-              call.function->name, call.function == &f ? "" : " through other functions");
+    if (std::find(chain.begin(), chain.end(), call.function) !=
+        chain.end())  // unroll_recursion() leaves none
+      fail_at(image.out, *call.name->at, "'{}' calls itself", call.function->name);
     if (chain.size() > 200) fail_at(image.out, *s.at, "calls nested deeper than 200");
     bool known =
         std::find(image.functions.begin(), image.functions.end(), call.function) != image.functions.end();
@@ -183,8 +184,13 @@ CallText read_call(const Module& module, const ast::Module& tree, const ast::Sta
   call.function = found->second;
   if (call.function->entry) fail_at(module, *call.name->at, "a kernel cannot be called ('{}')", name);
   if (!call.function->has_body &&
-      std::find(std::begin(kBuiltin), std::end(kBuiltin), name) == std::end(kBuiltin))
-    fail_at(module, *call.name->at, "function '{}' has no body in this module", name);
+      std::find(std::begin(kBuiltin), std::end(kBuiltin), name) == std::end(kBuiltin) &&
+      !name.starts_with(kTooDeep))
+    fail_at(module, *call.name->at,
+            "function '{}' has no body in this module: link it in (nvlink or cuLink leave machine code only, "
+            "so build "
+            "without -rdc=true, or with all of it in one file)",
+            name);
   return call;
 }
 

@@ -231,6 +231,7 @@ std::unique_ptr<Module> parse_with(const Table& table, std::string text, std::st
     module->files[number] = std::move(name);
   }
   resolve_indirect_calls(*module, tree);
+  unroll_recursion(*module, tree);
   lower_module(*module, tree, table);
   return module;
 }

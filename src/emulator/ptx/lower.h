@@ -13,5 +13,9 @@ std::unique_ptr<Module> parse_with(const Table& table, std::string text, std::st
 
 // Gives functions their addresses and makes calls through pointers into calls by name.
 void resolve_indirect_calls(Module&, ast::Module&);
+// Gives each level of a recursion a function of its own, down to a last one that faults.
+void unroll_recursion(Module&, ast::Module&);
+// How the name of the builtin begins that stands for a recursion's end.
+constexpr std::string_view kTooDeep = "more than ";
 
 }  // namespace fp4lab::emu
