@@ -150,7 +150,9 @@ Image choose(Contents found, const DeviceModel& device) {
     return {{},
             fmt::format(
                 "the fatbin holds machine code (sm_{}) only, and the emulator runs PTX: build with -gencode "
-                "arch=compute_{}a,code=compute_{}a",
+                "arch=compute_{}a,code=compute_{}a; a program of -rdc=true has machine code only, whatever "
+                "else it was given: "
+                "build without it, all device functions of a kernel in one file",
                 fmt::join(found.cubins, ", sm_"), here, here)};
   return {{},
           fmt::format("the fatbin holds PTX for {}; the emulated device is {} (sm_{}a): build with -gencode "
