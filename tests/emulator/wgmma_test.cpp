@@ -266,3 +266,37 @@ TEST_CASE("registers of wgmma before the wait, and the first fence") {
   CHECK(run(kernel(f, 8, "st.global.b32 [%rd2], %r100;")).find("%r100") != std::string::npos);
   CHECK(run(kernel(f, 8, "", false)).find("without a wgmma.fence") != std::string::npos);
 }
+
+// A of 64 x 16 ones and B of 8 x 16 ones. Behind its wait each warp writes zeros over the next warp's rows of
+// A.
+TEST_CASE("a wait for a wgmma-group is for the products of all four warps") {
+  const std::string text = module_text("sm_90a", ".param .u64 out", R"(
+      mov.u32 %r0, smem; mov.u32 %r1, %tid.x; shl.b32 %r2, %r1, 4; add.u32 %r3, %r0, %r2;
+      mov.u32 %r4, 0x3c003c00; mov.u32 %r5, 0;
+      st.shared.v4.b32 [%r3], {%r4, %r4, %r4, %r4};
+      st.shared.v4.b32 [%r3+2048], {%r4, %r4, %r4, %r4};
+      fence.proxy.async.shared::cta;
+      bar.sync 0;
+      wgmma.fence.sync.aligned;
+      setp.ne.u32 %p2, %r0, %r0;
+      wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%r10, %r11, %r12, %r13}, 0x1000080040, 0x10000800c0, %p2, 1, 1, 0, 0;
+      wgmma.commit_group.sync.aligned;
+      wgmma.wait_group.sync.aligned 0;
+      add.u32 %r2, %r2, 512; and.b32 %r2, %r2, 2047; add.u32 %r3, %r0, %r2;
+      st.shared.v4.b32 [%r3], {%r5, %r5, %r5, %r5};
+      ld.param.u64 %rd0, [out]; mul.wide.u32 %rd1, %r1, 16; add.u64 %rd0, %rd0, %rd1;
+      st.global.v4.b32 [%rd0], {%r10, %r11, %r12, %r13};)");
+  for (const bool eager : {false, true})
+    for (uint64_t seed = 0; seed < 30; ++seed) {
+      Kernel k(text);
+      const uint64_t out = k.buffer(2048);
+      k.param(out);
+      k.config.block.x = 128;
+      k.config.dynamic_shared = 4096;
+      if (eager) k.schedule.kind = Schedule::Kind::eager;
+      const LaunchResult r = k.run(seed);
+      INFO(r.report);
+      REQUIRE(r.ok);
+      for (uint32_t bits : k.download<uint32_t>(out, 512)) REQUIRE(bits == std::bit_cast<uint32_t>(16.0f));
+    }
+}

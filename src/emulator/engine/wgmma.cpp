@@ -225,17 +225,31 @@ void commit(Warp& w, const Instr& in) {
   w.cta.state->warp(w.id).wgmma.commit();
   if (Watcher* watch = w.cta.cluster.watcher) [[unlikely]]
     watch->barrier({BarrierEvent::What::wgmma_commit, &w.cta, 0, 0, 0, &w, w.active, nullptr});
+  w.cta.cluster.notify();
 }
 
-bool wait_over(Warp& w, const LaneGroup& g) {
-  return w.cta.state->warp(w.id).wgmma.reached(static_cast<uint32_t>(g.wait.value), false);
+// A wgmma-group is the warpgroup's, not the warp's (PTX ISA 9.7.15.7.2): it is complete when all four warps
+// have committed it and every product in it is done. CUTLASS's epilogues write over A at once.
+bool groups_done(Warp& w, uint32_t newest) {
+  const AsyncGroups& own = w.cta.state->warp(w.id).wgmma;
+  if (!own.reached(newest, false)) return false;
+  const uint64_t done = own.open() > newest ? own.open() - newest : 0;
+  for (unsigned id = w.id & ~3u; id <= (w.id | 3) && id < w.cta.warps.size(); ++id) {
+    const AsyncGroups& other = w.cta.state->warp(id).wgmma;
+    if (other.open() < done) return false;
+    for (uint64_t k = other.first; k < done; ++k)
+      if (other.groups[k - other.first].writing) return false;
+  }
+  return true;
 }
+
+bool wait_over(Warp& w, const LaneGroup& g) { return groups_done(w, static_cast<uint32_t>(g.wait.value)); }
 
 void wait_group(Warp& w, const Instr& in) {
   w.require_full(in);
   WarpEngines& e = w.cta.state->warp(w.id);
   const uint32_t newest = static_cast<uint32_t>(in.aux);
-  if (!e.wgmma.reached(newest, false)) {
+  if (!groups_done(w, newest)) {
     w.block({Wait::Kind::async_ops, 2, newest, wait_over});
     return;
   }
