@@ -60,8 +60,11 @@ struct Mbarrier {
   static Mbarrier fresh(uint32_t count);  // throws Fault when the count is out of range
   MbarrierState state() const;
   bool done(uint32_t parity) const { return (phase & 1) != (parity & 1); }
-  // Whether this many arrivals and delivered bytes complete the phase.
-  bool completes(uint32_t count, int64_t bytes) const { return pending == count && tx == bytes; }
+  // Whether this arrival, or these delivered bytes, complete the phase, or leave that to whoever announces
+  // the bytes: they have come before.
+  bool completes(uint32_t count, int64_t bytes) const {
+    return tx < bytes || (pending == count && tx == bytes);
+  }
 
   // Each returns true when it completed the phase. They throw Fault with the values on underflow or overflow;
   // `address` is only for the message.

@@ -63,9 +63,10 @@ void CtaState::store(uint32_t offset, const Mbarrier& b) {
 
 namespace {
 
-// The arrival or delivery that completes a phase, when warps have not had time to see the phase before: a
-// parity wait cannot tell a phase from the next but one, so kernels count on asynchronous operations taking
-// longer than a few instructions. What the operation did to memory has been done.
+// The arrival or delivery that completes a phase (or lets the arrival that announces its bytes do so), when
+// warps have not had time to see the phase before: a parity wait cannot tell a phase from the next but one,
+// so kernels count on asynchronous operations taking longer than a few instructions. What the operation did
+// to memory has been done.
 struct LateSignal final : AsyncOp {
   uint32_t offset = 0, count = 0;
   int64_t bytes = 0;
