@@ -262,9 +262,15 @@ void OrderChecker::barrier(const BarrierEvent& e) {
       w.wgmma_groups.push_back(w.wgmmas);
       break;
     case What::wgmma_waited:
-      if (w.wgmma && static_cast<size_t>(e.amount) < w.wgmma_groups.size()) {
-        const uint32_t number = w.wgmma_groups[w.wgmma_groups.size() - 1 - static_cast<size_t>(e.amount)];
-        change(w, e.lanes, &ThreadState::v, [&](Clock& k) { k.raise(w.wgmma, number); });
+      if (const size_t committed = w.wgmma_groups.size(), newest = static_cast<size_t>(e.amount);
+          newest < committed) {  // a group is the warpgroup's
+        const size_t last = committed - newest - 1;
+        change(w, e.lanes, &ThreadState::v, [&](Clock& k) {
+          for (unsigned id = e.warp->id & ~3u; id <= (e.warp->id | 3) && id < e.cta->warps.size(); ++id)
+            if (const WarpState& other = c.of(*e.cta->warps[id]);
+                other.wgmma && last < other.wgmma_groups.size())
+              k.raise(other.wgmma, other.wgmma_groups[last]);
+        });
       }
       break;
     case What::bulk_waited:
