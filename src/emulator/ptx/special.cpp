@@ -80,9 +80,7 @@ const SpecialName* special_named(std::string_view name, std::string_view compone
   return nullptr;
 }
 
-bool special_missing(std::string_view name) {
-  return name.starts_with("%envreg") || name.starts_with("%pm");
-}
+bool special_missing(std::string_view name) { return name.starts_with("%envreg") || name.starts_with("%pm"); }
 
 std::vector<std::string_view> special_names() {
   std::vector<std::string_view> names;
