@@ -202,3 +202,33 @@ TEST_CASE("mbarrier.init again without mbarrier.inval: a fault, or a fresh barri
     if (tolerate) CHECK(k.download<uint32_t>(out, 1)[0] == 0);
   }
 }
+
+TEST_CASE("an arrival on an mbarrier of a CTA that has exited: a fault, or a note and nothing else") {
+  const std::string text = module_text("sm_90a", ".param .u64 out", R"(
+      .shared .align 8 .b64 bar;
+      mov.u32 %r0, bar; mov.u32 %r1, %cluster_ctarank; setp.eq.u32 %p0, %r1, 0;
+      mbarrier.init.shared::cta.b64 [%r0], 1;
+      barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+      @%p0 bra END;
+      mov.u32 %r2, 0;
+  WAIT: add.u32 %r2, %r2, 1; setp.lt.u32 %p1, %r2, 20000;
+      @%p1 bra WAIT;
+      mapa.shared::cluster.u32 %r3, %r0, 0;
+      mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r3];
+      ld.param.u64 %rd0, [out]; st.global.u32 [%rd0], 7;
+  END:)");
+  for (const bool tolerant : {false, true}) {
+    Kernel k(text);
+    const uint64_t out = k.buffer(4);
+    k.param(out);
+    k.config.grid.x = k.config.cluster.x = 2;
+    k.config.block.x = 1;
+    k.schedule.kind = Schedule::Kind::eager;
+    k.schedule.tolerant = tolerant;
+    const LaunchResult r = k.run();
+    INFO(r.report);
+    CHECK(r.ok == tolerant);
+    CHECK((tolerant ? r.notes : r.report).find("has exited") != std::string::npos);
+    if (tolerant) CHECK(k.download<uint32_t>(out, 1)[0] == 7);
+  }
+}

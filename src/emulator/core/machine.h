@@ -58,7 +58,8 @@ struct Schedule {
   // that are right on hardware read the unused end of a buffer and then ignore it (DeepGEMM's scale factors).
   // So with a register that no path has written (CUTLASS's Blackwell schedulers compute with them and discard
   // the result); one of which the result is still on its way stays a fault. And with a .shared address where
-  // a generic one is due: ptxas takes the low 32 bits for mbarriers (Triton's tcgen05.commit).
+  // a generic one is due: ptxas takes the low 32 bits for mbarriers (Triton's tcgen05.commit). And an arrival
+  // on an mbarrier of a CTA that has exited does nothing.
   bool tolerant = false;
   // A run is called hung when this many warp instructions were executed by polling alone (nothing but the
   // pollers ran, and they saw nothing change), or by one cluster without ever synchronising.

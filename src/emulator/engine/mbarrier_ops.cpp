@@ -131,7 +131,14 @@ void arrive(Warp& w, const Instr& in) {
   settle_tensor_memory(w);
   uint64_t states[kLanes];
   for_lanes(w.active, [&](unsigned lane) {
-    SharedRef r = shared_ref(w, m.space, in.op[1], lane, what);
+    SharedRef r;
+    try {
+      r = shared_ref(w, m.space, in.op[1], lane, what);
+    } catch (const Fault& gone) {
+      // Persistent kernels give the last slot back to a CTA that may have ended: nobody is there to miss it.
+      if (gone.kind != FaultKind::peer_exited || !w.cta.cluster.grid.schedule.tolerant) throw;
+      return w.cta.cluster.tolerated(gone, w);
+    }
     if (wants_state && r.cta != &w.cta)
       fault(FaultKind::mbarrier_state, lane,
             "{} on an mbarrier of CTA rank {} must not ask for the state (use _)", what, r.cta->rank);
