@@ -82,6 +82,8 @@ int run(const Options& o) {
   set("FP4LAB_TRACE", o.trace);
   set("FP4LAB_RECORD", o.json);
   set("FP4LAB_DUMP_PTX", o.dump_ptx);
+  if (!o.replace_ptx.empty() && !fs::is_directory(o.replace_ptx))
+    fail("--replace-ptx {}: no such folder", o.replace_ptx);
   set("FP4LAB_REPLACE_PTX", o.replace_ptx);
   if (o.eager) set("FP4LAB_EAGER", "1");
   if (o.check) set("FP4LAB_CHECK", "1");

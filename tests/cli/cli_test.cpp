@@ -158,7 +158,7 @@ TEST_CASE("command line: any program's PTX is dumped, replaced, recorded and mut
   o = fp4lab("emulate --replace-ptx " + folder + " " + program);
   CHECK(o.status != 0);
   CHECK(o.says(text.filename().string() + ":1:"));
-  CHECK(fp4lab("emulate --replace-ptx " + scratch.file("none") + " " + program).status == 0);
+  CHECK(fp4lab("emulate --replace-ptx " + scratch.file("none") + " " + program).says("none: no such folder"));
 
   o = fp4lab("mutate -v --own-seeds 1 --seeds 1 --rule 'expect_tx + 16' " + program);
   INFO(o.text);
