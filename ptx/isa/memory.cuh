@@ -98,6 +98,21 @@ __device__ __forceinline__ void red_add_release_gpu(u32* p, u32 v) {
   asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
 }
 
+// ld.global.b32 d, [p];  (9.7.9.8) and narrower and wider ones
+__device__ __forceinline__ u32 ld_global_b32(const void* p) {
+  u32 d;
+  asm volatile("ld.global.b32 %0, [%1];" : "=r"(d) : "l"(p) : "memory");
+  return d;
+}
+__device__ __forceinline__ u32 ld_global_u8(const void* p) {
+  u32 d;
+  asm volatile("ld.global.u8 %0, [%1];" : "=r"(d) : "l"(p) : "memory");
+  return d;
+}
+__device__ __forceinline__ void ld_global_v2(const void* p, u32 (&v)[2]) {
+  asm volatile("ld.global.v2.b32 {%0, %1}, [%2];" : "=r"(v[0]), "=r"(v[1]) : "l"(p) : "memory");
+}
+
 // prefetch.global.L2 [p];  (PTX 2.0; 9.7.9.15): a hint; the cache line of p.
 __device__ __forceinline__ void prefetch_global_l2(const void* p) {
   asm volatile("prefetch.global.L2 [%0];" ::"l"(p));

@@ -61,6 +61,13 @@ __device__ __forceinline__ void griddepcontrol_launch_dependents() {
 // griddepcontrol.wait;  (PTX 7.8, sm_90; 9.7.13.13): no-op without the programmatic launch attribute.
 __device__ __forceinline__ void griddepcontrol_wait() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 
+// mov.u32 d, %clock;  (10.22): cycles of the multiprocessor, which wrap around
+__device__ __forceinline__ u32 clock() {
+  u32 d;
+  asm volatile("mov.u32 %0, %%clock;" : "=r"(d)::"memory");
+  return d;
+}
+
 // cvta.to.shared.u64 and narrowing: the 32-bit shared-window address that the asm here takes (9.7.9.20).
 __device__ __forceinline__ u32 shared_address(const void* p) {
   return static_cast<u32>(__cvta_generic_to_shared(p));

@@ -25,6 +25,11 @@ __device__ __forceinline__ void wgmma_wait_group() {
 // An empty statement that reads and writes a register: the compiler may not move an access to `r` across it.
 __device__ __forceinline__ void keep(float& r) { asm volatile("" : "+f"(r)::"memory"); }
 __device__ __forceinline__ void keep(u32& r) { asm volatile("" : "+r"(r)::"memory"); }
+__device__ __forceinline__ void keep(u64& r) { asm volatile("" : "+l"(r)::"memory"); }
+template <class T>
+__device__ __forceinline__ void keep(T*& p) {
+  asm volatile("" : "+l"(p)::"memory");
+}
 
 // Shared-memory matrix descriptor (9.7.15.5.1) of a K-major tile, 128-byte swizzle, 64 values of K per row:
 // bits 13:0 address / 16, 29:16 leading offset (unused with a swizzle), 45:32 stride between groups of 8 rows

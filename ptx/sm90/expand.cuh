@@ -19,6 +19,38 @@ __device__ __forceinline__ Token find_token(const Params& p, u32 token) {
   return {group, token - p.groups[group].first_token};
 }
 
+// A piece as far as its operands' way to shared memory goes.
+struct Span {
+  u64 weights, tokens;  // byte offsets
+  u32 stride;           // of tokens, from a chunk to the next
+  u32 first_step, steps, tile;
+  u32 group, token;
+  bool publishes, last;
+};
+__device__ __forceinline__ Span span_of(const Work& w) {
+  return {w.weights,    w.tokens, w.token_stride,
+          w.first_step, w.steps,  w.tile,
+          w.group,      w.token,  w.finishes == 0 || w.half != 0,
+          w.last != 0};
+}
+// This CTA's first piece.
+template <u32 kWarpgroups>
+__device__ __forceinline__ Span first_span(const Params& p) {
+  const FirstPiece& f = p.first[blockIdx.x];
+  const Group& g = p.groups[f.group];
+  const u32 stride = g.m_padded * kTokenRowBytes;
+  return {static_cast<u64>(f.weights) * (kWarpgroups * kWarpgroupStepBytes),
+          g.tokens + static_cast<u64>(f.first_step * kChunksPerStep) * stride + f.token * kTokenRowBytes,
+          stride,
+          f.first_step,
+          f.steps,
+          f.tile(),
+          f.group,
+          f.token,
+          f.publishes(),
+          f.last()};
+}
+
 constexpr u32 kPiecesPerSegment = kChunksPerSegment * 8;  // of 8 values, one a lane
 static_assert(kPiecesPerSegment == 32);
 constexpr u32 kScaleBytesPerRange = kSegmentsPerRange * kChunksPerSegment * kScaleAtomBytes;  // of 128 tokens
@@ -78,6 +110,10 @@ struct Share {
     const Token at = find_token(p, token);
     return at.group << 16 | at.token;
   }
+  // The first range, in three calls as ShareOfAll's.
+  __device__ __forceinline__ void prepare(const Params&) const {}
+  __device__ __forceinline__ void start(const Params&) const {}
+  __device__ __forceinline__ void finish(const Params& p) const { expand(p, 0); }
   __device__ __forceinline__ void expand(const Params& p, u32 range) const {
 #pragma unroll 1
     for (u32 i = 0, token = first; token < p.token_count; ++i, token += step) {
@@ -98,33 +134,39 @@ struct ShareOfAll {
         step(warps * gridDim.x),
         place(Share::find(p, (first + threadIdx.x % 32 * step) % p.token_count)) {}
 
-  // What is loaded of an item, and where its values go.
+  // An item, in three calls: addresses; loads; values.
   struct Item {
-    u32 word[kSegmentsPerRange], scales;
-    u32 out, stride;  // of this lane's first 16-byte piece in the workspace; from a segment to the next
-    u32 left;         // 16-byte pieces from this lane's first to the end of the item
+    const u8 *codes, *scales_at;  // of this lane's first piece; of its chunk
+    u32 filled;                   // 16-byte pieces with data, from this lane's first to the end of the item
+    u32 scales_filled;            // 0 or 1
+    u32 left;                     // pieces that exist: K is padded to 128, M to 8
+    u32 out, stride;              // of the first piece in the workspace; from a segment to the next
     u8* base;
+    u32 word[kSegmentsPerRange], scales;
 
-    __device__ __forceinline__ void load(const Params& p, Token at, u32 part) {
+    __device__ __forceinline__ void prepare(const Params& p, Token at, u32 part) {
       const Group& g = p.groups[at.group];
       const u32 lane = threadIdx.x % 32, first_segment = part * p.segments;
       const u32 piece = first_segment * kPiecesPerSegment + lane;
       const u32 end = (first_segment + p.segments) * kPiecesPerSegment;
-      const u32 filled = at.token < g.m ? min(g.k / 8, end) : 0, all = min(g.chunks * 8, end);
-      const u8* from = g.a + (at.token * (g.k / 8) + piece) * 4;
-#pragma unroll
-      for (u32 i = 0; i < kSegmentsPerRange; ++i)
-        word[i] = piece + i * kPiecesPerSegment < filled
-                      ? *reinterpret_cast<const u32*>(from + i * (kPiecesPerSegment * 4))
-                      : 0;
+      const u32 with_data = at.token < g.m ? min(g.k / 8, end) : 0, all = min(g.chunks * 8, end);
+      codes = g.a + (at.token * (g.k / 8) + piece) * 4;
+      filled = piece < with_data ? with_data - piece : 0;
       const u32 chunk = first_segment * kChunksPerSegment + lane;
-      const u32 scale_at = (at.token / kScaleAtomRows * (g.k / kChunk) + chunk) * kScaleAtomBytes +
-                           scale_atom_offset(at.token % kScaleAtomRows, 0);
-      scales = chunk * 8 < filled ? *reinterpret_cast<const u32*>(g.a_scale + scale_at) : 0;
+      scales_at = g.a_scale + (at.token / kScaleAtomRows * (g.k / kChunk) + chunk) * kScaleAtomBytes +
+                  scale_atom_offset(at.token % kScaleAtomRows, 0);
+      scales_filled = chunk * 8 < with_data;
       out = (piece / 8 * g.m_padded + at.token) * kTokenRowBytes + ((lane ^ at.token) % 8) * 16;
       stride = kChunksPerSegment * g.m_padded * kTokenRowBytes;
       left = piece < all ? all - piece : 0;
       base = p.tokens + g.tokens;
+    }
+    __device__ __forceinline__ void load() {
+#pragma unroll
+      for (u32 i = 0; i < kSegmentsPerRange; ++i)
+        word[i] =
+            i * kPiecesPerSegment < filled ? isa::ld_global_b32(codes + i * (kPiecesPerSegment * 4)) : 0;
+      scales = scales_filled != 0 ? isa::ld_global_b32(scales_at) : 0;
     }
     __device__ __forceinline__ void store() const {
       const u32 lane = threadIdx.x % 32;
@@ -140,21 +182,35 @@ struct ShareOfAll {
       }
     }
   };
+  Item now;
 
-  __device__ __forceinline__ void load(const Params& p, Item& item, u32 i) const {
+  __device__ __forceinline__ void prepare(const Params& p, Item& item, u32 i) const {
     const u32 index = first + i * step, part = index / p.token_count;
     const u32 at = i < 32 ? isa::shfl_sync_idx(place, i) : Share::find(p, index % p.token_count);
-    item.load(p, {at >> 16, at & 0xffff}, part);
+    item.prepare(p, {at >> 16, at & 0xffff}, part);
   }
-  __device__ __forceinline__ void expand(const Params& p, u32) const {
+  // Before the activations may be read; then; and when they are there.
+  __device__ __forceinline__ void prepare(const Params& p) {
     if (first >= p.items) return;
-    Item now;
-    load(p, now, 0);
+    prepare(p, now, 0);
+    isa::prefetch_global_l2(now.base + now.out);  // for the translation of the address
+    isa::keep(now.filled), isa::keep(now.scales_filled), isa::keep(now.left);
+    isa::keep(now.out), isa::keep(now.stride);
+    isa::keep(now.codes), isa::keep(now.scales_at), isa::keep(now.base);
+  }
+  __device__ __forceinline__ void start(const Params& p) {
+    if (first < p.items) now.load();
+  }
+  __device__ __forceinline__ void finish(const Params& p) {
+    if (first >= p.items) return;
 #pragma unroll 1
     for (u32 i = 1;; ++i) {
       const bool more = first + i * step < p.items;
       Item next;
-      if (more) load(p, next, i);
+      if (more) {
+        prepare(p, next, i);
+        next.load();
+      }
       now.store();
       if (!more) break;
       now = next;
@@ -230,90 +286,91 @@ __device__ __forceinline__ void leave_ranges(const Params& p) {
   for (u32 range = lane; range <= kMaxRanges; range += 32) p.arrived[range] = 0;
 }
 
-// The tokens of a unit's first kSteps steps, for which no grid is waited: this CTA's math warps bring codes
-// and scales to shared memory and expand them into stages 0, 1, .. as the copy engine would bring them. Until
-// then they lie where the last stage will be: codes [token][kPitch], then scales [row of atoms][chunk][512].
-template <u32 kSteps>
+// The tokens of a unit's first kSteps steps, for which no grid is waited: this CTA's math warps expand them
+// from global memory into stages 0, 1, .. as the copy engine would bring them. A lane takes the 16 values of
+// one scale of one token in each pass, all of which are asked for before any is used; the codes of a token
+// that a warp loads lie together.
+template <u32 kSteps, u32 kMaxTile, u32 kWarps>
 struct Local {
-  static constexpr u32 kChunks = kSteps * kChunksPerStep, kPieces = kSteps * (kStep / 2 / 16);
-  static constexpr u32 kPitch = kSteps * (kStep / 2) + 32;  // of a token's codes; 32 against bank conflicts
-  const u8 *codes, *scales;   // of the tile's first token's first step; of its row of atoms
-  u32 raw_codes, raw_scales;  // shared addresses
-  u32 tokens, tile;           // of the tile: that exist, and with padding
-  u32 first;                  // token in its row of atoms
-  u32 row_bytes, atoms_bytes;
-  u32 left_bytes;  // of a token's codes, up to the end of K
+  static constexpr u32 kLanes = kSteps * (kStep / kScaleBlock);  // of a token
+  static_assert(32 % kLanes == 0);
+  static constexpr u32 kPassTokens = kWarps * (32 / kLanes);
+  static constexpr u32 kPasses = (kMaxTile + kPassTokens - 1) / kPassTokens;
+  u32 tile;    // tokens of it, with padding
+  u32 tokens;  // that have data where this lane is in K
+  u32 first;   // this lane's first token
+  u32 block;   // of this lane, of 16 values of K
+  const u8 *codes, *scales;
+  u32 pass_bytes;  // of codes, from a pass to the next
+  u32 scale_at[kPasses];
+  u32 code[kPasses][2], scale[kPasses];
 
-  __device__ __forceinline__ Local(const Params& p, const Work& w, u32 codes_area, u32 scales_area) {
-    const Group& g = p.groups[w.group];
-    row_bytes = g.k / 2;
-    atoms_bytes = scale_atoms_k(g.k / kScaleBlock) * kScaleAtomBytes;
-    left_bytes = row_bytes - w.first_step * (kStep / 2);
-    codes = g.a + static_cast<u64>(w.token) * row_bytes + w.first_step * (kStep / 2);
-    scales = g.a_scale + static_cast<u64>(w.token / kScaleAtomRows) * atoms_bytes +
-             w.first_step * (kChunksPerStep * kScaleAtomBytes);
-    raw_codes = codes_area, raw_scales = scales_area;
-    tile = w.tile;
-    tokens = min(tile, g.m - w.token);
-    first = w.token % kScaleAtomRows;
+  __device__ __forceinline__ Local(const Params& p, const Span& s, u32 warp) : tile(s.tile) {
+    const Group& g = p.groups[s.group];
+    const u32 lane = threadIdx.x % 32, row_bytes = g.k / 2;
+    block = lane % kLanes;
+    first = warp * (32 / kLanes) + lane / kLanes;
+    const u32 chunk = s.first_step * kChunksPerStep + block / kScaleAtomScales;
+    tokens = chunk < g.k / kChunk ? min(tile, g.m - s.token) : 0;
+    codes = g.a + static_cast<u64>(s.token + first) * row_bytes + s.first_step * (kStep / 2) + block * 8;
+    pass_bytes = kPassTokens * row_bytes;
+    const u32 atoms_bytes = scale_atoms_k(g.k / kScaleBlock) * kScaleAtomBytes;
+    scales = g.a_scale + static_cast<u64>(chunk) * kScaleAtomBytes;
+#pragma unroll
+    for (u32 i = 0; i < kPasses; ++i) {
+      const u32 row = s.token + first + i * kPassTokens;
+      scale_at[i] = row / kScaleAtomRows * atoms_bytes +
+                    scale_atom_offset(row % kScaleAtomRows, block % kScaleAtomScales);
+      isa::keep(scale_at[i]);
+    }
+    isa::keep(codes), isa::keep(scales), isa::keep(pass_bytes), isa::keep(tokens);
   }
 
-  // Starts the copies; `thread` of `threads`. What lies behind K is zero: K is a multiple of a chunk.
-  __device__ __forceinline__ void load(u32 thread, u32 threads) const {
-#pragma unroll 1
-    for (u32 i = thread; i < tile * kPieces; i += threads) {
-      const u32 token = i / kPieces, byte = i % kPieces * 16;
-      const bool there = token < tokens && byte < left_bytes;
-      isa::cp_async_16(raw_codes + token * kPitch + byte, there ? codes + token * row_bytes + byte : codes,
-                       there ? 16 : 0);
-    }
-    constexpr u32 kRow = kChunks * kScaleAtomBytes;
-    const u32 pieces = (first + tokens + kScaleAtomRows - 1) / kScaleAtomRows * (kRow / 16);
-#pragma unroll 1
-    for (u32 i = thread; i < pieces; i += threads) {
-      const u32 row = i * 16 / kRow, byte = i * 16 % kRow;
-      const bool there = byte < left_bytes / (kChunk / 2) * kScaleAtomBytes;
-      isa::cp_async_16(raw_scales + i * 16, there ? scales + row * atoms_bytes + byte : scales,
-                       there ? 16 : 0);
+  // Starts the loads. What lies behind K or M is zero.
+  __device__ __forceinline__ void load() {
+#pragma unroll
+    for (u32 i = 0; i < kPasses; ++i) {
+      const bool there = first + i * kPassTokens < tokens;
+      code[i][0] = code[i][1] = scale[i] = 0;
+      if (there) {
+        isa::ld_global_v2(codes + i * pass_bytes, code[i]);
+        scale[i] = isa::ld_global_u8(scales + scale_at[i]);
+      }
     }
   }
 
-  // Behind the copies of all, `steps` of them: a lane takes the 16 values of one scale in every chunk, a warp
-  // 8 tokens.
+  // Behind the loads, `steps` of them. Lanes of odd chunks write their second 16 bytes first: with those of
+  // even chunks, they use all banks.
   template <u32 kStageBytes, u32 kChunkBytes>
-  __device__ __forceinline__ void expand(u32 steps, u32 base, u32 warp, u32 warps) const {
-    const u32 lane = threadIdx.x % 32, quarter = lane % 4;
-#pragma unroll 1
-    for (u32 eight = warp; eight < tile / 8; eight += warps) {
-      const u32 token = eight * 8 + lane / 4;
-      const u32 row = first + min(token, tokens - 1);  // padding has codes of zero and anyone's scale
-      const u32 code_at = raw_codes + token * kPitch + quarter * 8;
-      const u32 scale_at = raw_scales + row / kScaleAtomRows * (kChunks * kScaleAtomBytes) + row % 32 * 16 +
-                           row % kScaleAtomRows / 32 * 4 + quarter;
-      const u32 to = base + token * kTokenRowBytes;
-      const u32 at[2] = {to + ((quarter * 2) ^ (token % 8)) * 16,
-                         to + ((quarter * 2 + 1) ^ (token % 8)) * 16};
-      u32 codes_of[kChunks][2], scale[kChunks];
+  __device__ __forceinline__ void expand(u32 steps, u32 base) {
 #pragma unroll
-      for (u32 chunk = 0; chunk < kChunks; ++chunk) {
-        isa::ld_shared_v2(code_at + chunk * (kChunk / 2), codes_of[chunk]);
-        scale[chunk] = isa::ld_shared_u8(scale_at + chunk * kScaleAtomBytes);
-      }
+    for (u32 i = 0; i < kPasses; ++i) isa::keep(scale[i]);  // or the compiler waits for them earlier
+    const u32 chunk = block / kScaleAtomScales, odd = chunk % 2;
+    if (chunk / kChunksPerStep >= steps) return;
+    const u32 to = base + chunk / kChunksPerStep * kStageBytes + chunk % kChunksPerStep * kChunkBytes +
+                   first * kTokenRowBytes;
+    const u32 piece = block % kScaleAtomScales * 2 + odd;
 #pragma unroll
-      for (u32 chunk = 0; chunk < kChunks; ++chunk) {
-        const u32 factor = ue4m3_to_f16(scale[chunk]);
+    for (u32 i = 0; i < kPasses; ++i) {
+      const u32 token = first + i * kPassTokens;
+      if (token >= tile) break;
+      const u32 factor = ue4m3_to_f16(scale[i]);
 #pragma unroll
-        for (u32 i = 0; i < 2; ++i) {
-          u32 v[4];
-          decode_row(codes_of[chunk][i], factor, v);
-          if (chunk / kChunksPerStep < steps)
-            isa::st_shared_v4(
-                at[i] + chunk / kChunksPerStep * kStageBytes + chunk % kChunksPerStep * kChunkBytes, v[0],
-                v[1], v[2], v[3]);
-        }
+      for (u32 h = 0; h < 2; ++h) {
+        u32 v[4];
+        decode_row((h == 0) == (odd == 0) ? code[i][0] : code[i][1], factor, v);
+        isa::st_shared_v4(to + i * (kPassTokens * kTokenRowBytes) + ((piece ^ h) ^ token % 8) * 16, v[0],
+                          v[1], v[2], v[3]);
       }
     }
   }
+};
+template <u32 kMaxTile, u32 kWarps>
+struct Local<0, kMaxTile, kWarps> {
+  __device__ __forceinline__ Local(const Params&, const Span&, u32) {}
+  __device__ __forceinline__ void load() {}
+  template <u32 kStageBytes, u32 kChunkBytes>
+  __device__ __forceinline__ void expand(u32, u32) const {}
 };
 
 }  // namespace fp4lab::sm90

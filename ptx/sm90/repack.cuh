@@ -34,11 +34,14 @@ __device__ __forceinline__ void repack(const Weights& w, unsigned char* packed) 
     for (u32 half = 0; half < 2; ++half) {  // rows q and q + 8: registers 0, 2 and 1, 3
       const Source s = source(w, tile * w.warpgroups + warpgroup, warp, q, half);
       if (s.row >= w.n || k >= w.k) continue;
-      const u8* bytes = s.codes + (static_cast<u64>(s.row) * w.k + k) / 2 + i;
-      for (u32 v = 0; v < 2; ++v)  // k = 2i, 2i + 1 and 2i + 8, 2i + 9
-        word |= pack_code(bytes[4 * v] & 15, half + 2 * v, 0) | pack_code(bytes[4 * v] >> 4, half + 2 * v, 1);
+      const u8* bytes = s.codes + (static_cast<u64>(s.row) * w.k + k) / 2;
+      for (u32 v = 0; v < 2; ++v)  // positions 2i, 2i + 1 and 2i + 8, 2i + 9 of K
+        for (u32 h = 0; h < 2; ++h) {
+          const u32 code = code_at(2 * i + h);
+          word |= pack_code(bytes[4 * v + code / 2] >> (4 * (code % 2)) & 15, half + 2 * v, h);
+        }
       const u8 ue4m3 = s.scales[blocked_scale_offset(s.row, k / kScaleBlock, w.k / kScaleBlock)];
-      scale |= (ue4m3_to_f16(ue4m3, kF16x2_32768) & 0xffff) << (16 * half);  // times 2^7
+      scale |= (ue4m3_to_f16(ue4m3) & 0xffff) << (16 * half);
     }
     unsigned char* to = packed + w.packed + static_cast<u64>(block) * kBlockBytes;
     reinterpret_cast<u32*>(to)[thread * 4 + j] = word;

@@ -18,18 +18,20 @@ __device__ __forceinline__ float4* partial_sums(const Params& p, u32 cta, u32 wa
          static_cast<u64>(cta * kWarpgroups + warpgroup) * (kMaxTile / 8 * 128);
 }
 
+// Of tokens `from` to `end`, multiples of 8.
 template <int kMaxTile, int kWarpgroups>
-__device__ __forceinline__ void publish_partial(const Params& p, u32 tile, u32 warpgroup, u32 thread,
+__device__ __forceinline__ void publish_partial(const Params& p, u32 from, u32 end, u32 warpgroup, u32 thread,
                                                 const float (&acc)[kMaxTile / 2]) {
   float4* to = partial_sums<kMaxTile, kWarpgroups>(p, blockIdx.x, warpgroup) + thread;
 #pragma unroll
   for (int i = 0; i < kMaxTile / 8; ++i)
-    if (8 * i < tile) to[i * 128] = float4{acc[4 * i], acc[4 * i + 1], acc[4 * i + 2], acc[4 * i + 3]};
+    if (8 * i >= from && 8 * i < end)
+      to[i * 128] = float4{acc[4 * i], acc[4 * i + 1], acc[4 * i + 2], acc[4 * i + 3]};
   isa::bar_arrive(kPublished, 32 + 128 * kWarpgroups);
 }
 
-// Warp 2, in a CTA whose first piece is a part of a tile: waits for its sums to be stored and says so, which
-// takes a fence that the math warps need not wait for.
+// Warp 2, in a CTA whose first piece has sums for another unit: waits for its sums to be stored and says so,
+// which takes a fence that the math warps need not wait for.
 template <int kWarpgroups>
 __device__ __forceinline__ void raise_flags(const Params& p) {
   isa::bar_sync(kPublished, 32 + 128 * kWarpgroups);
@@ -38,36 +40,34 @@ __device__ __forceinline__ void raise_flags(const Params& p) {
     isa::st_release_gpu(p.flags + blockIdx.x * kWarpgroups + threadIdx.x % 32, 1);
 }
 
-// Adds the sums of the units before this one in a fixed order, and lowers their flags for the next launch.
+// Adds the sums of tokens `first` to `end` that unit `cta` has published, and lowers its flag for the next
+// launch.
 template <int kMaxTile, int kWarpgroups>
-__device__ __forceinline__ void add_partials(const Params& p, u32 tile, u32 helpers, u32 warpgroup,
-                                             u32 thread, float (&acc)[kMaxTile / 2]) {
-  for (u32 h = helpers; h > 0; --h) {
-    const u32 cta = blockIdx.x - h;
-    u32* flag = p.flags + cta * kWarpgroups + warpgroup;
-    if (thread == 0)
-      while (isa::ld_acquire_gpu(flag) == 0) {
-      }
-    isa::bar_sync(1 + warpgroup, 128);
-    const float4* from = partial_sums<kMaxTile, kWarpgroups>(p, cta, warpgroup) + thread;
-    constexpr int kInFlight = 8;
-#pragma unroll
-    for (int b = 0; b < kMaxTile / 8; b += kInFlight) {
-      if (8 * b >= tile) break;
-      float4 v[kInFlight];
-#pragma unroll
-      for (int i = 0; i < kInFlight; ++i)
-        if (b + i < kMaxTile / 8) v[i] = __ldcg(from + (b + i) * 128);  // beyond the tile: allocated, unused
-#pragma unroll
-      for (int i = 0; i < kInFlight; ++i)
-        if (b + i < kMaxTile / 8) {
-          float* to = acc + 4 * (b + i);
-          to[0] += v[i].x, to[1] += v[i].y, to[2] += v[i].z, to[3] += v[i].w;
-        }
+__device__ __forceinline__ void add_partial(const Params& p, u32 cta, u32 first, u32 end, u32 warpgroup,
+                                            u32 thread, float (&acc)[kMaxTile / 2]) {
+  u32* flag = p.flags + cta * kWarpgroups + warpgroup;
+  if (thread == 0)
+    while (isa::ld_acquire_gpu(flag) == 0) {
     }
-    isa::bar_sync(1 + warpgroup, 128);
-    if (thread == 0) *flag = 0;
+  isa::bar_sync(1 + warpgroup, 128);
+  const float4* from = partial_sums<kMaxTile, kWarpgroups>(p, cta, warpgroup) + thread;
+  constexpr int kInFlight = 8;
+#pragma unroll
+  for (int b = 0; b < kMaxTile / 8; b += kInFlight) {
+    if (8 * (b + kInFlight) <= first || 8 * b >= end) continue;
+    float4 v[kInFlight];
+#pragma unroll
+    for (int i = 0; i < kInFlight; ++i)
+      v[i] = 8 * (b + i) >= first && 8 * (b + i) < end ? __ldcg(from + (b + i) * 128) : float4{0, 0, 0, 0};
+#pragma unroll
+    for (int i = 0; i < kInFlight; ++i)
+      if (b + i < kMaxTile / 8) {
+        float* to = acc + 4 * (b + i);
+        to[0] += v[i].x, to[1] += v[i].y, to[2] += v[i].z, to[3] += v[i].w;
+      }
   }
+  isa::bar_sync(1 + warpgroup, 128);
+  if (thread == 0) *flag = 0;
 }
 
 // x * sigmoid(x); exp(-x) = inf gives -0.
@@ -77,10 +77,13 @@ __device__ __forceinline__ float silu(float x) {
 
 struct Tile {
   u16* out;
-  u32 n;       // row pitch of C
-  u32 row;     // first C column of this warpgroup
-  u32 token;   // first token
-  u32 tokens;  // of the tile that exist
+  u32 n;          // row pitch of C
+  u32 row;        // first C column of this warpgroup
+  u32 token;      // first token of the tile
+  u32 from, end;  // tokens of the tile to store; from: a multiple of 32
+  __device__ __forceinline__ bool stores(u32 first, u32 tokens) const {
+    return first + tokens > from && first < end;
+  }
 };
 
 // C[token][row..row + 63] from the warpgroup's 64 accumulator rows; stmatrix.trans turns 8x8 blocks so that
@@ -101,7 +104,8 @@ __device__ __forceinline__ void store_tile(const Tile& t, u32 staging, u32 barri
   u16* to = t.out + static_cast<u64>(t.token + own) * t.n + row;
 #pragma unroll
   for (int b = 0; b < kMaxTile; b += 16 * kBlocks) {
-    if (b >= t.tokens) break;
+    if (b + 16 * kBlocks <= t.from) continue;
+    if (b >= t.end) break;
     isa::bar_sync(barrier, 128);
 #pragma unroll
     for (int block = 0; block < kBlocks; ++block) {
@@ -110,8 +114,8 @@ __device__ __forceinline__ void store_tile(const Tile& t, u32 staging, u32 barri
 #pragma unroll
       for (int i = 0; i < 4; ++i)
         if (first + i / 2 * 8 < kMaxTile)
-          r[i] = isa::cvt_rn_f16x2_f32(kWeightScale * acc[first / 2 + 2 * i],
-                                       kWeightScale * acc[first / 2 + 2 * i + 1]);
+          r[i] = isa::cvt_rn_f16x2_f32(kSumScale * acc[first / 2 + 2 * i],
+                                       kSumScale * acc[first / 2 + 2 * i + 1]);
       if (first < kMaxTile) isa::stmatrix_x4_trans(write_at + block * 2048, r[0], r[1], r[2], r[3]);
     }
     isa::bar_sync(barrier, 128);
@@ -122,7 +126,7 @@ __device__ __forceinline__ void store_tile(const Tile& t, u32 staging, u32 barri
 #pragma unroll
     for (int block = 0; block < kBlocks; ++block) {
       const u32 token = b + 16 * block + own;
-      if (b + 16 * block < kMaxTile && row_exists && token < t.tokens)
+      if (b + 16 * block < kMaxTile && row_exists && token >= t.from && token < t.end)
         isa::st_global_no_allocate_v4(to + static_cast<u64>(b + 16 * block) * t.n, w[block][0], w[block][1],
                                       w[block][2], w[block][3]);
     }
@@ -144,18 +148,20 @@ __device__ __forceinline__ void store_dual_tile(const Tile& t, u32 staging, u32 
   u16* to = t.out + static_cast<u64>(t.token + own) * t.n + row;
 #pragma unroll
   for (int b = 0; b < kMaxTile; b += 32 * kBlocks) {
-    if (b >= t.tokens) break;
+    if (b + 32 * kBlocks <= t.from) continue;
+    if (b >= t.end) break;
     isa::bar_sync(barrier, 128);
 #pragma unroll
     for (int block = 0; block < kBlocks; ++block) {
       const int first = b + 32 * block;
+      if (!t.stores(first, 32)) continue;
       u32 r[4] = {0, 0, 0, 0};
 #pragma unroll
       for (int i = 0; i < 4; ++i)
         if (first + 8 * i < kMaxTile) {
           const float* v = acc + first / 2 + 4 * i;
-          r[i] = isa::cvt_rn_f16x2_f32(silu(kWeightScale * v[0]) * (kWeightScale * v[2]),
-                                       silu(kWeightScale * v[1]) * (kWeightScale * v[3]));
+          r[i] = isa::cvt_rn_f16x2_f32(silu(kSumScale * v[0]) * (kSumScale * v[2]),
+                                       silu(kSumScale * v[1]) * (kSumScale * v[3]));
         }
       if (first < kMaxTile) isa::stmatrix_x4_trans(write_at + block * 2048, r[0], r[1], r[2], r[3]);
     }
@@ -163,11 +169,12 @@ __device__ __forceinline__ void store_dual_tile(const Tile& t, u32 staging, u32 
     u32 w[kBlocks][4];
 #pragma unroll
     for (int block = 0; block < kBlocks; ++block)
-      if (b + 32 * block < kMaxTile) isa::ld_shared_v4(read_at + block * 2048, w[block]);
+      if (b + 32 * block < kMaxTile && t.stores(b + 32 * block, 32))
+        isa::ld_shared_v4(read_at + block * 2048, w[block]);
 #pragma unroll
     for (int block = 0; block < kBlocks; ++block) {
       const u32 token = b + 32 * block + own;
-      if (b + 32 * block < kMaxTile && row_exists && token < t.tokens)
+      if (b + 32 * block < kMaxTile && row_exists && token >= t.from && token < t.end)
         isa::st_global_no_allocate_v4(to + static_cast<u64>(b + 32 * block) * t.n, w[block][0], w[block][1],
                                       w[block][2], w[block][3]);
     }

@@ -63,10 +63,13 @@ TEST_CASE("Hopper: every distribution passes with the same kernel") {
 TEST_CASE("Hopper: warpgroups, tiles, cut tiles, local steps") {
   Bench group("group:90,200/256,384/1024,512"), dual("dual:130/256/1024");
   for (Bench* bench : {&group, &dual}) {
-    bench->check({"warpgroups=2", "split=1", "local=3"});
+    bench->check({"warpgroups=2", "split=1", "local=2"});
     bench->check({"warpgroups=3", "split=1", "local=0"});
     bench->check({"warpgroups=4", "split=0"});
   }
+  dual.check({"split=2", "warpgroups=3"});
+  Bench("dual:77/128/1536", Distribution::kFull).check({"split=2", "warpgroups=2"});
+  Bench("gemm:37/128/1024", Distribution::kFull).check({"split=2", "warpgroups=4"});
   group.check({"warpgroups=2", "max_tile=256"});
   group.check({"warpgroups=2", "max_tile=8"});
   group.check({"warpgroups=4", "max_tile=88", "pdl=0"});
@@ -95,7 +98,7 @@ TEST_CASE("Hopper: no schedule of the machine changes the result, and no order i
       CAPTURE(s);
       bench.seed(s);
       bench.check({"split=1"});
-      bench.check({"split=0", "local=3"});
+      bench.check({"split=0", "local=2"});
     }
     bench.seed(0);
     reinterpret_cast<decltype(&fp4lab_emulator_check)>(bench.device.driver().symbol("fp4lab_emulator_check"))(

@@ -19,9 +19,10 @@ struct PlanOptions {
   int warpgroups = 0;  // math warpgroups of 64 weight rows each: 2..4, or 0 = choose
   int max_tile = 0;    // most tokens of a tile, 8..256 in steps of 8, or 0 = choose
   int tile_step = 0;   // tiles are multiples of it, 8..64: few sizes, few loops in the kernel; 0 = choose
-  int split = -1;      // 1: cut tiles along K where units would idle, 0: never, -1 = choose
-  int local = -1;      // steps of K that a CTA expands by itself before it multiplies: 0..3, -1 = choose
-  int pdl = 1;         // 1: a launch may start while its predecessor in the stream ends
+  // 1: cut tiles along K where units would idle, 2: cut every tile in halves, 0: never, -1 = choose
+  int split = -1;
+  int local = -1;  // steps of K that a CTA expands by itself before it multiplies: 0..3, -1 = choose
+  int pdl = 1;     // 1: a launch may start while its predecessor in the stream ends
   int at_once =
       -1;  // 1: all activations are expanded before the first product, 0: by ranges of K, -1 = choose
   bool loops = false;  // the rung's: one loop for each size of tile
@@ -32,7 +33,8 @@ struct Plan {
   std::vector<Reason> reasons;  // why there is no plan; then the rest is empty
   bool dual = false;
   int warpgroups = 0, max_tile = 0, tile_step = 0, stages = 0, local = 0;
-  bool split = false, at_once = false;
+  int split = 0;  // as in the options
+  bool at_once = false;
   unsigned units = 0, ctas = 0, threads = 0, cut_tiles = 0;
   unsigned shared_bytes = 0;
   double predicted_cycles = 0, tensor_cycles = 0;  // of the slowest unit; if the tensor cores never waited
@@ -41,7 +43,8 @@ struct Plan {
   std::vector<Weights> weights;  // pointers are null
   std::vector<Work> work;        // [unit][pieces_per_unit]
   unsigned pieces_per_unit = 0, pieces = 0;
-  std::vector<int> tiles;  // token tiles in use, ascending
+  std::vector<FirstPiece> first;  // [unit]
+  std::vector<int> tiles;         // token tiles in use, ascending
   unsigned token_count = 0, ranges = 0;
   unsigned segments = 0, items = 0;  // of activations that are expanded at once
   std::uint64_t token_bytes = 0, weight_bytes = 0, partial_bytes = 0, flag_bytes = 0;

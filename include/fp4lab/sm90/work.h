@@ -38,9 +38,8 @@ constexpr unsigned kSegmentsPerRange = 8;
 constexpr unsigned kStepsPerRange = kSegmentsPerRange * kChunksPerSegment / kChunksPerStep;
 constexpr unsigned kMaxRanges = 16;  // of K, 2048 each
 constexpr unsigned kExpanderWarps = 2;
-// The first steps of a unit's first piece each CTA expands by itself as well, as many as fit beside each
-// other in the last stage as codes and scales.
-constexpr unsigned kMostLocalSteps = 3;
+// The first steps of a unit's first piece each CTA expands by itself as well.
+constexpr unsigned kMostLocalSteps = 2;
 
 constexpr unsigned kMaxGroups = 32;  // they travel in the kernel's parameters
 
@@ -89,15 +88,38 @@ struct Work {
   unsigned char finishes;    // 1: stores C, after adding the partial sums of `helpers` units before this one
   unsigned helpers;          // units unit - helpers .. unit - 1 hold partial sums of this tile
   unsigned last;             // 1: the unit has no further piece
-  unsigned unused_too[2];    // a piece is read in 16-byte loads
+  // 1, 2: the unit and the next one (the one before) each have a half of the tile's steps, add their sums,
+  // and store the first (second) half of its tokens; both finish it.
+  unsigned half;
+  unsigned unused_too;  // a piece is read in 16-byte loads
 };
 static_assert(sizeof(Work) == 64);
 #if !defined(__CUDACC__)  // ptx/sm90/kernel.cuh takes these from what it loads
 static_assert(__builtin_offsetof(Work, steps) == 28 && __builtin_offsetof(Work, group) == 32 &&
               __builtin_offsetof(Work, tile) == 44 && __builtin_offsetof(Work, tile_index) == 46 &&
               __builtin_offsetof(Work, finishes) == 47 && __builtin_offsetof(Work, helpers) == 48 &&
-              __builtin_offsetof(Work, last) == 52);
+              __builtin_offsetof(Work, last) == 52 && __builtin_offsetof(Work, half) == 56);
 #endif
+
+// A unit's first piece as far as it is wanted before its products. It comes with the parameters: a first look
+// at the work list takes 800 ns, half of it for the translation of its address.
+struct FirstPiece {
+  unsigned weights;  // Work::weights in steps: of 64 * warpgroups rows
+  unsigned short first_step, steps, token;
+  unsigned char group;
+  unsigned char
+      tile_and_ends;  // tile / 8 - 1, + 32 when its sums go to another unit, + 64 when it is the last
+
+  FP4LAB_HD static constexpr unsigned char pack(unsigned tile, bool publishes, bool last) {
+    return static_cast<unsigned char>(tile / 8 - 1 + (publishes ? 32 : 0) + (last ? 64 : 0));
+  }
+  FP4LAB_HD constexpr unsigned tile() const { return (tile_and_ends % 32 + 1) * 8; }
+  FP4LAB_HD constexpr bool publishes() const { return (tile_and_ends & 32) != 0; }
+  FP4LAB_HD constexpr bool last() const { return (tile_and_ends & 64) != 0; }
+};
+static_assert(sizeof(FirstPiece) == 12);
+constexpr unsigned kMaxUnits =
+    144;  // they travel in the kernel's parameters; H100 and H200 have up to 132 SMs
 
 // Weights of one group, for the repack: b2 is null except for the dual GEMM.
 struct Weights {
@@ -123,6 +145,8 @@ struct Params {
   unsigned segments;     // of K that a warp then expands at a time, 1..kSegmentsPerRange
   unsigned items;        // such pieces of all tokens
   Group groups[kMaxGroups];
+  FirstPiece first[kMaxUnits];
 };
+static_assert(sizeof(Params) <= 4096);  // what a kernel takes without asking for more
 
 }  // namespace fp4lab::sm90

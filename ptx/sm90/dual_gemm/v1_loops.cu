@@ -6,5 +6,5 @@
 extern "C" __global__ void __launch_bounds__(128 * (1 + FP4LAB_WARPGROUPS), 1)
     dual_gemm_v1_loops(const __grid_constant__ fp4lab::sm90::Params p) {
   fp4lab::sm90::gemm<fp4lab::sm90::Config<FP4LAB_MAX_TILE, FP4LAB_WARPGROUPS, FP4LAB_STAGES, FP4LAB_LOCAL,
-                                          true, true, FP4LAB_AT_ONCE != 0>>(p);
+                                          true, true, FP4LAB_AT_ONCE != 0, FP4LAB_SPLIT == 2>>(p);
 }

@@ -47,6 +47,7 @@ class Persistent final : public Launch {
     params_.ranges = plan.ranges;
     params_.segments = plan.segments;
     params_.items = plan.items;
+    std::ranges::copy(plan.first, params_.first);
     for (std::size_t g = 0; g < plan.groups.size(); ++g) {
       const DeviceGroup& from = problem.groups()[g];
       Group& group = params_.groups[g] = plan.groups[g];

@@ -26,6 +26,8 @@ struct Cost {
   double finish(int tile) const { return 1200 + 13.0 * tile; }
   double publish(int tile) const { return 1500 + 10.0 * tile; }
   double add(int tile) const { return 6.0 * tile; }
+  // Of a tile in halves: its end, with the sums of half of the tokens on their way to the neighbour and back.
+  double exchange(int tile) const { return 5000 + finish(tile) / 2; }
   // Of a schedule with cut tiles: the one who finishes a tile waits for sums that pass through the L2.
   double cut(unsigned helpers) const { return helpers == 0 ? 0 : 1000 + 4000.0 * helpers; }
 };
@@ -79,6 +81,7 @@ std::vector<TileJob> all_tiles(const std::vector<Shape>& shapes, bool dual, int 
 struct Piece {
   unsigned job, first_step, steps, helpers;
   bool finishes;
+  unsigned half = 0;
 };
 using Schedule = std::vector<std::vector<Piece>>;
 
@@ -126,6 +129,22 @@ double cut_schedule(const Cost& cost, const std::vector<TileJob>& jobs, unsigned
   }
   fill(cost, jobs, units, high, out);
   return high;
+}
+
+// Every tile in halves along K, which two neighbours add, each for a half of the tokens: neither waits for
+// the other to end. No schedule (0) when there are more halves than units, or halves that are too short.
+double paired_schedule(const Cost& cost, const std::vector<TileJob>& jobs, unsigned units, Schedule& out) {
+  out.assign(units, {});
+  double most = 0;
+  for (unsigned j = 0; j < jobs.size(); ++j) {
+    const TileJob& t = jobs[j];
+    if (2 * j + 1 >= units || t.steps < 2 * kFewestSteps) return 0;
+    const unsigned half = t.steps / 2;
+    out[2 * j] = {{j, 0, half, 0, true, 1}};
+    out[2 * j + 1] = {{j, half, t.steps - half, 0, true, 2}};
+    most = std::max(most, (t.steps - half) * cost.step(t.tile) + cost.exchange(t.tile));
+  }
+  return most;
 }
 
 // Whole tiles, the most expensive first, each to the unit with the least work; then the unit with the most
@@ -183,7 +202,7 @@ int most_tokens(int warpgroups) { return warpgroups == 2 ? 256 : warpgroups == 3
 
 struct Candidate {
   int warpgroups = 0, max_tile = 0, tile_step = 0;
-  bool split = false;
+  int split = 0;
   double cycles = 0;
   std::vector<TileJob> jobs;
   Schedule schedule;
@@ -239,15 +258,17 @@ Candidate best(const std::vector<Shape>& shapes, bool dual, const PlanOptions& o
         if (o.loops && !asked && sizes_of(jobs) > most_loops(warpgroups)) continue;
         const Cost cost{warpgroups, o.loops ? stages_of(jobs, warpgroups) : kManyStages};
         const unsigned units = o.sms;
-        for (int split = 0; split < 2; ++split) {
-          if (o.split >= 0 && o.split != split) continue;
+        for (int split = 0; split < 3; ++split) {
+          if ((o.split >= 0 && o.split != split) || (split == 2 && !o.loops)) continue;
           Schedule schedule;
-          double cycles =
-              split ? cut_schedule(cost, jobs, units, schedule) : whole_schedule(cost, jobs, units, schedule);
+          double cycles = split == 0   ? whole_schedule(cost, jobs, units, schedule)
+                          : split == 1 ? cut_schedule(cost, jobs, units, schedule)
+                                       : paired_schedule(cost, jobs, units, schedule);
+          if (cycles == 0) continue;
           cycles += cost.cut(most_helpers(schedule));
           if (warpgroups == 2 && weight_bytes > kLargeWeights && !o.loops) cycles *= kTwoWarpgroupsStreaming;
           if (chosen.schedule.empty() || cycles < chosen.cycles)
-            chosen = {warpgroups, max_tile, tile_step, split == 1, cycles, jobs, schedule};
+            chosen = {warpgroups, max_tile, tile_step, split, cycles, jobs, schedule};
         }
       }
     }
@@ -286,7 +307,7 @@ std::vector<Reason> reasons_against(const std::vector<Shape>& shapes, bool dual,
            "group {}: k = {}, must be a multiple of 64 (a chunk) up to {}", g, k,
            kMaxRanges * kStepsPerRange * kStep);
   }
-  unless(o.sms >= 1, "sms", "sms = {}, must be at least 1", o.sms);
+  unless(o.sms >= 1 && o.sms <= int(kMaxUnits), "sms", "sms = {}, must be 1..{}", o.sms, kMaxUnits);
   unless(o.warpgroups == 0 || (o.warpgroups >= 2 && o.warpgroups <= 4), "warpgroups",
          "warpgroups = {}, must be 2..4 or 0", o.warpgroups);
   const int most = most_tokens(o.warpgroups ? o.warpgroups : 2);
@@ -299,7 +320,8 @@ std::vector<Reason> reasons_against(const std::vector<Shape>& shapes, bool dual,
   unless(o.max_tile == 0 || o.max_tile >= o.tile_step, "tile_step",
          "tile_step = {} is more than max_tile = {}", o.tile_step, o.max_tile);
   unless(o.at_once >= -1 && o.at_once <= 1, "at_once", "at_once = {}, must be 0, 1 or -1", o.at_once);
-  unless(o.split >= -1 && o.split <= 1, "split", "split = {}, must be 0, 1 or -1", o.split);
+  unless(o.split >= -1 && o.split <= 2, "split", "split = {}, must be 0..2 or -1", o.split);
+  unless(o.split != 2 || o.loops, "split", "split = 2 is beyond v0_registers: tiles in halves came with v1");
   unless(o.local >= -1 && o.local <= int(kMostLocalSteps), "local", "local = {}, must be 0..{} or -1",
          o.local, kMostLocalSteps);
   unless(o.pdl == 0 || o.pdl == 1, "pdl", "pdl = {}, must be 0 or 1", o.pdl);
@@ -372,17 +394,28 @@ void emit_work(Plan& plan, const Candidate& c) {
       w.first_step = piece.first_step, w.steps = piece.steps;
       w.group = t.group, w.row = t.row, w.token = t.token;
       w.tile = t.tile;
-      w.finishes = piece.finishes, w.helpers = piece.helpers;
+      w.finishes = piece.finishes, w.helpers = piece.helpers, w.half = piece.half;
       w.last = &piece == &unit.back();
       *to++ = w;
       ++plan.pieces;
-      plan.cut_tiles += piece.finishes && piece.helpers > 0;
+      plan.cut_tiles += (piece.finishes && piece.helpers > 0) || piece.half == 1;
       tiles.insert(t.tile);
     }
   }
   plan.tiles.assign(tiles.begin(), tiles.end());
   for (Work& w : plan.work)
     w.tile_index = std::lower_bound(plan.tiles.begin(), plan.tiles.end(), w.tile) - plan.tiles.begin();
+  for (std::size_t u = 0; u < c.schedule.size(); ++u) {
+    const Work& w = plan.work[u * most];
+    if (w.steps == 0) {
+      plan.first.push_back({});
+      continue;
+    }
+    plan.first.push_back({unsigned(w.weights / (plan.warpgroups * kWarpgroupStepBytes)),
+                          static_cast<unsigned short>(w.first_step), static_cast<unsigned short>(w.steps),
+                          static_cast<unsigned short>(w.token), static_cast<unsigned char>(w.group),
+                          FirstPiece::pack(w.tile, w.finishes == 0 || w.half != 0, w.last != 0)});
+  }
 }
 
 }  // namespace
@@ -394,6 +427,13 @@ Plan plan(const std::vector<Shape>& shapes, bool dual, const PlanOptions& option
   p.reasons = reasons_against(shapes, dual, options);
   if (!p.reasons.empty()) return p;
   const Candidate c = best(shapes, dual, options);
+  if (c.schedule.empty()) {
+    p.reasons.push_back(
+        {"split", fmt::format("split = 2: there is no tiling whose tiles in halves of at least {} steps "
+                              "of K each have one of {} units of their own",
+                              kFewestSteps, options.sms)});
+    return p;
+  }
   p.split = c.split;
   p.at_once = options.at_once >= 0 ? options.at_once == 1 : expands_at_once(c, shapes);
   p.shapes = shapes;
@@ -425,7 +465,8 @@ std::vector<std::string> Plan::defines() const {
           fmt::format("-DFP4LAB_WARPGROUPS={}", warpgroups),
           fmt::format("-DFP4LAB_STAGES={}", stages),
           fmt::format("-DFP4LAB_LOCAL={}", local),
-          fmt::format("-DFP4LAB_AT_ONCE={}", int(at_once))};
+          fmt::format("-DFP4LAB_AT_ONCE={}", int(at_once)),
+          fmt::format("-DFP4LAB_SPLIT={}", split)};
 }
 
 std::string Plan::describe() const {
