@@ -143,16 +143,13 @@ std::vector<std::byte> run_on_emulator(const Program& p, uint64_t schedule_seed)
   };
   if (p.has_map) {
     alignas(64) CUtensorMap map{};
-    void* const at = reinterpret_cast<void*>(tensor);
     const Map& m = p.map;
+    emu::TensorMapArguments arguments{m.type,        m.rank,           reinterpret_cast<void*>(tensor),
+                                      m.dims.data(), m.strides.data(), m.element_strides.data()};
+    arguments.swizzle = m.swizzle, arguments.fill = m.fill;
     const std::string why =
-        m.pixels ? emu::encode_im2col(&map, m.type, m.rank, at, m.dims.data(), m.strides.data(),
-                                      m.lower.data(), m.upper.data(), m.box[0], m.pixels,
-                                      m.element_strides.data(), CU_TENSOR_MAP_INTERLEAVE_NONE, m.swizzle,
-                                      CU_TENSOR_MAP_L2_PROMOTION_NONE, m.fill, 9)
-                 : emu::encode_tiled(&map, m.type, m.rank, at, m.dims.data(), m.strides.data(), m.box.data(),
-                                     m.element_strides.data(), CU_TENSOR_MAP_INTERLEAVE_NONE, m.swizzle,
-                                     CU_TENSOR_MAP_L2_PROMOTION_NONE, m.fill, 9);
+        m.pixels ? emu::encode_im2col(&map, arguments, m.lower.data(), m.upper.data(), m.box[0], m.pixels, 9)
+                 : emu::encode_tiled(&map, arguments, m.box.data(), 9);
     if (!why.empty()) fail("{} {}: {}", name_of(p.kind), p.seed, why);
     parameter(&map, sizeof map);
   }
