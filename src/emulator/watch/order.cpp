@@ -37,6 +37,7 @@ Traits order::traits_of(const Source& s) {
     if (s.has("fence::before_thread_sync")) t.fence = Traits::before_sync;
     if (s.has("fence::after_thread_sync")) t.fence = Traits::after_sync;
     t.copy = s.has("cp");
+    t.alloc = s.has("alloc");
   }
   return t;
 }

@@ -137,7 +137,13 @@ void OrderChecker::check(Touch& before, const Actor& a, const Touch& now, const 
   if (before.lanes ? behind_threads(before, lanes, a, *a.f, a.fenced)
                    : (*a.f)[before.component] >= before.time)
     return;
-  found(before.is(Touch::write) ? Class::proxy : Class::proxy_after_read, before, a, now, place);
+  // The manual calls the store of tcgen05.alloc a weak one (9.7.16.7.1) and leaves its proxy open. Kernels
+  // that know that their tensor memory begins at 0 let it fall into the first tile's buffer.
+  const bool scratch = before.is(Touch::allocated) && now.is(Touch::write);
+  found(!before.is(Touch::write) ? Class::proxy_after_read
+        : scratch                ? Class::proxy_after_alloc
+                                 : Class::proxy,
+        before, a, now, place);
 }
 
 void OrderChecker::visit(Cell& cell, const Actor& a, const Touch& now, const Place& place, bool map) {
@@ -239,6 +245,7 @@ void OrderChecker::generic(const Access& a) {
   ClusterState& c = of(a.warp->cta);
   WarpState& w = c.of(*a.warp);
   const ThreadState& t = w.thread[a.lane];
+  const Traits& does = traits(*a.warp);
   if (a.strong) synchronise(a, w);
   Touch now;
   now.time = w.time;
@@ -246,8 +253,8 @@ void OrderChecker::generic(const Access& a) {
   now.component = static_cast<uint16_t>(w.base);
   now.site = site(*a.warp), now.cluster = static_cast<uint32_t>(c.id),
   now.issuer = static_cast<uint16_t>(w.base + a.lane);
-  now.flags =
-      static_cast<uint8_t>((a.kind != AccessKind::read ? Touch::write : 0) | (a.strong ? Touch::strong : 0));
+  now.flags = static_cast<uint8_t>((a.kind != AccessKind::read ? Touch::write : 0) |
+                                   (a.strong ? Touch::strong : 0) | (does.alloc ? Touch::allocated : 0));
   Actor by{&c, &*t.v, &*t.f, nullptr, w.base + a.lane, kForever, kForever};
   by.access = &a;
   range(by, now, a.space, a.cta, a.address, a.bytes, false);

@@ -229,6 +229,17 @@ OrderChecker::Finding OrderChecker::words(Class k, const Touch& before, const Ac
           "hardware is known to need it)",
           thread_name(c, before.component + static_cast<uint32_t>(std::countr_zero(before.lanes))));
       break;
+    case Class::proxy_after_alloc:
+      head = fmt::format(
+          "no proxy fence between tcgen05.alloc, which stores an address to {}, and the copy that overwrites "
+          "it",
+          where);
+      need = fmt::format(
+          "fence.proxy.async by {} behind tcgen05.alloc, before the barrier that lets the operation be "
+          "issued "
+          "(the manual leaves the store's proxy open; shipped kernels do without)",
+          thread_name(c, before.component + static_cast<uint32_t>(std::countr_zero(before.lanes))));
+      break;
     case Class::tensor_map:
       head = fmt::format("tensor map at {} edited, then used without the tensor-map proxy's fence", where);
       need =

@@ -40,8 +40,9 @@ struct Traits {
     after_sync,
   } fence = none;
   bool acquire = false, release = false, relaxed = false;
-  uint8_t scope = 0;  // 0 .cta, 1 .cluster, 2 .gpu or .sys
-  bool copy = false;  // tcgen05.cp
+  uint8_t scope = 0;   // 0 .cta, 1 .cluster, 2 .gpu or .sys
+  bool copy = false;   // tcgen05.cp
+  bool alloc = false;  // tcgen05.alloc
 };
 Traits traits_of(const Source&);
 
