@@ -99,8 +99,8 @@ void Cluster::submit(std::unique_ptr<AsyncOp> op, Warp& w, const Instr& i, unsig
   if (watcher) watcher->issue(w, *raw);
   if (grid.schedule.kind != Schedule::Kind::eager) return;
   // An operation may need several runs; one that is never done stays pending.
-  for (int k = 0;
-       k < 64 && !ops_.empty() && ops_.back().get() == raw && eligible(ops_.size() - 1) == raw && !raw->due;
+  for (int k = 0; k < 64 && !ops_.empty() && ops_.back().get() == raw && eligible(ops_.size() - 1) == raw &&
+                  !raw->due && !raw->held(*this);
        ++k)
     run_op(raw);
 }

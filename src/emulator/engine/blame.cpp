@@ -1,5 +1,5 @@
-// Which of the parked warps a deadlock begins with: what of an mbarrier's state can be the cause of a wait that
-// never ends rather than the consequence of another one. The deadlock report starts with the weightiest.
+// Which of the parked warps a deadlock begins with: what of an mbarrier's state can be the cause of a wait
+// that never ends rather than the consequence of another one. The deadlock report starts with the weightiest.
 #include <algorithm>
 
 #include "emulator/core/place.h"
@@ -68,7 +68,12 @@ void uncommitted(const Cluster& cluster, std::vector<std::string>& lines) {
 class MbarrierBlame {
  public:
   MbarrierBlame(const Warp& w, const Wait& wait, const Mbarrier& b)
-      : w_(w), cta_(w.cta), cluster_(cta_.cluster), b_(b), offset_(wait.address), seen_(b.seen_by(cta_.rank, w.id)) {
+      : w_(w),
+        cta_(w.cta),
+        cluster_(cta_.cluster),
+        b_(b),
+        offset_(wait.address),
+        seen_(b.seen_by(cta_.rank, w.id)) {
     name_ = fmt::format("mbarrier at {:#x}{}", cta_.address_of(offset_), symbol_of(cta_, offset_));
     for (const auto& g : w.groups())
       if (&g->wait == &wait) group_ = g.get();
@@ -103,7 +108,8 @@ class MbarrierBlame {
       if (p.what != What::arrives) continue;
       ever_ = true;
       if (p.phase == b_.phase) {
-        line(fmt::format("arrived {} time{} in this phase: {}", p.amount, p.amount == 1 ? "" : "s", party(p)));
+        line(
+            fmt::format("arrived {} time{} in this phase: {}", p.amount, p.amount == 1 ? "" : "s", party(p)));
         continue;
       }
       blame_.others.emplace_back(p.rank, p.warp);
@@ -121,24 +127,25 @@ class MbarrierBlame {
   void skipped_phases() {
     if (b_.phase <= seen_ || !b_.pending) return;
     if (b_.phase == seen_ + 1)
-      cause(kCertain,
-            fmt::format(
-                "it waits for phase {} of the {}, and has not looked at phase {}, which is over: the wrong parity?",
-                b_.phase, name_, seen_));
+      cause(kCertain, fmt::format("it waits for phase {} of the {}, and has not looked at phase {}, which is "
+                                  "over: the wrong parity?",
+                                  b_.phase, name_, seen_));
     else
       cause(kCertain,
-            fmt::format("it was left behind: phases {} to {} of the {} have ended before it looked. Nothing made "
-                        "the others wait for it, or the count is too small, or it waits with the wrong parity",
-                        seen_, b_.phase - 1, name_));
+            fmt::format(
+                "it was left behind: phases {} to {} of the {} have ended before it looked. Nothing made "
+                "the others wait for it, or the count is too small, or it waits with the wrong parity",
+                seen_, b_.phase - 1, name_));
   }
 
   // Announced bytes and those that came. Who brought bytes before and does not now is perhaps stuck itself.
   void bytes() {
     const bool late = note_late_deliverers();
     if (!b_.tx || cluster_.pending([](const AsyncOp&) { return true; })) return;
-    cause(late ? 0 : kCertain,
-          fmt::format("the bytes that are announced on the {} and those that copies bring do not match: {} {}",
-                      name_, b_.tx > 0 ? b_.tx : -b_.tx, b_.tx > 0 ? "never come" : "too many came"));
+    cause(
+        late ? 0 : kCertain,
+        fmt::format("the bytes that are announced on the {} and those that copies bring do not match: {} {}",
+                    name_, b_.tx > 0 ? b_.tx : -b_.tx, b_.tx > 0 ? "never come" : "too many came"));
     std::vector<std::string> lines;
     bool announced = false;
     for (const MbarrierParty& p : b_.parties) {
@@ -172,15 +179,17 @@ class MbarrierBlame {
     const Source* fill = at_first ? filled_behind(*function_, group_->pc) : nullptr;
     if (fill) {
       cause(kMistaken,
-            fmt::format("it waits for phase 0 of the {}, on which nobody has arrived yet, before it fills a buffer "
-                        "for the first time: to find a buffer free at first, wait for parity 1",
-                        name_));
+            fmt::format(
+                "it waits for phase 0 of the {}, on which nobody has arrived yet, before it fills a buffer "
+                "for the first time: to find a buffer free at first, wait for parity 1",
+                name_));
       line("what it would fill: " + one_line(cluster_.grid.module, *fill));
     } else if (at_first && second_wait_then_products(*function_, group_->pc)) {
       cause(kFirst,
-            fmt::format("it waits for phase 0 of the {}, on which nobody has arrived yet, before its operands and "
-                        "its first product: to find an accumulator free at first, wait for parity 1",
-                        name_));
+            fmt::format(
+                "it waits for phase 0 of the {}, on which nobody has arrived yet, before its operands and "
+                "its first product: to find an accumulator free at first, wait for parity 1",
+                name_));
     } else {
       nobody_has_come();
     }
@@ -204,10 +213,11 @@ class MbarrierBlame {
       for (const MbarrierParty& p : same->parties) {
         if (p.what != What::arrives) continue;
         blame_.weight = kPeerHasIt;
-        line(fmt::format(
-            "but on the one at the same offset of CTA rank {} has arrived: {} (a multicast mask without CTA rank "
-            "{}?)",
-            other->rank, party(p), cta_.rank));
+        line(
+            fmt::format("but on the one at the same offset of CTA rank {} has arrived: {} (a multicast mask "
+                        "without CTA rank "
+                        "{}?)",
+                        other->rank, party(p), cta_.rank));
       }
     }
     uncommitted(cluster_, blame_.lines);
@@ -216,8 +226,8 @@ class MbarrierBlame {
   // Where some have come, and nobody is known who used to come and has not, warps with the same part in other
   // CTAs may be meant to come too.
   void some_are_missing() {
-    cause(0, fmt::format("{} of {} arrivals are missing in phase {} of the {}", b_.pending, b_.total, b_.phase,
-                         name_));
+    cause(0, fmt::format("{} of {} arrivals are missing in phase {} of the {}", b_.pending, b_.total,
+                         b_.phase, name_));
     std::vector<std::pair<uint32_t, uint32_t>> came, missing;
     for (const MbarrierParty& p : b_.parties)
       if (p.what == What::arrives && p.phase == b_.phase) came.emplace_back(p.rank, p.warp);

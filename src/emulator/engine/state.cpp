@@ -123,6 +123,22 @@ void CtaState::engine_complete_tx(uint32_t offset, uint32_t bytes, const AsyncOp
   signal_by(op, offset, 0, bytes);
 }
 
+void CtaState::expect_signal(const Warp& issuer, uint32_t offset, const char* what) {
+  try {
+    mbarrier(offset, what);
+  } catch (const Fault& early) {
+    if (early.kind != FaultKind::mbarrier_absent || &issuer.cta == &cta ||
+        !cta.cluster.grid.schedule.tolerant)
+      throw;
+    cta.cluster.tolerated(early, issuer);
+  }
+}
+
+bool CtaState::ahead_of_init(const AsyncOp& op, uint32_t offset) const {
+  return cta.cluster.grid.schedule.tolerant && op.cta != &cta && !cta.exited &&
+         mbarriers.overlapping(offset, 8) < 0;
+}
+
 void CtaState::payload_fault(uint32_t offset, uint32_t bytes, uint32_t barrier, const char* what) const {
   fault(FaultKind::mbarrier_overwritten, 0,
         "{} writes shared [{:#x}, {:#x}) of CTA {}, over the live mbarrier at {:#x} (no mbarrier.inval "

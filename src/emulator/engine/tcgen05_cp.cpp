@@ -141,6 +141,10 @@ struct Commit final : AsyncOp {
   std::vector<Cta*> targets;
 
   const char* name() const override { return "tcgen05.commit"; }
+  bool held(const Cluster&) const override {
+    return std::ranges::any_of(targets,
+                               [&](const Cta* to) { return to->state->ahead_of_init(*this, barrier); });
+  }
   bool run(Cluster&) override {
     for (Cta* to : targets) {
       if (to->exited)
@@ -179,7 +183,7 @@ void commit(Warp& w, const Instr& in) {
     } else {
       op->targets.push_back(bar.cta);
     }
-    for (Cta* to : op->targets) to->state->mbarrier(bar.offset, "tcgen05.commit");
+    for (Cta* to : op->targets) to->state->expect_signal(w, bar.offset, "tcgen05.commit");
     op->queue = pipe_of(w, lane);
     cluster.submit(std::move(op), w, in, lane);
   });

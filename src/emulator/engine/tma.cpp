@@ -105,6 +105,7 @@ struct TmaLoad final : AsyncOp {
   bool holds_exit() const override {
     return started ? any_part_concerns(parts, targets, *cta) : any_concerns(targets, *cta);
   }
+  bool held(const Cluster&) const override { return !started && any_ahead_of_init(targets, barrier, *this); }
 
   // A box may arrive in pieces and in any order.
   void plan(Cluster& cluster) {
@@ -266,7 +267,7 @@ void load(Warp& w, const Instr& in) {
               what, dst.cta->rank, bar.cta->rank);
       op->targets.push_back({dst.cta, bar.cta});
     }
-    for (const TmaTarget& t : op->targets) t.barrier_cta->state->mbarrier(op->barrier, what);
+    for (const TmaTarget& t : op->targets) t.barrier_cta->state->expect_signal(w, op->barrier, what);
     cluster.submit(std::move(op), w, in, lane);
   });
 }

@@ -39,6 +39,13 @@ bool any_part_concerns(const std::vector<Part>& parts, const std::vector<TmaTarg
   });
 }
 
+// See CtaState::ahead_of_init; parts that have been delivered have found their mbarrier.
+inline bool any_ahead_of_init(const std::vector<TmaTarget>& targets, uint32_t barrier, const AsyncOp& op) {
+  return std::ranges::any_of(targets, [&](const TmaTarget& t) {
+    return t.barrier_cta && t.barrier_cta->state->ahead_of_init(op, barrier);
+  });
+}
+
 // Faults unless the start coordinates suit the map: as many as its rank, the innermost at a multiple of 16
 // bytes (seen on an H200: any other traps as an illegal instruction), and the map is of the instruction's
 // mode.
