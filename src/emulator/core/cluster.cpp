@@ -147,11 +147,14 @@ AsyncOp* Cluster::choose_op(bool held_too) {
   const size_t n = ops_.size();
   if (n == serial_ops_.size()) return nullptr;
   const size_t start = random(n);
+  AsyncOp* held = nullptr;
   for (size_t k = 0; k < n; ++k) {
     AsyncOp* op = eligible((start + k) % n);
-    if (!op->due && (held_too || !op->held(*this))) return op;
+    if (op->due) continue;
+    if (!op->held(*this)) return op;
+    if (!held) held = op;
   }
-  return nullptr;
+  return held_too ? held : nullptr;
 }
 
 void Cluster::run_op(AsyncOp* op) {

@@ -12,7 +12,7 @@ namespace fp4lab::emu {
 // One access that later ones must be ordered with.
 struct Touch {
   // collective: whoever of `lanes` is known to have come so far stands for all. copied: by an asynchronous
-  // copy of the generic proxy (cp.async). allocated: the address that tcgen05.alloc stores.
+  // copy of the generic proxy (cp.async).
   enum Flag : uint8_t {
     write = 1,
     async = 2,
@@ -20,8 +20,7 @@ struct Touch {
     collective = 8,
     map_acquired = 16,
     cp = 32,
-    copied = 64,
-    allocated = 128
+    copied = 64
   };
   uint32_t time = 0;
   uint32_t lanes = 0;  // threads of a warp that did it; 0: an asynchronous operation did
