@@ -19,7 +19,7 @@ Modifiers modifiers_of(const Instr& i, const Source& s) {
   if (s.has("rp") || s.has("rpi")) m.round = R::up;
   if (s.has("rna")) m.round = R::nearest_away;
   m.integral = s.has("rni") || s.has("rzi") || s.has("rmi") || s.has("rpi");
-  m.ftz = s.has("ftz");
+  m.ftz = s.has("ftz") && m.to != Type::f16;  // f16 results know no flushing (seen on an H200)
   m.sat = s.has("sat");
   m.relu = s.has("relu");
   m.satfinite = s.has("satfinite");
@@ -111,7 +111,7 @@ Value read(Type t, uint64_t cell, bool ftz) {
       return {.real = std::bit_cast<double>(cell)};
     default: {
       const float v = std::bit_cast<float>(uint32_t(cell));
-      return {.real = ftz ? flush(v) : v};
+      return {.real = ftz ? canonical(flush(v)) : v};  // a NaN loses its payload where it is flushed
     }
   }
 }
@@ -225,8 +225,11 @@ void cvt_general(Warp& w, const Instr& i) {
   for (uint32_t lanes = w.active; lanes; lanes &= lanes - 1) {
     const unsigned l = unsigned(std::countr_zero(lanes));
     const Value v = read(m.from, cells[l], m.ftz);
-    // A NaN that is neither converted nor rounded nor flushed stays as it is.
-    if (m.from != m.to || m.integral || m.sat || m.ftz || v.real == v.real) cells[l] = result(m, v);
+    // A NaN of f32 or f64 that is neither converted nor rounded nor flushed stays as it is.
+    if (m.from != m.to || bits_of(m.to) == 16 || m.integral || m.sat || m.ftz || v.real == v.real)
+      cells[l] = result(m, v);
+    else if (m.to == Type::f32)
+      cells[l] = uint32_t(cells[l]);
   }
   if (to64) {
     auto* d = w.target<uint64_t>(i.op[0]);
