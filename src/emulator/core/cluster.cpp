@@ -135,6 +135,13 @@ void Cluster::tolerated(const Fault& fault, const Warp& w) {
   if (fresh) it->second = {fault.kind, fault_report(fault, grid, &w, nullptr), fault_line(grid, &w, nullptr)};
 }
 
+void Cluster::tolerated(const Fault& fault, const AsyncOp& op) {
+  std::lock_guard lock(grid.notes_mutex);
+  auto [it, fresh] = grid.notes.try_emplace(op.origin);
+  if (fresh)
+    it->second = {fault.kind, fault_report(fault, grid, nullptr, &op), fault_line(grid, nullptr, &op)};
+}
+
 AsyncOp* Cluster::eligible(size_t index) const {
   AsyncOp* chosen = ops_[index].get();
   if (chosen->queue.kind == Queue::unordered) return chosen;

@@ -161,6 +161,7 @@ class Cluster {
   void finish_now(const Warp&, std::string_view name);
   // A fault that the schedule tolerates becomes a note of the launch, the first one of each instruction.
   void tolerated(const struct Fault&, const Warp&);
+  void tolerated(const struct Fault&, const AsyncOp&);
   // Whether every warp that can run has had its chance since turn number `turn`: it came to a wait or a poll,
   // or executed kChance instructions.
   bool all_moved_since(uint64_t turn) const;

@@ -72,6 +72,7 @@ struct CtaState {
 
   Cta& cta;
   MbarrierTable mbarriers;
+  std::string mbarriers_text();
   std::array<NamedBarrier, 16> named;
   std::vector<ClusterBarrierPart> cluster_barrier;     // by warp
   std::vector<WarpEngines> warps;                      // by warp

@@ -61,7 +61,7 @@ struct TmemCopy final : AsyncOp {
       fault(FaultKind::tmem_address, lane,
             "tcgen05.cp.{} to TMEM address {:#010x}: its lane is {}, must be {}",
             kShapes[static_cast<int>(m.shape)].name, address, a.lane(), limit ? "0 to 31" : "0");
-    tensor_memory(to).check(to, a.column(), kShapes[static_cast<int>(m.shape)].bytes / 4, "tcgen05.cp");
+    tensor_memory(to).check(to, a.column(), kShapes[static_cast<int>(m.shape)].bytes / 4, "tcgen05.cp", this);
   }
 
   // 16 elements of 4 or 6 bits in the first bytes of 16 get a byte each.

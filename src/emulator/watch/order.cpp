@@ -222,11 +222,38 @@ void OrderChecker::warp_sync(WarpState& w, uint32_t lanes) {
   ++w.time;
 }
 
+// What reports say of where a warp has waited or arrived.
+void OrderChecker::note_point(WarpState& w, const BarrierEvent& e) const {
+  using What = BarrierEvent::What;
+  const SyncPoint point{site(*e.warp), w.time, 0, kForever};
+  switch (e.what) {
+    case What::bar_arrive:
+    case What::cluster_arrive:
+    case What::wgmma_commit:
+    case What::bulk_commit:
+    case What::copy_commit:
+      w.arrivals.add(point);
+      break;
+    case What::bar_done:
+    case What::cluster_done:
+    case What::warp_sync:
+    case What::tmem_waited:
+    case What::bulk_waited:
+    case What::copy_waited:
+    case What::wgmma_waited:
+      w.waits.add(point);
+      break;
+    default:
+      break;
+  }
+}
+
 void OrderChecker::barrier(const BarrierEvent& e) {
   using What = BarrierEvent::What;
   if (e.what <= What::wait_done) return mbarrier(e);
   ClusterState& c = of(*e.cta);
   WarpState& w = c.of(*e.warp);
+  note_point(w, e);
   switch (e.what) {
     case What::bar_arrive: {
       const uint64_t number = e.cta->state->named[e.address].generation;
@@ -389,6 +416,10 @@ void OrderChecker::issue(Warp& warp, const AsyncOp& op) {
   OpState& s = *state;
   static_cast<Knowledge&>(s) = t;
   s.after = t.after;
+  w.waits.newest_first([&](const SyncPoint& p) {
+    s.waits[s.waited++] = p;
+    return s.waited == s.waits.size();
+  });
   s.own = w.base + op.lane;
   s.own_time = w.time++;
   s.fenced = t.fenced;

@@ -59,6 +59,7 @@ class OrderChecker final : public Watcher {
     uint64_t count;
     std::string kind;  // "race", "missing-proxy-fence", ...: see notes/checkers.md
     std::string what, kernel, place, needs;
+    std::string belongs;  // the lines between which what is missing would stand, and the mbarriers' lines
     Party first, then;
     std::string text() const;  // several lines
   };
@@ -109,6 +110,7 @@ class OrderChecker final : public Watcher {
   static void acquire(order::WarpState&, uint32_t lanes, const order::Sum& from);
   void warp_sync(order::WarpState&, uint32_t lanes);
   void synchronise(const Access&, order::WarpState&);
+  void note_point(order::WarpState&, const BarrierEvent&) const;
   void cluster_arrive(Cluster&, order::WarpState&, const BarrierEvent&);
 
   void mbarrier(const BarrierEvent&);
@@ -116,7 +118,7 @@ class OrderChecker final : public Watcher {
   void engine_arrives(Cluster&, order::BarrierState&, const BarrierEvent&, order::OpState&);
   void thread_arrives(Cluster&, order::BarrierState&, const BarrierEvent&);
   void phase_over(Cluster&, order::BarrierState&);
-  void waited(Cluster&, const order::BarrierState&, const BarrierEvent&);
+  void waited(Cluster&, order::BarrierState&, const BarrierEvent&);
   void thread_uses(Cluster&, const order::BarrierState&, const BarrierEvent&);
   void check_init(const order::BarrierState&, const order::Actor&, const Cta&, uint32_t address,
                   uint32_t site);
@@ -151,6 +153,11 @@ class OrderChecker final : public Watcher {
   Party party(const Touch&) const;
   std::string cta_name(uint64_t cluster, uint32_t rank) const;
   std::string thread_name(const Cluster&, uint32_t component) const;
+  std::string belongs(Class, const Touch& before, const order::Actor&, const Touch& now) const;
+  std::string gaps(Class, const Touch& before, const order::Actor&, const Touch& now) const;
+  std::string mbarrier_lines(const Cluster&, uint32_t cta, uint32_t address) const;
+  uint32_t line_of(uint32_t site) const;
+  uint32_t neighbour(uint32_t site, int step) const;
   std::string missing(const Touch& before, const order::Actor&, const Touch& now) const;
 
   struct Global;

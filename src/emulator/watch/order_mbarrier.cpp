@@ -22,6 +22,7 @@ void OrderChecker::mbarrier(const BarrierEvent& e) {
     case What::arrive:
       return op ? engine_arrives(c, b, e, *op) : thread_arrives(c, b, e);
     case What::expect_tx:
+      b.expect_site = site(*e.warp);
       return thread_uses(c, b, e);
     case What::complete_tx:
       if (!op) return thread_uses(c, b, e);
@@ -56,6 +57,7 @@ void OrderChecker::thread_uses(ClusterState& c, const BarrierState& b, const Bar
 
 void OrderChecker::engine_arrives(ClusterState& c, BarrierState& b, const BarrierEvent& e, OpState& op) {
   b.own.any = true;
+  b.arrive_site = op.site;
   if (op.kind == OpKind::copy_arrival) {
     const OpState::Lane& lane = op.lanes[e.op->lane];
     const uint32_t thread = op.own + e.op->lane;
@@ -78,6 +80,8 @@ void OrderChecker::engine_arrives(ClusterState& c, BarrierState& b, const Barrie
 void OrderChecker::thread_arrives(ClusterState& c, BarrierState& b, const BarrierEvent& e) {
   thread_uses(c, b, e);
   WarpState& w = c.of(*e.warp);
+  b.arrive_site = site(*e.warp);
+  w.arrivals.add({b.arrive_site, w.time, e.cta->rank, e.address});
   const Traits& t = traits(*e.warp);
   const bool other = e.cta != &e.warp->cta;
   const uint32_t time = w.time;
@@ -106,9 +110,11 @@ void OrderChecker::phase_over(ClusterState& c, BarrierState& b) {
   for (Arrivals* a : {&b.own, &b.wide, &b.lax, &b.ran}) a->complete();
 }
 
-void OrderChecker::waited(ClusterState& c, const BarrierState& b, const BarrierEvent& e) {
+void OrderChecker::waited(ClusterState& c, BarrierState& b, const BarrierEvent& e) {
   thread_uses(c, b, e);
   WarpState& w = c.of(*e.warp);
+  b.wait_site = site(*e.warp);
+  w.waits.add({b.wait_site, w.time, e.cta->rank, e.address});
   const Traits& t = traits(*e.warp);
   const uint32_t first = t.relaxed ? c.threads : 0;
   acquire(w, e.lanes, b.own.known, first);

@@ -14,12 +14,6 @@ namespace {
 
 constexpr size_t kErrorsOfClass = 4, kNotesOfClass = 1;  // in a report
 
-const Source& source_at(const Grid& grid, const std::vector<uint32_t>& base, uint32_t site) {
-  size_t f = base.size() - 1;
-  while (base[f] > site) --f;
-  return grid.module.functions[f].source[site - base[f]];
-}
-
 std::string mnemonic(const Source& s) {
   std::string text;
   for (const std::string_view t : s.tokens) {
@@ -76,8 +70,8 @@ std::string OrderChecker::Finding::text() const {
     return fmt::format("{} ({})\n      {}  {}{}", p.does, p.who, p.ptx, p.source,
                        p.cuda.empty() ? "" : "  (" + p.cuda + ")");
   };
-  return fmt::format("{}\n  kernel {}\n    first: {}\n    then:  {}\n    needs: {}", what, kernel,
-                     party(first), party(then), needs);
+  return fmt::format("{}\n  kernel {}\n    first: {}\n    then:  {}\n    needs: {}{}", what, kernel,
+                     party(first), party(then), needs, belongs.empty() ? "" : "\n    there: " + belongs);
 }
 
 const char* OrderChecker::name_of(Class k) {
@@ -393,6 +387,7 @@ OrderChecker::Finding OrderChecker::words(Class k, const Touch& before, const Ac
   f.place = place_text(k, before, now, place);
   Wording w = wording(k, before, a, now, place, f.place);
   f.what = std::move(w.what), f.needs = std::move(w.needs);
+  f.belongs = belongs(k, before, a, now);
   f.first = party(before), f.then = party(now);
   if (k == Class::exit || k == Class::exit_arrival || k == Class::exit_read)
     f.then.does = "exit", f.then.who = place.cta->name();

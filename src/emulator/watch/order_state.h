@@ -94,7 +94,26 @@ struct ThreadState : Knowledge {
   uint32_t cluster_phase = 0;  // of barrier.cluster
 };
 
+// Where a warp has waited, or arrived, last: for reports.
+struct SyncPoint {
+  uint32_t site = 0, time = 0;
+  uint32_t cta = 0, mbarrier = kForever;  // kForever: no mbarrier
+};
+struct SyncPoints {
+  std::array<SyncPoint, 8> last;
+  uint32_t count = 0;
+  void add(const SyncPoint& p) { last[count++ % last.size()] = p; }
+  // f(point), the newest first; until it returns true.
+  template <class F>
+  void newest_first(F&& f) const {
+    const uint32_t size = static_cast<uint32_t>(last.size());
+    for (uint32_t k = 0; k < std::min(count, size); ++k)
+      if (f(last[(count - 1 - k) % size])) return;
+  }
+};
+
 struct WarpState {
+  SyncPoints waits, arrivals;
   uint32_t time = 1;  // accesses are stamped with it; it grows with every release
   uint32_t base = 0;  // component of lane 0
   // Streams of tcgen05.ld and st, 0 = none yet.
@@ -134,6 +153,8 @@ struct BarrierState {
   Arrivals ran;   // from other CTAs, whatever their scope: enough for whoever ends its CTA
   uint32_t init_thread = kNobody, init_time = 0, init_site = 0;
   uint32_t fence = 0, fence_time = 0;  // stream and time of fence.mbarrier_init by the thread that made it
+  // For reports: where bytes were announced, where it was arrived on and waited for last; kForever: nowhere.
+  uint32_t expect_site = kForever, arrive_site = kForever, wait_site = kForever;
   struct Remote {
     uint32_t component, time, site, issuer;
     bool thread;
@@ -208,6 +229,8 @@ struct OpState final : WatchedOp, Knowledge {
   bool copy = false;     // tcgen05.cp
   bool generic = false;  // st.async, red.async, cp.async: not the async proxy
   SharedClock after;
+  std::array<SyncPoint, 2> waits;  // of its warp, before it was issued, the newest first
+  uint32_t waited = 0;             // how many of them there are
   uint32_t own = 0, own_time = 0, fenced = 0;
   uint32_t sequence = 0;
   uint32_t stream = 0, write_stream = 0, number = 0, site = 0;
