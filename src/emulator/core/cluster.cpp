@@ -129,10 +129,13 @@ void Cluster::finish_now(const Warp& w, std::string_view name) {
   }
 }
 
-void Cluster::tolerated(const Fault& fault, const Warp& w) {
+void Cluster::tolerated(const Fault& fault, const Warp& w) { tolerated(fault, w.current(), &w, nullptr); }
+void Cluster::tolerated(const Fault& fault, const AsyncOp& op) { tolerated(fault, op.origin, nullptr, &op); }
+
+void Cluster::tolerated(const Fault& fault, const Instr* at, const Warp* w, const AsyncOp* op) {
   std::lock_guard lock(grid.notes_mutex);
-  auto [it, fresh] = grid.notes.try_emplace(w.current());
-  if (fresh) it->second = {fault.kind, fault_report(fault, grid, &w, nullptr), fault_line(grid, &w, nullptr)};
+  auto [it, fresh] = grid.notes.try_emplace(at);
+  if (fresh) it->second = {fault.kind, fault_report(fault, grid, w, op), fault_line(grid, w, op)};
 }
 
 void Cluster::tolerated(const Fault& fault, const AsyncOp& op) {

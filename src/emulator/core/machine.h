@@ -59,7 +59,8 @@ struct Schedule {
   // So with a register that no path has written (CUTLASS's Blackwell schedulers compute with them and discard
   // the result); one of which the result is still on its way stays a fault. And with a .shared address where
   // a generic one is due: ptxas takes the low 32 bits for mbarriers (Triton's tcgen05.commit). And an arrival
-  // on an mbarrier of a CTA that has exited does nothing.
+  // on an mbarrier of a CTA that has exited does nothing, and a copy goes by its tensor map as it was at
+  // issue.
   bool tolerant = false;
   // A run is called hung when this many warp instructions were executed by polling alone (nothing but the
   // pollers ran, and they saw nothing change), or by one cluster without ever synchronising.
@@ -188,6 +189,7 @@ class Cluster {
   bool finished() const;
 
  private:
+  void tolerated(const struct Fault&, const Instr* at, const Warp*, const AsyncOp*);
   friend class Scheduler;
   friend class Grid;
   friend class Warp;

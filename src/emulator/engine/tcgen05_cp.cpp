@@ -1,4 +1,7 @@
 // tcgen05.cp, tcgen05.commit and tcgen05.fence (PTX ISA 9.7.16.9, 9.7.16.12).
+
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -145,12 +148,17 @@ struct Commit final : AsyncOp {
     return std::ranges::any_of(targets,
                                [&](const Cta* to) { return to->state->ahead_of_init(*this, barrier); });
   }
-  bool run(Cluster&) override {
+  bool run(Cluster& cluster) override {
     for (Cta* to : targets) {
-      if (to->exited)
-        fault(FaultKind::peer_exited, lane,
-              "tcgen05.commit arrives on an mbarrier of CTA rank {}, which has exited", to->rank);
-      to->state->engine_arrive(barrier, *this);
+      if (!to->exited) {
+        to->state->engine_arrive(barrier, *this);
+        continue;
+      }
+      const Fault gone(
+          FaultKind::peer_exited, lane,
+          fmt::format("tcgen05.commit arrives on an mbarrier of CTA rank {}, which has exited", to->rank));
+      if (!cluster.grid.schedule.tolerant) throw gone;
+      cluster.tolerated(gone, *this);
     }
     return true;
   }
