@@ -138,13 +138,6 @@ void Cluster::tolerated(const Fault& fault, const Instr* at, const Warp* w, cons
   if (fresh) it->second = {fault.kind, fault_report(fault, grid, w, op), fault_line(grid, w, op)};
 }
 
-void Cluster::tolerated(const Fault& fault, const AsyncOp& op) {
-  std::lock_guard lock(grid.notes_mutex);
-  auto [it, fresh] = grid.notes.try_emplace(op.origin);
-  if (fresh)
-    it->second = {fault.kind, fault_report(fault, grid, nullptr, &op), fault_line(grid, nullptr, &op)};
-}
-
 AsyncOp* Cluster::eligible(size_t index) const {
   AsyncOp* chosen = ops_[index].get();
   if (chosen->queue.kind == Queue::unordered) return chosen;
