@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "emulator/engine/operand.h"
+#include "fp4lab/error.h"
 
 namespace fp4lab::emu {
 
@@ -298,8 +299,21 @@ Body bind_mbarrier_init(Instr& in, const Source& s) { return with(init, in, s); 
 Body bind_mbarrier_inval(Instr& in, const Source& s) { return with(inval, in, s); }
 Body bind_mbarrier_expect_tx(Instr& in, const Source& s) { return with(expect_tx, in, s); }
 Body bind_mbarrier_complete_tx(Instr& in, const Source& s) { return with(complete_tx, in, s); }
-Body bind_mbarrier_arrive(Instr& in, const Source& s) { return with(arrive<false>, in, s); }
-Body bind_mbarrier_arrive_drop(Instr& in, const Source& s) { return with(arrive<true>, in, s); }
+namespace {
+
+// The manual's restrictions on where the state goes and which operands there must be.
+Body checked(Body body, Instr& in, const Source& s) {
+  if ((s.has("expect_tx") || s.has("noComplete")) && !in.op[2]) fail("the count is missing");
+  if (s.has("shared::cluster") && in.op[0].kind != Operand::Kind::sink)
+    fail("an arrival at .shared::cluster has no state to return: write '_'");
+  if (s.has("shared::cluster") && s.has("noComplete")) fail(".noComplete is not for .shared::cluster");
+  return with(body, in, s);
+}
+
+}  // namespace
+
+Body bind_mbarrier_arrive(Instr& in, const Source& s) { return checked(arrive<false>, in, s); }
+Body bind_mbarrier_arrive_drop(Instr& in, const Source& s) { return checked(arrive<true>, in, s); }
 Body bind_mbarrier_test_wait(Instr& in, const Source& s) { return with(wait<false>, in, s); }
 Body bind_mbarrier_test_wait_parity(Instr& in, const Source& s) { return with(wait<false>, in, s); }
 Body bind_mbarrier_try_wait(Instr& in, const Source& s) { return with(wait<true>, in, s); }

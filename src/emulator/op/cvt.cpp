@@ -289,16 +289,48 @@ Body bind_cvt_tf32(Instr& i, const Source& s) {
   return cvt_general;
 }
 
+namespace {
+
+bool is_signed(Type t) { return t == Type::s8 || t == Type::s16 || t == Type::s32 || t == Type::s64; }
+
+// Whether every value of integer type `from` is one of `to`.
+bool contains(Type to, Type from) {
+  if (is_signed(from)) return is_signed(to) && bits_of(from) <= bits_of(to);
+  return is_signed(to) ? bits_of(from) < bits_of(to) : bits_of(from) <= bits_of(to);
+}
+
+// Which modifiers go with which types: the manual's prose, and where that is silent ptxas 13.0.
+void check_modifiers(const Modifiers& m, const Source& s) {
+  const bool to_float = is_float(m.to), from_float = is_float(m.from);
+  const bool brain = m.to == Type::bf16 || m.from == Type::bf16;
+  const bool single = m.to == Type::f32 || m.from == Type::f32;
+  const bool rounds = s.has("rn") || s.has("rz") || s.has("rm") || s.has("rp");
+  const auto refuse = [&](std::string_view what) {
+    fail("{} cvt to .{} from .{}", what, name_of(m.to), name_of(m.from));
+  };
+  if (m.integral && (!from_float || (to_float && m.to != m.from))) refuse("integer rounding is not for");
+  if (from_float && !to_float && !m.integral) refuse(".rni, .rzi, .rmi or .rpi is needed for");
+  if (rounds && (!to_float || m.to == m.from)) refuse("a rounding modifier is not for");
+  if (to_float && m.to != m.from) {
+    const bool narrows = !from_float || bits_of(m.to) < bits_of(m.from);
+    const bool to_same_size = from_float && bits_of(m.to) == bits_of(m.from);  // f16 and bf16
+    if (narrows && !rounds) refuse("a rounding modifier is needed for");
+    if (!narrows && !to_same_size && m.from != Type::bf16 && rounds) refuse("a rounding modifier is not for");
+  }
+  if (m.sat && (brain || (!to_float && !from_float && contains(m.to, m.from)))) refuse(".sat is not for");
+  if (s.has("ftz") && !(single && (to_float || from_float))) refuse(".ftz is not for");
+  if (m.relu || m.satfinite) {
+    const bool fits = (m.to == Type::f16 || m.to == Type::bf16) && m.from == Type::f32 &&
+                      (s.has("rn") || s.has("rz")) && !m.sat && !s.has("ftz");
+    if (!fits) refuse(".relu and .satfinite with these modifiers are not for");
+  }
+}
+
+}  // namespace
+
 Body bind_cvt(Instr& i, const Source& s) {
   const Modifiers m = cvt::modifiers_of(i, s);
-  const unsigned from = bits_of(m.from), to = bits_of(m.to);
-  const bool rounds = s.has("rn") || s.has("rz") || s.has("rm") || s.has("rp") || s.has("rna");
-  if (is_float(m.to) && (!is_float(m.from) || to < from || m.to == Type::tf32) && !rounds)
-    fail("cvt to .{} from .{} needs a rounding modifier", name_of(m.to), name_of(m.from));
-  if (!is_float(m.to) && is_float(m.from) && !m.integral)
-    fail("cvt to .{} from .{} needs .rni, .rzi, .rmi or .rpi", name_of(m.to), name_of(m.from));
-  if (m.integral && (!is_float(m.from) || (is_float(m.to) && m.to != m.from)))
-    fail("integer rounding is not for cvt to .{} from .{}", name_of(m.to), name_of(m.from));
+  check_modifiers(m, s);
   if (Body body = fast_body(m, i.op[0].type)) return body;
   i.aux = cvt::pack(m);
   return cvt_general;
