@@ -16,6 +16,7 @@ struct CheckTwin {
   int line = 0;          // the (first) line that is left out or replaced
   std::string was, now;  // its text, without the comment; `now` is empty when it is left out
   std::string expected;  // in the report
+  std::string kind;      // the class that it must be of; empty: any
   bool note = false;     // a note, not an error
   std::string ptx;
 };

@@ -25,4 +25,15 @@ struct Mutant {
 // (@%p1) stays in front of what is altered.
 std::vector<Mutant> mutants(std::string_view ptx);
 
+// How well a report leads to the altered instruction, the best of:
+enum class Naming {
+  line,  // names its line ("k.ptx:12", "line 12")
+  near,  // names a line at most kNearInstructions instructions away, or of the instruction of the kinds that
+         // are altered here (synchronising, asynchronous) in front of it or behind it
+  gap,   // says that an instruction of its kind is missing between two lines around it
+  none,
+};
+constexpr int kNearInstructions = 5;
+Naming naming(std::string_view ptx, const Mutant&, std::string_view report);
+
 }  // namespace fp4lab

@@ -10,6 +10,7 @@
 #include "cli/bench_table.h"
 #include "cli/command.h"
 #include "cli/progress.h"
+#include "cli/workload.h"
 #include "fp4lab/peers.h"
 #include "fp4lab/record.h"
 #include "fp4lab/sweep.h"
@@ -21,10 +22,10 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 struct Options {
-  std::string operation = "all", kernel = "default", device = "cuda", distribution, json, cublas,
-              python = "python3", problems, against = "cublas-fp16", launch = "best", peers = "cublas,python";
+  std::string operation = "all", kernel = "default", device = "cuda", json, cublas, python = "python3",
+              problems, against = "cublas-fp16", launch = "best", peers = "cublas,python";
   std::vector<std::string> case_names{"all"}, knobs, merge, report;
-  uint64_t seed = 1;
+  Numbers numbers;
   int sets = 4, flush_mib = 512, peer_seconds = 300;
   TimingOptions timing;
   bool limits = true, markdown = false;
@@ -163,10 +164,7 @@ class Bench {
   }
 
   void measure_case(const Case& c) {
-    const InputSets sets(
-        device_, c,
-        o_.distribution.empty() ? task_distribution(c.operation) : find_distribution(o_.distribution),
-        o_.seed, o_.sets);
+    const InputSets sets(device_, c, o_.numbers.of(c.operation), o_.numbers.seed, o_.sets);
     kernels(sets);
     if (!problems_.empty()) sets.write((fs::path(problems_) / c.name).string());
     if (lt_)
@@ -185,7 +183,7 @@ class Bench {
     const LaunchChoice choice = o_.launch == "best"    ? LaunchChoice::kBest
                                 : o_.launch == "graph" ? LaunchChoice::kGraph
                                                        : LaunchChoice::kStream;
-    for (const Rung* rung : chosen_rungs(arch, op_of(c.operation))) {
+    for (const Rung* rung : chosen_rungs(arch, op_of(c.operation), o_.kernel)) {
       const Candidate candidate = candidate_for(*rung, c, o_.knobs);
       if (const auto forbidden = reasons(candidate, c); !forbidden.empty()) {
         if (o_.kernel != "all") require_legal(candidate, c);
@@ -198,14 +196,6 @@ class Bench {
       log_.add(record_of(m));
       if (!m.error.empty()) device_.synchronize();  // throws where the kernel broke the context
     }
-  }
-
-  std::vector<const Rung*> chosen_rungs(std::string_view arch, Op op) const {
-    if (o_.kernel == "all") return rungs(arch, op);
-    std::vector<const Rung*> chosen;
-    for (const std::string& name : parse_axis("--kernel", o_.kernel).values)
-      chosen.push_back(&find_rung(arch, op, name));
-    return chosen;
   }
 
   void cublas(const InputSets& sets, GemmType input) {
@@ -277,9 +267,7 @@ const Command kCommand{
           ->capture_default_str();
       app.add_option("--set", o->knobs, "a knob of the plan, as stages=4; may be repeated");
       app.add_option("--device", o->device, "cuda: the emulator has no times")->capture_default_str();
-      app.add_option("--dist", o->distribution,
-                     "task-group, task-dual, full or moderate; default: what the task uses");
-      app.add_option("--seed", o->seed, "of the first set of inputs")->capture_default_str();
+      o->numbers.declare(app);
       app.add_option("--sets", o->sets, "sets of inputs, in rotation")->capture_default_str();
       app.add_option("--rounds", o->timing.rounds, "times that a sample goes through the sets")
           ->capture_default_str();

@@ -3,6 +3,7 @@
 #include "fp4lab/mutate.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 
 #include "cli/command.h"
@@ -17,7 +18,7 @@ namespace {
 struct Options {
   std::string arch = std::string(architectures()[0]), distribution = "moderate", rule;
   std::vector<std::string> knobs, command;
-  uint64_t seeds = 20, own_seeds = 5;
+  uint64_t seeds = 20, own_seeds = 5, every = 1;
   bool verbose = false, markdown = false;
 };
 
@@ -37,6 +38,8 @@ struct Count {
   }
 };
 
+constexpr size_t kTold = 4;  // findings of a run that count as what is said: the emulator prints no fewer
+
 struct Verdict {
   std::string outcome = "survived", said;
   uint64_t seed = 0;
@@ -51,12 +54,10 @@ Verdict judge(MutationSubject& subject, const MutationSubject::Text& text, const
     if (!s.refused.empty()) return {"refused", s.refused, v.seed};
     const auto fresh = [&](const std::map<std::string, std::string>& seen,
                            const std::map<std::string, std::string>& known) {
+      size_t told = 0;
       for (const auto& [key, what] : seen)
-        if (!known.contains(key)) {
-          v.said = what;
-          return true;
-        }
-      return false;
+        if (!known.contains(key) && told++ < kTold) v.said += (v.said.empty() ? "" : "\n") + what;
+      return told > 0;
     };
     if (fresh(s.errors, own.errors)) return v.outcome = "reported", v;
     if (!s.wrong.empty()) return v.outcome = "wrong", v.said = s.wrong, v;
@@ -64,6 +65,64 @@ Verdict judge(MutationSubject& subject, const MutationSubject::Text& text, const
   }
   return v;
 }
+
+// What has become of the mutants.
+class Tally {
+ public:
+  void add(std::string_view ptx, const Mutant& m, const Verdict& v) {
+    const Naming named = v.outcome == "reported" ? naming(ptx, m, v.said) : Naming::none;
+    details_.add({fmt::format("{}", m.line), m.rule, v.outcome,
+                  v.outcome == "survived" ? "-" : fmt::format("{}", v.seed),
+                  v.outcome == "reported" ? kNaming[static_cast<size_t>(named)] : "-",
+                  v.said.substr(0, std::min<size_t>(v.said.find('\n'), 140))});
+    if (v.outcome == "refused") {  // the text is no PTX any more
+      ++refused_;
+      return;
+    }
+    Count& count = counts_[m.rule];
+    ++(v.outcome == "reported" ? count.reported
+       : v.outcome == "wrong"  ? count.wrong
+       : v.outcome == "noted"  ? count.noted
+                               : count.survived);
+    if (v.outcome == "reported") ++named_[static_cast<size_t>(named)];
+    if (v.outcome == "survived") survivors_.push_back(fmt::format("{:5}  {}: {}", m.line, m.rule, m.before));
+  }
+
+  void print(const Options& o, const std::string& name) const {
+    if (o.verbose) fmt::print("{}\n", details_.text());
+    Count sum;
+    Table table({"rule", ">mutants", ">reported", ">wrong result", ">noted", ">survived"});
+    for (const auto& [rule, n] : counts_) {
+      table.add(n.cells(rule));
+      sum.add(n);
+    }
+    table.add(sum.cells("all"));
+    if (o.markdown)
+      fmt::print("| {} |\n", fmt::join(sum.cells(name), " | "));
+    else
+      fmt::print("{}, {} seeds\n{}", name, o.seeds, table.text());
+    if (sum.reported)
+      fmt::print(
+          "of {} reports {} name the altered line, {} an instruction next to it, {} the kind of what is "
+          "missing "
+          "and the lines around it; {} do none of these\n",
+          sum.reported, named_[0], named_[1], named_[2], named_[3]);
+    if (refused_) fmt::print("{} mutants are no PTX that can be loaded, and are left out\n", refused_);
+  }
+
+  void print_survivors() const {
+    if (!survivors_.empty()) fmt::print("\nsurvivors (equivalent to the original, or missed):\n");
+    for (const std::string& s : survivors_) fmt::print("{}\n", s);
+  }
+
+ private:
+  static constexpr const char* kNaming[] = {"line", "near", "kind", "no"};  // by Naming
+  std::map<std::string, Count> counts_;
+  std::vector<std::string> survivors_;
+  Table details_{{">line", "rule", "outcome", ">seed", "named", "what was said"}};
+  std::array<size_t, 4> named_{};
+  size_t refused_ = 0;
+};
 
 int run(const Options& o) {
   const bool program = o.command[0].find('/') != o.command[0].npos;
@@ -85,10 +144,7 @@ int run(const Options& o) {
                                  : one.wrong);
     own.notes.merge(one.notes);
   }
-  std::map<std::string, Count> counts;
-  std::vector<std::string> survivors;
-  Table details({">line", "rule", "outcome", ">seed", "what was said"});
-  size_t idle = 0, refused = 0, done = 0, named = 0;
+  size_t idle = 0, done = 0;
   std::vector<std::pair<const MutationSubject::Text*, Mutant>> all;
   for (const MutationSubject::Text& text : subject->texts())
     for (Mutant& m : mutants(text.ptx)) {
@@ -98,42 +154,16 @@ int run(const Options& o) {
       else
         ++idle;
     }
+  Tally tally;
   Progress progress("mutate", all.size());
-  for (const auto& [text, m] : all) {
-    progress.update(done++, m.rule);
-    const Verdict v = judge(*subject, *text, m, o.seeds, own);
-    if (v.outcome == "refused") {  // the text is no PTX any more
-      ++refused;
-    } else {
-      Count& count = counts[m.rule];
-      ++(v.outcome == "reported" ? count.reported
-         : v.outcome == "wrong"  ? count.wrong
-         : v.outcome == "noted"  ? count.noted
-                                 : count.survived);
-    }
-    if (v.outcome == "reported") named += names_line(v.said, m.line);
-    if (v.outcome == "survived") survivors.push_back(fmt::format("{:5}  {}: {}", m.line, m.rule, m.before));
-    details.add({fmt::format("{}", m.line), m.rule, v.outcome,
-                 v.outcome == "survived" ? "-" : fmt::format("{}", v.seed),
-                 v.said.substr(0, std::min<size_t>(v.said.find('\n'), 140))});
+  for (size_t k = 0; k < all.size(); k += o.every) {
+    const auto& [text, m] = all[k];
+    progress.update(done += o.every, m.rule);
+    tally.add(text->ptx, m, judge(*subject, *text, m, o.seeds, own));
   }
-  if (o.verbose) fmt::print("{}\n", details.text());
-  Count sum;
-  Table table({"rule", ">mutants", ">reported", ">wrong result", ">noted", ">survived"});
-  for (const auto& [rule, n] : counts) {
-    table.add(n.cells(rule));
-    sum.add(n);
-  }
-  table.add(sum.cells("all"));
-  if (o.markdown)
-    fmt::print("| {} |\n", fmt::join(sum.cells(subject->name()), " | "));
-  else
-    fmt::print("{}, {} seeds\n{}", subject->name(), o.seeds, table.text());
-  if (sum.reported) fmt::print("{} of {} reports name the altered line\n", named, sum.reported);
+  tally.print(o, subject->name());
   if (idle) fmt::print("{} mutants of lines that this run does not execute are left out\n", idle);
-  if (refused) fmt::print("{} mutants are no PTX that can be loaded, and are left out\n", refused);
-  if (!survivors.empty()) fmt::print("\nsurvivors (equivalent to the original, or missed):\n");
-  for (const std::string& s : survivors) fmt::print("{}\n", s);
+  tally.print_survivors();
   return 0;
 }
 
@@ -155,6 +185,9 @@ const Command kCommand{
                      "schedules of the original: what the checkers note in them is its own, not a mutant's")
           ->capture_default_str();
       app.add_option("--dist", o->distribution, "of the numbers")->capture_default_str();
+      app.add_option("--every", o->every, "only every so many-th mutant: a sample")
+          ->check(CLI::PositiveNumber)
+          ->capture_default_str();
       app.add_option("--rule", o->rule, "only rules whose name contains this");
       app.add_option("--arch", o->arch, "sm_100a or sm_90a, of a rung")->capture_default_str();
       app.add_option("--set", o->knobs, "a knob of the plan, as stages=4; may be repeated");

@@ -6,8 +6,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -112,6 +113,7 @@ class ProgramSubject final : public MutationSubject {
  public:
   explicit ProgramSubject(const std::vector<std::string>& command)
       : command_(command), name_(fmt::format("{}", fmt::join(command, " "))) {
+    if (access(command[0].c_str(), X_OK)) fail("{}: {}", command[0], std::strerror(errno));
     fs::create_directories(folder_.path / "mutant");
   }
   const std::string& name() const override { return name_; }
@@ -203,16 +205,6 @@ std::unique_ptr<MutationSubject> kernel_subject(const KernelChoice& choice) {
 
 std::unique_ptr<MutationSubject> program_subject(const std::vector<std::string>& command) {
   return std::make_unique<ProgramSubject>(command);
-}
-
-bool names_line(const std::string& report, int line) {
-  const std::string number = std::to_string(line);
-  for (const std::string& mark : {".ptx:" + number, "line " + number})
-    for (size_t at = report.find(mark); at != report.npos; at = report.find(mark, at + 1))
-      if (at + mark.size() == report.size() ||
-          !std::isdigit(static_cast<unsigned char>(report[at + mark.size()])))
-        return true;
-  return false;
 }
 
 }  // namespace fp4lab::cli

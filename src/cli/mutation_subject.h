@@ -42,7 +42,4 @@ std::unique_ptr<MutationSubject> kernel_subject(const KernelChoice&);
 // schedule.
 std::unique_ptr<MutationSubject> program_subject(const std::vector<std::string>& command);
 
-// Does a report mention this line of the PTX, as "kernel.ptx:12" or "line 12"?
-bool names_line(const std::string& report, int line);
-
 }  // namespace fp4lab::cli

@@ -11,6 +11,7 @@
 #include "cli/command.h"
 #include "cli/progress.h"
 #include "cli/table.h"
+#include "cli/workload.h"
 #include "fp4lab/record.h"
 #include "fp4lab/sm100.h"
 
@@ -18,21 +19,18 @@ namespace fp4lab::cli {
 namespace {
 
 struct Options {
-  std::string operation, case_name = "all", kernel = "default", device = "auto", arch, distribution, json,
-                         ptx, trace, watch;
+  std::string operation, case_name = "all", kernel = "default", json, ptx, trace, watch;
+  Target target;
+  Numbers numbers;
   std::vector<std::string> knobs;
   bool check = false;
-  uint64_t seed = 1, schedules = 1;
+  uint64_t schedules = 1;
   unsigned stop_line = 0;
 };
 
 std::vector<Case> chosen_cases(const Options& o) {
-  if (o.case_name != "all" && o.case_name != "correctness") {
-    Case c = find_case(o.case_name);
-    if (operation_name(c.operation) != o.operation)
-      fail("case {} is a {} GEMM; 'run {}' was asked for", c.name, operation_name(c.operation), o.operation);
-    return {c};
-  }
+  if (o.case_name != "all" && o.case_name != "correctness")
+    return {find_case_of(o.case_name, o.operation, "run")};
   std::vector<Case> chosen;
   bool known = false;
   for (const Case& c : cases()) {
@@ -43,11 +41,6 @@ std::vector<Case> chosen_cases(const Options& o) {
   if (!known) fail("no operation '{}': group, dual and gemm are known", o.operation);
   if (chosen.empty()) fail("there are no {} cases of {}", o.case_name, o.operation);
   return chosen;
-}
-
-std::vector<const Rung*> chosen_rungs(const Options& o, std::string_view arch, const Case& c) {
-  const Op op = op_of(c.operation);
-  return o.kernel == "all" ? rungs(arch, op) : std::vector{&find_rung(arch, op, o.kernel)};
 }
 
 std::string percent(int64_t part, int64_t whole) {
@@ -69,7 +62,7 @@ struct Work {
 Work chosen_work(const Options& o, const std::vector<Case>& list, std::string_view arch) {
   Work work;
   for (size_t i = 0; i < list.size(); ++i)
-    for (const Rung* rung : chosen_rungs(o, arch, list[i])) {
+    for (const Rung* rung : chosen_rungs(arch, op_of(list[i].operation), o.kernel)) {
       Candidate made = candidate_for(*rung, list[i], o.knobs);
       made.ptx = o.ptx;
       if (o.kernel == "all") {
@@ -198,10 +191,7 @@ void run_all(const Options& o, const Device& device, const std::vector<Case>& li
     progress.update(i, fmt::format("{} {}", c.name, candidate.rung->name));
     if (trial_case != case_index) {
       trial.reset();  // frees the last case's memory first
-      trial = std::make_unique<Trial>(
-          device, c,
-          o.distribution.empty() ? task_distribution(c.operation) : find_distribution(o.distribution),
-          o.seed);
+      trial = std::make_unique<Trial>(device, c, o.numbers.of(c.operation), o.numbers.seed);
       trial_case = case_index;
     }
     RunResult r = run_item(o, device, *trial, candidate, set_schedule);
@@ -222,12 +212,12 @@ void print_observations(const Options& o, const Device& device) {
 
 int run(const Options& o) {
   const std::vector<Case> list = chosen_cases(o);
-  if (!o.ptx.empty() && (list.size() != 1 || o.kernel == "all"))
+  if (!o.ptx.empty() && !std::ifstream(o.ptx)) fail("--ptx {}: {}", o.ptx, std::strerror(errno));
+  const Device device = open_for_kernels(o.target.device, o.target.arch);
+  const Work work = chosen_work(o, list, arch_of(device));
+  if (!o.ptx.empty() && work.items.size() != 1)
     fail("--ptx {}: an edited kernel is for one case and one rung: name them with --case and --kernel",
          o.ptx);
-  if (!o.ptx.empty() && !std::ifstream(o.ptx)) fail("--ptx {}: {}", o.ptx, std::strerror(errno));
-  const Device device = open_for_kernels(o.device, o.arch);
-  const Work work = chosen_work(o, list, arch_of(device));
   if (o.check) check_order(device);
   if (!o.trace.empty()) observe(device, "trace=" + o.trace);
   if (o.stop_line) observe(device, fmt::format("stop-at={}", o.stop_line));
@@ -267,15 +257,11 @@ const Command kCommand{
                      "or 'correctness'")
           ->capture_default_str();
       app.add_option("--kernel", o->kernel,
-                     "a rung (see 'fp4lab kernels'), 'all', or 'default': the top rung")
+                     "rungs (see 'fp4lab kernels'), separated by commas; 'all'; 'default': the top rung")
           ->capture_default_str();
       app.add_option("--set", o->knobs, "a knob of the plan, as stages=4; may be repeated");
-      app.add_option("--device", o->device, "auto, emulator or cuda")->capture_default_str();
-      app.add_option("--arch", o->arch,
-                     "sm_100a or sm_90a; default: what the device runs, sm_100a on the emulator");
-      app.add_option("--seed", o->seed, "of the input numbers")->capture_default_str();
-      app.add_option("--dist", o->distribution,
-                     "task-group, task-dual, full or moderate; default: what the task uses");
+      o->target.declare(app);
+      o->numbers.declare(app);
       app.add_option("--schedules", o->schedules,
                      "on the emulator: run under this many schedules of the asynchronous operations")
           ->check(CLI::Range(uint64_t(1), uint64_t(1'000'000)))

@@ -8,27 +8,21 @@
 #include "cli/command.h"
 #include "cli/progress.h"
 #include "cli/table.h"
+#include "cli/workload.h"
 #include "fp4lab/bench.h"
 
 namespace fp4lab::cli {
 namespace {
 
 struct Options {
-  std::string operation, case_name, kernels = "default", device = "auto", arch, distribution, json, sort;
+  std::string operation, case_name, kernels = "default", json, sort;
+  Target target;
+  Numbers numbers;
   std::map<std::string, std::string> axes;
-  uint64_t seed = 1;
   int sets = 4;
   TimingOptions timing{.repeats = 15};
   bool resume = false;
 };
-
-std::vector<const Rung*> chosen(std::string_view arch, Op op, const std::string& names) {
-  if (names == "all") return rungs(arch, op);
-  std::vector<const Rung*> chosen;
-  for (const std::string& name : parse_axis("--kernel", names).values)
-    chosen.push_back(&find_rung(arch, op, name));
-  return chosen;
-}
 
 struct Row {
   RunResult result;
@@ -85,14 +79,14 @@ std::vector<Candidate> points_to_run(const Options& o, const Device& device, con
   const std::string_view arch = arch_of(device);
   std::vector<Axis> axes;
   for (const auto& [knob, values] : o.axes) axes.push_back(parse_axis(knob, values));
-  SweepPoints points = sweep_points(c, chosen(arch, op_of(c.operation), o.kernels), axes);
+  SweepPoints points = sweep_points(c, chosen_rungs(arch, op_of(c.operation), o.kernels), axes);
   fmt::print("{} points, {} legal\n", points.total, points.legal.size());
   for (const auto& [rule, count] : points.dropped)
     fmt::print("  {} dropped by rule '{}', for instance {}\n", count, rule, points.example[rule]);
   const size_t present = std::erase_if(points.legal, [&](const Candidate& p) {
     RunResult key;
     key.case_name = c.name, key.kernel = p.rung->name, key.plan = plan_line(p), key.device = device.name();
-    key.distribution = distribution, key.seed = o.seed;
+    key.distribution = distribution, key.seed = o.numbers.seed;
     return json.present().contains(point_key(fp4lab::record_of(key)));
   });
   if (present) fmt::print("{} points are in {} already\n", present, o.json);
@@ -112,10 +106,11 @@ std::vector<Row> measure(const Options& o, const Device& device, const Case& c, 
                          const std::vector<Candidate>& points, RecordFile& json) {
   std::vector<Row> rows;
   if (points.empty()) return rows;
-  Trial trial(device, c, distribution, o.seed);
+  Trial trial(device, c, distribution, o.numbers.seed);
   std::optional<Clock> clock;
   if (!device.is_emulator())
-    clock.emplace(Timer(device, o.timing), Nvml(device), InputSets(device, c, distribution, o.seed, o.sets));
+    clock.emplace(Timer(device, o.timing), Nvml(device),
+                  InputSets(device, c, distribution, o.numbers.seed, o.sets));
   Progress progress("sweep", points.size());
   for (size_t i = 0; i < points.size(); ++i) {
     progress.update(i, plan_line(points[i]));
@@ -165,14 +160,11 @@ Table table_of(const std::vector<Row>& rows, const Case& c, bool gpu) {
 }
 
 int run(const Options& o) {
-  const Case c = find_case(o.case_name);
-  if (operation_name(c.operation) != o.operation)
-    fail("case {} is a {} GEMM; 'sweep {}' was asked for", c.name, operation_name(c.operation), o.operation);
+  const Case c = find_case_of(o.case_name, o.operation, "sweep");
   if (o.resume && o.json.empty()) fail("--resume needs --json FILE, the file whose points are to be skipped");
-  const Device device = open_for_kernels(o.device, o.arch);
+  const Device device = open_for_kernels(o.target.device, o.target.arch);
   const Column column = column_of(o, device);
-  const Distribution distribution =
-      o.distribution.empty() ? task_distribution(c.operation) : find_distribution(o.distribution);
+  const Distribution distribution = o.numbers.of(c.operation);
   RecordFile json = o.json.empty() ? RecordFile() : RecordFile(o.json, o.resume);
   const std::vector<Candidate> points = points_to_run(o, device, c, distribution, json);
   compile(points);
@@ -207,12 +199,8 @@ const Command kCommand{
       app.add_option("--case", o->case_name, "a case or a shape")->required();
       app.add_option("--kernel", o->kernels, "rungs, separated by commas; 'all'; 'default': the top rung")
           ->capture_default_str();
-      app.add_option("--device", o->device, "auto, emulator or cuda")->capture_default_str();
-      app.add_option("--arch", o->arch,
-                     "sm_100a or sm_90a; default: what the device runs, sm_100a on the emulator");
-      app.add_option("--seed", o->seed, "of the input numbers")->capture_default_str();
-      app.add_option("--dist", o->distribution,
-                     "task-group, task-dual, full or moderate; default: what the task uses");
+      o->target.declare(app);
+      o->numbers.declare(app);
       app.add_option("--json", o->json, "write each point as a line of JSON when it is done");
       app.add_flag("--resume", o->resume, "skip the points that --json's file has already");
       app.add_option("--sort", o->sort,

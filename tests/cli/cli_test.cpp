@@ -164,14 +164,17 @@ TEST_CASE("command line: any program's PTX is dumped, replaced, recorded and mut
   INFO(o.text);
   CHECK(o.status == 0);
   CHECK(o.says("expect_tx + 16 bytes        1         1             0      0         0"));
-  CHECK(o.says("reported     0  deadlock: kernel group_gemm_v0_baseline"));
-  CHECK(o.says("1 of 1 reports name the altered line"));
+  CHECK(o.says("reported     0  line   deadlock: kernel group_gemm_v0_baseline"));
+  CHECK(o.says("of 1 reports 1 name the altered line"));
   o = fp4lab("mutate --own-seeds 1 --seeds 1 --rule 'TMA coordinate 0' " + program);
   CHECK(o.says("wrong result"));
   // What fails as it is has nothing to lose.
   o = fp4lab("mutate -- /bin/false");
   CHECK(o.status == 2);
   CHECK(o.says("/bin/false does not pass unchanged, with seed 0: exit status 1"));
+  o = fp4lab("mutate -- ./nothere");
+  CHECK(o.status == 2);
+  CHECK(o.says("./nothere: No such file"));
   o = fp4lab("mutate -- /bin/true");
   CHECK(o.says("no kernel on the emulator"));
 }

@@ -122,10 +122,9 @@ TEST_CASE("conformance: a GPU's driver takes and refuses the same im2col maps") 
     const auto fill = static_cast<CUtensorMapFloatOOBfill>(r.below(2));
     void* const at = reinterpret_cast<void*>(0x7f0000000000 + (r.one_in(20) ? 8 : 0));
     alignas(64) CUtensorMap map;
-    bool ours =
-        emu::encode_im2col(&map, type, rank, at, dims, strides, lower, upper, channels, pixels, steps,
-                           CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, CU_TENSOR_MAP_L2_PROMOTION_NONE, fill, 9)
-            .empty();
+    emu::TensorMapArguments arguments{type, rank, at, dims, strides, steps};
+    arguments.swizzle = swizzle, arguments.fill = fill;
+    const bool ours = emu::encode_im2col(&map, arguments, lower, upper, channels, pixels, 9).empty();
     bool theirs = true;
     try {
       gpu->cuTensorMapEncodeIm2col(&map, type, rank, at, dims, strides, lower, upper, channels, pixels, steps,

@@ -1,6 +1,7 @@
 #include "program.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
 #include "emulator/core/machine.h"
@@ -13,7 +14,7 @@ namespace fp4lab::conformance {
 
 const char* name_of(Kind k) {
   constexpr const char* names[] = {"scalar",   "matrix", "wgmma",  "mbarrier", "tma",
-                                   "products", "sparse", "im2col", "calls"};
+                                   "products", "sparse", "im2col", "calls",    "mixed"};
   return names[static_cast<int>(k)];
 }
 
@@ -31,6 +32,7 @@ Program generate(Kind kind, uint64_t seed) {
               : kind == Kind::sparse   ? generate_wgmma(seed, true)
               : kind == Kind::im2col   ? generate_tma(seed, true)
               : kind == Kind::calls    ? generate_calls(seed)
+              : kind == Kind::mixed    ? generate_mixed(seed)
                                        : generate_scalar(seed, kind == Kind::matrix);
   p.kind = kind, p.seed = seed;
   return p;
@@ -84,9 +86,10 @@ std::vector<std::byte> run_on_driver(const Program& p, Driver& d) {
   CUfunction function;
   CUdeviceptr out, in, tensor = 0;
   // Without optimisation: what is compared is the instructions, not what the compiler makes of their
-  // neighbours.
+  // neighbours. FP4LAB_CONFORMANCE_LEVEL says otherwise.
   CUjit_option option = CU_JIT_OPTIMIZATION_LEVEL;
-  void* level = nullptr;
+  const char* wanted = std::getenv("FP4LAB_CONFORMANCE_LEVEL");
+  void* level = reinterpret_cast<void*>(wanted ? std::strtoul(wanted, nullptr, 10) : 0ul);
   d.cuModuleLoadDataEx(&module, p.text.c_str(), 1, &option, &level);
   d.cuModuleGetFunction(&function, module, "k");
   if (p.shared > (48u << 10))
@@ -143,22 +146,20 @@ std::vector<std::byte> run_on_emulator(const Program& p, uint64_t schedule_seed)
   };
   if (p.has_map) {
     alignas(64) CUtensorMap map{};
-    void* const at = reinterpret_cast<void*>(tensor);
     const Map& m = p.map;
+    emu::TensorMapArguments arguments{m.type,        m.rank,           reinterpret_cast<void*>(tensor),
+                                      m.dims.data(), m.strides.data(), m.element_strides.data()};
+    arguments.swizzle = m.swizzle, arguments.fill = m.fill;
     const std::string why =
-        m.pixels ? emu::encode_im2col(&map, m.type, m.rank, at, m.dims.data(), m.strides.data(),
-                                      m.lower.data(), m.upper.data(), m.box[0], m.pixels,
-                                      m.element_strides.data(), CU_TENSOR_MAP_INTERLEAVE_NONE, m.swizzle,
-                                      CU_TENSOR_MAP_L2_PROMOTION_NONE, m.fill, 9)
-                 : emu::encode_tiled(&map, m.type, m.rank, at, m.dims.data(), m.strides.data(), m.box.data(),
-                                     m.element_strides.data(), CU_TENSOR_MAP_INTERLEAVE_NONE, m.swizzle,
-                                     CU_TENSOR_MAP_L2_PROMOTION_NONE, m.fill, 9);
+        m.pixels ? emu::encode_im2col(&map, arguments, m.lower.data(), m.upper.data(), m.box[0], m.pixels, 9)
+                 : emu::encode_tiled(&map, arguments, m.box.data(), 9);
     if (!why.empty()) fail("{} {}: {}", name_of(p.kind), p.seed, why);
     parameter(&map, sizeof map);
   }
   parameter(&out, 8);
   parameter(&in, 8);
-  config.grid.x = p.ctas, config.block.x = p.threads, config.dynamic_shared = p.shared;
+  config.grid.x = p.ctas, config.block.x = p.threads, config.cluster.x = p.cluster;
+  config.dynamic_shared = p.shared;
   emu::Schedule schedule;
   schedule.threads = 1, schedule.seed = schedule_seed;
   const auto result = emu::launch(*module, module->functions[module->function_index.at("k")], config,

@@ -21,9 +21,11 @@ enum class Kind : uint8_t {
   sparse,    // warpgroup products of a sparse A
   im2col,    // the same as tma with im2col maps
   calls,     // functions, called by name and through pointers, recursive ones too
+  mixed,     // whole kernels with something of everything
 };
-inline constexpr std::array kKinds = {Kind::scalar,   Kind::matrix, Kind::wgmma,  Kind::mbarrier, Kind::tma,
-                                      Kind::products, Kind::sparse, Kind::im2col, Kind::calls};
+inline constexpr std::array kKinds = {Kind::scalar, Kind::matrix,   Kind::wgmma,  Kind::mbarrier,
+                                      Kind::tma,    Kind::products, Kind::sparse, Kind::im2col,
+                                      Kind::calls,  Kind::mixed};
 const char* name_of(Kind);
 Kind kind_named(std::string_view);
 
@@ -45,7 +47,7 @@ struct Program {
   Kind kind{};
   uint64_t seed = 0;
   std::string text;
-  unsigned threads = 128, ctas = 1, shared = 0;
+  unsigned threads = 128, ctas = 1, cluster = 1, shared = 0;  // the kernel asks for its clusters itself
   std::vector<std::byte> in, tensor;
   size_t out_bytes = 0;
   bool has_map = false;
@@ -94,5 +96,6 @@ Program generate_mbarrier(uint64_t seed);
 Program generate_tma(uint64_t seed, bool im2col = false);
 Program generate_products(uint64_t seed);
 Program generate_calls(uint64_t seed);
+Program generate_mixed(uint64_t seed);
 
 }  // namespace fp4lab::conformance

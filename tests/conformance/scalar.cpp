@@ -1,46 +1,20 @@
-// Straight-line and branching programs. The vocabulary of single instructions is the sweep's (every form
-// whose results alone are known to be the hardware's); round them stand branches, loops, carry chains,
+// Straight-line and branching programs: single instructions, round them branches, loops, carry chains,
 // exchange within warps and through memory, and matrix instructions. Every instruction's result is stored in
 // a slot of its own.
 #include <algorithm>
-#include <cstring>
-#include <filesystem>
-#include <set>
 
-#include "../emulator/sweep.h"
 #include "fp4lab/error.h"
-#include "program.h"
+#include "straight.h"
 
 namespace fp4lab::conformance {
 
 namespace {
 
-constexpr unsigned kThreads = 128, kCtas = 2, kAll = kThreads * kCtas;
-constexpr unsigned k16 = 12, k32 = 24, k64 = 12, kPredicates = 6;
-constexpr unsigned kInBytes = k16 * 2 + k32 * 4 + k64 * 8;
+constexpr unsigned kThreads = 128, kCtas = 2;
 
-const std::vector<sweep::Form>& vocabulary() {
-  static const std::vector<sweep::Form> forms = [] {
-    auto file = std::filesystem::path(__FILE__).parent_path() / "../emulator/data/sweep_h200.txt";
-    std::vector<sweep::Form> keep;
-    for (sweep::Form& f : sweep::forms_of(file.string())) {
-      if (f.numbers_only) continue;
-      // ptxas may fuse a product and a sum that do not say how they round.
-      const std::string& o = f.opcode;
-      const bool sum = o.starts_with("add.") || o.starts_with("sub.") || o.starts_with("mul.");
-      const bool rounds = o.find(".rn") != o.npos || o.find(".rz") != o.npos || o.find(".rm") != o.npos ||
-                          o.find(".rp") != o.npos;
-      if (sum && (o.find(".f") != o.npos || o.find(".bf") != o.npos) && !rounds) continue;
-      keep.push_back(std::move(f));
-    }
-    return keep;
-  }();
-  return forms;
-}
-
-class Writer {
+class Writer : Straight {
  public:
-  Writer(uint64_t seed, bool matrices) : r_(seed), matrices_(matrices) {}
+  Writer(uint64_t seed, bool matrices) : Straight(seed), matrices_(matrices) {}
 
   Program run() {
     prologue();
@@ -50,47 +24,12 @@ class Writer {
     line("}");
     p_.text = std::move(text_);
     p_.threads = kThreads, p_.ctas = kCtas;
-    p_.in.resize(size_t(kAll) * kInBytes);
-    for (size_t at = 0; at < p_.in.size(); at += kInBytes) {
-      size_t o = at;
-      auto put = [&](unsigned n, unsigned bytes) {
-        for (unsigned i = 0; i < n; ++i, o += bytes) {
-          const uint64_t x = random_operand(r_, bytes);
-          std::memcpy(&p_.in[o], &x, bytes);
-        }
-      };
-      put(k64, 8), put(k32, 4), put(k16, 2);
-    }
-    p_.out_bytes = p_.slot_lines.size() * kAll * 8;
+    fill_input();
+    p_.out_bytes = p_.slot_lines.size() * all_ * 8;
     return std::move(p_);
   }
 
  private:
-  void line(const std::string& s) {
-    text_ += s;
-    text_ += '\n';
-    ++lines_;
-  }
-  std::string reg(const std::string& type) {
-    return type == "b16"   ? fmt::format("%h{}", r_.below(k16))
-           : type == "b32" ? fmt::format("%r{}", r_.below(k32))
-           : type == "b64" ? fmt::format("%d{}", r_.below(k64))
-                           : fmt::format("%p{}", r_.below(kPredicates));
-  }
-  std::string label() { return fmt::format("L{}", labels_++); }
-
-  // The result of the line before, in a slot of its own.
-  void log(const std::string& type, const std::string& name) {
-    const size_t slot = p_.slot_lines.size();
-    p_.slot_lines.push_back(lines_);
-    if (type == "pred") {
-      line(fmt::format("  selp.b32 %t, 1, 0, {};", name));
-      line(fmt::format("  st.global.b32 [%out+{}], %t;", slot * kAll * 8));
-    } else {
-      line(fmt::format("  st.global.{} [%out+{}], {};", type, slot * kAll * 8, name));
-    }
-  }
-
   void prologue() {
     line(".version 8.7");
     line(".target sm_90a");
@@ -101,8 +40,7 @@ class Writer {
         "0xdeadbeef, 0, 64, 0x7fffffff, 5};");
     line(".visible .entry k(.param .u64 out_p, .param .u64 in_p)");
     line("{");
-    line(fmt::format("  .reg .b16 %h<{}>; .reg .b32 %r<{}>; .reg .b64 %d<{}>; .reg .pred %p<{}>;", k16, k32,
-                     k64, kPredicates));
+    line(pools_.declaration());
     line("  .reg .b64 %out, %in, %x; .reg .b32 %t, %u, %me, %own, %loc, %c<8>; .reg .pred %q;");
     line(fmt::format("  .shared .align 16 .b8 sh[{}];", kThreads * 64));
     line("  .shared .align 4 .b32 counter[8];");
@@ -111,13 +49,8 @@ class Writer {
     line("  mov.u32 %me, %tid.x; mov.u32 %t, %ctaid.x;");
     line(fmt::format("  mad.lo.u32 %t, %t, {}, %me;", kThreads));
     line("  mad.wide.u32 %out, %t, 8, %out;");
-    line(fmt::format("  mad.wide.u32 %in, %t, {}, %in;", kInBytes));
-    unsigned at = 0;
-    for (unsigned i = 0; i < k64; ++i, at += 8) line(fmt::format("  ld.global.b64 %d{}, [%in+{}];", i, at));
-    for (unsigned i = 0; i < k32; ++i, at += 4) line(fmt::format("  ld.global.b32 %r{}, [%in+{}];", i, at));
-    for (unsigned i = 0; i < k16; ++i, at += 2) line(fmt::format("  ld.global.b16 %h{}, [%in+{}];", i, at));
-    for (unsigned i = 0; i < kPredicates; ++i)
-      line(fmt::format("  setp.lt.u32 %p{}, %r{}, %r{};", i, 2 * i, 2 * i + 1));
+    line(fmt::format("  mad.wide.u32 %in, %t, {}, %in;", pools_.bytes()));
+    load_pools();
     line("  mov.u32 %own, sh; mad.lo.u32 %own, %me, 64, %own; mov.u32 %loc, stack;");
     for (unsigned i = 0; i < 4; ++i) {
       line(fmt::format("  st.shared.v4.b32 [%own+{}], {{%r{}, %r{}, %r{}, %r{}}};", 16 * i, 4 * i, 4 * i + 1,
@@ -132,52 +65,6 @@ class Writer {
   }
 
   // --- single instructions
-
-  void form(bool guarded) {
-    const sweep::Form& f = r_.pick(vocabulary());
-    const std::string d = reg(f.destination);
-    std::string s = fmt::format("{} {}", f.opcode, d);
-    std::set<std::string> used;  // min(x, x) is x to the compiler, also for a NaN
-    for (const std::string& source : f.sources) {
-      std::string x = source;
-      if (source == "b16" || source == "b32" || source == "b64") do
-          x = reg(source);
-        while (!used.insert(x).second);
-      s += ", " + x;
-    }
-    // ptxas 13.0 expands some guarded instructions into several and guards only the first; abs and neg of a
-    // NaN keep its payload or not, as it happens.
-    for (const char* name : {"testp", "set.", "cvt", "abs", "neg"})
-      if (f.opcode.starts_with(name)) guarded = false;
-    // ptxas 13.0 converts a register that holds an f32 where a shift's amount is narrower than what is
-    // shifted.
-    if (f.opcode.starts_with("sh") && f.sources.back() == "b32")
-      line(fmt::format("  and.b32 {0}, {0}, 127;", s.substr(s.rfind(' ') + 1)));
-    if (guarded) s = fmt::format("@{}%p{} {}", r_.one_in(2) ? "!" : "", r_.below(kPredicates), s);
-    line("  " + s + ";");
-    log(f.destination, d);
-  }
-
-  void carries() {
-    static constexpr const char* kChains[][3] = {{"add.cc", "addc.cc", "addc"},
-                                                 {"sub.cc", "subc.cc", "subc"},
-                                                 {"mad.lo.cc", "madc.hi.cc", "addc"},
-                                                 {"mad.hi.cc", "madc.lo.cc", "madc.hi"}};
-    const auto& chain = r_.pick(kChains);
-    const bool wide = r_.one_in(3);
-    std::string names[3];
-    for (unsigned i = 0; i < 3; ++i) {
-      const std::string type = wide ? "b64" : "b32";
-      names[i] = reg(type);
-      std::string s =
-          fmt::format("  {}.{} {}, {}, {}", chain[i], wide ? "u64" : "u32", names[i], reg(type), reg(type));
-      if (std::string_view(chain[i]).starts_with("mad")) s += ", " + reg(type);
-      line(s + ";");
-    }
-    log(wide ? "b64" : "b32", names[2]);
-    log(wide ? "b64" : "b32", names[0]);
-    log(wide ? "b64" : "b32", names[1]);
-  }
 
   void local_memory() {
     static constexpr const char* kTypes[] = {"b16", "b32", "b64"};
@@ -219,7 +106,7 @@ class Writer {
   void branch(unsigned depth) {
     const std::string other = label(), end = label();
     const bool has_else = r_.one_in(2);
-    line(fmt::format("  @{}%p{} bra {};", r_.one_in(2) ? "!" : "", r_.below(kPredicates), other));
+    line(fmt::format("  {}bra {};", guard(), other));
     block(depth);
     if (has_else) line(fmt::format("  bra {};", end));
     line(other + ":");
@@ -345,7 +232,7 @@ class Writer {
   // `n` different registers of a pool.
   std::vector<std::string> several(const std::string& type, unsigned n) {
     std::vector<std::string> out;
-    const unsigned pool = type == "b64" ? k64 : k32, first = r_.below(pool);
+    const unsigned pool = type == "b64" ? pools_.d : pools_.r, first = r_.below(pool);
     for (unsigned i = 0; i < n; ++i)
       out.push_back(fmt::format("{}{}", type == "b64" ? "%d" : "%r", (first + 5 * i) % pool));
     return out;
@@ -459,12 +346,7 @@ class Writer {
     }
   }
 
-  Random r_;
   bool matrices_;
-  Program p_;
-  std::string text_;
-  uint32_t lines_ = 0;
-  unsigned labels_ = 0;
 };
 
 }  // namespace

@@ -57,18 +57,33 @@ class Writer {
   }
 
  private:
-  void shape() {
-    Map& m = p_.map;
+  struct Row {
+    unsigned bytes, span;  // of a row of the box; the most it may have: the swizzle's span
+  };
+  // The map's type, swizzle, fill, rank (`ranks` of them, from `least` on) and the box's innermost dimension;
+  // without a swizzle no row is wider than `widest` bytes.
+  Row row(unsigned least, unsigned ranks, unsigned widest) {
     static constexpr CUtensorMapSwizzle kSwizzles[] = {CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_SWIZZLE_32B,
                                                        CU_TENSOR_MAP_SWIZZLE_64B, CU_TENSOR_MAP_SWIZZLE_128B};
+    Map& m = p_.map;
     const unsigned code = r_.below(4);
-    m.type = t_.type, m.swizzle = kSwizzles[code], m.rank = 1 + r_.below(5);
+    m.type = t_.type, m.swizzle = kSwizzles[code], m.rank = least + r_.below(ranks);
     if (t_.floating && r_.one_in(2)) m.fill = CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA;
-    const unsigned span = code ? 16u << code : std::min(256 * t_.bytes, 512u);
-    const unsigned inner = 16 * (1 + r_.below(span / 16));  // bytes of a row of the box
+    const unsigned span = code ? 16u << code : std::min(256 * t_.bytes, widest);
+    const unsigned inner = 16 * (1 + r_.below(span / 16));
     m.box[0] = inner / t_.bytes;
+    return {inner, span};
+  }
+  uint64_t first_stride() {
+    Map& m = p_.map;
     m.dims[0] = 1 + r_.below(2 * m.box[0] + 16);
-    uint64_t stride = (m.dims[0] * t_.bytes + 15) / 16 * 16 + 16 * r_.below(3);
+    return (m.dims[0] * t_.bytes + 15) / 16 * 16 + 16 * r_.below(3);
+  }
+
+  void shape() {
+    Map& m = p_.map;
+    const auto [inner, span] = row(1, 5, 512);
+    uint64_t stride = first_stride();
     uint64_t bytes = inner, size = stride;
     for (unsigned d = 1; d < m.rank; ++d) {
       m.box[d] = 1 + r_.below(d == 1 ? 20 : 4);
@@ -81,7 +96,7 @@ class Writer {
       stride = size + 16 * r_.below(2);
     }
     // A row takes its swizzle's whole span in shared memory.
-    for (unsigned d = m.rank - 1; d > 0 && code && bytes / inner * span > kRegion; --d) {
+    for (unsigned d = m.rank - 1; d > 0 && m.swizzle && bytes / inner * span > kRegion; --d) {
       bytes /= (m.box[d] + m.element_strides[d] - 1) / m.element_strides[d];
       m.box[d] = 1;
     }
@@ -92,17 +107,9 @@ class Writer {
   // NWC, NHWC or NDHWC tensors of few pixels, with corners on both sides.
   void pixels() {
     Map& m = p_.map;
-    static constexpr CUtensorMapSwizzle kSwizzles[] = {CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_SWIZZLE_32B,
-                                                       CU_TENSOR_MAP_SWIZZLE_64B, CU_TENSOR_MAP_SWIZZLE_128B};
-    const unsigned code = r_.below(4);
-    m.type = t_.type, m.swizzle = kSwizzles[code], m.rank = 3 + r_.below(3);
-    if (t_.floating && r_.one_in(2)) m.fill = CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA;
-    const unsigned span = code ? 16u << code : std::min(256 * t_.bytes, 128u);
-    const unsigned inner = 16 * (1 + r_.below(span / 16));
-    m.box[0] = inner / t_.bytes;
-    m.pixels = 1 + r_.below(std::min(200u, kRegion / 2 / (code ? span : inner)));
-    m.dims[0] = 1 + r_.below(2 * m.box[0] + 16);
-    uint64_t stride = (m.dims[0] * t_.bytes + 15) / 16 * 16 + 16 * r_.below(3);
+    const auto [inner, span] = row(3, 3, 128);
+    m.pixels = 1 + r_.below(std::min(200u, kRegion / 2 / (m.swizzle ? span : inner)));
+    uint64_t stride = first_stride();
     uint64_t size = stride;
     for (unsigned d = 1; d < m.rank; ++d) {
       m.dims[d] = 1 + r_.below(7);

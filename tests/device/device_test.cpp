@@ -11,6 +11,7 @@
 #include <fstream>
 #include <numeric>
 
+#include "../message.h"
 #include "../skip.h"
 #include "fp4lab/jit.h"
 
@@ -80,17 +81,6 @@ jit::ArtifactPtr compiled(const std::string& arch) {
   fs::remove_all(name);
   return artifact;
 }
-
-std::string message_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != text.npos; }
 
 }  // namespace
 

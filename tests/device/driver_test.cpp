@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <map>
 
+#include "../message.h"
+
 using namespace fp4lab;
 
 namespace {
@@ -45,17 +47,6 @@ struct FakeDriver {
     return CUDA_SUCCESS;
   }
 };
-
-std::string message_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
-
-bool has(const std::string& text, const char* part) { return text.find(part) != text.npos; }
 
 struct Environment {  // sets a variable for one scope
   std::string name, old;

@@ -295,8 +295,8 @@ TEST_CASE("indexed branches name their labels") {
 TEST_CASE("optional operands, pairs, sinks, modifier order") {
   auto m = kernel(
       "setp.eq.u32 %p1, %r1, 0;\nsetp.eq.and.s32 %p1|%p2, %r1, %r2, !%p3;\nsetp.lt.u32 _|%p2, %r1, %r2;\n"
-      "shfl.sync.idx.b32 %r1|%p1, %r2, 0, 31, -1;\nshfl.sync.up.b32 %r1, %r2, 1, 0, -1;\nadd.u32 _, %r1, "
-      "%r2;\n"
+      "shfl.sync.idx.b32 %r1|%p1, %r2, 0, 31, -1;\nshfl.sync.up.b32 %r1, %r2, 1, 0, -1;\nshfl.sync.up.b32 _, "
+      "%r2, 1, 0, -1;\n"
       "cp.async.bulk.tensor.2d.cta_group::2.shared::cluster.global.L2::cache_hint [%r1], [%rd1, {%r2, 0}], "
       "[%r3], %rd2;\n"
       "cp.async.bulk.tensor.2d.shared::cluster.global.multicast::cluster.cta_group::2 [%r1], [%rd1, "
@@ -397,8 +397,7 @@ TEST_CASE("refusals name the place, the reason and what was near") {
                  "a tensor-memory address needs 32"));
   CHECK(contains(refusal(".shared .b32 x; ld.global.u32 %r1, [x];"),
                  "'x' is a .shared variable, the instruction accesses global memory"));
-  CHECK(contains(refusal(".local .b32 x; ld.u32 %r1, [x];"),
-                 "'x' is a .local variable, the instruction accesses generic"));
+  CHECK(contains(refusal("add.u32 _, %r1, %r2;"), "the result of add cannot be discarded"));
   CHECK(contains(refusal("ld.global.u32 %r1, [%rd1]"), "expected ';'"));
   CHECK(contains(refusal("mov.u32 %r1, 0f123;"), "'0f123' is not a number"));
   CHECK(contains(refusal("mov.u32 %r1, #;"), "PTX has no character '#'"));

@@ -16,7 +16,11 @@ using namespace fp4lab::sweep;
 namespace {
 
 std::vector<Form> recorded() {
-  return forms_of((std::filesystem::path(__FILE__).parent_path() / "data" / "sweep_h200.txt").string());
+  std::vector<Form> all;
+  for (const char* name : {"sweep_h200.txt", "sweep_nan64_h200.txt", "sweep_video_h200.txt"})
+    for (Form& f : forms_of((std::filesystem::path(__FILE__).parent_path() / "data" / name).string()))
+      all.push_back(std::move(f));
+  return all;
 }
 
 }  // namespace

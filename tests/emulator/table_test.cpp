@@ -211,6 +211,51 @@ TEST_CASE("every row parses what it spells, and is the row that is found") {
   }
 }
 
+TEST_CASE("combinations of modifiers and operands that ptxas refuses are refused") {
+  struct Case {
+    const char *statement, *why;
+  };
+  constexpr Case kCases[] = {
+      {"cvt.rn.u32.u64 %r1, %d1", "a rounding modifier is not for cvt to .u32 from .u64"},
+      {"cvt.f16.f32 %h1, %r1", "a rounding modifier is needed for cvt to .f16 from .f32"},
+      {"cvt.sat.u32.u16 %r1, %h1", ".sat is not for cvt to .u32 from .u16"},
+      {"cvt.rni.ftz.u8.f16 %h1, %h2", ".ftz is not for"},
+      {"cvt.rm.relu.f16.f32 %h1, %r1", ".relu and .satfinite"},
+      {"set.eq.f32.f16 %r1, %h1, %h2", "set cannot write .f32 for a comparison of .f16"},
+      {"setp.eq.f16 %p1|%p2, %h1, %h2", "setp of .f16 writes one predicate"},
+      {"ld.volatile.local.u32 %r1, [%d1]", "a thread's own or constant"},
+      {"ld.relaxed.gpu.global.cg.u32 %r1, [%d1]", "a cache operator is for .weak accesses only"},
+      {"ld.shared.L1::evict_last.u32 %r1, [%r2]",
+       "eviction priorities, hints and prefetches are for .global"},
+      {"ld.nc.u32 %r1, [%d1]", ".nc is for .global"},
+      {"ld.global.v8.b32 {%r1,%r1,%r1,%r1,%r1,%r1,%r1,%r1}, [%d1]", "needs .target sm_100a"},
+      {"add.u32 _, %r1, %r2", "the result of add cannot be discarded"},
+      {"mbarrier.arrive.shared::cluster.b64 %d1, [%r1]", "write '_'"},
+      {"mbarrier.arrive.expect_tx.shared.b64 %d1, [%r1]", "the count is missing"},
+      {"bar.sync 16", "they are numbered 0 to 15"},
+      {"bar.sync 0, 33", "no multiple of a warp's 32"},
+      {"discard.global.L2 [%d1], 64", "the size must be 128"},
+      {"vadd.u32.u32.u32 %r1, -%r1, %r2", "operands cannot be negated"},
+      {"vadd2.u32.u32.u32 %r1.h01, %r1, %r2, %r2", "the mask .h01 does not fit"},
+      {"vadd4.u32.u32.u32 %r1, %r1.b321, %r2, %r2", "the selector .b321 does not fit"},
+      {"vmad.u32.u32.u32.po %r1, -%r1, %r2, %r2", "nothing can be negated with .po"},
+  };
+  for (const Case& c : kCases) {
+    const std::string text = fmt::format(
+        ".version 8.7\n.target sm_90a\n.address_size 64\n.visible .entry k() {{ .reg .b16 %h<3>; .reg .b32 "
+        "%r<3>;"
+        " .reg .b64 %d<3>; .reg .pred %p<3>; {}; ret; }}",
+        c.statement);
+    std::string said = "it was taken";
+    try {
+      parse(text, "refused.ptx");
+    } catch (const PtxError& e) {
+      said = e.what();
+    }
+    CHECK_MESSAGE(said.find(c.why) != said.npos, c.statement << ": " << said);
+  }
+}
+
 TEST_CASE("no text fits two rows") {
   const Table& table = Table::standard();
   std::mt19937 random(11);

@@ -13,23 +13,42 @@ using namespace fp4lab::emu::test;
 
 namespace {
 
-struct Form {
-  const char* kind;     // "f16"
-  const char* element;  // how its bits are made, below
+struct Element {
+  const char* name;
   unsigned code;        // in the instruction descriptor
-  unsigned bytes;       // of an element in shared memory
-  unsigned d_format;    // 0 f16, 1 f32, 2 s32
+  unsigned bytes;       // in shared memory
+  unsigned narrow = 0;  // bits, where 16 elements lie in the first bytes of 16
+  bool pairs = false;   // two in a byte
+};
+constexpr Element kF16{"f16", 0, 2}, kBf16{"bf16", 1, 2}, kTf32{"tf32", 2, 4}, kS8{"s8", 1, 1},
+    kE4m3{"e4m3", 0, 1}, kE5m2{"e5m2", 1, 1}, kE2m3{"e2m3", 3, 1, 6}, kE3m2{"e3m2", 4, 1, 6},
+    kE2m1{"e2m1", 5, 1, 4}, kE2m1Pairs{"e2m1", 1, 1, 0, true};
+
+struct Form {
+  const char* kind;
+  Element element;
   unsigned m, n;
-  bool a_in_tmem, scaled, transposed_b;
+  unsigned d_format = 1;  // 0 f16, 1 f32, 2 s32
+  bool a_in_tmem = false, scaled = false, transposed_b = false;
   bool stationary = false;  // .ws
   bool sparse = false;      // A holds half of K
-  bool wide() const { return bytes > 1; }
+
+  bool wide() const { return element.bytes > 1; }
   unsigned b_row() const { return sparse ? 64 : 32; }                // bytes
   unsigned columns() const { return stationary ? n * m / 128 : n; }  // of D
+  // Elements of a row of A as stored, and of B.
+  unsigned stored() const { return element.pairs ? 64 : 32 / element.bytes; }
+  unsigned k() const { return sparse ? 2 * stored() : stored(); }
+  // Where the input holds B, the rows of A for TMEM and the metadata.
+  unsigned b_at() const { return m * 32; }
+  unsigned rows_at() const { return b_at() + n * b_row(); }
+  unsigned metadata_at() const { return rows_at() + 128 * 32; }
+  unsigned input_bytes() const { return metadata_at() + 128 * 8; }
 };
 
 // Bits of a small integer x in [-3, 3].
-uint32_t element_bits(const std::string& e, int x) {
+uint32_t element_bits(const Element& element, int x) {
+  const std::string_view e = element.name;
   const float f = static_cast<float>(x);
   const uint32_t u = std::bit_cast<uint32_t>(f);
   const unsigned i = static_cast<unsigned>(x + 3);
@@ -49,25 +68,24 @@ uint32_t element_bits(const std::string& e, int x) {
 }
 
 std::string kernel(const Form& f) {
-  const unsigned a_bytes = f.m * 32, b_bytes = f.n * f.b_row();
   auto descriptor = [&](unsigned at) {
     return uint64_t(0x400 + at) >> 4 | uint64_t(128 >> 4) << 16 |
            uint64_t((at ? 8 * f.b_row() : 256) >> 4) << 32 | uint64_t(1) << 46;
   };
-  uint32_t idesc = f.code << 7 | f.code << 10 | (f.n >> 3) << 17 | (f.transposed_b ? 1u << 16 : 0);
+  uint32_t idesc =
+      f.element.code << 7 | f.element.code << 10 | (f.n >> 3) << 17 | (f.transposed_b ? 1u << 16 : 0);
   idesc |= f.scaled ? (f.m >> 7) << 27 | 1u << 23 : (f.m >> 4) << 24 | f.d_format << 4;
   if (f.sparse) idesc |= 1u << 2 | (f.wide() ? 1 : 0);  // the second column of two
   // The padding of narrow elements stays unwritten.
-  const std::string e = f.element;
-  const char* store = e == "e2m1" ? "st.shared.v2.b32 [%r8], {%r4,%r5};"
-                      : e == "e2m3" || e == "e3m2"
+  const char* store = f.element.narrow == 4 ? "st.shared.v2.b32 [%r8], {%r4,%r5};"
+                      : f.element.narrow == 6
                           ? "st.shared.v2.b32 [%r8], {%r4,%r5}; st.shared.b32 [%r8+8], %r6;"
                           : "st.shared.v4.b32 [%r8], {%r4,%r5,%r6,%r7};";
   std::string fill_a, stores;
   if (f.a_in_tmem) {  // 32 bytes of each row stand behind B in `in`
     fill_a = "mul.wide.u32 %rd6, %r1, 32; add.u64 %rd6, %rd6, %rd0;\n";
     for (unsigned w = 0; w < 8; ++w)
-      fill_a += fmt::format("ld.global.b32 %r{}, [%rd6+{}];\n", 20 + w, a_bytes + b_bytes + 4 * w);
+      fill_a += fmt::format("ld.global.b32 %r{}, [%rd6+{}];\n", 20 + w, f.rows_at() + 4 * w);
     fill_a +=
         "tcgen05.st.sync.aligned.32x32b.x8.b32 [%r12+320], {%r20,%r21,%r22,%r23,%r24,%r25,%r26,%r27};\n"
         "tcgen05.wait::st.sync.aligned;\ntcgen05.fence::before_thread_sync;\n";
@@ -84,7 +102,7 @@ std::string kernel(const Form& f) {
         "mul.wide.u32 %rd6, %r1, 8; add.u64 %rd6, %rd6, %rd0; ld.global.v2.b32 {{%r20,%r21}}, [%rd6+{}];\n"
         "tcgen05.st.sync.aligned.32x32b.x2.b32 [%r12+424], {{%r20,%r21}};\n"
         "tcgen05.wait::st.sync.aligned;\ntcgen05.fence::before_thread_sync;\n",
-        a_bytes + b_bytes + 128 * 32);
+        f.metadata_at());
   for (unsigned c = 0; c < f.columns(); c += 8) {
     stores += fmt::format(
         "tcgen05.ld.sync.aligned.32x32b.x8.b32 {{%r30,%r31,%r32,%r33,%r34,%r35,%r36,%r37}}, [%r12+{}];\n"
@@ -95,7 +113,7 @@ std::string kernel(const Form& f) {
   }
   auto mma = [&](bool accumulate) {
     const std::string a = f.a_in_tmem ? "[%r10+320]" : fmt::format("{:#x}", descriptor(0));
-    const std::string b = fmt::format("{:#x}{}", descriptor(a_bytes), f.sparse ? ", [%r10+424]" : "");
+    const std::string b = fmt::format("{:#x}{}", descriptor(f.b_at()), f.sparse ? ", [%r10+424]" : "");
     const char* sp = f.sparse ? ".sp" : "";
     if (f.scaled)
       return fmt::format(
@@ -140,150 +158,192 @@ std::string kernel(const Form& f) {
     @%p0 bra END;
     tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r10, 512;
   END:)",
-                  fmt::arg("bytes", a_bytes + b_bytes), fmt::arg("store", store), fmt::arg("fill_a", fill_a),
+                  fmt::arg("bytes", f.rows_at()), fmt::arg("store", store), fmt::arg("fill_a", fill_a),
                   fmt::arg("first", mma(false)), fmt::arg("second", mma(true)),
                   fmt::arg("wait", wait("%r9", 0)), fmt::arg("stores", stores)));
 }
 
-}  // namespace
+// Random operands of one instruction as the kernel reads them, and what D must be.
+class Tile {
+ public:
+  Tile(const Form& f, std::mt19937& rng)
+      : f_(f), rng_(rng), a_(f.m * f.stored()), b_(f.n * f.k()), in_(f.input_bytes()) {
+    for (int& x : a_) x = static_cast<int>(rng() % 7) - 3;
+    for (int& x : b_) x = static_cast<int>(rng() % 7) - 3;
+    position_.resize(a_.size());
+    for (size_t i = 0; i < position_.size(); ++i) position_[i] = static_cast<unsigned>(i % f.stored());
+    for (unsigned r = 0; f.sparse && r < f.m; ++r) thin_out(r);
+    place_a();
+    place_b();
+  }
 
-TEST_CASE("tiles of the other kinds") {
-  const Form forms[] = {{"f16", "f16", 0, 2, 1, 128, 64, false, false, false},
-                        {"f16", "bf16", 1, 2, 1, 64, 40, false, false, false},
-                        {"f16", "f16", 0, 2, 0, 128, 16, false, false, false},
-                        {"f16", "bf16", 1, 2, 1, 128, 32, true, false, false},
-                        {"f16", "f16", 0, 2, 1, 128, 64, false, false, true},
-                        {"tf32", "tf32", 2, 4, 1, 128, 24, false, false, false},
-                        {"f8f6f4", "e4m3", 0, 1, 1, 128, 256, false, false, false},
-                        {"f8f6f4", "e5m2", 1, 1, 0, 128, 8, false, false, false},
-                        {"f8f6f4", "e2m3", 3, 1, 1, 128, 16, false, false, false},
-                        {"f8f6f4", "e3m2", 4, 1, 1, 128, 16, false, false, false},
-                        {"f8f6f4", "e2m1", 5, 1, 1, 128, 16, false, false, false},
-                        {"i8", "s8", 1, 1, 2, 64, 48, false, false, false},
-                        {"mxf8f6f4", "e4m3", 0, 1, 1, 128, 96, false, true, false},
-                        {"mxf8f6f4", "e2m1", 5, 1, 1, 128, 8, false, true, false},
-                        {"f16", "bf16", 1, 2, 1, 32, 64, false, false, false, true},
-                        {"f8f6f4", "e4m3", 0, 1, 1, 64, 128, false, false, false, true},
-                        {"i8", "s8", 1, 1, 2, 128, 64, false, false, false, true},
-                        {"f16", "f16", 0, 2, 0, 128, 64, true, false, false, true},
-                        {"f16", "f16", 0, 2, 1, 128, 64, false, false, false, false, true},
-                        {"f16", "bf16", 1, 2, 1, 64, 40, false, false, false, false, true},
-                        {"f16", "f16", 0, 2, 0, 128, 32, true, false, true, false, true},
-                        {"tf32", "tf32", 2, 4, 1, 128, 24, false, false, false, false, true},
-                        {"f8f6f4", "e4m3", 0, 1, 1, 128, 256, false, false, false, false, true},
-                        {"f8f6f4", "e2m1", 5, 1, 1, 64, 16, false, false, false, false, true},
-                        {"i8", "s8", 1, 1, 2, 128, 48, true, false, false, false, true},
-                        {"mxf8f6f4", "e2m3", 3, 1, 1, 128, 96, false, true, false, false, true},
-                        {"mxf4nvf4", "e2m1 pairs", 1, 1, 1, 128, 64, false, true, false, false, true},
-                        {"f16", "bf16", 1, 2, 1, 32, 64, false, false, false, true, true},
-                        {"f8f6f4", "e4m3", 0, 1, 1, 64, 128, false, false, false, true, true}};
-  std::mt19937 rng(6);
-  for (const Form& f : forms) {
-    const std::string e = f.element;
-    const bool pairs = e == "e2m1 pairs";  // two in a byte
-    const unsigned stored = pairs ? 64 : 32 / f.bytes, k = f.sparse ? 2 * stored : stored;
-    std::vector<int> a(f.m * stored), b(f.n * k);
-    for (int& x : a) x = static_cast<int>(rng() % 7) - 3;
-    for (int& x : b) x = static_cast<int>(rng() % 7) - 3;
-    const unsigned b_row = f.b_row(), behind = f.m * 32 + f.n * b_row;
-    std::vector<uint8_t> in(behind + 128 * 32 + 128 * 8);
-    auto place = [&](size_t base, unsigned row, unsigned byte) -> uint8_t& {
-      return in[base + row / 8 * 8 * (base ? b_row : 32) + byte / 16 * 128 + row % 8 * 16 + byte % 16];
-    };
-    // Where each stored element stands along K, and the metadata that says so, in the TMEM lane of its row;
-    // for elements of more than 8 bits by halves of K in lanes 8 apart, rows r and r + 8 in one word.
-    std::vector<unsigned> position(f.m * stored);
-    for (size_t i = 0; i < position.size(); ++i) position[i] = static_cast<unsigned>(i % stored);
-    for (unsigned r = 0; f.sparse && r < f.m; ++r) {
-      const unsigned unit = pairs ? 2 : 1, chunks = e == "tf32" ? k / 2 : k / (4 * unit);
-      for (unsigned c = 0; c < chunks; ++c) {
-        constexpr unsigned kIndices[] = {0x4, 0x8, 0x9, 0xc, 0xd, 0xe, 0x6};
-        const unsigned index = e == "tf32" ? (rng() % 2 ? 0xe : 0x4) : kIndices[rng() % 7];
-        if (e == "tf32")
-          position[r * stored + c] = 2 * c + (index == 0xe);
-        else
-          for (unsigned i = 0; i < 2 * unit; ++i)
-            position[r * stored + 2 * unit * c + i] =
-                (4 * c + (index >> (i / unit * 2) & 3)) * unit + i % unit;
-        const unsigned half = c / (chunks / 2), nibble = c % (chunks / 2);
-        unsigned lane = f.m == 64 && !f.stationary ? r / 16 * 32 + r % 16 : r;
-        unsigned column = half, shift = 4 * nibble;
-        if (f.wide()) {
-          lane = lane / 16 * 16 + r % 8 + 8 * half;
-          column = 1, shift = r / 8 % 2 * 16 + 4 * nibble;
-        }
-        for (unsigned copy = lane; copy < (f.stationary ? 128 : lane + 1); copy += f.m)
-          in[behind + 128 * 32 + copy * 8 + column * 4 + shift / 8] |=
-              static_cast<uint8_t>(index << (shift % 8));
-      }
+  const std::vector<uint8_t>& input() const { return in_; }
+  double expected(unsigned m, unsigned n) const {
+    double sum = 0;
+    for (size_t i = m * f_.stored(); i < (m + 1) * f_.stored(); ++i)
+      sum += 2.0 * a_[i] * b_[n * f_.k() + position_[i]];
+    return f_.scaled ? sum * std::ldexp(2.0, static_cast<int>(m % 4) - 2) : sum;
+  }
+  // D as the kernel wrote it: 128 lanes of each column.
+  double value(const std::vector<uint32_t>& d, unsigned m, unsigned n) const {
+    const unsigned lane = f_.stationary ? m + f_.m * (n / f_.columns())
+                          : f_.m == 64  ? m / 16 * 32 + m % 16
+                                        : m;
+    const uint32_t word = d[n % f_.columns() * 128 + lane];
+    return f_.d_format == 0   ? fp4lab::half_to_float(static_cast<uint16_t>(word))
+           : f_.d_format == 2 ? static_cast<int32_t>(word)
+                              : std::bit_cast<float>(word);
+  }
+
+ private:
+  // Draws where the stored elements of row r of A stand along K and writes the metadata that says so into the
+  // TMEM lane of the row; for elements of more than 8 bits by halves of K in lanes 8 apart, rows r and r + 8
+  // in one word.
+  void thin_out(unsigned r) {
+    constexpr unsigned kIndices[] = {0x4, 0x8, 0x9, 0xc, 0xd, 0xe, 0x6};
+    const bool one_of_two = f_.element.bytes == 4;
+    const unsigned unit = f_.element.pairs ? 2 : 1, chunks = one_of_two ? f_.k() / 2 : f_.k() / (4 * unit);
+    unsigned* position = &position_[r * f_.stored()];
+    for (unsigned c = 0; c < chunks; ++c) {
+      const unsigned index = one_of_two ? (rng_() % 2 ? 0xe : 0x4) : kIndices[rng_() % 7];
+      if (one_of_two)
+        position[c] = 2 * c + (index == 0xe);
+      else
+        for (unsigned i = 0; i < 2 * unit; ++i)
+          position[2 * unit * c + i] = (4 * c + (index >> (i / unit * 2) & 3)) * unit + i % unit;
+      put_metadata(r, c / (chunks / 2), c % (chunks / 2), index);
     }
-    const unsigned narrow = e == "e2m1" ? 4 : e == "e2m3" || e == "e3m2" ? 6 : 0;
-    auto put = [&](size_t base, unsigned row, unsigned i, int x) {
-      const uint32_t bits = element_bits(e, x);
-      if (pairs) {
-        place(base, row, i / 2) |= static_cast<uint8_t>(bits << (i % 2 * 4));
-        return;
+  }
+  void put_metadata(unsigned r, unsigned half, unsigned nibble, unsigned index) {
+    unsigned lane = f_.m == 64 && !f_.stationary ? r / 16 * 32 + r % 16 : r;
+    unsigned column = half, shift = 4 * nibble;
+    if (f_.wide()) {
+      lane = lane / 16 * 16 + r % 8 + 8 * half;
+      column = 1, shift = r / 8 % 2 * 16 + 4 * nibble;
+    }
+    for (unsigned copy = lane; copy < (f_.stationary ? 128 : lane + 1); copy += f_.m)
+      in_[f_.metadata_at() + copy * 8 + column * 4 + shift / 8] |= static_cast<uint8_t>(index << (shift % 8));
+  }
+
+  // K-major without a swizzle: core matrices of 8 rows of 16 bytes.
+  uint8_t& place(unsigned base, unsigned row, unsigned byte) {
+    return in_[base + row / 8 * 8 * (base ? f_.b_row() : 32) + byte / 16 * 128 + row % 8 * 16 + byte % 16];
+  }
+  void put(unsigned base, unsigned row, unsigned i, int x) {
+    const uint32_t bits = element_bits(f_.element, x);
+    if (f_.element.pairs) {
+      place(base, row, i / 2) |= static_cast<uint8_t>(bits << (i % 2 * 4));
+    } else if (const unsigned narrow = f_.element.narrow) {  // 16 elements in the first 8 or 12 of 16 bytes
+      const unsigned bit = i % 16 * narrow;
+      for (unsigned n = 0; n < narrow; ++n)
+        if (bits >> n & 1)
+          place(base, row, i / 16 * 16 + (bit + n) / 8) |= static_cast<uint8_t>(1u << (bit + n) % 8);
+    } else {
+      for (unsigned c = 0; c < f_.element.bytes; ++c)
+        place(base, row, i * f_.element.bytes + c) = static_cast<uint8_t>(bits >> (8 * c));
+    }
+  }
+  // In core matrices, and as the rows that TMEM takes.
+  void place_a() {
+    for (unsigned r = 0; r < f_.m; ++r)
+      for (unsigned i = 0; i < f_.stored(); ++i) {
+        const int x = a_[r * f_.stored() + i];
+        put(0, r, i, x);
+        for (unsigned c = 0; c < f_.element.bytes && !f_.element.pairs; ++c)
+          in_[f_.rows_at() + r * 32 + i * f_.element.bytes + c] =
+              static_cast<uint8_t>(element_bits(f_.element, x) >> (8 * c));
       }
-      if (narrow) {  // 16 elements in the first 8 or 12 of 16 bytes
-        const unsigned bit = i % 16 * narrow;
-        for (unsigned n = 0; n < narrow; ++n)
-          if (bits >> n & 1)
-            place(base, row, i / 16 * 16 + (bit + n) / 8) |= static_cast<uint8_t>(1u << (bit + n) % 8);
-        return;
-      }
-      for (unsigned c = 0; c < f.bytes; ++c)
-        place(base, row, i * f.bytes + c) = static_cast<uint8_t>(bits >> (8 * c));
-    };
-    for (unsigned r = 0; r < f.m; ++r)
-      for (unsigned i = 0; i < stored; ++i) {
-        put(0, r, i, a[r * stored + i]);
-        const uint32_t bits = element_bits(e, a[r * stored + i]);
-        for (unsigned c = 0; c < f.bytes && !pairs; ++c)
-          in[behind + r * 32 + i * f.bytes + c] = static_cast<uint8_t>(bits >> (8 * c));
-      }
-    for (unsigned r = 0; r < f.n; ++r)
-      for (unsigned i = 0; i < k; ++i) {
-        if (!f.transposed_b) {
-          put(f.m * 32, r, i, b[r * k + i]);
+  }
+  void place_b() {
+    for (unsigned r = 0; r < f_.n; ++r)
+      for (unsigned i = 0; i < f_.k(); ++i) {
+        const int x = b_[r * f_.k() + i];
+        if (!f_.transposed_b) {
+          put(f_.b_at(), r, i, x);
           continue;
         }
         // MN-major without a swizzle: 8 n in 16 bytes, k 16 bytes on, 8 n SBO on, 8 k LBO (128) on
-        const uint32_t bits = element_bits(e, b[r * k + i]);
         for (unsigned c = 0; c < 2; ++c)
-          in[f.m * 32 + r / 8 * 8 * b_row + i / 8 * 128 + i % 8 * 16 + r % 8 * 2 + c] =
-              static_cast<uint8_t>(bits >> (8 * c));
+          in_[f_.b_at() + r / 8 * 8 * f_.b_row() + i / 8 * 128 + i % 8 * 16 + r % 8 * 2 + c] =
+              static_cast<uint8_t>(element_bits(f_.element, x) >> (8 * c));
       }
+  }
+
+  const Form& f_;
+  std::mt19937& rng_;
+  std::vector<int> a_, b_;
+  std::vector<unsigned> position_;  // of each stored element of A along K
+  std::vector<uint8_t> in_;
+};
+
+}  // namespace
+
+TEST_CASE("tiles of the other kinds") {
+  const Form forms[] = {
+      {.kind = "f16", .element = kF16, .m = 128, .n = 64},
+      {.kind = "f16", .element = kBf16, .m = 64, .n = 40},
+      {.kind = "f16", .element = kF16, .m = 128, .n = 16, .d_format = 0},
+      {.kind = "f16", .element = kBf16, .m = 128, .n = 32, .a_in_tmem = true},
+      {.kind = "f16", .element = kF16, .m = 128, .n = 64, .transposed_b = true},
+      {.kind = "tf32", .element = kTf32, .m = 128, .n = 24},
+      {.kind = "f8f6f4", .element = kE4m3, .m = 128, .n = 256},
+      {.kind = "f8f6f4", .element = kE5m2, .m = 128, .n = 8, .d_format = 0},
+      {.kind = "f8f6f4", .element = kE2m3, .m = 128, .n = 16},
+      {.kind = "f8f6f4", .element = kE3m2, .m = 128, .n = 16},
+      {.kind = "f8f6f4", .element = kE2m1, .m = 128, .n = 16},
+      {.kind = "i8", .element = kS8, .m = 64, .n = 48, .d_format = 2},
+      {.kind = "mxf8f6f4", .element = kE4m3, .m = 128, .n = 96, .scaled = true},
+      {.kind = "mxf8f6f4", .element = kE2m1, .m = 128, .n = 8, .scaled = true},
+      {.kind = "f16", .element = kBf16, .m = 32, .n = 64, .stationary = true},
+      {.kind = "f8f6f4", .element = kE4m3, .m = 64, .n = 128, .stationary = true},
+      {.kind = "i8", .element = kS8, .m = 128, .n = 64, .d_format = 2, .stationary = true},
+      {.kind = "f16",
+       .element = kF16,
+       .m = 128,
+       .n = 64,
+       .d_format = 0,
+       .a_in_tmem = true,
+       .stationary = true},
+      {.kind = "f16", .element = kF16, .m = 128, .n = 64, .sparse = true},
+      {.kind = "f16", .element = kBf16, .m = 64, .n = 40, .sparse = true},
+      {.kind = "f16",
+       .element = kF16,
+       .m = 128,
+       .n = 32,
+       .d_format = 0,
+       .a_in_tmem = true,
+       .transposed_b = true,
+       .sparse = true},
+      {.kind = "tf32", .element = kTf32, .m = 128, .n = 24, .sparse = true},
+      {.kind = "f8f6f4", .element = kE4m3, .m = 128, .n = 256, .sparse = true},
+      {.kind = "f8f6f4", .element = kE2m1, .m = 64, .n = 16, .sparse = true},
+      {.kind = "i8", .element = kS8, .m = 128, .n = 48, .d_format = 2, .a_in_tmem = true, .sparse = true},
+      {.kind = "mxf8f6f4", .element = kE2m3, .m = 128, .n = 96, .scaled = true, .sparse = true},
+      {.kind = "mxf4nvf4", .element = kE2m1Pairs, .m = 128, .n = 64, .scaled = true, .sparse = true},
+      {.kind = "f16", .element = kBf16, .m = 32, .n = 64, .stationary = true, .sparse = true},
+      {.kind = "f8f6f4", .element = kE4m3, .m = 64, .n = 128, .stationary = true, .sparse = true},
+  };
+  std::mt19937 rng(6);
+  for (const Form& f : forms) {
+    const Tile tile(f, rng);
     Kernel kern(kernel(f));
-    kern.param(kern.upload(in));
+    kern.param(kern.upload(tile.input()));
     const uint64_t out = kern.buffer(f.n * 512);
     kern.param(out);
     kern.config.block.x = 128;
     kern.config.dynamic_shared = 65536 + 64;
     LaunchResult r = kern.run(f.n);
     CAPTURE(f.kind);
-    CAPTURE(f.element);
+    CAPTURE(f.element.name);
     CAPTURE(f.m);
     CAPTURE(f.a_in_tmem);
     CAPTURE(f.sparse);
     INFO(r.report);
     REQUIRE(r.ok);
-    const auto got = kern.download<uint32_t>(out, f.n * 128);
+    const auto d = kern.download<uint32_t>(out, f.n * 128);
     unsigned wrong = 0;
     for (unsigned n = 0; n < f.n; ++n)
-      for (unsigned m = 0; m < f.m; ++m) {
-        double sum = 0;
-        for (unsigned i = 0; i < stored; ++i)
-          sum += 2.0 * a[m * stored + i] * b[n * k + position[m * stored + i]];
-        if (f.scaled) sum *= std::ldexp(2.0, static_cast<int>(m % 4) - 2);
-        const unsigned lane = f.stationary ? m + f.m * (n / f.columns())
-                              : f.m == 64  ? m / 16 * 32 + m % 16
-                                           : m;
-        const uint32_t word = got[n % f.columns() * 128 + lane];
-        const double have = f.d_format == 0   ? fp4lab::half_to_float(static_cast<uint16_t>(word))
-                            : f.d_format == 2 ? static_cast<int32_t>(word)
-                                              : std::bit_cast<float>(word);
-        wrong += have != sum;
-      }
+      for (unsigned m = 0; m < f.m; ++m) wrong += tile.value(d, m, n) != tile.expected(m, n);
     CHECK(wrong == 0);
   }
 }

@@ -92,9 +92,9 @@ TEST_CASE("encode_tiled takes the driver's arguments and says which is wrong") {
   cuuint64_t dims[] = {7168 / 2, 300}, strides[] = {7168 / 2};
   cuuint32_t box[] = {128, 64}, steps[] = {1, 1};
   auto encode = [&](CUtensorMapDataType type, int major) {
-    return encode_tiled(&map, type, 2, reinterpret_cast<void*>(0x7000), dims, strides, box, steps,
-                        CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                        CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE, major);
+    TensorMapArguments a{type, 2, reinterpret_cast<void*>(0x7000), dims, strides, steps};
+    a.swizzle = CU_TENSOR_MAP_SWIZZLE_128B;
+    return encode_tiled(&map, a, box, major);
   };
   CHECK(encode(CU_TENSOR_MAP_DATA_TYPE_UINT8, 9).empty());
   bool ok;
@@ -116,9 +116,10 @@ TEST_CASE("cuTensorMapEncodeIm2col's rules") {
     cuuint32_t steps[5] = {1, 1, 1, 1, 1};
     CUtensorMapSwizzle swizzle = CU_TENSOR_MAP_SWIZZLE_128B;
     std::string encode(CUtensorMap& map) const {
-      return encode_im2col(&map, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, rank, reinterpret_cast<void*>(0x7000), dims,
-                           strides, lower, upper, channels, pixels, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-                           swizzle, CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE, 9);
+      TensorMapArguments a{
+          CU_TENSOR_MAP_DATA_TYPE_FLOAT16, rank, reinterpret_cast<void*>(0x7000), dims, strides, steps};
+      a.swizzle = swizzle;
+      return encode_im2col(&map, a, lower, upper, channels, pixels, 9);
     }
   };
   CUtensorMap map;

@@ -1,33 +1,60 @@
 // What a launch may be asked to tolerate is noted, and no fault.
 #include <doctest/doctest.h>
 
+#include <array>
+
 #include "kernel.h"
 
 using namespace fp4lab::emu;
 using namespace fp4lab::emu::test;
+
+namespace {
+
+// What became of a kernel that writes `words` words behind its only parameter, `out`.
+struct Ran {
+  LaunchResult result;
+  std::vector<uint32_t> out;
+  // Does the report of the fault, or else a note, say so?
+  bool says(const char* what) const {
+    return (result.ok ? result.notes : result.report).find(what) != std::string::npos;
+  }
+};
+
+struct Options {
+  uint64_t seed = 0;
+  uint32_t cluster = 1;  // CTAs, of the only cluster
+  bool eager = false;
+};
+
+Ran run(const std::string& text, bool tolerant, uint32_t threads, size_t words, const Options& o = {}) {
+  Kernel k(text);
+  const uint64_t out = k.buffer(4 * words);
+  k.param(out);
+  k.config.block.x = threads;
+  k.config.grid.x = k.config.cluster.x = o.cluster;
+  if (o.eager) k.schedule.kind = Schedule::Kind::eager;
+  k.schedule.tolerant = tolerant;
+  Ran r{k.run(o.seed), {}};
+  r.out = k.download<uint32_t>(out, words);
+  return r;
+}
+
+}  // namespace
 
 TEST_CASE("a load of shared memory that nobody wrote: a fault, or poison and a note") {
   const std::string text = module_text("sm_90a", ".param .u64 out", R"(
       .shared .align 8 .b8 s[16];
       mov.u32 %r1, s; ld.shared.u32 %r2, [%r1]; ld.shared.u32 %r3, [%r1+4];
       ld.param.u64 %rd0, [out]; st.global.u32 [%rd0], %r2;)");
-  for (const bool tolerate : {false, true}) {
-    Kernel k(text);
-    const uint64_t out = k.buffer(4);
-    k.param(out);
-    k.config.block.x = 1;
-    k.schedule.tolerant = tolerate;
-    const LaunchResult r = k.run();
-    CHECK(r.ok == tolerate);
-    CHECK(r.notes.empty() == !tolerate);
-    if (!tolerate) {
-      CHECK(r.report.find("nobody has written") != std::string::npos);
-      continue;
-    }
-    CHECK(r.notes.find("nobody has written") != std::string::npos);
-    CHECK(r.notes.find("ld.shared.u32 %r2") != std::string::npos);
-    CHECK(r.notes.find("at 1 more") != std::string::npos);
-    CHECK(k.download<uint32_t>(out, 1)[0] != 0);  // poison, not a zero that hides the mistake
+  for (const bool tolerant : {false, true}) {
+    const Ran r = run(text, tolerant, 1, 1);
+    CHECK(r.result.ok == tolerant);
+    CHECK(r.result.notes.empty() == !tolerant);
+    CHECK(r.says("nobody has written"));
+    if (!tolerant) continue;
+    CHECK(r.says("ld.shared.u32 %r2"));
+    CHECK(r.says("at 1 more"));
+    CHECK(r.out[0] != 0);  // poison, not a zero that hides the mistake
   }
 }
 
@@ -35,24 +62,18 @@ TEST_CASE("a register that nobody wrote: a fault, or poison and a note") {
   const std::string text = module_text("sm_90a", ".param .u64 out", R"(
       add.u32 %r2, %r1, 1; mov.b64 %rd2, %rd1; @%p1 mov.u32 %r2, 7;
       ld.param.u64 %rd0, [out]; st.global.u32 [%rd0], %r2; st.global.u64 [%rd0+8], %rd2;)");
-  for (const bool tolerate : {false, true}) {
-    Kernel k(text);
-    const uint64_t out = k.buffer(16);
-    k.param(out);
-    k.config.block.x = 1;
-    k.schedule.tolerant = tolerate;
-    const LaunchResult r = k.run();
-    INFO(r.report);
-    CHECK(r.ok == tolerate);
-    if (!tolerate) {
-      CHECK(r.report.find("%r1 (.b32) is read before it was written") != std::string::npos);
+  for (const bool tolerant : {false, true}) {
+    const Ran r = run(text, tolerant, 1, 4);
+    INFO(r.result.report);
+    CHECK(r.result.ok == tolerant);
+    CHECK(r.says("is read before it was written"));
+    if (!tolerant) {
+      CHECK(r.says("%r1 (.b32) is read before it was written"));
       continue;
     }
-    CHECK(r.notes.find("is read before it was written") != std::string::npos);
-    const auto got = k.download<uint32_t>(out, 4);
-    CHECK(got[0] == 0xcbcbcbcc);
-    CHECK(got[2] == 0xcbcbcbcb);
-    CHECK(got[3] == 0xcbcbcbcb);
+    CHECK(r.out[0] == 0xcbcbcbcc);
+    CHECK(r.out[2] == 0xcbcbcbcb);
+    CHECK(r.out[3] == 0xcbcbcbcb);
   }
 }
 
@@ -63,22 +84,14 @@ TEST_CASE("what shfl brings from a lane that takes no part: a fault, or poison a
       shfl.sync.down.b32 %r3, %r1, 1, 31, 255; add.u32 %r4, %r3, 1;
       ld.param.u64 %rd0, [out]; mul.wide.u32 %rd1, %r1, 4; add.u64 %rd0, %rd0, %rd1; st.global.u32 [%rd0], %r3;
     END:)");
-  for (const bool tolerate : {false, true}) {
-    Kernel k(text);
-    const uint64_t out = k.buffer(32);
-    k.param(out);
-    k.config.block.x = 32;
-    k.schedule.tolerant = tolerate;
-    const LaunchResult r = k.run();
-    INFO(r.report);
-    CHECK(r.ok == tolerate);
-    if (!tolerate) {
-      CHECK(r.report.find("%r3 (.b32) is read before it was written, in lane 7") != std::string::npos);
-      continue;
-    }
-    const auto got = k.download<uint32_t>(out, 8);
-    for (uint32_t lane = 0; lane < 7; ++lane) CHECK(got[lane] == lane + 1);
-    CHECK(got[7] == 0xcbcbcbcb);
+  for (const bool tolerant : {false, true}) {
+    const Ran r = run(text, tolerant, 32, 8);
+    INFO(r.result.report);
+    CHECK(r.result.ok == tolerant);
+    CHECK(r.says("%r3 (.b32) is read before it was written, in lane 7"));
+    if (!tolerant) continue;
+    for (uint32_t lane = 0; lane < 7; ++lane) CHECK(r.out[lane] == lane + 1);
+    CHECK(r.out[7] == 0xcbcbcbcb);
   }
 }
 
@@ -95,18 +108,12 @@ TEST_CASE("a tcgen05.ld result that is used before the wait: a fault, or its val
       tcgen05.wait::ld.sync.aligned;
       ld.param.u64 %rd0, [out]; mul.wide.u32 %rd1, %r1, 4; add.u64 %rd0, %rd0, %rd1; st.global.u32 [%rd0], %r6;
       tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r2, 32;)");
-  for (const bool tolerate : {false, true})
+  for (const bool tolerant : {false, true})
     for (uint64_t seed = 0; seed < 8; ++seed) {
-      Kernel k(text);
-      const uint64_t out = k.buffer(128);
-      k.param(out);
-      k.schedule.tolerant = tolerate;
-      const LaunchResult r = k.run(seed);
-      CHECK(r.ok == tolerate);
-      CHECK((tolerate ? r.notes : r.report).find("is read before it was written") != std::string::npos);
-      if (!tolerate) continue;
-      const auto got = k.download<uint32_t>(out, 32);
-      for (uint32_t l = 0; l < 32; ++l) CHECK(got[l] == l + 101);
+      const Ran r = run(text, tolerant, 32, 32, {.seed = seed});
+      CHECK(r.result.ok == tolerant);
+      CHECK(r.says("is read before it was written"));
+      for (uint32_t l = 0; tolerant && l < 32; ++l) CHECK(r.out[l] == l + 101);
     }
 }
 
@@ -121,15 +128,10 @@ TEST_CASE(
   WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p0, [%r0], 0;
       @!%p0 bra WAIT;)");
   for (const bool tolerant : {false, true}) {
-    Kernel k(text);
-    k.param(k.buffer(4));
-    k.config.block.x = 1;
-    k.schedule.tolerant = tolerant;
-    const LaunchResult r = k.run();
-    INFO(r.report);
-    CHECK(r.ok == tolerant);
-    CHECK((tolerant ? r.notes : r.report).find("a .shared address wants the state space named") !=
-          std::string::npos);
+    const Ran r = run(text, tolerant, 1, 1);
+    INFO(r.result.report);
+    CHECK(r.result.ok == tolerant);
+    CHECK(r.says("a .shared address wants the state space named"));
   }
 }
 
@@ -161,25 +163,21 @@ TEST_CASE("tensor memory between warps without the waits: what hardware's order 
       tcgen05.wait::ld.sync.aligned;
       ld.param.u64 %rd0, [out]; mul.wide.u32 %rd1, %r1, 4; add.u64 %rd0, %rd0, %rd1; st.global.u32 [%rd0], %r4;
     END:)");
-  unsigned faults = 0;
-  for (const bool tolerate : {false, true})
+  unsigned faults = 0, freed = 0;
+  for (const bool tolerant : {false, true})
     for (uint64_t seed = 0; seed < 20; ++seed) {
-      Kernel k(text);
-      const uint64_t out = k.buffer(160 * 4);
-      k.param(out);
-      k.config.block.x = 160;
-      k.schedule.tolerant = tolerate;
-      const LaunchResult r = k.run(seed);
-      if (!tolerate) {
-        faults += !r.ok;
+      const Ran r = run(text, tolerant, 160, 160, {.seed = seed});
+      if (!tolerant) {
+        faults += !r.result.ok;
         continue;
       }
-      INFO(r.report);
-      REQUIRE(r.ok);
-      const auto got = k.download<uint32_t>(out, 160);
-      for (uint32_t l = 0; l < 32; ++l) CHECK(got[128 + l] == l + 100);
+      INFO(r.result.report);
+      REQUIRE(r.result.ok);
+      for (uint32_t l = 0; l < 32; ++l) CHECK(r.out[128 + l] == l + 100);
+      freed += r.says("column 0 is freed");
     }
   CHECK(faults >= 10);
+  CHECK(freed >= 1);
 }
 
 TEST_CASE("mbarrier.init again without mbarrier.inval: a fault, or a fresh barrier and a note") {
@@ -190,21 +188,21 @@ TEST_CASE("mbarrier.init again without mbarrier.inval: a fault, or a fresh barri
       mbarrier.init.shared::cta.b64 [%r1], 1;
       mbarrier.test_wait.parity.shared::cta.b64 %p1, [%r1], 0; selp.u32 %r2, 1, 0, %p1;
       ld.param.u64 %rd0, [out]; st.global.u32 [%rd0], %r2;)");
-  for (const bool tolerate : {false, true}) {
-    Kernel k(text);
-    const uint64_t out = k.buffer(4);
-    k.param(out);
-    k.config.block.x = 1;
-    k.schedule.tolerant = tolerate;
-    const LaunchResult r = k.run();
-    CHECK(r.ok == tolerate);
-    CHECK((tolerate ? r.notes : r.report).find("without mbarrier.inval before") != std::string::npos);
-    if (tolerate) CHECK(k.download<uint32_t>(out, 1)[0] == 0);
+  for (const bool tolerant : {false, true}) {
+    const Ran r = run(text, tolerant, 1, 1);
+    CHECK(r.result.ok == tolerant);
+    CHECK(r.says("without mbarrier.inval before"));
+    if (tolerant) CHECK(r.out[0] == 0);
   }
 }
 
 TEST_CASE("an arrival on an mbarrier of a CTA that has exited: a fault, or a note and nothing else") {
-  const std::string text = module_text("sm_90a", ".param .u64 out", R"(
+  const std::string arrival = "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r3];",
+                    commit =
+                        "mov.b16 %h1, 1; tcgen05.commit.cta_group::1.mbarrier::arrive::one"
+                        ".shared::cluster.multicast::cluster.b64 [%r0], %h1;";
+  for (const auto& [target, line] : {std::pair{"sm_90a", arrival}, {"sm_100a", commit}}) {
+    const std::string text = module_text(target, ".param .u64 out", R"(
       .shared .align 8 .b64 bar;
       mov.u32 %r0, bar; mov.u32 %r1, %cluster_ctarank; setp.eq.u32 %p0, %r1, 0;
       mbarrier.init.shared::cta.b64 [%r0], 1;
@@ -214,21 +212,60 @@ TEST_CASE("an arrival on an mbarrier of a CTA that has exited: a fault, or a not
   WAIT: add.u32 %r2, %r2, 1; setp.lt.u32 %p1, %r2, 20000;
       @%p1 bra WAIT;
       mapa.shared::cluster.u32 %r3, %r0, 0;
-      mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r3];
+      )" + line + R"(
       ld.param.u64 %rd0, [out]; st.global.u32 [%rd0], 7;
   END:)");
+    for (const bool tolerant : {false, true}) {
+      const Ran r = run(text, tolerant, 1, 1, {.cluster = 2, .eager = true});
+      INFO(r.result.report);
+      CHECK(r.result.ok == tolerant);
+      CHECK(r.says("has exited"));
+      if (tolerant) CHECK(r.out[0] == 7);
+    }
+  }
+}
+
+TEST_CASE(
+    "a tensor map replaced under a copy's feet: the copy goes by either, or by the map at issue and a note") {
+  const std::string text = module_text("sm_90a", ".param .u64 map, .param .u64 other, .param .u64 out",
+                                       R"(
+      .shared .align 8 .b64 bar;
+      mov.u32 %r0, smem; mov.u32 %r1, bar; mov.u32 %r3, 0;
+      ld.param.u64 %rd0, [map]; ld.param.u64 %rd1, [other]; ld.param.u64 %rd2, [out];
+      mbarrier.init.shared::cta.b64 [%r1], 1; fence.mbarrier_init.release.cluster;
+      mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r1], 128;
+      cp.async.bulk.tensor.1d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r0], [%rd0, {0}], [%r1];
+  COPY: ld.global.v2.u64 {%rd3, %rd4}, [%rd1]; st.global.v2.u64 [%rd0], {%rd3, %rd4};
+      add.u64 %rd0, %rd0, 16; add.u64 %rd1, %rd1, 16; add.u32 %r3, %r3, 1; setp.lt.u32 %p0, %r3, 8;
+      @%p0 bra COPY;)" + wait("%r1", 0) +
+                                           R"(
+      ld.shared.u8 %r4, [%r0]; st.global.u32 [%rd2], %r4;)");
   for (const bool tolerant : {false, true}) {
-    Kernel k(text);
-    const uint64_t out = k.buffer(4);
-    k.param(out);
-    k.config.grid.x = k.config.cluster.x = 2;
-    k.config.block.x = 1;
-    k.schedule.kind = Schedule::Kind::eager;
-    k.schedule.tolerant = tolerant;
-    const LaunchResult r = k.run();
-    INFO(r.report);
-    CHECK(r.ok == tolerant);
-    CHECK((tolerant ? r.notes : r.report).find("has exited") != std::string::npos);
-    if (tolerant) CHECK(k.download<uint32_t>(out, 1)[0] == 7);
+    std::array<int, 3> seen{};
+    for (uint64_t seed = 0; seed < 20; ++seed) {
+      Kernel k(text);
+      TensorMap m;
+      m.type = TensorType::u8, m.rank = 1, m.dim = {128, 1, 1, 1, 1}, m.box = {128, 1, 1, 1, 1};
+      m.element_stride = {1, 1, 1, 1, 1};
+      for (const uint8_t value : {1, 2}) {
+        m.address = k.upload(std::vector<uint8_t>(128, value));
+        const auto bytes = m.encode();
+        k.param(k.upload(std::vector<std::byte>(bytes.begin(), bytes.end())));
+      }
+      const uint64_t out = k.buffer(4);
+      k.param(out);
+      k.config.block.x = 1;
+      k.config.dynamic_shared = 1024;
+      k.schedule.tolerant = tolerant;
+      const LaunchResult r = k.run(seed);
+      INFO(r.report);
+      CHECK(r.ok);
+      const uint32_t got = k.download<uint32_t>(out, 1)[0];
+      REQUIRE(got < 3);
+      ++seen[got];
+      if (got == 2) CHECK(r.notes.empty());
+    }
+    CHECK(seen[0] == 0);
+    CHECK((seen[2] == 0) == tolerant);  // 20 of 20 by the first map, then
   }
 }

@@ -5,10 +5,9 @@
 
 #include <cstdlib>
 #include <fstream>
-#include <functional>
 #include <thread>
 
-#include "fp4lab/error.h"
+#include "../message.h"
 
 using namespace fp4lab;
 namespace fs = std::filesystem;
@@ -44,17 +43,6 @@ struct Playground {
   void write(const char* name, const std::string& text) { std::ofstream(folder / name) << text; }
   jit::Job job(const char* name = "tiny.cu") const { return {.source = folder / name}; }
 };
-
-std::string message_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != text.npos; }
 
 }  // namespace
 

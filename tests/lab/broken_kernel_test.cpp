@@ -149,3 +149,25 @@ TEST_CASE("mutants of inline assembly as other programs write it") {
   // A prefetch is no copy.
   CHECK(only("cp.async.bulk.prefetch.L2.global [%rd1], 64;", "copy removed") == "none");
 }
+
+TEST_CASE("how a report leads to an altered line") {
+  const std::string ptx =
+      "\tbar.sync 0;\n\tadd.u32 %r1, %r1, 1;\n\tadd.u32 %r1, %r1, 2;\n\tadd.u32 %r1, %r1, 3;\n"
+      "\tadd.u32 %r1, %r1, 4;\n\tadd.u32 %r1, %r1, 5;\n\tfence.proxy.async;\n\tadd.u32 %r1, %r1, 6;\n"
+      "\tadd.u32 %r1, %r1, 7;\n\tadd.u32 %r1, %r1, 8;\n\tadd.u32 %r1, %r1, 9;\n\tadd.u32 %r1, %r1, 10;\n"
+      "\tadd.u32 %r1, %r1, 11;\n\tbar.sync 1;\n\tbar.sync 2;\n";
+  const auto all = mutants(ptx);
+  const auto fence = std::ranges::find(all, 7, &Mutant::line);
+  REQUIRE(fence != all.end());
+  const auto said = [&](const char* report) { return naming(ptx, *fence, report); };
+  CHECK(said("first: st\n k.ptx:7  fence.proxy.async;") == Naming::line);
+  CHECK(said("line 7") == Naming::line);
+  CHECK(said("k.ptx:71") == Naming::none);
+  CHECK(said("module:5  add") == Naming::near);      // a few instructions away
+  CHECK(said("last: 14 bar.sync") == Naming::near);  // the next one that synchronises
+  CHECK(said("last: 1 bar.sync; 15 bar.sync") == Naming::near);
+  CHECK(said("k.ptx:15") == Naming::none);  // the next but one
+  CHECK(said("there: fence.proxy.async between lines 0 and 99") == Naming::gap);
+  CHECK(said("there: a wait between lines 0 and 99") == Naming::none);
+  CHECK(said("there: fence.proxy.async between lines 30 and 99") == Naming::none);
+}

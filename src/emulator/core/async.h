@@ -37,7 +37,7 @@ struct AsyncOp {
   virtual bool holds_exit() const { return true; }
   // A store that has not read its CTA's shared memory yet.
   virtual bool reads_shared() const { return false; }
-  // True: not now, as long as warps can run (see Cluster::all_moved_since).
+  // True: not now, as long as warps can run (see Cluster::all_moved_since, CtaState::ahead_of_init).
   virtual bool held(const Cluster&) const { return false; }
 
   Queue queue;

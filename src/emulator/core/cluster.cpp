@@ -99,8 +99,8 @@ void Cluster::submit(std::unique_ptr<AsyncOp> op, Warp& w, const Instr& i, unsig
   if (watcher) watcher->issue(w, *raw);
   if (grid.schedule.kind != Schedule::Kind::eager) return;
   // An operation may need several runs; one that is never done stays pending.
-  for (int k = 0;
-       k < 64 && !ops_.empty() && ops_.back().get() == raw && eligible(ops_.size() - 1) == raw && !raw->due;
+  for (int k = 0; k < 64 && !ops_.empty() && ops_.back().get() == raw && eligible(ops_.size() - 1) == raw &&
+                  !raw->due && !raw->held(*this);
        ++k)
     run_op(raw);
 }
@@ -129,10 +129,13 @@ void Cluster::finish_now(const Warp& w, std::string_view name) {
   }
 }
 
-void Cluster::tolerated(const Fault& fault, const Warp& w) {
+void Cluster::tolerated(const Fault& fault, const Warp& w) { tolerated(fault, w.current(), &w, nullptr); }
+void Cluster::tolerated(const Fault& fault, const AsyncOp& op) { tolerated(fault, op.origin, nullptr, &op); }
+
+void Cluster::tolerated(const Fault& fault, const Instr* at, const Warp* w, const AsyncOp* op) {
   std::lock_guard lock(grid.notes_mutex);
-  auto [it, fresh] = grid.notes.try_emplace(w.current());
-  if (fresh) it->second = {fault.kind, fault_report(fault, grid, &w, nullptr), fault_line(grid, &w, nullptr)};
+  auto [it, fresh] = grid.notes.try_emplace(at);
+  if (fresh) it->second = {fault.kind, fault_report(fault, grid, w, op), fault_line(grid, w, op)};
 }
 
 AsyncOp* Cluster::eligible(size_t index) const {
@@ -147,11 +150,14 @@ AsyncOp* Cluster::choose_op(bool held_too) {
   const size_t n = ops_.size();
   if (n == serial_ops_.size()) return nullptr;
   const size_t start = random(n);
+  AsyncOp* held = nullptr;
   for (size_t k = 0; k < n; ++k) {
     AsyncOp* op = eligible((start + k) % n);
-    if (!op->due && (held_too || !op->held(*this))) return op;
+    if (op->due) continue;
+    if (!op->held(*this)) return op;
+    if (!held) held = op;
   }
-  return nullptr;
+  return held_too ? held : nullptr;
 }
 
 void Cluster::run_op(AsyncOp* op) {

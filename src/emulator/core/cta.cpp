@@ -17,8 +17,8 @@ Cta::Cta(Cluster& cluster, uint32_t rank, Dim3 index, Sm& sm)
       sm(sm),
       shared(cluster.grid.shared_bytes(), std::byte{0xcb}),
       defined_((shared.size() + 63) / 64 + 1) {
-  if (cluster.grid
-          .lends_shared()) {  // zeros: cooperative_groups uses its barriers there without setting them up
+  // cooperative_groups uses its barriers there without setting them up.
+  if (cluster.grid.lends_shared()) {
     std::fill_n(shared.begin(), kLentShared, std::byte{0});
     define(0, kLentShared);
   }

@@ -59,7 +59,8 @@ struct Schedule {
   // So with a register that no path has written (CUTLASS's Blackwell schedulers compute with them and discard
   // the result); one of which the result is still on its way stays a fault. And with a .shared address where
   // a generic one is due: ptxas takes the low 32 bits for mbarriers (Triton's tcgen05.commit). And an arrival
-  // on an mbarrier of a CTA that has exited does nothing.
+  // on an mbarrier of a CTA that has exited does nothing, and a copy goes by its tensor map as it was at
+  // issue.
   bool tolerant = false;
   // A run is called hung when this many warp instructions were executed by polling alone (nothing but the
   // pollers ran, and they saw nothing change), or by one cluster without ever synchronising.
@@ -161,6 +162,7 @@ class Cluster {
   void finish_now(const Warp&, std::string_view name);
   // A fault that the schedule tolerates becomes a note of the launch, the first one of each instruction.
   void tolerated(const struct Fault&, const Warp&);
+  void tolerated(const struct Fault&, const AsyncOp&);
   // Whether every warp that can run has had its chance since turn number `turn`: it came to a wait or a poll,
   // or executed kChance instructions.
   bool all_moved_since(uint64_t turn) const;
@@ -187,6 +189,7 @@ class Cluster {
   bool finished() const;
 
  private:
+  void tolerated(const struct Fault&, const Instr* at, const Warp*, const AsyncOp*);
   friend class Scheduler;
   friend class Grid;
   friend class Warp;

@@ -70,6 +70,14 @@ std::string last_events(const Grid& grid, const Warp& w) {
   return text.empty() ? text : text + "\n";
 }
 
+// The same behind a report that does not end its line.
+std::string last_line(const Grid& grid, const Warp& w) {
+  std::string last = last_events(grid, w);
+  if (last.empty()) return last;
+  last.pop_back();
+  return "\n" + last;
+}
+
 // The lines of one CTA; consecutive warps that say the same are folded.
 std::string cta_text(const Grid& grid, const Cta& cta) {
   std::vector<std::pair<std::string, std::pair<unsigned, unsigned>>> lines;
@@ -182,7 +190,7 @@ std::string fault_report(const Fault& e, const Grid& grid, const Warp* w, const 
                           thread_text(grid, *op->cta->warps[op->warp], op->lane));
       text += place_text(grid, f, *op->origin);
     }
-    return text;
+    return text + last_line(grid, *op->cta->warps[op->warp]);
   }
   if (!w) return text;
   text += fmt::format(", {}, warp {}", w->cta.name(), w->id);
@@ -193,11 +201,7 @@ std::string fault_report(const Fault& e, const Grid& grid, const Warp* w, const 
       if (!f.code.empty() && i >= f.code.data() && i < f.code.data() + f.code.size())
         text += "\n" + place_text(grid, f, *i);
   }
-  if (std::string last = last_events(grid, *w); !last.empty()) {
-    last.pop_back();
-    text += "\n" + last;
-  }
-  return text;
+  return text + last_line(grid, *w);
 }
 
 std::string stuck_report(const Grid& grid, const std::vector<std::unique_ptr<Cluster>>& clusters,

@@ -165,60 +165,73 @@ bool Scheduler::failed(LaunchResult& result) {
   return true;
 }
 
+uint64_t Scheduler::clocks() const {
+  uint64_t sum = 0;
+  for (const auto& c : resident_) sum += c->clock_;
+  return sum;
+}
+
+// Before clusters retire. `spent`: steps of the round.
+void Scheduler::keep_pace(uint64_t spent) {
+  uint64_t now = pace_.gone;
+  for (const auto& c : resident_) {
+    now += c->progress_;
+    if (c->finished()) pace_.gone += c->progress_ + 1, ++now;
+  }
+  const bool idle = now == pace_.progress;
+  pace_.progress = now;
+  pace_.polled = idle ? pace_.polled + spent : 0;
+  pace_.idle_rounds = idle ? pace_.idle_rounds + 1 : 0;
+  if (!idle) pace_.time_outs = 0;
+}
+
+bool Scheduler::release(bool (*how)(Warp&)) {
+  bool any = false;
+  for (auto& c : resident_)
+    for (auto& cta : c->ctas)
+      for (auto& w : cta->warps)
+        if (how(*w)) c->enqueue(*w), any = true;
+  return any;
+}
+
+bool Scheduler::end_waits(bool stuck) {
+  const bool idle = pace_.idle_rounds == kIdleRounds;
+  if (!stuck && !idle) return false;
+  pace_.idle_rounds = 0;
+  bool any = release([](Warp& w) { return w.release_joins(true); });
+  stuck &= !any;
+  if ((stuck && pace_.time_outs++ < kTimeOuts) || idle)
+    any |= release([](Warp& w) { return w.time_out_waits(); });
+  return any;
+}
+
+bool Scheduler::round(LaunchResult& result) {
+  ++sum_.rounds;
+  const uint64_t clock = clocks();
+  parallel_phase();
+  if (failed(result)) return false;
+  const bool served = serial_phase();
+  if (failed(result)) return false;
+
+  const uint64_t spent = clocks() - clock;
+  keep_pace(spent);
+  const size_t before = resident_.size();
+  retire();
+  bool stuck = spent == 0 && !served && resident_.size() == before;
+  if (end_waits(stuck)) stuck = false;
+  const bool silent = std::ranges::any_of(
+      resident_, [&](const auto& c) { return c->clock_ - c->silent_since_ > grid_.schedule.silence_limit; });
+  if (!stuck && !silent && pace_.polled <= grid_.schedule.poll_limit) return true;
+  result.ok = false;
+  result.kind = FaultKind::deadlock;
+  result.report = stuck_report(grid_, resident_, !stuck);
+  return false;
+}
+
 LaunchResult Scheduler::run() {
   LaunchResult result;
-  uint64_t progress = 0, gone = 0, polled = 0, idle_rounds = 0;
-  unsigned time_outs = 0;
-  for (;;) {
-    start_clusters();
-    if (resident_.empty()) break;
-    ++sum_.rounds;
-    uint64_t clock = 0;
-    for (const auto& c : resident_) clock += c->clock_;
-    parallel_phase();
-    if (failed(result)) break;
-    const bool served = serial_phase();
-    if (failed(result)) break;
-
-    uint64_t now = gone, spent = 0;
-    for (const auto& c : resident_) {
-      now += c->progress_;
-      spent += c->clock_;
-    }
-    spent -= clock;
-    for (const auto& c : resident_)
-      if (c->finished()) gone += c->progress_ + 1, ++now;
-    const size_t before = resident_.size();
-    retire();
-    polled = now == progress ? polled + spent : 0;
-    idle_rounds = now == progress ? idle_rounds + 1 : 0;
-    if (now != progress) time_outs = 0;
-    progress = now;
-    bool stuck = spent == 0 && !served && resident_.size() == before;
-    if (stuck || idle_rounds == kIdleRounds) {
-      const bool idle = idle_rounds == kIdleRounds;
-      idle_rounds = 0;
-      auto release = [&](bool (*how)(Warp&)) {
-        bool any = false;
-        for (auto& c : resident_)
-          for (auto& cta : c->ctas)
-            for (auto& w : cta->warps)
-              if (how(*w)) c->enqueue(*w), any = true;
-        return any;
-      };
-      if (release([](Warp& w) { return w.release_joins(true); })) stuck = false;
-      if ((stuck && time_outs++ < kTimeOuts) || idle)
-        if (release([](Warp& w) { return w.time_out_waits(); })) stuck = false;
-    }
-    bool silent = false;
-    for (const auto& c : resident_) silent |= c->clock_ - c->silent_since_ > grid_.schedule.silence_limit;
-    if (stuck || silent || polled > grid_.schedule.poll_limit) {
-      result.ok = false;
-      result.kind = FaultKind::deadlock;
-      result.report = stuck_report(grid_, resident_, !stuck);
-      break;
-    }
-  }
+  do start_clusters();
+  while (!resident_.empty() && round(result));
   collect(result);
   if (!grid_.notes.empty()) result.notes = grid_.notes.begin()->second.report + "\n";
   for (auto& [at, note] : grid_.notes) result.tolerated.push_back(std::move(note));

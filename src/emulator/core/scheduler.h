@@ -37,10 +37,17 @@ class Scheduler {
 
  private:
   void start_clusters();
+  bool round(LaunchResult&);  // false: the launch has failed
   void parallel_phase();
   bool serial_phase();  // false: nobody waited for it
   void retire();
   bool failed(LaunchResult&);
+  uint64_t clocks() const;  // steps of all resident clusters
+  void keep_pace(uint64_t spent);
+  // When nothing goes on (`stuck`), or warps have only polled for a while: ends waits that may end without
+  // what they wait for. False: there was none.
+  bool end_waits(bool stuck);
+  bool release(bool (*how)(Warp&));  // asks every warp; true: one can run again
   void work(unsigned thread);
   void worker(unsigned thread);
   void collect(LaunchResult&);
@@ -51,6 +58,13 @@ class Scheduler {
   std::vector<std::vector<uint64_t>> counts_;       // by host thread: executions by instruction
   std::mt19937_64 rng_;
   Statistics sum_;  // of the clusters that are gone
+  struct {
+    uint64_t progress = 0;     // of all clusters so far
+    uint64_t gone = 0;         // of that, by clusters that are gone
+    uint64_t polled = 0;       // steps since anything but polling was done
+    uint64_t idle_rounds = 0;  // rounds since then, or since waits were ended
+    unsigned time_outs = 0;
+  } pace_;
 
   std::vector<std::thread> threads_;
   std::mutex mutex_;

@@ -54,6 +54,13 @@ Warp::Turn Warp::run(uint64_t& budget, LaneGroup* first) {
   LaneGroup* g = first ? first : next_group();
   const bool watch = cta.cluster.watcher != nullptr;
   while (g && budget) {
+    // Also where the instruction before ended the group's turn in another way: a branch of several lanes, an
+    // exit, a load that yields.
+    if (join_pc(*g) == g->pc) {
+      LaneGroup* next = arrive(*g);
+      g = next ? next : next_group();
+      continue;
+    }
     const uint64_t before = budget;
     try {
       if (watch)
@@ -78,9 +85,6 @@ Warp::Turn Warp::run(uint64_t& budget, LaneGroup* first) {
       g = next_group();
     } else if (events & kSwitch) {
       g = next_group();
-    } else if (budget || join_pc(*g) == g->pc) {
-      LaneGroup* next = arrive(*g);
-      g = next ? next : next_group();
     }
   }
   return g ? Turn::spent : Turn::parked;

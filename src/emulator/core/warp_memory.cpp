@@ -103,6 +103,7 @@ Warp::SharedPlace Warp::shared_place(const Instr&, Space space, uint64_t address
     address -= kSharedWindow;
     space = Space::shared_cluster;
   }
+  address = static_cast<uint32_t>(address);  // of .shared: a wider register is truncated, as ptxas does it
   Cta* owner = &cta;
   const uint32_t offset = static_cast<uint32_t>(address) & ((1u << kRankShift) - 1);
   const uint64_t rank = address >> kRankShift;
@@ -112,9 +113,6 @@ Warp::SharedPlace Warp::shared_place(const Instr&, Space space, uint64_t address
             "shared::cta address {:#x} (lane {}) belongs to the CTA of rank {}, not to this one of rank {}; "
             "shared::cluster reaches it",
             address, lane, rank, cta.rank);
-    if (address >> 32)
-      fault(FaultKind::illegal_address, lane, "shared::cluster address {:#x} (lane {}) has more than 32 bits",
-            address, lane);
     owner = &cta.cluster.owner(static_cast<uint32_t>(address), "access");
   }
   const uint32_t size = static_cast<uint32_t>(owner->shared.size());

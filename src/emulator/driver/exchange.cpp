@@ -1,4 +1,7 @@
+#define XXH_INLINE_ALL
 #include "emulator/driver/exchange.h"
+
+#include <xxhash.h>
 
 #include <cerrno>
 #include <cstdlib>
@@ -21,19 +24,12 @@ const char* setting(const char* variable) {
   return value && *value ? value : nullptr;
 }
 
-// FNV-1a: the name must be the same in every process, no more.
-uint64_t hash_of(std::string_view text) {
-  uint64_t h = 0xcbf29ce484222325;
-  for (const char c : text) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return h;
-}
-
 std::string name_of(std::string_view ptx) {
   size_t at = ptx.find(".target");
   at = at == ptx.npos ? at : ptx.find("sm_", at);
   const std::string_view target =
       at == ptx.npos ? "ptx" : ptx.substr(at, ptx.find_first_not_of("sm_0123456789af", at) - at);
-  return fmt::format("{}-{:016x}.ptx", target, hash_of(ptx));
+  return fmt::format("{}-{:016x}.ptx", target, XXH3_64bits(ptx.data(), ptx.size()));
 }
 
 }  // namespace

@@ -41,6 +41,7 @@ std::string findings_json(const LaunchResult& result, const std::string& kernel,
                    {"first", json_of(f.first)},
                    {"then", json_of(f.then)},
                    {"needs", f.needs},
+                   {"belongs", f.belongs},
                    {"text", f.text()}});
   return all.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }

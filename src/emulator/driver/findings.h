@@ -11,8 +11,8 @@ namespace fp4lab::emu::driver {
 
 // A JSON array, the fault first, then what was tolerated (notes), then the order checker's errors and notes.
 // Each has "severity" (error or note), "kind", "what", "kernel" and "text" (what a person reads); findings of
-// the order checker also "place", "count", "needs" and the two accesses, "first" and "then": "does", "who",
-// "ptx", "line", "source", "cuda".
+// the order checker also "place", "count", "needs", "belongs" (lines) and the two accesses, "first" and
+// "then": "does", "who", "ptx", "line", "source", "cuda".
 std::string findings_json(const LaunchResult&, const std::string& kernel,
                           const std::vector<OrderChecker::Finding>&);
 

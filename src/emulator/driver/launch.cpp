@@ -115,6 +115,9 @@ CUresult run(const CUfunc_st& f, const LaunchConfig& config) {
   s.notes = result.notes;
   if (s.check) {
     s.notes += s.checker->report(false);
+    for (const OrderChecker::FoldedNotes& n : s.checker->folded_notes())
+      if (s.told_notes.emplace(f.function->name, n.kind).second)
+        explain(CUDA_SUCCESS, fmt::format("note: {}\n  kernel {}", n.text, f.function->name));
     if (s.checker->errors()) {
       const std::string found = s.checker->report(true);
       result.report = result.ok ? found : result.report + "\nand before that:\n" + found;

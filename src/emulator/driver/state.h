@@ -124,11 +124,12 @@ struct State {
   std::unique_ptr<Trace> trace;           // FP4LAB_TRACE=file
   std::unique_ptr<OrderChecker> checker;  // FP4LAB_CHECK=1
   bool check = false;
-  std::vector<std::unique_ptr<Watcher>> observers;  // fp4lab_emulator_observe
-  std::string notes;                                // of the checker, on the last launch
-  std::string findings;                             // the same launch's faults and findings as JSON
-  std::string label = "module";                     // what the next module is called in messages
-  Statistics last;                                  // of the last launch, with its wall time
+  std::vector<std::unique_ptr<Watcher>> observers;           // fp4lab_emulator_observe
+  std::string notes;                                         // of the checker, on the last launch
+  std::set<std::pair<std::string, std::string>> told_notes;  // kernel and class: said once
+  std::string findings;                                      // the same launch's faults and findings as JSON
+  std::string label = "module";                              // what the next module is called in messages
+  Statistics last;                                           // of the last launch, with its wall time
   double last_seconds = 0;
   Statistics all;  // of every launch; counts of opcodes only when FP4LAB_FIDELITY asks
   double all_seconds = 0;

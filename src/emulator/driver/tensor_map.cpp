@@ -15,8 +15,9 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType type, cuui
                                 CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
                                 CUtensorMapFloatOOBfill fill) {
   if (CUresult r = ready(false)) return r;
-  const std::string why = encode_tiled(map, type, rank, address, dims, strides, box, element_strides,
-                                       interleave, swizzle, promotion, fill, state().device->major);
+  const TensorMapArguments arguments{type,       rank,    address,   dims, strides, element_strides,
+                                     interleave, swizzle, promotion, fill};
+  const std::string why = encode_tiled(map, arguments, box, state().device->major);
   return why.empty() ? CUDA_SUCCESS : explain(CUDA_ERROR_INVALID_VALUE, "cuTensorMapEncodeTiled: " + why);
 }
 
@@ -27,9 +28,10 @@ CUresult cuTensorMapEncodeIm2col(CUtensorMap* map, CUtensorMapDataType type, cuu
                                  CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
                                  CUtensorMapFloatOOBfill fill) {
   if (CUresult r = ready(false)) return r;
+  const TensorMapArguments arguments{type,       rank,    address,   dims, strides, element_strides,
+                                     interleave, swizzle, promotion, fill};
   const std::string why =
-      encode_im2col(map, type, rank, address, dims, strides, lower, upper, channels, pixels, element_strides,
-                    interleave, swizzle, promotion, fill, state().device->major);
+      encode_im2col(map, arguments, lower, upper, channels, pixels, state().device->major);
   return why.empty() ? CUDA_SUCCESS : explain(CUDA_ERROR_INVALID_VALUE, "cuTensorMapEncodeIm2col: " + why);
 }
 

@@ -2,6 +2,7 @@
 #include <bit>
 
 #include "emulator/engine/operand.h"
+#include "fp4lab/error.h"
 
 namespace fp4lab::emu {
 
@@ -114,6 +115,12 @@ void bar_red(Warp& w, const Instr& in) {
 }
 
 Body with(Body body, Instr& in, const Source& s) {
+  const unsigned first = s.has("red") ? 1 : 0;  // the barrier's number, then the count of threads
+  if (const Operand& id = in.op[first]; id.immediate && id.displacement > 15)
+    fail("barrier {}: they are numbered 0 to 15", id.displacement);
+  if (const Operand& n = in.op[first + 1];
+      n.kind == Operand::Kind::value && n.immediate && n.displacement % 32)
+    fail("{} threads are no multiple of a warp's 32", n.displacement);
   Mods m{s.tokens[0] == "bar" || s.has("aligned"), Mods::none};
   if (s.has("popc")) m.reduce = Mods::popc;
   if (s.has("and")) m.reduce = Mods::all;

@@ -41,6 +41,7 @@ struct BulkCopy final : AsyncOp {
     return has_read ? any_part_concerns(parts, targets, *cta) : any_concerns(targets, *cta);
   }
   bool reads_shared() const override { return way == Way::shared_to_global && !has_read; }
+  bool held(const Cluster&) const override { return !has_read && any_ahead_of_init(targets, barrier, *this); }
 
   void read_shared(Cluster& cluster) {
     const std::byte* from = cta->window(source, bytes, name());
@@ -214,7 +215,7 @@ void copy(Warp& w, const Instr& in) {
               "{} from shared::cta to shared::cluster: the destination must be another CTA's", what);
       op->targets.push_back({dst.cta, bar.cta});
     }
-    for (const TmaTarget& t : op->targets) t.barrier_cta->state->mbarrier(op->barrier, what);
+    for (const TmaTarget& t : op->targets) t.barrier_cta->state->expect_signal(w, op->barrier, what);
     cluster.submit(std::move(op), w, in, lane);
   });
 }

@@ -1,14 +1,12 @@
 // What a parked group waits for, in words: the deadlock report is made of these lines.
+#include "emulator/engine/describe.h"
+
 #include <algorithm>
 
 #include "emulator/core/place.h"
-#include "emulator/engine/operand.h"
 
 namespace fp4lab::emu {
 
-namespace {
-
-// "(bars+0x18)" when a shared variable of the kernel covers the offset.
 std::string symbol_of(const Cta& cta, uint32_t offset) {
   for (const Symbol& v : cta.cluster.grid.function.variables)
     if (v.space == Space::shared && offset >= v.address &&
@@ -18,6 +16,18 @@ std::string symbol_of(const Cta& cta, uint32_t offset) {
     }
   return {};
 }
+
+std::string who_of(const Cta& cta, const MbarrierParty& p) {
+  return fmt::format("warp {}, {}{}", p.warp, lane_list(p.lanes),
+                     p.rank == cta.rank ? "" : fmt::format(" of CTA rank {}", p.rank));
+}
+
+std::string line_of(const Cta& cta, uint32_t function, const Instr* at) {
+  const Module& m = cta.cluster.grid.module;
+  return one_line(m, m.functions[function].source[at->pc]);
+}
+
+namespace {
 
 std::string operations_of(const Warp& w) {
   std::string text;
@@ -53,14 +63,8 @@ std::string whereabouts(const Cta& cta, uint32_t warp) {
 std::string missing_of(const Cta& cta, const Mbarrier& b) {
   using What = MbarrierParty::What;
   const Cluster& cluster = cta.cluster;
-  const Module& m = cluster.grid.module;
-  const auto who = [&](const MbarrierParty& p) {
-    return fmt::format("warp {}, {}{}", p.warp, lane_list(p.lanes),
-                       p.rank == cta.rank ? "" : fmt::format(" of CTA rank {}", p.rank));
-  };
-  const auto line = [&](const MbarrierParty& p) {
-    return one_line(m, m.functions[p.function].source[p.at->pc]);
-  };
+  const auto who = [&](const MbarrierParty& p) { return who_of(cta, p); };
+  const auto line = [&](const MbarrierParty& p) { return line_of(cta, p.function, p.at); };
   std::string text;
   int64_t expected = 0, delivered = 0;
   bool ever = false;
@@ -102,214 +106,6 @@ std::string describe_missing(const Warp& w, const Wait& wait) {
   if (wait.kind != Wait::Kind::mbarrier) return {};
   const Mbarrier* b = w.cta.state->mbarriers.find(wait.address);
   return b ? missing_of(w.cta, *b) : "";
-}
-
-namespace {
-
-using What = MbarrierParty::What;
-
-std::string line_of(const Cta& cta, uint32_t function, const Instr* at) {
-  const Module& m = cta.cluster.grid.module;
-  return one_line(m, m.functions[function].source[at->pc]);
-}
-
-std::string who_of(const Cta& cta, const MbarrierParty& p) {
-  return fmt::format("warp {}, {}{}", p.warp, lane_list(p.lanes),
-                     p.rank == cta.rank ? "" : fmt::format(" of CTA rank {}", p.rank));
-}
-
-// Does the code behind this wait fill a buffer (announce bytes, issue a copy) before it synchronises
-// otherwise?
-const Source* filled_behind(const Function& f, uint32_t pc) {
-  for (size_t k = pc + 1; k < f.source.size(); ++k) {
-    const Source& s = f.source[k];
-    if (s.tokens.empty()) continue;
-    const std::string_view first = s.tokens[0];
-    const bool load = first == "cp" && s.has("bulk") && s.has("mbarrier::complete_tx::bytes");
-    if (load || (first == "mbarrier" && (s.has("expect_tx")))) return &s;
-    if (first == "mbarrier" || first == "tcgen05" || first == "bar" || first == "barrier" || first == "wgmma")
-      return nullptr;
-  }
-  return nullptr;
-}
-
-// Does the code behind this wait wait for another mbarrier, and then issue products?
-bool second_wait_then_products(const Function& f, uint32_t pc) {
-  bool waits = false;
-  for (size_t k = pc + 1; k < f.source.size(); ++k) {
-    const Source& s = f.source[k];
-    if (s.tokens.empty()) continue;
-    const std::string_view first = s.tokens[0];
-    if (first == "tcgen05" && (s.has("mma") || s.has("cp"))) return waits;
-    if (first == "mbarrier" && (s.has("try_wait") || s.has("test_wait")))
-      waits = true;
-    else if (first == "mbarrier" || first == "bar" || first == "barrier" || first == "cp")
-      return false;
-  }
-  return false;
-}
-
-// A warp that has issued tcgen05.mma and no tcgen05.commit behind it: nobody will hear of those products.
-// Told from what the warp did last.
-void uncommitted(const Cluster& cluster, std::vector<std::string>& lines) {
-  for (const auto& cta : cluster.ctas)
-    for (const auto& w : cta->warps) {
-      const Warp::Noted* product = nullptr;
-      Warp::Noted kept;
-      w->for_noted([&](const Warp::Noted& n) {
-        const Source& s = cluster.grid.module.functions[n.function].source[n.at->pc];
-        if (s.tokens.empty() || s.tokens[0] != "tcgen05") return;
-        if (s.has("mma")) kept = n, product = &kept;
-        if (s.has("commit")) product = nullptr;
-      });
-      if (product)
-        lines.push_back(
-            fmt::format("warp {} of {} has issued products, and no tcgen05.commit behind the last one: {}",
-                        w->id, cta->name(), line_of(*cta, product->function, product->at)));
-    }
-}
-
-}  // namespace
-
-Blame blame_of(const Warp& w, const Wait& wait) {
-  constexpr int kCertain = 1000, kMistaken = 600, kPeerHasIt = 200, kFirst = 150, kPartly = 100;
-  constexpr size_t kLines = 8;
-  Blame blame;
-  if (wait.kind != Wait::Kind::mbarrier) return blame;
-  const Cta& cta = w.cta;
-  const Cluster& cluster = cta.cluster;
-  const Mbarrier* b = cta.state->mbarriers.find(wait.address);
-  if (!b) return blame;
-  const std::string name =
-      fmt::format("mbarrier at {:#x}{}", cta.address_of(wait.address), symbol_of(cta, wait.address));
-  const LaneGroup* group = nullptr;
-  for (const auto& g : w.groups())
-    if (&g->wait == &wait) group = g.get();
-  const Function* f = group ? &cluster.grid.module.functions[group->function] : nullptr;
-  if (f)
-    blame.lines.push_back(
-        "it waits at " +
-        one_line(cluster.grid.module, f->source[std::min<size_t>(group->pc, f->source.size() - 1)]));
-  bool ever = false;
-  const uint32_t seen = b->seen_by(cta.rank, w.id);
-  for (const MbarrierParty& p : b->parties) {
-    if (p.what == What::inits)
-      blame.lines.push_back(
-          fmt::format("initialised with count {}: {}", p.amount, line_of(cta, p.function, p.at)));
-    if (p.what != What::arrives) continue;
-    ever = true;
-    if (p.phase == b->phase) {
-      blame.lines.push_back(fmt::format("arrived {} time{} in this phase: {}, {}", p.amount,
-                                        p.amount == 1 ? "" : "s", who_of(cta, p),
-                                        line_of(cta, p.function, p.at)));
-      continue;
-    }
-    blame.others.emplace_back(p.rank, p.warp);
-    blame.lines.push_back(fmt::format("arrived last in phase {}: {}, {}", p.phase, who_of(cta, p),
-                                      line_of(cta, p.function, p.at)));
-    const Cta& theirs = *cluster.ctas[p.rank];
-    if (theirs.exited || theirs.warps[p.warp]->live() == 0) {
-      blame.weight = kCertain;
-      blame.cause = fmt::format("warp {}{}, which used to arrive on the {}, has exited", p.warp,
-                                p.rank == cta.rank ? "" : fmt::format(" of CTA rank {}", p.rank), name);
-    }
-  }
-  if (b->phase > seen && b->pending) {  // whoever used to arrive may well have gone
-    blame.weight = kCertain;
-    blame.cause =
-        b->phase == seen + 1
-            ? fmt::format(
-                  "it waits for phase {} of the {}, and has not looked at phase {}, which is over: the wrong "
-                  "parity?",
-                  b->phase, name, seen)
-            : fmt::format(
-                  "it was left behind: phases {} to {} of the {} have ended before it looked. Nothing made "
-                  "the others wait for it, or the count is too small, or it waits with the wrong parity",
-                  seen, b->phase - 1, name);
-  }
-  // Who brought bytes before and does not now is perhaps stuck itself.
-  const auto now = [&](const MbarrierParty& p) {
-    return std::ranges::any_of(b->parties, [&](const MbarrierParty& q) {
-      return q.what == What::delivers && q.phase == b->phase && q.rank == p.rank && q.warp == p.warp;
-    });
-  };
-  bool late = false;
-  for (const MbarrierParty& p : b->parties)
-    if (p.what == What::delivers && p.phase != b->phase && !now(p)) {
-      blame.others.emplace_back(p.rank, p.warp);
-      late = true;
-    }
-  if (b->tx && cluster.pending([](const AsyncOp&) { return true; }) == 0) {
-    blame.weight = late ? 0 : kCertain;
-    blame.cause = fmt::format(
-        "the bytes that are announced on the {} and those that copies bring do not match: {} "
-        "{}",
-        name, b->tx > 0 ? b->tx : -b->tx, b->tx > 0 ? "never come" : "too many came");
-    std::vector<std::string> bytes;
-    for (const MbarrierParty& p : b->parties)
-      if ((p.what == What::expects || p.what == What::delivers) && p.phase == b->phase)
-        bytes.push_back(fmt::format("{} {} bytes in this phase: {}, {}",
-                                    p.what == What::expects ? "announced" : "delivered", p.amount,
-                                    who_of(cta, p), line_of(cta, p.function, p.at)));
-    if (std::ranges::none_of(bytes, [](const std::string& l) { return l.starts_with("announced"); }))
-      bytes.insert(bytes.begin(), "nobody has announced bytes in this phase: mbarrier.expect_tx is missing");
-    blame.lines.insert(blame.lines.begin(), bytes.begin(), bytes.end());
-  }
-  if (!blame.cause.empty() || !b->pending) {
-    if (blame.lines.size() > kLines) blame.lines.resize(kLines);
-    return blame;
-  }
-  const Source* fill = f && b->phase == 0 && !ever && seen == 0 ? filled_behind(*f, group->pc) : nullptr;
-  bool copied = false;
-  w.for_noted([&](const Warp::Noted& n) {
-    const Source& s = cluster.grid.module.functions[n.function].source[n.at->pc];
-    copied |= s.has("bulk") || s.has("expect_tx") || s.has("mma");
-  });
-  if (fill && !copied) {
-    blame.weight = kMistaken;
-    blame.cause = fmt::format(
-        "it waits for phase 0 of the {}, on which nobody has arrived yet, before it fills a buffer for the "
-        "first "
-        "time: to find a buffer free at first, wait for parity 1",
-        name);
-    blame.lines.push_back("what it would fill: " + one_line(cluster.grid.module, *fill));
-  } else if (!ever && !copied && b->phase == 0 && seen == 0 && f &&
-             second_wait_then_products(*f, group->pc)) {
-    blame.weight = kFirst;
-    blame.cause = fmt::format(
-        "it waits for phase 0 of the {}, on which nobody has arrived yet, before its operands and its first "
-        "product: to find an accumulator free at first, wait for parity 1",
-        name);
-  } else if (!ever) {
-    blame.cause = fmt::format("nobody has ever arrived on the {}", name);
-    for (const auto& other : cluster.ctas)
-      if (const Mbarrier* same = other.get() == &cta ? nullptr : other->state->mbarriers.find(wait.address))
-        for (const MbarrierParty& p : same->parties)
-          if (p.what == What::arrives)
-            blame.weight = kPeerHasIt,
-            blame.lines.push_back(
-                fmt::format("but on the one at the same offset of CTA rank {} has arrived: {}, {} (a "
-                            "multicast mask without CTA rank {}?)",
-                            other->rank, who_of(cta, p), line_of(cta, p.function, p.at), cta.rank));
-    uncommitted(cluster, blame.lines);
-  } else {
-    blame.cause = fmt::format("{} of {} arrivals are missing in phase {} of the {}", b->pending, b->total,
-                              b->phase, name);
-    // Some have come, and nobody is known who used to come and has not. But warps with the same part in other
-    // CTAs may be meant to come too.
-    std::vector<std::pair<uint32_t, uint32_t>> came, missing;
-    for (const MbarrierParty& p : b->parties)
-      if (p.what == What::arrives && p.phase == b->phase) came.emplace_back(p.rank, p.warp);
-    for (const auto& [rank, warp] : came)
-      for (const auto& other : cluster.ctas)
-        if (other->warps[warp]->live() && std::ranges::find(came, std::pair(other->rank, warp)) == came.end())
-          missing.emplace_back(other->rank, warp);
-    const bool peers = came.size() > 1 && missing.size() == b->pending;
-    if (peers) blame.others.insert(blame.others.end(), missing.begin(), missing.end());
-    if (!peers && blame.others.empty()) blame.weight = kPartly;
-  }
-  if (blame.lines.size() > kLines) blame.lines.resize(kLines);
-  return blame;
 }
 
 std::string describe_wait(const Warp& w, const Wait& wait) {

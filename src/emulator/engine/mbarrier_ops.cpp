@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "emulator/engine/operand.h"
+#include "fp4lab/error.h"
 
 namespace fp4lab::emu {
 
@@ -174,19 +175,22 @@ bool missed(const Warp& w, const Instr& in, const Mbarrier& b, uint32_t offset, 
          w.instructions - asked.instructions <= kRetry;
 }
 
-// op 0 the predicate, op 1 the address, op 2 the parity or state. A failed try_wait parks the group until the
-// phase is over or the scheduler ends the wait (Warp::time_out_waits); it may also fail although the phase is
-// over ("potentially blocking ... may return false"), which the adversarial schedule makes use of.
-template <bool may_park>
-void wait(Warp& w, const Instr& in) {
-  constexpr const char* what = may_park ? "mbarrier.try_wait" : "mbarrier.test_wait";
+// What the lanes of a wait see.
+struct Look {
+  uint32_t done = 0;    // lanes whose phase is over
+  bool uniform = true;  // all ask for the same: the first lane's barrier and parity
+  uint32_t offset = 0, parity = 0;
+  uint32_t phase = 0;  // that the last lane asked for
+};
+
+// op 1 the address, op 2 the parity or state.
+Look look(Warp& w, const Instr& in, const char* what) {
   const Mods m = unpack_aux<Mods>(in);
   const uint32_t* parity = m.parity ? w.source<uint32_t>(in.op[2]) : nullptr;
   const uint64_t* state = m.parity ? nullptr : w.source<uint64_t>(in.op[2]);
-  uint32_t done = 0, address0 = 0, parity0 = 0, phase0 = 0;
-  bool first = true, uniform = true;
-  uint64_t last_key = ~0ull;
-  bool last_done = false;
+  Look seen;
+  bool first = true, last_done = false;
+  uint64_t last_key = ~0ull;  // address and parity of the lane before
   for_lanes(w.active, [&](unsigned lane) {
     uint32_t p;
     if (m.parity) {
@@ -209,47 +213,61 @@ void wait(Warp& w, const Instr& in) {
       b.waiters &= ~(uint64_t(1) << (w.id & 63));
       const bool late = missed(w, in, b, r.offset, p);
       last_done = late || b.done(p);
-      phase0 = late ? w.group->asked.phase : b.done(p) ? b.phase - 1 : b.phase;
+      seen.phase = late ? w.group->asked.phase : b.done(p) ? b.phase - 1 : b.phase;
       last_key = key;
-      if (first)
-        address0 = r.offset, parity0 = p, first = false;
-      else
-        uniform = false;
+      seen.uniform = first;
+      if (first) seen.offset = r.offset, seen.parity = p;
+      first = false;
     }
-    if (last_done) done |= 1u << lane;
+    if (last_done) seen.done |= 1u << lane;
   });
+  return seen;
+}
+
+// One event for the lanes that have seen the same barrier's phase end.
+void tell_waits_done(Warp& w, const Instr& in, uint32_t done, const char* what) {
+  const Mods m = unpack_aux<Mods>(in);
+  uint32_t told = 0;
+  for_lanes(done, [&](unsigned lane) {
+    if (told >> lane & 1) return;
+    const uint64_t address = w.address(in.op[1], lane);
+    uint32_t same = 0;
+    for_lanes(done, [&](unsigned l) { same |= uint32_t(w.address(in.op[1], l) == address) << l; });
+    told |= same;
+    const SharedRef r = shared_ref(w, m.space, address, lane, what);
+    w.cta.cluster.watcher->barrier({BarrierEvent::What::wait_done, r.cta, r.offset, 0,
+                                    r.cta->state->mbarrier(r.offset, what).phase, &w, same, nullptr});
+  });
+}
+
+// op 0 the predicate. A failed try_wait parks the group until the phase is over or the scheduler ends the
+// wait (Warp::time_out_waits); it may also fail although the phase is over ("potentially blocking ... may
+// return false"), which the adversarial schedule makes use of.
+template <bool may_park>
+void wait(Warp& w, const Instr& in) {
+  constexpr const char* what = may_park ? "mbarrier.try_wait" : "mbarrier.test_wait";
+  const Look seen = look(w, in, what);
   Cluster& cluster = w.cta.cluster;
   const bool adversarial = cluster.grid.schedule.kind == Schedule::Kind::adversarial;
   LaneGroup& group = *w.group;
   group.asked = {};
   w.put_off = false;
-  if (uniform) group.asked = {&in, address0, phase0, w.instructions};
+  if (seen.uniform) group.asked = {&in, seen.offset, seen.phase, w.instructions};
   const bool timed_out = std::exchange(group.timed_out, false);
-  if (done == 0 && may_park && uniform && !timed_out && !(adversarial && cluster.rng() % 8 == 0)) {
-    w.cta.state->mbarriers.find(address0)->waiters |= uint64_t(1) << (w.id & 63);
-    w.block({Wait::Kind::mbarrier, address0, parity0, wait_over});
+  if (seen.done == 0 && may_park && seen.uniform && !timed_out && !(adversarial && cluster.rng() % 8 == 0)) {
+    w.cta.state->mbarriers.find(seen.offset)->waiters |= uint64_t(1) << (w.id & 63);
+    w.block({Wait::Kind::mbarrier, seen.offset, seen.parity, wait_over});
     return;
   }
-  w.put_off = may_park && done && adversarial && cluster.rng() % 8 == 0;
-  if (w.put_off) done = 0;
+  w.put_off = may_park && seen.done && adversarial && cluster.rng() % 8 == 0;
+  const uint32_t done = w.put_off ? 0 : seen.done;
   if (done == w.active) group.asked = {};
-  if (Watcher* watch = cluster.watcher; watch && done) [[unlikely]] {
-    uint32_t told = 0;  // lanes with the same barrier at once
-    for_lanes(done, [&](unsigned lane) {
-      if (told >> lane & 1) return;
-      const uint64_t address = w.address(in.op[1], lane);
-      uint32_t same = 0;
-      for_lanes(done, [&](unsigned l) { same |= uint32_t(w.address(in.op[1], l) == address) << l; });
-      told |= same;
-      const SharedRef r = shared_ref(w, m.space, address, lane, what);
-      watch->barrier({BarrierEvent::What::wait_done, r.cta, r.offset, 0,
-                      r.cta->state->mbarrier(r.offset, what).phase, &w, same, nullptr});
-    });
-  }
+  if (cluster.watcher && done) [[unlikely]]
+    tell_waits_done(w, in, done, what);
   if (done) {
     w.note();
-    if (Mbarrier* b = uniform ? w.cta.state->mbarriers.find(address0) : nullptr)
-      b->note(MbarrierParty::What::waits, b->seen_after(parity0, w.cta.rank, w.id), &in, w.group->function,
+    if (Mbarrier* b = seen.uniform ? w.cta.state->mbarriers.find(seen.offset) : nullptr)
+      b->note(MbarrierParty::What::waits, b->seen_after(seen.parity, w.cta.rank, w.id), &in, group.function,
               w.cta.rank, w.id, done, 1);
   }
   if (done != w.active) w.yield();
@@ -281,8 +299,21 @@ Body bind_mbarrier_init(Instr& in, const Source& s) { return with(init, in, s); 
 Body bind_mbarrier_inval(Instr& in, const Source& s) { return with(inval, in, s); }
 Body bind_mbarrier_expect_tx(Instr& in, const Source& s) { return with(expect_tx, in, s); }
 Body bind_mbarrier_complete_tx(Instr& in, const Source& s) { return with(complete_tx, in, s); }
-Body bind_mbarrier_arrive(Instr& in, const Source& s) { return with(arrive<false>, in, s); }
-Body bind_mbarrier_arrive_drop(Instr& in, const Source& s) { return with(arrive<true>, in, s); }
+namespace {
+
+// The manual's restrictions on where the state goes and which operands there must be.
+Body checked(Body body, Instr& in, const Source& s) {
+  if ((s.has("expect_tx") || s.has("noComplete")) && !in.op[2]) fail("the count is missing");
+  if (s.has("shared::cluster") && in.op[0].kind != Operand::Kind::sink)
+    fail("an arrival at .shared::cluster has no state to return: write '_'");
+  if (s.has("shared::cluster") && s.has("noComplete")) fail(".noComplete is not for .shared::cluster");
+  return with(body, in, s);
+}
+
+}  // namespace
+
+Body bind_mbarrier_arrive(Instr& in, const Source& s) { return checked(arrive<false>, in, s); }
+Body bind_mbarrier_arrive_drop(Instr& in, const Source& s) { return checked(arrive<true>, in, s); }
 Body bind_mbarrier_test_wait(Instr& in, const Source& s) { return with(wait<false>, in, s); }
 Body bind_mbarrier_test_wait_parity(Instr& in, const Source& s) { return with(wait<false>, in, s); }
 Body bind_mbarrier_try_wait(Instr& in, const Source& s) { return with(wait<true>, in, s); }

@@ -177,8 +177,7 @@ Body bind_mma_sp_int8(Instr& in, const Source& s) {
 }
 Body bind_mma_sp_int4(Instr& in, const Source& s) {
   Mods m = decode(in, s, 4);
-  m.a = s.tokens[s.tokens.size() - 3] == "s4" ? ElementFormat::s8 : ElementFormat::u8;
-  m.b = s.tokens[s.tokens.size() - 2] == "s4" ? ElementFormat::s8 : ElementFormat::u8;
+  m.a = widened_format(s, 3), m.b = widened_format(s, 2);
   in.aux = pack_aux(m);
   return integer_product;
 }

@@ -53,6 +53,10 @@ uint16_t half_of_fp8(ElementFormat f, uint8_t code) {
   return static_cast<uint16_t>(half_from_float(v) | (code & 0x80) << 8);
 }
 
+ElementFormat widened_format(const Source& s, unsigned from_end) {
+  return s.tokens[s.tokens.size() - from_end] == "s4" ? ElementFormat::s8 : ElementFormat::u8;
+}
+
 void widen_nibbles(bool is_signed, const std::byte* in, size_t bytes, std::byte* out) {
   for (size_t i = 0; i < 2 * bytes; ++i) {
     const uint8_t v = static_cast<uint8_t>(in[i / 2]) >> (i % 2 * 4) & 15;
@@ -252,8 +256,7 @@ Body bind_mma_int8(Instr& in, const Source& s) {
 }
 Body bind_mma_int4(Instr& in, const Source& s) {
   Mods m = decode(in, s, 4);
-  m.a = s.tokens[s.tokens.size() - 3] == "s4" ? ElementFormat::s8 : ElementFormat::u8;
-  m.b = s.tokens[s.tokens.size() - 2] == "s4" ? ElementFormat::s8 : ElementFormat::u8;
+  m.a = widened_format(s, 3), m.b = widened_format(s, 2);
   in.aux = pack_aux(m);
   return mma_integer_sync<true>;
 }

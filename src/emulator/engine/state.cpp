@@ -35,6 +35,23 @@ WarpEngines& CtaState::warp(unsigned id) {
   return warps[id];
 }
 
+// "; mbarriers are at 0x400 (mbarrier.init line 12), ...": where one is missing, its neighbours lead to the
+// place.
+std::string CtaState::mbarriers_text() {
+  constexpr size_t kShown = 12;
+  std::string text;
+  size_t shown = 0;
+  for (const uint32_t offset : mbarriers.offsets()) {
+    if (shown++ == kShown) return text + ", ...";
+    text += fmt::format("{}{:#x}", shown == 1 ? "; mbarriers are at " : ", ", offset);
+    for (const MbarrierParty& p : mbarriers.find(offset)->parties)
+      if (p.what == MbarrierParty::What::inits && p.at)
+        text += fmt::format(" (mbarrier.init line {})",
+                            cta.cluster.grid.module.functions[p.function].source[p.at->pc].line);
+  }
+  return text;
+}
+
 Mbarrier& CtaState::mbarrier(uint32_t offset, const char* what) {
   if (offset % 8)
     fault(FaultKind::misaligned_address, 0,
@@ -43,8 +60,8 @@ Mbarrier& CtaState::mbarrier(uint32_t offset, const char* what) {
   Mbarrier* b = mbarriers.find(offset);
   if (!b)
     fault(FaultKind::mbarrier_absent, 0,
-          "{} on shared offset {:#x} of CTA {}, where no mbarrier is: not initialised yet, or invalidated",
-          what, offset, cta.rank);
+          "{} on shared offset {:#x} of CTA {}, where no mbarrier is: not initialised yet, or invalidated{}",
+          what, offset, cta.rank, mbarriers_text());
   uint64_t bits;
   std::memcpy(&bits, bytes, 8);
   if (bits != b->state().bits)
@@ -121,6 +138,22 @@ void CtaState::engine_arrive(uint32_t offset, const AsyncOp& op) { signal_by(op,
 
 void CtaState::engine_complete_tx(uint32_t offset, uint32_t bytes, const AsyncOp& op) {
   signal_by(op, offset, 0, bytes);
+}
+
+void CtaState::expect_signal(const Warp& issuer, uint32_t offset, const char* what) {
+  try {
+    mbarrier(offset, what);
+  } catch (const Fault& early) {
+    if (early.kind != FaultKind::mbarrier_absent || &issuer.cta == &cta ||
+        !cta.cluster.grid.schedule.tolerant)
+      throw;
+    cta.cluster.tolerated(early, issuer);
+  }
+}
+
+bool CtaState::ahead_of_init(const AsyncOp& op, uint32_t offset) const {
+  return cta.cluster.grid.schedule.tolerant && op.cta != &cta && !cta.exited &&
+         mbarriers.overlapping(offset, 8) < 0;
 }
 
 void CtaState::payload_fault(uint32_t offset, uint32_t bytes, uint32_t barrier, const char* what) const {

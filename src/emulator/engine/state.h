@@ -72,6 +72,7 @@ struct CtaState {
 
   Cta& cta;
   MbarrierTable mbarriers;
+  std::string mbarriers_text();
   std::array<NamedBarrier, 16> named;
   std::vector<ClusterBarrierPart> cluster_barrier;     // by warp
   std::vector<WarpEngines> warps;                      // by warp
@@ -95,6 +96,12 @@ struct CtaState {
   // Arrivals and bytes from engines: checks, settles, tells watchers and wakes waiters.
   void engine_arrive(uint32_t offset, const AsyncOp&);
   void engine_complete_tx(uint32_t offset, uint32_t bytes, const AsyncOp&);
+  // At the issue of an operation that will signal here: faults as mbarrier() does. By the manual that goes
+  // for other CTAs' mbarriers too. But hardware starts the CTAs of a cluster together, and a copy takes
+  // longer than what they begin with, so programs without a cluster barrier get by: where the schedule
+  // tolerates that, it is a note, and the operation is `ahead_of_init` until the mbarrier is there.
+  void expect_signal(const Warp& issuer, uint32_t offset, const char* what);
+  bool ahead_of_init(const AsyncOp&, uint32_t offset) const;
   // One of count and bytes is 0. The change alone, told to watchers when it completes the phase.
   void signal(Mbarrier&, uint32_t offset, uint32_t count, int64_t bytes);
   // Faults when [offset, offset + bytes) overlaps a live mbarrier: called for every write that is not an

@@ -1,4 +1,7 @@
 // tcgen05.cp, tcgen05.commit and tcgen05.fence (PTX ISA 9.7.16.9, 9.7.16.12).
+
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -61,7 +64,7 @@ struct TmemCopy final : AsyncOp {
       fault(FaultKind::tmem_address, lane,
             "tcgen05.cp.{} to TMEM address {:#010x}: its lane is {}, must be {}",
             kShapes[static_cast<int>(m.shape)].name, address, a.lane(), limit ? "0 to 31" : "0");
-    tensor_memory(to).check(to, a.column(), kShapes[static_cast<int>(m.shape)].bytes / 4, "tcgen05.cp");
+    tensor_memory(to).check(to, a.column(), kShapes[static_cast<int>(m.shape)].bytes / 4, "tcgen05.cp", this);
   }
 
   // 16 elements of 4 or 6 bits in the first bytes of 16 get a byte each.
@@ -141,12 +144,21 @@ struct Commit final : AsyncOp {
   std::vector<Cta*> targets;
 
   const char* name() const override { return "tcgen05.commit"; }
-  bool run(Cluster&) override {
+  bool held(const Cluster&) const override {
+    return std::ranges::any_of(targets,
+                               [&](const Cta* to) { return to->state->ahead_of_init(*this, barrier); });
+  }
+  bool run(Cluster& cluster) override {
     for (Cta* to : targets) {
-      if (to->exited)
-        fault(FaultKind::peer_exited, lane,
-              "tcgen05.commit arrives on an mbarrier of CTA rank {}, which has exited", to->rank);
-      to->state->engine_arrive(barrier, *this);
+      if (!to->exited) {
+        to->state->engine_arrive(barrier, *this);
+        continue;
+      }
+      const Fault gone(
+          FaultKind::peer_exited, lane,
+          fmt::format("tcgen05.commit arrives on an mbarrier of CTA rank {}, which has exited", to->rank));
+      if (!cluster.grid.schedule.tolerant) throw gone;
+      cluster.tolerated(gone, *this);
     }
     return true;
   }
@@ -179,7 +191,7 @@ void commit(Warp& w, const Instr& in) {
     } else {
       op->targets.push_back(bar.cta);
     }
-    for (Cta* to : op->targets) to->state->mbarrier(bar.offset, "tcgen05.commit");
+    for (Cta* to : op->targets) to->state->expect_signal(w, bar.offset, "tcgen05.commit");
     op->queue = pipe_of(w, lane);
     cluster.submit(std::move(op), w, in, lane);
   });

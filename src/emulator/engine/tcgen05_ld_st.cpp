@@ -84,7 +84,7 @@ struct TmemLoad final : AsyncOp {
   const char* name() const override { return "tcgen05.ld"; }
   bool run(Cluster& cluster) override {
     TensorMemory& tmem = tensor_memory(*cta);
-    tmem.check(*cta, win.column, win.columns, name());
+    tmem.check(*cta, win.column, win.columns, name(), this);
     bool any = false;
     for (unsigned c = 0; c < win.columns && !any; ++c) {
       const auto& d = tmem.defined[win.column + c];
@@ -125,7 +125,7 @@ struct TmemStore final : AsyncOp {
   const char* name() const override { return "tcgen05.st"; }
   bool run(Cluster& cluster) override {
     TensorMemory& tmem = tensor_memory(*cta);
-    tmem.check(*cta, win.column, win.columns, name());
+    tmem.check(*cta, win.column, win.columns, name(), this);
     for (unsigned r = 0; r < m.registers; ++r)
       for (unsigned t = 0; t < kLanes; ++t) {
         const Cell c = cell(m.shape, r, t, m.split);

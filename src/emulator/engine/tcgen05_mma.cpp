@@ -53,7 +53,7 @@ void MmaOp::check_tmem(Cta& cta) const {
   const uint32_t columns = weight_stationary                         ? idesc.n / (kTmemLanes / idesc.m)
                            : group == 2 && idesc.m == 128 && !sparse ? idesc.n / 2
                                                                      : idesc.n;
-  tmem.check(cta, at.column(), columns, "tcgen05.mma: D");
+  tmem.check(cta, at.column(), columns, "tcgen05.mma: D", this);
   if (scale_vec) {
     for (auto [address, rows, what] : {std::tuple{sfa, rows_per_cta(), "tcgen05.mma: scale-A"},
                                        std::tuple{sfb, idesc.n, "tcgen05.mma: scale-B"}}) {
@@ -61,7 +61,7 @@ void MmaOp::check_tmem(Cta& cta) const {
       if (s.lane() != 0)
         fault(FaultKind::tmem_address, lane, "{} at TMEM address {:#010x}: its lane is {}, must be 0", what,
               address, s.lane());
-      tmem.check(cta, s.column(), (rows + 31) / 32, what);
+      tmem.check(cta, s.column(), (rows + 31) / 32, what, this);
       const uint32_t last = s.column() + (rows + 31) / 32;
       if (s.column() < at.column() + columns && at.column() < last)
         fault(FaultKind::tmem_address, lane, "{} in TMEM columns [{}, {}) overlaps D in [{}, {})", what,
@@ -79,14 +79,14 @@ void MmaOp::check_tmem(Cta& cta) const {
             "tcgen05.mma.sp: metadata at TMEM column {}, which must be even: the selector names the other "
             "column",
             s.column());
-    tmem.check(cta, s.column(), 2, "tcgen05.mma.sp: metadata");
+    tmem.check(cta, s.column(), 2, "tcgen05.mma.sp: metadata", this);
   }
   if (a_in_tmem) {
     const TmemAddress s{a_tmem};
     if (s.lane() != at.lane())
       fault(FaultKind::tmem_address, lane,
             "tcgen05.mma: A at TMEM lane {}, D at lane {}: they must be the same", s.lane(), at.lane());
-    tmem.check(cta, s.column(), 8, "tcgen05.mma: A");
+    tmem.check(cta, s.column(), 8, "tcgen05.mma: A", this);
   }
 }
 

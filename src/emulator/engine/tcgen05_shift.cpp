@@ -23,7 +23,7 @@ struct Shift final : AsyncOp {
             "tcgen05.shift of TMEM address {:#010x}: its lane is {}, must be 0, 32, "
             "64 or 96",
             address, a.lane());
-    tensor_memory(to).check(to, a.column(), kColumns, "tcgen05.shift");
+    tensor_memory(to).check(to, a.column(), kColumns, "tcgen05.shift", this);
   }
 
   void move(Cluster& cluster, Cta& to) const {

@@ -196,37 +196,34 @@ TensorMap decode_tensor_map(const std::byte* bytes, bool& ok) {
 namespace {
 
 // What both kinds of maps share; the reason why not, or nothing and the map's common fields.
-std::string encode_common(TensorMap& m, CUtensorMap* map, CUtensorMapDataType type, uint32_t rank,
-                          void* address, const cuuint64_t* dims, const cuuint64_t* strides,
-                          const cuuint32_t* element_strides, CUtensorMapInterleave interleave,
-                          CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
-                          CUtensorMapFloatOOBfill fill) {
+std::string encode_common(TensorMap& m, CUtensorMap* map, const TensorMapArguments& a) {
   if (!map) return "tensorMap is null";
   if (reinterpret_cast<uintptr_t>(map) % 64)
     return fmt::format("tensorMap {} is not aligned to 64 bytes", static_cast<void*>(map));
   auto in_range = [](auto value, unsigned limit) { return static_cast<unsigned>(value) < limit; };
-  if (!in_range(type, std::size(kTypes)))
-    return fmt::format("tensorDataType is {}, must be 0 to 15", static_cast<int>(type));
-  if (!in_range(swizzle, std::size(kSwizzles)))
-    return fmt::format("swizzle is {}, must be 0 to 6", static_cast<int>(swizzle));
-  if (!in_range(interleave, 3))
-    return fmt::format("interleave is {}, must be 0 to 2", static_cast<int>(interleave));
-  if (!in_range(promotion, 4))
-    return fmt::format("l2Promotion is {}, must be 0 to 3", static_cast<int>(promotion));
-  if (!in_range(fill, 2)) return fmt::format("oobFill is {}, must be 0 or 1", static_cast<int>(fill));
-  if (rank < 1 || rank > kTensorMapMaxRank) return fmt::format("tensorRank is {}, must be 1 to 5", rank);
-  if (!dims || !element_strides || (rank > 1 && !strides))
+  if (!in_range(a.type, std::size(kTypes)))
+    return fmt::format("tensorDataType is {}, must be 0 to 15", static_cast<int>(a.type));
+  if (!in_range(a.swizzle, std::size(kSwizzles)))
+    return fmt::format("swizzle is {}, must be 0 to 6", static_cast<int>(a.swizzle));
+  if (!in_range(a.interleave, 3))
+    return fmt::format("interleave is {}, must be 0 to 2", static_cast<int>(a.interleave));
+  if (!in_range(a.promotion, 4))
+    return fmt::format("l2Promotion is {}, must be 0 to 3", static_cast<int>(a.promotion));
+  if (!in_range(a.fill, 2)) return fmt::format("oobFill is {}, must be 0 or 1", static_cast<int>(a.fill));
+  if (a.rank < 1 || a.rank > kTensorMapMaxRank)
+    return fmt::format("tensorRank is {}, must be 1 to 5", a.rank);
+  if (!a.dims || !a.element_strides || (a.rank > 1 && !a.strides))
     return "globalDim, globalStrides or elementStrides is null";
-  m.type = static_cast<TensorType>(type);
-  m.swizzle = static_cast<TensorSwizzle>(swizzle);
-  m.rank = static_cast<uint8_t>(rank);
-  m.address = reinterpret_cast<uint64_t>(address);
-  m.interleave = static_cast<uint8_t>(interleave), m.l2_promotion = static_cast<uint8_t>(promotion);
-  m.fill = static_cast<uint8_t>(fill);
+  m.type = static_cast<TensorType>(a.type);
+  m.swizzle = static_cast<TensorSwizzle>(a.swizzle);
+  m.rank = static_cast<uint8_t>(a.rank);
+  m.address = reinterpret_cast<uint64_t>(a.address);
+  m.interleave = static_cast<uint8_t>(a.interleave), m.l2_promotion = static_cast<uint8_t>(a.promotion);
+  m.fill = static_cast<uint8_t>(a.fill);
   m.dim.fill(1), m.box.fill(1), m.element_stride.fill(1);
-  for (unsigned d = 0; d < rank; ++d) {
-    m.dim[d] = dims[d], m.element_stride[d] = element_strides[d];
-    if (d) m.stride[d] = strides[d - 1];
+  for (unsigned d = 0; d < a.rank; ++d) {
+    m.dim[d] = a.dims[d], m.element_stride[d] = a.element_strides[d];
+    if (d) m.stride[d] = a.strides[d - 1];
   }
   return {};
 }
@@ -239,35 +236,21 @@ std::string encode_valid(const TensorMap& m, CUtensorMap* map, int major) {
 
 }  // namespace
 
-std::string encode_tiled(CUtensorMap* map, CUtensorMapDataType type, uint32_t rank, void* address,
-                         const cuuint64_t* dims, const cuuint64_t* strides, const cuuint32_t* box,
-                         const cuuint32_t* element_strides, CUtensorMapInterleave interleave,
-                         CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
-                         CUtensorMapFloatOOBfill fill, int major) {
+std::string encode_tiled(CUtensorMap* map, const TensorMapArguments& a, const cuuint32_t* box, int major) {
   TensorMap m;
-  if (std::string why = encode_common(m, map, type, rank, address, dims, strides, element_strides, interleave,
-                                      swizzle, promotion, fill);
-      !why.empty())
-    return why;
+  if (std::string why = encode_common(m, map, a); !why.empty()) return why;
   if (!box) return "boxDim is null";
-  for (unsigned d = 0; d < rank; ++d) m.box[d] = box[d];
+  for (unsigned d = 0; d < a.rank; ++d) m.box[d] = box[d];
   return encode_valid(m, map, major);
 }
 
-std::string encode_im2col(CUtensorMap* map, CUtensorMapDataType type, uint32_t rank, void* address,
-                          const cuuint64_t* dims, const cuuint64_t* strides, const int* lower,
-                          const int* upper, uint32_t channels, uint32_t pixels,
-                          const cuuint32_t* element_strides, CUtensorMapInterleave interleave,
-                          CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
-                          CUtensorMapFloatOOBfill fill, int major) {
+std::string encode_im2col(CUtensorMap* map, const TensorMapArguments& a, const int* lower, const int* upper,
+                          uint32_t channels, uint32_t pixels, int major) {
   TensorMap m;
-  if (std::string why = encode_common(m, map, type, rank, address, dims, strides, element_strides, interleave,
-                                      swizzle, promotion, fill);
-      !why.empty())
-    return why;
+  if (std::string why = encode_common(m, map, a); !why.empty()) return why;
   if (!lower || !upper) return "pixelBoxLowerCorner or pixelBoxUpperCorner is null";
   m.im2col = true, m.box[0] = channels, m.pixels = pixels;
-  for (unsigned d = 0; d + 2 < rank; ++d) {
+  for (unsigned d = 0; d + 2 < a.rank; ++d) {
     auto clamped = [](int v) { return static_cast<int16_t>(std::clamp(v, -32768, 32767)); };
     if (lower[d] != clamped(lower[d]) || upper[d] != clamped(upper[d]))
       return fmt::format("the corners {} and {} of dimension {} have more than 16 bits", lower[d], upper[d],

@@ -89,21 +89,26 @@ struct TensorMap {
 // The map in 128 bytes; `ok` false when they hold none (checksum).
 TensorMap decode_tensor_map(const std::byte* bytes, bool& ok);
 
+// What cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col are both told, as cuda.h has it.
+struct TensorMapArguments {
+  CUtensorMapDataType type{};
+  uint32_t rank = 0;
+  void* address = nullptr;
+  const cuuint64_t *dims = nullptr, *strides = nullptr;  // elements; bytes, strides[0] of dimension 1
+  const cuuint32_t* element_strides = nullptr;
+  CUtensorMapInterleave interleave = CU_TENSOR_MAP_INTERLEAVE_NONE;
+  CUtensorMapSwizzle swizzle = CU_TENSOR_MAP_SWIZZLE_NONE;
+  CUtensorMapL2promotion promotion = CU_TENSOR_MAP_L2_PROMOTION_NONE;
+  CUtensorMapFloatOOBfill fill = CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE;
+};
+
 // cuTensorMapEncodeTiled: checks every rule of cuda.h's and fills the map. Returns an empty string, or what
 // is wrong with which value. `major` is the device's compute capability.
-std::string encode_tiled(CUtensorMap* map, CUtensorMapDataType type, uint32_t rank, void* address,
-                         const cuuint64_t* dims, const cuuint64_t* strides, const cuuint32_t* box,
-                         const cuuint32_t* element_strides, CUtensorMapInterleave interleave,
-                         CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
-                         CUtensorMapFloatOOBfill fill, int major);
+std::string encode_tiled(CUtensorMap* map, const TensorMapArguments&, const cuuint32_t* box, int major);
 // cuTensorMapEncodeIm2col. The corners stand in the order of the dimensions, W first (as CUTLASS passes them
 // in cute/atom/copy_traits_sm90_im2col.hpp; cuda.h's text lists them the other way round).
-std::string encode_im2col(CUtensorMap* map, CUtensorMapDataType type, uint32_t rank, void* address,
-                          const cuuint64_t* dims, const cuuint64_t* strides, const int* lower,
-                          const int* upper, uint32_t channels, uint32_t pixels,
-                          const cuuint32_t* element_strides, CUtensorMapInterleave interleave,
-                          CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
-                          CUtensorMapFloatOOBfill fill, int major);
+std::string encode_im2col(CUtensorMap* map, const TensorMapArguments&, const int* lower, const int* upper,
+                          uint32_t channels, uint32_t pixels, int major);
 // cuTensorMapReplaceAddress.
 std::string replace_address(CUtensorMap* map, void* address);
 

@@ -1,12 +1,21 @@
 // cp.async.bulk.tensor: global memory to shared memory (PTX ISA 9.7.9.27.1).
 #include "emulator/engine/tma.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 
 #include "emulator/engine/tma_box.h"
 
 namespace fp4lab::emu {
+
+void TensorMapRef::point_to(uint64_t to, const Cluster& cluster) {
+  address = to;
+  const GlobalMemory& memory = cluster.grid.memory;
+  if (!cluster.grid.schedule.tolerant || !memory.find(address, kTensorMapBytes).end) return;
+  std::memcpy(issued.emplace().data(), memory.host(address), kTensorMapBytes);
+}
 
 TensorMap TensorMapRef::read(Cluster& cluster, const AsyncOp& op) const {
   const char* what = op.name();
@@ -33,6 +42,14 @@ TensorMap TensorMapRef::read(Cluster& cluster, const AsyncOp& op) const {
     bytes = cluster.grid.memory.host(address);
     watch_access(cluster, AccessKind::read, Space::global, address, kTensorMapBytes, nullptr, op,
                  Proxy::tensormap);
+    if (issued && std::memcmp(issued->data(), bytes, kTensorMapBytes)) {
+      cluster.tolerated(Fault(FaultKind::tensor_map, op.lane,
+                              fmt::format("{}: the tensor map at {:#x} was replaced while the copy was under "
+                                          "way; it goes by the map as it was at issue",
+                                          what, address)),
+                        op);
+      bytes = issued->data();
+    }
   }
   bool ok;
   TensorMap m = decode_tensor_map(bytes, ok);
@@ -105,6 +122,7 @@ struct TmaLoad final : AsyncOp {
   bool holds_exit() const override {
     return started ? any_part_concerns(parts, targets, *cta) : any_concerns(targets, *cta);
   }
+  bool held(const Cluster&) const override { return !started && any_ahead_of_init(targets, barrier, *this); }
 
   // A box may arrive in pieces and in any order.
   void plan(Cluster& cluster) {
@@ -221,7 +239,7 @@ void load(Warp& w, const Instr& in) {
     auto op = std::make_unique<TmaLoad>();
     const SharedRef dst = shared_ref(w, mods.destination, in.op[0], lane, what);
     const SharedRef bar = shared_ref(w, mods.destination, in.op[3], lane, what);
-    op->map.address = w.address(in.op[1], lane);
+    op->map.point_to(w.address(in.op[1], lane), cluster);
     op->dimensions = mods.dimensions;
     op->gather = mods.gather, op->im2col = mods.im2col;
     for (unsigned d = 0; mods.im2col && d + 2 < mods.dimensions; ++d)
@@ -266,7 +284,7 @@ void load(Warp& w, const Instr& in) {
               what, dst.cta->rank, bar.cta->rank);
       op->targets.push_back({dst.cta, bar.cta});
     }
-    for (const TmaTarget& t : op->targets) t.barrier_cta->state->mbarrier(op->barrier, what);
+    for (const TmaTarget& t : op->targets) t.barrier_cta->state->expect_signal(w, op->barrier, what);
     cluster.submit(std::move(op), w, in, lane);
   });
 }

@@ -1,7 +1,10 @@
-// The tensor memory accelerator's operations. Each reads its tensor map and its memory when it runs.
+// The tensor memory accelerator's operations. Each reads its tensor map and its memory when it runs; where
+// the schedule is tolerant, the map as it was at issue.
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <optional>
 #include <vector>
 
 #include "emulator/engine/operand.h"
@@ -12,6 +15,11 @@ namespace fp4lab::emu {
 // Where an operand [map, ...] points: host address of the 128 bytes, found again at every use.
 struct TensorMapRef {
   uint64_t address = 0;  // generic
+  // A map in global memory as it was at issue, where the schedule is tolerant: contest kernels replace a map
+  // while copies that use it are under way, and are right on hardware, which has read it by then.
+  std::optional<std::array<std::byte, kTensorMapBytes>> issued;
+
+  void point_to(uint64_t address, const Cluster&);
   // Faults when it is in neither the kernel's parameters nor global memory, not aligned to 64 bytes, or does
   // not hold a valid map.
   TensorMap read(Cluster&, const AsyncOp&) const;
@@ -36,6 +44,13 @@ bool any_part_concerns(const std::vector<Part>& parts, const std::vector<TmaTarg
   return std::ranges::any_of(parts, [&](const Part& part) {
     const TmaTarget& t = targets[part.target];
     return t.cta == &cta || t.barrier_cta == &cta;
+  });
+}
+
+// See CtaState::ahead_of_init; parts that have been delivered have found their mbarrier.
+inline bool any_ahead_of_init(const std::vector<TmaTarget>& targets, uint32_t barrier, const AsyncOp& op) {
+  return std::ranges::any_of(targets, [&](const TmaTarget& t) {
+    return t.barrier_cta && t.barrier_cta->state->ahead_of_init(op, barrier);
   });
 }
 

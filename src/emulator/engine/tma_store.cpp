@@ -147,7 +147,7 @@ void store(Warp& w, const Instr& in) {
   const StoreMods mods = unpack_aux<StoreMods>(in);
   for_lanes(w.active, [&](unsigned lane) {
     auto op = std::make_unique<TmaStore>();
-    op->map.address = w.address(in.op[0], lane);
+    op->map.point_to(w.address(in.op[0], lane), w.cta.cluster);
     op->dimensions = mods.dimensions;
     op->scatter = mods.scatter, op->im2col = mods.im2col;
     op->reduction = mods.reduction;

@@ -1,6 +1,7 @@
 #include "emulator/engine/tmem.h"
 
 #include "emulator/core/machine.h"
+#include "emulator/engine/state.h"
 
 namespace fp4lab::emu {
 
@@ -69,15 +70,30 @@ void TensorMemory::undefine(unsigned c, unsigned lane0, unsigned lanes) {
   defined[c][0] &= ~m[0], defined[c][1] &= ~m[1];
 }
 
-void TensorMemory::check(const Cta& cta, unsigned column, unsigned columns, const char* what) const {
+void TensorMemory::check(const Cta& cta, unsigned column, unsigned columns, const char* what,
+                         const AsyncOp* op) const {
   if (column + columns > kTmemColumns)
     fault(FaultKind::tmem_address, 0, "{} touches TMEM columns [{}, {}), but there are only {}", what, column,
           column + columns, kTmemColumns);
-  const bool after_release = cta.cluster.grid.schedule.tolerant;
-  for (unsigned c = column; c < column + columns; ++c)
-    if (owner[c] != &cta && !(after_release && !owner[c] && former[c] == name_of(cta)))
-      fault(FaultKind::tmem_address, 0, "{} touches TMEM columns [{}, {}), but column {} {}", what, column,
-            column + columns, c, owner[c] ? "belongs to another CTA of this SM" : "is not allocated");
+  for (unsigned c = column; c < column + columns; ++c) {
+    if (owner[c] == &cta) continue;
+    const bool freed = !owner[c] && former[c] == name_of(cta);
+    std::string live;
+    for (const TmemAllocation& a : cta.state->tmem)
+      live += fmt::format("{}[{}, {}) by line {}", live.empty() ? "; allocated are " : ", ", a.column,
+                          a.column + a.columns,
+                          cta.cluster.grid.module.functions[a.function].source[a.origin->pc].line);
+    const Fault outside(
+        FaultKind::tmem_address, 0,
+        fmt::format("{} touches TMEM columns [{}, {}), but column {} {}{}", what, column, column + columns, c,
+                    owner[c] ? "belongs to another CTA of this SM"
+                    : freed  ? "is freed"
+                             : "is not allocated",
+                    live));
+    if (!freed || !cta.cluster.grid.schedule.tolerant) throw outside;
+    if (op) cta.cluster.tolerated(outside, *op);  // the instruction that issues it says nothing yet
+    return;
+  }
 }
 
 }  // namespace fp4lab::emu

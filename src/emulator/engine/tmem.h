@@ -8,6 +8,7 @@
 
 namespace fp4lab::emu {
 
+struct AsyncOp;
 class Cta;
 
 constexpr unsigned kTmemLanes = 128, kTmemColumns = 512;
@@ -43,7 +44,8 @@ struct TensorMemory {
   // Faults (illegal_address) unless all the columns are allocated to `cta`. Where the schedule tolerates
   // unwritten values it tolerates this too: columns that `cta` has freed and nobody has taken since keep what
   // they hold.
-  void check(const Cta& cta, unsigned column, unsigned columns, const char* what) const;
+  void check(const Cta& cta, unsigned column, unsigned columns, const char* what,
+             const AsyncOp* op = nullptr) const;
 };
 
 }  // namespace fp4lab::emu

@@ -48,8 +48,15 @@ struct Wgmma final : AsyncOp {
   uint32_t a_rows[4][kLanes] = {};
   std::vector<uint32_t*> d_rows;  // registers of D
   uint64_t group = 0;
+  uint64_t nth = 0;  // wgmma of its warp
 
   const char* name() const override { return "wgmma.mma_async"; }
+  // The four warps of a warpgroup execute it together (.aligned): a product begins when all have come to it.
+  bool held(const Cluster&) const override {
+    for (unsigned id = warp & ~3u; id <= (warp | 3); ++id)
+      if (cta->state->warp(id).wgmma_count <= nth) return true;
+    return false;
+  }
 
   // Registers of A, as 16 rows of 32 bytes (PTX ISA 9.7.15.5.1 figures; table 8.3 of the layouts in CUTLASS).
   void gather_a(std::byte* out) const {
@@ -209,7 +216,7 @@ void issue(Warp& w, const Instr& in) {
     w.await(o, w.active);
   }
   ++e.wgmma.groups.back().writing;
-  ++e.wgmma_count;
+  op->nth = e.wgmma_count++;
   op->queue = {Queue::wgmma, w.cta.rank << 16 | w.id};
   w.cta.cluster.submit(std::move(op), w, in, lane);
 }

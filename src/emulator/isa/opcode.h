@@ -44,6 +44,8 @@
 //   :type    the type: a name (`a:u32`), tN = the Nth type among the modifiers (`a:t1`), wN = twice as wide
 //            as the Nth type (`d:w0`, mul.wide), any = not checked
 //   ~        the register may be wider than the type (ld, st, cvt)
+//   +        may have a selector and a sign, -%r1.h0 (video instructions): Operand::displacement holds the
+//            selector's letters, Operand::negated the sign
 //   ?        may be absent
 //   ?word    is there exactly when the instruction has that modifier: `mask:u16?multicast::cluster`
 //

@@ -38,7 +38,7 @@ size_t end_of_form(std::string_view s) {
   for (size_t i = 0; i < s.size(); ++i) {
     if (s[i] == '[' || s[i] == '{') ++depth;
     if (s[i] == ']' || s[i] == '}') --depth;
-    if (!depth && (s[i] == ':' || s[i] == '~' || s[i] == '?')) return i;
+    if (!depth && (s[i] == ':' || s[i] == '~' || s[i] == '+' || s[i] == '?')) return i;
   }
   return s.size();
 }
@@ -101,7 +101,7 @@ std::vector<OperandSpec> parse_operand_specs(std::string_view column) {
     spec.text = item;
     size_t end = end_of_form(item);
     if (!end) fail("opcode table: operand '{}' in \"{}\" has no name", item, column);
-    if (item.substr(0, end).find_first_of(":~?") != item.npos)
+    if (item.substr(0, end).find_first_of(":~+?") != item.npos)
       fail("opcode table: type and marks stand behind the brackets, not in '{}' of \"{}\"", item, column);
     spec.form = form_of(item.substr(0, end));
     spec.pair_required = spec.form == Form::destination_pair && item[end - 1] == 'P';
@@ -110,12 +110,14 @@ std::vector<OperandSpec> parse_operand_specs(std::string_view column) {
       rest.remove_prefix(1);
       if (mark == '~') {
         spec.relaxed = true;
+      } else if (mark == '+') {
+        spec.selected = true;
       } else if (mark == '?') {
         spec.optional = true;
         spec.only_with = rest;
         break;
       } else {
-        size_t stop = rest.find_first_of("~?");
+        size_t stop = rest.find_first_of("~+?");
         read_type(spec, rest.substr(0, stop), column);
         rest = stop == rest.npos ? std::string_view() : rest.substr(stop);
       }

@@ -30,7 +30,7 @@ struct OperandSpec {
   enum class Rule : uint8_t { automatic, fixed, nth, wide, any } rule = Rule::automatic;
   Type fixed = Type::none;
   unsigned nth = 0;
-  bool relaxed = false, optional = false;
+  bool relaxed = false, optional = false, selected = false;
   bool pair_required = false;
   std::string_view only_with;  // `?word`
   uint8_t slot = 0;            // index of its first Operand

@@ -134,20 +134,23 @@ bool Spelling::matches(std::span<const std::string_view> tokens, Expectation* ex
   return ends >> tokens.size() & 1;
 }
 
-// Every word of the pattern takes a token from wherever it stands; types are taken from left to right.
+// Every word of the pattern takes a token from wherever it stands; types and layouts are taken from left to
+// right.
 Spelling::TokenSets Spelling::take(const Node& n, const TokenSets& from,
                                    std::span<const std::string_view> tokens, size_t& budget) {
   TokenSets to;
   auto add = [&](const TokenSets& more) { to.insert(more.begin(), more.end()); };
   switch (n.kind) {
     case Node::Kind::word: {
-      const bool type = type_named(n.word) != Type::none;
+      const auto ordered = [](std::string_view w) {
+        return type_named(w) != Type::none || w == "row" || w == "col";
+      };
       for (uint64_t used : from) {
         if (!budget || !--budget) return {};
         for (size_t i = 1; i < tokens.size(); ++i) {
           if (used >> i & 1) continue;
           if (tokens[i] == n.word) to.insert(used | uint64_t(1) << i);
-          if (tokens[i] == n.word || (type && type_named(tokens[i]) != Type::none)) break;
+          if (tokens[i] == n.word || (ordered(n.word) && ordered(tokens[i]))) break;
         }
       }
       return to;

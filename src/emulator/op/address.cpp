@@ -134,12 +134,22 @@ Body bind_getctarank(Instr&, const Source& s) {
   return getctarank<uint64_t, true>;
 }
 
-Body bind_prefetch(Instr&, const Source&) { return hint; }
+Body bind_prefetch(Instr&, const Source& s) {
+  if (s.has("local") && (s.has("L2::evict_last") || s.has("L2::evict_normal")))
+    fail("eviction priorities are for .global");
+  return hint;
+}
 Body bind_prefetchu(Instr&, const Source&) { return hint; }
 Body bind_prefetch_tensormap(Instr&, const Source&) { return hint; }
-Body bind_applypriority(Instr&, const Source&) { return hint; }
+namespace {
+Body hint_of_a_line(const Instr& i) {
+  if (i.op[1].displacement != 128) fail("the size must be 128, not {}", i.op[1].displacement);
+  return hint;
+}
+}  // namespace
+Body bind_applypriority(Instr& i, const Source&) { return hint_of_a_line(i); }
 // discard allows later reads to give anything; here they give what was there.
-Body bind_discard(Instr&, const Source&) { return hint; }
+Body bind_discard(Instr& i, const Source&) { return hint_of_a_line(i); }
 
 // createpolicy.fractional: cache policies are opaque words that only hints carry. The word is the one an H200
 // gives: 0x10, plus twice the primary priority's number, plus one for a secondary evict_first; below it the

@@ -205,6 +205,8 @@ void check(const Source& s, Type t) {
 
 Body bind_setp(Instr& i, const Source& s) {
   check(s, s.type());
+  if (i.op[1].kind == Operand::Kind::predicate && (s.type() == Type::f16 || s.type() == Type::bf16))
+    fail("setp of .{} writes one predicate", name_of(s.type()));
   i.aux = uint64_t(combine_of(s));
   return with_values(s.type(), s.has("ftz"), [&](auto v, auto* high) {
     return with_cmp(s, [](auto cmp) -> Body {
@@ -213,8 +215,27 @@ Body bind_setp(Instr& i, const Source& s) {
   });
 }
 
+namespace {
+
+// The types that `set` may write for a source.
+void check_set(const Source& s) {
+  const Type d = s.type(0), a = s.type(1);
+  const bool pair = a == Type::f16x2 || a == Type::bf16x2, half = a == Type::f16 || a == Type::bf16;
+  const bool fits = d == Type::u32 || d == Type::s32   ? true
+                    : d == Type::u16 || d == Type::s16 ? half
+                    : d == Type::f32                   ? !half && !pair
+                    : d == Type::f16                   ? !pair && a != Type::bf16
+                    : d == Type::bf16                  ? !pair
+                                                       : d == a;
+  if (!fits) fail("set cannot write .{} for a comparison of .{}", name_of(d), name_of(a));
+  if (s.has("ftz") && d == Type::bf16) fail(".ftz is not for type .bf16");
+}
+
+}  // namespace
+
 Body bind_set(Instr& i, const Source& s) {
   check(s, s.type(1));
+  check_set(s);
   const Type d = s.type(0);
   uint32_t yes = 0xffffffff;
   if (d == Type::f32) yes = 0x3f800000;

@@ -19,7 +19,7 @@ Modifiers modifiers_of(const Instr& i, const Source& s) {
   if (s.has("rp") || s.has("rpi")) m.round = R::up;
   if (s.has("rna")) m.round = R::nearest_away;
   m.integral = s.has("rni") || s.has("rzi") || s.has("rmi") || s.has("rpi");
-  m.ftz = s.has("ftz");
+  m.ftz = s.has("ftz") && m.to != Type::f16;  // f16 results know no flushing (seen on an H200)
   m.sat = s.has("sat");
   m.relu = s.has("relu");
   m.satfinite = s.has("satfinite");
@@ -111,7 +111,7 @@ Value read(Type t, uint64_t cell, bool ftz) {
       return {.real = std::bit_cast<double>(cell)};
     default: {
       const float v = std::bit_cast<float>(uint32_t(cell));
-      return {.real = ftz ? flush(v) : v};
+      return {.real = ftz ? canonical(flush(v)) : v};  // a NaN loses its payload where it is flushed
     }
   }
 }
@@ -225,8 +225,11 @@ void cvt_general(Warp& w, const Instr& i) {
   for (uint32_t lanes = w.active; lanes; lanes &= lanes - 1) {
     const unsigned l = unsigned(std::countr_zero(lanes));
     const Value v = read(m.from, cells[l], m.ftz);
-    // A NaN that is neither converted nor rounded nor flushed stays as it is.
-    if (m.from != m.to || m.integral || m.sat || m.ftz || v.real == v.real) cells[l] = result(m, v);
+    // A NaN of f32 or f64 that is neither converted nor rounded nor flushed stays as it is.
+    if (m.from != m.to || bits_of(m.to) == 16 || m.integral || m.sat || m.ftz || v.real == v.real)
+      cells[l] = result(m, v);
+    else if (m.to == Type::f32)
+      cells[l] = uint32_t(cells[l]);
   }
   if (to64) {
     auto* d = w.target<uint64_t>(i.op[0]);
@@ -286,16 +289,48 @@ Body bind_cvt_tf32(Instr& i, const Source& s) {
   return cvt_general;
 }
 
+namespace {
+
+bool is_signed(Type t) { return t == Type::s8 || t == Type::s16 || t == Type::s32 || t == Type::s64; }
+
+// Whether every value of integer type `from` is one of `to`.
+bool contains(Type to, Type from) {
+  if (is_signed(from)) return is_signed(to) && bits_of(from) <= bits_of(to);
+  return is_signed(to) ? bits_of(from) < bits_of(to) : bits_of(from) <= bits_of(to);
+}
+
+// Which modifiers go with which types: the manual's prose, and where that is silent ptxas 13.0.
+void check_modifiers(const Modifiers& m, const Source& s) {
+  const bool to_float = is_float(m.to), from_float = is_float(m.from);
+  const bool brain = m.to == Type::bf16 || m.from == Type::bf16;
+  const bool single = m.to == Type::f32 || m.from == Type::f32;
+  const bool rounds = s.has("rn") || s.has("rz") || s.has("rm") || s.has("rp");
+  const auto refuse = [&](std::string_view what) {
+    fail("{} cvt to .{} from .{}", what, name_of(m.to), name_of(m.from));
+  };
+  if (m.integral && (!from_float || (to_float && m.to != m.from))) refuse("integer rounding is not for");
+  if (from_float && !to_float && !m.integral) refuse(".rni, .rzi, .rmi or .rpi is needed for");
+  if (rounds && (!to_float || m.to == m.from)) refuse("a rounding modifier is not for");
+  if (to_float && m.to != m.from) {
+    const bool narrows = !from_float || bits_of(m.to) < bits_of(m.from);
+    const bool to_same_size = from_float && bits_of(m.to) == bits_of(m.from);  // f16 and bf16
+    if (narrows && !rounds) refuse("a rounding modifier is needed for");
+    if (!narrows && !to_same_size && m.from != Type::bf16 && rounds) refuse("a rounding modifier is not for");
+  }
+  if (m.sat && (brain || (!to_float && !from_float && contains(m.to, m.from)))) refuse(".sat is not for");
+  if (s.has("ftz") && !(single && (to_float || from_float))) refuse(".ftz is not for");
+  if (m.relu || m.satfinite) {
+    const bool fits = (m.to == Type::f16 || m.to == Type::bf16) && m.from == Type::f32 &&
+                      (s.has("rn") || s.has("rz")) && !m.sat && !s.has("ftz");
+    if (!fits) refuse(".relu and .satfinite with these modifiers are not for");
+  }
+}
+
+}  // namespace
+
 Body bind_cvt(Instr& i, const Source& s) {
   const Modifiers m = cvt::modifiers_of(i, s);
-  const unsigned from = bits_of(m.from), to = bits_of(m.to);
-  const bool rounds = s.has("rn") || s.has("rz") || s.has("rm") || s.has("rp") || s.has("rna");
-  if (is_float(m.to) && (!is_float(m.from) || to < from || m.to == Type::tf32) && !rounds)
-    fail("cvt to .{} from .{} needs a rounding modifier", name_of(m.to), name_of(m.from));
-  if (!is_float(m.to) && is_float(m.from) && !m.integral)
-    fail("cvt to .{} from .{} needs .rni, .rzi, .rmi or .rpi", name_of(m.to), name_of(m.from));
-  if (m.integral && (!is_float(m.from) || (is_float(m.to) && m.to != m.from)))
-    fail("integer rounding is not for cvt to .{} from .{}", name_of(m.to), name_of(m.from));
+  check_modifiers(m, s);
   if (Body body = fast_body(m, i.op[0].type)) return body;
   i.aux = cvt::pack(m);
   return cvt_general;

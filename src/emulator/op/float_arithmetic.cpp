@@ -18,7 +18,7 @@ struct Add {
     return a + b;
   }
   static double wide(double a, double b) { return a + b; }
-  static double nan(double a, double b) { return nan_of(a, b); }
+  static double nan(double a, double b) { return nan_of(b, a); }
 };
 struct Subtract : Add {
   template <class T>
@@ -40,7 +40,7 @@ struct Divide {
     return a / b;
   }
   static double wide(double a, double b) { return a / b; }
-  static double nan(double a, double b) { return a != a ? quiet(a) : nan_of(b, b); }
+  static double nan(double a, double b) { return nan_of(a, b); }
 };
 struct Reciprocal {
   template <class T>
@@ -48,7 +48,7 @@ struct Reciprocal {
     return 1 / a;
   }
   static double wide(double a) { return 1 / a; }
-  static double nan(double a) { return nan_of(a, a); }
+  static double nan(double a) { return nan_of(a); }
 };
 struct SquareRoot : Reciprocal {
   template <class T>
@@ -63,11 +63,7 @@ struct Fused {
     return fused(a, b, c);
   }
   static double wide(double a, double b, double c) { return add_to_odd(a * b, c); }
-  // Two NaN factors decide between them, seen on an H200; else the addend takes part.
-  static double nan(double a, double b, double c) {
-    if (a != a && b != b) return nan_of(a, b);
-    return nan_of(a != a ? a : b, c);
-  }
+  static double nan(double a, double b, double c) { return nan_of(b, c, a); }
 };
 
 // A result that rounding lifted to 2^-126 is flushed too if it is still smaller when it is rounded with an

@@ -151,8 +151,8 @@ Body bind_fma_oob(Instr& i, const Source& s) {
     for_lanes(w.active, [&](unsigned l) {
       keep[l] = 0xffffffff;
       for (const uint32_t* x : v) {
-        if ((x[l] & 0xffff) == kOobNan) keep[l] &= 0xffff0000;
-        if (x[l] >> 16 == kOobNan) keep[l] &= 0x0000ffff;
+        if ((x[l] & 0x7fff) == kOobNan) keep[l] &= 0xffff0000;
+        if ((x[l] >> 16 & 0x7fff) == kOobNan) keep[l] &= 0x0000ffff;
       }
     });
     reinterpret_cast<Body>(i.aux)(w, i);

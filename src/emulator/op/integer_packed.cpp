@@ -77,23 +77,4 @@ Body bind_dp2a(Instr&, const Source& s) {
   });
 }
 
-// vabsdiff4: the absolute differences of four bytes, in the bytes of d, or summed up with c. It is the one
-// video instruction that CUDA's headers use.
-Body bind_vabsdiff4(Instr&, const Source& s) {
-  return with_flag(s.type(1) == Type::s32, [&](auto sign) {
-    return with_flag(s.has("add"), [](auto add) {
-      return map3<uint32_t>([](uint32_t a, uint32_t b, uint32_t c) {
-        uint32_t bytes = 0, sum = c;
-        for (unsigned n = 0; n < 4; ++n) {
-          const int64_t x = byte<decltype(sign)::value>(a, n), y = byte<decltype(sign)::value>(b, n);
-          const uint32_t difference = uint32_t(x > y ? x - y : y - x);
-          bytes |= difference << (8 * n);
-          sum += difference;
-        }
-        return decltype(add)::value ? sum : bytes;
-      });
-    });
-  });
-}
-
 }  // namespace fp4lab::emu

@@ -1,5 +1,6 @@
 // ld, ldu, ld.global.nc and st (PTX ISA 9.7.9.8 to 9.7.9.11). Cache operators, eviction priorities, prefetch
 // sizes and cache policies are hints: they change nothing here.
+#include <algorithm>
 #include <cstring>
 
 #include "emulator/isa/opcode.h"
@@ -26,7 +27,36 @@ Transfer unpack(uint64_t bits) {
   return a;
 }
 
+bool has_any(const Source& s, std::initializer_list<std::string_view> words) {
+  return std::any_of(words.begin(), words.end(), [&](std::string_view w) { return s.has(w); });
+}
+
+// Which modifiers exclude each other (as ptxas 13.0 judges; the manual says it in prose only).
+void check_modifiers(const Source& s) {
+  const Space space = space_of(s);
+  const bool global = space == Space::global || space == Space::generic;
+  const bool shared = space == Space::shared || space == Space::shared_cluster;
+  const bool cached = has_any(s, {"ca", "cg", "cs", "lu", "cv", "wb", "wt"});
+  bool level1 = false, prefetch = false;
+  for (const std::string_view t : s.tokens) {
+    level1 |= t.starts_with("L1::");
+    prefetch |= t == "L2::64B" || t == "L2::128B" || t == "L2::256B";
+  }
+  const bool strong = is_strong(s), mmio = s.has("mmio"), hint = s.has("L2::cache_hint");
+  if (strong && !global && (!shared || mmio)) fail("this memory is a thread's own or constant: .weak only");
+  if (strong && cached) fail("a cache operator is for .weak accesses only");
+  if (mmio && has_any(s, {"v2", "v4", "v8"})) fail(".mmio has no vectors");
+  if (s.has("nc") && (space != Space::global || strong || has_any(s, {"weak", "lu", "cv"})))
+    fail(".nc is for .global, with nothing but .ca, .cg or .cs before it");
+  if ((level1 || hint || prefetch) && !global)
+    fail("eviction priorities, hints and prefetches are for .global");
+  if (level1 && cached) fail("a cache operator and an eviction priority exclude each other");
+  if ((level1 || hint || (prefetch && mmio)) && (mmio || s.has("volatile")))
+    fail("eviction priorities and hints are not for .volatile and .mmio");
+}
+
 Transfer decode(Instr& i, const Source& s, const Operand& value) {
+  check_modifiers(s);
   Transfer a;
   const Type t = s.type();
   a.space = space_of(s);
@@ -37,7 +67,10 @@ Transfer decode(Instr& i, const Source& s, const Operand& value) {
   a.serial = a.strong && beyond_cluster(s);
   const unsigned given = value.kind == Operand::Kind::vector ? value.count : 1;
   if (given != a.count) fail("{} elements are given where the modifiers say {}", given, a.count);
-  if (a.element * a.count > 32) fail("{} elements of .{} are more than 32 bytes", a.count, name_of(t));
+  const bool wide = i.opcode && i.opcode->target == 100;  // ld_wide, st_wide
+  if (a.element * a.count > (wide ? 32 : 16))
+    fail("{} elements of .{} are too many bytes", a.count, name_of(t));
+  if (wide && a.space != Space::global && a.space != Space::generic) fail("32 bytes are for .global");
   std::memcpy(&i.aux, &a, sizeof a);
   return a;
 }
@@ -166,6 +199,7 @@ Body bind_load(Instr& i, const Source& s) {
 }  // namespace
 
 Body bind_ld(Instr& i, const Source& s) { return bind_load(i, s); }
+Body bind_ld_wide(Instr& i, const Source& s) { return bind_load(i, s); }
 Body bind_ldu(Instr& i, const Source& s) { return bind_load(i, s); }
 
 Body bind_st(Instr& i, const Source& s) {
@@ -176,6 +210,8 @@ Body bind_st(Instr& i, const Source& s) {
     return with_count(a.count, [](auto count) -> Body { return store<T, decltype(count)::value>; });
   });
 }
+
+Body bind_st_wide(Instr& i, const Source& s) { return bind_st(i, s); }
 
 // st.bulk: zeros over a region of shared memory.
 Body bind_st_bulk(Instr& i, const Source& s) {

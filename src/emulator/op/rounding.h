@@ -56,13 +56,13 @@ inline double canonical(double v) { return v == v ? v : std::bit_cast<double>(kN
 inline double quiet(double nan) {
   return std::bit_cast<double>(std::bit_cast<uint64_t>(nan) | 0x0008000000000000);
 }
-// Of two NaNs the one with the larger magnitude; a number does not count. (An H200 mostly does the same, but
-// not always: a payload of 1 wins, one of all ones loses.)
-inline double nan_of(double a, double b) {
-  if (a == a) return b == b ? std::bit_cast<double>(kNan64) : quiet(b);
-  if (b == b) return quiet(a);
-  const auto magnitude = [](double v) { return std::bit_cast<uint64_t>(quiet(v)) << 1; };
-  return magnitude(a) >= magnitude(b) ? quiet(a) : quiet(b);
+// The first NaN among the operands, made quiet; the default one when there is none. f64 instructions ask b
+// first, then c, then a (seen on an H200).
+template <class... V>
+inline double nan_of(V... operands) {
+  double found = std::bit_cast<double>(kNan64);
+  ((operands != operands ? (found = quiet(operands), true) : false) || ...);
+  return found;
 }
 
 // Subnormals become zero of the same sign.

@@ -208,6 +208,10 @@ class BodyReader {
     if (c_.accept("!")) {
       n.negated = true;
       n.name = c_.word("a predicate behind '!'").text;
+    } else if (n.at->mark("-") && c_.peek(1).kind == Token::Kind::word && c_.peek(1).text != "WARP_SZ") {
+      c_.next();
+      n.negated = true;
+      name(n);
     } else if (c_.accept("[")) {
       address(n, depth);
     } else if (c_.accept("{")) {

@@ -122,7 +122,7 @@ class Operands {
   Operand labels(const ast::Node&);
   uint32_t label(const ast::Node&, std::string_view name);
   void check_width(const ast::Node&, const Operand&, Type, bool relaxed) const;
-  Operand sink();
+  Operand sink(const ast::Node& n, bool target);
   const Meaning& meaning(const ast::Node&);
 
   Image& image_;
@@ -130,6 +130,7 @@ class Operands {
   Function& out_;
   const ast::Statement* statement_ = nullptr;  // the one at work
   const Source* source_ = nullptr;
+  bool in_vector_ = false;
 };
 
 }  // namespace fp4lab::emu

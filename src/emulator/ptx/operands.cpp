@@ -2,7 +2,9 @@
 // against the row of the opcode table (PTX ISA 6, 9.4, 9.5; leniencies as ptxas 13.0 shows them).
 #include <algorithm>
 #include <bit>
+#include <cstring>
 
+#include "emulator/core/memory.h"
 #include "emulator/ptx/image.h"
 #include "emulator/ptx/special.h"
 #include "emulator/ptx/syntax.h"
@@ -206,6 +208,7 @@ const Entry& Operands::lower(const ast::Statement& s, std::span<const Entry* con
                              const Source& source) {
   statement_ = &s;
   source_ = &source;
+  in_vector_ = false;
   size_t farthest = 0;
   for (const Entry* row : rows) {
     if (!row->operands.empty() && row->operands[0].form == Form::function) {
@@ -226,6 +229,15 @@ const Entry& Operands::lower(const ast::Statement& s, std::span<const Entry* con
 
 void Operands::convert(const OperandSpec& spec, const ast::Node& n, Operand* op) {
   Type type = spec.type_in(*source_);
+  if (spec.selected && n.kind == NodeKind::name && (n.negated || !n.component.empty())) {
+    ast::Node plain = n;
+    plain.component = {}, plain.negated = false;
+    if (n.component.size() > 5) fail_at(image_.out, *n.at, "unknown selector .{}", n.component);
+    *op = value(plain, type, false, spec.is_target());
+    op->negated = n.negated;
+    std::memcpy(&op->displacement, n.component.data(), n.component.size());
+    return;
+  }
   switch (spec.form) {
     case Form::value:
       *op = value(n, type, spec.relaxed, false);
@@ -342,7 +354,13 @@ Operand Operands::constant(const ast::Node& n, Type type) {
   return op;
 }
 
-Operand Operands::sink() {
+// Results can be thrown away where ptxas 13.0 allows it; loads and moves of vectors may leave elements out.
+Operand Operands::sink(const ast::Node& n, bool target) {
+  if (!target) fail_at(image_.out, *n.at, "'_' has no value: it can only be written to");
+  static constexpr std::string_view kNames[] = {"setp", "lop3", "atom", "shfl", "match", "elect", "mbarrier"};
+  const std::string_view name = statement_->opcode[0];
+  if (!in_vector_ && std::find(std::begin(kNames), std::end(kNames), name) == std::end(kNames))
+    fail_at(image_.out, *n.at, "the result of {} cannot be discarded", name);
   Operand op;
   op.kind = Kind::sink;
   op.offset = image_.sink_row();
@@ -351,8 +369,7 @@ Operand Operands::sink() {
 
 Operand Operands::name(const ast::Node& n, Type type, bool relaxed, bool target) {
   if (n.name == "_") {
-    if (!target) fail_at(image_.out, *n.at, "'_' has no value: it can only be written to");
-    return sink();
+    return sink(n, target);
   }
   const Meaning& m = meaning(n);
   if (m.kind == Meaning::Kind::reg) {
@@ -384,13 +401,13 @@ Operand Operands::name(const ast::Node& n, Type type, bool relaxed, bool target)
       fail_at(image_.out, *n.at, "special register {} is not implemented (PTX ISA 10)", n.name);
     names_.undeclared(*n.at, n.name, statement_->scope);
   }
-  if (statement_->opcode[0] != "mov")
-    fail_at(image_.out, *n.at, "special register {} can only be read with mov", n.name);
+  if (statement_->opcode[0] != "mov" && statement_->opcode[0] != "cvt")
+    fail_at(image_.out, *n.at, "special register {} can only be read with mov and cvt", n.name);
   if (n.displaced) fail_at(image_.out, *n.at, "a special register plus a constant is not supported");
   Operand op;
   op.type = special->type;
-  if (type != Type::none && bits_of(type) != bits_of(op.type) &&
-      !(bits_of(type) == 16 && bits_of(op.type) == 32))
+  const bool has_halves = special->component == "x" || special->component == "y" || special->component == "z";
+  if (type != Type::none && bits_of(type) != bits_of(op.type) && !(bits_of(type) == 16 && has_halves))
     fail_at(image_.out, *n.at, "special register {} is .{}, the instruction needs .{}", n.name,
             name_of(op.type), name_of(type));
   if (special->fixed) {
@@ -448,12 +465,7 @@ Operand Operands::predicate(const ast::Node& n, bool target) {
     return op;
   }
   if (n.kind != NodeKind::name) fail_at(image_.out, *n.at, "expected a predicate");
-  if (n.name == "_") {
-    if (!target) fail_at(image_.out, *n.at, "'_' has no value: it can only be written to");
-    op.kind = Kind::sink;
-    op.offset = image_.sink_row();
-    return op;
-  }
+  if (n.name == "_") return sink(n, target);
   const Meaning& m = meaning(n);
   if (m.kind == Meaning::Kind::none) {
     if (const SpecialName* s = special_named(n.name, n.component))
@@ -483,6 +495,11 @@ bool named_space(const ast::Statement& s, Space& space) {
   return false;
 }
 
+bool is_generic(const ast::Statement& s) {
+  Space ignored;
+  return has_one_space(s) && !named_space(s, ignored);
+}
+
 }  // namespace
 
 // Generic and global addresses have 64 bits, tensor-memory addresses 32 (as ptxas 13.0 demands); the others
@@ -505,7 +522,7 @@ void Operands::check_space(const ast::Node& n, const ast::Variable& v) const {
                                                 "param",   "shared", "shared"};
   Space space;
   bool named = named_space(*statement_, space);
-  bool fits = named ? space == v.space : v.space == Space::global || v.space == Space::constant;
+  bool fits = named ? space == v.space : v.space != Space::constant && v.space != Space::param;
   if (!fits)
     fail_at(image_.out, *n.at, "'{}' is a .{} variable, the instruction accesses {} memory", n.name,
             kNames[static_cast<size_t>(v.space)], named ? kNames[static_cast<size_t>(space)] : "generic");
@@ -538,10 +555,17 @@ Operand Operands::address(const ast::Node& n) {
     op.offset = image_.symbol_row(image_.symbol_of(v), 0);
   } else if (v.space == Space::shared) {
     op.has_base = true;
-    op.type = Type::b32;
-    op.offset = image_.constant_row(Row::What::shared32, image_.addresses.at(&v));
+    if (is_generic(*statement_)) {
+      op.offset = image_.constant_row(Row::What::shared64, image_.addresses.at(&v));
+      op.displacement += static_cast<int64_t>(kSharedWindow);
+    } else {
+      op.type = Type::b32;
+      op.offset = image_.constant_row(Row::What::shared32, image_.addresses.at(&v));
+    }
   } else {
     op.displacement += static_cast<int64_t>(image_.addresses.at(&v));
+    if (v.space == Space::local && is_generic(*statement_))
+      op.displacement += static_cast<int64_t>(kLocalWindow);
   }
   return op;
 }
@@ -559,6 +583,7 @@ Operand Operands::vector(const ast::Node& n, Type element, bool relaxed, bool ta
   Type constant_type =
       element != Type::none ? element : bits_type(bits_of(whole) / static_cast<unsigned>(n.parts.size()));
   bool first = true, common = true;
+  in_vector_ = true;
   for (const ast::Node& part : n.parts) {
     Type type = part.kind == NodeKind::constant ? constant_type : element;
     elements.push_back(value(part, type, relaxed, target));
@@ -567,6 +592,7 @@ Operand Operands::vector(const ast::Node& n, Type element, bool relaxed, bool ta
     if (first) op.type = elements.back().type;
     first = false;
   }
+  in_vector_ = false;
   if (!common) op.type = Type::none;
   op.index = static_cast<uint32_t>(out_.vectors.size());
   out_.vectors.insert(out_.vectors.end(), elements.begin(), elements.end());

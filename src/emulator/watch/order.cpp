@@ -2,6 +2,7 @@
 #include "emulator/watch/order.h"
 
 #include "emulator/engine/state.h"
+#include "emulator/isa/opcode.h"
 #include "emulator/watch/order_found.h"
 #include "emulator/watch/order_state.h"
 
@@ -18,9 +19,9 @@ Traits order::traits_of(const Source& s) {
     if (m == "acquire" || m == "acq_rel") t.acquire = true;
     if (m == "release" || m == "acq_rel") t.release = true;
     if (m == "relaxed") t.relaxed = true;
-    if (m == "cta") t.scope = 0;
-    if (m == "cluster") t.scope = 1;
-    if (m == "gpu" || m == "sys" || m == "volatile") t.scope = 2;
+    if (m == "cta") t.scope = 0, t.scope_spelled = true;
+    if (m == "cluster") t.scope = 1, t.scope_spelled = true;
+    if (m == "gpu" || m == "sys" || m == "volatile") t.scope = 2, t.scope_spelled = true;
   }
   if (s.tokens.empty()) return t;
   const std::string_view first = s.tokens[0];
@@ -31,14 +32,30 @@ Traits order::traits_of(const Source& s) {
                 : s.has("tensormap::generic") && s.has("acquire") ? Traits::map_acquire
                                                                   : Traits::none;
     if (s.has("mbarrier_init")) t.fence = Traits::mbarrier_init;
-  } else if (first == "tensormap" && s.has("cp_fenceproxy")) {
-    t.fence = Traits::map_copy;
+  } else if (first == "tensormap") {
+    if (s.has("cp_fenceproxy")) t.fence = Traits::map_copy;
+    t.map_edit = s.has("replace");
   } else if (first == "tcgen05") {
     if (s.has("fence::before_thread_sync")) t.fence = Traits::before_sync;
     if (s.has("fence::after_thread_sync")) t.fence = Traits::after_sync;
     t.copy = s.has("cp");
+    t.alloc = s.has("alloc");
   }
   return t;
+}
+
+// The CUDA guide's atomicAdd for double and its like: an ordinary load gives the first value to compare with.
+static bool before_cas(const Function& f, const Instr& load) {
+  constexpr uint32_t kNear = 12;  // instructions
+  if (load.opcode->name != "ld") return false;
+  for (uint32_t pc = load.pc + 1; pc < f.code.size() && pc <= load.pc + kNear; ++pc) {
+    const Instr& i = f.code[pc];
+    const Operand &x = load.op[1], &y = i.op[1];
+    if (i.opcode->name == "atom_cas" && x.kind == y.kind && x.offset == y.offset &&
+        x.displacement == y.displacement)
+      return true;
+  }
+  return false;
 }
 
 OrderChecker::OrderChecker() : global_(std::make_unique<Global>()), found_(std::make_unique<Found>()) {}
@@ -53,7 +70,10 @@ void OrderChecker::launch_begin(const Grid& grid) {
   traits_.clear();
   for (const Function& f : grid.module.functions) {
     code_base_.push_back(static_cast<uint32_t>(traits_.size()));
-    for (const Source& s : f.source) traits_.push_back(traits_of(s));
+    for (size_t pc = 0; pc < f.source.size(); ++pc) {
+      traits_.push_back(traits_of(f.source[pc]));
+      traits_.back().before_cas = before_cas(f, f.code[pc]);
+    }
   }
   clusters_.clear();
   clusters_.resize(grid.config.grid.count() / grid.config.cluster.count());
@@ -105,7 +125,7 @@ namespace {
 
 // Changes the clock `field` of every lane; lanes that shared one share the new one.
 template <class F>
-void change(WarpState& w, uint32_t lanes, SharedClock ThreadState::*field, F&& f) {
+void change(WarpState& w, uint32_t lanes, SharedClock Knowledge::*field, F&& f) {
   SharedClock from, to;
   bool have = false;
   for_lanes(lanes, [&](unsigned l) {
@@ -118,6 +138,17 @@ void change(WarpState& w, uint32_t lanes, SharedClock ThreadState::*field, F&& f
       have = true;
     }
     c = to;
+  });
+}
+
+// f(Knowledge&, lane) for each lane, and `field` only where it differs from the lane's before: most lanes
+// share their clocks.
+template <class F>
+void each_clock(const WarpState& w, uint32_t lanes, const KnowledgeField& k, F&& f) {
+  const SharedClock* last = nullptr;
+  for_lanes(lanes, [&](unsigned l) {
+    const SharedClock& c = w.thread[l].*k.known;
+    if (!last || !last->same(c)) last = &c, f(c);
   });
 }
 
@@ -139,51 +170,82 @@ void OrderChecker::publish(Sum& to, ClusterState& c, WarpState& w, uint32_t lane
     for (uint32_t k = first; k < from.at.size(); ++k)
       if (c.streams[k - c.threads].kind != Stream::mbarrier && from.at[k]) into.raise(k, from.at[k]);
   };
-  const SharedClock *v = nullptr, *f = nullptr;
-  for_lanes(lanes, [&](unsigned l) {
-    const ThreadState& t = w.thread[l];
-    if (!v || !v->same(t.v)) v = &t.v, join(to.v, *t.v);
-    if (!f || !f->same(t.f)) f = &t.f, join(to.f, *t.f);
-    if (reach != Reach::all) return;
-    to.v.raise(w.base + l, w.time);
-    if (t.fenced) to.f.raise(w.base + l, t.fenced);
-  });
+  for (const KnowledgeField& k : kFields)
+    each_clock(w, lanes, k, [&](const SharedClock& clock) {
+      if (clock) join(to.*k.sum, *clock);
+    });
+  if (reach == Reach::all) raise_own(to, w, lanes);
   ++w.time;
 }
 
-void OrderChecker::acquire(WarpState& w, uint32_t lanes, const SharedClock& v, const SharedClock& f,
-                           uint32_t first) {
-  auto take = [&](const SharedClock& from, SharedClock ThreadState::*field) {
-    if (!from) return;
-    uint32_t news = 0;
-    const SharedClock* last = nullptr;
-    bool covered = false;
-    for_lanes(lanes, [&](unsigned l) {
-      const SharedClock& c = w.thread[l].*field;
-      if (!last || !last->same(c)) last = &c, covered = c->covers(*from, first);
-      if (!covered) news |= 1u << l;
-    });
-    if (news) change(w, news, field, [&](Clock& c) { c.join(*from, first); });
-  };
-  take(v, &ThreadState::v);
-  take(f, &ThreadState::f);
+// What `lanes` have done themselves, up to now.
+void OrderChecker::raise_own(Sum& to, const WarpState& w, uint32_t lanes) {
+  for_lanes(lanes, [&](unsigned l) {
+    to.v.raise(w.base + l, w.time);
+    if (w.thread[l].fenced) to.f.raise(w.base + l, w.thread[l].fenced);
+  });
+}
+
+void OrderChecker::acquire(WarpState& w, uint32_t lanes, const SharedClock& from,
+                           SharedClock Knowledge::*field, uint32_t first) {
+  if (!from) return;
+  uint32_t news = 0;
+  const SharedClock* last = nullptr;
+  bool covered = false;
+  for_lanes(lanes, [&](unsigned l) {
+    const SharedClock& c = w.thread[l].*field;
+    if (!last || !last->same(c)) last = &c, covered = c->covers(*from, first);
+    if (!covered) news |= 1u << l;
+  });
+  if (news) change(w, news, field, [&](Clock& c) { c.join(*from, first); });
+}
+
+void OrderChecker::acquire(WarpState& w, uint32_t lanes, const Knowledge& from, uint32_t first) {
+  for (const KnowledgeField& k : kFields) acquire(w, lanes, from.*k.known, k.known, first);
+}
+
+void OrderChecker::acquire(WarpState& w, uint32_t lanes, const Sum& from) {
+  for (const KnowledgeField& k : kFields)
+    if (const Clock& news = from.*k.sum; !news.at.empty() || news.foreign)
+      change(w, lanes, k.known, [&](Clock& c) { c.join(news); });
 }
 
 void OrderChecker::warp_sync(WarpState& w, uint32_t lanes) {
-  Clock v, f;
-  const SharedClock *last_v = nullptr, *last_f = nullptr;
-  for_lanes(lanes, [&](unsigned l) {
-    const ThreadState& t = w.thread[l];
-    if (!last_v || !last_v->same(t.v)) last_v = &t.v, v.join(*t.v);
-    if (!last_f || !last_f->same(t.f)) last_f = &t.f, f.join(*t.f);
-  });
-  for_lanes(lanes, [&](unsigned l) {
-    v.raise(w.base + l, w.time);
-    if (w.thread[l].fenced) f.raise(w.base + l, w.thread[l].fenced);
-  });
-  const SharedClock all_v(std::move(v)), all_f(std::move(f));
-  for_lanes(lanes, [&](unsigned l) { w.thread[l].v = all_v, w.thread[l].f = all_f; });
+  Sum all;
+  for (const KnowledgeField& k : kFields)
+    each_clock(w, lanes, k, [&](const SharedClock& clock) {
+      if (clock) (all.*k.sum).join(*clock);
+    });
+  raise_own(all, w, lanes);
+  const Knowledge known = settled(std::move(all));
+  for_lanes(lanes, [&](unsigned l) { static_cast<Knowledge&>(w.thread[l]) = known; });
   ++w.time;
+}
+
+// What reports say of where a warp has waited or arrived.
+void OrderChecker::note_point(WarpState& w, const BarrierEvent& e) const {
+  using What = BarrierEvent::What;
+  const SyncPoint point{site(*e.warp), w.time, 0, kForever};
+  switch (e.what) {
+    case What::bar_arrive:
+    case What::cluster_arrive:
+    case What::wgmma_commit:
+    case What::bulk_commit:
+    case What::copy_commit:
+      w.arrivals.add(point);
+      break;
+    case What::bar_done:
+    case What::cluster_done:
+    case What::warp_sync:
+    case What::tmem_waited:
+    case What::bulk_waited:
+    case What::copy_waited:
+    case What::wgmma_waited:
+      w.waits.add(point);
+      break;
+    default:
+      break;
+  }
 }
 
 void OrderChecker::barrier(const BarrierEvent& e) {
@@ -191,50 +253,31 @@ void OrderChecker::barrier(const BarrierEvent& e) {
   if (e.what <= What::wait_done) return mbarrier(e);
   ClusterState& c = of(*e.cta);
   WarpState& w = c.of(*e.warp);
+  note_point(w, e);
   switch (e.what) {
     case What::bar_arrive: {
       const uint64_t number = e.cta->state->named[e.address].generation;
       NamedState& n = c.cta[e.cta->rank].named[e.address];
-      publish(sum_of(n.number, n.generation, number), c, w, e.lanes, Reach::all);
+      Sum& sum = sum_of(n.number, n.generation, number);
+      if (w.init_sync && c.ctas == 1) sum.v.raise(w.init_sync, w.time);
+      publish(sum, c, w, e.lanes, Reach::all);
       w.barrier_generation[e.address] = number;
       break;
     }
     case What::bar_done: {
       NamedState& n = c.cta[e.cta->rank].named[e.address];
       const uint64_t number = w.barrier_generation[e.address];
-      if (n.number[number % 4] != number) break;
-      const Sum& s = n.generation[number % 4];
-      change(w, e.lanes, &ThreadState::v, [&](Clock& k) { k.join(s.v); });
-      change(w, e.lanes, &ThreadState::f, [&](Clock& k) { k.join(s.f); });
+      if (n.number[number % 4] == number) acquire(w, e.lanes, n.generation[number % 4]);
       break;
     }
-    case What::cluster_arrive: {
-      const bool relaxed = traits(*e.warp).relaxed;
-      uint32_t left = e.lanes;
-      while (left) {  // lanes of a warp are in the same phase, nearly always
-        const uint32_t phase = w.thread[static_cast<unsigned>(std::countr_zero(left))].cluster_phase;
-        uint32_t same = 0;
-        for_lanes(left, [&](unsigned l) { same |= uint32_t(w.thread[l].cluster_phase == phase) << l; });
-        publish(sum_of(c.cluster_number, c.cluster_barrier, phase), c, w, same,
-                relaxed ? Reach::streams : Reach::all);
-        CtaStateOf& own = c.cta[e.cta->rank];
-        publish(sum_of(c.ran_number, c.cluster_ran, phase), c, w, same, Reach::all);
-        if (relaxed) publish(sum_of(own.relaxed_number, own.relaxed, phase), c, w, same, Reach::all);
-        left &= ~same;
-      }
+    case What::cluster_arrive:
+      cluster_arrive(c, w, e);
       break;
-    }
     case What::cluster_done: {
       const uint32_t phase = w.thread[static_cast<unsigned>(std::countr_zero(e.lanes))].cluster_phase;
-      const Sum& s = c.cluster_barrier[phase % 4];
-      change(w, e.lanes, &ThreadState::v, [&](Clock& k) { k.join(s.v); });
-      change(w, e.lanes, &ThreadState::f, [&](Clock& k) { k.join(s.f); });
+      acquire(w, e.lanes, c.cluster_barrier[phase % 4]);
       CtaStateOf& own = c.cta[e.cta->rank];
-      if (own.relaxed_number[phase % 4] == phase)
-        for (const auto field : {&ThreadState::v, &ThreadState::f}) {
-          const Sum& mine = own.relaxed[phase % 4];
-          change(w, e.lanes, field, [&](Clock& k) { k.join(field == &ThreadState::v ? mine.v : mine.f); });
-        }
+      if (own.relaxed_number[phase % 4] == phase) acquire(w, e.lanes, own.relaxed[phase % 4]);
       if (c.ran_number[phase % 4] == phase) own.behind.join(c.cluster_ran[phase % 4].v);
       for_lanes(e.lanes, [&](unsigned l) { ++w.thread[l].cluster_phase; });
       break;
@@ -245,7 +288,7 @@ void OrderChecker::barrier(const BarrierEvent& e) {
     case What::tmem_waited: {
       const uint32_t stream = e.amount ? w.store : w.load, number = e.amount ? w.stores : w.loads;
       (e.amount ? w.stores_waited : w.loads_waited) = number;
-      if (stream) change(w, e.lanes, &ThreadState::v, [&](Clock& k) { k.raise(stream, number); });
+      if (stream) change(w, e.lanes, &Knowledge::v, [&](Clock& k) { k.raise(stream, number); });
       break;
     }
     case What::bulk_commit:
@@ -265,7 +308,7 @@ void OrderChecker::barrier(const BarrierEvent& e) {
       if (const size_t committed = w.wgmma_groups.size(), newest = static_cast<size_t>(e.amount);
           newest < committed) {  // a group is the warpgroup's
         const size_t last = committed - newest - 1;
-        change(w, e.lanes, &ThreadState::v, [&](Clock& k) {
+        change(w, e.lanes, &Knowledge::v, [&](Clock& k) {
           for (unsigned id = e.warp->id & ~3u; id <= (e.warp->id | 3) && id < e.cta->warps.size(); ++id)
             if (const WarpState& other = c.of(*e.cta->warps[id]);
                 other.wgmma && last < other.wgmma_groups.size())
@@ -279,7 +322,7 @@ void OrderChecker::barrier(const BarrierEvent& e) {
         BulkThread& b = (e.what == What::bulk_waited ? c.bulk : c.copies)[w.base + l];
         if (static_cast<size_t>(e.amount) >= b.groups.size() || !b.read) return;
         const uint32_t number = b.groups[b.groups.size() - 1 - static_cast<size_t>(e.amount)];
-        change(w, 1u << l, &ThreadState::v, [&](Clock& k) {
+        change(w, 1u << l, &Knowledge::v, [&](Clock& k) {
           k.raise(b.read, number);
           if (!e.phase && b.write) k.raise(b.write, number);
         });
@@ -290,143 +333,20 @@ void OrderChecker::barrier(const BarrierEvent& e) {
   }
 }
 
-void OrderChecker::mbarrier(const BarrierEvent& e) {
-  using What = BarrierEvent::What;
-  ClusterState& c = of(*e.cta);
-  BarrierState& b = c.cta[e.cta->rank].barriers[e.address];
-  if (!b.component) {
-    b.component = c.stream(Stream::mbarrier, e.cta->rank, e.address);
-    const uint32_t narrow = c.stream(Stream::mbarrier_narrow, e.cta->rank, e.address);
-    c.streams[b.component - c.threads].other = narrow;
-  }
-  const auto* op = e.op ? static_cast<OpState*>(e.op->watched.get()) : nullptr;
-  auto thread_check = [&] {
-    WarpState& w = c.of(*e.warp);
-    const unsigned l = static_cast<unsigned>(std::countr_zero(e.lanes));
-    const ThreadState& t = w.thread[l];
-    const Actor a{&c, &*t.v, &*t.f, nullptr, w.base + l, kForever, kForever};
-    check_init(b, a, *e.cta, e.address, site(*e.warp));
-  };
-  auto remote = [&](const BarrierState::Remote& r) {
-    for (BarrierState::Remote& old : b.remote)
-      if (old.component == r.component) {
-        old = r;
-        return;
-      }
-    b.remote.push_back(r);
-  };
-  switch (e.what) {
-    case What::init: {
-      WarpState& w = c.of(*e.warp);
-      b.init_thread = w.base + static_cast<unsigned>(std::countr_zero(e.lanes));
-      b.init_time = w.time;
-      b.init_site = site(*e.warp);
-      b.fence = b.fence_time = 0;
-      b.pending.clear(), b.pending_wide.clear();
-      b.v = b.f = b.wide_v = b.wide_f = {};
-      b.any_wide = b.any_ran = false;
-      b.pending_ran.clear();
-      b.ran = {};
-      b.remote.clear();
-      ++w.time;
-      break;
-    }
-    case What::arrive:
-      if (op) {
-        if (op->kind != OpKind::copy_arrival) check_init(b, actor(c, *op), *e.cta, e.address, op->site);
-        if (op->kind == OpKind::copy_arrival) {
-          const OpState::Lane& lane = op->lanes[e.op->lane];
-          const Actor a{&c, &*lane.v, &*lane.f, nullptr, op->own + e.op->lane, kForever, kForever};
-          check_init(b, a, *e.cta, e.address, op->site);
-          b.pending.v.join(*lane.v);
-          b.pending.f.join(*lane.f);
-          b.pending.v.raise(op->own + e.op->lane, op->own_time);
-          if (lane.stream) b.pending.v.raise(lane.stream, lane.number);
-          break;
-        }
-        if (op->stream && op->own / kLanes / c.warps != e.cta->rank)
-          remote({op->stream, op->number, op->site, op->own, false, b.completed + 1});
-        // Whoever waits for a commit comes after all that led to the committed operations.
-        b.pending.v.join(*op->v);
-        b.pending.f.join(*op->f);
-        b.pending.v.raise(op->own, op->own_time);
-        if (op->fenced) b.pending.f.raise(op->own, op->fenced);
-        if (op->stream) b.pending.v.raise(op->stream, op->number);
-        break;
-      }
-      thread_check();
-      {
-        WarpState& w = c.of(*e.warp);
-        const Traits& t = traits(*e.warp);
-        const bool other = e.cta != &e.warp->cta;
-        if (other) {
-          const uint32_t thread = w.base + static_cast<unsigned>(std::countr_zero(e.lanes));
-          remote({thread, w.time, site(*e.warp), thread, true, b.completed + 1});
-        }
-        if (other) {
-          publish(b.pending_ran, c, w, e.lanes, Reach::all);
-          --w.time;  // one arrival is one step
-          b.any_ran = true;
-        }
-        if (other && t.scope && !t.relaxed) {
-          publish(b.pending_wide, c, w, e.lanes, Reach::all);
-          b.any_wide = true;
-        }
-        publish(b.pending, c, w, e.lanes,
-                other       ? Reach::narrow_streams
-                : t.relaxed ? Reach::streams
-                            : Reach::all);
-      }
-      break;
-    case What::expect_tx:
-      thread_check();
-      break;
-    case What::complete_tx:
-      if (!op) {
-        thread_check();
-        break;
-      }
-      check_init(b, actor(c, *op), *e.cta, e.address, op->site);
-      deliver(const_cast<OpState&>(*op), c, b.component, b.completed + 1);
-      break;
-    case What::phase: {
-      ++b.completed;
-      Clock v = *b.v, f = *b.f;
-      v.join(b.pending.v);
-      f.join(b.pending.f);
-      v.raise(b.component, b.completed);
-      v.raise(c.streams[b.component - c.threads].other, b.completed);
-      b.v = SharedClock(std::move(v));
-      b.f = SharedClock(std::move(f));
-      if (b.any_wide) {
-        Clock wv = *b.wide_v, wf = *b.wide_f;
-        wv.join(b.pending_wide.v);
-        wf.join(b.pending_wide.f);
-        b.wide_v = SharedClock(std::move(wv));
-        b.wide_f = SharedClock(std::move(wf));
-        b.pending_wide.clear();
-      }
-      b.pending.clear();
-      if (b.any_ran) {
-        Clock ran = *b.ran;
-        ran.join(b.pending_ran.v);
-        b.ran = SharedClock(std::move(ran));
-        b.pending_ran.clear();
-      }
-      break;
-    }
-    case What::wait_done: {
-      thread_check();
-      WarpState& w = c.of(*e.warp);
-      const Traits& t = traits(*e.warp);
-      const uint32_t first = t.relaxed ? c.threads : 0;
-      acquire(w, e.lanes, b.v, b.f, first);
-      if (b.any_wide && t.scope) acquire(w, e.lanes, b.wide_v, b.wide_f, first);
-      if (b.any_ran) c.cta[e.warp->cta.rank].behind.join(*b.ran);
-      break;
-    }
-    default:
-      break;
+void OrderChecker::cluster_arrive(ClusterState& c, WarpState& w, const BarrierEvent& e) {
+  const bool relaxed = traits(*e.warp).relaxed;
+  CtaStateOf& own = c.cta[e.cta->rank];
+  uint32_t left = e.lanes;
+  while (left) {  // lanes of a warp are in the same phase, nearly always
+    const uint32_t phase = w.thread[static_cast<unsigned>(std::countr_zero(left))].cluster_phase;
+    uint32_t same = 0;
+    for_lanes(left, [&](unsigned l) { same |= uint32_t(w.thread[l].cluster_phase == phase) << l; });
+    Sum& sum = sum_of(c.cluster_number, c.cluster_barrier, phase);
+    if (w.init_sync && !relaxed) sum.v.raise(w.init_sync, w.time);
+    publish(sum, c, w, same, relaxed ? Reach::streams : Reach::all);
+    publish(sum_of(c.ran_number, c.cluster_ran, phase), c, w, same, Reach::all);
+    if (relaxed) publish(sum_of(own.relaxed_number, own.relaxed, phase), c, w, same, Reach::all);
+    left &= ~same;
   }
 }
 
@@ -455,7 +375,10 @@ void OrderChecker::fence(Warp& warp, const Instr& i) {
       });
       break;
     case Traits::proxy_async:
-      for_lanes(lanes, [&](unsigned l) { w.thread[l].f = w.thread[l].v, w.thread[l].fenced = w.time; });
+      for_lanes(lanes, [&](unsigned l) {
+        ThreadState& t = w.thread[l];
+        t.f = t.v, t.lax_f = t.lax_v, t.fenced = w.time;
+      });
       break;
     case Traits::mbarrier_init:
       for_lanes(lanes, [&](unsigned l) {
@@ -464,7 +387,7 @@ void OrderChecker::fence(Warp& warp, const Instr& i) {
         for (auto& cta : c.cta)
           for (auto& [offset, b] : cta.barriers)
             if (b.init_thread == self && !b.fence) b.fence = stream, b.fence_time = w.time;
-        change(w, 1u << l, &ThreadState::v, [&](Clock& k) { k.raise(stream, w.time); });
+        change(w, 1u << l, &Knowledge::v, [&](Clock& k) { k.raise(stream, w.time); });
       });
       break;
     case Traits::map_acquire:
@@ -473,7 +396,7 @@ void OrderChecker::fence(Warp& warp, const Instr& i) {
       return warp_sync(w, lanes);
     case Traits::before_sync:
       if (w.load || w.store)
-        change(w, lanes, &ThreadState::v, [&](Clock& k) {
+        change(w, lanes, &Knowledge::v, [&](Clock& k) {
           if (w.load) k.raise(w.load_fenced, k[w.load]);
           if (w.store) k.raise(w.store_fenced, k[w.store]);
         });
@@ -491,7 +414,12 @@ void OrderChecker::issue(Warp& warp, const AsyncOp& op) {
   const ThreadState& t = w.thread[op.lane];
   auto state = std::make_unique<OpState>();
   OpState& s = *state;
-  s.v = t.v, s.f = t.f, s.after = t.after;
+  static_cast<Knowledge&>(s) = t;
+  s.after = t.after;
+  w.waits.newest_first([&](const SyncPoint& p) {
+    s.waits[s.waited++] = p;
+    return s.waited == s.waits.size();
+  });
   s.own = w.base + op.lane;
   s.own_time = w.time++;
   s.fenced = t.fenced;
@@ -514,9 +442,12 @@ void OrderChecker::issue(Warp& warp, const AsyncOp& op) {
       stream = c.stream(load ? Stream::tmem_load : Stream::tmem_store, rank, warp.id);
       fenced = c.stream(load ? Stream::load_fenced : Stream::store_fenced, rank, warp.id);
       c.streams[stream - c.threads].other = fenced;
+      if (!load)
+        c.streams[stream - c.threads].issued = w.store_issued = c.stream(Stream::store_issued, rank, warp.id);
     }
     s.stream = stream;
     s.number = ++(load ? w.loads : w.stores);
+    if (!load) change(w, lanes, &Knowledge::v, [&](Clock& k) { k.raise(w.store_issued, s.number); });
   } else if (op.queue.kind == Queue::wgmma) {
     // All lanes issue it together: it comes after what each of them did.
     s.kind = OpKind::wgmma;
@@ -526,8 +457,8 @@ void OrderChecker::issue(Warp& warp, const AsyncOp& op) {
     Sum all;
     --w.time;
     publish(all, c, w, lanes, Reach::all);
-    s.v = SharedClock(std::move(all.v));
-    s.f = SharedClock(std::move(all.f));
+    static_cast<Knowledge&>(s) = settled(std::move(all));
+    w.products[s.number % w.products.size()] = s.v;
   } else if (op.queue.kind == Queue::cp_async) {
     s.kind = name == "cp.async" ? OpKind::copy : OpKind::copy_arrival;
     s.own = w.base;
@@ -539,7 +470,7 @@ void OrderChecker::issue(Warp& warp, const AsyncOp& op) {
         if (!b.read) b.read = c.stream(Stream::copy, rank, warp.id * kLanes + l);
         ++b.issued;
       }
-      s.lanes[l] = {own.v, own.f, own.fenced, b.read, b.issued};
+      s.lanes[l] = {own, own.fenced, b.read, b.issued};
     });
   } else {
     const Source& source = grid_->module.functions[op.function].source[op.origin->pc];

@@ -33,6 +33,7 @@ struct ClusterState;
 struct OpState;
 struct WarpState;
 struct BarrierState;
+struct Knowledge;
 struct Sum;
 struct SyncVariable;
 struct Traits;
@@ -58,6 +59,7 @@ class OrderChecker final : public Watcher {
     uint64_t count;
     std::string kind;  // "race", "missing-proxy-fence", ...: see notes/checkers.md
     std::string what, kernel, place, needs;
+    std::string belongs;  // the lines between which what is missing would stand, and the mbarriers' lines
     Party first, then;
     std::string text() const;  // several lines
   };
@@ -65,7 +67,12 @@ class OrderChecker final : public Watcher {
   std::vector<Finding> findings() const;
   uint64_t errors() const { return errors_; }
   uint64_t notes() const { return notes_; }
-  std::string report(bool errors) const;  // texts of the errors, or of the notes; empty when there are none
+  // Texts of the errors, or of the notes; those of one class are folded. Empty when there are none.
+  std::string report(bool errors) const;
+  struct FoldedNotes {
+    std::string kind, text;  // text: one line, with the first one's place and how many more there are
+  };
+  std::vector<FoldedNotes> folded_notes() const;
 
   bool thread_safe() const override { return true; }
   void launch_begin(const Grid&) override;
@@ -96,26 +103,61 @@ class OrderChecker final : public Watcher {
 
   enum class Reach : uint8_t { all, streams, narrow_streams };
   void publish(order::Sum&, Cluster&, order::WarpState&, uint32_t lanes, Reach);
-  void acquire(order::WarpState&, uint32_t lanes, const SharedClock& v, const SharedClock& f, uint32_t first);
+  static void raise_own(order::Sum&, const order::WarpState&, uint32_t lanes);
+  static void acquire(order::WarpState&, uint32_t lanes, const SharedClock& from,
+                      SharedClock order::Knowledge::*field, uint32_t first);
+  static void acquire(order::WarpState&, uint32_t lanes, const order::Knowledge& from, uint32_t first);
+  static void acquire(order::WarpState&, uint32_t lanes, const order::Sum& from);
   void warp_sync(order::WarpState&, uint32_t lanes);
   void synchronise(const Access&, order::WarpState&);
+  void note_point(order::WarpState&, const BarrierEvent&) const;
+  void cluster_arrive(Cluster&, order::WarpState&, const BarrierEvent&);
+
   void mbarrier(const BarrierEvent&);
+  void initialise(Cluster&, order::BarrierState&, const BarrierEvent&);
+  void engine_arrives(Cluster&, order::BarrierState&, const BarrierEvent&, order::OpState&);
+  void thread_arrives(Cluster&, order::BarrierState&, const BarrierEvent&);
+  void phase_over(Cluster&, order::BarrierState&);
+  void waited(Cluster&, order::BarrierState&, const BarrierEvent&);
+  void thread_uses(Cluster&, const order::BarrierState&, const BarrierEvent&);
   void check_init(const order::BarrierState&, const order::Actor&, const Cta&, uint32_t address,
                   uint32_t site);
   void fence_of_map(Warp&, const Instr&);
 
-  order::Actor actor(Cluster&, const order::OpState&);
   void generic(const Access&);
   void deliver(order::OpState&, Cluster&, uint32_t stream, uint32_t number);
   void check_exit(Cta&);
   void range(const order::Actor&, Touch, Space, const Cta*, uint64_t address, uint32_t bytes, bool map);
   void visit(Cell&, const order::Actor&, const Touch&, const order::Place&, bool map);
   void check(Touch& before, const order::Actor&, const Touch& now, const order::Place&, bool map);
+  void unordered(const Touch& before, const order::Actor&, const Touch& now, const order::Place&);
+  void check_tensor_fences(const Touch& before, const order::Actor&, const Touch& now, const order::Place&);
+  void check_proxy_fence(const Touch& before, uint32_t lanes, const order::Actor&, const Touch& now,
+                         const order::Place&);
   void found(Class, const Touch& before, const order::Actor&, const Touch& now, const order::Place&);
+  struct Wording {
+    std::string what, needs;
+  };
+  std::string place_text(Class, const Touch& before, const Touch& now, const order::Place&) const;
+  Wording wording(Class, const Touch& before, const order::Actor&, const Touch& now, const order::Place&,
+                  const std::string& where) const;
+  Wording proxy_words(Class, const Touch& before, const order::Actor&, const Touch& now,
+                      const std::string& where) const;
+  Wording tensor_words(Class, const Touch& before, const order::Actor&, const Touch& now,
+                       const std::string& where) const;
+  Wording exit_words(const Touch& before, const order::Actor&, const Touch& now, const order::Place&,
+                     const std::string& where) const;
+  Wording init_words(Class, const Touch& before, const order::Actor&, const Touch& now,
+                     const std::string& where) const;
   Finding words(Class, const Touch& before, const order::Actor&, const Touch& now, const order::Place&) const;
   Party party(const Touch&) const;
   std::string cta_name(uint64_t cluster, uint32_t rank) const;
   std::string thread_name(const Cluster&, uint32_t component) const;
+  std::string belongs(Class, const Touch& before, const order::Actor&, const Touch& now) const;
+  std::string gaps(Class, const Touch& before, const order::Actor&, const Touch& now) const;
+  std::string mbarrier_lines(const Cluster&, uint32_t cta, uint32_t address) const;
+  uint32_t line_of(uint32_t site) const;
+  uint32_t neighbour(uint32_t site, int step) const;
   std::string missing(const Touch& before, const order::Actor&, const Touch& now) const;
 
   struct Global;

@@ -51,93 +51,141 @@ bool stores_what_is_there(const Access& a, const Grid& grid) {
 
 }  // namespace
 
-Actor OrderChecker::actor(ClusterState& c, const OpState& s) {
-  return {&c,         &*s.v,      &*s.f,    &*s.after,
-          s.own,      s.own_time, s.fenced, s.kind == OpKind::pipe ? s.stream : kNobody,
-          !s.generic, s.sequence};
+// Is `t` over before what somebody with the clock `v` does?
+static bool behind(const Touch& t, uint32_t lanes, const Actor& a, const Clock& v, bool writes) {
+  if (t.lanes) return behind_threads(t, lanes, a, v, a.own_time);
+  if (t.cluster != a.cluster->id) return v.of(t.cluster, t.component) >= t.time;
+  if (t.component == a.pipe()) return true;
+  const StreamInfo& s = a.cluster->stream_of(t);
+  return v[writes && s.kind == Stream::mbarrier ? s.other : t.component] >= t.time;
 }
 
-// Is `t` over before what the actor does?
-static bool behind(const Touch& t, uint32_t lanes, const Actor& a, bool writes) {
-  if (t.lanes) return behind_threads(t, lanes, a, *a.v, a.own_time);
-  if (t.component == a.pipe && t.cluster == a.cluster->id) return true;
-  if (writes && t.cluster == a.cluster->id) {
-    const StreamInfo& s = a.cluster->streams[t.component - a.cluster->threads];
-    if (s.kind == Stream::mbarrier) return (*a.v)[s.other] >= t.time;
-  }
-  return (t.cluster == a.cluster->id ? (*a.v)[t.component] : a.v->of(t.cluster, t.component)) >= t.time;
+static bool in_cluster(const Touch& t, const Actor& a) { return t.cluster == a.cluster->id; }
+
+// Two parts of one instruction: what its lanes write to the same place at once is theirs to know.
+static bool same_instruction(const Touch& before, const Actor& a, const Touch& now) {
+  if (before.site != now.site || before.time != now.time || before.cluster != now.cluster) return false;
+  if (before.lanes) return before.component == now.component;
+  // So with what the lanes of a warp store asynchronously: CUTLASS's Blackwell epilogues have all 32 lanes
+  // issue the same cp.async.bulk.tensor (the nth one of each lane).
+  return !now.lanes && in_cluster(before, a) && before.is(Touch::write) && now.is(Touch::write) &&
+         before.issuer / kLanes == now.issuer / kLanes &&
+         a.cluster->stream_of(now).kind == Stream::bulk_write;
+}
+
+// A pair's two CTAs allocate together: neither warp returns before the other has come. So the other CTA
+// knows of these columns, and so does who knows of the other CTA's (by a commit of its products, say).
+static bool allocated_for(const Actor& a, const Place& place) {
+  if (a.own / kLanes / a.cluster->warps != place.cta->rank) return true;
+  const uint32_t peer = place.cta->rank ^ 1;
+  if (peer >= a.cluster->cta.size()) return false;
+  const Touch& t = a.cluster->cta[peer].pair_allocation;
+  return t.time && behind(t, t.lanes, a, *a.v, true);
 }
 
 void OrderChecker::check(Touch& before, const Actor& a, const Touch& now, const Place& place, bool map) {
   if (before.is(Touch::strong) && now.is(Touch::strong)) return;
-  // One instruction of several lanes: what they write to the same place at once is theirs to know.
-  if (before.lanes && before.site == now.site && before.time == now.time &&
-      before.component == now.component && before.cluster == now.cluster)
-    return;
-  // So with what the lanes of a warp store asynchronously: CUTLASS's Blackwell epilogues have all 32 lanes
-  // issue the same cp.async.bulk.tensor (the nth one of each lane).
-  if (!before.lanes && !now.lanes && before.site == now.site && before.time == now.time &&
-      before.cluster == now.cluster && before.cluster == a.cluster->id && before.is(Touch::write) &&
-      now.is(Touch::write) && before.issuer / kLanes == now.issuer / kLanes &&
-      a.cluster->streams[now.component - a.cluster->threads].kind == Stream::bulk_write)
-    return;
-  // A pair's two CTAs allocate together: neither warp returns before the other has come. So the other CTA
-  // knows of these columns, and so does who knows of the other CTA's (by a commit of its products, say).
-  if (before.is(Touch::collective)) {
-    if (a.own / kLanes / a.cluster->warps != place.cta->rank) return;
-    const uint32_t peer = place.cta->rank ^ 1;
-    if (peer < a.cluster->cta.size())
-      if (const Touch& t = a.cluster->cta[peer].pair_allocation; t.time && behind(t, t.lanes, a, true))
-        return;
-  }
+  if (same_instruction(before, a, now)) return;
+  if (before.is(Touch::collective) && allocated_for(a, place)) return;
   if (before.layout && now.layout && before.layout != now.layout && before.is(Touch::write) &&
       !now.is(Touch::write))
     found(Class::layout, before, a, now, place);
   const uint32_t lanes = before.lanes_of(before.mask & now.mask);
-  if (!behind(before, lanes, a, now.is(Touch::write))) {
-    if (before.is(Touch::collective)) return found(Class::alloc, before, a, now, place);
-    if (before.is(Touch::write) && before.site == now.site && a.access &&
-        stores_what_is_there(*a.access, *grid_))
-      return found(Class::same_value, before, a, now, place);
-    // What the program does first is told first: a copy that is late was still issued before.
-    const bool pipe = !before.lanes && before.cluster == a.cluster->id &&
-                      a.cluster->streams[before.component - a.cluster->threads].kind == Stream::pipe;
-    const bool issued_before = (pipe && a.sequence && a.sequence < before.time) ||
-                               (before.lanes && !now.lanes && before.cluster == a.cluster->id &&
-                                before.component / kLanes == a.own / kLanes && a.own_time < before.time);
-    if (!issued_before) return found(Class::race, before, a, now, place);
-    const Actor other{a.cluster, a.v, a.f, a.after, before.issuer, kForever, kForever};
-    return found(Class::race, now, other, before, place);
+  const bool writes = now.is(Touch::write);
+  if (!behind(before, lanes, a, *a.v, writes)) {
+    if (!behind(before, lanes, a, *a.lax_v, writes)) return unordered(before, a, now, place);
+    found(Class::scope, before, a, now, place);
   }
-  if (place.kind == Place::Kind::tmem) {
-    if (before.lanes) return;
-    if (before.component == a.pipe && before.cluster == a.cluster->id) {
-      if (now.is(Touch::cp) && !before.is(Touch::cp) && !before.is(Touch::write) &&
-          (*a.v)[before.component] < before.time)
-        found(Class::cp_after_mma, before, a, now, place);
-      return;
-    }
-    const StreamInfo& s = a.cluster->streams[before.component - a.cluster->threads];
-    if (s.kind == Stream::pipe) {
-      if (a.after && (*a.after)[before.component] < before.time)
-        found(Class::tcgen05_fence, before, a, now, place);
-    } else if (s.other && now.component != before.component) {
-      // The same warp needs no fence.
-      const uint32_t warp = a.own / kLanes, theirs = s.cta * a.cluster->warps + s.id;
-      if (warp != theirs && ((*a.v)[s.other] < before.time || (a.after && (*a.after)[s.other] < before.time)))
-        found(Class::tcgen05_fence, before, a, now, place);
-    }
-    return;
-  }
-  if (!a.async || (!before.lanes && !before.is(Touch::copied))) return;
+  if (place.kind == Place::Kind::tmem) return check_tensor_fences(before, a, now, place);
+  if (!a.async() || (!before.lanes && !before.is(Touch::copied))) return;
   if (map) {
     if (!before.is(Touch::map_acquired)) found(Class::tensor_map, before, a, now, place);
     return;
   }
-  if (before.lanes ? behind_threads(before, lanes, a, *a.f, a.fenced)
-                   : (*a.f)[before.component] >= before.time)
+  check_proxy_fence(before, lanes, a, now, place);
+}
+
+// Is it a warpgroup's product that reads what a cp.async brought, which another warp of the warpgroup had
+// waited for when it issued its part of the product?
+static bool waited_by_warpgroup(const Touch& before, const Actor& a) {
+  if (!before.is(Touch::copied) || !a.op || a.op->kind != OpKind::wgmma) return false;
+  const ClusterState& c = *a.cluster;
+  const uint32_t theirs = before.issuer / kLanes, mine = a.own / kLanes;
+  if (theirs / c.warps != mine / c.warps || theirs % c.warps / 4 != mine % c.warps / 4) return false;
+  const WarpState& w = *c.warp[theirs];
+  const uint32_t number = a.op->number, kept = static_cast<uint32_t>(w.products.size());
+  return w.wgmmas >= number && w.wgmmas < number + kept &&
+         (*w.products[number % kept])[before.component] >= before.time;
+}
+
+// No chain orders the two accesses.
+void OrderChecker::unordered(const Touch& before, const Actor& a, const Touch& now, const Place& place) {
+  if (before.is(Touch::collective)) return found(Class::alloc, before, a, now, place);
+  if (before.is(Touch::write) && before.site == now.site && a.access &&
+      stores_what_is_there(*a.access, *grid_))
+    return found(Class::same_value, before, a, now, place);
+  const bool cas = (traits_[before.site].before_cas && now.is(Touch::strong)) ||
+                   (traits_[now.site].before_cas && before.is(Touch::strong));
+  if (cas) return found(Class::before_cas, before, a, now, place);
+  if (waited_by_warpgroup(before, a)) return found(Class::warpgroup, before, a, now, place);
+  const StreamInfo* stream = before.lanes || !in_cluster(before, a) ? nullptr : &a.cluster->stream_of(before);
+  // A store to tensor memory that was handed on before it was over, to a load of the same lanes or to who
+  // frees the columns: these keep their order in the SM's quarter, and CUTLASS's FMHA relies on it.
+  const bool kept = (a.op && a.op->kind == OpKind::tmem_load) || now.is(Touch::collective);
+  if (stream && stream->issued && kept && a.own / kLanes != before.issuer / kLanes &&
+      ((*a.v)[stream->issued] >= before.time || (*a.lax_v)[stream->issued] >= before.time))
+    return found(Class::store_wait, before, a, now, place);
+  // What the program does first is told first: a copy that is late was still issued before.
+  const bool issued_before =
+      (stream && stream->kind == Stream::pipe && a.op && a.op->sequence && a.op->sequence < before.time) ||
+      (before.lanes && !now.lanes && in_cluster(before, a) && before.component / kLanes == a.own / kLanes &&
+       a.own_time < before.time);
+  if (!issued_before) return found(Class::race, before, a, now, place);
+  Actor other = a;
+  other.own = before.issuer, other.op = nullptr;
+  found(Class::race, now, other, before, place);
+}
+
+// Accesses of tensor memory in order: with the tcgen05.fence that the manual asks for besides?
+void OrderChecker::check_tensor_fences(const Touch& before, const Actor& a, const Touch& now,
+                                       const Place& place) {
+  if (before.lanes) return;
+  if (before.component == a.pipe() && in_cluster(before, a)) {
+    if (now.is(Touch::cp) && !before.is(Touch::cp) && !before.is(Touch::write) &&
+        (*a.v)[before.component] < before.time)
+      found(Class::cp_after_mma, before, a, now, place);
     return;
-  found(before.is(Touch::write) ? Class::proxy : Class::proxy_after_read, before, a, now, place);
+  }
+  const StreamInfo& s = a.cluster->stream_of(before);
+  const auto after_less = [&](uint32_t component) { return a.after && (*a.after)[component] < before.time; };
+  if (s.kind == Stream::pipe) {
+    if (after_less(before.component)) found(Class::tcgen05_fence, before, a, now, place);
+  } else if (s.other && now.component != before.component) {
+    // The same warp needs no fence.
+    const uint32_t warp = a.own / kLanes, theirs = s.cta * a.cluster->warps + s.id;
+    if (warp != theirs && ((*a.v)[s.other] < before.time || after_less(s.other)))
+      found(Class::tcgen05_fence, before, a, now, place);
+  }
+}
+
+void OrderChecker::check_proxy_fence(const Touch& before, uint32_t lanes, const Actor& a, const Touch& now,
+                                     const Place& place) {
+  const auto fenced = [&](const Clock& f) {
+    return before.lanes ? behind_threads(before, lanes, a, f, a.fenced) : f[before.component] >= before.time;
+  };
+  if (fenced(*a.f) || fenced(*a.lax_f)) return;
+  const Traits& first = traits_[before.site];
+  const bool overwrites = now.is(Touch::write);
+  const auto class_of = [&] {
+    // tensormap.replace edits a map that is then copied from there (tensormap.cp_fenceproxy reads it), so
+    // that the bytes are as good as read when they are filled by a copy again.
+    if (!before.is(Touch::write) || (overwrites && first.map_edit)) return Class::proxy_after_read;
+    // The manual calls the store of tcgen05.alloc a weak one (9.7.16.7.1) and leaves its proxy open. Kernels
+    // that know that their tensor memory begins at 0 let it fall into the first tile's buffer.
+    if (overwrites && first.alloc) return Class::proxy_after_alloc;
+    return before.is(Touch::copied) && a.product() ? Class::proxy_of_copy : Class::proxy;
+  };
+  found(class_of(), before, a, now, place);
 }
 
 void OrderChecker::visit(Cell& cell, const Actor& a, const Touch& now, const Place& place, bool map) {
@@ -200,7 +248,7 @@ void OrderChecker::access(const Access& a) {
   const bool write = a.kind != AccessKind::read;
   if (s->kind == OpKind::copy) {
     const OpState::Lane& lane = s->lanes[a.lane];
-    const Actor by{&c, &*lane.v, &*lane.f, nullptr, s->own + a.lane, s->own_time, lane.fenced};
+    const Actor by(c, lane, s->own + a.lane, s->own_time, lane.fenced);
     Touch now;
     now.time = lane.number;
     now.component = static_cast<uint16_t>(lane.stream);
@@ -216,12 +264,12 @@ void OrderChecker::access(const Access& a) {
   now.flags =
       static_cast<uint8_t>(Touch::async | (write ? Touch::write : 0) |
                            (a.kind == AccessKind::atomic ? Touch::strong : 0) | (s->copy ? Touch::cp : 0));
-  range(actor(c, *s), now, a.space, a.cta, a.address, a.bytes, a.proxy == Proxy::tensormap);
+  range(Actor(c, *s), now, a.space, a.cta, a.address, a.bytes, a.proxy == Proxy::tensormap);
 }
 
 // What a copy did becomes known with the phase of the mbarrier that counts its bytes.
 void OrderChecker::deliver(OpState& s, ClusterState& c, uint32_t stream, uint32_t number) {
-  const Actor by = actor(c, s);
+  const Actor by(c, s);
   for (const Access& a : s.delivered) {
     Touch now;
     now.layout = static_cast<uint8_t>(a.layout);
@@ -248,7 +296,7 @@ void OrderChecker::generic(const Access& a) {
   now.issuer = static_cast<uint16_t>(w.base + a.lane);
   now.flags =
       static_cast<uint8_t>((a.kind != AccessKind::read ? Touch::write : 0) | (a.strong ? Touch::strong : 0));
-  Actor by{&c, &*t.v, &*t.f, nullptr, w.base + a.lane, kForever, kForever};
+  Actor by(c, t, w.base + a.lane);
   by.access = &a;
   range(by, now, a.space, a.cta, a.address, a.bytes, false);
   if (a.strong && a.kind != AccessKind::read) ++w.time;
@@ -338,34 +386,37 @@ void OrderChecker::tmem(const TmemAccess& a) {
   now.flags = a.what == What::read ? 0 : Touch::write;
   const unsigned first = a.lane0 / 16, last = (a.lane0 + a.lanes + 15) / 16;
   now.mask = static_cast<uint16_t>(((1u << last) - 1) & ~((1u << first) - 1));
-  Actor by;
+  const auto touches = [&](const Actor& by) {
+    for (unsigned column = a.column0; column < a.column0 + a.columns && column < 512; ++column) {
+      if (a.what == What::alloc) {
+        cells[column].forget(0xffff);
+        cells[column].add(now);
+        continue;
+      }
+      visit(cells[column], by, now, {Place::Kind::tmem, a.cta, column}, false);
+      if (a.what == What::dealloc) cells[column].forget(0xffff);
+    }
+  };
   if (a.op) {
     const auto* s = static_cast<const OpState*>(a.op->watched.get());
     if (!s || s->kind == OpKind::unknown) return;
-    by = actor(c, *s);
     now.time = s->number;
     now.component = static_cast<uint16_t>(s->stream);
     now.site = s->site, now.issuer = static_cast<uint16_t>(s->own);
     now.flags |= Touch::async | (s->copy ? Touch::cp : 0);
-  } else {  // tcgen05.alloc, dealloc: by the whole warp
-    WarpState& w = c.of(*a.warp);
-    const ThreadState& t = w.thread[static_cast<unsigned>(std::countr_zero(a.warp->active))];
-    by = {&c, &*t.v, &*t.f, &*t.after, w.base, kForever, kForever};
-    now.time = w.time;
-    now.component = static_cast<uint16_t>(w.base), now.lanes = a.warp->active;
-    now.flags |= Touch::collective;
-    now.site = site(*a.warp), now.issuer = static_cast<uint16_t>(w.base);
-    if (a.what == What::alloc && a.cta->state->tmem_group == 2) c.cta[a.cta->rank].pair_allocation = now;
+    return touches(Actor(c, *s));
   }
-  for (unsigned column = a.column0; column < a.column0 + a.columns && column < 512; ++column) {
-    if (a.what == What::alloc) {
-      cells[column].forget(0xffff);
-      cells[column].add(now);
-      continue;
-    }
-    visit(cells[column], by, now, {Place::Kind::tmem, a.cta, column}, false);
-    if (a.what == What::dealloc) cells[column].forget(0xffff);
-  }
+  // tcgen05.alloc, dealloc: by the whole warp
+  WarpState& w = c.of(*a.warp);
+  const ThreadState& t = w.thread[static_cast<unsigned>(std::countr_zero(a.warp->active))];
+  now.time = w.time;
+  now.component = static_cast<uint16_t>(w.base), now.lanes = a.warp->active;
+  now.flags |= Touch::collective;
+  now.site = site(*a.warp), now.issuer = static_cast<uint16_t>(w.base);
+  if (a.what == What::alloc && a.cta->state->tmem_group == 2) c.cta[a.cta->rank].pair_allocation = now;
+  Actor by(c, t, w.base);
+  by.after = &*t.after;
+  touches(by);
 }
 
 void OrderChecker::exit_before_read(Cta& cta, const AsyncOp& op) {
@@ -375,8 +426,7 @@ void OrderChecker::exit_before_read(Cta& cta, const AsyncOp& op) {
   read.time = s.number, read.site = s.site, read.cluster = static_cast<uint32_t>(c.id);
   read.component = static_cast<uint16_t>(s.stream), read.issuer = static_cast<uint16_t>(s.own),
   read.mask = 0xffff;
-  const Clock nothing;
-  const Actor by{&c, &nothing, &nothing, nullptr, cta.rank * c.warps * kLanes, kForever, kForever};
+  const Actor by(c, Knowledge(), cta.rank * c.warps * kLanes);
   Touch now = read;
   now.component = now.issuer = static_cast<uint16_t>(by.own), now.lanes = 1;
   found(Class::exit, read, by, now, {Place::Kind::shared, &cta, 0});
@@ -386,12 +436,15 @@ void OrderChecker::exit_before_read(Cta& cta, const AsyncOp& op) {
 void OrderChecker::check_exit(Cta& cta) {
   ClusterState& c = of(cta);
   CtaStateOf& own = c.cta[cta.rank];
-  Clock all;
+  Clock sum;
   const SharedClock* last = nullptr;
   for (uint32_t k = 0; k < c.warps; ++k)
     for (const ThreadState& t : c.warp[cta.rank * c.warps + k]->thread)
-      if (!last || !last->same(t.v)) last = &t.v, all.join(*t.v);
-  all.join(own.behind);
+      if (!last || !last->same(t.v)) last = &t.v, sum.join(*t.v);
+  sum.join(own.behind);
+  Knowledge known;
+  known.v = SharedClock(std::move(sum));
+  const Clock& all = *known.v;
   const uint32_t first = cta.rank * c.warps * kLanes, end = first + c.warps * kLanes;
   Touch now;
   const Instr* i = cta.warps[0]->current();
@@ -401,7 +454,7 @@ void OrderChecker::check_exit(Cta& cta) {
   }
   now.cluster = static_cast<uint32_t>(c.id), now.lanes = 1, now.mask = 0xffff;
   now.component = now.issuer = static_cast<uint16_t>(first);
-  const Actor by{&c, &all, &all, nullptr, first, kForever, kForever};
+  const Actor by(c, known, first);
   auto over = [&](const Touch& t, uint32_t lanes) {
     if (!lanes) return all[t.component] >= t.time;
     bool known = true;
@@ -420,7 +473,9 @@ void OrderChecker::check_exit(Cta& cta) {
         t.time = r.time, t.site = r.site, t.cluster = now.cluster, t.issuer = static_cast<uint16_t>(r.issuer);
         t.component = static_cast<uint16_t>(r.thread ? r.component / kLanes * kLanes : r.component);
         t.lanes = r.thread ? 1u << r.component % kLanes : 0, t.mask = 0xff, t.flags = Touch::write;
-        found(Class::exit, t, by, now, {Place::Kind::shared, &cta, address});
+        // The emulator lets such arrivals pass where it is tolerant, as hardware does.
+        const bool passes = r.thread && grid_->schedule.tolerant;
+        found(passes ? Class::exit_arrival : Class::exit, t, by, now, {Place::Kind::shared, &cta, address});
       }
 }
 
@@ -431,7 +486,7 @@ void OrderChecker::fence_of_map(Warp& warp, const Instr& i) {
   WarpState& w = c.of(warp);
   for_lanes(warp.active, [&](unsigned l) {
     const ThreadState& t = w.thread[l];
-    const Actor a{&c, &*t.v, &*t.f, nullptr, w.base + l, kForever, kForever};
+    const Actor a(c, t, w.base + l);
     const uint64_t address = warp.address(i.op[0], l);
     const uint64_t page = address / Global::kPage;
     if (!global_->possible(page)) return;
@@ -441,7 +496,7 @@ void OrderChecker::fence_of_map(Warp& warp, const Instr& i) {
     if (it == shard.pages.end()) return;
     for (uint64_t at = address; at < address + 128; at += 16)
       it->second->cell[at % Global::kPage / 16].each(0xffff, [&](Touch& before) {
-        if (before.is(Touch::write) && before.lanes && behind(before, before.lanes, a, false))
+        if (before.is(Touch::write) && before.lanes && behind(before, before.lanes, a, *a.v, false))
           before.flags |= Touch::map_acquired;
       });
   });
@@ -456,23 +511,28 @@ void OrderChecker::check_init(const BarrierState& b, const Actor& a, const Cta& 
   const bool ordered = self || (*a.v)[b.init_thread] >= b.init_time;
   const bool fenced =
       self ? a.fenced != kForever && a.fenced >= b.init_time : (*a.f)[b.init_thread] >= b.init_time;
-  if (ordered && (!a.async || fenced)) return;
+  if (ordered && (!a.async() || fenced)) return;
+  const ClusterState& c = *a.cluster;
   Touch before, now;
   before.time = b.init_time, before.lanes = 1u << b.init_thread % kLanes,
   before.component = static_cast<uint16_t>(b.init_thread / kLanes * kLanes);
-  before.site = b.init_site, before.cluster = now.cluster = static_cast<uint32_t>(a.cluster->id),
+  before.site = b.init_site, before.cluster = now.cluster = static_cast<uint32_t>(c.id),
   before.flags = Touch::write;
-  now.site = where, now.issuer = static_cast<uint16_t>(a.own), now.flags = a.async ? Touch::async : 0;
-  now.lanes = a.async ? 0 : 1u << a.own % kLanes,
+  now.site = where, now.issuer = static_cast<uint16_t>(a.own), now.flags = a.async() ? Touch::async : 0;
+  now.lanes = a.async() ? 0 : 1u << a.own % kLanes,
   now.component = static_cast<uint16_t>(a.own / kLanes * kLanes);
   before.issuer = static_cast<uint16_t>(b.init_thread);
-  // Behind a cluster barrier, even a relaxed one, the mbarrier is there in fact (CUTLASS's kernels for CTA
-  // pairs initialise the barrier of the deallocation behind their last fence).
-  const bool ran = a.cluster->cta[a.own / kLanes / a.cluster->warps].behind[b.init_thread] >= b.init_time;
-  found(ordered ? Class::init_fence
-        : ran   ? Class::init_relaxed
-                : Class::init,
-        before, a, now, {Place::Kind::shared, &cta, address});
+  const auto class_of = [&] {
+    if (ordered) {
+      const bool passed_on = (*a.v)[c.warp[b.init_thread / kLanes]->init_sync] >= b.init_time;
+      return passed_on || (self && a.pipe() != kNobody) ? Class::init_barrier : Class::init_fence;
+    }
+    // Behind a cluster barrier, even a relaxed one, the mbarrier is there in fact (CUTLASS's kernels for CTA
+    // pairs initialise the barrier of the deallocation behind their last fence).
+    return c.cta[a.own / kLanes / c.warps].behind[b.init_thread] >= b.init_time ? Class::init_relaxed
+                                                                                : Class::init;
+  };
+  found(class_of(), before, a, now, {Place::Kind::shared, &cta, address});
 }
 
 }  // namespace fp4lab::emu

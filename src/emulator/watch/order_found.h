@@ -12,6 +12,17 @@
 
 namespace fp4lab::emu {
 
+// Sites count the instructions of all functions; `base`: where each function's begin.
+inline size_t function_at(const std::vector<uint32_t>& base, uint32_t site) {
+  size_t f = base.size() - 1;
+  while (base[f] > site) --f;
+  return f;
+}
+inline const Source& source_at(const Grid& grid, const std::vector<uint32_t>& base, uint32_t site) {
+  const size_t f = function_at(base, site);
+  return grid.module.functions[f].source[site - base[f]];
+}
+
 struct OrderChecker::Global {
   static constexpr uint64_t kPage = 4096;
   static constexpr size_t kShards = 64;

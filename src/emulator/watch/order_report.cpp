@@ -12,13 +12,7 @@ using namespace order;
 
 namespace {
 
-constexpr size_t kShown = 12;
-
-const Source& source_at(const Grid& grid, const std::vector<uint32_t>& base, uint32_t site) {
-  size_t f = base.size() - 1;
-  while (base[f] > site) --f;
-  return grid.module.functions[f].source[site - base[f]];
-}
+constexpr size_t kErrorsOfClass = 4, kNotesOfClass = 1;  // in a report
 
 std::string mnemonic(const Source& s) {
   std::string text;
@@ -76,8 +70,8 @@ std::string OrderChecker::Finding::text() const {
     return fmt::format("{} ({})\n      {}  {}{}", p.does, p.who, p.ptx, p.source,
                        p.cuda.empty() ? "" : "  (" + p.cuda + ")");
   };
-  return fmt::format("{}\n  kernel {}\n    first: {}\n    then:  {}\n    needs: {}", what, kernel,
-                     party(first), party(then), needs);
+  return fmt::format("{}\n  kernel {}\n    first: {}\n    then:  {}\n    needs: {}{}", what, kernel,
+                     party(first), party(then), needs, belongs.empty() ? "" : "\n    there: " + belongs);
 }
 
 const char* OrderChecker::name_of(Class k) {
@@ -128,7 +122,7 @@ std::string OrderChecker::missing(const Touch& before, const Actor& a, const Tou
         "default scope .cta does not reach the other CTA), before {}",
         thread_name(c, first), here);
   }
-  const StreamInfo& s = c.streams[before.component - c.threads];
+  const StreamInfo& s = c.stream_of(before);
   const std::string cta = c.ctas > 1 ? " of " + cta_name(c.id, s.cta) : "";
   switch (s.kind) {
     case Stream::mbarrier:
@@ -178,102 +172,184 @@ std::string OrderChecker::missing(const Touch& before, const Actor& a, const Tou
   }
 }
 
-OrderChecker::Finding OrderChecker::words(Class k, const Touch& before, const Actor& a, const Touch& now,
-                                          const Place& place) const {
-  const ClusterState& c = *a.cluster;
-  auto bytes = [&](uint16_t mask) {
-    const unsigned low = static_cast<unsigned>(std::countr_zero(mask)),
-                   high = 16 - static_cast<unsigned>(std::countl_zero(mask));
-    return std::pair{place.address + low, place.address + high};
-  };
-  std::string where;
+// Which bytes or columns both touch, and whose.
+std::string OrderChecker::place_text(Class k, const Touch& before, const Touch& now,
+                                     const Place& place) const {
   const std::string cta = place.cta ? " of " + place.cta->name() : "";
-  if (k == Class::init || k == Class::init_relaxed || k == Class::init_fence) {
-    where = fmt::format("the mbarrier at {:#x}{}", place.address, cta);
-  } else if (place.kind == Place::Kind::tmem) {
-    where = fmt::format("TMEM column {}, lanes {} to {}{}", place.address,
-                        16 * std::countr_zero(static_cast<unsigned>(before.mask & now.mask)),
-                        16 * (16 - std::countl_zero(static_cast<uint16_t>(before.mask & now.mask))) - 1, cta);
-  } else {
-    const auto [low, high] = bytes(before.mask & now.mask);
-    where = fmt::format("{} [{:#x}, {:#x}){}", place.kind == Place::Kind::shared ? "shared" : "global", low,
-                        high, cta);
-  }
-  auto verb = [](const Touch& t) { return t.is(Touch::write) ? "written" : "read"; };
-  std::string head, need;
-  switch (k) {
-    case Class::race:
-      head = fmt::format("race on {}: {} by one, {} by another, in no order", where, verb(before), verb(now));
-      need = missing(before, a, now);
-      break;
-    case Class::same_value:
-      head = fmt::format("{}: one instruction writes the same value to it in two warps, in no order", where);
-      need = "nothing, as long as the value is the same everywhere; else a barrier between the two";
-      break;
-    case Class::proxy:
-      head = fmt::format(
-          "missing proxy fence: {} written by ordinary stores, then {} through the async proxy, which need "
-          "not see them yet",
-          where, verb(now));
-      need = fmt::format(
-          "fence.proxy.async by {} behind its stores, before the barrier that lets the operation be issued",
-          thread_name(c, before.component + static_cast<uint32_t>(std::countr_zero(before.lanes))));
-      break;
-    case Class::proxy_after_read:
-      head = fmt::format(
-          "no proxy fence between an ordinary read of {} and its being overwritten through the async proxy",
-          where);
-      need = fmt::format(
-          "fence.proxy.async by {} behind its reads, before it lets the operation be issued (the manual's "
-          "examples have it; no "
-          "hardware is known to need it)",
-          thread_name(c, before.component + static_cast<uint32_t>(std::countr_zero(before.lanes))));
-      break;
-    case Class::tensor_map:
-      head = fmt::format("tensor map at {} edited, then used without the tensor-map proxy's fence", where);
-      need =
-          "fence.proxy.tensormap::generic.acquire of the map by a thread that knows of the edit, before the "
-          "copy is issued";
-      break;
-    case Class::tcgen05_fence: {
-      head = fmt::format("tcgen05.fence missing between two threads' accesses of {}", where);
-      const StreamInfo& s = c.streams[before.component - c.threads];
-      const bool before_done = s.kind == Stream::pipe || (*a.v)[s.other] >= before.time;
-      need =
+  if (k == Class::init || k == Class::init_relaxed || k == Class::init_fence || k == Class::init_barrier)
+    return fmt::format("the mbarrier at {:#x}{}", place.address, cta);
+  const auto both = static_cast<uint16_t>(before.mask & now.mask);
+  const unsigned low = static_cast<unsigned>(std::countr_zero(both)),
+                 high = 16 - static_cast<unsigned>(std::countl_zero(both));
+  if (place.kind == Place::Kind::tmem)
+    return fmt::format("TMEM column {}, lanes {} to {}{}", place.address, 16 * low, 16 * high - 1, cta);
+  return fmt::format("{} [{:#x}, {:#x}){}", place.kind == Place::Kind::shared ? "shared" : "global",
+                     place.address + low, place.address + high, cta);
+}
+
+namespace {
+
+const char* verb(const Touch& t) { return t.is(Touch::write) ? "written" : "read"; }
+uint32_t first_thread(const Touch& t) {
+  return t.component + static_cast<uint32_t>(std::countr_zero(t.lanes));
+}
+constexpr const char* kShipped = "shipped kernels are known to do without";
+
+}  // namespace
+
+OrderChecker::Wording OrderChecker::proxy_words(Class k, const Touch& before, const Actor& a,
+                                                const Touch& now, const std::string& where) const {
+  const ClusterState& c = *a.cluster;
+  const std::string who = thread_name(c, before.lanes ? first_thread(before) : before.issuer);
+  if (k == Class::proxy_after_read)
+    return {
+        fmt::format("no proxy fence between an ordinary {} of {} and its being overwritten through the "
+                    "async proxy",
+                    before.is(Touch::write) ? "write" : "read", where),
+        fmt::format("fence.proxy.async by {} behind its reads, before it lets the operation be issued (the "
+                    "manual's examples have it; no hardware is known to need it)",
+                    who)};
+  if (k == Class::proxy_after_alloc)
+    return {
+        fmt::format("no proxy fence between tcgen05.alloc, which stores an address to {}, and the copy that "
+                    "overwrites it",
+                    where),
+        fmt::format("fence.proxy.async by {} behind tcgen05.alloc, before the barrier that lets the "
+                    "operation be issued (the manual leaves the store's proxy open; {})",
+                    who, kShipped)};
+  const std::string need = fmt::format(
+      "fence.proxy.async by {} behind its {}, before the barrier that lets the operation be issued", who,
+      before.lanes ? "stores" : "wait for its cp.async");
+  if (k == Class::proxy_of_copy)
+    return {fmt::format("no proxy fence between the cp.async that has written {} and the matrix product that "
+                        "reads it",
+                        where),
+            fmt::format("{} ({})", need, kShipped)};
+  return {fmt::format("missing proxy fence: {} written by ordinary stores, then {} through the async proxy, "
+                      "which need not see them yet",
+                      where, verb(now)),
+          need};
+}
+
+OrderChecker::Wording OrderChecker::tensor_words(Class k, const Touch& before, const Actor& a,
+                                                 const Touch& now, const std::string& where) const {
+  const ClusterState& c = *a.cluster;
+  if (k == Class::alloc)
+    return {fmt::format("{} used without knowing that it is allocated", where),
+            fmt::format("a barrier between tcgen05.alloc by warp {} and {}, which reads the address from "
+                        "shared memory behind that barrier",
+                        before.component / kLanes % c.warps, thread_name(c, a.own))};
+  if (k == Class::cp_after_mma)
+    return {
+        fmt::format("tcgen05.cp overwrites {} that an earlier tcgen05.mma of the same thread reads", where),
+        "a commit and a wait between them by the manual's list of what stays in order; shipped kernels rely "
+        "on "
+        "the tensor pipe's order"};
+  if (k == Class::store_wait)
+    return {fmt::format("{} handed on to another warp's tcgen05.ld without tcgen05.wait::st", where),
+            fmt::format("{} ({})", missing(before, a, now), kShipped)};
+  const StreamInfo& s = c.stream_of(before);
+  const bool before_done = s.kind == Stream::pipe || (*a.v)[s.other] >= before.time;
+  return {
+      fmt::format("tcgen05.fence missing between two threads' accesses of {}", where),
+      fmt::format(
+          "{} (the manual asks for it; {})",
           before_done
               ? fmt::format("tcgen05.fence::after_thread_sync by {} behind its wait", thread_name(c, a.own))
               : fmt::format("tcgen05.fence::before_thread_sync by warp {} before its arrive or barrier",
-                            s.id);
-      need += " (the manual asks for it; shipped kernels are known to do without)";
-      break;
-    }
+                            s.id),
+          kShipped)};
+}
+
+OrderChecker::Wording OrderChecker::exit_words(const Touch& before, const Actor& a, const Touch& now,
+                                               const Place& place, const std::string& where) const {
+  const ClusterState& c = *a.cluster;
+  Wording w;
+  w.what = fmt::format(
+      "{} may exit while its {} is still {} by {}: when a CTA is gone, so are its shared memory and its "
+      "mbarriers",
+      place.cta->name(), where.substr(0, where.find(" of CTA")), verb(before),
+      before.lanes ? "another CTA" : "an asynchronous operation");
+  w.needs = before.lanes
+                ? fmt::format(
+                      "a cluster barrier at the end (barrier.cluster.arrive and .wait), behind what {} "
+                      "does and before the CTA returns",
+                      thread_name(c, first_thread(before)))
+                : missing(before, a, now);
+  const std::string does = "what " + thread_name(c, now.issuer) + " does";
+  if (const size_t at = w.needs.find("before " + does); at != w.needs.npos)
+    w.needs.replace(at, 7 + does.size(), "before the CTA returns (by any of its threads)");
+  return w;
+}
+
+OrderChecker::Wording OrderChecker::init_words(Class k, const Touch& before, const Actor& a, const Touch& now,
+                                               const std::string& where) const {
+  if (k == Class::init)
+    return {fmt::format("{} used without knowing that it is initialised", where), missing(before, a, now)};
+  const char* what =
+      k == Class::init_fence
+          ? "{} signalled by an asynchronous operation, but its mbarrier.init was never fenced"
+      : k == Class::init_barrier
+          ? "{} signalled by an asynchronous operation, its mbarrier.init not fenced, only handed on"
+          : "{} used behind a relaxed cluster barrier, but its mbarrier.init was not fenced "
+            "before that";
+  std::string need =
+      fmt::format("fence.mbarrier_init.release.cluster by {} behind its mbarrier.init, before {}",
+                  thread_name(*a.cluster, before.issuer),
+                  k == Class::init_relaxed ? "barrier.cluster.arrive" : "the barrier");
+  if (k != Class::init_fence) need += fmt::format(" ({})", kShipped);
+  return {fmt::format(fmt::runtime(what), where), need};
+}
+
+OrderChecker::Wording OrderChecker::wording(Class k, const Touch& before, const Actor& a, const Touch& now,
+                                            const Place& place, const std::string& where) const {
+  switch (k) {
+    case Class::race:
+      return {
+          fmt::format("race on {}: {} by one, {} by another, in no order", where, verb(before), verb(now)),
+          missing(before, a, now)};
+    case Class::same_value:
+      return {fmt::format("{}: one instruction writes the same value to it in two warps, in no order", where),
+              "nothing, as long as the value is the same everywhere; else a barrier between the two"};
+    case Class::before_cas:
+      return {fmt::format("{}: an ordinary load beside atomic operations; the atom.cas behind it finds out "
+                          "when its value is old",
+                          where),
+              "nothing; or ld.relaxed"};
+    case Class::warpgroup:
+      return {fmt::format("{} written by a cp.async that only the warp that issued it has waited for, and "
+                          "read by a wgmma of its warpgroup",
+                          where),
+              fmt::format("a barrier between the wait and the wgmma ({}: the warps of a warpgroup come to a "
+                          "wgmma together)",
+                          kShipped)};
+    case Class::scope:
+      return {
+          fmt::format("{}: {} by one CTA, {} by another behind an mbarrier.arrive or a wait that names no "
+                      "scope: the default .cta does not reach another CTA",
+                      where, verb(before), verb(now)),
+          fmt::format("mbarrier.arrive.release.cluster by the one and a wait with .acquire.cluster by the "
+                      "other ({})",
+                      kShipped)};
+    case Class::proxy:
+    case Class::proxy_of_copy:
+    case Class::proxy_after_alloc:
+    case Class::proxy_after_read:
+      return proxy_words(k, before, a, now, where);
+    case Class::tensor_map:
+      return {
+          fmt::format("tensor map at {} edited, then used without the tensor-map proxy's fence", where),
+          "fence.proxy.tensormap::generic.acquire of the map by a thread that knows of the edit, before the "
+          "copy is issued"};
+    case Class::tcgen05_fence:
     case Class::cp_after_mma:
-      head =
-          fmt::format("tcgen05.cp overwrites {} that an earlier tcgen05.mma of the same thread reads", where);
-      need =
-          "a commit and a wait between them by the manual's list of what stays in order; shipped kernels "
-          "rely on the tensor pipe's order";
-      break;
+    case Class::store_wait:
+    case Class::alloc:
+      return tensor_words(k, before, a, now, where);
     case Class::exit:
-    case Class::exit_read: {
-      head = fmt::format(
-          "{} may exit while its {} is still {} by {}: when a CTA is gone, so are its shared memory and its "
-          "mbarriers",
-          place.cta->name(), where.substr(0, where.find(" of CTA")),
-          before.is(Touch::write) ? "written" : "read",
-          before.lanes ? "another CTA" : "an asynchronous operation");
-      if (before.lanes)
-        need = fmt::format(
-            "a cluster barrier at the end (barrier.cluster.arrive and .wait), behind what {} does and before "
-            "the CTA returns",
-            thread_name(c, before.component + static_cast<uint32_t>(std::countr_zero(before.lanes))));
-      else
-        need = missing(before, a, now);
-      const std::string does = "what " + thread_name(c, now.issuer) + " does";
-      if (const size_t at = need.find("before " + does); at != need.npos)
-        need.replace(at, 7 + does.size(), "before the CTA returns (by any of its threads)");
-      break;
-    }
+    case Class::exit_arrival:
+    case Class::exit_read:
+      return exit_words(before, a, now, place, where);
     case Class::layout:
     case Class::layout_none: {
       constexpr const char* names[] = {"?",
@@ -283,52 +359,38 @@ OrderChecker::Finding OrderChecker::words(Class k, const Touch& before, const Ac
                                        "128-byte swizzle",
                                        "128-byte swizzle with 32-byte atoms",
                                        "another swizzle"};
-      head = fmt::format("{} was filled with {} (tensor map) and is read with {} (descriptor)", where,
-                         names[before.layout], names[now.layout]);
-      need =
-          "the same swizzle in CUtensorMap and shared-memory descriptor (bits 63:61 of a tcgen05 descriptor, "
-          "63:62 of a wgmma one)";
-      break;
+      return {fmt::format("{} was filled with {} (tensor map) and is read with {} (descriptor)", where,
+                          names[before.layout], names[now.layout]),
+              "the same swizzle in CUtensorMap and shared-memory descriptor (bits 63:61 of a tcgen05 "
+              "descriptor, 63:62 of a wgmma one)"};
     }
-    case Class::alloc:
-      head = fmt::format("{} used without knowing that it is allocated", where);
-      need = fmt::format(
-          "a barrier between tcgen05.alloc by warp {} and {}, which reads the address from shared memory "
-          "behind that barrier",
-          before.component / kLanes % c.warps, thread_name(c, a.own));
-      break;
     case Class::init:
-      head = fmt::format("{} used without knowing that it is initialised", where);
-      need = missing(before, a, now);
-      break;
     case Class::init_relaxed:
-      head = fmt::format(
-          "{} used behind a relaxed cluster barrier, but its mbarrier.init was not fenced before that",
-          where);
-      need = fmt::format(
-          "fence.mbarrier_init.release.cluster by {} behind its mbarrier.init, before barrier.cluster.arrive "
-          "(shipped kernels are known to do without)",
-          thread_name(c, before.issuer));
-      break;
+    case Class::init_barrier:
     case Class::init_fence:
-      head = fmt::format("{} signalled by an asynchronous operation, but its mbarrier.init was never fenced",
-                         where);
-      need = fmt::format(
-          "fence.mbarrier_init.release.cluster by {} behind its mbarrier.init, before the barrier",
-          thread_name(c, before.issuer));
-      break;
+      return init_words(k, before, a, now, where);
   }
-  Finding f;
+  return {};
+}
+
+OrderChecker::Finding OrderChecker::words(Class k, const Touch& before, const Actor& a, const Touch& now,
+                                          const Place& place) const {
   if (k == Class::exit && !before.lanes && !before.is(Touch::write) &&
-      c.streams[before.component - c.threads].kind == Stream::bulk_read)
+      a.cluster->stream_of(before).kind == Stream::bulk_read)
     k = Class::exit_read;
   if (k == Class::layout && before.layout == static_cast<uint8_t>(Layout::none)) k = Class::layout_none;
+  Finding f;
   f.error = is_error(k);
-  f.count = 1;
+  f.count = 0;
   f.kind = name_of(k);
-  f.what = head, f.kernel = grid_->function.name, f.place = where, f.needs = need;
+  f.kernel = grid_->function.name;
+  f.place = place_text(k, before, now, place);
+  Wording w = wording(k, before, a, now, place, f.place);
+  f.what = std::move(w.what), f.needs = std::move(w.needs);
+  f.belongs = belongs(k, before, a, now);
   f.first = party(before), f.then = party(now);
-  if (k == Class::exit || k == Class::exit_read) f.then.does = "exit", f.then.who = place.cta->name();
+  if (k == Class::exit || k == Class::exit_arrival || k == Class::exit_read)
+    f.then.does = "exit", f.then.who = place.cta->name();
   return f;
 }
 
@@ -337,10 +399,12 @@ void OrderChecker::found(Class k, const Touch& before, const Actor& a, const Tou
   std::lock_guard lock(found_->mutex);
   auto [it, fresh] = found_->entries.try_emplace({k, before.site, now.site, extra});
   Found::Entry& e = it->second;
+  if (fresh) {
+    e.order = found_->entries.size();
+    e.finding = words(k, before, a, now, place);
+  }
   ++e.finding.count;
   if (!fresh) return;
-  e.order = found_->entries.size();
-  e.finding = words(k, before, a, now, place);
   ++(e.finding.error ? errors_ : notes_);
 }
 
@@ -356,20 +420,48 @@ void OrderChecker::Found::finish(const Grid&) {
 
 std::vector<OrderChecker::Finding> OrderChecker::findings() const { return found_->last; }
 
+// Findings of one class are most often one mistake: the first few are told, the others counted.
 std::string OrderChecker::report(bool errors) const {
-  std::string text;
-  size_t shown = 0, rest = 0;
+  const size_t told_of_class = errors ? kErrorsOfClass : kNotesOfClass;
+  struct Rest {
+    size_t told = 0, folded = 0;
+  };
+  std::map<std::string, Rest> classes;
+  std::vector<const Finding*> told;
   for (const Finding& f : found_->last) {
     if (f.error != errors) continue;
-    if (shown++ >= kShown) {
-      ++rest;
-      continue;
+    Rest& rest = classes[f.kind];
+    if (rest.told == told_of_class) {
+      ++rest.folded;
+    } else {
+      ++rest.told;
+      told.push_back(&f);
     }
-    text += fmt::format("{}{}{}", text.empty() ? "" : "\n", f.text(),
-                        f.count > 1 ? fmt::format("\n    seen {} times\n", f.count) : "\n");
   }
-  if (rest) text += fmt::format("and {} more findings\n", rest);
+  std::string text;
+  for (const Finding* f : told) {
+    const Rest& rest = classes[f->kind];
+    text += fmt::format("{}{}{}\n", text.empty() ? "" : "\n", errors ? "" : "note: ", f->text());
+    if (f->count > 1) text += fmt::format("    seen {} times\n", f->count);
+    const bool last = std::none_of(std::find(told.begin(), told.end(), f) + 1, told.end(),
+                                   [&](const Finding* g) { return g->kind == f->kind; });
+    if (last && rest.folded)
+      text += fmt::format("    and {} more {} ({}) at other instructions\n", rest.folded,
+                          errors ? "errors" : "notes", f->kind);
+  }
   return text;
+}
+
+std::vector<OrderChecker::FoldedNotes> OrderChecker::folded_notes() const {
+  std::vector<FoldedNotes> all;
+  std::map<std::string, size_t> count;
+  for (const Finding& f : found_->last)
+    if (!f.error && count[f.kind]++ == 0)
+      all.push_back({f.kind, fmt::format("{}: {} ({}, then {})", f.kind, f.what, f.first.ptx, f.then.ptx)});
+  for (FoldedNotes& n : all)
+    if (const size_t more = count[n.kind] - 1)
+      n.text += fmt::format(", and {} more at other instructions", more);
+  return all;
 }
 
 }  // namespace fp4lab::emu

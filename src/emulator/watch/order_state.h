@@ -16,16 +16,47 @@ namespace fp4lab::emu::order {
 constexpr uint32_t kForever = ~0u;
 constexpr uint32_t kNobody = 0xffff;
 
-// Two clocks at once. `v`: what happened before. `f`: what happened before a fence.proxy.async that happened
-// before, so that the async proxy sees it too.
+// What somebody knows. `v`: what happened before. `f`: what happened before a fence.proxy.async that happened
+// before, so that the async proxy sees it too. `lax_v`, `lax_f`: the same, for what is known only if an
+// arrival without a scope on another CTA's mbarrier is taken for one of .cluster scope; empty in nearly all
+// kernels.
+struct Knowledge {
+  SharedClock v, f, lax_v, lax_f;
+};
+
+// Knowledge that is being gathered, from several.
 struct Sum {
-  Clock v, f;
+  Clock v, f, lax_v, lax_f;
   void clear() {
-    std::fill(v.at.begin(), v.at.end(), 0);
-    std::fill(f.at.begin(), f.at.end(), 0);
-    v.foreign.reset(), f.foreign.reset();
+    for (Clock* c : {&v, &f, &lax_v, &lax_f}) {
+      std::fill(c->at.begin(), c->at.end(), 0);
+      c->foreign.reset();
+    }
   }
 };
+
+struct KnowledgeField {
+  SharedClock Knowledge::*known;
+  Clock Sum::*sum;
+  bool fenced;  // of what a proxy fence has passed on
+};
+constexpr KnowledgeField kFields[] = {{&Knowledge::v, &Sum::v, false},
+                                      {&Knowledge::f, &Sum::f, true},
+                                      {&Knowledge::lax_v, &Sum::lax_v, false},
+                                      {&Knowledge::lax_f, &Sum::lax_f, true}};
+
+inline void join(Sum& into, const Knowledge& from) {
+  for (const KnowledgeField& k : kFields)
+    if (from.*k.known) (into.*k.sum).join(*(from.*k.known));
+}
+inline Knowledge settled(Sum&& sum) {
+  Knowledge all;
+  for (const KnowledgeField& k : kFields) {
+    Clock& c = sum.*k.sum;
+    if (!c.at.empty() || c.foreign) all.*k.known = SharedClock(std::move(c));
+  }
+  return all;
+}
 
 // What an instruction's modifiers say about synchronisation.
 struct Traits {
@@ -40,13 +71,16 @@ struct Traits {
     after_sync,
   } fence = none;
   bool acquire = false, release = false, relaxed = false;
-  uint8_t scope = 0;  // 0 .cta, 1 .cluster, 2 .gpu or .sys
-  bool copy = false;  // tcgen05.cp
+  uint8_t scope = 0;           // 0 .cta, 1 .cluster, 2 .gpu or .sys
+  bool scope_spelled = false;  // or the default
+  bool copy = false;           // tcgen05.cp
+  bool alloc = false;          // tcgen05.alloc
+  bool map_edit = false;       // tensormap.replace
+  bool before_cas = false;     // an ordinary load, then a loop around atom.cas at the same address
 };
 Traits traits_of(const Source&);
 
-struct ThreadState {
-  SharedClock v, f;
+struct ThreadState : Knowledge {
   SharedClock after;  // v at the last tcgen05.fence::after_thread_sync
   SharedClock released,
       relfenced;               // v and f at the last fence.acq_rel: what relaxed writes behind it pass on
@@ -60,36 +94,81 @@ struct ThreadState {
   uint32_t cluster_phase = 0;  // of barrier.cluster
 };
 
+// Where a warp has waited, or arrived, last: for reports.
+struct SyncPoint {
+  uint32_t site = 0, time = 0;
+  uint32_t cta = 0, mbarrier = kForever;  // kForever: no mbarrier
+};
+struct SyncPoints {
+  std::array<SyncPoint, 8> last;
+  uint32_t count = 0;
+  void add(const SyncPoint& p) { last[count++ % last.size()] = p; }
+  // f(point), the newest first; until it returns true.
+  template <class F>
+  void newest_first(F&& f) const {
+    const uint32_t size = static_cast<uint32_t>(last.size());
+    for (uint32_t k = 0; k < std::min(count, size); ++k)
+      if (f(last[(count - 1 - k) % size])) return;
+  }
+};
+
 struct WarpState {
+  SyncPoints waits, arrivals;
   uint32_t time = 1;  // accesses are stamped with it; it grows with every release
   uint32_t base = 0;  // component of lane 0
-  uint32_t load = 0, store = 0, load_fenced = 0,
-           store_fenced = 0;  // streams of tcgen05.ld and st, 0 = none yet
+  // Streams of tcgen05.ld and st, 0 = none yet.
+  uint32_t load = 0, store = 0, load_fenced = 0, store_fenced = 0, store_issued = 0;
+  uint32_t init_sync = 0;  // stream, see Stream::init_sync; 0: has initialised no mbarrier
   uint32_t loads = 0, stores = 0, loads_waited = 0, stores_waited = 0;
-  uint32_t wgmma = 0, wgmmas = 0;      // stream, operations issued
+  uint32_t wgmma = 0, wgmmas = 0;  // stream, operations issued
+  // v of the last ones issued, by number: the four warps of a warpgroup issue a product together.
+  std::array<SharedClock, 64> products;
   std::vector<uint32_t> wgmma_groups;  // number of the last operation of each committed group
   std::array<uint64_t, 16> barrier_generation{};
   std::array<ThreadState, kLanes> thread;
 };
 
+// What arrivals of one sort on an mbarrier pass on.
+struct Arrivals {
+  Sum pending;  // in the current phase
+  Knowledge known;
+  bool any = false;
+  void complete() {
+    if (!any) return;
+    Sum all;
+    join(all, known);
+    for (const KnowledgeField& k : kFields) (all.*k.sum).join(pending.*k.sum);
+    known = settled(std::move(all));
+    pending.clear();
+  }
+  void reset() { *this = {}; }
+};
+
 struct BarrierState {
   uint32_t component = 0;  // completed phases
   uint32_t completed = 0;
-  Sum pending, pending_wide;  // wide: from other CTAs, for waits of .cluster scope
-  SharedClock v, f, wide_v, wide_f;
-  bool any_wide = false;
-  // What had run before the arrivals from other CTAs, whatever their scope: enough for whoever ends its CTA.
-  Sum pending_ran;
-  SharedClock ran;
-  bool any_ran = false;
+  Arrivals own;   // for everybody who waits
+  Arrivals wide;  // from other CTAs, for waits of .cluster scope
+  Arrivals lax;   // from other CTAs, scope .cluster or not spelled, for waits of no spelled .cta scope
+  Arrivals ran;   // from other CTAs, whatever their scope: enough for whoever ends its CTA
   uint32_t init_thread = kNobody, init_time = 0, init_site = 0;
   uint32_t fence = 0, fence_time = 0;  // stream and time of fence.mbarrier_init by the thread that made it
+  // For reports: where bytes were announced, where it was arrived on and waited for last; kForever: nowhere.
+  uint32_t expect_site = kForever, arrive_site = kForever, wait_site = kForever;
   struct Remote {
     uint32_t component, time, site, issuer;
     bool thread;
     uint32_t phase;  // who has seen it end knows that the arrival has happened, whatever its scope
   };
   std::vector<Remote> remote;  // the last arrival of each thread or stream of another CTA
+  void remember(const Remote& r) {
+    for (Remote& old : remote)
+      if (old.component == r.component) {
+        old = r;
+        return;
+      }
+    remote.push_back(r);
+  }
 };
 
 struct NamedState {
@@ -113,13 +192,18 @@ enum class Stream : uint8_t {
   tmem_store,
   load_fenced,
   store_fenced,
-  init_fence
+  store_issued,  // tcgen05.st that were issued, whether they are over or not
+  init_fence,
+  // Up to what time of the warp a bar.sync (of a CTA that is alone) or a releasing barrier.cluster.arrive has
+  // passed it on: the shipped alternative to fence.mbarrier_init.
+  init_sync
 };
 struct StreamInfo {
   Stream kind;
   uint32_t cta;
-  uint32_t id;         // mbarrier: offset; warp, or warp * 32 + lane
-  uint32_t other = 0;  // tmem_load: its load_fenced; mbarrier: its mbarrier_narrow
+  uint32_t id;          // mbarrier: offset; warp, or warp * 32 + lane
+  uint32_t other = 0;   // tmem_load: its load_fenced; mbarrier: its mbarrier_narrow
+  uint32_t issued = 0;  // tmem_store: its store_issued
 };
 
 struct BulkThread {              // cp.async.bulk stores of a thread, or its cp.async
@@ -140,16 +224,17 @@ enum class OpKind : uint8_t {
   wgmma
 };
 
-struct OpState final : WatchedOp {
+struct OpState final : WatchedOp, Knowledge {
   OpKind kind = OpKind::unknown;
   bool copy = false;     // tcgen05.cp
   bool generic = false;  // st.async, red.async, cp.async: not the async proxy
-  SharedClock v, f, after;
+  SharedClock after;
+  std::array<SyncPoint, 2> waits;  // of its warp, before it was issued, the newest first
+  uint32_t waited = 0;             // how many of them there are
   uint32_t own = 0, own_time = 0, fenced = 0;
   uint32_t sequence = 0;
   uint32_t stream = 0, write_stream = 0, number = 0, site = 0;
-  struct Lane {
-    SharedClock v, f;
+  struct Lane : Knowledge {
     uint32_t fenced = 0, stream = 0, number = 0;
   };
   std::vector<Lane> lanes;        // of copy and copy_arrival: 32, those that took part are set
@@ -199,11 +284,13 @@ struct ClusterState {
   std::map<uint64_t, SyncVariable> shared_variables;  // by CTA and offset
   uint32_t live = 0, operations = 0;
 
+  // Of an access of this cluster that no thread, but an operation did.
+  const StreamInfo& stream_of(const Touch& t) const { return streams[t.component - threads]; }
   WarpState& of(const Warp& w) { return *warp[w.cta.rank * warps + w.id]; }
   uint32_t stream(Stream kind, uint32_t cta, uint32_t id) {
     auto [it, fresh] = stream_index.try_emplace({static_cast<uint32_t>(kind), cta, id},
                                                 threads + static_cast<uint32_t>(streams.size()));
-    if (fresh) streams.push_back({kind, cta, id, 0});
+    if (fresh) streams.push_back({kind, cta, id});
     return it->second;
   }
 };
@@ -211,13 +298,30 @@ struct ClusterState {
 // Who accesses, and what it knows.
 struct Actor {
   ClusterState* cluster;
-  const Clock *v, *f, *after;
+  const Clock *v, *f, *lax_v, *lax_f;
+  const Clock* after;              // null: there is no tcgen05.fence to ask for
   uint32_t own, own_time, fenced;  // its thread, and up to when that thread's own accesses are before
-  uint32_t pipe = kNobody;         // stream of a tensor pipe, which is in order
-  bool async = false;
-  uint32_t sequence =
-      0;  // of the operation in the cluster's order of issue, from 1; 0: a thread, or not known
+  const OpState* op = nullptr;     // null: the thread itself
   const Access* access = nullptr;  // of a thread's ordinary access
+
+  // A thread knows all that it has done.
+  Actor(ClusterState& c, const Knowledge& k, uint32_t thread) : Actor(c, k, thread, kForever, kForever) {}
+  Actor(ClusterState& c, const Knowledge& k, uint32_t thread, uint32_t time, uint32_t fence)
+      : cluster(&c),
+        v(&*k.v),
+        f(&*k.f),
+        lax_v(&*k.lax_v),
+        lax_f(&*k.lax_f),
+        after(nullptr),
+        own(thread),
+        own_time(time),
+        fenced(fence) {}
+  Actor(ClusterState& c, const OpState& s) : Actor(c, s, s.own, s.own_time, s.fenced) {
+    after = &*s.after, op = &s;
+  }
+  bool async() const { return op && !op->generic; }
+  uint32_t pipe() const { return op && op->kind == OpKind::pipe ? op->stream : kNobody; }  // it is in order
+  bool product() const { return op && (op->kind == OpKind::pipe || op->kind == OpKind::wgmma); }
 };
 
 struct Place {

@@ -1,0 +1,263 @@
+// Which of the parked warps a deadlock begins with: what of an mbarrier's state can be the cause of a wait
+// that never ends rather than the consequence of another one. The deadlock report starts with the weightiest.
+#include <algorithm>
+
+#include "emulator/core/place.h"
+#include "emulator/engine/describe.h"
+
+namespace fp4lab::emu {
+
+namespace {
+
+using What = MbarrierParty::What;
+
+constexpr int kCertain = 1000, kMistaken = 600, kPeerHasIt = 200, kFirst = 150, kPartly = 100;
+constexpr size_t kLines = 8;
+
+// Does the code behind this wait fill a buffer (announce bytes, issue a copy) before it synchronises
+// otherwise?
+const Source* filled_behind(const Function& f, uint32_t pc) {
+  for (size_t k = pc + 1; k < f.source.size(); ++k) {
+    const Source& s = f.source[k];
+    if (s.tokens.empty()) continue;
+    const std::string_view first = s.tokens[0];
+    const bool load = first == "cp" && s.has("bulk") && s.has("mbarrier::complete_tx::bytes");
+    if (load || (first == "mbarrier" && (s.has("expect_tx")))) return &s;
+    if (first == "mbarrier" || first == "tcgen05" || first == "bar" || first == "barrier" || first == "wgmma")
+      return nullptr;
+  }
+  return nullptr;
+}
+
+// Does the code behind this wait wait for another mbarrier, and then issue products?
+bool second_wait_then_products(const Function& f, uint32_t pc) {
+  bool waits = false;
+  for (size_t k = pc + 1; k < f.source.size(); ++k) {
+    const Source& s = f.source[k];
+    if (s.tokens.empty()) continue;
+    const std::string_view first = s.tokens[0];
+    if (first == "tcgen05" && (s.has("mma") || s.has("cp"))) return waits;
+    if (first == "mbarrier" && (s.has("try_wait") || s.has("test_wait")))
+      waits = true;
+    else if (first == "mbarrier" || first == "bar" || first == "barrier" || first == "cp")
+      return false;
+  }
+  return false;
+}
+
+// A warp that has issued tcgen05.mma and no tcgen05.commit behind it: nobody will hear of those products.
+// Told from what the warp did last.
+void uncommitted(const Cluster& cluster, std::vector<std::string>& lines) {
+  for (const auto& cta : cluster.ctas)
+    for (const auto& w : cta->warps) {
+      const Warp::Noted* product = nullptr;
+      Warp::Noted kept;
+      w->for_noted([&](const Warp::Noted& n) {
+        const Source& s = cluster.grid.module.functions[n.function].source[n.at->pc];
+        if (s.tokens.empty() || s.tokens[0] != "tcgen05") return;
+        if (s.has("mma")) kept = n, product = &kept;
+        if (s.has("commit")) product = nullptr;
+      });
+      if (product)
+        lines.push_back(
+            fmt::format("warp {} of {} has issued products, and no tcgen05.commit behind the last one: {}",
+                        w->id, cta->name(), line_of(*cta, product->function, product->at)));
+    }
+}
+
+class MbarrierBlame {
+ public:
+  MbarrierBlame(const Warp& w, const Wait& wait, const Mbarrier& b)
+      : w_(w),
+        cta_(w.cta),
+        cluster_(cta_.cluster),
+        b_(b),
+        offset_(wait.address),
+        seen_(b.seen_by(cta_.rank, w.id)) {
+    name_ = fmt::format("mbarrier at {:#x}{}", cta_.address_of(offset_), symbol_of(cta_, offset_));
+    for (const auto& g : w.groups())
+      if (&g->wait == &wait) group_ = g.get();
+    if (group_) function_ = &cluster_.grid.module.functions[group_->function];
+  }
+
+  Blame find() {
+    if (function_) {
+      const size_t at = std::min<size_t>(group_->pc, function_->source.size() - 1);
+      line("it waits at " + one_line(cluster_.grid.module, function_->source[at]));
+    }
+    parties();
+    skipped_phases();
+    bytes();
+    if (blame_.cause.empty() && b_.pending) arrivals();
+    if (blame_.lines.size() > kLines) blame_.lines.resize(kLines);
+    return std::move(blame_);
+  }
+
+ private:
+  void line(std::string text) { blame_.lines.push_back(std::move(text)); }
+  void cause(int weight, std::string text) { blame_.weight = weight, blame_.cause = std::move(text); }
+  std::string party(const MbarrierParty& p) const {
+    return fmt::format("{}, {}", who_of(cta_, p), line_of(cta_, p.function, p.at));
+  }
+
+  // Who has set the barrier up and arrived; who used to arrive and is gone.
+  void parties() {
+    for (const MbarrierParty& p : b_.parties) {
+      if (p.what == What::inits)
+        line(fmt::format("initialised with count {}: {}", p.amount, line_of(cta_, p.function, p.at)));
+      if (p.what != What::arrives) continue;
+      ever_ = true;
+      if (p.phase == b_.phase) {
+        line(
+            fmt::format("arrived {} time{} in this phase: {}", p.amount, p.amount == 1 ? "" : "s", party(p)));
+        continue;
+      }
+      blame_.others.emplace_back(p.rank, p.warp);
+      line(fmt::format("arrived last in phase {}: {}", p.phase, party(p)));
+      const Cta& theirs = *cluster_.ctas[p.rank];
+      if (theirs.exited || theirs.warps[p.warp]->live() == 0)
+        cause(kCertain,
+              fmt::format("warp {}{}, which used to arrive on the {}, has exited", p.warp,
+                          p.rank == cta_.rank ? "" : fmt::format(" of CTA rank {}", p.rank), name_));
+    }
+  }
+
+  // Phases have ended that the waiting warp never looked at. That weighs more than an arriver's exit: whoever
+  // used to arrive may well have gone.
+  void skipped_phases() {
+    if (b_.phase <= seen_ || !b_.pending) return;
+    if (b_.phase == seen_ + 1)
+      cause(kCertain, fmt::format("it waits for phase {} of the {}, and has not looked at phase {}, which is "
+                                  "over: the wrong parity?",
+                                  b_.phase, name_, seen_));
+    else
+      cause(kCertain,
+            fmt::format(
+                "it was left behind: phases {} to {} of the {} have ended before it looked. Nothing made "
+                "the others wait for it, or the count is too small, or it waits with the wrong parity",
+                seen_, b_.phase - 1, name_));
+  }
+
+  // Announced bytes and those that came. Who brought bytes before and does not now is perhaps stuck itself.
+  void bytes() {
+    const bool late = note_late_deliverers();
+    if (!b_.tx || cluster_.pending([](const AsyncOp&) { return true; })) return;
+    cause(
+        late ? 0 : kCertain,
+        fmt::format("the bytes that are announced on the {} and those that copies bring do not match: {} {}",
+                    name_, b_.tx > 0 ? b_.tx : -b_.tx, b_.tx > 0 ? "never come" : "too many came"));
+    std::vector<std::string> lines;
+    bool announced = false;
+    for (const MbarrierParty& p : b_.parties) {
+      if ((p.what != What::expects && p.what != What::delivers) || p.phase != b_.phase) continue;
+      announced |= p.what == What::expects;
+      lines.push_back(fmt::format("{} {} bytes in this phase: {}",
+                                  p.what == What::expects ? "announced" : "delivered", p.amount, party(p)));
+    }
+    if (!announced)
+      lines.insert(lines.begin(), "nobody has announced bytes in this phase: mbarrier.expect_tx is missing");
+    blame_.lines.insert(blame_.lines.begin(), lines.begin(), lines.end());
+  }
+  bool note_late_deliverers() {
+    const auto delivers_now = [&](const MbarrierParty& p) {
+      return std::ranges::any_of(b_.parties, [&](const MbarrierParty& q) {
+        return q.what == What::delivers && q.phase == b_.phase && q.rank == p.rank && q.warp == p.warp;
+      });
+    };
+    bool late = false;
+    for (const MbarrierParty& p : b_.parties)
+      if (p.what == What::delivers && p.phase != b_.phase && !delivers_now(p)) {
+        blame_.others.emplace_back(p.rank, p.warp);
+        late = true;
+      }
+    return late;
+  }
+
+  void arrivals() {
+    if (ever_) return some_are_missing();
+    const bool at_first = function_ && b_.phase == 0 && seen_ == 0 && !has_produced();
+    const Source* fill = at_first ? filled_behind(*function_, group_->pc) : nullptr;
+    if (fill) {
+      cause(kMistaken,
+            fmt::format(
+                "it waits for phase 0 of the {}, on which nobody has arrived yet, before it fills a buffer "
+                "for the first time: to find a buffer free at first, wait for parity 1",
+                name_));
+      line("what it would fill: " + one_line(cluster_.grid.module, *fill));
+    } else if (at_first && second_wait_then_products(*function_, group_->pc)) {
+      cause(kFirst,
+            fmt::format(
+                "it waits for phase 0 of the {}, on which nobody has arrived yet, before its operands and "
+                "its first product: to find an accumulator free at first, wait for parity 1",
+                name_));
+    } else {
+      nobody_has_come();
+    }
+  }
+
+  // Has the warp lately copied, announced bytes or multiplied?
+  bool has_produced() const {
+    bool produced = false;
+    w_.for_noted([&](const Warp::Noted& n) {
+      const Source& s = cluster_.grid.module.functions[n.function].source[n.at->pc];
+      produced |= s.has("bulk") || s.has("expect_tx") || s.has("mma");
+    });
+    return produced;
+  }
+
+  void nobody_has_come() {
+    cause(0, fmt::format("nobody has ever arrived on the {}", name_));
+    for (const auto& other : cluster_.ctas) {
+      const Mbarrier* same = other.get() == &cta_ ? nullptr : other->state->mbarriers.find(offset_);
+      if (!same) continue;
+      for (const MbarrierParty& p : same->parties) {
+        if (p.what != What::arrives) continue;
+        blame_.weight = kPeerHasIt;
+        line(
+            fmt::format("but on the one at the same offset of CTA rank {} has arrived: {} (a multicast mask "
+                        "without CTA rank "
+                        "{}?)",
+                        other->rank, party(p), cta_.rank));
+      }
+    }
+    uncommitted(cluster_, blame_.lines);
+  }
+
+  // Where some have come, and nobody is known who used to come and has not, warps with the same part in other
+  // CTAs may be meant to come too.
+  void some_are_missing() {
+    cause(0, fmt::format("{} of {} arrivals are missing in phase {} of the {}", b_.pending, b_.total,
+                         b_.phase, name_));
+    std::vector<std::pair<uint32_t, uint32_t>> came, missing;
+    for (const MbarrierParty& p : b_.parties)
+      if (p.what == What::arrives && p.phase == b_.phase) came.emplace_back(p.rank, p.warp);
+    for (const auto& [rank, warp] : came)
+      for (const auto& other : cluster_.ctas)
+        if (other->warps[warp]->live() && std::ranges::find(came, std::pair(other->rank, warp)) == came.end())
+          missing.emplace_back(other->rank, warp);
+    const bool peers = came.size() > 1 && missing.size() == b_.pending;
+    if (peers) blame_.others.insert(blame_.others.end(), missing.begin(), missing.end());
+    if (!peers && blame_.others.empty()) blame_.weight = kPartly;
+  }
+
+  const Warp& w_;
+  const Cta& cta_;
+  const Cluster& cluster_;
+  const Mbarrier& b_;
+  uint32_t offset_, seen_;  // seen_: phases that the warp has seen the end of
+  std::string name_;
+  const LaneGroup* group_ = nullptr;
+  const Function* function_ = nullptr;  // where the group waits
+  bool ever_ = false;                   // somebody has arrived, in whatever phase
+  Blame blame_;
+};
+
+}  // namespace
+
+Blame blame_of(const Warp& w, const Wait& wait) {
+  if (wait.kind != Wait::Kind::mbarrier) return {};
+  const Mbarrier* b = w.cta.state->mbarriers.find(wait.address);
+  return b ? MbarrierBlame(w, wait, *b).find() : Blame{};
+}
+
+}  // namespace fp4lab::emu

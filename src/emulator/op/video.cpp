@@ -1,0 +1,241 @@
+// Video instructions (PTX ISA 9.7.18): arithmetic on bytes, halves and words that are picked out of
+// registers, with a second operation or a merge behind it. Scalar ones (vadd), pairs (vadd2) and quads
+// (vadd4) share one body: an operand's selector, `.b3210`, stands in Operand::displacement (opcode.h).
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "emulator/isa/opcode.h"
+#include "emulator/op/map.h"
+
+namespace fp4lab::emu {
+
+namespace {
+
+enum class Op : uint8_t { add, sub, absdiff, min, max, avrg, shl, shr, set };
+enum class Cmp : uint8_t { eq, ne, lt, le, gt, ge };
+
+struct Video {
+  Op op;
+  Cmp cmp;
+  uint8_t parts;                                                              // 1, 2 or 4
+  bool d_signed : 1, a_signed : 1, b_signed : 1, sat : 1, wrap : 1, sum : 1;  // sum: .add
+};
+static_assert(sizeof(Video) <= 8);
+Video unpack(uint64_t bits) {
+  Video v;
+  std::memcpy(static_cast<void*>(&v), &bits, sizeof v);
+  return v;
+}
+
+// Which parts of which width a selector names, the lowest first; without one the whole word.
+struct Selector {
+  unsigned width = 32, count = 1;
+  std::array<uint8_t, 4> part{};
+};
+Selector selector_of(const Operand& o, unsigned parts, bool second) {
+  char text[9] = {};
+  if (!o.immediate) std::memcpy(text, &o.displacement, 8);
+  Selector s;
+  if (parts > 1) s.width = 32 / parts, s.count = parts;
+  if (!text[0]) {
+    for (unsigned i = 0; i < parts; ++i) s.part[i] = uint8_t(i + (second ? parts : 0));
+    return s;
+  }
+  const std::string_view digits(text + 1);
+  const unsigned limit = parts == 1 ? (text[0] == 'b' ? 4 : 2) : 2 * parts;
+  if ((text[0] != 'b' && text[0] != 'h') || digits.size() != parts || (parts == 2 && text[0] != 'h') ||
+      (parts == 4 && text[0] != 'b'))
+    fail("the selector .{} does not fit", text);
+  s.width = text[0] == 'b' ? 8 : 16;
+  for (unsigned i = 0; i < parts; ++i) {
+    s.part[i] = uint8_t(digits[parts - 1 - i] - '0');
+    if (s.part[i] >= limit) fail("the selector .{} does not fit", text);
+  }
+  return s;
+}
+// The mask of a SIMD instruction's destination: .b20 writes bytes 2 and 0.
+uint32_t mask_of(const Operand& o, unsigned parts) {
+  char text[9] = {};
+  std::memcpy(text, &o.displacement, 8);
+  if (!text[0]) return (1u << parts) - 1;
+  uint32_t mask = 0;
+  unsigned above = parts;
+  for (const char* c = text + 1; *c; ++c) {
+    const auto n = unsigned(*c - '0');
+    if (n >= above) fail("the mask .{} does not fit", text);
+    mask |= 1u << n;
+    above = n;
+  }
+  if (!mask || text[0] != (parts == 4 ? 'b' : 'h')) fail("the mask .{} does not fit", text);
+  return mask;
+}
+
+int64_t extract(uint64_t words, unsigned width, unsigned part, bool is_signed) {
+  const uint64_t v = words >> (width * part) << (64 - width);
+  return is_signed ? int64_t(v) >> (64 - width) : int64_t(v >> (64 - width));
+}
+
+int64_t clamp(int64_t v, unsigned width, bool is_signed) {
+  const int64_t low = is_signed ? -(int64_t(1) << (width - 1)) : 0;
+  const int64_t high = (int64_t(1) << (width - is_signed)) - 1;
+  return std::clamp(v, low, high);
+}
+
+int64_t primary(const Video& v, int64_t a, int64_t b) {
+  switch (v.op) {
+    case Op::add:
+      return a + b;
+    case Op::sub:
+      return a - b;
+    case Op::absdiff:
+      return a > b ? a - b : b - a;
+    case Op::min:
+      return std::min(a, b);
+    case Op::max:
+      return std::max(a, b);
+    case Op::avrg:
+      return a + b >= 0 ? (a + b + 1) >> 1 : (a + b) >> 1;
+    case Op::shl:
+    case Op::shr: {
+      const int64_t by = v.wrap ? b & 31 : std::min<int64_t>(b, 32);
+      return v.op == Op::shl ? int64_t(uint64_t(a) << by) : a >> by;
+    }
+    case Op::set:
+      break;
+  }
+  switch (v.cmp) {
+    case Cmp::eq:
+      return a == b;
+    case Cmp::ne:
+      return a != b;
+    case Cmp::lt:
+      return a < b;
+    case Cmp::le:
+      return a <= b;
+    case Cmp::gt:
+      return a > b;
+    case Cmp::ge:
+      return a >= b;
+  }
+  return 0;
+}
+
+void scalar(Warp& w, const Instr& i) {
+  const Video v = unpack(i.aux);
+  const Selector sa = selector_of(i.op[1], 1, false), sb = selector_of(i.op[2], 1, false);
+  const auto* a = w.source<uint32_t>(i.op[1]);
+  const auto* b = w.source<uint32_t>(i.op[2]);
+  const auto* c = v.sum ? w.source<uint32_t>(i.op[3]) : nullptr;
+  auto* d = w.target<uint32_t>(i.op[0]);
+  for_lanes(w.active, [&](unsigned l) {
+    const int64_t t = primary(v, extract(a[l], sa.width, sa.part[0], v.a_signed),
+                              extract(b[l], sb.width, sb.part[0], v.b_signed));
+    d[l] = uint32_t(t) + (c ? c[l] : 0);
+  });
+}
+
+void simd(Warp& w, const Instr& i) {
+  const Video v = unpack(i.aux);
+  const Selector sa = selector_of(i.op[1], v.parts, false), sb = selector_of(i.op[2], v.parts, true);
+  const uint32_t mask = mask_of(i.op[0], v.parts);
+  const auto* a = w.source<uint32_t>(i.op[1]);
+  const auto* b = w.source<uint32_t>(i.op[2]);
+  const auto* c = w.source<uint32_t>(i.op[3]);
+  auto* d = w.target<uint32_t>(i.op[0]);
+  for_lanes(w.active, [&](unsigned l) {
+    const uint64_t words = a[l] | uint64_t(b[l]) << 32;
+    uint32_t merged = 0, sum = c[l];
+    for (unsigned n = 0; n < v.parts; ++n) {
+      int64_t t = primary(v, extract(words, sa.width, sa.part[n], v.a_signed),
+                          extract(words, sb.width, sb.part[n], v.b_signed));
+      if (v.sat) t = clamp(t, sa.width, v.d_signed);
+      const bool chosen = mask >> n & 1;
+      const uint32_t low = (uint64_t(1) << sa.width) - 1;
+      merged |= ((chosen ? uint32_t(t) : c[l] >> (sa.width * n)) & low) << (sa.width * n);
+      if (chosen) sum += uint32_t(t);
+    }
+    d[l] = v.sum ? sum : merged;
+  });
+}
+
+// What follows the name: types, then what the instruction has. Also the operands' selectors are tried here,
+// so that a wrong one is refused when the module is loaded.
+Body bind_video(Instr& i, const Source& s, Op op, unsigned parts) {
+  Video v{};
+  v.op = op, v.parts = uint8_t(parts);
+  const bool set = op == Op::set;
+  const auto is_signed = [&](unsigned n) { return s.type(n) == Type::s32; };
+  v.d_signed = !set && is_signed(0);
+  v.a_signed = is_signed(set ? 0 : 1), v.b_signed = is_signed(set ? 1 : 2);
+  v.sat = s.has("sat"), v.wrap = s.has("wrap");
+  v.sum = s.has("add");
+  constexpr std::string_view kCmp[] = {"eq", "ne", "lt", "le", "gt", "ge"};
+  for (unsigned k = 0; k < std::size(kCmp); ++k)
+    if (s.has(kCmp[k])) v.cmp = Cmp(k);
+  if (i.op[1].negated || i.op[2].negated) fail("operands cannot be negated");
+  selector_of(i.op[1], parts, false), selector_of(i.op[2], parts, true);
+  if (parts > 1) mask_of(i.op[0], parts);
+  if (parts == 1 && v.sum && !i.op[3]) fail("operand c is missing");
+  std::memcpy(&i.aux, &v, sizeof v);
+  return parts > 1 ? simd : scalar;
+}
+
+struct Mad {
+  bool a_signed : 1, b_signed : 1, plus_one : 1;
+};
+
+void vmad(Warp& w, const Instr& i) {
+  Mad m;
+  std::memcpy(static_cast<void*>(&m), &i.aux, sizeof m);
+  const Selector sa = selector_of(i.op[1], 1, false), sb = selector_of(i.op[2], 1, false);
+  const auto* a = w.source<uint32_t>(i.op[1]);
+  const auto* b = w.source<uint32_t>(i.op[2]);
+  const auto* c = w.source<uint32_t>(i.op[3]);
+  auto* d = w.target<uint32_t>(i.op[0]);
+  const bool minus = i.op[1].negated != i.op[2].negated, minus_c = i.op[3].negated;
+  for_lanes(w.active, [&](unsigned l) {
+    const auto t = uint32_t(extract(a[l], sa.width, sa.part[0], m.a_signed) *
+                            extract(b[l], sb.width, sb.part[0], m.b_signed));
+    d[l] = (minus ? 0 - t : t) + (minus_c ? 0 - c[l] : c[l]) + m.plus_one;
+  });
+}
+
+}  // namespace
+
+Body bind_vmad(Instr& i, const Source& s) {
+  Mad m{};
+  m.a_signed = s.type(1) == Type::s32, m.b_signed = s.type(2) == Type::s32;
+  m.plus_one = s.has("po");
+  if (i.op[3].negated && i.op[1].negated != i.op[2].negated) fail("either the product or c can be negated");
+  if (m.plus_one && (i.op[1].negated != i.op[2].negated || i.op[3].negated))
+    fail("nothing can be negated with .po");
+  selector_of(i.op[1], 1, false), selector_of(i.op[2], 1, false);
+  std::memcpy(&i.aux, &m, sizeof m);
+  return vmad;
+}
+
+Body bind_vadd(Instr& i, const Source& s) { return bind_video(i, s, Op::add, 1); }
+Body bind_vadd2(Instr& i, const Source& s) { return bind_video(i, s, Op::add, 2); }
+Body bind_vadd4(Instr& i, const Source& s) { return bind_video(i, s, Op::add, 4); }
+Body bind_vsub(Instr& i, const Source& s) { return bind_video(i, s, Op::sub, 1); }
+Body bind_vsub2(Instr& i, const Source& s) { return bind_video(i, s, Op::sub, 2); }
+Body bind_vsub4(Instr& i, const Source& s) { return bind_video(i, s, Op::sub, 4); }
+Body bind_vabsdiff(Instr& i, const Source& s) { return bind_video(i, s, Op::absdiff, 1); }
+Body bind_vabsdiff2(Instr& i, const Source& s) { return bind_video(i, s, Op::absdiff, 2); }
+Body bind_vabsdiff4(Instr& i, const Source& s) { return bind_video(i, s, Op::absdiff, 4); }
+Body bind_vmin(Instr& i, const Source& s) { return bind_video(i, s, Op::min, 1); }
+Body bind_vmin2(Instr& i, const Source& s) { return bind_video(i, s, Op::min, 2); }
+Body bind_vmin4(Instr& i, const Source& s) { return bind_video(i, s, Op::min, 4); }
+Body bind_vmax(Instr& i, const Source& s) { return bind_video(i, s, Op::max, 1); }
+Body bind_vmax2(Instr& i, const Source& s) { return bind_video(i, s, Op::max, 2); }
+Body bind_vmax4(Instr& i, const Source& s) { return bind_video(i, s, Op::max, 4); }
+Body bind_vavrg2(Instr& i, const Source& s) { return bind_video(i, s, Op::avrg, 2); }
+Body bind_vavrg4(Instr& i, const Source& s) { return bind_video(i, s, Op::avrg, 4); }
+Body bind_vset(Instr& i, const Source& s) { return bind_video(i, s, Op::set, 1); }
+Body bind_vset2(Instr& i, const Source& s) { return bind_video(i, s, Op::set, 2); }
+Body bind_vset4(Instr& i, const Source& s) { return bind_video(i, s, Op::set, 4); }
+Body bind_vshl(Instr& i, const Source& s) { return bind_video(i, s, Op::shl, 1); }
+Body bind_vshr(Instr& i, const Source& s) { return bind_video(i, s, Op::shr, 1); }
+
+}  // namespace fp4lab::emu

@@ -1,0 +1,172 @@
+// Where in the program what is missing would have to stand: the synchronising instructions around the two
+// accesses, where the warps have waited and arrived in fact, and the lines of the mbarriers between them.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+
+#include "emulator/watch/order_found.h"
+
+namespace fp4lab::emu {
+
+using namespace order;
+
+namespace {
+
+bool synchronises(const Source& s) {
+  if (s.tokens.empty()) return false;
+  const std::string_view first = s.tokens[0];
+  if (first == "bar" || first == "barrier" || first == "fence" || first == "membar") return true;
+  if (first == "mbarrier") return !s.has("init") && !s.has("inval");
+  if (first == "wgmma") return !s.has("mma_async");
+  if (first == "tcgen05")
+    return s.has("commit") || s.has("wait::ld") || s.has("wait::st") || s.has("fence::before_thread_sync") ||
+           s.has("fence::after_thread_sync");
+  return first == "cp" && (s.has("commit_group") || s.has("wait_group") || s.has("wait_all"));
+}
+
+// What would stand behind the first access, and what in front of the second; empty: nothing.
+struct Missing {
+  const char *behind = "", *before = "";
+};
+
+Missing missing_of_race(const Touch& before, const ClusterState* c, bool same_warp) {
+  if (same_warp && before.lanes) return {"bar.warp.sync", "bar.warp.sync"};
+  if (before.lanes || !c) return {"an arrive or a barrier", "a wait or a barrier"};
+  switch (c->stream_of(before).kind) {
+    case Stream::mbarrier:
+      return {"", "a wait for the mbarrier"};
+    case Stream::pipe:
+      return {"tcgen05.commit", "a wait for its mbarrier"};
+    case Stream::bulk_read:
+    case Stream::bulk_write:
+      return {"cp.async.bulk.commit_group and wait_group", "a barrier, if another thread goes on"};
+    case Stream::copy:
+      return {"cp.async.commit_group and wait_group", "a barrier, if another thread goes on"};
+    case Stream::wgmma:
+      return {"wgmma.commit_group and wait_group", "a barrier, if another warp goes on"};
+    case Stream::tmem_load:
+      return {"tcgen05.wait::ld, then an arrive or a barrier", "a wait or a barrier"};
+    case Stream::tmem_store:
+      return {"tcgen05.wait::st, then an arrive or a barrier", "a wait or a barrier"};
+    default:
+      return {"an arrive or a barrier", "a wait or a barrier"};
+  }
+}
+
+}  // namespace
+
+uint32_t OrderChecker::line_of(uint32_t site) const { return source_at(*grid_, code_base_, site).line; }
+
+// The line of the nearest synchronising instruction in the text before (step -1) or behind (step 1) `site`,
+// in its function; that of the function's first or last instruction when there is none.
+uint32_t OrderChecker::neighbour(uint32_t site, int step) const {
+  const size_t f = function_at(code_base_, site);
+  const auto& source = grid_->module.functions[f].source;
+  size_t pc = site - code_base_[f];
+  while (pc != (step < 0 ? 0 : source.size() - 1)) {
+    pc += static_cast<size_t>(step);
+    if (synchronises(source[pc])) break;
+  }
+  return source[pc].line;
+}
+
+std::string OrderChecker::gaps(Class k, const Touch& before, const Actor& a, const Touch& now) const {
+  const ClusterState* c = before.cluster == a.cluster->id ? a.cluster : nullptr;
+  const uint32_t theirs = (before.lanes ? before.component : before.issuer) / kLanes, mine = a.own / kLanes;
+  const Missing m = [&]() -> Missing {
+    switch (k) {
+      case Class::race:
+      case Class::warpgroup:
+      case Class::scope:
+      case Class::exit:
+      case Class::exit_read:
+        return missing_of_race(before, c, c && theirs == mine);
+      case Class::alloc:
+      case Class::init:
+        return {"a barrier", "a wait or a barrier"};
+      case Class::proxy:
+      case Class::proxy_of_copy:
+      case Class::proxy_after_read:
+      case Class::proxy_after_alloc:
+        return {"fence.proxy.async", ""};
+      case Class::init_fence:
+      case Class::init_barrier:
+      case Class::init_relaxed:
+        return {"fence.mbarrier_init", ""};
+      case Class::store_wait:
+        return {"tcgen05.wait::st", ""};
+      case Class::tensor_map:
+        return {"", "fence.proxy.tensormap::generic.acquire"};
+      case Class::tcgen05_fence:
+        return {"tcgen05.fence::before_thread_sync", "tcgen05.fence::after_thread_sync"};
+      default:
+        return {};
+    }
+  }();
+  std::string text;
+  if (*m.behind)
+    text +=
+        fmt::format("{} between lines {} and {}", m.behind, line_of(before.site), neighbour(before.site, 1));
+  if (*m.before)
+    text += fmt::format("{}{} between lines {} and {}", text.empty() ? "" : "; or ", m.before,
+                        neighbour(now.site, -1), line_of(now.site));
+  return text;
+}
+
+std::string OrderChecker::mbarrier_lines(const ClusterState& c, uint32_t cta, uint32_t address) const {
+  const auto it = c.cta[cta].barriers.find(address);
+  if (it == c.cta[cta].barriers.end()) return {};
+  const BarrierState& b = it->second;
+  std::string text = fmt::format("the mbarrier at {:#x}: init line {}", address, line_of(b.init_site));
+  for (const auto& [what, site] :
+       {std::pair{"expect_tx", b.expect_site}, {"arrive", b.arrive_site}, {"wait", b.wait_site}})
+    if (site != kForever) text += fmt::format(", {} line {}", what, line_of(site));
+  return text;
+}
+
+std::string OrderChecker::belongs(Class k, const Touch& before, const Actor& a, const Touch& now) const {
+  std::string text = gaps(k, before, a, now);
+  if (text.empty() || before.cluster != a.cluster->id) return text;
+  const ClusterState& c = *a.cluster;
+  std::set<std::pair<uint32_t, uint32_t>> mbarriers;  // CTA, address
+  std::vector<std::string> facts;
+  const auto place = [&](const SyncPoint& p) {
+    if (p.mbarrier != kForever) mbarriers.emplace(p.cta, p.mbarrier);
+    return fmt::format("line {}{}", line_of(p.site),
+                       p.mbarrier == kForever ? "" : fmt::format(" (mbarrier at {:#x})", p.mbarrier));
+  };
+  std::vector<std::string> waits;
+  if (a.op) {
+    for (uint32_t n = 0; n < a.op->waited; ++n) waits.push_back(place(a.op->waits[n]));
+  } else {
+    c.warp[a.own / kLanes]->waits.newest_first([&](const SyncPoint& p) {
+      waits.push_back(place(p));
+      return waits.size() == 2;
+    });
+  }
+  if (!waits.empty())
+    facts.push_back(
+        fmt::format("warp {} had last waited at {}", a.own / kLanes % c.warps, fmt::join(waits, " and ")));
+  if (before.lanes) {
+    const SyncPoint* next = nullptr;
+    const WarpState& w = *c.warp[before.component / kLanes];
+    w.arrivals.newest_first([&](const SyncPoint& p) {
+      if (p.time < before.time) return true;
+      next = &p;
+      return false;
+    });
+    if (next)
+      facts.push_back(
+          fmt::format("warp {} then arrived at {}", before.component / kLanes % c.warps, place(*next)));
+  } else if (const StreamInfo& s = c.stream_of(before); s.kind == Stream::mbarrier) {
+    mbarriers.emplace(s.cta, s.id);
+  }
+  for (const auto& [cta, address] : mbarriers) facts.push_back(mbarrier_lines(c, cta, address));
+  std::erase_if(facts, [](const std::string& f) { return f.empty(); });
+  if (!facts.empty()) text += fmt::format("\n             {}", fmt::join(facts, "; "));
+  return text;
+}
+
+}  // namespace fp4lab::emu
