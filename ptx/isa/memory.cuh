@@ -132,15 +132,6 @@ __device__ __forceinline__ void stmatrix_x4_trans(u32 address, u32 a, u32 b, u32
                : "memory");
 }
 
-// cp.async.cg.shared.global [dst], [src], 16, bytes;  (PTX 7.0, sm_80; 9.7.9.25.3.1): 16 bytes past the
-// registers; `bytes` of them are read, the others become zero.
-__device__ __forceinline__ void cp_async_16(u32 dst, const void* src, u32 bytes) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(dst), "l"(src), "r"(bytes) : "memory");
-}
-
-// cp.async.wait_all;  (9.7.9.25.3.3): of this thread
-__device__ __forceinline__ void cp_async_wait_all() { asm volatile("cp.async.wait_all;" ::: "memory"); }
-
 // ld.shared.v2.b32 {..}, [address];  (9.7.9.8)
 __device__ __forceinline__ void ld_shared_v2(u32 address, u32 (&v)[2]) {
   asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(v[0]), "=r"(v[1]) : "r"(address) : "memory");

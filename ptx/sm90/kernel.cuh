@@ -1,11 +1,9 @@
 // NVFP4 GEMM on Hopper: C[m][n] = A[m][k] * B[n][k]^T, persistent and warp-specialised, for ragged groups.
 //
 // What: weights are the wgmma A operand, decoded in registers; tokens are wgmma N (8..256 in steps of 8),
-// expanded
-//   to fp16 once, in the same launch.
+//   expanded to fp16 once, in the same launch.
 // Limits: tokens of a tile a multiple of 8 up to 256 and one of FP4LAB_TOKEN_TILES; C's n a multiple of 8;
-// every CTA
-//   of the grid resident at once (tokens are loaded after all CTAs have expanded their shares).
+//   every CTA of the grid resident at once (tokens are loaded after all CTAs have expanded their shares).
 // Shared memory: work.h's stage_bytes and shared_bytes.
 // Barriers: full[stage] 2 arrivals (weights, tokens) + bytes; empty[stage] the math warps;
 //   bar 1 + w: math warpgroup w; bar 8: this CTA's share of the first range is expanded;
@@ -182,7 +180,7 @@ struct Math {
   u32 codes, scales;  // where in a stage this thread's codes and scales are
   u64 descriptor;     // of stage 0's tokens
   Ring<C::kStages> ring{};
-  bool together = true;
+  bool together = true;  // the warpgroups have not been set apart
 
   __device__ __forceinline__ Math(const Params& params, u32 base_, u32 warpgroup_, u32 thread_)
       : p(params), base(base_), warpgroup(warpgroup_), thread(thread_) {

@@ -21,7 +21,7 @@ struct PlanOptions {
   int tile_step = 0;   // tiles are multiples of it, 8..64: few sizes, few loops in the kernel; 0 = choose
   // 1: cut tiles along K where units would idle, 2: cut every tile in halves, 0: never, -1 = choose
   int split = -1;
-  int local = -1;  // steps of K that a CTA expands by itself before it multiplies: 0..3, -1 = choose
+  int local = -1;  // steps of K that a CTA expands by itself before it multiplies: 0..2, -1 = choose
   int pdl = 1;     // 1: a launch may start while its predecessor in the stream ends
   int at_once =
       -1;  // 1: all activations are expanded before the first product, 0: by ranges of K, -1 = choose
