@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <map>
 
 #include "cli/command.h"
@@ -18,7 +19,7 @@ namespace {
 struct Options {
   std::string arch = std::string(architectures()[0]), distribution = "moderate", rule;
   std::vector<std::string> knobs, command;
-  uint64_t seeds = 20, own_seeds = 5, every = 1;
+  uint64_t seeds = 20, own_seeds = 5, every = 1, limit = 0;
   bool verbose = false, markdown = false;
 };
 
@@ -156,7 +157,13 @@ int run(const Options& o) {
     }
   Tally tally;
   Progress progress("mutate", all.size());
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(o.limit);
   for (size_t k = 0; k < all.size(); k += o.every) {
+    if (o.limit && std::chrono::steady_clock::now() > end) {
+      fmt::print("the last {} of {} mutants are left out: no time\n", (all.size() - k) / o.every,
+                 all.size() / o.every);
+      break;
+    }
     const auto& [text, m] = all[k];
     progress.update(done += o.every, m.rule);
     tally.add(text->ptx, m, judge(*subject, *text, m, o.seeds, own));
@@ -187,6 +194,8 @@ const Command kCommand{
       app.add_option("--dist", o->distribution, "of the numbers")->capture_default_str();
       app.add_option("--every", o->every, "only every so many-th mutant: a sample")
           ->check(CLI::PositiveNumber)
+          ->capture_default_str();
+      app.add_option("--limit", o->limit, "seconds after which no further mutant is begun; 0: none")
           ->capture_default_str();
       app.add_option("--rule", o->rule, "only rules whose name contains this");
       app.add_option("--arch", o->arch, "sm_100a or sm_90a, of a rung")->capture_default_str();

@@ -5,6 +5,7 @@
 #include "emulator/isa/opcode.h"
 #include "emulator/watch/order_found.h"
 #include "emulator/watch/order_state.h"
+#include "emulator/watch/wgmma_fence.h"
 
 namespace fp4lab::emu {
 
@@ -68,12 +69,15 @@ void OrderChecker::launch_begin(const Grid& grid) {
   errors_ = notes_ = 0;
   code_base_.clear();
   traits_.clear();
+  unfenced_.clear();
   for (const Function& f : grid.module.functions) {
     code_base_.push_back(static_cast<uint32_t>(traits_.size()));
     for (size_t pc = 0; pc < f.source.size(); ++pc) {
       traits_.push_back(traits_of(f.source[pc]));
       traits_.back().before_cas = before_cas(f, f.code[pc]);
     }
+    for (const UnfencedRegister& u : unfenced_registers(f))
+      unfenced_.emplace(code_base_.back() + u.product, code_base_.back() + u.writer);
   }
   clusters_.clear();
   clusters_.resize(grid.config.grid.count() / grid.config.cluster.count());
@@ -459,6 +463,8 @@ void OrderChecker::issue(Warp& warp, const AsyncOp& op) {
     publish(all, c, w, lanes, Reach::all);
     static_cast<Knowledge&>(s) = settled(std::move(all));
     w.products[s.number % w.products.size()] = s.v;
+    if (const auto it = unfenced_.find(s.site); it != unfenced_.end())
+      found_unfenced(it->second, s.site, Actor(c, s));
   } else if (op.queue.kind == Queue::cp_async) {
     s.kind = name == "cp.async" ? OpKind::copy : OpKind::copy_arrival;
     s.own = w.base;

@@ -20,6 +20,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "emulator/core/watch.h"
@@ -134,6 +135,7 @@ class OrderChecker final : public Watcher {
   void check_tensor_fences(const Touch& before, const order::Actor&, const Touch& now, const order::Place&);
   void check_proxy_fence(const Touch& before, uint32_t lanes, const order::Actor&, const Touch& now,
                          const order::Place&);
+  void found_unfenced(uint32_t writer, uint32_t product, const order::Actor&);
   void found(Class, const Touch& before, const order::Actor&, const Touch& now, const order::Place&);
   struct Wording {
     std::string what, needs;
@@ -165,6 +167,7 @@ class OrderChecker final : public Watcher {
   const Grid* grid_ = nullptr;
   std::vector<uint32_t> code_base_;
   std::vector<order::Traits> traits_;
+  std::unordered_map<uint32_t, uint32_t> unfenced_;  // sites: a wgmma, and who writes its registers unfenced
   std::vector<std::unique_ptr<Cluster>> clusters_;
   std::unique_ptr<Global> global_;
   std::unique_ptr<Found> found_;

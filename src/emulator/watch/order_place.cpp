@@ -95,6 +95,8 @@ std::string OrderChecker::gaps(Class k, const Touch& before, const Actor& a, con
       case Class::init_barrier:
       case Class::init_relaxed:
         return {"fence.mbarrier_init", ""};
+      case Class::wgmma_fence:
+        return {"wgmma.fence", ""};
       case Class::store_wait:
         return {"tcgen05.wait::st", ""};
       case Class::tensor_map:

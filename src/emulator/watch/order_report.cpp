@@ -323,6 +323,11 @@ OrderChecker::Wording OrderChecker::wording(Class k, const Touch& before, const 
               fmt::format("a barrier between the wait and the wgmma ({}: the warps of a warpgroup come to a "
                           "wgmma together)",
                           kShipped)};
+    case Class::wgmma_fence:
+      return {
+          "a register of a wgmma is written behind the last wgmma.fence",
+          "wgmma.fence between the write and the wgmma.mma_async (the manual asks for it; ptxas orders what "
+          "it sees)"};
     case Class::scope:
       return {
           fmt::format("{}: {} by one CTA, {} by another behind an mbarrier.arrive or a wait that names no "
@@ -384,7 +389,7 @@ OrderChecker::Finding OrderChecker::words(Class k, const Touch& before, const Ac
   f.count = 0;
   f.kind = name_of(k);
   f.kernel = grid_->function.name;
-  f.place = place_text(k, before, now, place);
+  f.place = k == Class::wgmma_fence ? "registers" : place_text(k, before, now, place);
   Wording w = wording(k, before, a, now, place, f.place);
   f.what = std::move(w.what), f.needs = std::move(w.needs);
   f.belongs = belongs(k, before, a, now);
@@ -392,6 +397,18 @@ OrderChecker::Finding OrderChecker::words(Class k, const Touch& before, const Ac
   if (k == Class::exit || k == Class::exit_arrival || k == Class::exit_read)
     f.then.does = "exit", f.then.who = place.cta->name();
   return f;
+}
+
+// Both are the same warp's, and a matter of the program text.
+void OrderChecker::found_unfenced(uint32_t writer, uint32_t product, const Actor& a) {
+  Touch before, now;
+  before.cluster = now.cluster = static_cast<uint32_t>(a.cluster->id);
+  before.component = now.component = before.issuer = now.issuer =
+      static_cast<uint16_t>(a.own / kLanes * kLanes);
+  before.lanes = ~0u, before.mask = now.mask = 0xffff;
+  before.site = writer, now.site = product;
+  before.flags = Touch::write, now.flags = Touch::async;
+  found(Class::wgmma_fence, before, a, now, {Place::Kind::shared, nullptr, 0});
 }
 
 void OrderChecker::found(Class k, const Touch& before, const Actor& a, const Touch& now, const Place& place) {
