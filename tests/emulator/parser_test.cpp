@@ -231,6 +231,25 @@ TEST_CASE("where diverging lanes meet again") {
   CHECK(f.code[8].op[0].index == 8);
 }
 
+// A persistent kernel: its only way out is a guarded branch to the ret. The last block in program order is
+// one that some lanes pass by.
+TEST_CASE("lanes that part in a loop without another exit meet in the same round") {
+  auto m = kernel(
+      "bra.uni HEAD;\nMEET: add.u32 %r1, %r1, 1;\nHEAD: @%p1 bra END;\n@%p2 bra MEET;\nmov.u32 %r2, 1;\nbra "
+      "MEET;\nEND: ret;");
+  const Function& f = m->functions[0];
+  CHECK(f.code[2].reconverge == kNoPc);
+  CHECK(f.code[3].reconverge == 1);
+  // Without any way out, and lanes that part in the loop's first block; before it, lanes meet at its head.
+  auto n = kernel(
+      "@%p1 bra HEAD;\nmov.u32 %r1, 0;\nHEAD: @%p2 bra NEXT;\nmov.u32 %r1, 1;\nNEXT: @%p3 bra HEAD;\nmov.u32 "
+      "%r1, 2;\nbra HEAD;");
+  const Function& g = n->functions[0];
+  CHECK(g.code[0].reconverge == 2);
+  CHECK(g.code[2].reconverge == 4);
+  CHECK(g.code[4].reconverge == 2);
+}
+
 TEST_CASE("registers keep their names, for messages") {
   auto m = kernel("setp.eq.u32 %p2, %r7, 0;\n@%p2 mov.u32 %r8, %r7;\nret;");
   const Function& f = m->functions[0];

@@ -30,6 +30,7 @@ class Graph {
       block_of[pc] = static_cast<uint32_t>(begin.size() - 1);
     }
     exit = static_cast<uint32_t>(begin.size());
+    begin.push_back(n);
     successors.resize(exit + 1);
     predecessors.resize(exit + 1);
     for (uint32_t b = 0; b < exit; ++b) {
@@ -47,7 +48,7 @@ class Graph {
   }
 
   uint32_t exit = 0;
-  std::vector<uint32_t> begin;     // first pc of each block
+  std::vector<uint32_t> begin;     // first pc of each block; of the exit: one past the last
   std::vector<uint32_t> block_of;  // by pc
   std::vector<std::vector<uint32_t>> successors, predecessors;
 
@@ -59,35 +60,74 @@ class Graph {
 
   std::vector<uint32_t> abrupt_ends_;  // blocks that end in a trap
 
-  // Post-dominance needs a way to the exit from everywhere: a loop without one gets an edge of its own, from
-  // the last of its blocks.
+  // The blocks that `work` can be reached from, by the edges of `to`, are marked.
+  static void spread(std::vector<uint32_t> work, const std::vector<std::vector<uint32_t>>& to,
+                     std::vector<char>& marked) {
+    while (!work.empty()) {
+      const uint32_t b = work.back();
+      work.pop_back();
+      if (std::exchange(marked[b], 1)) continue;
+      work.insert(work.end(), to[b].begin(), to[b].end());
+    }
+  }
+
+  // Post-dominance needs a way to the exit from everywhere. A loop without one (a persistent kernel that
+  // leaves by a guarded branch to its ret, see above) gets it between two rounds: its back edges lead to a
+  // block of their own, which starts where the loop starts and from which the exit could be reached. So lanes
+  // that part in a round meet again in that round.
   void tie_endless_loops() {
     std::vector<char> reaches(exit + 1, 0);
-    std::vector<uint32_t> work{exit};
-    auto spread = [&] {
-      while (!work.empty()) {
-        uint32_t b = work.back();
-        work.pop_back();
-        if (std::exchange(reaches[b], 1)) continue;
-        work.insert(work.end(), predecessors[b].begin(), predecessors[b].end());
-      }
-    };
-    spread();
-    work = abrupt_ends_;
-    spread();
-    for (uint32_t b = exit; b-- > 0;)
-      if (!reaches[b]) {
-        edge(b, exit);
-        work.push_back(b);
-        spread();
-      }
+    spread({exit}, predecessors, reaches);
+    spread(abrupt_ends_, predecessors, reaches);
+    for (const uint32_t head : depth_first()) {
+      if (reaches[head]) continue;
+      std::vector<char> after(successors.size(), 0), before(successors.size(), 0);
+      spread({head}, successors, after);
+      spread({head}, predecessors, before);
+      bool closed =
+          true;  // a loop of which every block leads back to its head: not one that only leads to a loop
+      for (uint32_t b = 0; b < exit; ++b) closed &= !after[b] || before[b];
+      if (!closed) continue;
+      turn_back_edges(head, after);
+      reaches.resize(successors.size(), 0);
+      spread({head}, predecessors, reaches);
+    }
+  }
+
+  // Blocks in the order in which a search from the entry finds them: a loop's head is found before the rest
+  // of it.
+  std::vector<uint32_t> depth_first() const {
+    std::vector<uint32_t> order, work{0};
+    std::vector<char> seen(exit + 1, 0);
+    while (!work.empty()) {
+      const uint32_t b = work.back();
+      work.pop_back();
+      if (std::exchange(seen[b], 1)) continue;
+      if (b != exit) order.push_back(b);
+      work.insert(work.end(), successors[b].begin(), successors[b].end());
+    }
+    return order;
+  }
+
+  void turn_back_edges(uint32_t head, const std::vector<char>& in_loop) {
+    const auto between = static_cast<uint32_t>(successors.size());
+    successors.emplace_back();
+    predecessors.emplace_back();
+    begin.push_back(begin[head]);
+    const std::vector<uint32_t> from = std::exchange(predecessors[head], {});
+    for (const uint32_t b : from) {
+      std::erase(successors[b], head);
+      edge(b, b < in_loop.size() && in_loop[b] ? between : head);
+    }
+    edge(between, head);
+    edge(between, exit);
   }
 };
 
 // Immediate post-dominators: Cooper, Harvey, Kennedy, "A simple, fast dominance algorithm", on the reversed
 // graph.
 std::vector<uint32_t> immediate_post_dominators(const Graph& g) {
-  uint32_t n = g.exit + 1;
+  const auto n = static_cast<uint32_t>(g.successors.size());
   std::vector<uint32_t> order, number(n, kNone);  // post-order of the reversed graph, from the exit
   std::vector<std::pair<uint32_t, size_t>> stack{{g.exit, 0}};
   std::vector<char> seen(n, 0);
