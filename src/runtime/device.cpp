@@ -167,5 +167,20 @@ cudaError_t cudaRuntimeGetVersion(int* version) {
   });
 }
 
+// Nothing is profiled: starting and stopping are accepted. (cuda_profiler_api.h is not in CUDA's wheels for
+// Python.)
+extern "C" {
 cudaError_t cudaProfilerStart() { return cudaSuccess; }
 cudaError_t cudaProfilerStop() { return cudaSuccess; }
+}
+
+// There is one device, which is nobody's peer.
+cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) {
+  return plain([] { return cudaErrorInvalidDevice; });
+}
+cudaError_t cudaDeviceDisablePeerAccess(int) {
+  return plain([] { return cudaErrorInvalidDevice; });
+}
+cudaError_t cudaDeviceGetP2PAttribute(int*, cudaDeviceP2PAttr, int, int) {
+  return plain([] { return cudaErrorInvalidDevice; });
+}

@@ -1,41 +1,7 @@
 // Graphs. A node's handle is the driver's; kernels are named by host stub here and by function there.
-#include <vector>
-
-#include "runtime/registry.h"
+#include "runtime/descriptors.h"
 
 using namespace fp4lab::cudart;
-
-namespace {
-
-cudaError_t driver_params(const cudaKernelNodeParams* p, CUDA_KERNEL_NODE_PARAMS* out) {
-  if (!p) return cudaErrorInvalidValue;
-  CUfunction f;
-  if (cudaError_t e = find_function(p->func, &f)) return e;
-  *out = {};
-  out->func = f;
-  out->gridDimX = p->gridDim.x, out->gridDimY = p->gridDim.y, out->gridDimZ = p->gridDim.z;
-  out->blockDimX = p->blockDim.x, out->blockDimY = p->blockDim.y, out->blockDimZ = p->blockDim.z;
-  out->sharedMemBytes = p->sharedMemBytes;
-  out->kernelParams = p->kernelParams, out->extra = p->extra;
-  return cudaSuccess;
-}
-
-CUDA_MEMSET_NODE_PARAMS driver_params(const cudaMemsetParams& p) {
-  return {device_pointer(p.dst), p.pitch, p.value, p.elementSize, p.width, p.height};
-}
-
-CUDA_MEMCPY3D linear_copy(void* to, const void* from, size_t bytes) {
-  CUDA_MEMCPY3D c{};
-  c.srcMemoryType = c.dstMemoryType = CU_MEMORYTYPE_UNIFIED;
-  c.srcDevice = device_pointer(from), c.dstDevice = device_pointer(to);
-  c.WidthInBytes = c.srcPitch = c.dstPitch = bytes;
-  c.Height = c.Depth = c.srcHeight = c.dstHeight = 1;
-  return c;
-}
-
-CUresult context(CUcontext* c) { return cuCtxGetCurrent(c); }
-
-}  // namespace
 
 cudaError_t cudaGraphCreate(cudaGraph_t* graph, unsigned flags) {
   return call([&] { return cuGraphCreate(graph, flags); });
@@ -55,63 +21,25 @@ cudaError_t cudaGraphNodeGetType(cudaGraphNode_t node, cudaGraphNodeType* type) 
   return call([&] { return cuGraphNodeGetType(node, reinterpret_cast<CUgraphNodeType*>(type)); });
 }
 
-cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* needs,
-                                   size_t count, const cudaKernelNodeParams* params) {
+cudaError_t cudaGraphGetRootNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t* count) {
+  return call([&] { return cuGraphGetRootNodes(graph, nodes, count); });
+}
+cudaError_t cudaGraphGetEdges(cudaGraph_t graph, cudaGraphNode_t* from, cudaGraphNode_t* to,
+                              cudaGraphEdgeData* edges, size_t* count) {
+  return call(
+      [&] { return cuGraphGetEdges(graph, from, to, reinterpret_cast<CUgraphEdgeData*>(edges), count); });
+}
+cudaError_t cudaGraphNodeGetDependencies(cudaGraphNode_t node, cudaGraphNode_t* nodes,
+                                         cudaGraphEdgeData* edges, size_t* count) {
   return call([&] {
-    CUDA_KERNEL_NODE_PARAMS p;
-    if (cudaError_t e = driver_params(params, &p)) return e;
-    return from_driver(cuGraphAddKernelNode(node, graph, needs, count, &p));
+    return cuGraphNodeGetDependencies(node, nodes, reinterpret_cast<CUgraphEdgeData*>(edges), count);
   });
 }
-cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node,
-                                             const cudaKernelNodeParams* params) {
+cudaError_t cudaGraphNodeGetDependentNodes(cudaGraphNode_t node, cudaGraphNode_t* nodes,
+                                           cudaGraphEdgeData* edges, size_t* count) {
   return call([&] {
-    CUDA_KERNEL_NODE_PARAMS p;
-    if (cudaError_t e = driver_params(params, &p)) return e;
-    return from_driver(cuGraphExecKernelNodeSetParams(exec, node, &p));
+    return cuGraphNodeGetDependentNodes(node, nodes, reinterpret_cast<CUgraphEdgeData*>(edges), count);
   });
-}
-cudaError_t cudaGraphKernelNodeSetParams(cudaGraphNode_t node, const cudaKernelNodeParams* params) {
-  return call([&] {
-    CUDA_KERNEL_NODE_PARAMS p;
-    if (cudaError_t e = driver_params(params, &p)) return e;
-    return from_driver(cuGraphKernelNodeSetParams(node, &p));
-  });
-}
-cudaError_t cudaGraphAddMemcpyNode1D(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* needs,
-                                     size_t count, void* to, const void* from, size_t bytes, cudaMemcpyKind) {
-  return call([&] {
-    const CUDA_MEMCPY3D c = linear_copy(to, from, bytes);
-    CUcontext current;
-    if (CUresult r = context(&current)) return r;
-    return cuGraphAddMemcpyNode(node, graph, needs, count, &c, current);
-  });
-}
-cudaError_t cudaGraphAddMemsetNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* needs,
-                                   size_t count, const cudaMemsetParams* params) {
-  return call([&] {
-    if (!params) return CUDA_ERROR_INVALID_VALUE;
-    const CUDA_MEMSET_NODE_PARAMS p = driver_params(*params);
-    CUcontext current;
-    if (CUresult r = context(&current)) return r;
-    return cuGraphAddMemsetNode(node, graph, needs, count, &p, current);
-  });
-}
-cudaError_t cudaGraphAddHostNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* needs,
-                                 size_t count, const cudaHostNodeParams* params) {
-  return call([&] {
-    if (!params) return CUDA_ERROR_INVALID_VALUE;
-    const CUDA_HOST_NODE_PARAMS p{params->fn, params->userData};
-    return cuGraphAddHostNode(node, graph, needs, count, &p);
-  });
-}
-cudaError_t cudaGraphAddEmptyNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* needs,
-                                  size_t count) {
-  return call([&] { return cuGraphAddEmptyNode(node, graph, needs, count); });
-}
-cudaError_t cudaGraphAddChildGraphNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* needs,
-                                       size_t count, cudaGraph_t child) {
-  return call([&] { return cuGraphAddChildGraphNode(node, graph, needs, count, child); });
 }
 cudaError_t cudaGraphAddDependencies(cudaGraph_t graph, const cudaGraphNode_t* from,
                                      const cudaGraphNode_t* to, const cudaGraphEdgeData* edges,
@@ -119,6 +47,43 @@ cudaError_t cudaGraphAddDependencies(cudaGraph_t graph, const cudaGraphNode_t* f
   return call([&] {
     return cuGraphAddDependencies(graph, from, to, reinterpret_cast<const CUgraphEdgeData*>(edges), count);
   });
+}
+cudaError_t cudaGraphRemoveDependencies(cudaGraph_t graph, const cudaGraphNode_t* from,
+                                        const cudaGraphNode_t* to, const cudaGraphEdgeData* edges,
+                                        size_t count) {
+  return call([&] {
+    return cuGraphRemoveDependencies(graph, from, to, reinterpret_cast<const CUgraphEdgeData*>(edges), count);
+  });
+}
+cudaError_t cudaGraphDestroyNode(cudaGraphNode_t node) {
+  return call([&] { return cuGraphDestroyNode(node); });
+}
+cudaError_t cudaGraphNodeFindInClone(cudaGraphNode_t* node, cudaGraphNode_t original, cudaGraph_t clone) {
+  return call([&] { return cuGraphNodeFindInClone(node, original, clone); });
+}
+cudaError_t cudaGraphNodeSetEnabled(cudaGraphExec_t exec, cudaGraphNode_t node, unsigned enabled) {
+  return call([&] { return cuGraphNodeSetEnabled(exec, node, enabled); });
+}
+cudaError_t cudaGraphNodeGetEnabled(cudaGraphExec_t exec, cudaGraphNode_t node, unsigned* enabled) {
+  return call([&] { return cuGraphNodeGetEnabled(exec, node, enabled); });
+}
+
+cudaError_t cudaUserObjectCreate(cudaUserObject_t* object, void* pointer, cudaHostFn_t destroy,
+                                 unsigned count, unsigned flags) {
+  return call([&] { return cuUserObjectCreate(object, pointer, destroy, count, flags); });
+}
+cudaError_t cudaUserObjectRetain(cudaUserObject_t object, unsigned count) {
+  return call([&] { return cuUserObjectRetain(object, count); });
+}
+cudaError_t cudaUserObjectRelease(cudaUserObject_t object, unsigned count) {
+  return call([&] { return cuUserObjectRelease(object, count); });
+}
+cudaError_t cudaGraphRetainUserObject(cudaGraph_t graph, cudaUserObject_t object, unsigned count,
+                                      unsigned flags) {
+  return call([&] { return cuGraphRetainUserObject(graph, object, count, flags); });
+}
+cudaError_t cudaGraphReleaseUserObject(cudaGraph_t graph, cudaUserObject_t object, unsigned count) {
+  return call([&] { return cuGraphReleaseUserObject(graph, object, count); });
 }
 
 cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* exec, cudaGraph_t graph,

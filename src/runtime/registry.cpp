@@ -106,6 +106,16 @@ cudaError_t find_function(const void* kernel, CUfunction* function) {
   return cudaSuccess;
 }
 
+const void* find_kernel(CUfunction function) {
+  {
+    const std::lock_guard lock(registry().mutex);
+    for (const auto& [stub, kernel] : registry().kernels)
+      if (kernel->function == function) return stub;
+  }
+  remember_function(function);
+  return function;
+}
+
 cudaError_t find_variable(const void* symbol, CUdeviceptr* address, size_t* bytes) {
   Registry& r = registry();
   std::lock_guard lock(r.mutex);

@@ -12,6 +12,9 @@ namespace fp4lab::cudart {
 // cudaFunction_t. Loads the fat binary. cudaErrorInvalidDeviceFunction: no such kernel.
 cudaError_t find_function(const void* kernel, CUfunction* function);
 
+// What the program calls that function: its host stub, else the function's own handle.
+const void* find_kernel(CUfunction);
+
 // The device address and size of the variable that a host symbol stands for. cudaErrorInvalidSymbol: none is
 // registered.
 cudaError_t find_variable(const void* symbol, CUdeviceptr* address, size_t* bytes);

@@ -85,7 +85,9 @@ unsigned wmma_count(const OperandSpec& spec, const Source& source) {
   const bool b = product ? spec.text.starts_with("{b}") : source.has("b");
   if (!a && !b) return m * n / 32 / (source.type(0) == Type::f16 ? 2 : 1);
   const Type element = !product ? source.type(0) : source.type(2) == Type::none ? Type::f16 : source.type(1);
-  return element == Type::f16 ? 8 : (a ? m * k : k * n) * bits_of(element) / 32 / 32;
+  // Registers of 64 bits for fp64, of 32 for all others.
+  const unsigned bits = bits_of(element);
+  return element == Type::f16 ? 8 : (a ? m * k : k * n) * bits / std::max(32u, bits) / 32;
 }
 
 std::string vector_text(const OperandSpec& spec, Type type, const Source& source, std::mt19937& random) {

@@ -19,6 +19,16 @@ CUgraphNode add_node(CUgraph_st& graph, CUgraphNodeType type, Work work, std::ve
   return graph.nodes.back().get();
 }
 
+CUresult add_checked_node(CUgraphNode* out, CUgraph graph, const CUgraphNode* needs, size_t count,
+                          CUgraphNodeType type, Work work) {
+  if (CUresult r = ready()) return r;
+  if (!out || !graph || (count && !needs)) return CUDA_ERROR_INVALID_VALUE;
+  for (size_t i = 0; i < count; ++i)
+    if (!needs[i] || needs[i]->graph != graph) return CUDA_ERROR_INVALID_VALUE;
+  *out = add_node(*graph, type, std::move(work), {needs, needs + count});
+  return CUDA_SUCCESS;
+}
+
 }  // namespace fp4lab::emu::driver
 
 namespace {
@@ -41,10 +51,17 @@ std::vector<CUgraphNode> in_order(const CUgraph_st& graph) {
   return order;
 }
 
+CUresult child_work(CUgraph child, Work* work);
+
 CUresult steps_of(const CUgraph_st& graph, std::vector<CUgraphExec_st::Step>* steps) {
   const std::vector<CUgraphNode> order = in_order(graph);
   if (order.size() < graph.nodes.size()) return CUDA_ERROR_INVALID_VALUE;  // a cycle
-  for (const CUgraphNode node : order) steps->push_back({node, node->work});
+  for (const CUgraphNode node : order) {
+    steps->push_back({node, node->work});
+    // A child graph as it is now: its nodes may have changed since the node was made.
+    if (const CUgraph* child = std::get_if<CUgraph>(&node->work.params))
+      if (CUresult r = child_work(*child, &steps->back().work)) return r;
+  }
   return CUDA_SUCCESS;
 }
 
@@ -52,16 +69,6 @@ CUresult run_steps(const std::vector<CUgraphExec_st::Step>& steps) {
   for (const auto& step : steps)
     if (step.enabled && step.work)
       if (CUresult r = step.work()) return r;
-  return CUDA_SUCCESS;
-}
-
-CUresult add(CUgraphNode* out, CUgraph graph, const CUgraphNode* needs, size_t count, CUgraphNodeType type,
-             Work work) {
-  if (CUresult r = ready()) return r;
-  if (!out || !graph || (count && !needs)) return CUDA_ERROR_INVALID_VALUE;
-  for (size_t i = 0; i < count; ++i)
-    if (!needs[i] || needs[i]->graph != graph) return CUDA_ERROR_INVALID_VALUE;
-  *out = add_node(*graph, type, std::move(work), {needs, needs + count});
   return CUDA_SUCCESS;
 }
 
@@ -78,7 +85,7 @@ CUresult work_of(const CUDA_KERNEL_NODE_PARAMS& p, Work* work) {
 
 CUresult fill_work(const CUDA_MEMSET_NODE_PARAMS& p, Work* work) {
   if (p.elementSize != 1 && p.elementSize != 2 && p.elementSize != 4) return CUDA_ERROR_INVALID_VALUE;
-  *work = [p] {
+  const auto fill = [p] {
     const size_t pitch = p.height > 1 ? p.pitch : p.width * p.elementSize;
     switch (p.elementSize) {
       case 1:
@@ -89,6 +96,34 @@ CUresult fill_work(const CUDA_MEMSET_NODE_PARAMS& p, Work* work) {
         return cuMemsetD2D32(p.dst, pitch, p.value, p.width, p.height);
     }
   };
+  *work = {fill, p};
+  return CUDA_SUCCESS;
+}
+
+Work copy_work(const CUDA_MEMCPY3D& c) {
+  return {[c] { return cuMemcpy3D(&c); }, c};
+}
+Work host_work(const CUDA_HOST_NODE_PARAMS& p) {
+  return {[p] { return p.fn(p.userData), CUDA_SUCCESS; }, p};
+}
+Work record_work(CUevent event) {
+  return {[event] { return cuEventRecord(event, nullptr); }, event};
+}
+// Launches run one after the other: what the event was recorded behind is over.
+Work wait_work(CUevent event) {
+  return {[] { return CUDA_SUCCESS; }, event};
+}
+CUresult child_work(CUgraph child, Work* work) {
+  std::vector<CUgraphExec_st::Step> steps;
+  if (CUresult r = steps_of(*child, &steps)) return r;
+  *work = {[steps = std::move(steps)] { return run_steps(steps); }, child};
+  return CUDA_SUCCESS;
+}
+
+// The node's own new work, for launches of graphs that are instantiated later.
+CUresult change(CUgraphNode node, CUgraphNodeType type, Work work) {
+  if (!node || node->type != type) return CUDA_ERROR_INVALID_VALUE;
+  node->work = std::move(work);
   return CUDA_SUCCESS;
 }
 
@@ -134,6 +169,7 @@ CUresult cuGraphClone(CUgraph* clone, CUgraph original) {
   *clone = new CUgraph_st;
   std::map<CUgraphNode, CUgraphNode> twin;
   for (const auto& node : original->nodes) twin[node.get()] = add_node(**clone, node->type, node->work, {});
+  for (const auto& [node, copy] : twin) copy->original = node;
   for (const auto& node : original->nodes)
     for (CUgraphNode need : node->needs) twin[node.get()]->needs.push_back(twin[need]);
   return CUDA_SUCCESS;
@@ -154,11 +190,28 @@ CUresult cuGraphNodeGetType(CUgraphNode node, CUgraphNodeType* type) {
 
 extern "C" {
 #undef cuGraphNodeGetDependencies
+#undef cuGraphNodeGetDependentNodes
+#undef cuGraphGetEdges
 #undef cuGraphAddDependencies
 #undef cuGraphRemoveDependencies
 CUresult CUDAAPI cuGraphNodeGetDependencies_v2(CUgraphNode node, CUgraphNode* nodes, CUgraphEdgeData*,
                                                size_t* count) {
   return give(node->needs, nodes, count);
+}
+CUresult CUDAAPI cuGraphNodeGetDependentNodes_v2(CUgraphNode node, CUgraphNode* nodes, CUgraphEdgeData*,
+                                                 size_t* count) {
+  std::vector<CUgraphNode> behind = all(*node->graph);
+  std::erase_if(behind, [&](CUgraphNode n) { return std::ranges::find(n->needs, node) == n->needs.end(); });
+  return give(behind, nodes, count);
+}
+CUresult CUDAAPI cuGraphGetEdges_v2(CUgraph graph, CUgraphNode* from, CUgraphNode* to, CUgraphEdgeData*,
+                                    size_t* count) {
+  std::vector<CUgraphNode> first, second;
+  for (const auto& node : graph->nodes)
+    for (const CUgraphNode need : node->needs) first.push_back(need), second.push_back(node.get());
+  size_t places = count ? *count : 0;
+  if (CUresult r = give(first, from, count)) return r;
+  return give(second, to, &places);
 }
 CUresult CUDAAPI cuGraphAddDependencies_v2(CUgraph graph, const CUgraphNode* from, const CUgraphNode* to,
                                            const CUgraphEdgeData*, size_t count) {
@@ -178,6 +231,12 @@ CUresult CUDAAPI cuGraphRemoveDependencies_v2(CUgraph graph, const CUgraphNode* 
 }
 }
 
+CUresult cuGraphNodeFindInClone(CUgraphNode* found, CUgraphNode original, CUgraph clone) {
+  for (const auto& node : clone->nodes)
+    if (node->original == original) return *found = node.get(), CUDA_SUCCESS;
+  return CUDA_ERROR_INVALID_VALUE;
+}
+
 CUresult cuGraphDestroyNode(CUgraphNode node) {
   CUgraph_st& graph = *node->graph;
   for (const auto& other : graph.nodes) std::erase(other->needs, node);
@@ -189,10 +248,18 @@ CUresult cuGraphAddKernelNode(CUgraphNode* node, CUgraph graph, const CUgraphNod
                               const CUDA_KERNEL_NODE_PARAMS* params) {
   Work work;
   if (CUresult r = work_of(*params, &work)) return r;
-  return add(node, graph, needs, count, CU_GRAPH_NODE_TYPE_KERNEL, std::move(work));
+  return add_checked_node(node, graph, needs, count, CU_GRAPH_NODE_TYPE_KERNEL, std::move(work));
+}
+CUresult cuGraphKernelNodeGetParams(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS* params) {
+  std::shared_ptr<const KernelLaunch> launch;
+  if (CUresult r = params_of(node, &launch)) return r;
+  *params = launch->shape;
+  return CUDA_SUCCESS;
 }
 CUresult cuGraphKernelNodeSetParams(CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS* params) {
-  return work_of(*params, &node->work);
+  Work work;
+  if (CUresult r = work_of(*params, &work)) return r;
+  return change(node, CU_GRAPH_NODE_TYPE_KERNEL, std::move(work));
 }
 CUresult cuGraphExecKernelNodeSetParams(CUgraphExec exec, CUgraphNode node,
                                         const CUDA_KERNEL_NODE_PARAMS* params) {
@@ -203,17 +270,23 @@ CUresult cuGraphExecKernelNodeSetParams(CUgraphExec exec, CUgraphNode node,
 
 CUresult cuGraphAddMemcpyNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* needs, size_t count,
                               const CUDA_MEMCPY3D* params, CUcontext) {
-  return add(node, graph, needs, count, CU_GRAPH_NODE_TYPE_MEMCPY, [c = *params] { return cuMemcpy3D(&c); });
+  return add_checked_node(node, graph, needs, count, CU_GRAPH_NODE_TYPE_MEMCPY, copy_work(*params));
 }
 CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D* params,
                                         CUcontext) {
-  return replace(exec, node, [c = *params] { return cuMemcpy3D(&c); });
+  return replace(exec, node, copy_work(*params));
+}
+CUresult cuGraphMemcpyNodeGetParams(CUgraphNode node, CUDA_MEMCPY3D* params) {
+  return params_of(node, params);
+}
+CUresult cuGraphMemcpyNodeSetParams(CUgraphNode node, const CUDA_MEMCPY3D* params) {
+  return change(node, CU_GRAPH_NODE_TYPE_MEMCPY, copy_work(*params));
 }
 CUresult cuGraphAddMemsetNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* needs, size_t count,
                               const CUDA_MEMSET_NODE_PARAMS* params, CUcontext) {
   Work work;
   if (CUresult r = fill_work(*params, &work)) return r;
-  return add(node, graph, needs, count, CU_GRAPH_NODE_TYPE_MEMSET, std::move(work));
+  return add_checked_node(node, graph, needs, count, CU_GRAPH_NODE_TYPE_MEMSET, std::move(work));
 }
 CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node,
                                         const CUDA_MEMSET_NODE_PARAMS* params, CUcontext) {
@@ -221,35 +294,75 @@ CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node,
   if (CUresult r = fill_work(*params, &work)) return r;
   return replace(exec, node, std::move(work));
 }
+CUresult cuGraphMemsetNodeGetParams(CUgraphNode node, CUDA_MEMSET_NODE_PARAMS* params) {
+  return params_of(node, params);
+}
+CUresult cuGraphMemsetNodeSetParams(CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS* params) {
+  Work work;
+  if (CUresult r = fill_work(*params, &work)) return r;
+  return change(node, CU_GRAPH_NODE_TYPE_MEMSET, std::move(work));
+}
 CUresult cuGraphAddHostNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* needs, size_t count,
                             const CUDA_HOST_NODE_PARAMS* params) {
-  return add(node, graph, needs, count, CU_GRAPH_NODE_TYPE_HOST,
-             [p = *params] { return p.fn(p.userData), CUDA_SUCCESS; });
+  return add_checked_node(node, graph, needs, count, CU_GRAPH_NODE_TYPE_HOST, host_work(*params));
+}
+CUresult cuGraphHostNodeGetParams(CUgraphNode node, CUDA_HOST_NODE_PARAMS* params) {
+  return params_of(node, params);
+}
+CUresult cuGraphHostNodeSetParams(CUgraphNode node, const CUDA_HOST_NODE_PARAMS* params) {
+  return change(node, CU_GRAPH_NODE_TYPE_HOST, host_work(*params));
+}
+CUresult cuGraphExecHostNodeSetParams(CUgraphExec exec, CUgraphNode node,
+                                      const CUDA_HOST_NODE_PARAMS* params) {
+  return replace(exec, node, host_work(*params));
 }
 CUresult cuGraphAddEmptyNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* needs, size_t count) {
-  return add(node, graph, needs, count, CU_GRAPH_NODE_TYPE_EMPTY, {});
+  return add_checked_node(node, graph, needs, count, CU_GRAPH_NODE_TYPE_EMPTY, {});
 }
 CUresult cuGraphAddChildGraphNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* needs, size_t count,
                                   CUgraph child) {
-  std::vector<CUgraphExec_st::Step> steps;
-  if (CUresult r = steps_of(*child, &steps)) return r;
-  return add(node, graph, needs, count, CU_GRAPH_NODE_TYPE_GRAPH,
-             [steps = std::move(steps)] { return run_steps(steps); });
+  if (!graph || !child) return CUDA_ERROR_INVALID_VALUE;
+  CUgraph own = nullptr;
+  Work work;
+  if (CUresult r = cuGraphClone(&own, child)) return r;
+  graph->children.emplace_back(own);
+  if (CUresult r = child_work(own, &work)) return r;
+  return add_checked_node(node, graph, needs, count, CU_GRAPH_NODE_TYPE_GRAPH, std::move(work));
 }
+CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode node, CUgraph* graph) { return params_of(node, graph); }
+CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec exec, CUgraphNode node, CUgraph child) {
+  Work work;
+  if (CUresult r = child_work(child, &work)) return r;
+  return replace(exec, node, std::move(work));
+}
+
 CUresult cuGraphAddEventRecordNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* needs, size_t count,
                                    CUevent event) {
-  return add(node, graph, needs, count, CU_GRAPH_NODE_TYPE_EVENT_RECORD,
-             [event] { return cuEventRecord(event, nullptr); });
+  return add_checked_node(node, graph, needs, count, CU_GRAPH_NODE_TYPE_EVENT_RECORD, record_work(event));
+}
+CUresult cuGraphEventRecordNodeGetEvent(CUgraphNode node, CUevent* event) { return params_of(node, event); }
+CUresult cuGraphEventRecordNodeSetEvent(CUgraphNode node, CUevent event) {
+  return change(node, CU_GRAPH_NODE_TYPE_EVENT_RECORD, record_work(event));
+}
+CUresult cuGraphExecEventRecordNodeSetEvent(CUgraphExec exec, CUgraphNode node, CUevent event) {
+  return replace(exec, node, record_work(event));
 }
 CUresult cuGraphAddEventWaitNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* needs, size_t count,
-                                 CUevent) {
-  return add(node, graph, needs, count, CU_GRAPH_NODE_TYPE_WAIT_EVENT, {});
+                                 CUevent event) {
+  return add_checked_node(node, graph, needs, count, CU_GRAPH_NODE_TYPE_WAIT_EVENT, wait_work(event));
+}
+CUresult cuGraphEventWaitNodeGetEvent(CUgraphNode node, CUevent* event) { return params_of(node, event); }
+CUresult cuGraphEventWaitNodeSetEvent(CUgraphNode node, CUevent event) {
+  return change(node, CU_GRAPH_NODE_TYPE_WAIT_EVENT, wait_work(event));
+}
+CUresult cuGraphExecEventWaitNodeSetEvent(CUgraphExec exec, CUgraphNode node, CUevent event) {
+  return replace(exec, node, wait_work(event));
 }
 
 CUresult cuGraphInstantiateWithFlags(CUgraphExec* exec, CUgraph graph, unsigned long long) {
   if (CUresult r = ready()) return r;
   if (!exec || !graph) return CUDA_ERROR_INVALID_VALUE;
-  auto made = std::make_unique<CUgraphExec_st>();
+  auto made = std::make_unique<CUgraphExec_st>(std::vector<CUgraphExec_st::Step>{}, graph->objects);
   if (CUresult r = steps_of(*graph, &made->steps)) return r;
   *exec = made.release();
   return CUDA_SUCCESS;
@@ -300,4 +413,29 @@ CUresult cuGraphExecDestroy(CUgraphExec exec) {
 CUresult cuGraphUpload(CUgraphExec, CUstream) { return ready(); }
 CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream) {
   return submit(stream, CU_GRAPH_NODE_TYPE_GRAPH, [steps = exec->steps] { return run_steps(steps); });
+}
+
+CUresult cuUserObjectCreate(CUuserObject* out, void* object, CUhostFn destroy, unsigned count, unsigned) {
+  if (!out || !destroy || !count) return CUDA_ERROR_INVALID_VALUE;
+  *out = new CUuserObject_st{object, destroy, count};
+  return CUDA_SUCCESS;
+}
+CUresult cuUserObjectRetain(CUuserObject object, unsigned count) {
+  object->count += count;
+  return CUDA_SUCCESS;
+}
+CUresult cuUserObjectRelease(CUuserObject object, unsigned count) {
+  if (count > object->count) return CUDA_ERROR_INVALID_VALUE;
+  object->release(count);
+  return CUDA_SUCCESS;
+}
+CUresult cuGraphRetainUserObject(CUgraph graph, CUuserObject object, unsigned count, unsigned flags) {
+  graph->objects.held[object] += count;
+  return flags & CU_GRAPH_USER_OBJECT_MOVE ? CUDA_SUCCESS : cuUserObjectRetain(object, count);
+}
+CUresult cuGraphReleaseUserObject(CUgraph graph, CUuserObject object, unsigned count) {
+  const auto it = graph->objects.held.find(object);
+  if (it == graph->objects.held.end() || it->second < count) return CUDA_ERROR_INVALID_VALUE;
+  if (!(it->second -= count)) graph->objects.held.erase(it);
+  return cuUserObjectRelease(object, count);
 }

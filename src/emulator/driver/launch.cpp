@@ -130,6 +130,19 @@ CUresult run(const CUfunc_st& f, const LaunchConfig& config) {
   return context_stack().back()->sticky = explain(result_of(result.kind), result.report);
 }
 
+std::shared_ptr<const KernelLaunch> kernel_launch(CUfunction f, const LaunchConfig& config) {
+  auto launch = std::make_shared<KernelLaunch>();
+  launch->block = config.params;
+  for (const auto& p : f->function->params) launch->pointers.push_back(launch->block.data() + p.offset);
+  CUDA_KERNEL_NODE_PARAMS& shape = launch->shape;
+  shape.func = f;
+  shape.gridDimX = config.grid.x, shape.gridDimY = config.grid.y, shape.gridDimZ = config.grid.z;
+  shape.blockDimX = config.block.x, shape.blockDimY = config.block.y, shape.blockDimZ = config.block.z;
+  shape.sharedMemBytes = config.dynamic_shared;
+  shape.kernelParams = launch->pointers.data();
+  return launch;
+}
+
 }  // namespace
 
 CUresult fp4lab::emu::driver::prepare_launch(CUfunction f, LaunchConfig config, void** params, void** extra,
@@ -170,7 +183,8 @@ CUresult fp4lab::emu::driver::prepare_launch(CUfunction f, LaunchConfig config, 
     config.cluster = {function.req_cluster[0], std::max(1u, function.req_cluster[1]),
                       std::max(1u, function.req_cluster[2])};
   if (CUresult r = check(*f, config)) return r;
-  *work = [f, config = std::move(config)] { return run(*f, config); };
+  auto launch = kernel_launch(f, config);
+  *work = {[f, config = std::move(config)] { return run(*f, config); }, std::move(launch)};
   return CUDA_SUCCESS;
 }
 

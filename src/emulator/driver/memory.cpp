@@ -57,18 +57,25 @@ CUresult cuMemFree(CUdeviceptr pointer) {
                      fmt::format("cuMemFree({:#x}): page-locked host memory", pointer));
     s.host_memory.erase(it);
   }
-  if (s.memory->free(pointer)) return CUDA_SUCCESS;
+  if (s.graph_memory.contains(pointer) || s.memory->free(pointer)) return CUDA_SUCCESS;
   return explain(CUDA_ERROR_INVALID_VALUE,
                  fmt::format("cuMemFree({:#x}): {}", pointer, state().memory->describe(pointer)));
 }
 
 CUresult cuMemAllocAsync(CUdeviceptr* pointer, size_t bytes, CUstream stream) {
-  if (!stream_of(stream)) return CUDA_ERROR_INVALID_HANDLE;
-  return allocate(pointer, bytes, "cuMemAllocAsync");
+  CUstream_st* s = stream_of(stream);
+  if (!s) return CUDA_ERROR_INVALID_HANDLE;
+  if (!s->capture) return allocate(pointer, bytes, "cuMemAllocAsync");
+  CUDA_MEM_ALLOC_NODE_PARAMS params{};
+  params.bytesize = bytes;
+  Work work;
+  if (CUresult r = graph_allocation(bytes, &params, &work)) return r;
+  *pointer = params.dptr;
+  return submit(stream, CU_GRAPH_NODE_TYPE_MEM_ALLOC, std::move(work));
 }
 
 CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream stream) {
-  return submit(stream, CU_GRAPH_NODE_TYPE_MEM_FREE, [=] { return cuMemFree(pointer); });
+  return submit(stream, CU_GRAPH_NODE_TYPE_MEM_FREE, {[=] { return cuMemFree(pointer); }, pointer});
 }
 
 CUresult cuMemGetInfo(size_t* free, size_t* total) {

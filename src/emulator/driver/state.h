@@ -5,12 +5,14 @@
 #include <cuda.h>
 
 #include <chrono>
+#include <concepts>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <set>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "emulator/core/machine.h"
@@ -41,15 +43,66 @@ struct CUmod_st {  // a CUlibrary is one too
   std::map<std::string, Global, std::less<>> globals;
 };
 
-using Work = std::function<CUresult()>;
+// A launch's own copy of its parameters: cuGraphKernelNodeGetParams gives out pointers to it.
+struct KernelLaunch {
+  CUDA_KERNEL_NODE_PARAMS shape{};  // kernelParams: `pointers`
+  std::vector<std::byte> block;
+  std::vector<void*> pointers;  // into `block`
+};
+
+// What a node of a graph was made from, for those who ask.
+using NodeParams =
+    std::variant<std::monostate, std::shared_ptr<const KernelLaunch>, CUDA_MEMCPY3D, CUDA_MEMSET_NODE_PARAMS,
+                 CUDA_HOST_NODE_PARAMS, CUgraph, CUevent, CUDA_MEM_ALLOC_NODE_PARAMS, CUdeviceptr>;
+
+// Something to be done now, or each time a graph is launched.
+struct Work {
+  std::function<CUresult()> run;
+  NodeParams params;
+
+  Work() = default;
+  template <std::invocable Run>
+  Work(Run body, NodeParams made_from = {}) : run(std::move(body)), params(std::move(made_from)) {}
+  explicit operator bool() const { return bool(run); }
+  CUresult operator()() const { return run(); }
+};
 
 struct CUgraphNode_st {
   CUgraph_st* graph;
   CUgraphNodeType type;
   Work work;
   std::vector<CUgraphNode_st*> needs;  // of the same graph
+  CUgraphNode_st* original = nullptr;  // in the graph that this one's is a clone of
 };
+// Something of the program's that lives until nobody holds it any more.
+struct CUuserObject_st {
+  void* object;
+  CUhostFn destroy;
+  unsigned count;
+  void release(unsigned n) {
+    if ((count -= n)) return;
+    destroy(object);
+    delete this;
+  }
+};
+
+// The references of a graph, or of what was made from it.
+struct HeldObjects {
+  std::map<CUuserObject_st*, unsigned> held;
+  HeldObjects() = default;
+  HeldObjects(const HeldObjects& o) : held(o.held) {
+    for (const auto& [object, n] : held) object->count += n;
+  }
+  HeldObjects& operator=(const HeldObjects&) = delete;
+  ~HeldObjects() {
+    for (const auto& [object, n] : held) object->release(n);
+  }
+};
+
 struct CUgraph_st {
+  // The graphs of its child nodes are its own.
+  std::vector<std::unique_ptr<CUgraph_st>> children = {};
+  HeldObjects objects = {};
   std::vector<std::unique_ptr<CUgraphNode_st>> nodes;  // as they were added
 };
 struct CUgraphExec_st {
@@ -59,6 +112,7 @@ struct CUgraphExec_st {
     bool enabled = true;
   };
   std::vector<Step> steps;  // in an order that the edges allow
+  HeldObjects objects;
 };
 
 // What a capture has become: the graph, and in each of its streams the nodes that the next one follows.
@@ -111,6 +165,7 @@ struct State {
   std::set<CUevent_st*> events;
   std::map<CUdeviceptr, HostMemory> host_memory;  // that the driver allocated or registered
   std::set<CUmemoryPool> pools;
+  std::set<CUdeviceptr> graph_memory;  // of memory allocation nodes (graph_memory.cpp)
   // What a fresh context answers (CUDA C++ Programming Guide: stack 1 KiB, malloc heap 8 MiB).
   std::map<CUlimit, size_t> limits{{CU_LIMIT_STACK_SIZE, 1024},
                                    {CU_LIMIT_PRINTF_FIFO_SIZE, 7 << 20},
@@ -160,6 +215,24 @@ CUresult prepare_launch(CUfunction f, fp4lab::emu::LaunchConfig config, void** p
 
 // A node behind `needs`, which are nodes of the same graph. Its work runs when the graph is launched.
 CUgraphNode add_node(CUgraph_st& graph, CUgraphNodeType type, Work work, std::vector<CUgraphNode_st*> needs);
+
+// The same for a caller's lists, which are checked.
+CUresult add_checked_node(CUgraphNode* out, CUgraph graph, const CUgraphNode* needs, size_t count,
+                          CUgraphNodeType type, Work work);
+
+// What the node was made from, where that is a T.
+template <class T>
+CUresult params_of(CUgraphNode node, T* out) {
+  const T* params = node ? std::get_if<T>(&node->work.params) : nullptr;
+  if (!params || !out) return CUDA_ERROR_INVALID_VALUE;
+  *out = *params;
+  return CUDA_SUCCESS;
+}
+
+// Memory of a graph's allocation node: an address for all launches. It lives as long as the work that
+// allocates it, which fills it with poison and which graphs that are made from the node share. To free it
+// only says that nobody needs it before the next launch.
+CUresult graph_allocation(size_t bytes, CUDA_MEM_ALLOC_NODE_PARAMS* params, Work* work);
 
 // An explanation on stderr for an error code that would otherwise say little; returns the code.
 CUresult explain(CUresult code, const std::string& text);

@@ -34,7 +34,6 @@ constexpr Refusal kRefused[] = {
     {"wmma.mma.sync.aligned.row.col.m16n16k16.f16.f32", "9.7.14.4.5", "C and D of different types"},
     {"wmma.mma.sync.aligned.row.col.m8n8k32.s32.s4.s4.s32", "9.7.14.4.5", "use mma.sync"},
     {"wmma.mma.xor.popc.sync.aligned.row.col.m8n8k128.s32.b1.b1.s32", "9.7.14.4.5", "use mma.sync"},
-    {"wmma.mma.sync.aligned.row.col.m8n8k4.f64.f64.f64.f64", "9.7.14.4.5", "use mma.sync"},
     {"mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32", "9.7.14.5.14",
      "Volta's shape; later machines emulate it with single multiplications"},
     {"mma.sync.aligned.m16n8k32.row.col.kind::f8f6f4.f32.e2m1.e2m1.f32", "9.7.14.5.14", "sm_120a only"},

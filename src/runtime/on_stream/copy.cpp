@@ -1,6 +1,6 @@
 // Copies.
+#include "runtime/descriptors.h"
 #include "runtime/on_stream/default_stream.h"
-#include "runtime/registry.h"
 
 namespace fp4lab::cudart {
 namespace {
@@ -22,26 +22,6 @@ cudaError_t copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, 
   return cudaErrorInvalidMemcpyDirection;
 }
 
-CUmemorytype source(cudaMemcpyKind kind) {
-  return kind == cudaMemcpyHostToDevice || kind == cudaMemcpyHostToHost       ? CU_MEMORYTYPE_HOST
-         : kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice ? CU_MEMORYTYPE_DEVICE
-                                                                              : CU_MEMORYTYPE_UNIFIED;
-}
-
-CUmemorytype destination(cudaMemcpyKind kind) {
-  return kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyHostToHost       ? CU_MEMORYTYPE_HOST
-         : kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice ? CU_MEMORYTYPE_DEVICE
-                                                                              : CU_MEMORYTYPE_UNIFIED;
-}
-
-// A driver's copy descriptor names an end by `host` or by `device`, as its type says.
-template <class Descriptor>
-void ends(Descriptor& c, void* to, const void* from, cudaMemcpyKind kind) {
-  c.srcMemoryType = source(kind), c.dstMemoryType = destination(kind);
-  c.srcHost = from, c.srcDevice = device_pointer(from);
-  c.dstHost = to, c.dstDevice = device_pointer(to);
-}
-
 cudaError_t copy_2d(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
                     size_t height, cudaMemcpyKind kind, CUstream stream) {
   if (!width || !height) return cudaSuccess;
@@ -54,31 +34,11 @@ cudaError_t copy_2d(void* to, size_t to_pitch, const void* from, size_t from_pit
 }
 
 cudaError_t copy_3d(const cudaMemcpy3DParms* p, CUstream stream) {
-  if (!p) return cudaErrorInvalidValue;
-  if (p->srcArray || p->dstArray)
-    return explain(cudaErrorNotSupported, "cudaMemcpy3D: CUDA arrays are not emulated");
-  if (!p->extent.width || !p->extent.height || !p->extent.depth) return cudaSuccess;
-  if (p->kind > cudaMemcpyDefault) return cudaErrorInvalidMemcpyDirection;
-  CUDA_MEMCPY3D c{};
-  ends(c, p->dstPtr.ptr, p->srcPtr.ptr, p->kind);
-  c.srcPitch = p->srcPtr.pitch, c.srcHeight = p->srcPtr.ysize;
-  c.dstPitch = p->dstPtr.pitch, c.dstHeight = p->dstPtr.ysize;
-  c.srcXInBytes = p->srcPos.x, c.srcY = p->srcPos.y, c.srcZ = p->srcPos.z;
-  c.dstXInBytes = p->dstPos.x, c.dstY = p->dstPos.y, c.dstZ = p->dstPos.z;
-  c.WidthInBytes = p->extent.width, c.Height = p->extent.height, c.Depth = p->extent.depth;
+  if (p && !p->srcArray && !p->dstArray && (!p->extent.width || !p->extent.height || !p->extent.depth))
+    return cudaSuccess;
+  CUDA_MEMCPY3D c;
+  if (cudaError_t e = driver_params(p, &c)) return e;
   return from_driver(cuMemcpy3DAsync(&c, stream));
-}
-
-// A part of a registered variable: [offset, offset + bytes).
-cudaError_t part_of(const void* symbol, size_t bytes, size_t offset, void** part) {
-  CUdeviceptr address;
-  size_t size;
-  if (cudaError_t e = find_variable(symbol, &address, &size)) return e;
-  if (offset > size || bytes > size - offset)
-    return explain(cudaErrorInvalidValue, "bytes %zu to %zu of a variable of %zu bytes", offset,
-                   offset + bytes, size);
-  *part = reinterpret_cast<void*>(address + offset);
-  return cudaSuccess;
 }
 
 cudaError_t to_symbol(const void* symbol, const void* from, size_t bytes, size_t offset, cudaMemcpyKind kind,
@@ -143,4 +103,14 @@ cudaError_t cudaMemcpyFromSymbol(void* to, const void* symbol, size_t bytes, siz
 cudaError_t cudaMemcpyFromSymbolAsync(void* to, const void* symbol, size_t bytes, size_t offset,
                                       cudaMemcpyKind kind, cudaStream_t stream) {
   return call([&] { return from_symbol(to, symbol, bytes, offset, kind, on(stream)); });
+}
+
+// Copies of a batch may run in any order: here, in theirs.
+cudaError_t cudaMemcpyBatchAsync(void* const* to, const void* const* from, const size_t* bytes, size_t count,
+                                 cudaMemcpyAttributes*, size_t*, size_t, cudaStream_t stream) {
+  return call([&] {
+    for (size_t i = 0; i < count; ++i)
+      if (cudaError_t e = copy(to[i], from[i], bytes[i], cudaMemcpyDefault, on(stream))) return e;
+    return cudaSuccess;
+  });
 }

@@ -1,0 +1,244 @@
+// Virtual memory: addresses without memory, memory without an address, and what is mapped where. Memory is a
+// file of the host without a name, so that it may be mapped at several addresses. Kernels and copies reach
+// what is mapped and has access; neighbours are one range for them, as they are on a device.
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "emulator/driver/state.h"
+
+using namespace fp4lab::emu::driver;
+
+namespace {
+
+constexpr size_t kGranularity = 2 << 20;  // of a B200 and an H200
+constexpr int kPoison = 0xcb;             // as GlobalMemory::allocate fills
+
+struct Memory {
+  int file;
+  size_t bytes;
+  CUmemAllocationProp properties;
+  Memory(int f, size_t n, const CUmemAllocationProp& p) : file(f), bytes(n), properties(p) {}
+  Memory(const Memory&) = delete;
+  ~Memory() { close(file); }
+};
+
+struct Mapping {
+  size_t bytes;
+  std::shared_ptr<Memory> memory;
+  bool accessible = false;
+};
+
+struct VirtualMemory {
+  std::map<CUdeviceptr, size_t> reserved;
+  std::map<CUdeviceptr, Mapping> mapped;
+  std::map<CUmemGenericAllocationHandle, std::pair<std::shared_ptr<Memory>, unsigned>> handles;  // references
+  std::vector<CUdeviceptr> ranges;  // that GlobalMemory knows now
+
+  Mapping* at(CUdeviceptr address) {
+    auto it = mapped.upper_bound(address);
+    if (it == mapped.begin()) return nullptr;
+    --it;
+    return address - it->first < it->second.bytes ? &it->second : nullptr;
+  }
+
+  // Tells GlobalMemory what can be accessed: runs of accessible mappings without a gap.
+  void publish() {
+    fp4lab::emu::GlobalMemory& memory = *state().memory;
+    for (const CUdeviceptr begin : ranges) memory.disown(begin);
+    ranges.clear();
+    for (auto it = mapped.begin(); it != mapped.end();) {
+      const CUdeviceptr begin = it->first;
+      CUdeviceptr end = begin;
+      for (; it != mapped.end() && it->first == end && it->second.accessible; ++it) end += it->second.bytes;
+      if (end == begin)
+        ++it;
+      else if (memory.adopt(begin, end - begin))
+        ranges.push_back(begin);
+    }
+  }
+};
+
+VirtualMemory& virtual_memory() {
+  static VirtualMemory v;
+  return v;
+}
+
+void* host(CUdeviceptr address) { return reinterpret_cast<void*>(address); }
+
+// Every entry point: the device is ready, and nobody else changes the tables.
+template <class Body>
+CUresult with_tables(Body body) {
+  if (CUresult r = ready()) return r;
+  std::lock_guard lock(state().mutex);
+  return body(virtual_memory());
+}
+
+// [address, address + bytes) must be covered by whole mappings; each is handed to `body`.
+template <class Body>
+CUresult for_mappings(VirtualMemory& v, CUdeviceptr address, size_t bytes, Body body) {
+  size_t covered = 0;
+  const auto first = v.mapped.lower_bound(address);
+  for (auto it = first; it != v.mapped.end() && it->first == address + covered && covered < bytes; ++it)
+    covered += it->second.bytes;
+  if (!bytes || covered != bytes) return CUDA_ERROR_INVALID_VALUE;
+  for (auto it = first; it != v.mapped.end() && it->first < address + bytes;) {
+    const auto here = it++;
+    if (CUresult r = body(here)) return r;
+  }
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+CUresult cuMemGetAllocationGranularity(size_t* bytes, const CUmemAllocationProp* properties,
+                                       CUmemAllocationGranularity_flags) {
+  if (!bytes || !properties || properties->type != CU_MEM_ALLOCATION_TYPE_PINNED)
+    return CUDA_ERROR_INVALID_VALUE;
+  *bytes = kGranularity;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemAddressReserve(CUdeviceptr* pointer, size_t bytes, size_t alignment, CUdeviceptr,
+                             unsigned long long) {
+  return with_tables([&](VirtualMemory& v) {
+    if (!pointer || !bytes || bytes % kGranularity || (alignment & (alignment - 1)))
+      return CUDA_ERROR_INVALID_VALUE;
+    const size_t align = std::max(alignment, kGranularity), room = bytes + align;
+    void* p = mmap(nullptr, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
+    const auto begin = reinterpret_cast<CUdeviceptr>(p), first = (begin + align - 1) / align * align;
+    if (first > begin) munmap(p, first - begin);
+    munmap(host(first + bytes), begin + room - first - bytes);
+    v.reserved[*pointer = first] = bytes;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult cuMemAddressFree(CUdeviceptr pointer, size_t bytes) {
+  return with_tables([&](VirtualMemory& v) {
+    const auto it = v.reserved.find(pointer);
+    if (it == v.reserved.end() || it->second != bytes) return CUDA_ERROR_INVALID_VALUE;
+    if (const auto m = v.mapped.lower_bound(pointer); m != v.mapped.end() && m->first < pointer + bytes)
+      return CUDA_ERROR_INVALID_VALUE;  // something is still mapped there
+    munmap(host(pointer), bytes);
+    v.reserved.erase(it);
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t bytes,
+                     const CUmemAllocationProp* properties, unsigned long long) {
+  return with_tables([&](VirtualMemory& v) {
+    if (!handle || !properties || !bytes || bytes % kGranularity) return CUDA_ERROR_INVALID_VALUE;
+    if (bytes > state().memory->capacity() - state().memory->used()) return CUDA_ERROR_OUT_OF_MEMORY;
+    const int file = memfd_create("fp4lab", MFD_CLOEXEC);
+    if (file < 0) return CUDA_ERROR_OUT_OF_MEMORY;
+    auto memory = std::make_shared<Memory>(file, bytes, *properties);
+    void* p = ftruncate(file, off_t(bytes))
+                  ? MAP_FAILED
+                  : mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (p == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
+    std::memset(p, kPoison, bytes);
+    munmap(p, bytes);
+    *handle = reinterpret_cast<CUmemGenericAllocationHandle>(memory.get());
+    v.handles[*handle] = {std::move(memory), 1};
+    return CUDA_SUCCESS;
+  });
+}
+
+// The memory itself lives on while it is mapped.
+CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
+  return with_tables([&](VirtualMemory& v) {
+    const auto it = v.handles.find(handle);
+    if (it == v.handles.end()) return CUDA_ERROR_INVALID_VALUE;
+    if (!--it->second.second) v.handles.erase(it);
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void* address) {
+  return with_tables([&](VirtualMemory& v) {
+    const Mapping* m = v.at(reinterpret_cast<CUdeviceptr>(address));
+    if (!m || !handle) return CUDA_ERROR_INVALID_VALUE;
+    *handle = reinterpret_cast<CUmemGenericAllocationHandle>(m->memory.get());
+    auto& [memory, references] = v.handles[*handle];
+    memory = m->memory;
+    ++references;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* properties,
+                                                CUmemGenericAllocationHandle handle) {
+  return with_tables([&](VirtualMemory& v) {
+    const auto it = v.handles.find(handle);
+    if (it == v.handles.end() || !properties) return CUDA_ERROR_INVALID_VALUE;
+    *properties = it->second.first->properties;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult cuMemMap(CUdeviceptr pointer, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
+                  unsigned long long) {
+  return with_tables([&](VirtualMemory& v) {
+    const auto it = v.handles.find(handle);
+    auto room = v.reserved.upper_bound(pointer);
+    if (it == v.handles.end() || !bytes || offset || bytes != it->second.first->bytes ||
+        room == v.reserved.begin())
+      return CUDA_ERROR_INVALID_VALUE;  // the offset must be 0 (CUDA Driver API, cuMemMap)
+    --room;
+    if (pointer % kGranularity || pointer + bytes > room->first + room->second)
+      return CUDA_ERROR_INVALID_VALUE;
+    const auto next = v.mapped.lower_bound(pointer);
+    if (v.at(pointer) || (next != v.mapped.end() && next->first < pointer + bytes))
+      return CUDA_ERROR_INVALID_VALUE;
+    if (mmap(host(pointer), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, it->second.first->file, 0) ==
+        MAP_FAILED)
+      return CUDA_ERROR_OUT_OF_MEMORY;
+    v.mapped[pointer] = {bytes, it->second.first};
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult cuMemUnmap(CUdeviceptr pointer, size_t bytes) {
+  return with_tables([&](VirtualMemory& v) {
+    const CUresult r = for_mappings(v, pointer, bytes, [&](auto it) {
+      mmap(host(it->first), it->second.bytes, PROT_NONE,
+           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+      v.mapped.erase(it);
+      return CUDA_SUCCESS;
+    });
+    v.publish();
+    return r;
+  });
+}
+
+CUresult cuMemSetAccess(CUdeviceptr pointer, size_t bytes, const CUmemAccessDesc* access, size_t count) {
+  return with_tables([&](VirtualMemory& v) {
+    if (!access || count != 1 || access->location.id != 0) return CUDA_ERROR_INVALID_VALUE;
+    if (access->flags == CU_MEM_ACCESS_FLAGS_PROT_READ)
+      return explain(CUDA_ERROR_NOT_SUPPORTED,
+                     "cuMemSetAccess: memory that can only be read is not emulated");
+    const bool open = access->flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    const CUresult r = for_mappings(v, pointer, bytes, [&](auto it) {
+      it->second.accessible = open;
+      return mprotect(host(it->first), it->second.bytes, open ? PROT_READ | PROT_WRITE : PROT_NONE)
+                 ? CUDA_ERROR_OUT_OF_MEMORY
+                 : CUDA_SUCCESS;
+    });
+    v.publish();
+    return r;
+  });
+}
+
+CUresult cuMemGetAccess(unsigned long long* flags, const CUmemLocation* location, CUdeviceptr pointer) {
+  return with_tables([&](VirtualMemory& v) {
+    const Mapping* m = v.at(pointer);
+    if (!m || !flags || !location) return CUDA_ERROR_INVALID_VALUE;
+    *flags = m->accessible ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+    return CUDA_SUCCESS;
+  });
+}

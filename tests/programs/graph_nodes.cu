@@ -1,0 +1,189 @@
+// Graphs made node by node: every kind of node, asked, changed before and after instantiation; memory of a
+// graph's own; user objects.
+#include <vector>
+
+#include "check.h"
+
+__global__ void scale(int* p, int by) { p[threadIdx.x] *= by; }
+__global__ void sum(const int* p, int n, int* out) {
+  int s = 0;
+  for (int i = 0; i < n; ++i) s += p[i];
+  *out += s;
+}
+
+constexpr int kCount = 32;
+__device__ int table[kCount];
+
+template <class... Arguments>
+cudaKernelNodeParams kernel(void* function, unsigned threads, Arguments*... arguments) {
+  static void* pointers[8][sizeof...(Arguments)];
+  static int next = 0;
+  void** mine = pointers[next++ % 8];
+  int i = 0;
+  ((mine[i++] = arguments), ...);
+  return {function, dim3(1), dim3(threads), 0, mine, nullptr};
+}
+
+int run(cudaGraphExec_t exec, int* out) {
+  CUDA(cudaMemset(out, 0, 4));
+  CUDA(cudaGraphLaunch(exec, nullptr));
+  int got = 0;
+  CUDA(cudaMemcpy(&got, out, 4, cudaMemcpyDeviceToHost));
+  return got;
+}
+
+// host -> variable -> memory of the graph -> scaled -> summed; a host function beside it.
+void nodes() {
+  std::vector<int> from(kCount, 1), other(kCount, 2);
+  int* out;
+  CUDA(cudaMalloc(&out, 4));
+  cudaGraph_t graph;
+  CUDA(cudaGraphCreate(&graph, 0));
+  cudaGraphNode_t allocate, upload, fetch, times, add, free, call;
+  cudaMemAllocNodeParams memory{};
+  memory.poolProps.allocType = cudaMemAllocationTypePinned;
+  memory.poolProps.location = {cudaMemLocationTypeDevice, 0};
+  memory.bytesize = kCount * sizeof(int);
+  CUDA(cudaGraphAddMemAllocNode(&allocate, graph, nullptr, 0, &memory));
+  int* p = static_cast<int*>(memory.dptr);
+  EXPECT(p);
+  CUDA(cudaGraphAddMemcpyNodeToSymbol(&upload, graph, nullptr, 0, table, from.data(), sizeof table, 0,
+                                      cudaMemcpyHostToDevice));
+  const cudaGraphNode_t both[] = {allocate, upload};
+  CUDA(cudaGraphAddMemcpyNodeFromSymbol(&fetch, graph, both, 2, p, table, sizeof table, 0,
+                                        cudaMemcpyDeviceToDevice));
+  int by = 3, n = kCount;
+  cudaKernelNodeParams k = kernel(reinterpret_cast<void*>(scale), kCount, &p, &by);
+  CUDA(cudaGraphAddKernelNode(&times, graph, &fetch, 1, &k));
+  cudaKernelNodeParams s = kernel(reinterpret_cast<void*>(sum), 1, &p, &n, &out);
+  CUDA(cudaGraphAddKernelNode(&add, graph, &times, 1, &s));
+  CUDA(cudaGraphAddMemFreeNode(&free, graph, &add, 1, p));
+  int calls = 0;
+  cudaHostNodeParams host{[](void* c) { ++*static_cast<int*>(c); }, &calls};
+  CUDA(cudaGraphAddHostNode(&call, graph, &add, 1, &host));
+
+  size_t count = 0;
+  CUDA(cudaGraphGetNodes(graph, nullptr, &count));
+  EXPECT(count == 7);
+  CUDA(cudaGraphGetRootNodes(graph, nullptr, &count));
+  EXPECT(count == 2);
+  CUDA(cudaGraphGetEdges(graph, nullptr, nullptr, nullptr, &count));
+  EXPECT(count == 6);
+  cudaGraphNode_t behind[2];
+  count = 2;
+  CUDA(cudaGraphNodeGetDependentNodes(add, behind, nullptr, &count));
+  EXPECT(count == 2 && behind[0] == free && behind[1] == call);
+  cudaKernelNodeParams asked;
+  CUDA(cudaGraphKernelNodeGetParams(times, &asked));
+  EXPECT(asked.func == reinterpret_cast<void*>(scale) && asked.blockDim.x == kCount);
+  EXPECT(*static_cast<int*>(asked.kernelParams[1]) == 3);
+
+  cudaGraphExec_t exec, changed;
+  CUDA(cudaGraphInstantiate(&exec, graph, 0));
+  EXPECT(run(exec, out) == 3 * kCount && run(exec, out) == 3 * kCount && calls == 2);
+  // Of what is instantiated: other data, another factor; a node that is switched off.
+  CUDA(cudaGraphExecMemcpyNodeSetParamsToSymbol(exec, upload, table, other.data(), sizeof table, 0,
+                                                cudaMemcpyHostToDevice));
+  by = 5;
+  CUDA(cudaGraphExecKernelNodeSetParams(exec, times, &k));
+  EXPECT(run(exec, out) == 2 * 5 * kCount);
+  CUDA(cudaGraphNodeSetEnabled(exec, times, 0));
+  EXPECT(run(exec, out) == 2 * kCount);
+  // Of the graph: seen by what is instantiated from now on.
+  by = 7;
+  CUDA(cudaGraphKernelNodeSetParams(times, &k));
+  CUDA(cudaGraphInstantiate(&changed, graph, 0));
+  EXPECT(run(changed, out) == 7 * kCount);
+  cudaGraph_t clone;
+  cudaGraphNode_t twin;
+  CUDA(cudaGraphClone(&clone, graph));
+  CUDA(cudaGraphNodeFindInClone(&twin, times, clone));
+  CUDA(cudaGraphKernelNodeGetParams(twin, &asked));
+  EXPECT(*static_cast<int*>(asked.kernelParams[1]) == 7);
+  CUDA(cudaGraphDestroyNode(call));
+  CUDA(cudaGraphGetNodes(graph, nullptr, &count));
+  EXPECT(count == 6);
+  for (cudaGraphExec_t e : {exec, changed}) CUDA(cudaGraphExecDestroy(e));
+  for (cudaGraph_t g : {graph, clone}) CUDA(cudaGraphDestroy(g));
+}
+
+// A child graph is the parent's own copy; events are recorded by a node; cudaGraphAddNode makes any kind.
+void children() {
+  int* p;
+  CUDA(cudaMalloc(&p, kCount * sizeof(int)));
+  cudaGraph_t child, parent, own;
+  CUDA(cudaGraphCreate(&child, 0));
+  CUDA(cudaGraphCreate(&parent, 0));
+  cudaGraphNode_t fill, inner, record;
+  cudaGraphNodeParams f{};
+  f.type = cudaGraphNodeTypeMemset;
+  f.memset.dst = p, f.memset.value = 4, f.memset.elementSize = 4, f.memset.width = kCount,
+  f.memset.height = 1;
+  CUDA(cudaGraphAddNode(&fill, child, nullptr, nullptr, 0, &f));
+  CUDA(cudaGraphAddChildGraphNode(&inner, parent, nullptr, 0, child));
+  CUDA(cudaGraphDestroy(child));
+  CUDA(cudaGraphChildGraphNodeGetGraph(inner, &own));
+  size_t count = 1;
+  CUDA(cudaGraphGetNodes(own, &fill, &count));
+  cudaMemsetParams m;
+  CUDA(cudaGraphMemsetNodeGetParams(fill, &m));
+  EXPECT(m.value == 4 && m.width == kCount);
+  m.value = 6;
+  CUDA(cudaGraphMemsetNodeSetParams(fill, &m));
+  cudaEvent_t event, asked;
+  CUDA(cudaEventCreate(&event));
+  CUDA(cudaGraphAddEventRecordNode(&record, parent, &inner, 1, event));
+  CUDA(cudaGraphEventRecordNodeGetEvent(record, &asked));
+  EXPECT(asked == event);
+  cudaGraphExec_t exec;
+  CUDA(cudaGraphInstantiate(&exec, parent, 0));
+  CUDA(cudaGraphLaunch(exec, nullptr));
+  CUDA(cudaEventSynchronize(event));
+  int got[kCount];
+  CUDA(cudaMemcpy(got, p, sizeof got, cudaMemcpyDeviceToHost));
+  for (int x : got) EXPECT(x == 6);
+}
+
+// Memory that a captured stream allocates and frees belongs to the graph, which may be launched again.
+void captured_memory() {
+  cudaStream_t stream;
+  CUDA(cudaStreamCreate(&stream));
+  int *out, *p, n = 16;
+  CUDA(cudaMalloc(&out, 4));
+  CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+  CUDA(cudaMallocAsync(&p, n * sizeof(int), stream));
+  CUDA(cudaMemsetAsync(p, 0, n * sizeof(int), stream));
+  sum<<<1, 1, 0, stream>>>(p, n, out);
+  CUDA(cudaFreeAsync(p, stream));
+  cudaGraph_t graph;
+  CUDA(cudaStreamEndCapture(stream, &graph));
+  cudaGraphExec_t exec;
+  CUDA(cudaGraphInstantiate(&exec, graph, 0));
+  CUDA(cudaGraphDestroy(graph));
+  EXPECT(run(exec, out) == 0 && run(exec, out) == 0);
+  CUDA(cudaGraphExecDestroy(exec));
+}
+
+void objects() {
+  int destroyed = 0;
+  cudaUserObject_t object;
+  CUDA(cudaUserObjectCreate(
+      &object, &destroyed, [](void* p) { ++*static_cast<int*>(p); }, 1, cudaUserObjectNoDestructorSync));
+  cudaGraph_t graph;
+  cudaGraphExec_t exec;
+  CUDA(cudaGraphCreate(&graph, 0));
+  CUDA(cudaGraphRetainUserObject(graph, object, 1, cudaGraphUserObjectMove));
+  CUDA(cudaGraphInstantiate(&exec, graph, 0));
+  CUDA(cudaGraphDestroy(graph));
+  EXPECT(destroyed == 0);
+  CUDA(cudaGraphExecDestroy(exec));
+  EXPECT(destroyed == 1);
+}
+
+int main() {
+  nodes();
+  children();
+  captured_memory();
+  objects();
+  std::puts("ok");
+}
