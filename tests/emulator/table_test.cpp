@@ -356,6 +356,10 @@ TEST_CASE("modifiers are taken in any order, as ptxas takes them") {
         "mma_int8");
   CHECK(row_of({"mbarrier", "arrive", "expect_tx", "cluster", "relaxed", "shared::cta", "b64"}) ==
         "mbarrier_arrive");
+  CHECK(row_of({"vote", "ballot", "sync", "b32"}) == "vote_ballot");  // CUB's order
+  CHECK(row_of({"shfl", "idx", "sync", "b32"}) == "shfl");
+  CHECK(row_of({"stmatrix", "aligned", "sync", "x1", "m8n8", "shared", "b16"}) == "stmatrix");
+  CHECK(row_of({"vote", "ballot", "b32"}) == "none or several");
   CHECK(row_of({"shf", "clamp", "b32"}) == "none or several");
   CHECK(row_of({"cp", "bulk", "async", "commit_group"}) == "none or several");  // not the opcode's own words
 }

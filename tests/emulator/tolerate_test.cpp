@@ -135,6 +135,68 @@ TEST_CASE(
   }
 }
 
+// Of A only the first 8 rows are written: the other 56 are nobody's, and their products are never looked at.
+TEST_CASE("a matrix product of rows that nobody wrote: a fault, or poison for those rows and a note") {
+  const std::string text = module_text("sm_90a", ".param .u64 out", R"(
+      .shared .align 128 .b8 a[2048]; .shared .align 128 .b8 b[256]; .reg .f32 %e<4>;
+      mov.u32 %r1, %tid.x; mov.u32 %r2, a; mov.u32 %r3, b; setp.gt.u32 %p1, %r1, 31; @%p1 bra WRITTEN;
+      shl.b32 %r4, %r1, 3; add.u32 %r5, %r2, %r4; add.u32 %r6, %r3, %r4; mov.b64 %rd1, 0x3c003c003c003c00;
+      st.shared.u64 [%r5], %rd1; st.shared.u64 [%r6], %rd1;
+    WRITTEN:
+      fence.proxy.async.shared::cta; bar.sync 0;
+      shr.u32 %r5, %r2, 4; cvt.u64.u32 %rd1, %r5; or.b64 %rd1, %rd1, 0x1000080000;
+      shr.u32 %r6, %r3, 4; cvt.u64.u32 %rd2, %r6; or.b64 %rd2, %rd2, 0x1000080000;
+      wgmma.fence.sync.aligned;
+      setp.ne.u32 %p0, 0, 0;
+      wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%e0, %e1, %e2, %e3}, %rd1, %rd2, %p0, 1, 1, 0, 0;
+      wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;
+      ld.param.u64 %rd0, [out]; mul.wide.u32 %rd3, %r1, 4; add.u64 %rd0, %rd0, %rd3; st.global.f32 [%rd0], %e0;)");
+  for (const bool tolerant : {false, true}) {
+    Kernel k(text);
+    const uint64_t out = k.buffer(128 * 4);
+    k.param(out);
+    k.config.block.x = 128;
+    k.schedule.tolerant = tolerant;
+    const LaunchResult r = k.run();
+    INFO(r.report);
+    CHECK(r.ok == tolerant);
+    CHECK((tolerant ? r.notes : r.report).find("which nobody has written") != std::string::npos);
+    if (!tolerant) continue;
+    const auto got = k.download<float>(out, 128);
+    for (uint32_t t = 0; t < 32; ++t) CHECK(got[t] == 16);  // row t / 4
+    CHECK(got[32] != 16);
+  }
+}
+
+// Nobody waits for the copy of scale factors that all lanes make.
+TEST_CASE("a tcgen05.cp that outlives its CTA's tensor memory: a fault, or nothing and a note") {
+  const std::string text = module_text("sm_100a", ".param .u64 out", R"(
+      .shared .align 128 .b8 scales[512]; .shared .align 4 .b32 where;
+      mov.u32 %r0, where; mov.u32 %r1, %tid.x; shl.b32 %r2, %r1, 4; mov.u32 %r3, scales; add.u32 %r4, %r3, %r2;
+      st.shared.v4.u32 [%r4], {%r1, %r1, %r1, %r1};
+      fence.proxy.async.shared::cta;
+      tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r0], 32;
+      ld.shared.u32 %r5, [%r0];
+      shr.u32 %r6, %r3, 4; cvt.u64.u32 %rd1, %r6; or.b64 %rd1, %rd1, 0x400800010000;
+      tcgen05.cp.cta_group::1.32x128b.warpx4 [%r5], %rd1;
+      tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r5, 32;)");
+  const char* early = "exits while an operation that it issued is still running";
+  unsigned faults = 0, notes = 0;
+  for (const bool tolerant : {false, true})
+    for (uint64_t seed = 0; seed < 20; ++seed) {
+      Kernel k(text);
+      k.param(k.buffer(4));
+      k.schedule.tolerant = tolerant;
+      const LaunchResult r = k.run(seed);
+      INFO(r.report);
+      CHECK((r.ok || !tolerant));
+      faults += r.report.find(early) != std::string::npos;
+      notes += r.notes.find(early) != std::string::npos;
+    }
+  CHECK(faults > 0);
+  CHECK(notes > 0);
+}
+
 // Five warps: warp 0 writes tensor memory and arrives without tcgen05.wait::st; warp 4, which has the same
 // lanes, reads. Warp 0 frees the columns while warp 4 may still have to read them.
 TEST_CASE("tensor memory between warps without the waits: what hardware's order gives") {

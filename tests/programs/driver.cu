@@ -42,6 +42,13 @@ int main() {
   float by = 3;
   void* arguments[] = {&p, &by};
   EXPECT(cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, nullptr, arguments, nullptr) == CUDA_SUCCESS);
+  int blocks = 0, threads = 0;
+  EXPECT(cuOccupancyMaxPotentialBlockSize(&blocks, &threads, function, nullptr, 0, 0) == CUDA_SUCCESS);
+  EXPECT(threads == 1024 && blocks % 2 == 0);
+  EXPECT(cuOccupancyMaxPotentialBlockSize(&blocks, &threads, function, nullptr, 120 * 1024, 0) !=
+         CUDA_SUCCESS);
+  EXPECT(cuOccupancyMaxPotentialBlockSize(&blocks, &threads, function, nullptr, 0, 100) == CUDA_SUCCESS);
+  EXPECT(threads <= 100);
   float got[32];
   CUDA(cudaMemcpy(got, p, sizeof got, cudaMemcpyDeviceToHost));
   for (float x : got) EXPECT(x == 6);
@@ -64,6 +71,25 @@ int main() {
   CUDA(cudaMemcpy(&value, seen, 4, cudaMemcpyDeviceToHost));
   EXPECT(bytes == 4 && value == 21);
   CUDA(cudaLibraryUnload(library));
+
+  // "Linked", the same text is a module.
+  CUlinkState link;
+  void* image = nullptr;
+  CUmodule module;
+  CUfunction twice;
+  EXPECT(cuLinkCreate(0, nullptr, nullptr, &link) == CUDA_SUCCESS);
+  char* text = const_cast<char*>(kPtx);
+  EXPECT(cuLinkAddData(link, CU_JIT_INPUT_CUBIN, text, sizeof kPtx, "no", 0, nullptr, nullptr) ==
+         CUDA_ERROR_NOT_SUPPORTED);
+  EXPECT(cuLinkAddData(link, CU_JIT_INPUT_PTX, text, sizeof kPtx, "k", 0, nullptr, nullptr) == CUDA_SUCCESS);
+  EXPECT(cuLinkAddData(link, CU_JIT_INPUT_PTX, text, sizeof kPtx, "l", 0, nullptr, nullptr) ==
+         CUDA_ERROR_NOT_SUPPORTED);
+  EXPECT(cuLinkComplete(link, &image, &bytes) == CUDA_SUCCESS);
+  EXPECT(cuModuleLoadData(&module, image) == CUDA_SUCCESS && cuLinkDestroy(link) == CUDA_SUCCESS);
+  EXPECT(cuModuleGetFunction(&twice, module, "twice") == CUDA_SUCCESS);
+  EXPECT(cuLaunchKernel(twice, 1, 1, 1, 1, 1, 1, 0, nullptr, arguments, nullptr) == CUDA_SUCCESS);
+  CUDA(cudaMemcpy(&value, p, 4, cudaMemcpyDeviceToHost));
+  EXPECT(value == 84);
 
   // The same name means what it meant in the version that is asked for.
   void *v2 = nullptr, *v4 = nullptr;

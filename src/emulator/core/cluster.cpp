@@ -205,16 +205,28 @@ void Cluster::poll() {
   }
 }
 
+// Faults when the last warp `w` of a CTA exits before an operation that has to be over by then.
+bool Cluster::dropped_at_exit(const Warp& w, const AsyncOp& op) {
+  if (!op.holds_exit()) return false;
+  const Fault early(
+      FaultKind::exit_while_running, kLanes,
+      fmt::format("{} exits while an operation that it issued is still running: {}, issued by {}",
+                  w.cta.name(), op.name(),
+                  one_line(grid.module, grid.module.functions[op.function].source[op.origin->pc])));
+  if (!op.writes_freed_memory() || !grid.schedule.tolerant) throw early;
+  tolerated(early, w);
+  return true;
+}
+
 void Cluster::warp_exited(Warp& w) {
   Cta& cta = w.cta;
   if (--cta.live_warps) return;
   hooks::at_exit(*cta.state);
+  std::erase_if(ops_, [&](const auto& op) {
+    return op->cta == &cta && op.get() != running_op_ && dropped_at_exit(w, *op);
+  });
   for (const auto& op : ops_) {
     if (op->cta != &cta || op.get() == running_op_) continue;
-    if (op->holds_exit())
-      fault(FaultKind::exit_while_running, kLanes,
-            "{} exits while an operation that it issued is still running: {}, issued by {}", cta.name(),
-            op->name(), one_line(grid.module, grid.module.functions[op->function].source[op->origin->pc]));
     if (watcher && op->reads_shared()) watcher->exit_before_read(cta, *op);
   }
   cta.exited = true;

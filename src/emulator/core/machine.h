@@ -60,7 +60,8 @@ struct Schedule {
   // the result); one of which the result is still on its way stays a fault. And with a .shared address where
   // a generic one is due: ptxas takes the low 32 bits for mbarriers (Triton's tcgen05.commit). And an arrival
   // on an mbarrier of a CTA that has exited does nothing, and a copy goes by its tensor map as it was at
-  // issue.
+  // issue. Nor does a tcgen05.cp that is still running when its CTA, which has given its tensor memory
+  // back, exits; and a matrix product reads poison.
   bool tolerant = false;
   // A run is called hung when this many warp instructions were executed by polling alone (nothing but the
   // pollers ran, and they saw nothing change), or by one cluster without ever synchronising.
@@ -214,6 +215,7 @@ class Cluster {
   void poll();
   void enqueue(Warp&);
   void warp_exited(Warp&);
+  bool dropped_at_exit(const Warp&, const AsyncOp&);
   uint64_t random(uint64_t below);
   template <class F>
   void guarded(F&&);  // runs f; a Fault becomes failure_, with its place

@@ -266,6 +266,27 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, CUfun
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction f, int threads, size_t dynamic) {
   return cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, f, threads, dynamic, 0);
 }
+// The block of most threads with which an SM holds the most of them, and blocks for all SMs.
+CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int* grid, int* block, CUfunction f,
+                                                   CUoccupancyB2DSize shared_of_block, size_t dynamic,
+                                                   int limit, unsigned) {
+  if (CUresult r = ready()) return r;
+  if (!grid || !block || !f) return CUDA_ERROR_INVALID_VALUE;
+  const int most = limit > 0 ? std::min(limit, 1024) : 1024;
+  int best = 0;
+  for (int threads = most; threads > 0; threads = (threads - 1) / int(kLanes) * int(kLanes)) {
+    const int ctas = ctas_per_sm(*f, threads, shared_of_block ? shared_of_block(threads) : dynamic);
+    if (ctas * threads <= best) continue;
+    best = ctas * threads;
+    *block = threads;
+    *grid = ctas * int(state().device->sms);
+  }
+  return best ? CUDA_SUCCESS : CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+}
+CUresult cuOccupancyMaxPotentialBlockSize(int* grid, int* block, CUfunction f,
+                                          CUoccupancyB2DSize shared_of_block, size_t dynamic, int limit) {
+  return cuOccupancyMaxPotentialBlockSizeWithFlags(grid, block, f, shared_of_block, dynamic, limit, 0);
+}
 CUresult cuOccupancyMaxActiveClusters(int* clusters, CUfunction f, const CUlaunchConfig* c) {
   if (CUresult r = ready()) return r;
   unsigned size = 1;

@@ -1,5 +1,7 @@
 #include "emulator/engine/shared_matrix.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -23,11 +25,16 @@ Layout layout_of(SharedMatrix::Swizzle s) {
   return Layout::other;
 }
 
-[[noreturn]] void undefined(const Cta& cta, const AsyncOp& op, const char* operand, uint32_t row, uint32_t k,
-                            uint32_t address) {
-  fault(FaultKind::uninitialized, op.lane,
-        "{}: {} reads shared {:#x} of CTA rank {} (row {}, byte {} of K), which nobody has written",
-        op.name(), operand, address, cta.rank, row, k);
+// Where the schedule tolerates it the poison is read, with a note: the rows of a tile that are nobody's
+// (heads packed to queries in FlashAttention 3) stay unwritten, and so do their products.
+void undefined(Cluster& cluster, const Cta& cta, const AsyncOp& op, const char* operand, uint32_t row,
+               uint32_t k, uint32_t address) {
+  const Fault unwritten(
+      FaultKind::uninitialized, op.lane,
+      fmt::format("{}: {} reads shared {:#x} of CTA rank {} (row {}, byte {} of K), which nobody has written",
+                  op.name(), operand, address, cta.rank, row, k));
+  if (!cluster.grid.schedule.tolerant) throw unwritten;
+  cluster.tolerated(unwritten, op);
 }
 
 }  // namespace
@@ -69,7 +76,7 @@ void read_k_major(Cluster& cluster, Cta& cta, const SharedMatrix& m, uint32_t ro
           const uint32_t at = m.k_major_address(first_row + row, k);
           std::memcpy(out + size_t(row) * bytes + k, window + at, 16);
           if (!whole && !cta.is_defined(at, m.data_bytes)) {
-            if (!defined) undefined(cta, op, operand, first_row + row, k, at);
+            if (!defined) undefined(cluster, cta, op, operand, first_row + row, k, at);
             known = false;
           }
         }
@@ -93,7 +100,7 @@ void read_mn_major(Cluster& cluster, Cta& cta, const SharedMatrix& m, uint32_t r
       const uint32_t at = m.mn_major_address(first_row + mn, k, element_bytes);
       const std::byte* from = cta.window(at, element_bytes, op.name());
       if (!cta.is_defined(at, element_bytes))
-        undefined(cta, op, operand, first_row + mn, k * element_bytes, at);
+        undefined(cluster, cta, op, operand, first_row + mn, k * element_bytes, at);
       std::memcpy(out + (size_t(mn) * columns + k) * element_bytes, from, element_bytes);
       watch_access(cluster, AccessKind::read, Space::shared, at, element_bytes, &cta, op, Proxy::async,
                    layout_of(m.swizzle));

@@ -114,6 +114,15 @@ struct TmemCopy final : AsyncOp {
     watch_tmem(cluster, true, &to, a.lane(), 128 - a.lane(), a.column(), bytes / 4, *this);
   }
 
+  bool writes_freed_memory() const override {
+    const TensorMemory& tmem = tensor_memory(*cta);
+    const unsigned first = TmemAddress{address}.column(),
+                   columns = kShapes[static_cast<int>(m.shape)].bytes / 4;
+    for (unsigned c = first; c < first + columns; ++c)
+      if (tmem.owner[c] == cta) return false;
+    return m.group == 1;
+  }
+
   bool run(Cluster& cluster) override {
     copy(cluster, *cta);
     if (m.group == 2) copy(cluster, pair_of(*cta, name()));  // each CTA from its own shared memory

@@ -175,9 +175,11 @@ Spelling::TokenSets Spelling::take(const Node& n, const TokenSets& from,
 
 bool Spelling::matches_in_any_order(std::span<const std::string_view> tokens) const {
   if (tokens.empty() || tokens.size() > 62 || tokens[0] != mnemonic_) return false;
-  // The words before the first choice belong to the name: cp.async.bulk, mbarrier.arrive.
+  // The words before the first choice belong to the name (cp.async.bulk, mbarrier.arrive), but for .sync,
+  // which says how (CUB writes vote.ballot.sync).
   size_t fixed = 0;
-  while (fixed < rest_.parts.size() && rest_.parts[fixed].kind == Node::Kind::word) {
+  while (fixed < rest_.parts.size() && rest_.parts[fixed].kind == Node::Kind::word &&
+         rest_.parts[fixed].word != "sync") {
     if (fixed + 1 >= tokens.size() || tokens[fixed + 1] != rest_.parts[fixed].word) return false;
     ++fixed;
   }

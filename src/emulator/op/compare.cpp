@@ -1,4 +1,6 @@
 // setp, set, selp and slct (PTX ISA 9.7.6 and 9.7.7).
+#include <array>
+
 #include "emulator/isa/opcode.h"
 #include "emulator/op/half_value.h"
 #include "emulator/op/rounding.h"
@@ -257,11 +259,20 @@ Body bind_selp(Instr&, const Source& s) {
   return with_bits(s.type(), [](auto zero) -> Body {
     using T = decltype(zero);
     return [](Warp& w, const Instr& i) {
+      // A lane's bit of the mask as a value of the row's width: so the loop becomes a vector's blend.
+      static constexpr auto kBit = [] {
+        std::array<LaneOf<T>, kLanes> bit{};
+        for (unsigned l = 0; l < kLanes; ++l) bit[l] = LaneOf<T>(1) << l;
+        return bit;
+      }();
       const auto* a = w.source<T>(i.op[1]);
       const auto* b = w.source<T>(i.op[2]);
       const uint32_t p = w.mask(i.op[3]);
       auto* d = w.target<T>(i.op[0]);
-      for_lanes(w.active, [&](unsigned l) { d[l] = p >> l & 1 ? a[l] : b[l]; });
+      for_lanes(w.active, [&](unsigned l) {
+        const auto yes = a[l], no = b[l];
+        d[l] = (p & kBit[l]) != 0 ? yes : no;
+      });
     };
   });
 }
