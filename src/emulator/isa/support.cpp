@@ -117,7 +117,8 @@ std::string support_page() {
   for (const Refusal& r : refusals())
     page += fmt::format("| `{}` | {} | {} |\n", r.example, r.section, r.why);
   page +=
-      "\nBesides: recursion through pointers, and deeper than 64 levels (fewer for large functions); "
+      "\nBesides: recursion deeper than 64 levels (fewer for large functions, and where pointers may close "
+      "many circles); "
       "functions without a "
       "body other than `vprintf`, `__assertfail`, `malloc` and `free`; vector registers; 32-bit address "
       "size; texture, sampler and surface variables.\n";

@@ -70,19 +70,31 @@ class Resolver {
       taken_.push_back(f);
   }
 
-  // Whether calls by name lead from one function to another: such a function cannot be the pointer's, as
-  // there is no recursion.
-  bool reaches(const ast::Function& from, const ast::Function& to,
-               std::set<const ast::Function*>& seen) const {
+  // Variables that all levels of a recursion would share: unroll_recursion refuses these, so a function that
+  // has some is not called from below itself.
+  static bool has_shared_variables(const ast::Function& f) {
+    return std::any_of(f.variables.begin(), f.variables.end(), [](const ast::Variable& v) {
+      return v.space != Space::local && v.space != Space::param;
+    });
+  }
+  // Whether calls lead from one function to another, those through pointers made so far among them.
+  bool reaches(const ast::Function& from, const ast::Function& to, std::set<const ast::Function*>& seen,
+               bool& shares) const {
+    shares |= has_shared_variables(from);
     if (&from == &to) return true;
     if (!seen.insert(&from).second) return false;
+    bool found = false;
     for (const ast::Statement& s : from.statements)
       if (is_call(s))
         if (const size_t i = callee_at(s); i < s.operands.size())
-          if (const ast::Function* next = function_named(s.operands[i].name);
-              next && reaches(*next, to, seen))
-            return true;
-    return false;
+          if (const ast::Function* next = function_named(s.operands[i].name))
+            found |= reaches(*next, to, seen, shares);
+    return found;
+  }
+  bool may_call(const ast::Function& target, const ast::Function& f) const {
+    std::set<const ast::Function*> seen;
+    bool shares = has_shared_variables(f);
+    return !reaches(target, f, seen, shares) || !shares;
   }
 
   std::string_view made(std::string text) { return out_.made_names.emplace_back(std::move(text)); }
@@ -225,9 +237,7 @@ class Resolver {
     }
     unsigned k = 0;
     for (ast::Function* target : taken_) {
-      std::set<const ast::Function*> seen;
-      if (!fits(given, target->params) || !fits(wanted, target->results) || reaches(*target, f, seen))
-        continue;
+      if (!fits(given, target->params) || !fits(wanted, target->results) || !may_call(*target, f)) continue;
       const std::string_view next = name("next", ++k);
       emit("setp.ne.u64", {node(matches), node(pointer.name), constant(target->address)});
       guard_names_.push_back(at);
@@ -245,7 +255,7 @@ class Resolver {
       emit("bra", {node(end)});
       label(next);
     }
-    emit("trap", {});  // no function of this module, or one that would recurse
+    emit("trap", {});  // no function of this module
     label(end);
   }
 
