@@ -2,7 +2,6 @@
 // against the row of the opcode table (PTX ISA 6, 9.4, 9.5; leniencies as ptxas 13.0 shows them).
 #include <algorithm>
 #include <bit>
-#include <cstring>
 
 #include "emulator/core/memory.h"
 #include "emulator/ptx/image.h"
@@ -235,7 +234,7 @@ void Operands::convert(const OperandSpec& spec, const ast::Node& n, Operand* op)
     if (n.component.size() > 5) fail_at(image_.out, *n.at, "unknown selector .{}", n.component);
     *op = value(plain, type, false, spec.is_target());
     op->negated = n.negated;
-    std::memcpy(&op->displacement, n.component.data(), n.component.size());
+    n.component.copy(reinterpret_cast<char*>(&op->displacement), sizeof op->displacement);
     return;
   }
   switch (spec.form) {
