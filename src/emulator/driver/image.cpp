@@ -134,10 +134,11 @@ Image choose(Contents found, const DeviceModel& device) {
   for (const Ptx& ptx : found.ptx) {
     targets += (targets.empty() ? "" : ", ") + ptx.target;
     if (!runs_on(ptx.target, device)) continue;
-    const char last = ptx.target.back();
-    const int rank = last == 'a'   ? 3 * here + 2
-                     : last == 'f' ? 3 * here + 1
-                                   : 3 * std::atoi(ptx.target.c_str() + 3);
+    const char last = ptx.target.empty() ? '\0' : ptx.target.back();
+    const int rank = last == 'a'             ? 3 * here + 2
+                     : last == 'f'           ? 3 * here + 1
+                     : ptx.target.size() > 3 ? 3 * std::atoi(ptx.target.c_str() + 3)
+                                             : 0;
     if (rank > best_rank) best = &ptx, best_rank = rank;
   }
   if (best) return {best->text, {}};
