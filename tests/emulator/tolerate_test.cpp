@@ -95,6 +95,20 @@ TEST_CASE("what shfl brings from a lane that takes no part: a fault, or poison a
   }
 }
 
+TEST_CASE("shfl by lanes that its member mask does not name: a fault, or the value and a note") {
+  const std::string text = module_text("sm_90a", ".param .u64 out", R"(
+      mov.u32 %r1, %tid.x;
+      shfl.sync.bfly.b32 %r3, %r1, 1, 4127, 65535;
+      ld.param.u64 %rd0, [out]; mul.wide.u32 %rd1, %r1, 4; add.u64 %rd0, %rd0, %rd1; st.global.u32 [%rd0], %r3;)");
+  for (const bool tolerant : {false, true}) {
+    const Ran r = run(text, tolerant, 32, 32);
+    INFO(r.result.report);
+    CHECK(r.result.ok == tolerant);
+    CHECK(r.says("member mask 0x0000ffff does not name lanes 16-31"));
+    for (uint32_t lane = 0; tolerant && lane < 32; ++lane) CHECK(r.out[lane] == (lane ^ 1));
+  }
+}
+
 TEST_CASE("a tcgen05.ld result that is used before the wait: a fault, or its value and a note") {
   const std::string text = module_text("sm_100a", ".param .u64 out", R"(
       .shared .align 8 .b32 where;

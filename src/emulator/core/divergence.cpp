@@ -220,11 +220,15 @@ bool Warp::time_out_waits() {
   return any;
 }
 
+Fault Warp::not_named(uint32_t members) const {
+  const uint32_t strangers = active & ~members;
+  return {FaultKind::collective, static_cast<unsigned>(std::countr_zero(strangers)),
+          fmt::format("member mask {:#010x} does not name {}, which executes the instruction", members,
+                      lane_list(strangers))};
+}
+
 bool Warp::converge(const Instr& i, uint32_t members) {
-  if (active & ~members)
-    fault(FaultKind::collective, static_cast<unsigned>(std::countr_zero(active & ~members)),
-          "member mask {:#010x} does not name {}, which executes the instruction", members,
-          lane_list(active & ~members));
+  if (active & ~members) throw not_named(members);
   const uint32_t need = members & live();
   if ((active & need) == need) return true;
   auto joins_in = [&](const LaneGroup& g) {

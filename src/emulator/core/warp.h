@@ -172,6 +172,8 @@ class Warp {
   // instruction; true when all live lanes of `members` are here (active then covers them); false after
   // parking the group. Faults when an active lane is not in its own mask.
   bool converge(const Instr&, uint32_t members);
+  // The fault of lanes that execute a collective instruction which does not name them.
+  Fault not_named(uint32_t members) const;
   // `.aligned` and warp-collective instructions: all live lanes of the warp are active when it returns. It
   // leaves the body (by an exception of the core's own) to wait for lanes that are on their way, and faults
   // when some cannot come. Call it first.

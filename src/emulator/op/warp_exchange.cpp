@@ -11,27 +11,38 @@ namespace fp4lab::emu {
 
 namespace {
 
+// Strangers, which execute the instruction and are not named, are a fault; or, where the schedule is tolerant
+// and they are `welcome`, members with a note.
+struct Meeting {
+  bool ordered = true, strangers_welcome = false;
+};
+
 // Runs meet(members) once the live lanes of the member mask are here. The mask may differ between lanes that
 // execute together (two halves of a warp, each with its own mask): each set meets on its own then, which is
 // possible when all of its lanes are here already.
 //
 // Watchers take the members to be in order then. The manual says so of bar.warp.sync only; but a lane that
 // goes on because of another lane's value comes behind what that lane did, on every machine, and
-// cooperative_groups rely on it (details/sync.h, sync_warps_last_releases). `ordered` is false for elect,
-// which brings no value.
+// cooperative_groups rely on it (details/sync.h, sync_warps_last_releases). Not so of elect, which
+// brings no value.
 template <class F>
-void with_members(Warp& w, const Instr& i, const Operand& mask_operand, F body, bool ordered = true) {
+void with_members(Warp& w, const Instr& i, const Operand& mask_operand, F body, Meeting how = {}) {
   const auto meet = [&](uint32_t members) {
-    if (w.cta.cluster.watcher && ordered) [[unlikely]]
+    if (w.cta.cluster.watcher && how.ordered) [[unlikely]]
       w.cta.cluster.watcher->barrier({BarrierEvent::What::warp_sync, &w.cta, 0, 0, 0, &w, members, nullptr});
     body(members);
   };
   const auto* masks = w.source<uint32_t>(mask_operand);
   const uint32_t all = w.active;
-  const uint32_t first = masks[std::countr_zero(all)];
+  uint32_t first = masks[std::countr_zero(all)];
   uint32_t same = 0;
   for_lanes(all, [&](unsigned l) { same |= uint32_t(masks[l] == first) << l; });
   if (same == all) {
+    Cluster& cluster = w.cta.cluster;
+    if ((all & ~first) && how.strangers_welcome && cluster.grid.schedule.tolerant) [[unlikely]] {
+      cluster.tolerated(w.not_named(first), w);
+      first |= all;
+    }
     if (w.converge(i, first)) meet(w.active & first);
     return;
   }
@@ -58,41 +69,46 @@ enum class Shuffle : uint8_t { up, down, bfly, idx };
 
 template <Shuffle kMode>
 void shfl(Warp& w, const Instr& i) {
-  with_members(w, i, i.op[5], [&](uint32_t members) {
-    const auto* a = w.source<uint32_t>(i.op[2]);
-    const auto* b = w.source<uint32_t>(i.op[3]);
-    const auto* c = w.source<uint32_t>(i.op[4]);
-    uint32_t result[kLanes];
-    uint32_t in_range = 0, unknown = 0;
-    for_lanes(members, [&](unsigned lane) {
-      const int segments = int(c[lane] >> 8 & 31), clamp = int(c[lane] & 31), offset = int(b[lane] & 31);
-      const int l = int(lane), last = (l & segments) | (clamp & ~segments & 31), first = l & segments;
-      int j;
-      bool ok;
-      switch (kMode) {
-        case Shuffle::up:
-          j = l - offset, ok = j >= last;
-          break;
-        case Shuffle::down:
-          j = l + offset, ok = j <= last;
-          break;
-        case Shuffle::bfly:
-          j = l ^ offset, ok = j <= last;
-          break;
-        case Shuffle::idx:
-          j = first | (offset & ~segments & 31), ok = j <= last;
-          break;
-      }
-      if (!ok) j = l;
-      in_range |= uint32_t(ok) << lane;
-      result[lane] = a[j];
-      if (!(members >> j & 1)) unknown |= 1u << lane;  // reading a lane that is not here gives anything
-    });
-    auto* d = w.target<uint32_t>(i.op[0]);
-    for_lanes(members, [&](unsigned l) { d[l] = result[l]; });
-    if (unknown && i.op[0].kind == Operand::Kind::value) w.leave_undefined(i.op[0], unknown);
-    w.set_mask(i.op[1], in_range);
-  });
+  // The machine's SHFL has no member mask, it reads whatever lane is there: a mask of 0xffff for both halves
+  // of a warp (a gemv of the NVFP4 contest) does what was meant.
+  with_members(
+      w, i, i.op[5],
+      [&](uint32_t members) {
+        const auto* a = w.source<uint32_t>(i.op[2]);
+        const auto* b = w.source<uint32_t>(i.op[3]);
+        const auto* c = w.source<uint32_t>(i.op[4]);
+        uint32_t result[kLanes];
+        uint32_t in_range = 0, unknown = 0;
+        for_lanes(members, [&](unsigned lane) {
+          const int segments = int(c[lane] >> 8 & 31), clamp = int(c[lane] & 31), offset = int(b[lane] & 31);
+          const int l = int(lane), last = (l & segments) | (clamp & ~segments & 31), first = l & segments;
+          int j;
+          bool ok;
+          switch (kMode) {
+            case Shuffle::up:
+              j = l - offset, ok = j >= last;
+              break;
+            case Shuffle::down:
+              j = l + offset, ok = j <= last;
+              break;
+            case Shuffle::bfly:
+              j = l ^ offset, ok = j <= last;
+              break;
+            case Shuffle::idx:
+              j = first | (offset & ~segments & 31), ok = j <= last;
+              break;
+          }
+          if (!ok) j = l;
+          in_range |= uint32_t(ok) << lane;
+          result[lane] = a[j];
+          if (!(members >> j & 1)) unknown |= 1u << lane;  // reading a lane that is not here gives anything
+        });
+        auto* d = w.target<uint32_t>(i.op[0]);
+        for_lanes(members, [&](unsigned l) { d[l] = result[l]; });
+        if (unknown && i.op[0].kind == Operand::Kind::value) w.leave_undefined(i.op[0], unknown);
+        w.set_mask(i.op[1], in_range);
+      },
+      {.strangers_welcome = true});
 }
 
 enum class Vote : uint8_t { all, any, uni, ballot };
@@ -224,7 +240,7 @@ Body bind_elect(Instr&, const Source&) {
       for_lanes(members, [&](unsigned l) { d[l] = leader; });
       w.set_mask(i.op[1], 1u << leader);
     };
-    with_members(w, i, i.op[2], choose, false);
+    with_members(w, i, i.op[2], choose, {.ordered = false});
   };
 }
 
