@@ -345,3 +345,30 @@ TEST_CASE(
     CHECK((seen[2] == 0) == tolerant);  // 20 of 20 by the first map, then
   }
 }
+
+// Warp 1 takes the buffer that is free from the start: parity 1, as long as phase 0 lasts. Warp 0 ends phase
+// 0 and waits for nobody.
+TEST_CASE("a warp sleeps through a phase that an arrival ends: a hang, or it is given the time to look") {
+  const std::string text = module_text("sm_90a", ".param .u64 out", R"(
+      .shared .align 8 .b64 bar;
+      mov.u32 %r1, bar; mov.u32 %r3, %tid.x; setp.ne.u32 %p0, %r3, 0; setp.lt.u32 %p1, %r3, 32;
+      @!%p0 mbarrier.init.shared::cta.b64 [%r1], 1;
+      bar.sync 0;
+      @!%p1 bra LOOK;
+      @!%p0 mbarrier.arrive.shared::cta.b64 _, [%r1];
+      bra END;
+    LOOK:
+      )" + wait("%r1", 1) + R"(
+      ld.param.u64 %rd0, [out]; st.global.u32 [%rd0], 1;
+    END:)");
+  for (const bool tolerant : {false, true}) {
+    unsigned hangs = 0;
+    for (uint64_t seed = 0; seed < 40; ++seed) {
+      const Ran r = run(text, tolerant, 64, 1, {.seed = seed});
+      INFO(r.result.report);
+      if (r.result.ok) CHECK(r.out[0] == 1);
+      hangs += r.result.kind == FaultKind::deadlock && !r.result.ok;
+    }
+    CHECK((hangs == 0) == tolerant);
+  }
+}

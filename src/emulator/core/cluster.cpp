@@ -113,6 +113,11 @@ void Cluster::defer(std::unique_ptr<AsyncOp> rest, const AsyncOp& of) {
   ops_.insert(at == ops_.end() ? at : at + 1, std::move(rest));
 }
 
+bool Cluster::all_awake_since(uint64_t turn) const {
+  return std::ranges::all_of(runnable_,
+                             [&](const Warp* w) { return w->moved_turn_ > std::max(turn, w->ready_turn_); });
+}
+
 bool Cluster::all_moved_since(uint64_t turn) const {
   for (const Warp* w : runnable_)
     if (w->moved_turn_ <= turn) return false;
@@ -188,6 +193,7 @@ void Cluster::run_op(AsyncOp* op) {
 void Cluster::enqueue(Warp& w) {
   if (w.queued_) return;
   w.queued_ = true;
+  w.ready_turn_ = turns_;
   runnable_.push_back(&w);
 }
 

@@ -167,6 +167,8 @@ class Cluster {
   // Whether every warp that can run has had its chance since turn number `turn`: it came to a wait or a poll,
   // or executed kChance instructions.
   bool all_moved_since(uint64_t turn) const;
+  // And whether those that waited, and can go on now, have had it since then.
+  bool all_awake_since(uint64_t turn) const;
   uint64_t turns() const { return turns_; }
   // Number of unfinished operations that satisfy the predicate (for wait_group, tcgen05.wait, reports). The
   // operation that is running counts until its run() has returned true.

@@ -168,6 +168,12 @@ class Warp {
   // Ends the group's turn behind this instruction, so that others run: for polls (test_wait, nanosleep,
   // volatile loads).
   void yield() { events_ |= kYield; }
+  // Ends the group's turn before this instruction: it executes again when others have run. The body must
+  // return at once, and have done nothing.
+  void again(const Instr& i) {
+    group->pc = i.pc;
+    yield();
+  }
   // For sync instructions with a member mask. Gathers lanes of other groups that wait at the same
   // instruction; true when all live lanes of `members` are here (active then covers them); false after
   // parking the group. Faults when an active lane is not in its own mask.
@@ -290,6 +296,7 @@ class Warp {
   GlobalMemory::Range recent_ranges_[4];  // of the last global accesses
   uint32_t next_range_ = 0, next_group_ = 0;
   uint32_t events_ = 0;
+  uint64_t ready_turn_ = 0;                 // the cluster's turn when it last came to be runnable
   uint64_t moved_turn_ = 0, moved_at_ = 0;  // the cluster's turn, and instructions, see all_moved_since
   bool queued_ = false;                     // stands in the cluster's list of runnable warps
   static constexpr unsigned kNoted = 6;

@@ -121,6 +121,28 @@ void complete_tx(Warp& w, const Instr& in) {
   });
 }
 
+// Whether these arrivals might end a phase while a warp that could run has not moved since the phase before
+// ended, or since it could go on. Nothing makes them wait for it, and it would sleep through a whole phase;
+// hardware lets no warp stand for that long, and public kernels count on it (ThunderKittens' producers look
+// at slots that are free from the start). Where the schedule tolerates that, the arrival waits for it.
+bool sleepers(Warp& w, const Instr& in, const Mods& m, const uint32_t* amount) {
+  const Cluster& cluster = w.cta.cluster;
+  if (!cluster.grid.schedule.tolerant || m.expect) return false;
+  uint64_t arriving = 0;
+  for_lanes(w.active, [&](unsigned lane) { arriving += amount ? amount[lane] : 1; });
+  bool any = false;
+  try {
+    for_lanes(w.active, [&](unsigned lane) {
+      const SharedRef r = shared_ref(w, m.space, in.op[1], lane, "mbarrier.arrive");
+      const Mbarrier* b = r.cta->state->mbarriers.find(r.offset);
+      any |= b && b->pending <= arriving && !cluster.all_awake_since(b->turn);
+    });
+  } catch (const Fault&) {  // the arrival's own
+    return false;
+  }
+  return any;
+}
+
 // mbarrier.arrive and arrive_drop: op 0 the state or a sink, op 1 the address, op 2 the count, or the bytes
 // of .expect_tx.
 template <bool drop>
@@ -129,6 +151,7 @@ void arrive(Warp& w, const Instr& in) {
   const Mods m = unpack_aux<Mods>(in);
   const uint32_t* amount = in.op[2] ? w.source<uint32_t>(in.op[2]) : nullptr;
   const bool wants_state = in.op[0].kind == Operand::Kind::value;
+  if (sleepers(w, in, m, amount)) return w.again(in);
   settle_tensor_memory(w);
   uint64_t states[kLanes];
   for_lanes(w.active, [&](unsigned lane) {
