@@ -51,12 +51,7 @@ class Writer : Straight {
   // --- the module
 
   void head() {
-    line(".version 8.7");
-    line(".target sm_90a");
-    line(".address_size 64");
-    line(
-        ".const .align 8 .b32 table[16] = {1, -1, 0x3f800000, 7, 0x7f800000, 31, 0x80000000, 9, 100, "
-        "0x40490fdb, 2, 0xdeadbeef, 0, 64, 0x7fffffff, 5};");
+    module_head();
     line(".global .align 4 .b8 bytes[24] = {1, 255, 128, 127, 0x80, 3, 0, 9, 17, 200, 5, 77, 1, 2, 3, 4};");
     line(fmt::format(".global .align 16 .b8 scratch[{}];", all_ * kRegion));
   }

@@ -31,13 +31,7 @@ class Writer : Straight {
 
  private:
   void prologue() {
-    line(".version 8.7");
-    line(".target sm_90a");
-    line(".address_size 64");
-    line(
-        ".const .align 8 .b32 table[16] = {1, -1, 0x3f800000, 7, 0x7f800000, 31, 0x80000000, 9, 100, "
-        "0x40490fdb, 2, "
-        "0xdeadbeef, 0, 64, 0x7fffffff, 5};");
+    module_head();
     line(".visible .entry k(.param .u64 out_p, .param .u64 in_p)");
     line("{");
     line(pools_.declaration());

@@ -46,6 +46,15 @@ void Straight::line(const std::string& s) {
   text_ += '\n';
   ++lines_;
 }
+void Straight::module_head() {
+  line(".version 8.7");
+  line(".target sm_90a");
+  line(".address_size 64");
+  line(
+      ".const .align 8 .b32 table[16] = {1, -1, 0x3f800000, 7, 0x7f800000, 31, 0x80000000, 9, 100, "
+      "0x40490fdb, 2, "
+      "0xdeadbeef, 0, 64, 0x7fffffff, 5};");
+}
 std::string Straight::label() { return fmt::format("L{}", labels_++); }
 std::string Straight::reg(const std::string& type) {
   return type == "b16"   ? fmt::format("%h{}", r_.below(pools_.h))

@@ -20,6 +20,7 @@ class Straight {
   };
 
   void line(const std::string& s);
+  void module_head();  // the directives, and a `table` of 16 words in constant memory
   std::string label();
   std::string reg(const std::string& type);  // of b16, b32, b64 or pred, from the pools
   std::string guard();                       // "@%p1 " or "@!%p1 "
