@@ -200,16 +200,15 @@ std::string encode_common(TensorMap& m, CUtensorMap* map, const TensorMapArgumen
   if (!map) return "tensorMap is null";
   if (reinterpret_cast<uintptr_t>(map) % 64)
     return fmt::format("tensorMap {} is not aligned to 64 bytes", static_cast<void*>(map));
-  auto in_range = [](auto value, unsigned limit) { return static_cast<unsigned>(value) < limit; };
-  if (!in_range(a.type, std::size(kTypes)))
+  if (a.type >= std::size(kTypes))
     return fmt::format("tensorDataType is {}, must be 0 to 15", static_cast<int>(a.type));
-  if (!in_range(a.swizzle, std::size(kSwizzles)))
+  if (a.swizzle >= std::size(kSwizzles))
     return fmt::format("swizzle is {}, must be 0 to 6", static_cast<int>(a.swizzle));
-  if (!in_range(a.interleave, 3))
+  if (a.interleave >= 3)
     return fmt::format("interleave is {}, must be 0 to 2", static_cast<int>(a.interleave));
-  if (!in_range(a.promotion, 4))
+  if (a.promotion >= 4)
     return fmt::format("l2Promotion is {}, must be 0 to 3", static_cast<int>(a.promotion));
-  if (!in_range(a.fill, 2)) return fmt::format("oobFill is {}, must be 0 or 1", static_cast<int>(a.fill));
+  if (a.fill >= 2) return fmt::format("oobFill is {}, must be 0 or 1", static_cast<int>(a.fill));
   if (a.rank < 1 || a.rank > kTensorMapMaxRank)
     return fmt::format("tensorRank is {}, must be 1 to 5", a.rank);
   if (!a.dims || !a.element_strides || (a.rank > 1 && !a.strides))

@@ -89,17 +89,16 @@ struct TensorMap {
 // The map in 128 bytes; `ok` false when they hold none (checksum).
 TensorMap decode_tensor_map(const std::byte* bytes, bool& ok);
 
-// What cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col are both told, as cuda.h has it.
+// What cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col are both told, as cuda.h has it. Its enumerators
+// are plain numbers here: programs may pass others, and that is for encode_tiled to say.
 struct TensorMapArguments {
-  CUtensorMapDataType type{};
+  unsigned type = 0;
   uint32_t rank = 0;
   void* address = nullptr;
   const cuuint64_t *dims = nullptr, *strides = nullptr;  // elements; bytes, strides[0] of dimension 1
   const cuuint32_t* element_strides = nullptr;
-  CUtensorMapInterleave interleave = CU_TENSOR_MAP_INTERLEAVE_NONE;
-  CUtensorMapSwizzle swizzle = CU_TENSOR_MAP_SWIZZLE_NONE;
-  CUtensorMapL2promotion promotion = CU_TENSOR_MAP_L2_PROMOTION_NONE;
-  CUtensorMapFloatOOBfill fill = CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE;
+  unsigned interleave = CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle = CU_TENSOR_MAP_SWIZZLE_NONE;
+  unsigned promotion = CU_TENSOR_MAP_L2_PROMOTION_NONE, fill = CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE;
 };
 
 // cuTensorMapEncodeTiled: checks every rule of cuda.h's and fills the map. Returns an empty string, or what
