@@ -168,6 +168,7 @@ void Warp::call(const Instr& i, uint32_t function) {
     fault(FaultKind::illegal_instruction, kLanes, "call of {}, which has no body", callee.name);
   push_join(*g, i.pc + 1, static_cast<uint32_t>(g->frames.size()));
   g->frames.push_back({g->function, i.pc + 1});
+  if (stack_) for_lanes(g->mask, [&](unsigned l) { stack_->callers[l].push_back(stack_->top[l]); });
   g->function = function;
   g->pc = 0;
   events_ |= kSwitch;
@@ -183,6 +184,11 @@ void Warp::ret(uint32_t lanes_) {
   size_t keep = g->joins.size();
   while (keep && joins_[g->joins[keep - 1]].depth == g->frames.size()) --keep;
   leave_joins(*g, g->mask, keep);
+  if (stack_)
+    for_lanes(g->mask, [&](unsigned l) {
+      stack_->top[l] = stack_->callers[l].back();
+      stack_->callers[l].pop_back();
+    });
   g->function = g->frames.back().function;
   g->pc = g->frames.back().return_pc;
   g->frames.pop_back();

@@ -256,8 +256,11 @@ struct Function {
   uint32_t predicate_count = 1;
   std::vector<Row> constants;
   uint32_t local_bytes = 0, static_shared_bytes = 0;  // static shared ends at 0x400 + static_shared_bytes
-  uint32_t dynamic_shared_base = 0x400;               // where the launch's dynamic shared memory begins
-  std::vector<Symbol> variables;                      // its shared, local and param symbols, for messages
+  static constexpr uint32_t kStackBytes = 16 << 10;   // of each thread, where some function has an alloca
+  uint32_t stack_base = 0;                            // where in local memory it begins
+  bool has_stack = false;
+  uint32_t dynamic_shared_base = 0x400;  // where the launch's dynamic shared memory begins
+  std::vector<Symbol> variables;         // its shared, local and param symbols, for messages
   // For messages, of the entry and its callees: row offset -> "%r12", predicate index -> "%p3".
   std::vector<std::pair<uint32_t, std::string>> register_names;
   std::vector<std::pair<uint32_t, std::string>> predicate_names;

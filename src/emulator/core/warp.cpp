@@ -188,6 +188,11 @@ Warp::Warp(Cta& cta, unsigned id, uint32_t lanes) : cta(cta), id(id), lanes(lane
       }
     }
   }
+  if (f.has_stack) {
+    stack_ = std::make_unique<Stack>();
+    stack_->base = f.stack_base;
+    std::fill(std::begin(stack_->top), std::end(stack_->top), f.stack_base + Function::kStackBytes);
+  }
   if (f.local_bytes) {
     const size_t bytes = (size_t(f.local_bytes) * kLanes + kFileAlign - 1) / kFileAlign * kFileAlign;
     local_ = static_cast<std::byte*>(std::aligned_alloc(kFileAlign, bytes));

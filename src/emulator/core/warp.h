@@ -158,6 +158,9 @@ class Warp {
   void call(const Instr&, uint32_t function);
   void ret(uint32_t lanes);
   void exit(uint32_t lanes);
+  // The lane's stack pointer (alloca), an offset in local memory; only where the kernel has a stack.
+  uint32_t& stack_top(unsigned lane) { return stack_->top[lane]; }
+  uint32_t stack_base() const { return stack_->base; }
   uint32_t live() const { return lanes & ~exited; }
   // Parks the current group until `wait.ready` says so; the instruction then executes again. The body must
   // return at once.
@@ -291,6 +294,11 @@ class Warp {
   uint32_t *defined_ = nullptr, *predicates_ = nullptr, *predicates_defined_ = nullptr;
   std::vector<uint32_t> awaited_;  // by row: lanes of which a result was on its way at some time
   std::byte* local_ = nullptr;     // lanes x local_bytes
+  struct Stack {
+    uint32_t base = 0, top[kLanes] = {};
+    std::vector<uint32_t> callers[kLanes];  // where the lane's callers had it
+  };
+  std::unique_ptr<Stack> stack_;
   std::vector<std::unique_ptr<LaneGroup>> groups_, spare_;
   std::vector<Join> joins_;
   GlobalMemory::Range recent_ranges_[4];  // of the last global accesses

@@ -44,9 +44,6 @@ constexpr Refusal kRefused[] = {
     {"tcgen05.ld.red.sync.aligned.32x32b.x2.min.u32", "9.7.16.8.3", "sm_103a only"},
     {"tcgen05.mma.cta_group::1.kind::f16.ashift", "9.7.16.10.9.1",
      "which rows meet the borders of TMEM's quarters is not publicly known"},
-    {"stacksave.u64", "9.7.17.1", "the stack pointer"},
-    {"stackrestore.u64", "9.7.17.2", "the stack pointer"},
-    {"alloca.u64", "9.7.17.3", "the stack pointer"},
     {"vadd.s32.s32.s32.sat", "9.7.18.1.1",
      "scalar video instructions with saturation, a minimum or maximum, or a merge: "
      "ptxas 13.0 makes something else of them than the manual says"},
