@@ -40,11 +40,8 @@ class Writer : Straight {
     prologue();
     for (unsigned n = 20 + r_.below(40); n > 0; --n) top();
     epilogue();
-    p_.text = std::move(text_);
-    p_.threads = threads_, p_.ctas = ctas_, p_.cluster = cluster_ ? 2 : 1;
-    fill_input();
-    p_.out_bytes = p_.slot_lines.size() * all_ * 8;
-    return std::move(p_);
+    p_.cluster = cluster_ ? 2 : 1;
+    return finish(threads_, ctas_);
   }
 
  private:
@@ -104,10 +101,7 @@ class Writer : Straight {
     line("  .shared .align 8 .b64 counter[8];");
     line(fmt::format("  .local .align 16 .b8 stack[{}];", kRegion));
     line("  ld.param.u64 %out, [out_p]; ld.param.u64 %in, [in_p]; mov.b64 %cells, %out;");
-    line("  mov.u32 %me, %tid.x; mov.u32 %t, %ctaid.x;");
-    line(fmt::format("  mad.lo.u32 %t, %t, {}, %me;", threads_));
-    line("  mad.wide.u32 %out, %t, 8, %out;");
-    line(fmt::format("  mad.wide.u32 %in, %t, {}, %in;", pools_.bytes()));
+    find_places(threads_);
     line(fmt::format("  mov.u64 %gg, scratch; mad.wide.u32 %gg, %t, {}, %gg;", kRegion));
     p_.slot_lines.push_back(lines_);  // the cells of all threads
     load_pools();

@@ -22,11 +22,7 @@ class Writer : Straight {
     for (unsigned i = 0; i < count; ++i) top();
     line("ret;");
     line("}");
-    p_.text = std::move(text_);
-    p_.threads = kThreads, p_.ctas = kCtas;
-    fill_input();
-    p_.out_bytes = p_.slot_lines.size() * all_ * 8;
-    return std::move(p_);
+    return finish(kThreads, kCtas);
   }
 
  private:
@@ -40,10 +36,7 @@ class Writer : Straight {
     line("  .shared .align 4 .b32 counter[8];");
     line("  .local .align 16 .b8 stack[64];");
     line("  ld.param.u64 %out, [out_p]; ld.param.u64 %in, [in_p];");
-    line("  mov.u32 %me, %tid.x; mov.u32 %t, %ctaid.x;");
-    line(fmt::format("  mad.lo.u32 %t, %t, {}, %me;", kThreads));
-    line("  mad.wide.u32 %out, %t, 8, %out;");
-    line(fmt::format("  mad.wide.u32 %in, %t, {}, %in;", pools_.bytes()));
+    find_places(kThreads);
     load_pools();
     line("  mov.u32 %own, sh; mad.lo.u32 %own, %me, 64, %own; mov.u32 %loc, stack;");
     for (unsigned i = 0; i < 4; ++i) {

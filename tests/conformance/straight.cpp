@@ -55,6 +55,19 @@ void Straight::module_head() {
       "0x40490fdb, 2, "
       "0xdeadbeef, 0, 64, 0x7fffffff, 5};");
 }
+void Straight::find_places(unsigned threads) {
+  line("  mov.u32 %me, %tid.x; mov.u32 %t, %ctaid.x;");
+  line(fmt::format("  mad.lo.u32 %t, %t, {}, %me;", threads));
+  line("  mad.wide.u32 %out, %t, 8, %out;");
+  line(fmt::format("  mad.wide.u32 %in, %t, {}, %in;", pools_.bytes()));
+}
+Program Straight::finish(unsigned threads, unsigned ctas) {
+  p_.text = std::move(text_);
+  p_.threads = threads, p_.ctas = ctas;
+  fill_input();
+  p_.out_bytes = p_.slot_lines.size() * all_ * 8;
+  return std::move(p_);
+}
 std::string Straight::label() { return fmt::format("L{}", labels_++); }
 std::string Straight::reg(const std::string& type) {
   return type == "b16"   ? fmt::format("%h{}", r_.below(pools_.h))

@@ -26,9 +26,11 @@ class Straight {
   std::string guard();                       // "@%p1 " or "@!%p1 "
   // The result of the line before, in a slot of its own. Not inside functions.
   void log(const std::string& type, const std::string& name);
+  // %me and %t are the thread's numbers in its CTA and in the grid, %out and %in its places.
+  void find_places(unsigned threads);
   // Loads the pools from [%in] and makes the predicates; the input is random_operand()s.
   void load_pools();
-  void fill_input();
+  Program finish(unsigned threads, unsigned ctas);
 
   void form(bool guarded);
   void carries();
@@ -42,6 +44,8 @@ class Straight {
   bool logging_ = true;  // false while a function is written
 
  private:
+  void fill_input();
+
   unsigned labels_ = 0;
 };
 

@@ -23,8 +23,8 @@ struct PlanOptions {
   int split = -1;
   int local = -1;  // steps of K that a CTA expands by itself before it multiplies: 0..2, -1 = choose
   int pdl = 1;     // 1: a launch may start while its predecessor in the stream ends
-  int at_once =
-      -1;  // 1: all activations are expanded before the first product, 0: by ranges of K, -1 = choose
+  // 1: all activations are expanded before the first product, 0: by ranges of K, -1 = choose
+  int at_once = -1;
   bool loops = false;  // the rung's: one loop for each size of tile
 };
 

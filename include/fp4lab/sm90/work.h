@@ -107,8 +107,8 @@ struct FirstPiece {
   unsigned weights;  // Work::weights in steps: of 64 * warpgroups rows
   unsigned short first_step, steps, token;
   unsigned char group;
-  unsigned char
-      tile_and_ends;  // tile / 8 - 1, + 32 when its sums go to another unit, + 64 when it is the last
+  // tile / 8 - 1, + 32 when its sums go to another unit, + 64 when it is the last
+  unsigned char tile_and_ends;
 
   FP4LAB_HD static constexpr unsigned char pack(unsigned tile, bool publishes, bool last) {
     return static_cast<unsigned char>(tile / 8 - 1 + (publishes ? 32 : 0) + (last ? 64 : 0));
@@ -118,8 +118,8 @@ struct FirstPiece {
   FP4LAB_HD constexpr bool last() const { return (tile_and_ends & 64) != 0; }
 };
 static_assert(sizeof(FirstPiece) == 12);
-constexpr unsigned kMaxUnits =
-    144;  // they travel in the kernel's parameters; H100 and H200 have up to 132 SMs
+// They travel in the kernel's parameters; H100 and H200 have up to 132 SMs.
+constexpr unsigned kMaxUnits = 144;
 
 // Weights of one group, for the repack: b2 is null except for the dual GEMM.
 struct Weights {

@@ -84,8 +84,8 @@ class Graph {
       std::vector<char> after(successors.size(), 0), before(successors.size(), 0);
       spread({head}, successors, after);
       spread({head}, predecessors, before);
-      bool closed =
-          true;  // a loop of which every block leads back to its head: not one that only leads to a loop
+      // A loop of which every block leads back to its head: not one that only leads to a loop.
+      bool closed = true;
       for (uint32_t b = 0; b < exit; ++b) closed &= !after[b] || before[b];
       if (!closed) continue;
       turn_back_edges(head, after);

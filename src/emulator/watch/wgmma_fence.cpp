@@ -9,8 +9,8 @@ namespace fp4lab::emu {
 
 namespace {
 
-using Exposed =
-    std::map<uint32_t, uint32_t>;  // registers (rows) that a product takes with no fence before: its pc
+// Registers (rows) that a product takes with no fence before, and its pc.
+using Exposed = std::map<uint32_t, uint32_t>;
 
 bool is_product(const Instr& i) {
   return i.opcode->name.starts_with("wgmma_") && i.opcode->operands.starts_with("{d}");
