@@ -66,6 +66,12 @@ VirtualMemory& virtual_memory() {
   return v;
 }
 
+// A refusal with the values that it is about.
+template <class... Values>
+CUresult invalid(fmt::format_string<Values...> text, Values&&... values) {
+  return explain(CUDA_ERROR_INVALID_VALUE, fmt::format(text, std::forward<Values>(values)...));
+}
+
 void* host(CUdeviceptr address) { return reinterpret_cast<void*>(address); }
 
 // Every entry point: the device is ready, and nobody else changes the tables.
@@ -83,7 +89,9 @@ CUresult for_mappings(VirtualMemory& v, CUdeviceptr address, size_t bytes, Body 
   const auto first = v.mapped.lower_bound(address);
   for (auto it = first; it != v.mapped.end() && it->first == address + covered && covered < bytes; ++it)
     covered += it->second.bytes;
-  if (!bytes || covered != bytes) return CUDA_ERROR_INVALID_VALUE;
+  if (!bytes || covered != bytes)
+    return invalid("{:#x} and {} bytes on are not whole mappings: {} bytes are mapped from there on", address,
+                   bytes, covered);
   for (auto it = first; it != v.mapped.end() && it->first < address + bytes;) {
     const auto here = it++;
     if (CUresult r = body(here)) return r;
@@ -104,8 +112,11 @@ CUresult cuMemGetAllocationGranularity(size_t* bytes, const CUmemAllocationProp*
 CUresult cuMemAddressReserve(CUdeviceptr* pointer, size_t bytes, size_t alignment, CUdeviceptr,
                              unsigned long long) {
   return with_tables([&](VirtualMemory& v) {
-    if (!pointer || !bytes || bytes % kGranularity || (alignment & (alignment - 1)))
-      return CUDA_ERROR_INVALID_VALUE;
+    if (!pointer) return CUDA_ERROR_INVALID_VALUE;
+    if (!bytes || bytes % kGranularity)
+      return invalid("cuMemAddressReserve: {} bytes, must be a multiple of {}", bytes, kGranularity);
+    if (alignment & (alignment - 1))
+      return invalid("cuMemAddressReserve: alignment {}, must be a power of two or 0", alignment);
     const size_t align = std::max(alignment, kGranularity), room = bytes + align;
     void* p = mmap(nullptr, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -120,9 +131,11 @@ CUresult cuMemAddressReserve(CUdeviceptr* pointer, size_t bytes, size_t alignmen
 CUresult cuMemAddressFree(CUdeviceptr pointer, size_t bytes) {
   return with_tables([&](VirtualMemory& v) {
     const auto it = v.reserved.find(pointer);
-    if (it == v.reserved.end() || it->second != bytes) return CUDA_ERROR_INVALID_VALUE;
+    if (it == v.reserved.end() || it->second != bytes)
+      return invalid("cuMemAddressFree: {} bytes at {:#x} are not what cuMemAddressReserve gave", bytes,
+                     pointer);
     if (const auto m = v.mapped.lower_bound(pointer); m != v.mapped.end() && m->first < pointer + bytes)
-      return CUDA_ERROR_INVALID_VALUE;  // something is still mapped there
+      return invalid("cuMemAddressFree: memory is still mapped at {:#x}", m->first);
     munmap(host(pointer), bytes);
     v.reserved.erase(it);
     return CUDA_SUCCESS;
@@ -132,7 +145,9 @@ CUresult cuMemAddressFree(CUdeviceptr pointer, size_t bytes) {
 CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t bytes,
                      const CUmemAllocationProp* properties, unsigned long long) {
   return with_tables([&](VirtualMemory& v) {
-    if (!handle || !properties || !bytes || bytes % kGranularity) return CUDA_ERROR_INVALID_VALUE;
+    if (!handle || !properties) return CUDA_ERROR_INVALID_VALUE;
+    if (!bytes || bytes % kGranularity)
+      return invalid("cuMemCreate: {} bytes, must be a multiple of {}", bytes, kGranularity);
     if (bytes > state().memory->capacity() - state().memory->used()) return CUDA_ERROR_OUT_OF_MEMORY;
     const int file = memfd_create("fp4lab", MFD_CLOEXEC);
     if (file < 0) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -153,7 +168,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t bytes,
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
   return with_tables([&](VirtualMemory& v) {
     const auto it = v.handles.find(handle);
-    if (it == v.handles.end()) return CUDA_ERROR_INVALID_VALUE;
+    if (it == v.handles.end()) return invalid("cuMemRelease: {:#x} is no handle of memory", handle);
     if (!--it->second.second) v.handles.erase(it);
     return CUDA_SUCCESS;
   });
@@ -186,15 +201,17 @@ CUresult cuMemMap(CUdeviceptr pointer, size_t bytes, size_t offset, CUmemGeneric
   return with_tables([&](VirtualMemory& v) {
     const auto it = v.handles.find(handle);
     auto room = v.reserved.upper_bound(pointer);
-    if (it == v.handles.end() || !bytes || offset || bytes != it->second.first->bytes ||
-        room == v.reserved.begin())
-      return CUDA_ERROR_INVALID_VALUE;  // the offset must be 0 (CUDA Driver API, cuMemMap)
-    --room;
-    if (pointer % kGranularity || pointer + bytes > room->first + room->second)
-      return CUDA_ERROR_INVALID_VALUE;
+    if (it == v.handles.end()) return invalid("cuMemMap: {:#x} is no handle of memory", handle);
+    if (offset || bytes != it->second.first->bytes)  // CUDA Driver API, cuMemMap
+      return invalid("cuMemMap: offset {} and {} bytes, must be 0 and all {} bytes of the handle", offset,
+                     bytes, it->second.first->bytes);
+    if (pointer % kGranularity || room == v.reserved.begin() ||
+        pointer + bytes > (--room)->first + room->second)
+      return invalid("cuMemMap: {} bytes at {:#x}: not at a multiple of {} within a reserved range", bytes,
+                     pointer, kGranularity);
     const auto next = v.mapped.lower_bound(pointer);
     if (v.at(pointer) || (next != v.mapped.end() && next->first < pointer + bytes))
-      return CUDA_ERROR_INVALID_VALUE;
+      return invalid("cuMemMap: something is mapped in the {} bytes at {:#x}", bytes, pointer);
     if (mmap(host(pointer), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, it->second.first->file, 0) ==
         MAP_FAILED)
       return CUDA_ERROR_OUT_OF_MEMORY;
