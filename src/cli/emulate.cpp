@@ -17,8 +17,10 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Options {
-  std::string device, trace, json, dump_ptx, replace_ptx;
+  std::string device, json, dump_ptx, replace_ptx;
   std::string seed, threads;
+  std::string trace, stop_at, watch, tile, kernel;
+  bool profile = false;
   bool eager = false, check = false, strict = false, fidelity = false;
   std::vector<std::string> command;
 };
@@ -66,6 +68,16 @@ void set(const char* variable, const std::string& value) {
   if (!value.empty()) setenv(variable, value.c_str(), 1);
 }
 
+// One watcher to a line, as FP4LAB_OBSERVE takes them.
+std::string observers(const Options& o) {
+  std::string lines;
+  const auto add = [&](const char* what, const std::string& value) {
+    if (!value.empty()) lines += fmt::format("{}={}\n", what, value);
+  };
+  add("trace", o.trace), add("stop-at", o.stop_at), add("watch", o.watch), add("tile", o.tile);
+  return o.profile ? lines + "profile" : lines;
+}
+
 int run(const Options& o) {
   std::vector<std::string> looked_at;
   const std::string library = emulator_library(looked_at);
@@ -79,7 +91,8 @@ int run(const Options& o) {
   set("FP4LAB_EMULATOR_DEVICE", o.device);
   set("FP4LAB_SEED", o.seed);
   set("FP4LAB_THREADS", o.threads);
-  set("FP4LAB_TRACE", o.trace);
+  set("FP4LAB_OBSERVE", observers(o));
+  set("FP4LAB_OBSERVE_KERNEL", o.kernel);
   set("FP4LAB_RECORD", o.json);
   set("FP4LAB_DUMP_PTX", o.dump_ptx);
   if (!o.replace_ptx.empty() && !fs::is_directory(o.replace_ptx))
@@ -115,7 +128,19 @@ const Command kCommand{
       app.add_flag("--strict", o->strict,
                    "a load of shared memory that nobody wrote is a fault, not poison and a note");
       app.add_flag("--fidelity", o->fidelity, "say at the end which of the executed instructions are exact");
-      app.add_option("--trace", o->trace, "write a trace of the launches to this file");
+      app.add_option("--trace", o->trace, "write a trace of the launches to this file, for Perfetto");
+      app.add_flag("--profile", o->profile,
+                   "behind each launch: what each kind of warp did and waited for, bytes by path");
+      app.add_option("--stop-at", o->stop_at,
+                     "registers and mbarriers when warps first come to this line of the PTX (--dump-ptx)")
+          ->check(CLI::PositiveNumber);
+      app.add_option("--watch", o->watch,
+                     "every access to this shared address (or variable), every event of an mbarrier there");
+      app.add_option(
+          "--tile", o->tile,
+          "what the tensor core sees: MMA,A|B|D,ROW,ROW,COLUMN,COLUMN, as 0,A,0,7,0,0 for the rows "
+          "0 to 7 of A of the first product of CTA 0");
+      app.add_option("--kernel", o->kernel, "the five above look at kernels only whose name holds this");
       app.add_option("--json", o->json,
                      "append a line of JSON for each launch: kernel, module, findings, executed PTX lines");
       app.add_option("--dump-ptx", o->dump_ptx,

@@ -136,6 +136,26 @@ TEST_CASE("command line: an edited PTX file runs; a typo gets a caret") {
   CHECK(cut.says("FAIL"));
 }
 
+TEST_CASE("command line: any program's launches are looked into") {
+  const std::string program =
+      " -- '" + binary().string() + "' run group --kernel v0 --device emulator --case " + kSmall;
+  const Outcome seen =
+      fp4lab("emulate --profile --stop-at 99999 --tile 0,A,0,0,0,0 --kernel gemm_v0" + program);
+  INFO(seen.text);
+  CHECK(seen.status == 0);
+  CHECK(seen.says("launch 1, kernel group_gemm_v0_baseline"));
+  CHECK(seen.says("profile of group_gemm_v0_baseline"));
+  CHECK(seen.says("tcgen05.mma 0 of CTA (0,0,0)"));
+  CHECK(seen.says("stop-at 99999: no warp has come to that PTX line"));
+  const Outcome none = fp4lab("emulate --profile --kernel nothing" + program);
+  CHECK(none.says("of 1 launches none was of a kernel whose name holds 'nothing'"));
+  CHECK_FALSE(none.says("profile of"));
+  const Outcome refused = fp4lab("emulate --tile 0,C,0,0,0,0" + program);
+  CHECK(refused.status != 0);
+  CHECK(refused.says("tile=0,C,0,0,0,0: "));
+  CHECK(fp4lab("emulate --stop-at line" + program).status != 0);
+}
+
 TEST_CASE("command line: any program's PTX is dumped, replaced, recorded and mutated") {
   const Scratch scratch;
   const std::string program = "-- '" + binary().string() +

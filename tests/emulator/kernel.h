@@ -18,6 +18,7 @@ struct Kernel {
   std::unique_ptr<Module> module;
   LaunchConfig config;
   Schedule schedule;
+  Watcher* watcher = nullptr;
   std::vector<std::byte> params;
 
   explicit Kernel(const std::string& text) : module(parse(text, "test.ptx")) {
@@ -58,7 +59,7 @@ struct Kernel {
     for (const Function& f : module->functions)
       if (f.entry) entry = &f;
     const DeviceModel* device = device_model(module->target == "sm_100a" ? "b200" : "h200");
-    return launch(*module, *entry, config, *device, memory, schedule);
+    return launch(*module, *entry, config, *device, memory, schedule, watcher);
   }
 };
 

@@ -3,8 +3,11 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstring>
 #include <random>
+#include <sstream>
 
+#include "emulator/watch/inspect.h"
 #include "fp4lab/half.h"
 #include "kernel.h"
 
@@ -32,10 +35,12 @@ struct Form {
   bool a_in_tmem = false, scaled = false, transposed_b = false;
   bool stationary = false;  // .ws
   bool sparse = false;      // A holds half of K
+  bool nowhere = false;     // the last of it zeros whose metadata gives them no place
 
   bool wide() const { return element.bytes > 1; }
-  unsigned b_row() const { return sparse ? 64 : 32; }                // bytes
-  unsigned columns() const { return stationary ? n * m / 128 : n; }  // of D
+  unsigned b_row() const { return sparse ? 64 : 32; }                        // bytes
+  unsigned b_core() const { return transposed_b ? 16 / element.bytes : 8; }  // rows that SBO steps over
+  unsigned columns() const { return stationary ? n * m / 128 : n; }          // of D
   // Elements of a row of A as stored, and of B.
   unsigned stored() const { return element.pairs ? 64 : 32 / element.bytes; }
   unsigned k() const { return sparse ? 2 * stored() : stored(); }
@@ -70,7 +75,7 @@ uint32_t element_bits(const Element& element, int x) {
 std::string kernel(const Form& f) {
   auto descriptor = [&](unsigned at) {
     return uint64_t(0x400 + at) >> 4 | uint64_t(128 >> 4) << 16 |
-           uint64_t((at ? 8 * f.b_row() : 256) >> 4) << 32 | uint64_t(1) << 46;
+           uint64_t((at ? f.b_core() * f.b_row() : 256) >> 4) << 32 | uint64_t(1) << 46;
   };
   uint32_t idesc =
       f.element.code << 7 | f.element.code << 10 | (f.n >> 3) << 17 | (f.transposed_b ? 1u << 16 : 0);
@@ -178,6 +183,9 @@ class Tile {
   }
 
   const std::vector<uint8_t>& input() const { return in_; }
+  std::vector<float> row_of_b(unsigned row) const {
+    return {b_.begin() + row * f_.k(), b_.begin() + (row + 1) * f_.k()};
+  }
   double expected(unsigned m, unsigned n) const {
     double sum = 0;
     for (size_t i = m * f_.stored(); i < (m + 1) * f_.stored(); ++i)
@@ -205,7 +213,11 @@ class Tile {
     const unsigned unit = f_.element.pairs ? 2 : 1, chunks = one_of_two ? f_.k() / 2 : f_.k() / (4 * unit);
     unsigned* position = &position_[r * f_.stored()];
     for (unsigned c = 0; c < chunks; ++c) {
-      const unsigned index = one_of_two ? (rng_() % 2 ? 0xe : 0x4) : kIndices[rng_() % 7];
+      unsigned index = one_of_two ? (rng_() % 2 ? 0xe : 0x4) : kIndices[rng_() % 7];
+      if (f_.nowhere && c == chunks - 1) {
+        index = 0;
+        a_[(r + 1) * f_.stored() - 1] = a_[(r + 1) * f_.stored() - 2] = 0;
+      }
       if (one_of_two)
         position[c] = 2 * c + (index == 0xe);
       else
@@ -230,17 +242,20 @@ class Tile {
     return in_[base + row / 8 * 8 * (base ? f_.b_row() : 32) + byte / 16 * 128 + row % 8 * 16 + byte % 16];
   }
   void put(unsigned base, unsigned row, unsigned i, int x) {
+    if (f_.element.pairs)
+      place(base, row, i / 2) |= static_cast<uint8_t>(element_bits(f_.element, x) << (i % 2 * 4));
+    else
+      put_in_chunk(&place(base, row, i * f_.element.bytes / 16 * 16), i, x);
+  }
+  // As element i, counted along the 16 bytes, of those bytes.
+  void put_in_chunk(uint8_t* chunk, unsigned i, int x) {
     const uint32_t bits = element_bits(f_.element, x);
-    if (f_.element.pairs) {
-      place(base, row, i / 2) |= static_cast<uint8_t>(bits << (i % 2 * 4));
-    } else if (const unsigned narrow = f_.element.narrow) {  // 16 elements in the first 8 or 12 of 16 bytes
+    if (const unsigned narrow = f_.element.narrow) {  // 16 elements in the first 8 or 12 of 16 bytes
       const unsigned bit = i % 16 * narrow;
       for (unsigned n = 0; n < narrow; ++n)
-        if (bits >> n & 1)
-          place(base, row, i / 16 * 16 + (bit + n) / 8) |= static_cast<uint8_t>(1u << (bit + n) % 8);
+        if (bits >> n & 1) chunk[(bit + n) / 8] |= static_cast<uint8_t>(1u << (bit + n) % 8);
     } else {
-      for (unsigned c = 0; c < f_.element.bytes; ++c)
-        place(base, row, i * f_.element.bytes + c) = static_cast<uint8_t>(bits >> (8 * c));
+      std::memcpy(chunk + i * f_.element.bytes % 16, &bits, f_.element.bytes);
     }
   }
   // In core matrices, and as the rows that TMEM takes.
@@ -262,10 +277,9 @@ class Tile {
           put(f_.b_at(), r, i, x);
           continue;
         }
-        // MN-major without a swizzle: 8 n in 16 bytes, k 16 bytes on, 8 n SBO on, 8 k LBO (128) on
-        for (unsigned c = 0; c < 2; ++c)
-          in_[f_.b_at() + r / 8 * 8 * f_.b_row() + i / 8 * 128 + i % 8 * 16 + r % 8 * 2 + c] =
-              static_cast<uint8_t>(element_bits(f_.element, x) >> (8 * c));
+        // MN-major without a swizzle: a chunk of n in 16 bytes, k 16 bytes on, 8 k LBO (128) on, n SBO on
+        const unsigned core = f_.b_core();
+        put_in_chunk(&in_[f_.b_at() + r / core * core * f_.b_row() + i / 8 * 128 + i % 8 * 16], r, x);
       }
   }
 
@@ -275,6 +289,18 @@ class Tile {
   std::vector<unsigned> position_;  // of each stored element of A along K
   std::vector<uint8_t> in_;
 };
+
+// The numbers behind the colons of the lines that tell elements.
+std::vector<float> elements_in(const std::string& report) {
+  std::vector<float> all;
+  std::istringstream lines(report);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find("..") == line.npos) continue;
+    std::istringstream numbers(line.substr(line.rfind(':') + 1));
+    for (float x; numbers >> x;) all.push_back(x);
+  }
+  return all;
+}
 
 }  // namespace
 
@@ -291,9 +317,12 @@ TEST_CASE("tiles of the other kinds") {
       {.kind = "f8f6f4", .element = kE2m3, .m = 128, .n = 16},
       {.kind = "f8f6f4", .element = kE3m2, .m = 128, .n = 16},
       {.kind = "f8f6f4", .element = kE2m1, .m = 128, .n = 16},
+      {.kind = "f8f6f4", .element = kE2m1, .m = 128, .n = 32, .transposed_b = true},
+      {.kind = "f8f6f4", .element = kE4m3, .m = 64, .n = 48, .transposed_b = true},
       {.kind = "i8", .element = kS8, .m = 64, .n = 48, .d_format = 2},
       {.kind = "mxf8f6f4", .element = kE4m3, .m = 128, .n = 96, .scaled = true},
       {.kind = "mxf8f6f4", .element = kE2m1, .m = 128, .n = 8, .scaled = true},
+      {.kind = "mxf8f6f4", .element = kE3m2, .m = 128, .n = 64, .scaled = true, .transposed_b = true},
       {.kind = "f16", .element = kBf16, .m = 32, .n = 64, .stationary = true},
       {.kind = "f8f6f4", .element = kE4m3, .m = 64, .n = 128, .stationary = true},
       {.kind = "i8", .element = kS8, .m = 128, .n = 64, .d_format = 2, .stationary = true},
@@ -320,6 +349,7 @@ TEST_CASE("tiles of the other kinds") {
       {.kind = "i8", .element = kS8, .m = 128, .n = 48, .d_format = 2, .a_in_tmem = true, .sparse = true},
       {.kind = "mxf8f6f4", .element = kE2m3, .m = 128, .n = 96, .scaled = true, .sparse = true},
       {.kind = "mxf4nvf4", .element = kE2m1Pairs, .m = 128, .n = 64, .scaled = true, .sparse = true},
+      {.kind = "f8f6f4", .element = kE5m2, .m = 128, .n = 32, .sparse = true, .nowhere = true},
       {.kind = "f16", .element = kBf16, .m = 32, .n = 64, .stationary = true, .sparse = true},
       {.kind = "f8f6f4", .element = kE4m3, .m = 64, .n = 128, .stationary = true, .sparse = true},
   };
@@ -332,6 +362,13 @@ TEST_CASE("tiles of the other kinds") {
     kern.param(out);
     kern.config.block.x = 128;
     kern.config.dynamic_shared = 65536 + 64;
+    if (f.nowhere) {
+      CHECK(kern.run(f.n).report.find("metadata of row 0, chunk 15 of K is 0b0000") != std::string::npos);
+      kern.schedule.tolerant = true;
+    }
+    Inspect inspect;
+    inspect.tile = {.operand = 'B', .row0 = 5, .row1 = 5};
+    kern.watcher = &inspect;
     LaunchResult r = kern.run(f.n);
     CAPTURE(f.kind);
     CAPTURE(f.element.name);
@@ -340,6 +377,9 @@ TEST_CASE("tiles of the other kinds") {
     CAPTURE(f.sparse);
     INFO(r.report);
     REQUIRE(r.ok);
+    CHECK(r.notes.empty() == !f.nowhere);
+    INFO(inspect.report());
+    CHECK(elements_in(inspect.report()) == tile.row_of_b(5));
     const auto d = kern.download<uint32_t>(out, f.n * 128);
     unsigned wrong = 0;
     for (unsigned n = 0; n < f.n; ++n)

@@ -42,13 +42,10 @@ CUresult cuInit(unsigned flags) {
   s.schedule.threads = static_cast<unsigned>(number_from("FP4LAB_THREADS", 0));
   s.schedule.tolerant = number_from("FP4LAB_TOLERANT", 0) != 0;
   s.schedule.kind = number_from("FP4LAB_EAGER", 0) ? Schedule::Kind::eager : Schedule::Kind::adversarial;
-  if (const char* path = std::getenv("FP4LAB_TRACE"); path && *path) {
-    try {
-      s.trace = std::make_unique<Trace>(path);
-    } catch (const fp4lab::Error& e) {
-      return explain(CUDA_ERROR_OPERATING_SYSTEM, e.what());
-    }
-    s.watchers.add(*s.trace);
+  try {
+    observe_by_environment();
+  } catch (const fp4lab::Error& e) {
+    return explain(CUDA_ERROR_INVALID_VALUE, e.what());
   }
   if (number_from("FP4LAB_CHECK", 0)) s.check = true;
   if (number_from("FP4LAB_FIDELITY", 0)) tell_fidelity_at_exit();

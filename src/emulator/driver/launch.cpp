@@ -89,8 +89,9 @@ CUresult run(const CUfunc_st& f, const LaunchConfig& config) {
   std::lock_guard lock(s.mutex);
   const auto start = std::chrono::steady_clock::now();
   LaunchResult result;
-  Watchers watchers = s.watchers;
-  for (const auto& o : s.observers) watchers.add(*o);
+  Watchers watchers;
+  if (is_observed(f))
+    for (const auto& o : s.observers) watchers.add(*o);
   if (s.check) {
     if (!s.checker) s.checker = std::make_unique<OrderChecker>();
     watchers.add(*s.checker);
@@ -111,6 +112,7 @@ CUresult run(const CUfunc_st& f, const LaunchConfig& config) {
   ++s.launches;
   s.findings = findings_json(result, f.function->name, s.check ? s.checker->findings() : no_findings);
   record_launch(f, s);
+  if (s.tell_observed) tell_observed(f);
   if (s.tell_fidelity) add(s.last, s.last_seconds);
   s.notes = result.notes;
   if (s.check) {
@@ -125,7 +127,10 @@ CUresult run(const CUfunc_st& f, const LaunchConfig& config) {
       result.ok = false;
     }
   }
-  if (!result.notes.empty()) explain(CUDA_SUCCESS, "note: " + result.notes);
+  bool news = false;  // a program that launches a kernel often is told once
+  for (const Tolerated& t : result.tolerated)
+    news |= s.told_notes.emplace(f.function->name, fmt::format("{} {}", int(t.kind), t.line)).second;
+  if (news) explain(CUDA_SUCCESS, "note: " + result.notes);
   if (result.ok) return CUDA_SUCCESS;
   return context_stack().back()->sticky = explain(result_of(result.kind), result.report);
 }

@@ -1,11 +1,17 @@
-// Watchers that a program attaches by name: fp4lab_emulator_observe.
+// Watchers that are attached by name: by a program through fp4lab_emulator_observe, or to a program that
+// knows nothing of it by FP4LAB_OBSERVE.
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <sstream>
 
 #include "emulator/driver/state.h"
 #include "emulator/watch/coverage.h"
 #include "emulator/watch/inspect.h"
 #include "emulator/watch/profile.h"
+#include "emulator/watch/trace.h"
 #include "fp4lab/emulator.h"
 #include "fp4lab/error.h"
 
@@ -16,45 +22,101 @@ namespace {
 
 bool tile_of(const std::string& text, Inspect::Tile& tile) {
   unsigned long long product;
-  return std::sscanf(text.c_str(), "%llu,%c,%u,%u,%u,%u", &product, &tile.operand, &tile.row0, &tile.row1,
-                     &tile.column0, &tile.column1) == 6 &&
-         (tile.product = product, std::strchr("ABD", tile.operand) != nullptr);
+  int end = 0;
+  return std::sscanf(text.c_str(), "%llu,%c,%u,%u,%u,%u%n", &product, &tile.operand, &tile.row0, &tile.row1,
+                     &tile.column0, &tile.column1, &end) == 6 &&
+         text.size() == size_t(end) && (tile.product = product, std::strchr("ABD", tile.operand) != nullptr);
+}
+
+bool line_of(const std::string& text, uint32_t& line) {
+  char* end = nullptr;
+  line = static_cast<uint32_t>(std::strtoul(text.c_str(), &end, 10));
+  return end != text.c_str() && *end == 0 && line > 0;
+}
+
+std::unique_ptr<Watcher> make_observer(const std::string& what) {
+  const std::string key = what.substr(0, what.find('=')),
+                    value = key.size() < what.size() ? what.substr(key.size() + 1) : "";
+  if (key == "trace") return std::make_unique<Trace>(value);
+  if (key == "lines") return std::make_unique<Coverage>();
+  if (key == "profile") return std::make_unique<Profile>();
+  auto inspect = std::make_unique<Inspect>();
+  Inspect::Tile tile;
+  uint32_t line = 0;
+  if (key == "stop-at" && line_of(value, line))
+    inspect->stop_line = line;
+  else if (key == "watch" && !value.empty())
+    inspect->watched = value;
+  else if (key == "tile" && tile_of(value, tile))
+    inspect->tile = tile;
+  else
+    fp4lab::fail(
+        "{}: trace=FILE, profile, lines, stop-at=LINE, watch=ADDRESS or "
+        "tile=PRODUCT,A|B|D,ROW,ROW,COLUMN,COLUMN",
+        what);
+  return inspect;
+}
+
+std::string observed(const State& s) {
+  std::string text;
+  for (const auto& o : s.observers) {
+    if (const auto* p = dynamic_cast<const Profile*>(o.get())) text += p->report();
+    if (const auto* c = dynamic_cast<const Coverage*>(o.get())) text += c->report();
+    if (const auto* i = dynamic_cast<const Inspect*>(o.get())) text += i->report();
+  }
+  return text;
+}
+
+// What was asked for and never seen: at the process's end, since it may have been any launch's.
+void tell_unseen() {
+  const State& s = state();
+  if (s.launches && !s.observed_kernels.empty() && !s.observed_any)
+    return fmt::print(stderr, "fp4lab emulator: of {} launches none was of a kernel whose name holds '{}'\n",
+                      s.launches, s.observed_kernels);
+  for (const auto& o : s.observers)
+    if (const auto* i = dynamic_cast<const Inspect*>(o.get()))
+      if (const std::string missed = i->missed(); !missed.empty())
+        fmt::print(stderr, "fp4lab emulator: {}\n", missed);
 }
 
 }  // namespace
 
+namespace fp4lab::emu::driver {
+
+void observe_by_environment() {
+  State& s = state();
+  const char *all = std::getenv("FP4LAB_OBSERVE"), *kernels = std::getenv("FP4LAB_OBSERVE_KERNEL");
+  if (!all || !*all) return;
+  std::istringstream lines(all);
+  for (std::string line; std::getline(lines, line);) s.observers.push_back(make_observer(line));
+  if (kernels) s.observed_kernels = kernels;
+  s.tell_observed = true;
+  std::atexit(tell_unseen);
+}
+
+bool is_observed(const CUfunc_st& f) {
+  return f.function->name.find(state().observed_kernels) != std::string::npos;
+}
+
+void tell_observed(const CUfunc_st& f) {
+  State& s = state();
+  if (!is_observed(f)) return;
+  s.observed_any = true;
+  const std::string text = observed(s);
+  if (!text.empty())
+    fmt::print(stderr, "fp4lab emulator: launch {}, kernel {}\n{}", s.launches, f.function->name, text);
+}
+
+}  // namespace fp4lab::emu::driver
+
 extern "C" int fp4lab_emulator_observe(const char* what) {
   State& s = state();
   std::lock_guard lock(s.mutex);
-  if (!what) {
-    s.observers.clear();
-    return 0;
-  }
-  const std::string all = what, key = all.substr(0, all.find('=')),
-                    value = key.size() < all.size() ? all.substr(key.size() + 1) : "";
   try {
-    if (key == "trace") {
-      s.observers.push_back(std::make_unique<Trace>(value));
-    } else if (key == "lines") {
-      s.observers.push_back(std::make_unique<Coverage>());
-    } else if (key == "profile") {
-      s.observers.push_back(std::make_unique<Profile>());
-    } else {
-      auto inspect = std::make_unique<Inspect>();
-      Inspect::Tile tile;
-      if (key == "stop-at")
-        inspect->stop_line = static_cast<uint32_t>(std::strtoul(value.c_str(), nullptr, 10));
-      else if (key == "watch")
-        inspect->watched = value;
-      else if (key == "tile" && tile_of(value, tile))
-        inspect->tile = tile;
-      else
-        fp4lab::fail(
-            "{}: trace=FILE, profile, stop-at=LINE, watch=ADDRESS or "
-            "tile=PRODUCT,A|B|D,ROW,ROW,COLUMN,COLUMN",
-            all);
-      s.observers.push_back(std::move(inspect));
-    }
+    if (what)
+      s.observers.push_back(make_observer(what));
+    else
+      s.observers.clear();
   } catch (const fp4lab::Error& e) {
     explain(CUDA_ERROR_INVALID_VALUE, e.what());
     return 1;
@@ -66,11 +128,6 @@ extern "C" const char* fp4lab_emulator_observed() {
   static thread_local std::string text;
   State& s = state();
   std::lock_guard lock(s.mutex);
-  text.clear();
-  for (const auto& o : s.observers) {
-    if (const auto* p = dynamic_cast<const Profile*>(o.get())) text += p->report();
-    if (const auto* c = dynamic_cast<const Coverage*>(o.get())) text += c->report();
-    if (const auto* i = dynamic_cast<const Inspect*>(o.get())) text += i->report();
-  }
+  text = observed(s);
   return text.c_str();
 }

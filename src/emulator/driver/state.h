@@ -17,7 +17,6 @@
 
 #include "emulator/core/machine.h"
 #include "emulator/watch/order.h"
-#include "emulator/watch/trace.h"
 #include "emulator/watch/watchers.h"
 
 struct CUctx_st {
@@ -175,13 +174,14 @@ struct State {
   CUmemoryPool pool = &default_pool;  // the device's current one
   CUstream_st legacy, per_thread;
   Schedule schedule;
-  Watchers watchers;                      // told about every launch
-  std::unique_ptr<Trace> trace;           // FP4LAB_TRACE=file
   std::unique_ptr<OrderChecker> checker;  // FP4LAB_CHECK=1
   bool check = false;
-  std::vector<std::unique_ptr<Watcher>> observers;           // fp4lab_emulator_observe
+  std::vector<std::unique_ptr<Watcher>> observers;           // fp4lab_emulator_observe, FP4LAB_OBSERVE
+  std::string observed_kernels;                              // a part of their names; empty: all
+  bool tell_observed = false;                                // on stderr, behind each launch
+  bool observed_any = false;                                 // there was a launch of such a kernel
   std::string notes;                                         // of the checker, on the last launch
-  std::set<std::pair<std::string, std::string>> told_notes;  // kernel and class: said once
+  std::set<std::pair<std::string, std::string>> told_notes;  // kernel and class, or class and line: said once
   std::string findings;                                      // the same launch's faults and findings as JSON
   std::string label = "module";                              // what the next module is called in messages
   Statistics last;                                           // of the last launch, with its wall time
@@ -240,6 +240,12 @@ CUresult explain(CUresult code, const std::string& text);
 CUresult result_of(FaultKind kind);
 
 void tell_fidelity_at_exit();  // one line on stderr
+
+// FP4LAB_OBSERVE: what fp4lab_emulator_observe takes, one to a line; what they see is told on stderr behind
+// each launch of a kernel whose name holds FP4LAB_OBSERVE_KERNEL. Throws fp4lab::Error.
+void observe_by_environment();
+bool is_observed(const CUfunc_st&);
+void tell_observed(const CUfunc_st&);
 
 // The kernel image given to a module-load call: PTX text, or the PTX inside a fatbin. Empty text + reason
 // when there is none.

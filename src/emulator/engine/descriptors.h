@@ -20,8 +20,8 @@ struct SharedMatrix {
   uint32_t base = 0;  // of the swizzle's pattern: row of the pattern (bits 9:7) that is not permuted
   Swizzle swizzle = Swizzle::none;
   bool k_major = true;
-  // Of each 16 bytes of a K-major row, the first ones that hold elements; the rest is padding, which nobody
-  // needs to have written. 12 and 8 for six- and four-bit elements of kind f8f6f4 and mxf8f6f4 (PTX
+  // Of each 16 bytes, the first ones that hold elements; the rest is padding, which nobody needs to have
+  // written. 12 and 8 for the 16 six- and four-bit elements of kind f8f6f4 and mxf8f6f4 (PTX
   // ISA 9.7.16.10.4).
   uint32_t data_bytes = 16;
 

@@ -46,19 +46,6 @@ bool is_special(ElementFormat f, uint32_t bits) {
   return (bits >> l.mantissa_bits & ((1u << l.exponent_bits) - 1)) == (1u << l.exponent_bits) - 1;
 }
 
-// For the special path only.
-float value_of(ElementFormat f, uint32_t bits) {
-  const Layout& l = kLayouts[static_cast<int>(f)];
-  const uint32_t e = bits >> l.mantissa_bits & ((1u << l.exponent_bits) - 1),
-                 m = bits & ((1u << l.mantissa_bits) - 1);
-  const float sign = bits >> (l.mantissa_bits + l.exponent_bits) & 1 ? -1.0f : 1.0f;
-  if (is_special(f, bits))
-    return m && f != ElementFormat::e4m3 ? NAN : f == ElementFormat::e4m3 ? NAN : sign * INFINITY;
-  if (e == 0) return sign * std::ldexp(static_cast<float>(m), 1 - l.bias - l.mantissa_bits);
-  return sign * std::ldexp(static_cast<float>(m | 1u << l.mantissa_bits),
-                           static_cast<int>(e) - l.bias - l.mantissa_bits);
-}
-
 // sum * 2^(scale) toward zero to fp32, denormals kept. What vanishes is +0 whatever its sign was (seen on an
 // H200).
 uint32_t to_f32_rz(int64_t sum, int scale, int mantissa_bits) {
@@ -216,7 +203,7 @@ float given(ElementFormat f, const MmaElements& x, uint32_t row, uint32_t i) {
   uint32_t bits = 0;
   std::memcpy(&bits, &x.raw[(size_t(row) * x.k + i) * bytes_of(f)], bytes_of(f));
   if (f == ElementFormat::tf32) bits >>= 13;
-  const float v = value_of(f, bits);
+  const float v = element_value(f, bits);
   return x.negated ? -v : v;
 }
 
@@ -254,6 +241,20 @@ ElementFormat element_format(Type t) {
     default:
       return ElementFormat::u8;
   }
+}
+
+float element_value(ElementFormat f, uint32_t bits) {
+  if (f == ElementFormat::u8) return static_cast<uint8_t>(bits);
+  if (f == ElementFormat::s8) return static_cast<int8_t>(bits);
+  const Layout& l = kLayouts[static_cast<int>(f)];
+  const uint32_t e = bits >> l.mantissa_bits & ((1u << l.exponent_bits) - 1),
+                 m = bits & ((1u << l.mantissa_bits) - 1);
+  const float sign = bits >> (l.mantissa_bits + l.exponent_bits) & 1 ? -1.0f : 1.0f;
+  if (is_special(f, bits))
+    return m && f != ElementFormat::e4m3 ? NAN : f == ElementFormat::e4m3 ? NAN : sign * INFINITY;
+  if (e == 0) return sign * std::ldexp(static_cast<float>(m), 1 - l.bias - l.mantissa_bits);
+  return sign * std::ldexp(static_cast<float>(m | 1u << l.mantissa_bits),
+                           static_cast<int>(e) - l.bias - l.mantissa_bits);
 }
 
 void MmaElements::decode(ElementFormat f, const std::byte* bytes, uint32_t row_count, uint32_t k_count,

@@ -22,6 +22,8 @@ namespace fp4lab::emu {
 enum class ElementFormat : uint8_t { f16, bf16, tf32, e4m3, e5m2, e2m3, e3m2, e2m1, u8, s8 };
 // Of an operand that the instruction's text names; every integer type but s8 is as u8.
 ElementFormat element_format(Type);
+// The number that the low bits of `bits` mean; of tf32 its 19.
+float element_value(ElementFormat, uint32_t bits);
 
 // Decoded operand: signed significands (an integer with `fraction` bits behind the point) and exponents, as
 // the operand lies: element (mn, k) at [mn * k_count + k].

@@ -37,6 +37,25 @@ void undefined(Cluster& cluster, const Cta& cta, const AsyncOp& op, const char* 
   cluster.tolerated(unwritten, op);
 }
 
+// Elements of 4 and 6 bits: 16 along MN in the first bytes of 16 (CUTLASS's unit tests
+// sm100_tensorop_gemm/narrow_precision/*_nt_layout.cu have them in all layouts).
+void read_mn_major_narrow(Cluster& cluster, Cta& cta, const SharedMatrix& m, uint32_t rows, uint32_t columns,
+                          std::byte* out, const AsyncOp& op, const char* operand, uint32_t first_row) {
+  const uint32_t bits = m.data_bytes / 2;
+  for (uint32_t mn = 0; mn < rows; mn += 16)
+    for (uint32_t k = 0; k < columns; ++k) {
+      const uint32_t at = m.mn_major_address(first_row + mn, k, 1);
+      unsigned __int128 chunk = 0;
+      std::memcpy(&chunk, cta.window(at, m.data_bytes, op.name()), m.data_bytes);
+      if (!cta.is_defined(at, m.data_bytes)) undefined(cluster, cta, op, operand, first_row + mn, k, at);
+      for (uint32_t i = 0; i < std::min(rows - mn, 16u); ++i)
+        out[size_t(mn + i) * columns + k] =
+            std::byte(static_cast<uint8_t>(static_cast<uint64_t>(chunk >> i * bits) & ((1u << bits) - 1)));
+      watch_access(cluster, AccessKind::read, Space::shared, at, m.data_bytes, &cta, op, Proxy::async,
+                   layout_of(m.swizzle));
+    }
+}
+
 }  // namespace
 
 void read_k_major(Cluster& cluster, Cta& cta, const SharedMatrix& m, uint32_t rows, uint32_t bytes,
@@ -95,6 +114,8 @@ void read_k_major(Cluster& cluster, Cta& cta, const SharedMatrix& m, uint32_t ro
 void read_mn_major(Cluster& cluster, Cta& cta, const SharedMatrix& m, uint32_t rows, uint32_t columns,
                    uint32_t element_bytes, std::byte* out, const AsyncOp& op, const char* operand,
                    uint32_t first_row) {
+  if (m.data_bytes < 16)
+    return read_mn_major_narrow(cluster, cta, m, rows, columns, out, op, operand, first_row);
   for (uint32_t mn = 0; mn < rows; ++mn)
     for (uint32_t k = 0; k < columns; ++k) {
       const uint32_t at = m.mn_major_address(first_row + mn, k, element_bytes);

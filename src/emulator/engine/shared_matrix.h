@@ -14,7 +14,8 @@ namespace fp4lab::emu {
 void read_k_major(Cluster&, Cta&, const SharedMatrix&, uint32_t rows, uint32_t bytes, std::byte* out,
                   const AsyncOp&, const char* operand, bool* defined = nullptr, uint32_t first_row = 0);
 
-// `rows` x `columns` elements of an MN-major operand from row `first_row` on, to out[mn][k].
+// `rows` x `columns` elements of an MN-major operand from row `first_row` on, to out[mn][k]. Elements that
+// lie 16 in `data_bytes` bytes get a byte each.
 void read_mn_major(Cluster&, Cta&, const SharedMatrix&, uint32_t rows, uint32_t columns,
                    uint32_t element_bytes, std::byte* out, const AsyncOp&, const char* operand,
                    uint32_t first_row = 0);

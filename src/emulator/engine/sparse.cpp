@@ -1,16 +1,19 @@
 #include "emulator/engine/sparse.h"
 
+#include <algorithm>
 #include <cstring>
+#include <span>
 
 #include "emulator/core/error.h"
+#include "emulator/core/machine.h"
 
 namespace fp4lab::emu {
 
 void SparseRows::check(const char* instruction, unsigned lane, uint32_t first_row) const {
   for (uint32_t r = 0; r < rows; ++r)
     for (uint32_t c = 0; c < chunks; ++c) {
-      const unsigned m = metadata[r * chunks + c], first = m & 3, second = m >> 2;
-      if (tf32 ? m == 0x4 || m == 0xe : ordered ? first < second : first != second) continue;
+      const unsigned m = metadata[r * chunks + c];
+      if (means_something(m)) continue;
       fault(FaultKind::misuse, lane,
             "{}: the sparsity metadata of row {}, chunk {} of K is 0b{:04b}, whose meaning is undefined; "
             "valid: {}",
@@ -19,6 +22,24 @@ void SparseRows::check(const char* instruction, unsigned lane, uint32_t first_ro
             : ordered ? "0b0100, 0b1000, 0b1001, 0b1100, 0b1101, 0b1110"
                       : "two different places");
     }
+}
+
+void SparseRows::check_tolerantly(Cluster& cluster, const AsyncOp& op, const std::byte* packed,
+                                  uint32_t first_row) {
+  try {
+    check(op.name(), op.lane, first_row);
+  } catch (const Fault& fault) {
+    if (!cluster.grid.schedule.tolerant) throw;
+    const uint32_t bytes = 2u * unit_bytes;  // stored, of a chunk
+    for (size_t i = 0; i < metadata.size(); ++i) {
+      const auto stored = std::span(packed + i * bytes, bytes);
+      if (!means_something(metadata[i]) &&
+          std::ranges::all_of(stored, [](std::byte b) { return b == std::byte{}; }))
+        metadata[i] = 0x4;
+    }
+    check(op.name(), op.lane, first_row);
+    cluster.tolerated(fault, op);
+  }
 }
 
 void SparseRows::expand(const std::byte* packed, std::byte* dense, std::byte* kept) const {

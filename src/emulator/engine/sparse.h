@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "emulator/core/async.h"
 #include "emulator/core/warp.h"
 #include "emulator/engine/mma_float.h"
 
@@ -25,12 +26,21 @@ struct SparseRows {
 
   // Faults, naming the lane and the row, unless the metadata means something.
   void check(const char* instruction, unsigned lane, uint32_t first_row = 0) const;
+  // The same where the schedule tolerates that zeros stand nowhere, as CUTLASS leaves them behind the end of
+  // K: they get a place, with a note. `packed`: the rows as they are stored.
+  void check_tolerantly(Cluster&, const AsyncOp&, const std::byte* packed, uint32_t first_row = 0);
   // Rows as they would stand without sparsity: zeros where nothing is stored. `kept` is 0xff where something
   // is.
   void expand(const std::byte* packed, std::byte* dense, std::byte* kept) const;
   // The other way: what row `row` takes of `count` dense rows of B, packed.
   void select(uint32_t row, const uint8_t* b, uint32_t count, uint8_t* out) const;
   SparseRows part(uint32_t first, uint32_t count) const;
+
+ private:
+  bool means_something(unsigned chunk_metadata) const {
+    const unsigned m = chunk_metadata, first = m & 3, second = m >> 2;
+    return tf32 ? m == 0x4 || m == 0xe : ordered ? first < second : first != second;
+  }
 };
 
 // The metadata of the 16 rows that a warp multiplies, out of its registers (figures of PTX ISA 9.7.14.6.2):

@@ -120,12 +120,11 @@ void MmaOp::read_scales(Cluster& cluster, Cta& cta, uint32_t address, uint32_t r
     uint8_t byte[4];
     std::memcpy(byte, &word, 4);
     for (uint32_t s = 0; s < 4; ++s) {  // one for each quarter of K
-      const uint32_t which = scale_vec == 4 ? s : scale_vec == 2 ? id + s / 2 : id;
-      out[4 * r + s] = byte[which];
-      if (!idesc.scale_ue8m0 && byte[which] >> 7)
+      const uint8_t code = out[4 * r + s] = byte[scale_byte(s, id)];
+      if (!idesc.scale_ue8m0 && code >> 7)
         fault(FaultKind::scale, lane,
               "tcgen05.mma: scale {} of row {} of {} is {:#04x}: bit 7 of ue4m3 must be 0", s, r, operand,
-              byte[which]);
+              code);
     }
   }
   watch_tmem(cluster, false, &cta, 0, 128, c, (rows + 31) / 32, *this);
@@ -161,7 +160,7 @@ void MmaOp::read_a_tmem(Cluster& cluster, Cta& cta, std::byte* out) {
 // lays it out (cute/atom/mma_traits_sm100_frag.hpp, tmem_e_frg; tmem_e_frg_ws: .ws with M < 128 wants it
 // again for each part of N); for M = 64 otherwise it follows from the rule that metadata has D's alignment
 // (PTX ISA 9.7.16.10.8.5).
-SparseRows MmaOp::read_metadata(Cluster& cluster, Cta& cta) {
+SparseRows MmaOp::read_metadata(Cluster& cluster, Cta& cta, const std::byte* a_rows) {
   SparseRows s;
   s.rows = rows_per_cta();
   const bool wide = idesc.kind == MmaKind::f16 || idesc.kind == MmaKind::tf32;
@@ -194,7 +193,7 @@ SparseRows MmaOp::read_metadata(Cluster& cluster, Cta& cta) {
     again = p.row + p.rows == s.rows;
   }
   s.ordered = false;  // 0b0110 is among the meaningful values (PTX ISA 9.7.16.10.8.2)
-  s.check("tcgen05.mma.sp", lane);
+  s.check_tolerantly(cluster, *this, a_rows);
   watch_tmem(cluster, false, &cta, 0, 128, c, wide ? 1 : 2, *this);
   return s;
 }
@@ -233,7 +232,7 @@ void MmaOp::fp4(Cluster& cluster, Cta& cta, const std::byte* a_rows, const std::
   a8.resize(m * 64), b8.resize(n * 64), scale_a.resize(m * 4), scale_b.resize(n * 4);
   unpack_e2m1_twice(reinterpret_cast<const uint8_t*>(a_rows), m * 64, a8.data());
   if (!sparse) unpack_e2m1_twice(reinterpret_cast<const uint8_t*>(b_rows), n * 64, b8.data());
-  const SparseRows rows = sparse ? read_metadata(cluster, cta) : SparseRows{};
+  const SparseRows rows = sparse ? read_metadata(cluster, cta, a_rows) : SparseRows{};
   read_scales(cluster, cta, sfa, m, idesc.sfa_id, "A", scale_a.data());
   read_scales(cluster, cta, sfb, n, idesc.sfb_id, "B", scale_b.data());
   TensorMemory& tmem = tensor_memory(cta);
@@ -282,8 +281,8 @@ ElementFormat element_format(MmaKind kind, uint8_t code) {
   return formats[code];
 }
 
-// fp6 and fp4 operands lie in shared memory as 16 elements packed into the first 12 or 8 of 16 bytes; in TMEM
-// each has a byte of its own.
+// fp6 and fp4 operands lie in shared memory as 16 elements packed into the first 12 or 8 of 16 bytes (here:
+// of consecutive columns); in TMEM each has a byte of its own.
 void unpack_narrow(ElementFormat f, std::byte* rows, uint32_t count) {
   const unsigned bits = f == ElementFormat::e2m1 ? 4 : 6;
   for (uint32_t group = 0; group < count * 2; ++group) {
@@ -304,13 +303,12 @@ bool narrow(ElementFormat f) {
 void MmaOp::plain(Cluster& cluster, Cta& cta, const std::byte* a_rows, const std::byte* b_rows) {
   const uint32_t m = rows_per_cta(), n = idesc.n, b_row = b_row_bytes();
   const uint32_t element = kMmaRowBytes / elements_per_mma(idesc.kind);
-  const ElementFormat fa = element_format(idesc.kind, idesc.a_format),
-                      fb = element_format(idesc.kind, idesc.b_format);
+  const ElementFormat fa = format('A'), fb = format('B');
   thread_local MmaElements a_all, b_all, a_part, b_part;
   std::vector<std::byte> a_copy(a_rows, a_rows + m * kMmaRowBytes), b_copy(b_rows, b_rows + n * b_row);
-  if (narrow(fa) && !a_in_tmem) unpack_narrow(fa, a_copy.data(), m);
-  if (narrow(fb)) unpack_narrow(fb, b_copy.data(), n * (b_row / kMmaRowBytes));
-  const SparseRows metadata_rows = sparse ? read_metadata(cluster, cta) : SparseRows{};
+  if (narrow(fa) && !a_in_tmem && a.k_major) unpack_narrow(fa, a_copy.data(), m);
+  if (narrow(fb) && b.k_major) unpack_narrow(fb, b_copy.data(), n * (b_row / kMmaRowBytes));
+  const SparseRows metadata_rows = sparse ? read_metadata(cluster, cta, a_copy.data()) : SparseRows{};
   std::vector<int32_t> scale_a, scale_b;
   std::vector<uint8_t> nan_a, nan_b, bytes;
   auto scales = [&](uint32_t address, uint32_t rows, uint32_t id, const char* what, std::vector<int32_t>& e,
@@ -381,6 +379,26 @@ void MmaOp::share(Cluster& cluster, Cta& to, const std::byte* b_rows) {
   else
     plain(cluster, to, a_rows.data(), b_rows);
   finish(cluster, to);
+}
+
+ElementFormat MmaOp::format(char operand) const {
+  return idesc.kind >= MmaKind::mxf4
+             ? ElementFormat::e2m1
+             : element_format(idesc.kind, operand == 'A' ? idesc.a_format : idesc.b_format);
+}
+
+std::optional<StoredOperand> MmaOp::stored(char operand) const {
+  const bool is_a = operand == 'A';
+  if (is_a && a_in_tmem) return {};
+  const SharedMatrix& at = is_a ? a : b;
+  const uint32_t per_chunk = elements_per_mma(idesc.kind) / 2,
+                 row_bytes = is_a ? kMmaRowBytes : b_row_bytes();
+  return StoredOperand{at,
+                       format(operand),
+                       is_a ? rows_per_cta() : idesc.n / group,
+                       per_chunk * row_bytes / 16,
+                       at.data_bytes * 8 / per_chunk,
+                       per_chunk};
 }
 
 // `rows` rows of the CTA's share of B.

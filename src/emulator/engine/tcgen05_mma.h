@@ -3,11 +3,12 @@
 
 #include "emulator/engine/descriptors.h"
 #include "emulator/engine/sparse.h"
+#include "emulator/engine/stored_operand.h"
 #include "emulator/engine/tcgen05.h"
 
 namespace fp4lab::emu {
 
-struct MmaOp final : AsyncOp {
+struct MmaOp final : MatrixProduct {
   InstructionDescriptor idesc;
   uint8_t group = 1;      // cta_group
   uint8_t scale_vec = 0;  // scales per row and instruction, 0 without block scaling
@@ -24,6 +25,8 @@ struct MmaOp final : AsyncOp {
 
   const char* name() const override { return "tcgen05.mma"; }
   bool run(Cluster&) override;
+  std::optional<StoredOperand> stored(char operand) const override;
+  ElementFormat format(char operand) const;
 
   // Where the result's rows and columns lie in one CTA's TMEM.
   struct Part {
@@ -34,6 +37,11 @@ struct MmaOp final : AsyncOp {
   std::vector<Part> layout() const;
   uint32_t rows_per_cta() const { return idesc.m / group; }
   uint32_t b_row_bytes() const;
+  // Which byte of a row's word of scales quarter `quarter` of K takes; `id` names the bytes when there are
+  // more than the instruction needs.
+  uint32_t scale_byte(uint32_t quarter, uint32_t id) const {
+    return scale_vec == 4 ? quarter : scale_vec == 2 ? id + quarter / 2 : id;
+  }
   // Layouts C and F: 16 of every 32 lanes.
   bool half_lanes() const { return rows_per_cta() == 64 && !weight_stationary && (group == 1 || sparse); }
   // Faults unless the columns and lanes of every operand in TMEM are there; called at issue and again when it
@@ -48,7 +56,7 @@ struct MmaOp final : AsyncOp {
                    uint8_t* out);
   void read_a_tmem(Cluster&, Cta&, std::byte* out);
   void read_b(Cluster&, Cta&, uint32_t rows, std::byte* out);
-  SparseRows read_metadata(Cluster&, Cta&);
+  SparseRows read_metadata(Cluster&, Cta&, const std::byte* a_rows);
   void check_accumulator(Cta&) const;
   void finish(Cluster&, Cta&);
 };

@@ -9,6 +9,7 @@
 #include "emulator/engine/mma_float.h"
 #include "emulator/engine/shared_matrix.h"
 #include "emulator/engine/sparse.h"
+#include "emulator/engine/stored_operand.h"
 
 namespace fp4lab::emu {
 
@@ -37,7 +38,7 @@ SparseRows sparse_rows(const Mods& m) {
   return s;
 }
 
-struct Wgmma final : AsyncOp {
+struct Wgmma final : MatrixProduct {
   Mods m{};
   bool accumulate = false, negate_a = false, negate_b = false;
   SharedMatrix a, b;
@@ -56,6 +57,16 @@ struct Wgmma final : AsyncOp {
     for (unsigned id = warp & ~3u; id <= (warp | 3); ++id)
       if (cta->state->warp(id).wgmma_count <= nth) return true;
     return false;
+  }
+
+  // Of the whole warpgroup, whose warps share the descriptors; its first warp speaks for all.
+  std::optional<StoredOperand> stored(char operand) const override {
+    const bool is_a = operand == 'A';
+    if (warp % 4 || m.family == Family::bits || (is_a && m.a_in_registers)) return {};
+    const unsigned size = element_bytes(m);
+    return StoredOperand{
+        is_a ? a : b, is_a ? m.a : m.b, is_a ? 64u : m.n8 * 8u, (!is_a && m.sparse ? 64u : 32u) / size,
+        size * 8,     16 / size};
   }
 
   // Registers of A, as 16 rows of 32 bytes (PTX ISA 9.7.15.5.1 figures; table 8.3 of the layouts in CUTLASS).
@@ -101,6 +112,7 @@ struct Wgmma final : AsyncOp {
       read_k_major(cluster, *cta, b, n, b_row, b_bytes.data(), *this, "B");
     else
       read_mn_major(cluster, *cta, b, n, k, size, b_bytes.data(), *this, "B");
+    if (m.sparse) sparse.check_tolerantly(cluster, *this, a_bytes, first_row);
     if (m.family != Family::bits) {
       if (m.sparse)
         decode_sparse(x, m.a, sparse, a_bytes, size, negate_a);
@@ -176,7 +188,6 @@ void issue(Warp& w, const Instr& in) {
   if (m.sparse) {
     op->sparse = sparse_rows(m);
     gather_metadata(w, in.op[3], static_cast<unsigned>(in.op[4].displacement), op->sparse);
-    op->sparse.check("wgmma.mma_async.sp", kLanes, w.id % 4 * 16);
   }
   auto descriptor = [&](const Operand& o, const char* what) {
     const uint64_t* v = w.source<uint64_t>(o);

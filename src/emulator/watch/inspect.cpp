@@ -9,7 +9,6 @@
 #include "emulator/core/place.h"
 #include "emulator/engine/state.h"
 #include "emulator/engine/tcgen05_mma.h"
-#include "fp4lab/e2m1.h"
 #include "fp4lab/error.h"
 #include "fp4lab/ue4m3.h"
 
@@ -26,7 +25,7 @@ std::string name_of_row(const Function& f, uint32_t offset) {
 }
 
 // "%r5 = 0x36400", or a list when the lanes differ.
-std::string values(Warp& w, const Operand& o, uint32_t lanes, const std::string& name) {
+std::string register_text(Warp& w, const Operand& o, uint32_t lanes, const std::string& name) {
   uint64_t value[kLanes] = {};
   try {
     if (bits_of(o.type) == 64) {
@@ -51,8 +50,16 @@ std::string values(Warp& w, const Operand& o, uint32_t lanes, const std::string&
 }  // namespace
 
 void Inspect::say(const std::string& line) {
+  seen_ = true;
   if (lines_++ < kLines) report_ += line + "\n";
   if (lines_ == kLines) report_ += "(more is not shown)\n";
+}
+
+std::string Inspect::missed() const {
+  if (seen_) return "";
+  if (stop_line) return fmt::format("stop-at {}: no warp has come to that PTX line", *stop_line);
+  if (tile) return fmt::format("no launch has come to a product {} of CTA 0", tile->product);
+  return fmt::format("watch {}: nothing has happened there", *watched);
 }
 
 void Inspect::launch_begin(const Grid& grid) {
@@ -105,7 +112,7 @@ void Inspect::registers(Warp& w, const Instr& i, uint32_t lanes) {
     } else if ((o.kind == Operand::Kind::value && !o.immediate) ||
                (o.kind == Operand::Kind::address && o.has_base)) {
       if (const std::string name = name_of_row(f, o.offset); !name.empty())
-        say("  " + values(w, o, lanes, name));
+        say("  " + register_text(w, o, lanes, name));
     }
   };
   if (i.guard > 0) {
@@ -162,49 +169,76 @@ void Inspect::barrier(const BarrierEvent& e) {
 
 void Inspect::complete(const AsyncOp& op) {
   if (!tile || op.cta->cluster.id != 0) return;
+  const auto* product = dynamic_cast<const MatrixProduct*>(&op);
   const auto* mma = dynamic_cast<const MmaOp*>(&op);
-  if (!mma) return;
+  if (!product || (!mma && op.warp % 4)) return;  // of a warpgroup its first warp
   if (products_++ != tile->product) return;
   const Module& m = op.cta->cluster.grid.module;
-  say(fmt::format("tcgen05.mma {} of {}: {}", tile->product, op.cta->name(),
+  say(fmt::format("{} {} of {}: {}", op.name(), tile->product, op.cta->name(),
                   one_line(m, m.functions[op.function].source[op.origin->pc])));
-  if (tile->operand == 'D')
+  if (tile->operand != 'D')
+    operand(*product);
+  else if (mma)
     accumulator(*mma);
-  else if (mma->idesc.kind != MmaKind::mxf4 && mma->idesc.kind != MmaKind::mxf4nvf4)
-    say("  its operands are not fp4");
   else
-    operand(*mma);
+    say("  D is in registers: stop at a line that uses them");
 }
 
-// Row by row: four scales, then 64 values in four blocks of 16, as the product took them.
-void Inspect::operand(const MmaOp& mma) {
-  const bool a = tile->operand == 'A';
-  Cta& cta = *mma.cta;
-  const SharedMatrix& from = a ? mma.a : mma.b;
-  const unsigned rows = a ? mma.rows_per_cta() : mma.idesc.n / mma.group;
-  say(
-      fmt::format("  {}: {} rows of this CTA x 64, start {:#x}, SBO {} B, {} B a row of the swizzle; scales "
-                  "at TMEM column {}",
-                  a ? "A" : "B", rows, from.start, from.sbo, from.span(),
-                  TmemAddress{(a ? mma.sfa : mma.sfb) & 0x3fffffff}.column()));
-  for (unsigned r = tile->row0; r <= tile->row1 && r < rows; ++r) {
-    uint32_t word = 0;
-    const unsigned column = TmemAddress{(a ? mma.sfa : mma.sfb) & 0x3fffffff}.column() + r / 32;
-    if (cta.sm.tmem && column < kTmemColumns) word = cta.sm.tmem->column(column)[r % 32];
-    say(fmt::format("  row {} (scales in TMEM column {}, lane {}: {:#010x})", r, column, r % 32, word));
-    for (unsigned block = 0; block < 4; ++block) {
-      const uint8_t code = static_cast<uint8_t>(word >> 8 * block);
-      const float scale = mma.idesc.scale_ue8m0 ? std::ldexp(1.0f, int(code) - 127) : ue4m3_value(code);
-      std::string line = fmt::format("    k {:2}..{:2} at {:#x}, scale {:g}:", block * 16, block * 16 + 15,
-                                     from.k_major_address(r, block * 8), scale);
-      for (unsigned k = 0; k < 16; ++k) {
-        const uint32_t at = from.k_major_address(r, block * 8 + k / 2);
-        const unsigned nibble = static_cast<unsigned>(cta.shared[at]) >> (k % 2 * 4) & 15;
-        line += fmt::format(" {:g}", e2m1_value(nibble));
-      }
-      say(line);
-    }
+// Row by row, as the product took them: with scales the 16 or 32 values that share one, else the values of
+// 16 bytes.
+void Inspect::operand(const MatrixProduct& product) {
+  const auto stored = product.stored(tile->operand);
+  if (!stored) return say(fmt::format("  {} does not come from shared memory", tile->operand));
+  const auto* mma = dynamic_cast<const MmaOp*>(&product);
+  const bool scaled = mma && mma->scale_vec, is_a = tile->operand == 'A';
+  const SharedMatrix& at = stored->at;
+  const unsigned scale_column = scaled ? TmemAddress{(is_a ? mma->sfa : mma->sfb) & 0x3fffffff}.column() : 0;
+  say(fmt::format(
+      "  {}: {} rows of this CTA x {}, {}-major, start {:#x}, LBO {} B, SBO {} B, {} B a row of the "
+      "swizzle{}",
+      tile->operand, stored->rows, stored->columns, at.k_major ? "K" : "MN", at.start, at.lbo, at.sbo,
+      at.span(), scaled ? fmt::format("; scales at TMEM column {}", scale_column) : ""));
+  for (unsigned r = tile->row0; r <= tile->row1 && r < stored->rows; ++r) {
+    if (scaled)
+      scaled_row(*mma, *stored, r, scale_column + r / 32);
+    else
+      for (unsigned k = 0; k < stored->columns; k += stored->per_chunk)
+        say(fmt::format("  row {:3} {}", r, values(product, *stored, r, k, stored->per_chunk)));
   }
+}
+
+void Inspect::scaled_row(const MmaOp& mma, const StoredOperand& stored, unsigned row, unsigned scale_column) {
+  Cta& cta = *mma.cta;
+  uint32_t word = 0;
+  if (cta.sm.tmem && scale_column < kTmemColumns) word = cta.sm.tmem->column(scale_column)[row % 32];
+  say(fmt::format("  row {} (scales in TMEM column {}, lane {}: {:#010x})", row, scale_column, row % 32,
+                  word));
+  const uint32_t id = tile->operand == 'A' ? mma.idesc.sfa_id : mma.idesc.sfb_id;
+  const unsigned quarters = mma.scale_vec, step = stored.columns / quarters;
+  for (unsigned i = 0; i < quarters; ++i) {
+    const auto code = static_cast<uint8_t>(word >> 8 * mma.scale_byte(i * 4 / quarters, id));
+    const float scale = mma.idesc.scale_ue8m0 ? std::ldexp(1.0f, int(code) - 127) : ue4m3_value(code);
+    say(fmt::format("    {}", values(mma, stored, row, i * step, step, fmt::format(", scale {:g}", scale))));
+  }
+}
+
+// "k 16..31 at 0x440, scale 2: 0 1.5 ..."
+std::string Inspect::values(const AsyncOp& op, const StoredOperand& stored, unsigned row, unsigned k,
+                            unsigned count, const std::string& scale) const {
+  const Cta& cta = *op.cta;
+  std::string line =
+      fmt::format("k {:2}..{:2} at {:#x}{}:", k, k + count - 1, stored.place(row, k).address(), scale);
+  for (unsigned i = k; i < k + count; ++i) {
+    const StoredOperand::Place place = stored.place(row, i);
+    if (place.chunk + 16 > cta.shared.size()) return line + " past the end of shared memory";
+    unsigned __int128 chunk;
+    std::memcpy(&chunk, cta.shared.data() + place.chunk, 16);
+    auto bits = static_cast<uint32_t>(static_cast<uint64_t>(chunk >> place.shift));
+    if (stored.bits < 32) bits &= (1u << stored.bits) - 1;
+    if (stored.format == ElementFormat::tf32) bits >>= 13;
+    line += fmt::format(" {:g}", element_value(stored.format, bits));
+  }
+  return line;
 }
 
 void Inspect::accumulator(const MmaOp& mma) {

@@ -16,16 +16,19 @@ class Inspect final : public Watcher {
   std::optional<uint32_t> stop_line;
   // Shared memory, as an offset or the name of a variable of the kernel: accesses and barrier events.
   std::optional<std::string> watched;
-  // Of the block-scaled fp4 tcgen05.mma number `product` (from 0) of CTA 0: rows of an operand, or of D.
+  // Of tcgen05.mma or wgmma number `product` (from 0, as they complete) of CTA 0: rows of an operand in
+  // shared memory with its scales, or of D in tensor memory.
   struct Tile {
     uint64_t product = 0;
-    char operand = 'A';  // A or B (shared memory, with its scales), D (tensor memory)
+    char operand = 'A';  // A, B or D
     unsigned row0 = 0, row1 = 7, column0 = 0, column1 = 7;
   };
   std::optional<Tile> tile;
 
   // Of the last launch.
   const std::string& report() const { return report_; }
+  // What was asked for and in no launch found so far, in words; empty: all was seen.
+  std::string missed() const;
 
   void launch_begin(const Grid&) override;
   void step(Warp&, const Instr&, uint32_t active) override;
@@ -36,12 +39,15 @@ class Inspect final : public Watcher {
  private:
   void say(const std::string& line);
   void registers(Warp&, const Instr&, uint32_t lanes);
-  void operand(const struct MmaOp&);
+  void operand(const struct MatrixProduct&);
+  void scaled_row(const struct MmaOp&, const struct StoredOperand&, unsigned row, unsigned scale_column);
+  std::string values(const AsyncOp&, const StoredOperand&, unsigned row, unsigned k, unsigned count,
+                     const std::string& scale = "") const;
   void accumulator(const struct MmaOp&);
 
   std::string report_;
   uint32_t address_ = 0, stops_ = 0, lines_ = 0;
-  bool watching_ = false;
+  bool watching_ = false, seen_ = false;
   uint64_t products_ = 0;
 };
 
