@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "emulator/watch/order.h"
 #include "kernel.h"
 
 using namespace fp4lab::emu;
@@ -21,6 +22,7 @@ struct Ran {
 };
 
 struct Options {
+  Watcher* watcher = nullptr;
   uint64_t seed = 0;
   uint32_t cluster = 1;  // CTAs, of the only cluster
   bool eager = false;
@@ -34,6 +36,7 @@ Ran run(const std::string& text, bool tolerant, uint32_t threads, size_t words, 
   k.config.grid.x = k.config.cluster.x = o.cluster;
   if (o.eager) k.schedule.kind = Schedule::Kind::eager;
   k.schedule.tolerant = tolerant;
+  k.watcher = o.watcher;
   Ran r{k.run(o.seed), {}};
   r.out = k.download<uint32_t>(out, words);
   return r;
@@ -254,6 +257,60 @@ TEST_CASE("tensor memory between warps without the waits: what hardware's order 
     }
   CHECK(faults >= 10);
   CHECK(freed >= 1);
+}
+
+TEST_CASE("a look that is answered too late keeps no later arrival of the same warp back") {
+  const std::string text = module_text("sm_90a", ".param .u64 out", R"(
+      .shared .align 8 .b64 asked; .shared .align 8 .b64 given;
+      mov.u32 %r0, asked; mov.u32 %r1, given;
+      mbarrier.init.shared::cta.b64 [%r0], 1;
+      mbarrier.arrive.shared::cta.b64 _, [%r0];
+      mbarrier.init.shared::cta.b64 [%r1], 1;
+      mbarrier.arrive.shared::cta.b64 _, [%r1];
+      mbarrier.try_wait.parity.shared::cta.b64 %p0, [%r0], 0;
+      mbarrier.arrive.shared::cta.b64 _, [%r1];
+      ld.param.u64 %rd0, [out]; mov.u32 %r2, 7; st.global.u32 [%rd0], %r2;)");
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    const Ran r = run(text, true, 1, 1, {.seed = seed});
+    INFO(r.result.report);
+    REQUIRE(r.result.ok);
+    CHECK(r.out[0] == 7);
+  }
+}
+
+TEST_CASE("tensor memory of one warp without the waits: the order of the program") {
+  const std::string text = module_text("sm_100a", ".param .u64 out", R"(
+      .shared .align 8 .b32 where;
+      mov.u32 %r0, where; mov.u32 %r1, %tid.x;
+      tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r0], 32;
+      bar.sync 0;
+      ld.shared.u32 %r2, [%r0]; add.u32 %r3, %r1, 100; add.u32 %r5, %r1, 200;
+      tcgen05.st.sync.aligned.32x32b.x1.b32 [%r2], {%r5};
+      tcgen05.wait::st.sync.aligned;
+      tcgen05.st.sync.aligned.32x32b.x1.b32 [%r2], {%r3};
+      tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r4}, [%r2];
+      tcgen05.st.sync.aligned.32x32b.x1.b32 [%r2], {%r5};
+      tcgen05.wait::ld.sync.aligned;
+      tcgen05.wait::st.sync.aligned;
+      ld.param.u64 %rd0, [out]; mul.wide.u32 %rd1, %r1, 4; add.u64 %rd0, %rd0, %rd1; st.global.u32 [%rd0], %r4;
+      tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r2, 32;)");
+  unsigned wrong = 0;
+  for (const bool tolerant : {false, true})
+    for (uint64_t seed = 0; seed < 20; ++seed) {
+      OrderChecker checker;
+      const Ran r = run(text, tolerant, 32, 32, {.watcher = &checker, .seed = seed});
+      INFO(r.result.report);
+      REQUIRE(r.result.ok);
+      INFO(checker.report(true));
+      CHECK((checker.errors() == 0) == tolerant);
+      CHECK(checker.report(!tolerant).find("tcgen05.wait::st") != std::string::npos);
+      for (uint32_t l = 0; l < 32; ++l)
+        if (tolerant)
+          CHECK(r.out[l] == l + 100);
+        else
+          wrong += r.out[l] != l + 100;
+    }
+  CHECK(wrong >= 32);
 }
 
 TEST_CASE("mbarrier.init again without mbarrier.inval: a fault, or a fresh barrier and a note") {

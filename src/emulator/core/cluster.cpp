@@ -291,6 +291,7 @@ void Cluster::warp_turn(size_t pick, uint64_t& left) {
       std::min<uint64_t>(left, policy_.burst <= 4 ? 1 + random(policy_.burst) : policy_.burst);
   uint64_t budget = burst;
   turn_begin_ = w.instructions;
+  w.put_off = false;
   running_ = &w;
   const uint64_t progress = progress_;
   const Warp::Turn end = w.run(budget);

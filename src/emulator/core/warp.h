@@ -215,7 +215,7 @@ class Warp {
   SharedPlace shared_place(const Instr&, Space, uint64_t address, uint32_t bytes, unsigned lane);
 
   uint64_t instructions = 0;  // executed by this warp
-  bool put_off = false;       // its last poll was answered with no although what it waits for has happened
+  bool put_off = false;       // its last poll of this turn was answered with no although the phase was over
 
   // --- for schedulers, reports and engines
   bool runnable() const;  // some group can execute

@@ -149,6 +149,11 @@ struct TmemStore final : AsyncOp {
 
 WarpEngines& engines(Warp& w) { return w.cta.state->warp(w.id); }
 
+// A warp's loads and stores of tensor memory stay in order, where the schedule tolerates that a tcgen05.wait
+// is missing: CUTLASS's stream-K stores sums that its epilogue loads (sm100_tile_scheduler_stream_k.hpp), and
+// waits for nothing between.
+bool ordered(const Warp& w) { return w.cta.cluster.grid.schedule.tolerant; }
+
 // op 0 {registers}, op 1 [taddr], op 2 the half split of 16x32bx2
 void load(Warp& w, const Instr& in) {
   w.require_full(in);
@@ -156,6 +161,7 @@ void load(Warp& w, const Instr& in) {
   op->m = unpack_aux<Mods>(in);
   op->win = window(w, op->m, uniform_address(w, in.op[1], "the TMEM address"), "tcgen05.ld");
   WarpEngines& e = engines(w);
+  if (e.tmem_stores && ordered(w)) w.cta.cluster.finish_now(w, "tcgen05.st");
   op->rows.resize(op->m.registers);
   for (unsigned r = 0; r < op->m.registers; ++r) {
     const Operand& element = w.element(in.op[0], r);
@@ -177,7 +183,9 @@ void store(Warp& w, const Instr& in) {
   op->data.resize(op->m.registers);
   for (unsigned r = 0; r < op->m.registers; ++r)
     std::memcpy(op->data[r].data(), w.source<uint32_t>(w.element(registers, r)), sizeof op->data[r]);
-  ++engines(w).tmem_stores;
+  WarpEngines& e = engines(w);
+  if (e.tmem_loads && ordered(w)) w.cta.cluster.finish_now(w, "tcgen05.ld");
+  ++e.tmem_stores;
   op->queue = {Queue::tmem_load, w.cta.rank << 16 | w.id};
   w.cta.cluster.submit(std::move(op), w, in, static_cast<unsigned>(std::countr_zero(w.active)));
 }
@@ -205,7 +213,7 @@ void wait_ld(Warp& w, const Instr& in) {
 }  // namespace
 
 void settle_tensor_memory(Warp& w) {
-  if (!w.cta.cluster.grid.schedule.tolerant) return;
+  if (!ordered(w)) return;
   const WarpEngines& e = engines(w);
   if (e.tmem_loads) w.cta.cluster.finish_now(w, "tcgen05.ld");
   if (e.tmem_stores) w.cta.cluster.finish_now(w, "tcgen05.st");

@@ -32,6 +32,7 @@ struct Actor;
 struct Place;
 struct ClusterState;
 struct OpState;
+struct StreamInfo;
 struct WarpState;
 struct BarrierState;
 struct Knowledge;
@@ -131,6 +132,8 @@ class OrderChecker final : public Watcher {
   void range(const order::Actor&, Touch, Space, const Cta*, uint64_t address, uint32_t bytes, bool map);
   void visit(Cell&, const order::Actor&, const Touch&, const order::Place&, bool map);
   void check(Touch& before, const order::Actor&, const Touch& now, const order::Place&, bool map);
+  bool tensor_memory_keeps_order(const order::StreamInfo&, const Touch& before, const order::Actor&,
+                                 const Touch& now) const;
   void unordered(const Touch& before, const order::Actor&, const Touch& now, const order::Place&);
   void check_tensor_fences(const Touch& before, const order::Actor&, const Touch& now, const order::Place&);
   void check_proxy_fence(const Touch& before, uint32_t lanes, const order::Actor&, const Touch& now,

@@ -118,6 +118,21 @@ static bool waited_by_warpgroup(const Touch& before, const Actor& a) {
          (*w.products[number % kept])[before.component] >= before.time;
 }
 
+// tcgen05.ld and tcgen05.st keep their order in the SM's quarter although no tcgen05.wait asks for it, and
+// CUTLASS relies on it: its FMHA hands a store on before it is over, to a load of the same lanes or to who
+// frees the columns; its stream-K loads what the same warp stores. The emulator keeps the second kind in
+// order only where it is tolerant.
+bool OrderChecker::tensor_memory_keeps_order(const StreamInfo& stream, const Touch& before, const Actor& a,
+                                             const Touch& now) const {
+  const bool load = a.op && a.op->kind == OpKind::tmem_load;
+  if (a.own / kLanes == before.issuer / kLanes)
+    return grid_->schedule.tolerant &&
+           (stream.kind == Stream::tmem_load || stream.kind == Stream::tmem_store) &&
+           (load || (a.op && a.op->kind == OpKind::tmem_store));
+  return stream.issued && (load || now.is(Touch::collective)) &&
+         ((*a.v)[stream.issued] >= before.time || (*a.lax_v)[stream.issued] >= before.time);
+}
+
 // No chain orders the two accesses.
 void OrderChecker::unordered(const Touch& before, const Actor& a, const Touch& now, const Place& place) {
   if (before.is(Touch::collective)) return found(Class::alloc, before, a, now, place);
@@ -129,12 +144,9 @@ void OrderChecker::unordered(const Touch& before, const Actor& a, const Touch& n
   if (cas) return found(Class::before_cas, before, a, now, place);
   if (waited_by_warpgroup(before, a)) return found(Class::warpgroup, before, a, now, place);
   const StreamInfo* stream = before.lanes || !in_cluster(before, a) ? nullptr : &a.cluster->stream_of(before);
-  // A store to tensor memory that was handed on before it was over, to a load of the same lanes or to who
-  // frees the columns: these keep their order in the SM's quarter, and CUTLASS's FMHA relies on it.
-  const bool kept = (a.op && a.op->kind == OpKind::tmem_load) || now.is(Touch::collective);
-  if (stream && stream->issued && kept && a.own / kLanes != before.issuer / kLanes &&
-      ((*a.v)[stream->issued] >= before.time || (*a.lax_v)[stream->issued] >= before.time))
-    return found(Class::store_wait, before, a, now, place);
+  if (stream && tensor_memory_keeps_order(*stream, before, a, now))
+    return found(a.own / kLanes == before.issuer / kLanes ? Class::own_wait : Class::store_wait, before, a,
+                 now, place);
   // What the program does first is told first: a copy that is late was still issued before.
   const bool issued_before =
       (stream && stream->kind == Stream::pipe && a.op && a.op->sequence && a.op->sequence < before.time) ||

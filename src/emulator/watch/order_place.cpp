@@ -98,6 +98,7 @@ std::string OrderChecker::gaps(Class k, const Touch& before, const Actor& a, con
       case Class::wgmma_fence:
         return {"wgmma.fence", ""};
       case Class::store_wait:
+      case Class::own_wait:
         return {"tcgen05.wait::st", ""};
       case Class::tensor_map:
         return {"", "fence.proxy.tensormap::generic.acquire"};

@@ -248,6 +248,9 @@ OrderChecker::Wording OrderChecker::tensor_words(Class k, const Touch& before, c
   if (k == Class::store_wait)
     return {fmt::format("{} handed on to another warp's tcgen05.ld without tcgen05.wait::st", where),
             fmt::format("{} ({})", missing(before, a, now), kShipped)};
+  if (k == Class::own_wait)
+    return {fmt::format("{} loaded and stored by one warp without a tcgen05.wait between", where),
+            fmt::format("{} ({})", missing(before, a, now), kShipped)};
   const StreamInfo& s = c.stream_of(before);
   const bool before_done = s.kind == Stream::pipe || (*a.v)[s.other] >= before.time;
   return {
@@ -349,6 +352,7 @@ OrderChecker::Wording OrderChecker::wording(Class k, const Touch& before, const 
     case Class::tcgen05_fence:
     case Class::cp_after_mma:
     case Class::store_wait:
+    case Class::own_wait:
     case Class::alloc:
       return tensor_words(k, before, a, now, where);
     case Class::exit:
