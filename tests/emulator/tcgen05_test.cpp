@@ -388,6 +388,42 @@ TEST_CASE("tcgen05.ld: who gets which cell") {
   }
 }
 
+// A scale block for 32 rows: one word of each 16 bytes is written, and only its column may be read.
+TEST_CASE("tcgen05.cp of bytes that are written in part: the words that are") {
+  for (const unsigned column : {0u, 1u}) {
+    Kernel k(module_text("sm_100a", ".param .u64 out",
+                         fmt::format(R"(
+      .shared .align 128 .b8 scales[512]; .shared .align 8 .b64 bar; .shared .align 4 .b32 where;
+      mov.u32 %r0, where; mov.u32 %r1, %tid.x; mov.u32 %r3, scales; mov.u32 %r7, bar; setp.ne.u32 %p0, %r1, 0;
+      shl.b32 %r2, %r1, 4; add.u32 %r4, %r3, %r2; st.shared.u32 [%r4], %r1;
+      fence.proxy.async.shared::cta;
+      tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r0], 32;
+      @!%p0 mbarrier.init.shared::cta.b64 [%r7], 1;
+      bar.sync 0;
+      ld.shared.u32 %r5, [%r0];
+      shr.u32 %r6, %r3, 4; cvt.u64.u32 %rd1, %r6; or.b64 %rd1, %rd1, 0x400800010000;
+      @%p0 bra COPIED;
+      tcgen05.cp.cta_group::1.32x128b.warpx4 [%r5], %rd1;
+      tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r7];
+    COPIED:
+      {}
+      tcgen05.fence::after_thread_sync;
+      tcgen05.ld.sync.aligned.32x32b.x1.b32 {{%r8}}, [%r5+{}];
+      tcgen05.wait::ld.sync.aligned;
+      ld.param.u64 %rd0, [out]; mul.wide.u32 %rd2, %r1, 4; add.u64 %rd0, %rd0, %rd2; st.global.u32 [%rd0], %r8;
+      tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r5, 32;)",
+                                     wait("%r7", 0), column)));
+    const uint64_t out = k.buffer(128);
+    k.param(out);
+    k.config.block.x = 32;
+    const LaunchResult r = k.run(1);
+    INFO(r.report);
+    CHECK(r.ok == (column == 0));
+    if (!r.ok) CHECK(r.report.find("nobody") != std::string::npos);
+    for (uint32_t l = 0; r.ok && l < 32; ++l) CHECK(k.download<uint32_t>(out, 32)[l] == l);
+  }
+}
+
 TEST_CASE("CTAs of one SM share its tensor memory: an allocation waits for columns") {
   const std::string text = module_text("sm_100a", ".param .u64 out, .param .u32 columns", R"(
     mov.u32 %r0, smem; mov.u32 %r1, %tid.x; ld.param.u64 %rd0, [out]; ld.param.u32 %r2, [columns];

@@ -37,9 +37,6 @@ Arrival operands(Warp& w, const Operand& id, const Operand& count) {
   if (count && (a.count == 0 || a.count % kLanes))
     fault(FaultKind::named_barrier, kLanes, "barrier {} with a thread count of {}: must be a multiple of {}",
           a.id, a.count, kLanes);
-  if (a.count > w.cta.warps.size() * kLanes)
-    fault(FaultKind::named_barrier, kLanes, "barrier {} with a thread count of {}, but the CTA has {} warps",
-          a.id, a.count, w.cta.warps.size());
   return a;
 }
 

@@ -92,6 +92,8 @@ std::string NamedBarrier::describe(const Cta& cta) const {
       missing += fmt::format("{}{}", missing.empty() ? "" : ", ", w);
   }
   std::string text = fmt::format("{} of {} threads have arrived", arrived, required(cta));
+  if (expected > cta.warps.size() * kLanes)  // not wrong: a warp may arrive twice
+    text += fmt::format(", more than the CTA's {} warps", cta.warps.size());
   if (!missing.empty()) text += fmt::format("; warps not waiting here: {}", missing);
   if (!exited.empty()) text += fmt::format("; exited: {}", exited);
   return text;

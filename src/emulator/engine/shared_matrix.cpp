@@ -56,10 +56,20 @@ void read_mn_major_narrow(Cluster& cluster, Cta& cta, const SharedMatrix& m, uin
     }
 }
 
+// Of the 16 bytes at shared address `at`, which are bytes k to k + 15 of a row: a bit for each word that
+// nobody has written. Where the bytes are packed elements, each word takes some of all of them.
+uint16_t unwritten_words(const Cta& cta, const SharedMatrix& m, uint32_t at, uint32_t k) {
+  unsigned words = m.data_bytes < 16 ? 0xf : 0;
+  for (unsigned i = 0; i < 4 && m.data_bytes == 16; ++i)
+    if (!cta.is_defined(at + 4 * i, 4)) words |= 1u << i;
+  return static_cast<uint16_t>(words << k / 4);
+}
+
 }  // namespace
 
 void read_k_major(Cluster& cluster, Cta& cta, const SharedMatrix& m, uint32_t rows, uint32_t bytes,
-                  std::byte* out, const AsyncOp& op, const char* operand, bool* defined, uint32_t first_row) {
+                  std::byte* out, const AsyncOp& op, const char* operand, uint16_t* defined,
+                  uint32_t first_row) {
   const bool plain = m.swizzle == SharedMatrix::Swizzle::none;
   const uint32_t span = m.span(), cores = (rows + 7) / 8;
   if (!plain && m.start % span + bytes > span)
@@ -85,18 +95,18 @@ void read_k_major(Cluster& cluster, Cta& cta, const SharedMatrix& m, uint32_t ro
         const uint32_t turn = (at - back) >> shift & mask;
         std::memcpy(out + size_t(row) * 32, window + (at ^ turn), 16);
         std::memcpy(out + size_t(row) * 32 + 16, window + ((at + 16) ^ turn), 16);
-        if (defined) defined[row] = true;
+        if (defined) defined[row] = kAllWords;
       }
     } else {
       for (uint32_t r = 0; r < count; ++r) {
         const uint32_t row = core * 8 + r;
-        bool known = true;
+        uint16_t known = kAllWords;
         for (uint32_t k = 0; k < bytes; k += 16) {
           const uint32_t at = m.k_major_address(first_row + row, k);
           std::memcpy(out + size_t(row) * bytes + k, window + at, 16);
           if (!whole && !cta.is_defined(at, m.data_bytes)) {
             if (!defined) undefined(cluster, cta, op, operand, first_row + row, k, at);
-            known = false;
+            known &= ~unwritten_words(cta, m, at, k);
           }
         }
         if (defined) defined[row] = known;

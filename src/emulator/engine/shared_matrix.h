@@ -10,9 +10,10 @@ namespace fp4lab::emu {
 // operand to `out` ([rows][bytes], dense). Faults when the operand leaves the window or has bytes that nobody
 // wrote. With base offset 0 the swizzle is anchored to address bits, as TMA's is, so an operand may start at
 // any row of the pattern: CUTLASS 48_hopper_warp_specialized_gemm places A at 384 bytes, and that works on an
-// H100. A null `defined` asks for that check; otherwise defined[r] tells whether row r is.
+// H100. A null `defined` asks for that check; otherwise bit i of defined[r] tells whether word i of row r is.
+constexpr uint16_t kAllWords = 0xffff;
 void read_k_major(Cluster&, Cta&, const SharedMatrix&, uint32_t rows, uint32_t bytes, std::byte* out,
-                  const AsyncOp&, const char* operand, bool* defined = nullptr, uint32_t first_row = 0);
+                  const AsyncOp&, const char* operand, uint16_t* defined = nullptr, uint32_t first_row = 0);
 
 // `rows` x `columns` elements of an MN-major operand from row `first_row` on, to out[mn][k]. Elements that
 // lie 16 in `data_bytes` bytes get a byte each.

@@ -82,13 +82,13 @@ struct TmemCopy final : AsyncOp {
     check(to);
     const auto [_, rows, bytes] = kShapes[static_cast<int>(m.shape)];
     std::byte data[128 * 32];
-    bool defined[128];
+    uint16_t defined[128];  // bits of a row's words
     // Bytes that nobody wrote make their cells undefined; whoever reads those hears of it. Padding rows of a
     // scale block may well be such.
     read_k_major(cluster, to, source, rows, bytes, data, *this, "the source", defined);
     TensorMemory& tmem = tensor_memory(to);
     const TmemAddress a{address};
-    const bool all = std::all_of(defined, defined + rows, [](bool d) { return d; });
+    const bool all = std::all_of(defined, defined + rows, [](uint16_t d) { return d == kAllWords; });
     // Every lane of the columns gets something, but for 4x256b.
     if (all && m.shape != Shape::s4x256b)
       for (unsigned c = 0; c < bytes / 4; ++c) tmem.defined[a.column() + c] = {~uint64_t(0), ~uint64_t(0)};
@@ -105,7 +105,7 @@ struct TmemCopy final : AsyncOp {
       if (!all || m.shape == Shape::s4x256b)
         for (unsigned i = 0; i < count; ++i)
           for (unsigned c = 0; c < bytes / 4; ++c) {
-            if (defined[r])
+            if (defined[r] >> c & 1)
               tmem.define(a.column() + c, a.lane() + lanes[i], 1);
             else
               tmem.undefine(a.column() + c, a.lane() + lanes[i], 1);
@@ -141,6 +141,7 @@ void cp(Warp& w, const Instr& in) {
     op->lane = lane;
     op->address = static_cast<uint32_t>(w.address(in.op[0], lane));
     op->source = decode_tcgen05_descriptor(descriptor[lane], "tcgen05.cp: descriptor");
+    if (m.decompress) op->source.data_bytes = 2u * m.decompress;
     op->check(w.cta);
     if (m.group == 2) op->check(pair_of(w.cta, "tcgen05.cp"));
     op->queue = pipe_of(w, lane);
