@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include "emulator/core/place.h"
 #include "hand.h"
 
 using namespace fp4lab::emu;
@@ -387,4 +388,11 @@ TEST_CASE("strong accesses come early or late, operations before or after them")
   CHECK(early > 5);
   CHECK(late > 5);
   CHECK(behind > 5);
+}
+
+TEST_CASE("messages name kernels as the source does, and no name fills the screen") {
+  CHECK(kernel_name("group_gemm_v0") == "group_gemm_v0");
+  CHECK(kernel_name("_Z4castILi4EfEvPT0_i") == "cast<4, float>");
+  CHECK(kernel_name("_ZN1a3runI3BoxI3BoxIiES1_IfEEiEEvT_") == "a::run<Box<...>, int>");
+  CHECK(kernel_name("_Z" + std::string(4000, 'x')).size() < 110);
 }

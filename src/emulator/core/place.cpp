@@ -1,7 +1,13 @@
 #include "emulator/core/place.h"
 
+#include <cxxabi.h>
+#include <fmt/ranges.h>
+
 #include <bit>
+#include <cstdlib>
 #include <filesystem>
+#include <memory>
+#include <vector>
 
 #include "emulator/core/machine.h"
 
@@ -32,18 +38,60 @@ std::string ptx_position(const Module& m, const Source& s) {
 }
 
 std::string cuda_position(const Module& m, const Source& s) {
-  std::string text;
-  for (uint32_t at = s.location, depth = 0; at && at < m.locations.size() && depth < 16;
-       at = m.locations[at].caller, ++depth) {
+  constexpr size_t kShown = 4;  // templates of libraries are inlined a dozen deep
+  std::vector<std::string> frames;
+  for (uint32_t at = s.location; at && at < m.locations.size() && frames.size() < 64;
+       at = m.locations[at].caller) {
     const Location& l = m.locations[at];
     if (l.file == 0 || l.file >= m.files.size()) break;
     // NVRTC writes absolute paths; below the current folder they are shown from there.
     static const std::string here = std::filesystem::current_path().string() + "/";
     std::string_view file = m.files[l.file];
     if (file.starts_with(here)) file.remove_prefix(here.size());
-    text += fmt::format("{}{}:{}", depth ? ", called at " : "", file, l.line);
+    frames.push_back(fmt::format("{}:{}", file, l.line));
+  }
+  if (frames.size() > kShown) {  // the innermost, and the outermost two
+    const auto first = frames.begin() + 1, last = frames.end() - 2;
+    *first = fmt::format("({} between)", last - first);
+    frames.erase(first + 1, last);
+  }
+  return fmt::format("{}", fmt::join(frames, ", called at "));
+}
+
+namespace {
+
+// Of "f<A<B, C>, D>" the arguments of arguments left out: "f<A<...>, D>".
+std::string without_inner_arguments(std::string_view name) {
+  std::string text;
+  unsigned depth = 0;
+  for (const char c : name) {
+    if (c == '>' && depth && --depth == 1) text += "...";
+    if (depth < 2) text += c;
+    if (c == '<') ++depth;
   }
   return text;
+}
+
+}  // namespace
+
+std::string kernel_name(const std::string& mangled) {
+  int status = 0;
+  const std::unique_ptr<char, void (*)(void*)> demangled(
+      abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status), std::free);
+  // Of names of several kilobytes (CUTLASS's) the C++ library does not understand every one.
+  if (status != 0) return mangled.size() > 120 ? mangled.substr(0, 100) + "..." : mangled;
+  std::string text = without_inner_arguments(demangled.get());
+  // Its parameters, which the last parenthesis outside of template arguments opens.
+  int depth = 0;
+  for (size_t i = text.size(); i-- > 0;) {
+    if (text[i] == ')' || text[i] == '>') ++depth;
+    if (text[i] == '(' || text[i] == '<') --depth;
+    if (text[i] == '(' && depth == 0) {
+      text.resize(i);
+      break;
+    }
+  }
+  return text.starts_with("void ") ? text.substr(5) : text;
 }
 
 std::string ptx_excerpt(const Module& m, const Source& s) {

@@ -15,7 +15,10 @@ class Warp;
 std::string lane_list(uint32_t lanes);
 // "kernel.ptx:120:3"
 std::string ptx_position(const Module&, const Source&);
-// "gemm.cu:88", empty when the PTX has no .loc there
+// "cast<gemm<...>, 4>": the name as the source has it, without parameters and the arguments of arguments; a
+// name that is not mangled as it is, the beginning of a mangled one that cannot be read.
+std::string kernel_name(const std::string& mangled);
+// "gemm.cu:88, called at main.cu:12", empty when the PTX has no .loc there
 std::string cuda_position(const Module&, const Source&);
 // The PTX line with a caret below the instruction.
 std::string ptx_excerpt(const Module&, const Source&);

@@ -181,7 +181,8 @@ uint32_t fault_line(const Grid& grid, const Warp* w, const AsyncOp* op) {
 }
 
 std::string fault_report(const Fault& e, const Grid& grid, const Warp* w, const AsyncOp* op) {
-  std::string text = fmt::format("{}: {}\n  kernel {}", kind_text(e.kind), e.what(), grid.function.name);
+  std::string text =
+      fmt::format("{}: {}\n  kernel {}", kind_text(e.kind), e.what(), kernel_name(grid.function.name));
   if (op) {
     text += fmt::format(", {}, in {}", op->cta->name(), op->name());
     if (op->origin) {
@@ -206,7 +207,7 @@ std::string fault_report(const Fault& e, const Grid& grid, const Warp* w, const 
 
 std::string stuck_report(const Grid& grid, const std::vector<std::unique_ptr<Cluster>>& clusters,
                          bool polling) {
-  std::string text = fmt::format("deadlock: kernel {}: ", grid.function.name);
+  std::string text = fmt::format("deadlock: kernel {}: ", kernel_name(grid.function.name));
   text += polling ? "the threads that are left only poll, and nothing that they look at changes any more\n"
                   : "every thread that is left waits, and no asynchronous operation is under way\n";
   text += look_first(clusters);

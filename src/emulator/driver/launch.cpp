@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "emulator/core/place.h"
 #include "emulator/driver/exchange.h"
 #include "emulator/driver/findings.h"
 #include "emulator/driver/state.h"
@@ -19,7 +20,7 @@ using namespace fp4lab::emu::driver;
 namespace {
 
 CUresult refuse(CUresult code, const CUfunc_st& f, const std::string& why) {
-  return explain(code, fmt::format("launch of {}: {}", f.function->name, why));
+  return explain(code, fmt::format("launch of {}: {}", kernel_name(f.function->name), why));
 }
 
 CUresult check(const CUfunc_st& f, const LaunchConfig& c) {
@@ -119,7 +120,7 @@ CUresult run(const CUfunc_st& f, const LaunchConfig& config) {
     s.notes += s.checker->report(false);
     for (const OrderChecker::FoldedNotes& n : s.checker->folded_notes())
       if (s.told_notes.emplace(f.function->name, n.kind).second)
-        explain(CUDA_SUCCESS, fmt::format("note: {}\n  kernel {}", n.text, f.function->name));
+        explain(CUDA_SUCCESS, fmt::format("note: {}\n  kernel {}", n.text, kernel_name(f.function->name)));
     if (s.checker->errors()) {
       const std::string found = s.checker->report(true);
       result.report = result.ok ? found : result.report + "\nand before that:\n" + found;

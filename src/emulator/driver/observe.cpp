@@ -7,6 +7,7 @@
 #include <cstring>
 #include <sstream>
 
+#include "emulator/core/place.h"
 #include "emulator/driver/state.h"
 #include "emulator/watch/coverage.h"
 #include "emulator/watch/inspect.h"
@@ -95,7 +96,8 @@ void observe_by_environment() {
 }
 
 bool is_observed(const CUfunc_st& f) {
-  return f.function->name.find(state().observed_kernels) != std::string::npos;
+  const std::string &name = f.function->name, &wanted = state().observed_kernels;
+  return name.find(wanted) != name.npos || kernel_name(name).find(wanted) != name.npos;
 }
 
 void tell_observed(const CUfunc_st& f) {
@@ -104,7 +106,8 @@ void tell_observed(const CUfunc_st& f) {
   s.observed_any = true;
   const std::string text = observed(s);
   if (!text.empty())
-    fmt::print(stderr, "fp4lab emulator: launch {}, kernel {}\n{}", s.launches, f.function->name, text);
+    fmt::print(stderr, "fp4lab emulator: launch {}, kernel {}\n{}", s.launches, kernel_name(f.function->name),
+               text);
 }
 
 }  // namespace fp4lab::emu::driver

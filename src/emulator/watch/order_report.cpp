@@ -70,8 +70,9 @@ std::string OrderChecker::Finding::text() const {
     return fmt::format("{} ({})\n      {}  {}{}", p.does, p.who, p.ptx, p.source,
                        p.cuda.empty() ? "" : "  (" + p.cuda + ")");
   };
-  return fmt::format("{}\n  kernel {}\n    first: {}\n    then:  {}\n    needs: {}{}", what, kernel,
-                     party(first), party(then), needs, belongs.empty() ? "" : "\n    there: " + belongs);
+  return fmt::format("{}\n  kernel {}\n    first: {}\n    then:  {}\n    needs: {}{}", what,
+                     kernel_name(kernel), party(first), party(then), needs,
+                     belongs.empty() ? "" : "\n    there: " + belongs);
 }
 
 const char* OrderChecker::name_of(Class k) {

@@ -106,7 +106,7 @@ void Profile::launch_end(const Grid& grid) {
   report_ = fmt::format(
       "profile of {}: {} CTAs, {} steps each on average; a step is one warp instruction of the CTA's "
       "cluster\n",
-      grid.function.name, ctas_, ctas_ ? cta_steps_ / ctas_ : 0);
+      kernel_name(grid.function.name), ctas_, ctas_ ? cta_steps_ / ctas_ : 0);
   // Warps of one role are one line.
   struct Sum {
     std::vector<unsigned> warps;

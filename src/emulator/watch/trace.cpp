@@ -98,9 +98,9 @@ void Trace::launch_end(const Grid&) {
 void Trace::cta_start(Cta& cta) {
   if (!shown(cta)) return;
   const uint64_t id = cta.cluster.id * cta.cluster.grid.config.cluster.count() + cta.rank;
-  event(fmt::format(
-      R"({{"ph":"M","pid":{},"name":"process_name","args":{{"name":{}}}}})", id,
-      quoted(fmt::format("{} {} on SM {}", cta.cluster.grid.function.name, cta.name(), cta.sm.id))));
+  event(fmt::format(R"({{"ph":"M","pid":{},"name":"process_name","args":{{"name":{}}}}})", id,
+                    quoted(fmt::format("{} {} on SM {}", kernel_name(cta.cluster.grid.function.name),
+                                       cta.name(), cta.sm.id))));
   for (const auto& w : cta.warps) name(id, w->id, fmt::format("warp {}", w->id));
   name(id, kOperations + Queue::unordered, "TMA and bulk copies");
   name(id, kOperations + Queue::tensor_pipe, "tensor core: mma, cp, commit");
