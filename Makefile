@@ -99,6 +99,7 @@ $(BUILD)/emulator/libcuda.so.1: $(EMULATOR) $(BUILD)/libfp4lab.a src/emulator/ex
 	@echo "  $(@:$(BUILD)/%=%)"
 	$(Q)$(CXX) $(CXXFLAGS) -shared -Wl,-soname,libcuda.so.1 -Wl,-z,defs -Wl,--version-script=src/emulator/exports.map \
 	  $(filter %.o %.a,$^) $(LDLIBS) -o $@
+	$(Q)ln -sf $(@F) $(@D)/libcuda.so # the name that some programs give dlopen
 # On the driver beside it, whatever else the library path holds: hence RPATH, which comes before the path.
 $(BUILD)/emulator/libcudart.so.13: $(RUNTIME) $(BUILD)/emulator/libcuda.so.1 src/runtime/exports.map
 	@echo "  $(@:$(BUILD)/%=%)"

@@ -2,6 +2,7 @@
 #include <cuda.h>
 #include <dlfcn.h>
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <cstring>
 #include <filesystem>
@@ -462,4 +463,40 @@ TEST_CASE("driver: the library exports the driver API and nothing of ours") {
   CHECK(get("cuNoSuchCall", &p, 13000, 0, &status) == CUDA_ERROR_NOT_FOUND);
   CHECK(status == CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
   dlclose(library);
+}
+
+// 60 values live through a loop, behind 100 that do not overlap.
+TEST_CASE_FIXTURE(Context,
+                  "the number of registers: values that live at once, and room for the largest block") {
+  auto entry = [](const std::string& name, const char* limits) {
+    std::string text = ".visible .entry " + name + "(.param .u64 out) " + limits + R"(
+{
+  .reg .pred %p; .reg .b32 %r<200>; .reg .b64 %rd<2>;
+  ld.param.u64 %rd1, [out]; mov.u32 %r0, 0;
+)";
+    for (int i = 100; i < 200; ++i)
+      text += fmt::format("  mov.u32 %r{0}, {0}; add.u32 %r0, %r0, %r{0};\n", i);
+    for (int i = 1; i <= 60; ++i) text += fmt::format("  mov.u32 %r{0}, {0};\n", i);
+    text += "AGAIN:\n";
+    for (int i = 1; i <= 60; ++i) text += fmt::format("  add.u32 %r0, %r0, %r{};\n", i);
+    return text + "  setp.lt.u32 %p, %r0, 100000; @%p bra AGAIN;\n  st.global.u32 [%rd1], %r0; ret;\n}\n";
+  };
+  const std::string text = ".version 9.0\n.target sm_90\n.address_size 64\n" +
+                           entry("small", ".maxntid 128") + entry("large", "") +
+                           entry("crowded", ".maxntid 256 .minnctapersm 6") +
+                           entry("told", ".maxntid 128 .maxnreg 32");
+  CUmodule module;
+  REQUIRE(cuModuleLoadData(&module, text.c_str()) == CUDA_SUCCESS);
+  auto registers = [&](const char* name) {
+    CUfunction f;
+    int n = -1;
+    CHECK(cuModuleGetFunction(&f, module, name) == CUDA_SUCCESS);
+    CHECK(cuFuncGetAttribute(&n, CU_FUNC_ATTRIBUTE_NUM_REGS, f) == CUDA_SUCCESS);
+    return n;
+  };
+  CHECK(registers("small") == 64);
+  CHECK(registers("large") == 64);
+  CHECK(registers("crowded") == 40);
+  CHECK(registers("told") == 32);
+  CHECK(cuModuleUnload(module) == CUDA_SUCCESS);
 }

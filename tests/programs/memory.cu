@@ -113,6 +113,7 @@ void shared() {
   cudaFuncAttributes a;
   CUDA(cudaFuncGetAttributes(&a, large_shared));
   EXPECT(a.maxDynamicSharedSizeBytes == 49152 && a.sharedSizeBytes == 0 && a.maxThreadsPerBlock == 1024);
+  EXPECT(a.numRegs >= 8 && a.numRegs <= 64);  // an estimate, and 1024 threads fit
   int* out;
   CUDA(cudaMalloc(&out, 4));
   CUDA(cudaMemset(out, 0, 4));

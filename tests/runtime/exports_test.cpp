@@ -61,6 +61,7 @@ TEST_CASE("driver library: exports what the toolkit's stub exports") {
   const fs::path real = theirs("libcuda.so");
   if (real.empty()) FP4LAB_SKIP("no stub of libcuda.so in the toolkit");
   check_all_there(names(real), names(ours("libcuda.so.1")));
+  CHECK(fs::read_symlink(ours("libcuda.so")) == "libcuda.so.1");  // as some programs name it to dlopen
 }
 
 TEST_CASE("runtime library: error names and texts are the toolkit's") {

@@ -146,7 +146,10 @@ Image choose(Contents found, const DeviceModel& device) {
     return {
         {},
         "the fatbin's PTX cannot be decompressed (is libzstd.so.1 there?): build with nvcc --no-compress"};
-  if (found.ptx.empty() && found.cubins.empty()) return {{}, "the fatbin is empty or broken"};
+  if (found.ptx.empty() && found.cubins.empty())
+    return {{},
+            "the fatbin is empty or broken (-rdc=true links machine code only, so with virtual architectures "
+            "it leaves nothing: build without it, all device functions of a kernel in one file)"};
   if (found.ptx.empty())
     return {{},
             fmt::format(

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "emulator/driver/exchange.h"
+#include "emulator/driver/register_count.h"
 #include "emulator/driver/state.h"
 #include "emulator/ptx/load.h"
 #include "emulator/ptx/parser.h"
@@ -194,14 +195,9 @@ CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute, CUfuncti
   if (CUresult r = ready()) return r;
   if (!value || !f) return CUDA_ERROR_INVALID_VALUE;
   const Function& function = *f->function;
-  const auto volume = [](const uint32_t(&n)[3]) {
-    return int(n[0] * std::max(1u, n[1]) * std::max(1u, n[2]));
-  };
   switch (attribute) {
     case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
-      *value = function.req_ntid[0]   ? volume(function.req_ntid)
-               : function.max_ntid[0] ? volume(function.max_ntid)
-                                      : 1024;
+      *value = int(max_threads(function));
       break;
     case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
       *value = int(function.static_shared_bytes);
@@ -213,8 +209,8 @@ CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute, CUfuncti
       *value = int(function.local_bytes);
       break;
     case CU_FUNC_ATTRIBUTE_NUM_REGS:
-      *value = 0;
-      break;  // PTX has no register allocation
+      *value = int(register_count(*f->module->module, function));
+      break;
     case CU_FUNC_ATTRIBUTE_PTX_VERSION:
     case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
       *value = architecture(f->module->module->target);
