@@ -18,11 +18,10 @@ struct Mutant {
 };
 
 // Every mutant of a module's text, in line order: of any PTX, with several instructions on a line (inline
-// assembly) or an instruction on several lines. Rules: waits (mbarrier, tcgen05.wait,
-// cp.async.bulk.wait_group, bar, cluster barriers) removed; phase flipped; arrivals, expect_tx bytes and init
-// counts changed; commits, fences, copies and dealloc removed; coordinates, TMEM columns and descriptor
-// fields off by one step. A guard
-// (@%p1) stays in front of what is altered.
+// assembly) or an instruction on several lines. Rules (src/lab/mutation_rules.cpp): waits, arrivals, commits,
+// fences, barriers, copies, allocations removed; phases flipped, or never toggled; counts, bytes, scopes,
+// masks, mbarriers, coordinates, TMEM columns and descriptor fields altered by one step. A guard (@%p1) stays
+// in front of what is altered, but for the rule that removes it.
 std::vector<Mutant> mutants(std::string_view ptx);
 
 // How well a report leads to the altered instruction, the best of:

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 struct Options {
   std::string device, json, dump_ptx, replace_ptx;
-  std::string seed, threads;
+  std::string seed, threads, sms;
   std::string trace, stop_at, watch, tile, kernel;
   bool profile = false;
   bool eager = false, check = false, strict = false, fidelity = false;
@@ -91,6 +91,7 @@ int run(const Options& o) {
   set("FP4LAB_EMULATOR_DEVICE", o.device);
   set("FP4LAB_SEED", o.seed);
   set("FP4LAB_THREADS", o.threads);
+  set("FP4LAB_SMS", o.sms);
   set("FP4LAB_OBSERVE", observers(o));
   set("FP4LAB_OBSERVE_KERNEL", o.kernel);
   set("FP4LAB_RECORD", o.json);
@@ -121,6 +122,9 @@ const Command kCommand{
           ->check(CLI::NonNegativeNumber);
       app.add_option("--threads", o->threads,
                      "host threads; default: all cores. The run does not depend on it")
+          ->check(CLI::PositiveNumber);
+      app.add_option("--sms", o->sms,
+                     "only so many SMs: a persistent kernel takes several tiles with a small problem")
           ->check(CLI::PositiveNumber);
       app.add_flag("--eager", o->eager, "asynchronous work completes at once");
       app.add_flag("--check", o->check,

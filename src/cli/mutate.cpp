@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstdlib>
 #include <map>
 
 #include "cli/command.h"
@@ -20,6 +21,7 @@ struct Options {
   std::string arch = std::string(architectures()[0]), distribution = "moderate", rule;
   std::vector<std::string> knobs, command;
   uint64_t seeds = 20, own_seeds = 5, every = 1, limit = 0;
+  std::string sms;
   bool verbose = false, markdown = false;
 };
 
@@ -44,6 +46,7 @@ constexpr size_t kTold = 4;  // findings of a run that count as what is said: th
 struct Verdict {
   std::string outcome = "survived", said;
   uint64_t seed = 0;
+  double seconds = 0;
 };
 
 Verdict judge(MutationSubject& subject, const MutationSubject::Text& text, const Mutant& m, uint64_t seeds,
@@ -70,12 +73,15 @@ Verdict judge(MutationSubject& subject, const MutationSubject::Text& text, const
 // What has become of the mutants.
 class Tally {
  public:
-  void add(std::string_view ptx, const Mutant& m, const Verdict& v) {
+  void add(std::string_view ptx, const Mutant& m, const Verdict& v, bool verbose) {
     const Naming named = v.outcome == "reported" ? naming(ptx, m, v.said) : Naming::none;
-    details_.add({fmt::format("{}", m.line), m.rule, v.outcome,
-                  v.outcome == "survived" ? "-" : fmt::format("{}", v.seed),
-                  v.outcome == "reported" ? kNaming[static_cast<size_t>(named)] : "-",
-                  v.said.substr(0, std::min<size_t>(v.said.find('\n'), 140))});
+    if (verbose) {
+      fmt::print("{:5}  {:37}  {:8}  {:>4}  {:5}  {:5.1f}  {}\n", m.line, m.rule, v.outcome,
+                 v.outcome == "survived" ? "-" : fmt::format("{}", v.seed),
+                 v.outcome == "reported" ? kNaming[static_cast<size_t>(named)] : "-", v.seconds,
+                 v.said.substr(0, std::min<size_t>(v.said.find('\n'), 140)));
+      std::fflush(stdout);
+    }
     if (v.outcome == "refused") {  // the text is no PTX any more
       ++refused_;
       return;
@@ -90,7 +96,6 @@ class Tally {
   }
 
   void print(const Options& o, const std::string& name) const {
-    if (o.verbose) fmt::print("{}\n", details_.text());
     Count sum;
     Table table({"rule", ">mutants", ">reported", ">wrong result", ">noted", ">survived"});
     for (const auto& [rule, n] : counts_) {
@@ -120,7 +125,6 @@ class Tally {
   static constexpr const char* kNaming[] = {"line", "near", "kind", "no"};  // by Naming
   std::map<std::string, Count> counts_;
   std::vector<std::string> survivors_;
-  Table details_{{">line", "rule", "outcome", ">seed", "named", "what was said"}};
   std::array<size_t, 4> named_{};
   size_t refused_ = 0;
 };
@@ -131,6 +135,7 @@ int run(const Options& o) {
     fail(
         "fp4lab mutate KERNEL CASE, or fp4lab mutate -- ./program arguments (a program is named with its "
         "folder)");
+  if (!o.sms.empty()) setenv("FP4LAB_SMS", o.sms.c_str(), 1);
   const auto subject = program
                            ? program_subject(o.command)
                            : kernel_subject({o.arch, o.command[0], o.command[1], o.distribution, o.knobs});
@@ -156,6 +161,9 @@ int run(const Options& o) {
         ++idle;
     }
   Tally tally;
+  if (o.verbose)
+    fmt::print("{:>5}  {:37}  {:8}  {:>4}  {:5}  {:>5}  {}\n", "line", "rule", "outcome", "seed", "named",
+               "s", "what was said");
   Progress progress("mutate", all.size());
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(o.limit);
   for (size_t k = 0; k < all.size(); k += o.every) {
@@ -166,7 +174,10 @@ int run(const Options& o) {
     }
     const auto& [text, m] = all[k];
     progress.update(done += o.every, m.rule);
-    tally.add(text->ptx, m, judge(*subject, *text, m, o.seeds, own));
+    const auto start = std::chrono::steady_clock::now();
+    Verdict v = judge(*subject, *text, m, o.seeds, own);
+    v.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    tally.add(text->ptx, m, v, o.verbose);
   }
   tally.print(o, subject->name());
   if (idle) fmt::print("{} mutants of lines that this run does not execute are left out\n", idle);
@@ -197,6 +208,7 @@ const Command kCommand{
           ->capture_default_str();
       app.add_option("--limit", o->limit, "seconds after which no further mutant is begun; 0: none")
           ->capture_default_str();
+      app.add_option("--sms", o->sms, "only so many SMs, see fp4lab emulate")->check(CLI::PositiveNumber);
       app.add_option("--rule", o->rule, "only rules whose name contains this");
       app.add_option("--arch", o->arch, "sm_100a or sm_90a, of a rung")->capture_default_str();
       app.add_option("--set", o->knobs, "a knob of the plan, as stages=4; may be repeated");

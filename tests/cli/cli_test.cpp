@@ -180,11 +180,18 @@ TEST_CASE("command line: any program's PTX is dumped, replaced, recorded and mut
   CHECK(o.says(text.filename().string() + ":1:"));
   CHECK(fp4lab("emulate --replace-ptx " + scratch.file("none") + " " + program).says("none: no such folder"));
 
+  // A persistent kernel of four tiles has two CTAs on two SMs.
+  o = fp4lab("emulate --sms 2 -- '" + binary().string() +
+             "' run group --kernel v3 --device emulator --case group:500/128/256");
+  INFO(o.text);
+  CHECK(o.says("v3_persistent     2"));
+  CHECK(o.says("PASS"));
   o = fp4lab("mutate -v --own-seeds 1 --seeds 1 --rule 'expect_tx + 16' " + program);
   INFO(o.text);
   CHECK(o.status == 0);
   CHECK(o.says("expect_tx + 16 bytes        1         1             0      0         0"));
-  CHECK(o.says("reported     0  line   deadlock: kernel group_gemm_v0_baseline"));
+  CHECK(o.says("reported     0  line"));
+  CHECK(o.says("deadlock: kernel group_gemm_v0_baseline"));
   CHECK(o.says("of 1 reports 1 name the altered line"));
   o = fp4lab("mutate --own-seeds 1 --seeds 1 --rule 'TMA coordinate 0' " + program);
   CHECK(o.says("wrong result"));

@@ -109,13 +109,14 @@ TEST_CASE("every mutant changes one line and keeps the line numbers") {
   const std::string ptx =
       "a;\n\tmbarrier.try_wait.parity.shared::cta.b64 p, [%r1], %r2;\n\tfence.proxy.async;\n\tbar.sync 0;\n";
   const auto all = mutants(ptx);
-  REQUIRE(all.size() == 6);
+  REQUIRE(all.size() == 8);
   CHECK(all[0].rule == "mbarrier wait removed");
   CHECK(all[0].applied(ptx) == "a;\n\tsetp.eq.u32 p, 0, 0;\n\tfence.proxy.async;\n\tbar.sync 0;\n");
   CHECK(all[1].after ==
         "{ .reg .b32 m; xor.b32 m, %r2, 1; mbarrier.try_wait.parity.shared::cta.b64 p, [%r1], m; }");
   CHECK(all[4].line == 3);
-  CHECK(all[5].rule == "bar removed");
+  CHECK(all[5].rule == "proxy fence of global memory alone");
+  CHECK(all[7].rule == "bar removed");
 }
 
 TEST_CASE("mutants of inline assembly as other programs write it") {
@@ -140,6 +141,15 @@ TEST_CASE("mutants of inline assembly as other programs write it") {
         "@%p1 mbarrier.arrive.shared::cta.b64 _, [%r1]; @%p1 mbarrier.arrive.shared::cta.b64 _, [%r1];");
   CHECK(only("@p mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r1], 64;", "expect_tx + 16 bytes") ==
         "{ .reg .b32 m; add.u32 m, 64, 16; @p mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r1], m; }");
+  CHECK(only("@p mbarrier.arrive.shared::cta.b64 _, [%r1];", "guard removed") ==
+        "mbarrier.arrive.shared::cta.b64 _, [%r1];");
+  // What one line of CUDA makes goes together; a count grows by a constant expression.
+  CHECK(only("barrier.cluster.arrive.aligned;\n// between\nbarrier.cluster.wait.aligned;\nx;",
+             "cluster barrier removed") == "\n\n\nx;");
+  CHECK(only("cp.async.bulk.wait_group.read 1;", "bulk wait_group + 1") ==
+        "cp.async.bulk.wait_group.read 1+1;");
+  CHECK(only("xor.b32 %r1, %r2, 1;", "phase toggle removed") == "mov.b32 %r1, %r2;");
+  CHECK(mutants("xor.b32 %r1, %r2, 7;").empty());
   // Comments, directives and operand lists are no instructions.
   CHECK(
       mutants(

@@ -101,6 +101,39 @@ std::string ptx_excerpt(const Module& m, const Source& s) {
   return fmt::format("    {}\n    {}^", line, caret);
 }
 
+namespace {
+
+bool is_barrier(const Source& s) { return s.tokens[0] == "bar" || s.tokens[0] == "barrier"; }
+
+bool waits(const Source& s) {
+  const std::string_view first = s.tokens[0];
+  if (first == "mbarrier") return s.has("try_wait") || s.has("test_wait");
+  if (first == "wgmma" || first == "cp") return s.has("wait_group") || s.has("wait_all");
+  return is_barrier(s) && !s.has("arrive");
+}
+
+bool arrives(const Source& s) {
+  const std::string_view first = s.tokens[0];
+  if (first == "mbarrier") return s.has("arrive") || s.has("arrive_drop");
+  if (first == "tcgen05") return s.has("commit");
+  return is_barrier(s) && !(s.has("cluster") && s.has("wait"));
+}
+
+template <class Is>
+uint32_t nearest(const Function& f, size_t pc, bool back, Is is) {
+  const size_t end = back ? 0 : f.source.size() - 1;
+  while (pc != end) {
+    pc = back ? pc - 1 : pc + 1;
+    if (!f.source[pc].tokens.empty() && is(f.source[pc])) break;
+  }
+  return f.source[pc].line;
+}
+
+}  // namespace
+
+uint32_t line_of_wait_before(const Function& f, size_t pc) { return nearest(f, pc, true, waits); }
+uint32_t line_of_arrival_behind(const Function& f, size_t pc) { return nearest(f, pc, false, arrives); }
+
 std::string one_line(const Module& m, const Source& s) {
   std::string_view line = m.line_text(s.line);
   size_t begin = line.find_first_not_of(" \t");

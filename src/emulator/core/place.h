@@ -22,6 +22,12 @@ std::string kernel_name(const std::string& mangled);
 std::string cuda_position(const Module&, const Source&);
 // The PTX line with a caret below the instruction.
 std::string ptx_excerpt(const Module&, const Source&);
+// The line of the nearest wait or barrier in the text before instruction `pc`; the function's first line when
+// there is none.
+uint32_t line_of_wait_before(const Function&, size_t pc);
+// The line of the nearest arrival, commit to an mbarrier or barrier behind it; the function's last line when
+// there is none.
+uint32_t line_of_arrival_behind(const Function&, size_t pc);
 // One line: "gemm.ptx:120  mbarrier.try_wait.parity.shared::cta.b64 p, [r], 0;  (gemm.cu:88)"
 std::string one_line(const Module&, const Source&);
 

@@ -1,4 +1,6 @@
 // What is said when a launch ends badly.
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <map>
 
@@ -180,6 +182,46 @@ uint32_t fault_line(const Grid& grid, const Warp* w, const AsyncOp* op) {
   return 0;
 }
 
+namespace {
+
+// "mbarrier.init: line 12", "tensormap.replace: lines 12, 14, 16": where a function has what begins with
+// these two words, or nothing.
+std::string lines_with(const Function& f, std::string_view first, std::string_view second) {
+  constexpr size_t kShown = 8;
+  std::vector<uint32_t> lines;
+  for (const Source& s : f.source)
+    if (s.tokens.size() > 1 && s.tokens[0] == first && s.tokens[1] == second) lines.push_back(s.line);
+  if (lines.empty()) return {};
+  const size_t count = lines.size();
+  lines.resize(std::min(count, kShown));
+  return fmt::format("; {}.{} line {}{}", first, second, fmt::join(lines, ", line "),
+                     count > kShown ? ", ..." : "");
+}
+
+// For an object or a value that is not there, or not yet: where what makes it stands, and where a wait for
+// that can be missing. Without a newline at its end.
+std::string there(const Fault& e, const Function& f, uint32_t pc) {
+  const std::string_view what = e.what();
+  const auto wait = [&] {
+    return fmt::format("a wait or a barrier between lines {} and {}", line_of_wait_before(f, pc),
+                       f.source[pc].line);
+  };
+  constexpr const char* kThere = "\n    there: ";
+  if (e.kind == FaultKind::mbarrier_absent) return kThere + wait() + lines_with(f, "mbarrier", "init");
+  if (e.kind == FaultKind::tmem_address && what.find("not allocated") != what.npos)
+    return kThere + wait() + lines_with(f, "tcgen05", "alloc");
+  if (e.kind == FaultKind::uninitialized && !what.starts_with("register")) return kThere + wait();
+  const bool by_map = f.source[pc].has("tensor") && f.source[pc].tokens[0] == "cp";
+  if (by_map && (e.kind == FaultKind::tensor_map || e.kind == FaultKind::illegal_address))
+    if (const std::string edits =
+            lines_with(f, "tensormap", "replace") + lines_with(f, "tensormap", "cp_fenceproxy");
+        !edits.empty())
+      return fmt::format("\n    the map{}", edits);
+  return {};
+}
+
+}  // namespace
+
 std::string fault_report(const Fault& e, const Grid& grid, const Warp* w, const AsyncOp* op) {
   std::string text =
       fmt::format("{}: {}\n  kernel {}", kind_text(e.kind), e.what(), kernel_name(grid.function.name));
@@ -189,7 +231,7 @@ std::string fault_report(const Fault& e, const Grid& grid, const Warp* w, const 
       const Function& f = grid.module.functions[op->function];
       text += fmt::format(" issued by warp {}, lane {}, {}, at\n", op->warp, op->lane,
                           thread_text(grid, *op->cta->warps[op->warp], op->lane));
-      text += place_text(grid, f, *op->origin);
+      text += place_text(grid, f, *op->origin) + there(e, f, op->origin->pc);
     }
     return text + last_line(grid, *op->cta->warps[op->warp]);
   }
@@ -200,7 +242,7 @@ std::string fault_report(const Fault& e, const Grid& grid, const Warp* w, const 
     // The group may be gone or in another function already; the instruction knows where it lies.
     for (const Function& f : grid.module.functions)
       if (!f.code.empty() && i >= f.code.data() && i < f.code.data() + f.code.size())
-        text += "\n" + place_text(grid, f, *i);
+        text += "\n" + place_text(grid, f, *i) + there(e, f, i->pc);
   }
   return text + last_line(grid, *w);
 }

@@ -24,6 +24,17 @@ uint64_t number_from(const char* variable, uint64_t otherwise) {
 
 bool is_device(CUdevice d) { return d == 0; }
 
+// FP4LAB_SMS takes all but the first SMs away, so that a persistent kernel has several tiles for each CTA
+// with a small problem. `model` may be null.
+const DeviceModel* with_chosen_sms(const DeviceModel* model) {
+  static DeviceModel smaller;
+  const uint64_t sms = number_from("FP4LAB_SMS", 0);
+  if (!model || !sms || sms >= model->sms) return model;
+  smaller = *model;
+  smaller.sms = static_cast<unsigned>(sms);
+  return &smaller;
+}
+
 }  // namespace
 
 CUresult cuInit(unsigned flags) {
@@ -32,7 +43,7 @@ CUresult cuInit(unsigned flags) {
   std::lock_guard lock(s.mutex);
   if (s.initialized) return CUDA_SUCCESS;
   const char* wanted = std::getenv("FP4LAB_EMULATOR_DEVICE");
-  if (!s.device) s.device = device_model(wanted && *wanted ? wanted : "b200");
+  if (!s.device) s.device = with_chosen_sms(device_model(wanted && *wanted ? wanted : "b200"));
   if (!s.device)
     return explain(CUDA_ERROR_NO_DEVICE,
                    fmt::format("FP4LAB_EMULATOR_DEVICE={}: no such device model; known are {}", wanted,
@@ -61,7 +72,7 @@ extern "C" CUresult fp4lab_emulator_select(int major, int minor) {
   const DeviceModel* model = device_model(major, minor);
   if (!model) return CUDA_ERROR_INVALID_DEVICE;
   if (s.primary_retained || !s.contexts.empty()) return CUDA_ERROR_ILLEGAL_STATE;
-  s.device = model;
+  s.device = with_chosen_sms(model);
   return CUDA_SUCCESS;
 }
 

@@ -1,6 +1,10 @@
 // Which of the parked warps a deadlock begins with: what of an mbarrier's state can be the cause of a wait
 // that never ends rather than the consequence of another one. The deadlock report starts with the weightiest.
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <cstdlib>
+#include <set>
 
 #include "emulator/core/place.h"
 #include "emulator/engine/describe.h"
@@ -62,6 +66,27 @@ void uncommitted(const Cluster& cluster, std::vector<std::string>& lines) {
         lines.push_back(
             fmt::format("warp {} of {} has issued products, and no tcgen05.commit behind the last one: {}",
                         w->id, cta->name(), line_of(*cta, product->function, product->at)));
+    }
+}
+
+// Where a warp that has committed products before may owe one more tcgen05.commit.
+void last_commits(const Cluster& cluster, std::vector<std::string>& lines) {
+  for (const auto& cta : cluster.ctas)
+    for (const auto& w : cta->warps) {
+      Warp::Noted last;
+      w->for_noted([&](const Warp::Noted& n) {
+        const Source& s = cluster.grid.module.functions[n.function].source[n.at->pc];
+        if (!s.tokens.empty() && s.tokens[0] == "tcgen05" && s.has("commit")) last = n;
+      });
+      if (!last.at) continue;
+      const Function& f = cluster.grid.module.functions[last.function];
+      const bool runs = !w->groups().empty() && w->groups()[0]->function == last.function;
+      const size_t now =
+          runs ? std::min<size_t>(w->groups()[0]->pc, f.source.size() - 1) : f.source.size() - 1;
+      lines.push_back(
+          fmt::format("warp {} of {} has committed products: is a tcgen05.commit between lines {} "
+                      "and {} missing?",
+                      w->id, cta->name(), f.source[last.at->pc].line, f.source[now].line));
     }
 }
 
@@ -220,7 +245,36 @@ class MbarrierBlame {
                         other->rank, party(p), cta_.rank));
       }
     }
+    beside();
+    const size_t told = blame_.lines.size();
     uncommitted(cluster_, blame_.lines);
+    if (blame_.lines.size() == told) last_commits(cluster_, blame_.lines);
+  }
+
+  // A ring's mbarriers lie side by side: an arrival like those on the nearest ones may be missing.
+  void beside() {
+    constexpr uint32_t kNear = 64;
+    std::set<uint32_t> lines;
+    std::string text;
+    for (const int64_t step : {-8, 8})
+      for (int64_t d = step; std::abs(d) <= kNear; d += step) {
+        const int64_t there = int64_t(offset_) + d;
+        const Mbarrier* b = there < 0 ? nullptr : cta_.state->mbarriers.find(static_cast<uint32_t>(there));
+        if (!b) break;
+        std::set<uint32_t> here;
+        for (const MbarrierParty& p : b->parties)
+          if (p.what == What::arrives && p.at) here.insert(cta_.state->ptx_line(p.function, *p.at));
+        if (here.empty()) continue;
+        text += fmt::format("{}{:#x} by line {}", text.empty() ? "" : ", ",
+                            cta_.address_of(static_cast<uint32_t>(there)), fmt::join(here, ", line "));
+        lines.merge(here);
+        break;
+      }
+    if (text.empty()) return;
+    line(fmt::format("beside it were arrived on the mbarriers {}", text));
+    if (lines.size() > 1)
+      line(fmt::format("is an arrive or a tcgen05.commit between lines {} and {} missing?", *lines.begin(),
+                       *lines.rbegin()));
   }
 
   // Where some have come, and nobody is known who used to come and has not, warps with the same part in other

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace fp4lab::emu {
@@ -81,7 +82,8 @@ struct Mbarrier {
 // The live barriers of one CTA, by offset in its window.
 class MbarrierTable {
  public:
-  Mbarrier* find(uint32_t offset) {
+  Mbarrier* find(uint32_t offset) { return const_cast<Mbarrier*>(std::as_const(*this).find(offset)); }
+  const Mbarrier* find(uint32_t offset) const {
     for (size_t i = 0; i < offsets_.size(); ++i)
       if (offsets_[i] == offset) return &barriers_[i];
     return nullptr;

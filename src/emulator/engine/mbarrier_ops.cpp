@@ -85,7 +85,7 @@ void change(Warp& w, const SharedRef& r, const char* what, unsigned lane, Barrie
   CtaState& state = *r.cta->state;
   Mbarrier& b = state.mbarrier(r.offset, what);
   uint32_t phase = b.phase;
-  bool flipped = f(b);
+  bool flipped = state.counted(b, [&] { return f(b); });
   using Party = MbarrierParty::What;
   b.note(event == BarrierEvent::What::arrive      ? Party::arrives
          : event == BarrierEvent::What::expect_tx ? Party::expects

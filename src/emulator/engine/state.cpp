@@ -1,6 +1,9 @@
 #include "emulator/engine/state.h"
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
+#include <map>
 
 #include "emulator/engine/operand.h"
 
@@ -35,21 +38,46 @@ WarpEngines& CtaState::warp(unsigned id) {
   return warps[id];
 }
 
-// "; mbarriers are at 0x400 (mbarrier.init line 12), ...": where one is missing, its neighbours lead to the
-// place.
-std::string CtaState::mbarriers_text() {
-  constexpr size_t kShown = 12;
-  std::string text;
-  size_t shown = 0;
-  for (const uint32_t offset : mbarriers.offsets()) {
-    if (shown++ == kShown) return text + ", ...";
-    text += fmt::format("{}{:#x}", shown == 1 ? "; mbarriers are at " : ", ", offset);
+// "; mbarriers are at 0x3f8 (line 12) and 0x408 (line 20): mbarrier.init between lines 12 and 20": where one
+// is missing, those beside it lead to the place.
+std::string CtaState::mbarriers_text(uint32_t where) const {
+  std::map<uint32_t, uint32_t> made;  // offset, line
+  for (const uint32_t offset : mbarriers.offsets())
     for (const MbarrierParty& p : mbarriers.find(offset)->parties)
-      if (p.what == MbarrierParty::What::inits && p.at)
-        text += fmt::format(" (mbarrier.init line {})",
-                            cta.cluster.grid.module.functions[p.function].source[p.at->pc].line);
-  }
+      if (p.what == MbarrierParty::What::inits && p.at) made[offset] = ptx_line(p.function, *p.at);
+  if (made.empty()) return "; this CTA has none yet";
+  const auto above = made.upper_bound(where);
+  std::vector<std::pair<uint32_t, uint32_t>> beside;
+  if (above != made.begin()) beside.push_back(*std::prev(above));
+  if (above != made.end()) beside.push_back(*above);
+  std::string text;
+  for (const auto& [offset, line] : beside)
+    text += fmt::format("{}{:#x} (mbarrier.init line {})", text.empty() ? "; mbarriers are at " : " and ",
+                        offset, line);
+  if (beside.size() == 2)
+    text +=
+        fmt::format(": mbarrier.init between lines {} and {}", std::min(beside[0].second, beside[1].second),
+                    std::max(beside[0].second, beside[1].second));
   return text;
+}
+
+uint32_t CtaState::ptx_line(uint32_t function, const Instr& i) const {
+  return cta.cluster.grid.module.functions[function].source[i.pc].line;
+}
+
+// "; initialised with count 1 by line 98; arrived in this phase: line 120, line 651"
+std::string CtaState::history(const Mbarrier& b) const {
+  std::string made, came;
+  for (const MbarrierParty& p : b.parties) {
+    if (!p.at) continue;
+    const uint32_t line = ptx_line(p.function, *p.at);
+    if (p.what == MbarrierParty::What::inits)
+      made = fmt::format("; initialised with count {} by line {}", p.amount, line);
+    else if (p.what == MbarrierParty::What::arrives && p.phase + 1 >= b.phase)
+      came += fmt::format("{}line {} ({} in phase {})", came.empty() ? "; arrived: " : ", ", line, p.amount,
+                          p.phase);
+  }
+  return made + came;
 }
 
 Mbarrier& CtaState::mbarrier(uint32_t offset, const char* what) {
@@ -61,7 +89,7 @@ Mbarrier& CtaState::mbarrier(uint32_t offset, const char* what) {
   if (!b)
     fault(FaultKind::mbarrier_absent, 0,
           "{} on shared offset {:#x} of CTA {}, where no mbarrier is: not initialised yet, or invalidated{}",
-          what, offset, cta.rank, mbarriers_text());
+          what, offset, cta.rank, mbarriers_text(offset));
   uint64_t bits;
   std::memcpy(&bits, bytes, 8);
   if (bits != b->state().bits)
@@ -110,8 +138,9 @@ struct LateSignal final : AsyncOp {
 }  // namespace
 
 void CtaState::signal(Mbarrier& b, uint32_t offset, uint32_t count, int64_t bytes) {
-  const bool flipped =
-      count ? b.arrive(count, cta.address_of(offset)) : b.complete_tx(bytes, cta.address_of(offset));
+  const bool flipped = counted(b, [&] {
+    return count ? b.arrive(count, cta.address_of(offset)) : b.complete_tx(bytes, cta.address_of(offset));
+  });
   if (flipped) b.turn = cta.cluster.turns();
   store(offset, b);
   if (Watcher* watch = cta.cluster.watcher; watch && flipped)

@@ -72,7 +72,8 @@ struct CtaState {
 
   Cta& cta;
   MbarrierTable mbarriers;
-  std::string mbarriers_text();
+  std::string mbarriers_text(uint32_t where) const;
+  uint32_t ptx_line(uint32_t function, const Instr&) const;
   std::array<NamedBarrier, 16> named;
   std::vector<ClusterBarrierPart> cluster_barrier;     // by warp
   std::vector<WarpEngines> warps;                      // by warp
@@ -104,6 +105,15 @@ struct CtaState {
   bool ahead_of_init(const AsyncOp&, uint32_t offset) const;
   // One of count and bytes is 0. The change alone, told to watchers when it completes the phase.
   void signal(Mbarrier&, uint32_t offset, uint32_t count, int64_t bytes);
+  // Carries out f(), an arrival on `b`; a fault of its count says which lines made it and have arrived.
+  template <class F>
+  bool counted(const Mbarrier& b, F&& f) const {
+    try {
+      return f();
+    } catch (const Fault& e) {
+      throw Fault(e.kind, e.lane, e.what() + history(b));
+    }
+  }
   // Faults when [offset, offset + bytes) overlaps a live mbarrier: called for every write that is not an
   // mbarrier operation.
   void check_payload(uint32_t offset, uint32_t bytes, const char* what) const {
@@ -114,6 +124,7 @@ struct CtaState {
   void at_exit() const;
 
  private:
+  std::string history(const Mbarrier&) const;
   void signal_by(const AsyncOp&, uint32_t offset, uint32_t count, int64_t bytes);
   [[noreturn]] void payload_fault(uint32_t, uint32_t, uint32_t, const char*) const;
 };

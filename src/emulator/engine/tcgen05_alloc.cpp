@@ -194,7 +194,9 @@ void dealloc(Warp& w, const Instr& in) {
       return;
     }
   std::string have;
-  for (const TmemAllocation& a : live) have += fmt::format(" [{}, {})", a.column, a.column + a.columns);
+  for (const TmemAllocation& a : live)
+    have += fmt::format(" [{}, {}) by line {}", a.column, a.column + a.columns,
+                        w.cta.state->ptx_line(a.function, *a.origin));
   fault(FaultKind::tmem_life, kLanes,
         "tcgen05.dealloc of {} columns at TMEM address {:#010x}, which tcgen05.alloc did not give "
         "(allocated:{})",

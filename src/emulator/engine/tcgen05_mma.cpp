@@ -104,9 +104,9 @@ void MmaOp::read_scales(Cluster& cluster, Cta& cta, uint32_t address, uint32_t r
           uint32_t bad = 0;
           while (tmem.is_defined(column, 32 * p + bad, 1)) ++bad;
           fault(FaultKind::uninitialized, lane,
-                "tcgen05.mma: the scale of row {} of {} (TMEM column {}, lane {}) was never written{}",
+                "tcgen05.mma: the scale of row {} of {} (TMEM column {}, lane {}) was never written{}{}",
                 r + bad, operand, column, 32 * p + bad,
-                p ? "; scales must be in all four 32-lane quarters" : "");
+                p ? "; scales must be in all four 32-lane quarters" : "", tmem.copies_near(column));
         }
     }
     const uint32_t word = cells[l];

@@ -1,5 +1,7 @@
 #include "emulator/engine/tmem.h"
 
+#include <algorithm>
+
 #include "emulator/core/machine.h"
 #include "emulator/engine/state.h"
 
@@ -70,6 +72,26 @@ void TensorMemory::undefine(unsigned c, unsigned lane0, unsigned lanes) {
   defined[c][0] &= ~m[0], defined[c][1] &= ~m[1];
 }
 
+void TensorMemory::note_copy(uint32_t line, uint32_t column, uint32_t columns) {
+  constexpr size_t kCopies = 32;
+  std::erase_if(copied, [&](const Copied& c) { return c.line == line; });
+  if (copied.size() == kCopies) copied.erase(copied.begin());
+  copied.push_back({line, column, columns});
+}
+
+std::string TensorMemory::copies_near(uint32_t column) const {
+  constexpr size_t kShown = 4;
+  std::vector<Copied> near = copied;
+  std::ranges::stable_sort(
+      near, {}, [&](const Copied& c) { return c.column < column ? column - c.column : c.column - column; });
+  if (near.size() > kShown) near.resize(kShown);
+  std::string text;
+  for (const Copied& c : near)
+    text += fmt::format("{}[{}, {}) (line {})", text.empty() ? "; tcgen05.cp wrote columns " : ", ", c.column,
+                        c.column + c.columns, c.line);
+  return text.empty() ? "; no tcgen05.cp has written any column yet" : text;
+}
+
 void TensorMemory::check(const Cta& cta, unsigned column, unsigned columns, const char* what,
                          const AsyncOp* op) const {
   if (column + columns > kTmemColumns)
@@ -81,8 +103,7 @@ void TensorMemory::check(const Cta& cta, unsigned column, unsigned columns, cons
     std::string live;
     for (const TmemAllocation& a : cta.state->tmem)
       live += fmt::format("{}[{}, {}) by line {}", live.empty() ? "; allocated are " : ", ", a.column,
-                          a.column + a.columns,
-                          cta.cluster.grid.module.functions[a.function].source[a.origin->pc].line);
+                          a.column + a.columns, cta.state->ptx_line(a.function, *a.origin));
     const Fault outside(
         FaultKind::tmem_address, 0,
         fmt::format("{} touches TMEM columns [{}, {}), but column {} {}{}", what, column, column + columns, c,

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace fp4lab::emu {
 
@@ -29,6 +30,14 @@ struct TensorMemory {
   std::array<std::array<uint64_t, 2>, kTmemColumns> defined{};  // by column: lanes that were written
   std::array<const Cta*, kTmemColumns> owner{};                 // by column; null = free
   std::array<uint64_t, kTmemColumns> former{};  // of a free column: who had it last, see name_of
+
+  // The latest tcgen05.cp of each PTX line, a few: a product without its scales says where others went.
+  struct Copied {
+    uint32_t line, column, columns;
+  };
+  std::vector<Copied> copied;
+  void note_copy(uint32_t line, uint32_t column, uint32_t columns);
+  std::string copies_near(uint32_t column) const;  // "; tcgen05.cp wrote columns [8, 12) (line 78), ..."
 
   Column& column(unsigned c) { return (*cells)[c]; }
   const Column& column(unsigned c) const { return (*cells)[c]; }

@@ -162,7 +162,7 @@ class OrderChecker final : public Watcher {
   std::string gaps(Class, const Touch& before, const order::Actor&, const Touch& now) const;
   std::string mbarrier_lines(const Cluster&, uint32_t cta, uint32_t address) const;
   uint32_t line_of(uint32_t site) const;
-  uint32_t neighbour(uint32_t site, int step) const;
+  uint32_t neighbour(uint32_t site, bool before) const;
   std::string missing(const Touch& before, const order::Actor&, const Touch& now) const;
 
   struct Global;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "emulator/core/place.h"
 #include "emulator/watch/order_found.h"
 
 namespace fp4lab::emu {
@@ -13,18 +14,6 @@ namespace fp4lab::emu {
 using namespace order;
 
 namespace {
-
-bool synchronises(const Source& s) {
-  if (s.tokens.empty()) return false;
-  const std::string_view first = s.tokens[0];
-  if (first == "bar" || first == "barrier" || first == "fence" || first == "membar") return true;
-  if (first == "mbarrier") return !s.has("init") && !s.has("inval");
-  if (first == "wgmma") return !s.has("mma_async");
-  if (first == "tcgen05")
-    return s.has("commit") || s.has("wait::ld") || s.has("wait::st") || s.has("fence::before_thread_sync") ||
-           s.has("fence::after_thread_sync");
-  return first == "cp" && (s.has("commit_group") || s.has("wait_group") || s.has("wait_all"));
-}
 
 // What would stand behind the first access, and what in front of the second; empty: nothing.
 struct Missing {
@@ -59,17 +48,10 @@ Missing missing_of_race(const Touch& before, const ClusterState* c, bool same_wa
 
 uint32_t OrderChecker::line_of(uint32_t site) const { return source_at(*grid_, code_base_, site).line; }
 
-// The line of the nearest synchronising instruction in the text before (step -1) or behind (step 1) `site`,
-// in its function; that of the function's first or last instruction when there is none.
-uint32_t OrderChecker::neighbour(uint32_t site, int step) const {
+uint32_t OrderChecker::neighbour(uint32_t site, bool before) const {
   const size_t f = function_at(code_base_, site);
-  const auto& source = grid_->module.functions[f].source;
-  size_t pc = site - code_base_[f];
-  while (pc != (step < 0 ? 0 : source.size() - 1)) {
-    pc += static_cast<size_t>(step);
-    if (synchronises(source[pc])) break;
-  }
-  return source[pc].line;
+  return (before ? line_of_wait_before : line_of_arrival_behind)(grid_->module.functions[f],
+                                                                 site - code_base_[f]);
 }
 
 std::string OrderChecker::gaps(Class k, const Touch& before, const Actor& a, const Touch& now) const {
@@ -110,11 +92,11 @@ std::string OrderChecker::gaps(Class k, const Touch& before, const Actor& a, con
   }();
   std::string text;
   if (*m.behind)
-    text +=
-        fmt::format("{} between lines {} and {}", m.behind, line_of(before.site), neighbour(before.site, 1));
+    text += fmt::format("{} between lines {} and {}", m.behind, line_of(before.site),
+                        neighbour(before.site, false));
   if (*m.before)
     text += fmt::format("{}{} between lines {} and {}", text.empty() ? "" : "; or ", m.before,
-                        neighbour(now.site, -1), line_of(now.site));
+                        neighbour(now.site, true), line_of(now.site));
   return text;
 }
 
