@@ -198,6 +198,15 @@ std::string lines_with(const Function& f, std::string_view first, std::string_vi
                      count > kShown ? ", ..." : "");
 }
 
+// The nearest instruction before `pc` (or the last one of all, for the function's end) that begins with these
+// two words, or null.
+const Source* before(const Function& f, size_t pc, std::string_view first, std::string_view second) {
+  while (pc-- > 0)
+    if (const Source& s = f.source[pc]; s.tokens.size() > 1 && s.tokens[0] == first && s.tokens[1] == second)
+      return &s;
+  return nullptr;
+}
+
 // For an object or a value that is not there, or not yet: where what makes it stands, and where a wait for
 // that can be missing. Without a newline at its end.
 std::string there(const Fault& e, const Function& f, uint32_t pc) {
@@ -210,6 +219,14 @@ std::string there(const Fault& e, const Function& f, uint32_t pc) {
   if (e.kind == FaultKind::mbarrier_absent) return kThere + wait() + lines_with(f, "mbarrier", "init");
   if (e.kind == FaultKind::tmem_address && what.find("not allocated") != what.npos)
     return kThere + wait() + lines_with(f, "tcgen05", "alloc");
+  if (const Source* freed = before(f, f.source.size(), "tcgen05", "dealloc");
+      freed && e.kind == FaultKind::tmem_address && what.find("is freed") != what.npos)
+    return fmt::format("{}a barrier between lines {} and {}, in front of tcgen05.dealloc", kThere,
+                       line_of_wait_before(f, static_cast<size_t>(freed - f.source.data())), freed->line);
+  if (const Source* other = before(f, pc, "barrier", "cluster");
+      other && e.kind == FaultKind::cluster_barrier)
+    return fmt::format("{}barrier.cluster.{} between lines {} and {}", kThere,
+                       f.source[pc].has("wait") ? "arrive" : "wait", other->line, f.source[pc].line);
   if (e.kind == FaultKind::uninitialized && !what.starts_with("register")) return kThere + wait();
   const bool by_map = f.source[pc].has("tensor") && f.source[pc].tokens[0] == "cp";
   if (by_map && (e.kind == FaultKind::tensor_map || e.kind == FaultKind::illegal_address))

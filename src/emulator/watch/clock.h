@@ -17,13 +17,32 @@
 namespace fp4lab::emu {
 
 using Ticks = std::vector<uint32_t>;
-using Foreign = std::map<uint64_t, Ticks>;  // by cluster
+// By cluster. Who meets hundreds of others (a barrier of the whole grid) shares what they know, not copies.
+using SharedTicks = std::shared_ptr<const Ticks>;
+using Foreign = std::map<uint64_t, SharedTicks>;
 
 inline void join_ticks(Ticks& into, const Ticks& other, uint32_t first = 0) {
   if (into.size() < other.size()) into.resize(other.size());
   const uint32_t* __restrict from = other.data();
   uint32_t* __restrict to = into.data();
   for (size_t i = first, n = other.size(); i < n; ++i) to[i] = std::max(to[i], from[i]);
+}
+
+inline bool covers_ticks(const Ticks& all, const Ticks& some) {
+  uint32_t less = 0;
+  for (size_t i = 0; i < some.size(); ++i) less |= (i < all.size() ? all[i] : 0) < some[i];
+  return !less;
+}
+
+inline void join_ticks(SharedTicks& into, const SharedTicks& other) {
+  if (into == other || (into && covers_ticks(*into, *other))) return;
+  if (!into || covers_ticks(*other, *into)) {
+    into = other;
+    return;
+  }
+  auto both = std::make_shared<Ticks>(*into);
+  join_ticks(*both, *other);
+  into = std::move(both);
 }
 
 struct Clock {
@@ -34,7 +53,7 @@ struct Clock {
   uint32_t of(uint64_t cluster, uint32_t component) const {
     if (!foreign) return 0;
     const auto it = foreign->find(cluster);
-    return it == foreign->end() || component >= it->second.size() ? 0 : it->second[component];
+    return it == foreign->end() || component >= it->second->size() ? 0 : (*it->second)[component];
   }
   void raise(uint32_t component, uint32_t value) {
     if (component >= at.size()) at.resize(component + 1);
@@ -54,6 +73,11 @@ struct Clock {
     if (other.foreign && first == 0) join(*other.foreign);
   }
   void join(const Foreign& other) {
+    if (foreign && std::ranges::all_of(other, [&](const auto& o) {
+          const auto it = foreign->find(o.first);
+          return it != foreign->end() && (it->second == o.second || covers_ticks(*it->second, *o.second));
+        }))
+      return;
     auto all = foreign ? std::make_shared<Foreign>(*foreign) : std::make_shared<Foreign>();
     for (const auto& [cluster, ticks] : other) join_ticks((*all)[cluster], ticks);
     foreign = std::move(all);

@@ -334,14 +334,13 @@ void OrderChecker::synchronise(const Access& a, WarpState& w) {
     if (scope >= 2) f(x->by_scope[2], uint64_t(0));
   };
   auto split = [&](const Foreign& from, Clock& into) {
-    for (const auto& [cluster, ticks] : from)
-      if (cluster == c.id) {
-        join_ticks(into.at, ticks);
-      } else {
-        Foreign one;
-        one[cluster] = ticks;
-        into.join(one);
-      }
+    const auto own = from.find(c.id);
+    if (own == from.end()) return into.join(from);
+    join_ticks(into.at, *own->second);
+    if (from.size() == 1) return;
+    Foreign others = from;
+    others.erase(c.id);
+    into.join(others);
   };
   auto take = [&](uint8_t scope, SharedClock& v, SharedClock& f) {
     Clock new_v = *v, new_f = *f;
@@ -367,10 +366,12 @@ void OrderChecker::synchronise(const Access& a, WarpState& w) {
   if (a.kind == AccessKind::read) return;
   const uint32_t self = w.base + a.lane;
   auto give = [&](const Clock& v, uint32_t time, Foreign& to) {
-    Ticks& mine = to[c.id];
-    join_ticks(mine, v.at);
-    if (mine.size() <= self) mine.resize(self + 1);
-    mine[self] = std::max(mine[self], time);
+    SharedTicks& known = to[c.id];
+    auto mine = known ? std::make_shared<Ticks>(*known) : std::make_shared<Ticks>();
+    join_ticks(*mine, v.at);
+    if (mine->size() <= self) mine->resize(self + 1);
+    (*mine)[self] = std::max((*mine)[self], time);
+    known = std::move(mine);
     if (v.foreign)
       for (const auto& [cluster, ticks] : *v.foreign) join_ticks(to[cluster], ticks);
   };
