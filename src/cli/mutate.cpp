@@ -51,23 +51,26 @@ struct Verdict {
 
 Verdict judge(MutationSubject& subject, const MutationSubject::Text& text, const Mutant& m, uint64_t seeds,
               const Sighting& own) {
-  Verdict v;
+  // What is said that was not said of the original.
+  const auto fresh = [](const std::map<std::string, std::string>& seen,
+                        const std::map<std::string, std::string>& known) {
+    size_t told = 0;
+    std::string said;
+    for (const auto& [key, what] : seen)
+      if (!known.contains(key) && told++ < kTold) said += (said.empty() ? "" : "\n") + what;
+    return said;
+  };
   const std::string changed = m.applied(text.ptx);
-  for (; v.seed < seeds; ++v.seed) {
-    const Sighting s = subject.run(&text, changed, v.seed);
-    if (!s.refused.empty()) return {"refused", s.refused, v.seed};
-    const auto fresh = [&](const std::map<std::string, std::string>& seen,
-                           const std::map<std::string, std::string>& known) {
-      size_t told = 0;
-      for (const auto& [key, what] : seen)
-        if (!known.contains(key) && told++ < kTold) v.said += (v.said.empty() ? "" : "\n") + what;
-      return told > 0;
-    };
-    if (fresh(s.errors, own.errors)) return v.outcome = "reported", v;
-    if (!s.wrong.empty()) return v.outcome = "wrong", v.said = s.wrong, v;
-    if (fresh(s.notes, own.notes)) return v.outcome = "noted", v;
+  Verdict noted;  // a note does not end it: another schedule may show an error
+  for (uint64_t seed = 0; seed < seeds; ++seed) {
+    const Sighting s = subject.run(&text, changed, seed);
+    if (!s.refused.empty()) return {"refused", s.refused, seed};
+    if (const std::string said = fresh(s.errors, own.errors); !said.empty()) return {"reported", said, seed};
+    if (!s.wrong.empty()) return {"wrong", s.wrong, seed};
+    if (const std::string said = fresh(s.notes, own.notes); !said.empty() && noted.said.empty())
+      noted = {"noted", said, seed};
   }
-  return v;
+  return noted;
 }
 
 // What has become of the mutants.

@@ -29,7 +29,8 @@ Traits order::traits_of(const Source& s) {
   if (first == "fence" || first == "membar") {
     t.fence = Traits::memory;
     if (s.has("proxy"))
-      t.fence = s.has("async") || s.has("async::generic")         ? Traits::proxy_async
+      t.fence = s.has("async") && s.has("global")                 ? Traits::proxy_global
+                : s.has("async") || s.has("async::generic")       ? Traits::proxy_async
                 : s.has("tensormap::generic") && s.has("acquire") ? Traits::map_acquire
                                                                   : Traits::none;
     if (s.has("mbarrier_init")) t.fence = Traits::mbarrier_init;
@@ -366,15 +367,18 @@ void OrderChecker::fence(Warp& warp, const Instr& i) {
         ThreadState& t = w.thread[l];
         const uint8_t scope = traits(warp).scope;
         if (const ThreadState::Seen& seen = t.observed[scope]; seen.v) {
-          Clock v = *t.v, f = *t.f;
+          Clock v = *t.v, f = *t.f, g = *t.g;
           v.join(*seen.v);
           f.join(*seen.f);
+          g.join(*seen.g);
           t.v = SharedClock(std::move(v));
           t.f = SharedClock(std::move(f));
+          if (!g.at.empty() || g.foreign) t.g = SharedClock(std::move(g));
         }
         t.released_scope = scope;
         t.released = t.v;
         t.relfenced = t.f;
+        t.relglobal = t.g;
         t.released_at = w.time;
       });
       break;
@@ -382,6 +386,13 @@ void OrderChecker::fence(Warp& warp, const Instr& i) {
       for_lanes(lanes, [&](unsigned l) {
         ThreadState& t = w.thread[l];
         t.f = t.v, t.lax_f = t.lax_v, t.fenced = w.time;
+      });
+      break;
+    case Traits::proxy_global:
+      for_lanes(lanes, [&](unsigned l) {
+        Clock g = *w.thread[l].v;
+        g.raise(w.base + l, w.time);
+        w.thread[l].g = SharedClock(std::move(g));
       });
       break;
     case Traits::mbarrier_init:

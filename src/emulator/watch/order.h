@@ -12,8 +12,8 @@
 // scales, asynchronous overwriting of what a generic read has read without a proxy fence between, and a CTA's
 // end behind a bulk store that may not have read its shared memory yet.
 //
-// Not seen: a read of global memory before the first write of the launch to the same 4 KiB; a proxy fence
-// that names the other state space; what other launches do at the same time.
+// Not seen: a read of global memory before the first write of the launch to the same 4 KiB; a proxy fence of
+// shared memory where one of global memory is due; what other launches do at the same time.
 #pragma once
 
 #include <atomic>

@@ -186,6 +186,7 @@ void OrderChecker::check_proxy_fence(const Touch& before, uint32_t lanes, const 
     return before.lanes ? behind_threads(before, lanes, a, f, a.fenced) : f[before.component] >= before.time;
   };
   if (fenced(*a.f) || fenced(*a.lax_f)) return;
+  if (place.kind == Place::Kind::global && fenced(*a.g)) return;
   const Traits& first = traits_[before.site];
   const bool overwrites = now.is(Touch::write);
   const auto class_of = [&] {
@@ -342,8 +343,8 @@ void OrderChecker::synchronise(const Access& a, WarpState& w) {
     others.erase(c.id);
     into.join(others);
   };
-  auto take = [&](uint8_t scope, SharedClock& v, SharedClock& f) {
-    Clock new_v = *v, new_f = *f;
+  auto take = [&](uint8_t scope, SharedClock& v, SharedClock& f, SharedClock& g) {
+    Clock new_v = *v, new_f = *f, new_g = *g;
     bool any = false;
     parts(scope, [&](const auto& map, uint64_t key) {
       const auto it = map.find(key);
@@ -351,17 +352,19 @@ void OrderChecker::synchronise(const Access& a, WarpState& w) {
       any = true;
       split(it->second.v, new_v);
       split(it->second.f, new_f);
+      split(it->second.g, new_g);
     });
     if (!any) return;
     v = SharedClock(std::move(new_v));
     f = SharedClock(std::move(new_f));
+    if (!new_g.at.empty() || new_g.foreign) g = SharedClock(std::move(new_g));
   };
   if (a.kind != AccessKind::write) {
     if (m.acquire)
-      take(m.scope, t.v, t.f);
+      take(m.scope, t.v, t.f, t.g);
     else
       for (uint8_t fence = 0; fence < t.observed.size(); ++fence)
-        take(std::min(fence, m.scope), t.observed[fence].v, t.observed[fence].f);
+        take(std::min(fence, m.scope), t.observed[fence].v, t.observed[fence].f, t.observed[fence].g);
   }
   if (a.kind == AccessKind::read) return;
   const uint32_t self = w.base + a.lane;
@@ -380,12 +383,14 @@ void OrderChecker::synchronise(const Access& a, WarpState& w) {
       SyncVariable::Part& p = map[key];
       give(*t.v, w.time, p.v);
       give(*t.f, t.fenced, p.f);
+      if (t.g) give(*t.g, 0, p.g);
     });
   if (t.released_at)
     parts(std::min(t.released_scope, m.scope), [&](auto& map, uint64_t key) {
       SyncVariable::Part& p = map[key];
       give(*t.released, t.released_at, p.v);
       give(*t.relfenced, t.fenced, p.f);
+      if (t.relglobal) give(*t.relglobal, 0, p.g);
     });
 }
 

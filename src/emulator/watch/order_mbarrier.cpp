@@ -122,8 +122,7 @@ void OrderChecker::waited(ClusterState& c, BarrierState& b, const BarrierEvent& 
   // CUTLASS's ClusterBarrier arrives on and waits for other CTAs' mbarriers without naming a scope, and so do
   // the kernels that are built on it.
   if (!t.relaxed && (t.scope || !t.scope_spelled))
-    for (const KnowledgeField& k : kFields)
-      acquire(w, e.lanes, b.lax.known.*k.known, k.fenced ? &Knowledge::lax_f : &Knowledge::lax_v, 0);
+    for (const KnowledgeField& k : kFields) acquire(w, e.lanes, b.lax.known.*k.known, k.lax, 0);
   if (b.ran.any) c.cta[e.warp->cta.rank].behind.join(*b.ran.known.v);
 }
 

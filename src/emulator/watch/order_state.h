@@ -19,16 +19,17 @@ constexpr uint32_t kNobody = 0xffff;
 // What somebody knows. `v`: what happened before. `f`: what happened before a fence.proxy.async that happened
 // before, so that the async proxy sees it too. `lax_v`, `lax_f`: the same, for what is known only if an
 // arrival without a scope on another CTA's mbarrier is taken for one of .cluster scope; empty in nearly all
-// kernels.
+// kernels. `g`: as f, for what a fence.proxy.async.global passes on of global memory alone (f counts there
+// too).
 struct Knowledge {
-  SharedClock v, f, lax_v, lax_f;
+  SharedClock v, f, lax_v, lax_f, g;
 };
 
 // Knowledge that is being gathered, from several.
 struct Sum {
-  Clock v, f, lax_v, lax_f;
+  Clock v, f, lax_v, lax_f, g;
   void clear() {
-    for (Clock* c : {&v, &f, &lax_v, &lax_f}) {
+    for (Clock* c : {&v, &f, &lax_v, &lax_f, &g}) {
       std::fill(c->at.begin(), c->at.end(), 0);
       c->foreign.reset();
     }
@@ -38,12 +39,13 @@ struct Sum {
 struct KnowledgeField {
   SharedClock Knowledge::*known;
   Clock Sum::*sum;
-  bool fenced;  // of what a proxy fence has passed on
+  SharedClock Knowledge::*lax;  // where it goes behind an arrival whose scope is taken for a wider one
 };
-constexpr KnowledgeField kFields[] = {{&Knowledge::v, &Sum::v, false},
-                                      {&Knowledge::f, &Sum::f, true},
-                                      {&Knowledge::lax_v, &Sum::lax_v, false},
-                                      {&Knowledge::lax_f, &Sum::lax_f, true}};
+constexpr KnowledgeField kFields[] = {{&Knowledge::v, &Sum::v, &Knowledge::lax_v},
+                                      {&Knowledge::f, &Sum::f, &Knowledge::lax_f},
+                                      {&Knowledge::lax_v, &Sum::lax_v, &Knowledge::lax_v},
+                                      {&Knowledge::lax_f, &Sum::lax_f, &Knowledge::lax_f},
+                                      {&Knowledge::g, &Sum::g, &Knowledge::g}};
 
 inline void join(Sum& into, const Knowledge& from) {
   for (const KnowledgeField& k : kFields)
@@ -64,6 +66,7 @@ struct Traits {
     none,
     memory,  // fence, membar
     proxy_async,
+    proxy_global,  // fence.proxy.async.global
     mbarrier_init,
     map_acquire,  // fence.proxy.tensormap::generic.acquire
     map_copy,     // tensormap.cp_fenceproxy
@@ -82,11 +85,11 @@ Traits traits_of(const Source&);
 
 struct ThreadState : Knowledge {
   SharedClock after;  // v at the last tcgen05.fence::after_thread_sync
-  SharedClock released,
-      relfenced;               // v and f at the last fence.acq_rel: what relaxed writes behind it pass on
+  SharedClock released, relfenced,
+      relglobal;               // v, f and g at the last fence.acq_rel: what relaxed writes behind it pass on
   uint8_t released_scope = 0;  // of that fence
   struct Seen {
-    SharedClock v, f;
+    SharedClock v, f, g;
   };
   std::array<Seen, 3> observed;  // what relaxed reads saw, by the scope of the fence that takes it in
   uint32_t fenced = 0;           // own accesses up to this time lie before a fence.proxy.async
@@ -262,7 +265,7 @@ struct CtaStateOf {
 // release's scope reaches.
 struct SyncVariable {
   struct Part {
-    Foreign v, f;  // by cluster
+    Foreign v, f, g;  // by cluster
   };
   std::array<std::map<uint64_t, Part>, 3> by_scope;  // by CTA, by cluster, all (key 0)
 };
@@ -298,7 +301,7 @@ struct ClusterState {
 // Who accesses, and what it knows.
 struct Actor {
   ClusterState* cluster;
-  const Clock *v, *f, *lax_v, *lax_f;
+  const Clock *v, *f, *lax_v, *lax_f, *g;
   const Clock* after;              // null: there is no tcgen05.fence to ask for
   uint32_t own, own_time, fenced;  // its thread, and up to when that thread's own accesses are before
   const OpState* op = nullptr;     // null: the thread itself
@@ -312,6 +315,7 @@ struct Actor {
         f(&*k.f),
         lax_v(&*k.lax_v),
         lax_f(&*k.lax_f),
+        g(&*k.g),
         after(nullptr),
         own(thread),
         own_time(time),
