@@ -1,6 +1,6 @@
 // libFuzzer target for what module loads are given: fatbins and PTX text. See the Makefile's `fuzz`.
 #include "emulator/driver/state.h"
-#include "emulator/ptx/parser.h"
+#include "load.h"
 
 extern "C" int LLVMFuzzerInitialize(int*, char***) {
   fp4lab::emu::driver::state().device = fp4lab::emu::device_model("b200");
@@ -13,9 +13,6 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, unsigned long s
   if (static_cast<unsigned char>(bytes[0]) == 0xb1) bytes[0] = 'P';  // a wrapper is a pointer: trusted
   const auto image = fp4lab::emu::driver::read_image(bytes.data(), bytes.size());
   if (image.ptx.empty() == image.reason.empty()) __builtin_trap();
-  try {
-    if (!image.ptx.empty()) fp4lab::emu::parse(image.ptx, "fuzz");
-  } catch (const fp4lab::emu::PtxError&) {
-  }
+  if (!image.ptx.empty()) parse_and_load(image.ptx);
   return 0;
 }

@@ -1,10 +1,7 @@
 // libFuzzer target for the PTX front end. See the Makefile's `fuzz`.
-#include "emulator/ptx/parser.h"
+#include "load.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, unsigned long size) {
-  try {
-    fp4lab::emu::parse(std::string(reinterpret_cast<const char*>(data), size), "fuzz");
-  } catch (const fp4lab::emu::PtxError&) {
-  }
+  parse_and_load(std::string(reinterpret_cast<const char*>(data), size));
   return 0;
 }

@@ -31,6 +31,33 @@ uint64_t bits_for(const Module& module, const ast::Variable& v, const ast::Varia
   return bits;
 }
 
+// 0: no room. Every second allocation begins at a page (GlobalMemory::allocate).
+uint64_t allocate_aligned(GlobalMemory& memory, uint64_t bytes, uint64_t align) {
+  constexpr uint64_t kMost = 4096;
+  if (align > kMost) fail("variables aligned to {} bytes are not supported, {} are", align, kMost);
+  const uint64_t first = memory.allocate(bytes);
+  if (first % align == 0) return first;
+  const uint64_t second = memory.allocate(bytes);
+  memory.free(first);
+  if (second % align == 0) return second;
+  memory.free(second);
+  return 0;
+}
+
+void place(const Module& module, Symbol& s, GlobalMemory& memory) {
+  s.address = allocate_aligned(memory, std::max<uint64_t>(1, s.size), std::max<uint64_t>(1, s.align));
+  if (!s.address)
+    fail("{}: no device memory for '{}' ({} bytes, aligned to {})", module.name, s.name, s.size, s.align);
+  std::byte* to = memory.host(s.address);
+  std::memset(to, 0, s.size);
+  if (!s.init.empty()) std::memcpy(to, s.init.data(), s.init.size());
+}
+
+void free_symbols(Module& module, GlobalMemory& memory) {
+  for (Symbol& s : module.symbols)
+    if (s.address) memory.free(std::exchange(s.address, 0));
+}
+
 void initialise(Module& out, const ast::Module& tree, const ast::Variable& v, Symbol& s) {
   if (v.init.empty()) return;
   constexpr uint64_t kMax = uint64_t(1) << 32;
@@ -87,13 +114,14 @@ void make_symbols(Module& out, const ast::Module& tree) {
 
 void load(Module& module, GlobalMemory& memory) {
   std::map<std::string_view, const Symbol*> by_name;
-  for (Symbol& s : module.symbols) {
-    s.address = memory.allocate(std::max<uint64_t>(1, s.size));
-    if (!s.address) fail("{}: no device memory for '{}' ({} bytes)", module.name, s.name, s.size);
-    std::byte* to = memory.host(s.address);
-    std::memset(to, 0, s.size);
-    if (!s.init.empty()) std::memcpy(to, s.init.data(), s.init.size());
-    by_name[s.name] = &s;
+  try {
+    for (Symbol& s : module.symbols) {
+      place(module, s, memory);
+      by_name[s.name] = &s;
+    }
+  } catch (const fp4lab::Error&) {
+    free_symbols(module, memory);
+    throw;
   }
   for (const Symbol& s : module.symbols)
     for (const Symbol::Relocation& r : s.relocations) {
@@ -108,8 +136,7 @@ void load(Module& module, GlobalMemory& memory) {
 void unload(Module& module, GlobalMemory& memory) {
   for (const Fixup& f : module.fixups)
     module.functions[f.function].constants[f.row].bits -= module.symbols[f.symbol].address;
-  for (Symbol& s : module.symbols)
-    if (s.address) memory.free(std::exchange(s.address, 0));
+  free_symbols(module, memory);
 }
 
 }  // namespace fp4lab::emu
