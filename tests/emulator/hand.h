@@ -172,18 +172,16 @@ template <Space kSpace>
 void store_all(Warp& w, const Instr& i) {
   auto* v = w.source<uint32_t>(i.op[1]);
   uint64_t a[kLanes];
-  std::byte* p[kLanes];
   for_lanes(w.active, [&](unsigned l) { a[l] = w.address(i.op[0], l); });
-  w.memory(i, kSpace, AccessKind::write, a, 4, p);
+  const Warp::Places p = w.memory(i, kSpace, AccessKind::write, a, 4);
   for_lanes(w.active, [&](unsigned l) { std::memcpy(p[l], &v[l], 4); });
 }
 template <Space kSpace>
 void load_all(Warp& w, const Instr& i) {
   auto* d = w.target<uint32_t>(i.op[0]);
   uint64_t a[kLanes];
-  std::byte* p[kLanes];
   for_lanes(w.active, [&](unsigned l) { a[l] = w.address(i.op[1], l); });
-  w.memory(i, kSpace, AccessKind::read, a, 4, p);
+  const Warp::Places p = w.memory(i, kSpace, AccessKind::read, a, 4);
   for_lanes(w.active, [&](unsigned l) { std::memcpy(&d[l], p[l], 4); });
 }
 inline void never(Warp& w, const Instr&) {

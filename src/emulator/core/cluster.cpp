@@ -24,12 +24,15 @@ Cluster::Cluster(Grid& grid, uint64_t id, Dim3 first, std::span<Sm* const> sms)
       id(id),
       rng(grid.schedule.seed * 0x9e3779b97f4a7c15ull + id),
       watcher(grid.watcher),
-      sms_(sms.begin(), sms.end()) {
+      first_(first),
+      sms_(sms.begin(), sms.end()) {}
+
+void Cluster::start() {
   const Dim3 shape = grid.config.cluster;
   for (uint32_t rank = 0; rank < shape.count(); ++rank) {
-    const Dim3 index{first.x + rank % shape.x, first.y + rank / shape.x % shape.y,
-                     first.z + rank / shape.x / shape.y};
-    ctas.push_back(std::make_unique<Cta>(*this, rank, index, *sms[rank]));
+    const Dim3 index{first_.x + rank % shape.x, first_.y + rank / shape.x % shape.y,
+                     first_.z + rank / shape.x / shape.y};
+    ctas.push_back(std::make_unique<Cta>(*this, rank, index, *sms_[rank]));
   }
   for (auto& cta : ctas) {
     for (auto& w : cta->warps) enqueue(*w);
@@ -344,6 +347,7 @@ void Cluster::run(uint64_t steps) {
       true;  // the serial phase, or another cluster of the same SM, may have changed what somebody waits for
   idle_turns_ = 0, idle_since_ = turns_;
   guarded([&] {
+    if (ctas.empty()) start();
     wants_serial_ = false;
     bool cut = false;
     for (uint64_t left = steps; left;) {

@@ -97,6 +97,19 @@ Grid::~Grid() {
   for (std::byte* file : free_files_) std::free(file);
 }
 
+std::byte* Grid::take_file() {
+  std::lock_guard lock(files_mutex_);
+  if (free_files_.empty()) return nullptr;
+  std::byte* const file = free_files_.back();
+  free_files_.pop_back();
+  return file;
+}
+
+void Grid::give_file(std::byte* file) {
+  std::lock_guard lock(files_mutex_);
+  free_files_.push_back(file);
+}
+
 Dim3 Grid::cluster_grid() const {
   return {config.grid.x / config.cluster.x, config.grid.y / config.cluster.y,
           config.grid.z / config.cluster.z};

@@ -10,9 +10,11 @@
 
 namespace fp4lab::emu {
 
-// Smallest and largest address, and all of them or-ed.
+// Smallest and largest address, and all of them or-ed. With all lanes active and the same distance from each
+// to the next, `regular`, and that distance.
 struct Warp::Span {
-  uint64_t low = ~uint64_t(0), high = 0, bits = 0;
+  uint64_t low = ~uint64_t(0), high = 0, bits = 0, step = 0;
+  bool regular = false;
 };
 
 namespace {
@@ -21,12 +23,14 @@ template <class Span>
 Span span_of(uint32_t lanes, const uint64_t* address) {
   Span s;
   if (lanes == ~0u) {  // neighbours, mostly
-    uint64_t step = address[1] - address[0], odd = 0;
-    for (unsigned l = 0; l < kLanes; ++l) odd |= address[l] ^ (address[0] + l * step);
-    if (odd == 0 && step < (uint64_t(1) << 32)) {
+    s.step = address[1] - address[0];
+    uint64_t odd = 0;
+    for (unsigned l = 1; l < kLanes; ++l) odd |= (address[l] - address[l - 1]) ^ s.step;
+    if (odd == 0 && s.step < (uint64_t(1) << 32)) {
+      s.regular = true;
       s.low = address[0];
       s.high = address[kLanes - 1];
-      for (unsigned l = 0; l < kLanes; ++l) s.bits |= address[l];
+      s.bits = address[0] | s.step;
       return s;
     }
   }
@@ -38,19 +42,14 @@ Span span_of(uint32_t lanes, const uint64_t* address) {
   return s;
 }
 
-bool consecutive(uint32_t lanes, const uint64_t* address, uint32_t bytes) {
-  if (lanes != ~0u) return false;
-  uint64_t odd = 0;
-  for (unsigned l = 0; l < kLanes; ++l) odd |= address[l] ^ (address[0] + l * bytes);
-  return odd == 0;
-}
-
 constexpr uint64_t kDenseSpan = 8192;  // bytes of shared memory that are worth checking as one span
 
 }  // namespace
 
-bool Warp::shared_lanes(AccessKind kind, const uint64_t* address, Span s, uint64_t base, uint32_t bytes,
-                        std::byte** host) {
+// Whether all lanes' data lie in this CTA's shared memory (its window begins at `base` plus the CTA's own
+// address), and may be read; writing defines them.
+bool Warp::shared_lanes(AccessKind kind, const uint64_t* address, const Span& s, uint64_t base,
+                        uint32_t bytes) {
   const uint64_t own = base + cta.address_of(0);
   const uint64_t size = cta.shared.size();
   if (s.low < own + kReservedShared || s.high - own > size || bytes > size - (s.high - own)) return false;
@@ -62,40 +61,87 @@ bool Warp::shared_lanes(AccessKind kind, const uint64_t* address, Span s, uint64
       if (!cta.is_defined(static_cast<uint32_t>(address[std::countr_zero(left)] - own), bytes)) return false;
   if (kind != AccessKind::read) {
     if (!hooks::payload_free(*cta.state, low, static_cast<uint32_t>(length))) return false;
-    if (length == uint64_t(bytes) * kLanes && consecutive(active, address, bytes))
+    if (s.regular && s.step <= bytes)
       cta.define(low, static_cast<uint32_t>(length));
     else
       for (uint32_t left = active; left; left &= left - 1)
         cta.define(static_cast<uint32_t>(address[std::countr_zero(left)] - own), bytes);
   }
-  std::byte* const window = cta.shared.data();
-  for_lanes(active, [&](unsigned l) { host[l] = window + (address[l] - own); });
   return true;
 }
 
-void Warp::memory(const Instr& i, Space space, AccessKind kind, const uint64_t* address, uint32_t bytes,
-                  std::byte** host, bool strong) {
-  if (!cta.cluster.watcher && active && std::has_single_bit(bytes)) [[likely]] {
-    const Span s = span_of<Span>(active, address);
-    if ((s.bits & (bytes - 1)) == 0) {
-      if (space == Space::shared || space == Space::shared_cluster) {
-        if (shared_lanes(kind, address, s, 0, bytes, host)) return;
-      } else if (space == Space::generic && s.low - kSharedWindow < kWindowBytes) {
-        if (shared_lanes(kind, address, s, kSharedWindow, bytes, host)) return;
-      } else if ((space == Space::global || space == Space::constant || space == Space::generic) &&
-                 !(strong && kind != AccessKind::read)) {
-        for (const GlobalMemory::Range& r : recent_ranges_)
-          if (s.low >= r.begin && s.high < r.end && bytes <= r.end - s.high) {
-            for_lanes(active, [&](unsigned l) { host[l] = reinterpret_cast<std::byte*>(address[l]); });
-            return;
-          }
-      }
-    }
+// Whether all lanes' data lie in one live allocation.
+bool Warp::global_lanes(const Span& s, uint32_t bytes) {
+  const uint64_t length = s.high - s.low + bytes;
+  for (const GlobalMemory::Range& r : recent_ranges_)
+    if (r.contains(s.low, length)) return true;
+  const GlobalMemory::Range r = cta.cluster.grid.memory.find(s.low, length);
+  if (r.end == 0) return false;
+  recent_ranges_[next_range_++ % std::size(recent_ranges_)] = r;
+  return true;
+}
+
+// Whether the accesses can be checked together, and are allowed; `places` has them then.
+bool Warp::lanes_together(Space space, AccessKind kind, const uint64_t* address, bool strong,
+                          Places& places) {
+  const uint32_t bytes = places.bytes;
+  const Span s = span_of<Span>(active, address);
+  if (s.bits & (bytes - 1)) return false;
+  // `first` is the place of the lowest address; each lane's local memory lies `apart` further.
+  auto found = [&](std::byte* first, uint64_t apart = 0) {
+    places.first = first;
+    if (s.regular && s.step + apart == bytes)
+      places.shape = Places::Shape::row;
+    else if (s.regular && s.step + apart == 0)
+      places.shape = Places::Shape::same;
+    else
+      for_lanes(active, [&](unsigned l) { places.host[l] = first + (address[l] - s.low) + l * apart; });
+    return true;
+  };
+  auto shared = [&](uint64_t window) {
+    return shared_lanes(kind, address, s, window, bytes) &&
+           found(cta.shared.data() + (s.low - window - cta.address_of(0)));
+  };
+  auto local = [&](uint64_t base) {
+    const uint64_t size = cta.cluster.grid.function.local_bytes;
+    return s.low >= base && s.high - base <= size && bytes <= size - (s.high - base) &&
+           found(local_ + (s.low - base), size);
+  };
+  switch (space) {
+    case Space::shared:
+    case Space::shared_cluster:
+      return shared(0);
+    case Space::local:
+      return local(0);
+    case Space::param:
+      if (s.low == s.high && s.low < kCallParam)
+        return found(param_memory(kind, s.low, bytes, static_cast<unsigned>(std::countr_zero(active))));
+      return local(kCallParam);
+    case Space::generic:
+      if (s.low - kSharedWindow < kWindowBytes) return shared(kSharedWindow);
+      if (s.high >= kSharedWindow && s.low < kParamWindow + kWindowBytes) return false;
+      [[fallthrough]];
+    case Space::global:
+    case Space::constant:
+      return !(strong && kind != AccessKind::read) && global_lanes(s, bytes) &&
+             found(cta.cluster.grid.memory.host(s.low));
   }
+  return false;
+}
+
+Warp::Places Warp::memory(const Instr& i, Space space, AccessKind kind, const uint64_t* address,
+                          uint32_t bytes, bool strong) {
+  Places places;
+  places.shape = Places::Shape::scattered;
+  places.bytes = bytes;
+  const bool together = !cta.cluster.watcher && active && (bytes & (bytes - 1)) == 0;
+  if (together && lanes_together(space, kind, address, strong, places)) [[likely]]
+    return places;
   for (uint32_t left = active; left; left &= left - 1) {
     const unsigned lane = static_cast<unsigned>(std::countr_zero(left));
-    host[lane] = memory(i, space, kind, address[lane], bytes, lane, strong);
+    places.host[lane] = memory(i, space, kind, address[lane], bytes, lane, strong);
   }
+  return places;
 }
 
 }  // namespace fp4lab::emu

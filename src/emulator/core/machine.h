@@ -143,6 +143,7 @@ class Cta {
 // A cluster (a lone CTA is a cluster of one): the unit that one host thread runs at a time.
 class Cluster {
  public:
+  // Its CTAs are made when it first runs, on the host thread that runs it.
   Cluster(Grid&, uint64_t id, Dim3 first_cta, std::span<Sm* const> sms);
   ~Cluster();
 
@@ -202,6 +203,7 @@ class Cluster {
     enum class Ops : uint8_t { uniform, first, last } ops;
     uint32_t burst, lifetime, victim;
   };
+  void start();
   void draw_policy();
   void run(uint64_t steps);            // the parallel phase of one round
   void run_serial(Warp&, LaneGroup&);  // one instruction that waits for the serial phase
@@ -234,12 +236,14 @@ class Cluster {
   uint64_t turns_ = 1;                   // of warps, so far
   uint64_t progress_ = 0;                // counts whatever is more than polling
   uint64_t silent_since_ = 0;            // clock_ of the last synchronisation
+  uint32_t patience_ = 1;                // rounds to sleep next time; 0: it hardly pays
   AsyncOp* running_op_ = nullptr;
   Warp* running_ = nullptr;
   std::unique_ptr<struct Failure> failure_;
   uint64_t* counts_ = nullptr;  // of the host thread that runs this cluster: executions by pc
   GlobalMemory::Range recent_ranges_[4];
   uint32_t next_range_ = 0;
+  Dim3 first_;            // %ctaid of rank 0
   std::vector<Sm*> sms_;  // by rank
 };
 
@@ -289,8 +293,11 @@ class Grid {
   uint32_t shared_bytes_ = 0, register_file_bytes_ = 0;
   bool lends_shared_ = false;
   uint64_t clusters_ = 0, next_cluster_ = 0, workspace_ = 0;
-  std::vector<std::byte*>
-      free_files_;  // register files of warps that are gone; their constants are still right
+  // Register files of warps that are gone; their constants are still right.
+  std::byte* take_file();  // null: there is none
+  void give_file(std::byte*);
+  std::mutex files_mutex_;
+  std::vector<std::byte*> free_files_;
   struct Snapshot {
     std::byte* place;
     uint32_t bytes;

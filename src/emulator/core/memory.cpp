@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include <algorithm>
 #include <cstring>
@@ -47,6 +48,10 @@ GlobalMemory::GlobalMemory(uint64_t device_bytes) {
 }
 
 GlobalMemory::~GlobalMemory() { munmap(base_, reserved_); }
+
+uint64_t GlobalMemory::contents(uint64_t address, size_t bytes) const {
+  return XXH3_64bits(host(address), bytes);
+}
 
 size_t GlobalMemory::capacity() const { return capacity_; }
 

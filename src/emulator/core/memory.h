@@ -57,6 +57,7 @@ class GlobalMemory {
   std::string describe(
       uint64_t address) const;  // "16 bytes behind the allocation [0x..., 0x...) of 4096 bytes", for messages
   bool owns(uint64_t address) const;  // inside the reserved range of device addresses, allocated or not
+  uint64_t contents(uint64_t address, size_t bytes) const;  // a hash of them
   std::byte* host(uint64_t address) const { return reinterpret_cast<std::byte*>(address); }
 
   // What malloc and free in kernels keep (op/device_heap.h); the limit is cudaLimitMallocHeapSize.

@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 
 #include "emulator/core/failure.h"
@@ -80,6 +81,19 @@ std::string last_line(const Grid& grid, const Warp& w) {
   return "\n" + last;
 }
 
+// "the 4 bytes at global address 0x..., which hold 0x0"; empty when the group has not looked at global memory
+// lately.
+std::string polled_text(const Grid& grid, const Warp& w, const LaneGroup& g) {
+  constexpr uint64_t kLately = 256;  // instructions
+  const Look& look = g.polled.look;
+  if (!look.length || w.instructions - g.polled.instructions > kLately) return {};
+  std::string text = fmt::format("the {} bytes at global address {:#x}", look.length, look.low);
+  uint64_t value = 0;
+  if (look.length > sizeof value || !grid.memory.find(look.low, look.length).end) return text;
+  std::memcpy(&value, grid.memory.host(look.low), look.length);
+  return text + fmt::format(", which hold {:#x}", value);
+}
+
 // The lines of one CTA; consecutive warps that say the same are folded.
 std::string cta_text(const Grid& grid, const Cta& cta) {
   std::vector<std::pair<std::string, std::pair<unsigned, unsigned>>> lines;
@@ -92,6 +106,8 @@ std::string cta_text(const Grid& grid, const Cta& cta) {
       std::string wait = g->wait.kind == Wait::Kind::none ? "" : hooks::wait_text(*w, g->wait);
       if (wait.empty()) wait = core_wait_text(g->wait);
       if (g->wait.kind == Wait::Kind::none) wait = "polls";
+      if (g->wait.kind == Wait::Kind::none || g->wait.kind == Wait::Kind::serial)
+        if (const std::string polled = polled_text(grid, *w, *g); !polled.empty()) wait = "polls " + polled;
       text +=
           fmt::format("{}: {}\n      {}\n", lane_list(g->mask), wait, one_line(grid.module, f.source[pc]));
       const std::string story = hooks::wait_story(*w, g->wait);
@@ -128,7 +144,7 @@ std::string cta_text(const Grid& grid, const Cta& cta) {
 }
 
 // The wait to look at first: one that nothing else explains, or the one that most others wait behind.
-std::string look_first(const std::vector<std::unique_ptr<Cluster>>& clusters) {
+std::string look_first(const std::vector<Cluster*>& clusters) {
   struct Candidate {
     const Warp* warp;
     uint32_t lanes;
@@ -157,6 +173,23 @@ std::string look_first(const std::vector<std::unique_ptr<Cluster>>& clusters) {
       return text;
     }
   }
+  return {};
+}
+
+// The same where all that is left polls: a warp that looks at global memory.
+std::string look_first_at_poll(const Grid& grid, const std::vector<Cluster*>& clusters) {
+  for (const auto& c : clusters)
+    for (const auto& cta : c->ctas)
+      for (const auto& w : cta->warps)
+        for (const auto& g : w->groups()) {
+          const std::string polled = polled_text(grid, *w, *g);
+          if (polled.empty()) continue;
+          return fmt::format(
+              "  look first at warp {}, {} of {}: it polls {}, and no thread of this launch changes them.\n"
+              "      A launch runs to its end before the host's next call begins: what the host, a copy or "
+              "another kernel\n      should write there in the meantime does not come\n",
+              w->id, lane_list(g->mask), cta->name(), polled);
+        }
   return {};
 }
 
@@ -264,12 +297,12 @@ std::string fault_report(const Fault& e, const Grid& grid, const Warp* w, const 
   return text + last_line(grid, *w);
 }
 
-std::string stuck_report(const Grid& grid, const std::vector<std::unique_ptr<Cluster>>& clusters,
-                         bool polling) {
+std::string stuck_report(const Grid& grid, const std::vector<Cluster*>& clusters, bool polling) {
   std::string text = fmt::format("deadlock: kernel {}: ", kernel_name(grid.function.name));
   text += polling ? "the threads that are left only poll, and nothing that they look at changes any more\n"
                   : "every thread that is left waits, and no asynchronous operation is under way\n";
-  text += look_first(clusters);
+  const std::string first = look_first(clusters);
+  text += first.empty() && polling ? look_first_at_poll(grid, clusters) : first;
   std::vector<std::pair<std::string, std::vector<const Cta*>>> kinds;
   std::map<std::string, size_t> known;
   for (const auto& c : clusters)

@@ -30,11 +30,11 @@ bool Residency::fits(const Sm& sm) const {
 
 bool Residency::place(std::vector<Sm*>& sms) {
   // Least occupied first; a cluster's SMs are taken in steps of two when its size is even.
-  const uint32_t step = ctas_ % 2 == 0 ? 2 : 1;
-  std::vector<Sm*> best;
+  const uint32_t step = ctas_ % 2 == 0 ? 2 : 1, need = ctas_ / step;
+  chosen_.clear();
   uint32_t best_load = ~0u;
   for (auto [first, count] : gpcs_) {
-    std::vector<std::pair<uint32_t, uint32_t>> units;  // occupation, first SM of the unit
+    units_.clear();
     for (uint32_t k = first; k + step <= first + count; k += step) {
       uint32_t load = 0;
       bool room = true;
@@ -42,27 +42,26 @@ bool Residency::place(std::vector<Sm*>& sms) {
         room &= fits(*sms_[k + u]);
         load += sms_[k + u]->ctas;
       }
-      if (room) units.push_back({load, k});
+      if (room) units_.push_back({load, k});
     }
-    const uint32_t need = ctas_ / step;
-    if (units.size() < need) continue;
-    std::sort(units.begin(), units.end());
+    if (units_.size() < need) continue;
+    std::partial_sort(units_.begin(), units_.begin() + need, units_.end());
     uint32_t load = 0;
-    for (uint32_t k = 0; k < need; ++k) load += units[k].first;
+    for (uint32_t k = 0; k < need; ++k) load += units_[k].load;
     if (load >= best_load) continue;
     best_load = load;
-    best.clear();
-    for (uint32_t k = 0; k < need; ++k)
-      for (uint32_t u = 0; u < step; ++u) best.push_back(sms_[units[k].second + u].get());
+    chosen_.assign(units_.begin(), units_.begin() + need);
   }
-  if (best.empty()) return false;
-  std::sort(best.begin(), best.end(), [](const Sm* a, const Sm* b) { return a->id < b->id; });
-  for (Sm* sm : best) {
+  if (chosen_.empty()) return false;
+  std::ranges::sort(chosen_, {}, &Unit::first);
+  sms.clear();
+  for (const Unit& unit : chosen_)
+    for (uint32_t u = 0; u < step; ++u) sms.push_back(sms_[unit.first + u].get());
+  for (Sm* sm : sms) {
     ++sm->ctas;
     sm->threads_used += threads_;
     sm->shared_used += shared_bytes_;
   }
-  sms = std::move(best);
   return true;
 }
 

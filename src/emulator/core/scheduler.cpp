@@ -15,6 +15,12 @@ constexpr uint64_t kIdleRounds = 16;
 // can go on, waits end without success. A kernel may well ask once for the phase that its next instructions
 // bring about. One that comes back to the same waits so many times and did nothing in between is stuck.
 constexpr unsigned kTimeOuts = 4;
+// Instructions of a warp between two polls of a loop that does nothing else.
+constexpr uint64_t kSpin = 64;
+// Looks at the same before a cluster sleeps: few, or many when its last sleep was short (a lock that many
+// take changes all the time).
+constexpr uint32_t kRepeats = 2, kManyRepeats = 16;
+constexpr uint32_t kShortSleep = 4, kMostPatience = 64;  // rounds
 
 unsigned host_threads(const Grid& grid) {
   if (grid.watcher && !grid.watcher->thread_safe()) return 1;
@@ -63,8 +69,12 @@ void Scheduler::worker(unsigned thread) {
 }
 
 void Scheduler::work(unsigned thread) {
-  for (size_t k; (k = next_.fetch_add(1)) < resident_.size();) {
-    Cluster& c = *resident_[k];
+  for (size_t k; (k = next_.fetch_add(1)) < awake_.size() + gone_.size();) {
+    if (k >= awake_.size()) {
+      gone_[k - awake_.size()].reset();
+      continue;
+    }
+    Cluster& c = *awake_[k];
     c.counts_ = counts_[thread].data();
     c.run(grid_.schedule.round_steps);
   }
@@ -72,8 +82,9 @@ void Scheduler::work(unsigned thread) {
 
 void Scheduler::parallel_phase() {
   next_ = 0;
-  if (threads_.empty() || resident_.size() == 1) {
+  if (threads_.empty() || awake_.size() + gone_.size() <= 1) {
     work(0);
+    gone_.clear();
     return;
   }
   {
@@ -85,21 +96,79 @@ void Scheduler::parallel_phase() {
   work(0);
   std::unique_lock lock(mutex_);
   end_.wait(lock, [&] { return busy_ == 0; });
+  gone_.clear();
 }
 
-bool Scheduler::serial_phase() {
-  struct Item {
-    Cluster* cluster;
-    Warp* warp;  // null: the cluster's operations
-    LaneGroup* group;
-  };
+void Scheduler::serial_items(Cluster& c, std::vector<Item>& items) {
+  if (!c.serial_ops_.empty()) items.push_back({&c, nullptr, nullptr});
+  for (auto& cta : c.ctas)
+    for (auto& w : cta->warps)
+      for (auto& g : w->groups_)
+        if (g->wait.kind == Wait::Kind::serial) items.push_back({&c, w.get(), g.get()});
+}
+
+bool Scheduler::falls_asleep(Cluster& c) {
+  if (!c.runnable_.empty() || !c.ops_.empty() || c.changed_ || c.failure_) return false;
+  Sleeper s{&c, sum_.rounds, sum_.rounds + std::max(1u, c.patience_), {}};
+  const uint32_t repeats = c.patience_ ? kRepeats : kManyRepeats;
+  for (auto& cta : c.ctas)
+    for (auto& w : cta->warps)
+      for (auto& g : w->groups_) {
+        switch (g->wait.kind) {
+          case Wait::Kind::serial:
+            break;
+          case Wait::Kind::mbarrier:
+          case Wait::Kind::named_barrier:
+          case Wait::Kind::cluster_barrier:
+          case Wait::Kind::warp_sync:
+          case Wait::Kind::reconverge:
+            continue;
+          default:
+            return false;
+        }
+        const Polled& p = g->polled;
+        const Instr* const next = &grid_.module.functions[g->function].code[g->pc];
+        const bool again = p.look.length && p.look == g->wanted && g->wanted.at == next;
+        if (!again || p.repeats < repeats || w->instructions - p.instructions > kSpin) return false;
+        if (grid_.memory.contents(p.look.low, p.look.length) != p.contents) return false;
+        s.polled.push_back(p);
+      }
+  if (s.polled.empty()) return false;
+  c.patience_ = std::clamp(2 * c.patience_, 1u, kMostPatience);
+  asleep_clocks_ += c.clock_;
+  asleep_progress_ += c.progress_;
+  asleep_.push_back(std::move(s));
+  return true;
+}
+
+template <class F>
+void Scheduler::wake(F&& which) {
+  const size_t before = awake_.size();
+  std::erase_if(asleep_, [&](const Sleeper& s) {
+    if (!which(s)) return false;
+    asleep_clocks_ -= s.cluster->clock_;
+    asleep_progress_ -= s.cluster->progress_;
+    awake_.push_back(s.cluster);
+    return true;
+  });
+  if (awake_.size() != before) std::ranges::sort(awake_, {}, &Cluster::id);
+}
+
+bool Scheduler::serial_phase(uint64_t spent) {
+  wake([&](const Sleeper& s) {
+    for (const Polled& p : s.polled)
+      if (grid_.memory.contents(p.look.low, p.look.length) != p.contents) {
+        s.cluster->patience_ = sum_.rounds - s.since > kShortSleep;
+        return true;
+      }
+    return sum_.rounds >= s.until;
+  });
+  std::erase_if(awake_, [&](Cluster* c) { return falls_asleep(*c); });
   std::vector<Item> items;
-  for (auto& c : resident_) {
-    if (!c->serial_ops_.empty()) items.push_back({c.get(), nullptr, nullptr});
-    for (auto& cta : c->ctas)
-      for (auto& w : cta->warps)
-        for (auto& g : w->groups_)
-          if (g->wait.kind == Wait::Kind::serial) items.push_back({c.get(), w.get(), g.get()});
+  for (Cluster* c : awake_) serial_items(*c, items);
+  if (items.empty() && !spent) {  // somebody has to go on
+    wake([](const Sleeper&) { return true; });
+    for (Cluster* c : awake_) serial_items(*c, items);
   }
   for (size_t n = items.size(); n > 1; --n) std::swap(items[n - 1], items[rng_() % n]);
   grid_.serial_ = true;
@@ -126,19 +195,33 @@ void Scheduler::start_clusters() {
   std::vector<Sm*> sms;
   while (grid_.next_cluster_ < grid_.clusters_ && residency_.place(sms)) {
     const uint64_t id = grid_.next_cluster_++;
-    resident_.push_back(std::make_unique<Cluster>(grid_, id, grid_.first_cta(id), sms));
+    auto& c = resident_[id] = std::make_unique<Cluster>(grid_, id, grid_.first_cta(id), sms);
+    awake_.push_back(c.get());
   }
 }
 
 void Scheduler::retire() {
-  std::erase_if(resident_, [&](std::unique_ptr<Cluster>& c) {
+  std::erase_if(awake_, [&](const Cluster* c) {
     if (!c->finished()) return false;
-    sum_.async_ops += c->statistics.async_ops;
-    sum_.tma_bytes += c->statistics.tma_bytes;
-    sum_.mma_count += c->statistics.mma_count;
+    count(*c);
     residency_.remove(c->sms_);
+    const auto at = resident_.find(c->id);
+    gone_.push_back(std::move(at->second));
+    resident_.erase(at);
     return true;
   });
+}
+
+std::vector<Cluster*> Scheduler::all() const {
+  std::vector<Cluster*> clusters;
+  for (const auto& [id, c] : resident_) clusters.push_back(c.get());
+  return clusters;
+}
+
+void Scheduler::count(const Cluster& c) {
+  sum_.async_ops += c.statistics.async_ops;
+  sum_.tma_bytes += c.statistics.tma_bytes;
+  sum_.mma_count += c.statistics.mma_count;
 }
 
 // The first failure of the round by cluster; every cluster has run its round, so it is the same for any
@@ -146,7 +229,7 @@ void Scheduler::retire() {
 bool Scheduler::failed(LaunchResult& result) {
   const Failure* first = nullptr;
   unsigned others = 0;
-  for (const auto& c : resident_) {
+  for (const Cluster* c : awake_) {
     if (!c->failure_) continue;
     if (c->failure_->other) std::rethrow_exception(c->failure_->other);
     if (!first)
@@ -166,15 +249,15 @@ bool Scheduler::failed(LaunchResult& result) {
 }
 
 uint64_t Scheduler::clocks() const {
-  uint64_t sum = 0;
-  for (const auto& c : resident_) sum += c->clock_;
+  uint64_t sum = asleep_clocks_;
+  for (const Cluster* c : awake_) sum += c->clock_;
   return sum;
 }
 
 // Before clusters retire. `spent`: steps of the round.
 void Scheduler::keep_pace(uint64_t spent) {
-  uint64_t now = pace_.gone;
-  for (const auto& c : resident_) {
+  uint64_t now = pace_.gone + asleep_progress_;
+  for (const Cluster* c : awake_) {
     now += c->progress_;
     if (c->finished()) pace_.gone += c->progress_ + 1, ++now;
   }
@@ -187,7 +270,8 @@ void Scheduler::keep_pace(uint64_t spent) {
 
 bool Scheduler::release(bool (*how)(Warp&)) {
   bool any = false;
-  for (auto& c : resident_)
+  wake([](const Sleeper&) { return true; });
+  for (Cluster* c : awake_)
     for (auto& cta : c->ctas)
       for (auto& w : cta->warps)
         if (how(*w)) c->enqueue(*w), any = true;
@@ -210,7 +294,7 @@ bool Scheduler::round(LaunchResult& result) {
   const uint64_t clock = clocks();
   parallel_phase();
   if (failed(result)) return false;
-  const bool served = serial_phase();
+  const bool served = serial_phase(clocks() - clock);
   if (failed(result)) return false;
 
   const uint64_t spent = clocks() - clock;
@@ -220,11 +304,11 @@ bool Scheduler::round(LaunchResult& result) {
   bool stuck = spent == 0 && !served && resident_.size() == before;
   if (end_waits(stuck)) stuck = false;
   const bool silent = std::ranges::any_of(
-      resident_, [&](const auto& c) { return c->clock_ - c->silent_since_ > grid_.schedule.silence_limit; });
+      awake_, [&](const Cluster* c) { return c->clock_ - c->silent_since_ > grid_.schedule.silence_limit; });
   if (!stuck && !silent && pace_.polled <= grid_.schedule.poll_limit) return true;
   result.ok = false;
   result.kind = FaultKind::deadlock;
-  result.report = stuck_report(grid_, resident_, !stuck);
+  result.report = stuck_report(grid_, all(), !stuck);
   return false;
 }
 
@@ -241,11 +325,7 @@ LaunchResult Scheduler::run() {
 }
 
 void Scheduler::collect(LaunchResult& result) {
-  for (const auto& c : resident_) {  // of a launch that failed
-    sum_.async_ops += c->statistics.async_ops;
-    sum_.tma_bytes += c->statistics.tma_bytes;
-    sum_.mma_count += c->statistics.mma_count;
-  }
+  for (const auto& [id, c] : resident_) count(*c);  // of a launch that failed
   for (size_t f = 0; f < grid_.module.functions.size(); ++f) {
     const Function& function = grid_.module.functions[f];
     auto& by_pc = sum_.by_pc.emplace_back(function.code.size());

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -22,11 +23,16 @@ class Residency {
   void remove(const std::vector<Sm*>& sms);
 
  private:
+  struct Unit {
+    uint32_t load, first;  // CTAs there already, first SM
+    auto operator<=>(const Unit&) const = default;
+  };
   bool fits(const Sm&) const;
   const DeviceModel& device_;
   uint32_t shared_bytes_, threads_, ctas_;
   std::vector<std::unique_ptr<Sm>> sms_;
   std::vector<std::pair<uint32_t, uint32_t>> gpcs_;  // first SM, count
+  std::vector<Unit> units_, chosen_;                 // of place()
 };
 
 class Scheduler {
@@ -39,7 +45,20 @@ class Scheduler {
   void start_clusters();
   bool round(LaunchResult&);  // false: the launch has failed
   void parallel_phase();
-  bool serial_phase();  // false: nobody waited for it
+  // `spent`: steps of the parallel phase. False: nobody waited for it.
+  bool serial_phase(uint64_t spent);
+  struct Item {
+    Cluster* cluster;
+    Warp* warp;  // null: the cluster's operations
+    LaneGroup* group;
+  };
+  static void serial_items(Cluster&, std::vector<Item>&);
+  // Clusters whose warps all wait for each other, or poll global memory that has not changed since they
+  // looked last, sleep: rounds pass them by until it changes, or their patience is at an end.
+  bool falls_asleep(Cluster&);
+  template <class F>
+  void wake(F&& which);
+  std::vector<Cluster*> all() const;
   void retire();
   bool failed(LaunchResult&);
   uint64_t clocks() const;  // steps of all resident clusters
@@ -50,12 +69,22 @@ class Scheduler {
   bool release(bool (*how)(Warp&));  // asks every warp; true: one can run again
   void work(unsigned thread);
   void worker(unsigned thread);
+  void count(const Cluster&);  // what it did, into the launch's statistics
   void collect(LaunchResult&);
 
   Grid& grid_;
   Residency residency_;
-  std::vector<std::unique_ptr<Cluster>> resident_;  // by id
-  std::vector<std::vector<uint64_t>> counts_;       // by host thread: executions by instruction
+  std::map<uint64_t, std::unique_ptr<Cluster>> resident_;  // by id
+  std::vector<Cluster*> awake_;                            // by id
+  struct Sleeper {
+    Cluster* cluster;
+    uint64_t since, until;  // rounds
+    std::vector<Polled> polled;
+  };
+  std::vector<Sleeper> asleep_;
+  uint64_t asleep_clocks_ = 0, asleep_progress_ = 0;  // of those in asleep_
+  std::vector<std::unique_ptr<Cluster>> gone_;        // what the next round's host threads take apart
+  std::vector<std::vector<uint64_t>> counts_;         // by host thread: executions by instruction
   std::mt19937_64 rng_;
   Statistics sum_;  // of the clusters that are gone
   struct {
@@ -76,6 +105,6 @@ class Scheduler {
 };
 
 // The deadlock report: every waiting group, what it waits for, where; CTAs that look the same are folded.
-std::string stuck_report(const Grid&, const std::vector<std::unique_ptr<Cluster>>&, bool polling);
+std::string stuck_report(const Grid&, const std::vector<Cluster*>&, bool polling);
 
 }  // namespace fp4lab::emu

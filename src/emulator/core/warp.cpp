@@ -22,7 +22,6 @@ uint64_t special_value(FixedSpecial which, const Warp& w, unsigned lane) {
   const Grid& grid = cta.cluster.grid;
   const LaunchConfig& c = grid.config;
   const uint32_t thread = w.id * kLanes + lane;
-  const Dim3 clusters = grid.cluster_grid();
   const uint32_t dynamic = c.dynamic_shared;
   const uint32_t below = (uint32_t(1) << lane) - 1, self = uint32_t(1) << lane;
   switch (which) {
@@ -69,11 +68,11 @@ uint64_t special_value(FixedSpecial which, const Warp& w, unsigned lane) {
     case FixedSpecial::clusterid_z:
       return cta.index.z / c.cluster.z;
     case FixedSpecial::nclusterid_x:
-      return clusters.x;
+      return grid.cluster_grid().x;
     case FixedSpecial::nclusterid_y:
-      return clusters.y;
+      return grid.cluster_grid().y;
     case FixedSpecial::nclusterid_z:
-      return clusters.z;
+      return grid.cluster_grid().z;
     case FixedSpecial::cluster_ctaid_x:
       return cta.index.x % c.cluster.x;
     case FixedSpecial::cluster_ctaid_y:
@@ -128,6 +127,24 @@ uint64_t special_value(FixedSpecial which, const Warp& w, unsigned lane) {
   return 0;
 }
 
+// Whether its value differs from lane to lane.
+bool differs_by_lane(FixedSpecial which) {
+  switch (which) {
+    case FixedSpecial::tid_x:
+    case FixedSpecial::tid_y:
+    case FixedSpecial::tid_z:
+    case FixedSpecial::laneid:
+    case FixedSpecial::lanemask_eq:
+    case FixedSpecial::lanemask_le:
+    case FixedSpecial::lanemask_lt:
+    case FixedSpecial::lanemask_ge:
+    case FixedSpecial::lanemask_gt:
+      return true;
+    default:
+      return false;
+  }
+}
+
 bool is_wide(FixedSpecial which) {
   return which == FixedSpecial::gridid || which == FixedSpecial::current_graph_exec;
 }
@@ -144,15 +161,13 @@ Warp::Warp(Cta& cta, unsigned id, uint32_t lanes) : cta(cta), id(id), lanes(lane
   const Function& f = grid.function;
   const size_t rows = (f.register_bytes + kRowBytes - 1) / kRowBytes;
   const size_t words = rows + 2 * size_t(f.predicate_count);
-  const bool fresh = grid.free_files_.empty();
+  registers_ = grid.take_file();
+  const bool fresh = !registers_;
   if (fresh) {
     // Left untouched on purpose: a row nobody uses costs no memory.
     size_t bytes = (rows * kRowBytes + words * 4 + kFileAlign - 1) / kFileAlign * kFileAlign;
     registers_ = static_cast<std::byte*>(std::aligned_alloc(kFileAlign, bytes));
     if (!registers_) throw std::bad_alloc();
-  } else {
-    registers_ = grid.free_files_.back();
-    grid.free_files_.pop_back();
   }
   defined_ = reinterpret_cast<uint32_t*>(registers_ + rows * kRowBytes);
   predicates_ = defined_ + rows;
@@ -177,12 +192,14 @@ Warp::Warp(Cta& cta, unsigned id, uint32_t lanes) : cta(cta), id(id), lanes(lane
         break;
       case Row::What::special: {
         const auto which = static_cast<FixedSpecial>(row.bits);
-        for (unsigned lane = 0; lane < kLanes; ++lane) {
-          uint64_t value = special_value(which, *this, lane);
-          if (is_wide(which))
-            reinterpret_cast<uint64_t*>(place)[lane] = value;
-          else
-            reinterpret_cast<uint32_t*>(place)[lane] = static_cast<uint32_t>(value);
+        if (differs_by_lane(which)) {
+          auto* row = reinterpret_cast<uint32_t*>(place);
+          for (unsigned lane = 0; lane < kLanes; ++lane)
+            row[lane] = static_cast<uint32_t>(special_value(which, *this, lane));
+        } else if (const uint64_t value = special_value(which, *this, 0); is_wide(which)) {
+          fill_row(place, value);
+        } else {
+          fill_row(place, static_cast<uint32_t>(value));
         }
         break;
       }
@@ -207,7 +224,7 @@ Warp::Warp(Cta& cta, unsigned id, uint32_t lanes) : cta(cta), id(id), lanes(lane
 }
 
 Warp::~Warp() {
-  cta.cluster.grid.free_files_.push_back(registers_);
+  cta.cluster.grid.give_file(registers_);
   std::free(local_);
 }
 
@@ -218,6 +235,13 @@ const Operand& Warp::element(const Operand& vector, unsigned i) const {
 const Source& Warp::source_of(const Instr& i) const { return function().source[i.pc]; }
 
 bool Warp::in_serial_phase() const { return cta.cluster.grid.in_serial_phase(); }
+
+void Warp::saw(const Look& look) {
+  Polled& p = group->polled;
+  const uint64_t contents = look.length ? cta.cluster.grid.memory.contents(look.low, look.length) : 0;
+  const bool same = look == p.look && contents == p.contents;
+  p = {look, contents, instructions, same ? p.repeats + 1 : 0};
+}
 
 void Warp::undefined_source(const Operand& o) {
   const size_t row = o.offset / kRowBytes;

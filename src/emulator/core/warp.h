@@ -82,6 +82,22 @@ struct Asked {
   uint64_t instructions = 0;  // of the warp
 };
 
+// What a poll of global memory looks at: an instruction, and the range of its lanes' data (none when they lie
+// far apart).
+struct Look {
+  const Instr* at = nullptr;
+  uint64_t low = 0;
+  uint32_t length = 0;
+  bool operator==(const Look&) const = default;
+};
+// The last one that a group has carried out, without changing anything.
+struct Polled {
+  Look look;
+  uint64_t contents = 0;      // a hash of what was there
+  uint64_t instructions = 0;  // of the warp, then
+  uint32_t repeats = 0;       // how often the same was there before
+};
+
 // Lanes that execute together. Wait::ready gets the group that waits.
 struct LaneGroup {
   uint32_t mask = 0;
@@ -92,6 +108,8 @@ struct LaneGroup {
   std::vector<Frame> frames;
   Wait wait;
   Asked asked;
+  Look wanted;  // the last one that had to wait for the serial phase
+  Polled polled;
   bool timed_out = false;  // of a mbarrier.try_wait: the next answer is no
 };
 
@@ -177,6 +195,9 @@ class Warp {
     group->pc = i.pc;
     yield();
   }
+  // A poll was carried out: for the deadlock report, and so that one that would see the same again may be put
+  // off.
+  void saw(const Look&);
   // For sync instructions with a member mask. Gathers lanes of other groups that wait at the same
   // instruction; true when all live lanes of `members` are here (active then covers them); false after
   // parking the group. Faults when an active lane is not in its own mask.
@@ -195,9 +216,19 @@ class Warp {
   // address, values and lane.
   std::byte* memory(const Instr&, Space, AccessKind, uint64_t address, uint32_t bytes, unsigned lane,
                     bool strong = false);
-  // The same for all active lanes at once, which is much faster: address[lane] gives host[lane].
-  void memory(const Instr&, Space, AccessKind, const uint64_t* address, uint32_t bytes, std::byte** host,
-              bool strong = false);
+  // The same for all active lanes at once, which is much faster. Where all 32 lanes are active and their
+  // places follow each other (a row of 32 * bytes) or are one and the same, the answer says so.
+  struct Places {
+    enum class Shape : uint8_t { scattered, row, same } shape;
+    uint32_t bytes;           // of a lane
+    std::byte* first;         // unless scattered
+    std::byte* host[kLanes];  // if scattered
+    std::byte* operator[](unsigned lane) const {
+      return shape == Shape::scattered ? host[lane] : shape == Shape::row ? first + lane * bytes : first;
+    }
+  };
+  Places memory(const Instr&, Space, AccessKind, const uint64_t* address, uint32_t bytes,
+                bool strong = false);
   // The address operand's value in one lane, displacement added; 32-bit bases wrap.
   uint64_t address(const Operand& o, unsigned lane) {
     if (!o.has_base) return static_cast<uint64_t>(o.displacement);
@@ -268,8 +299,9 @@ class Warp {
   std::string where(uint32_t lanes) const;  // "lanes 1-31 at line 40 (bar.sync)", for messages
   std::byte* local_memory(AccessKind, uint64_t offset, uint32_t bytes, unsigned lane);
   struct Span;
-  bool shared_lanes(AccessKind, const uint64_t* address, Span, uint64_t base, uint32_t bytes,
-                    std::byte** host);
+  bool shared_lanes(AccessKind, const uint64_t* address, const Span&, uint64_t base, uint32_t bytes);
+  bool global_lanes(const Span&, uint32_t bytes);
+  bool lanes_together(Space, AccessKind, const uint64_t* address, bool strong, Places&);
   std::byte* param_memory(AccessKind, uint64_t offset, uint32_t bytes, unsigned lane);
   std::byte* shared_memory(const Instr&, Space, AccessKind, uint64_t address, uint32_t bytes, unsigned lane,
                            bool strong);

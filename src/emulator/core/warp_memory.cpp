@@ -14,7 +14,8 @@ const char* verb(AccessKind k) {
 }
 
 void check_aligned(AccessKind kind, const char* space, uint64_t address, uint32_t bytes, unsigned lane) {
-  const bool aligned = std::has_single_bit(bytes) ? (address & (bytes - 1)) == 0 : address % bytes == 0;
+  const bool power_of_two = (bytes & (bytes - 1)) == 0;
+  const bool aligned = power_of_two ? (address & (bytes - 1)) == 0 : address % bytes == 0;
   if (!aligned) [[unlikely]]
     fault(FaultKind::misaligned_address, lane, "misaligned {} of {} bytes at {} address {:#x} (lane {})",
           verb(kind), bytes, space, address, lane);

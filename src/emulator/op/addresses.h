@@ -2,6 +2,8 @@
 // modifiers say about space and strength.
 #pragma once
 
+#include <algorithm>
+
 #include "emulator/core/machine.h"
 #include "emulator/op/map.h"
 
@@ -67,6 +69,15 @@ inline bool is_global(Space space, uint64_t address) {
   if (space != Space::generic) return space == Space::global;
   return address - kSharedWindow >= kWindowBytes && address - kLocalWindow >= kWindowBytes &&
          address - kParamWindow >= kWindowBytes;
+}
+
+// What the active lanes' accesses of global memory look at, see Warp::saw.
+inline Look look_of(const Warp& w, const Instr& i, Space space, const Addresses& at, uint32_t bytes) {
+  constexpr uint64_t kMost = 1024;
+  uint64_t low = ~uint64_t(0), high = 0;
+  for_lanes(w.active, [&](unsigned l) { low = std::min(low, at[l]), high = std::max(high, at[l]); });
+  if (high - low > kMost || !is_global(space, low)) return {};
+  return {&i, low, uint32_t(high - low) + bytes};
 }
 
 // Strong accesses to global memory that other clusters may see happen in the serial phase of a round. False:

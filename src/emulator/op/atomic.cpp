@@ -116,7 +116,13 @@ void update(Warp& w, const Instr& i) {
   const Atomic a = unpack(i.aux);
   const unsigned address = a.returns ? 1 : 0;
   const Addresses at(w, i.op[address]);
-  if (a.serial && !may_proceed(w, a.space, at)) return;
+  const auto look = [&] { return look_of(w, i, a.space, at, sizeof(T) * a.count); };
+  if (a.serial && !may_proceed(w, a.space, at)) {
+    // Not of a lock's taker: a lock may have been free and taken again between two looks.
+    if (a.returns && !kCas) w.group->wanted = look();
+    return;
+  }
+  bool changed = false;
   for (uint32_t lanes = w.active; lanes; lanes &= lanes - 1) {
     const unsigned l = unsigned(std::countr_zero(lanes));
     std::byte* p = w.memory(i, a.space, AccessKind::atomic, at[l], sizeof(T) * a.count, l, true);
@@ -127,10 +133,12 @@ void update(Warp& w, const Instr& i) {
       T old;
       std::memcpy(&old, p + n * sizeof(T), sizeof(T));
       const T now = F::apply(old, b, c, global);
+      changed |= now != old;
       std::memcpy(p + n * sizeof(T), &now, sizeof(T));
       if (a.returns) w.target<T>(element(w, i.op[0], n))[l] = std::make_unsigned_t<T>(old);
     }
   }
+  if (a.returns && !changed) w.saw(look());
 }
 
 template <bool kCas>

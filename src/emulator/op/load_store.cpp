@@ -97,7 +97,10 @@ template <class T, unsigned kCount, bool kSign>
 void load(Warp& w, const Instr& i) {
   const Transfer a = unpack(i.aux);
   const Addresses at(w, i.op[1]);
-  if (a.serial && !may_proceed(w, a.space, at)) return;
+  if (a.serial && !may_proceed(w, a.space, at)) {
+    w.group->wanted = look_of(w, i, a.space, at, sizeof(T) * kCount);
+    return;
+  }
   std::byte* rows[kCount];
   bool wide[kCount], half[kCount];
   for (unsigned n = 0; n < kCount; ++n) {
@@ -108,17 +111,32 @@ void load(Warp& w, const Instr& i) {
     if (o.kind == Operand::Kind::sink) wide[n] = sizeof(T) == 8;
   }
   uint64_t address[kLanes];
-  std::byte* host[kLanes];
   at.all(w.active, address);
-  w.memory(i, a.space, AccessKind::read, address, sizeof(T) * kCount, host, a.strong);
-  for (unsigned n = 0; n < kCount; ++n)
-    for_lanes(w.active, [&, row = rows[n], is_wide = wide[n], is_half = half[n]](unsigned l) {
-      T v;
-      std::memcpy(&v, host[l] + n * sizeof(T), sizeof v);
-      put<T, kSign>(row, is_wide, is_half, l, v);
-    });
+  const Warp::Places places = w.memory(i, a.space, AccessKind::read, address, sizeof(T) * kCount, a.strong);
+  // `place(lane)` is where a lane's elements lie: an expression that the compiler sees through.
+  auto fetch = [&](auto place) {
+    for (unsigned n = 0; n < kCount; ++n)
+      for_lanes(w.active, [&, row = rows[n], is_wide = wide[n], is_half = half[n]](unsigned l) {
+        T v;
+        std::memcpy(&v, place(l) + n * sizeof(T), sizeof v);
+        put<T, kSign>(row, is_wide, is_half, l, v);
+      });
+  };
+  switch (places.shape) {
+    case Warp::Places::Shape::row:
+      fetch([first = places.first](unsigned l) { return first + l * sizeof(T) * kCount; });
+      break;
+    case Warp::Places::Shape::same:
+      fetch([first = places.first](unsigned) { return first; });
+      break;
+    case Warp::Places::Shape::scattered:
+      fetch([&](unsigned l) { return places.host[l]; });
+  }
   // A strong load is a poll as often as not: let others run.
-  if (a.strong) w.yield();
+  if (a.strong) {
+    w.saw(look_of(w, i, a.space, at, sizeof(T) * kCount));
+    w.yield();
+  }
 }
 
 template <class T, unsigned kCount>
@@ -134,14 +152,29 @@ void store(Warp& w, const Instr& i) {
     rows[n] = reinterpret_cast<const std::byte*>(w.source<uint32_t>(o));
   }
   uint64_t address[kLanes];
-  std::byte* host[kLanes];
   at.all(w.active, address);
-  w.memory(i, a.space, AccessKind::write, address, sizeof(T) * kCount, host, a.strong);
+  const Warp::Places places = w.memory(i, a.space, AccessKind::write, address, sizeof(T) * kCount, a.strong);
   // Lane by lane, so that of two lanes that write the same bytes the higher one wins.
-  for_lanes(w.active, [&](unsigned l) {
-    for (unsigned n = 0; n < kCount; ++n)
-      std::memcpy(host[l] + n * sizeof(T), rows[n] + l * stride[n], sizeof(T));
-  });
+  auto put_all = [&](auto place) {
+    for_lanes(w.active, [&](unsigned l) {
+      for (unsigned n = 0; n < kCount; ++n)
+        std::memcpy(place(l) + n * sizeof(T), rows[n] + l * stride[n], sizeof(T));
+    });
+  };
+  switch (places.shape) {
+    case Warp::Places::Shape::row:
+      if (kCount == 1 && stride[0] == sizeof(T))
+        std::memcpy(places.first, rows[0], kLanes * sizeof(T));
+      else
+        put_all([first = places.first](unsigned l) { return first + l * sizeof(T) * kCount; });
+      break;
+    case Warp::Places::Shape::same:
+      for (unsigned n = 0; n < kCount; ++n)
+        std::memcpy(places.first + n * sizeof(T), rows[n] + (kLanes - 1) * stride[n], sizeof(T));
+      break;
+    case Warp::Places::Shape::scattered:
+      put_all([&](unsigned l) { return places.host[l]; });
+  }
 }
 
 // .b128: one register of two 64-bit rows, the low half first.

@@ -1,0 +1,62 @@
+// CTAs that wait for each other by polling global memory: they come to an end, and those that wait long are
+// passed by instead of polling in every round.
+#include <doctest/doctest.h>
+
+#include "kernel.h"
+
+using namespace fp4lab::emu;
+using namespace fp4lab::emu::test;
+
+namespace {
+
+constexpr uint32_t kCtas = 600;
+
+// Each CTA waits until the one before it has written its number, by `poll` of [%rd0-4] into %r2, and writes
+// its own.
+struct Chain : Kernel {
+  uint64_t out = buffer(4 * kCtas);
+  explicit Chain(const std::string& poll)
+      : Kernel(module_text("sm_90a", ".param .u64 out", R"(
+          mov.u32 %r1, %ctaid.x; mul.wide.u32 %rd1, %r1, 4;
+          ld.param.u64 %rd0, [out]; add.u64 %rd0, %rd0, %rd1;
+          setp.eq.u32 %p0, %r1, 0;
+          @%p0 bra GO;
+          SPIN: )" + poll + R"(
+          setp.eq.u32 %p1, %r2, 0;
+          @%p1 bra SPIN;
+          GO: add.u32 %r1, %r1, 1; st.release.gpu.global.u32 [%rd0], %r1;)")) {
+    param(out);
+    config.grid.x = kCtas;
+    config.block.x = 1;
+    schedule.threads = 2;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a chain of waiting CTAs ends, and takes a number of instructions in proportion to its length") {
+  for (const char* poll : {"ld.acquire.gpu.global.u32 %r2, [%rd0-4];",
+                           "ld.volatile.global.u32 %r2, [%rd0-4];", "atom.global.or.b32 %r2, [%rd0-4], 0;"})
+    for (uint64_t seed = 0; seed < 3; ++seed) {
+      Chain k(poll);
+      const LaunchResult r = k.run(seed);
+      INFO(poll);
+      REQUIRE_MESSAGE(r.ok, r.report);
+      const auto out = k.download<uint32_t>(k.out, kCtas);
+      for (uint32_t c = 0; c < kCtas; ++c) REQUIRE(out[c] == c + 1);
+      // Were every look carried out, it would be more than a million.
+      CHECK(r.statistics.warp_instructions < 500 * kCtas);
+    }
+}
+
+TEST_CASE("the same seed gives the same run, whatever the number of host threads") {
+  uint64_t rounds[2];
+  for (const unsigned threads : {1u, 2u}) {
+    Chain k("ld.acquire.gpu.global.u32 %r2, [%rd0-4];");
+    k.schedule.threads = threads;
+    const LaunchResult r = k.run(7);
+    REQUIRE_MESSAGE(r.ok, r.report);
+    rounds[threads - 1] = r.statistics.rounds;
+  }
+  CHECK(rounds[0] == rounds[1]);
+}
