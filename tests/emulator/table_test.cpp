@@ -71,7 +71,7 @@ unsigned mma_count(const OperandSpec& spec, const Source& source) {
 }
 
 // wmma's: accumulators, A or B of the shape, over 32 lanes; fp16 operands have 8 registers whatever the
-// shape.
+// shape, those of less than 8 bits one.
 unsigned wmma_count(const OperandSpec& spec, const Source& source) {
   unsigned m = 0, n = 0, k = 0;
   for (std::string_view t : source.tokens)
@@ -83,7 +83,10 @@ unsigned wmma_count(const OperandSpec& spec, const Source& source) {
   const bool product = source.tokens[1] == "mma";
   const bool a = product ? spec.text.starts_with("{a}") : source.has("a");
   const bool b = product ? spec.text.starts_with("{b}") : source.has("b");
-  if (!a && !b) return m * n / 32 / (source.type(0) == Type::f16 ? 2 : 1);
+  const bool c_too = product && source.type(2) == Type::none;  // D's type, then C's
+  const Type sum = c_too && spec.text.starts_with("{c}") ? source.type(1) : source.type(0);
+  if (!a && !b) return m * n / 32 / (sum == Type::f16 ? 2 : 1);
+  if (m == 8 && n == 8 && k >= 32) return 1;
   const Type element = !product ? source.type(0) : source.type(2) == Type::none ? Type::f16 : source.type(1);
   // Registers of 64 bits for fp64, of 32 for all others.
   const unsigned bits = bits_of(element);

@@ -256,7 +256,8 @@ Body bind_mma_int8(Instr& in, const Source& s) {
 }
 Body bind_mma_int4(Instr& in, const Source& s) {
   Mods m = decode(in, s, 4);
-  m.a = widened_format(s, 3), m.b = widened_format(s, 2);
+  const unsigned behind = s.tokens.back() == "satfinite";  // wmma has it at the end
+  m.a = widened_format(s, behind + 3), m.b = widened_format(s, behind + 2);
   in.aux = pack_aux(m);
   return mma_integer_sync<true>;
 }

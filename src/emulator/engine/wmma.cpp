@@ -1,11 +1,16 @@
 // wmma.load, wmma.store and wmma.mma (PTX ISA 9.7.14.4). Which element a lane holds is nobody's business but
 // these three instructions': operands lie in order of their rows, accumulators as mma.sync has them, in
-// blocks of 16 x 8 (8 x 8 for the flat shape). The sums are mma.sync's, but for tf32 (below).
+// blocks of 16 x 8 (8 x 8 for the flat shapes). The sums are mma.sync's, but for tf32 (below); where C and D
+// differ they are those of fp32, with C widened before or D rounded to nearest behind it (so ptxas 13.0
+// does).
+#include <bit>
 #include <cstring>
 
 #include "emulator/engine/fragment.h"
 #include "emulator/engine/mma_float.h"
 #include "emulator/engine/operand.h"
+#include "emulator/op/float_format.h"
+#include "fp4lab/half.h"
 
 namespace fp4lab::emu {
 
@@ -25,8 +30,8 @@ struct Shape {
   const char* name;
   uint8_t m, n, k;
 };
-constexpr Shape kShapes[] = {
-    {"m16n16k16", 16, 16, 16}, {"m32n8k16", 32, 8, 16}, {"m8n32k16", 8, 32, 16}, {"m16n16k8", 16, 16, 8}};
+constexpr Shape kShapes[] = {{"m16n16k16", 16, 16, 16}, {"m32n8k16", 32, 8, 16}, {"m8n32k16", 8, 32, 16},
+                             {"m16n16k8", 16, 16, 8},   {"m8n8k32", 8, 8, 32},   {"m8n8k128", 8, 8, 128}};
 
 Shape shape_of(const Source& s) {
   for (const Shape& shape : kShapes)
@@ -107,7 +112,7 @@ void store(Warp& w, const Instr& in) {
 struct Product {
   uint8_t m, n, k;
   ElementFormat format;
-  bool half_output, saturate;
+  bool half_c, half_d, saturate;
 };
 
 uint8_t bits_of(ElementFormat f) {
@@ -136,10 +141,11 @@ void multiply_in_halves(const std::byte* a, const std::byte* b, unsigned m, unsi
 void multiply(Warp& w, const Instr& in) {
   w.require_full(in);
   const Product p = unpack_aux<Product>(in);
-  const uint8_t bits = bits_of(p.format), accumulator_bits = p.half_output ? 16 : 32;
+  const uint8_t bits = bits_of(p.format), c_bits = p.half_c ? 16 : 32, d_bits = p.half_d ? 16 : 32;
   const Mods am{Role::a, Space::generic, p.m, p.k, bits, false},
       bm{Role::b, Space::generic, p.k, p.n, bits, false},
-      cm{Role::accumulator, Space::generic, p.m, p.n, accumulator_bits, false};
+      cm{Role::accumulator, Space::generic, p.m, p.n, c_bits, false},
+      dm{Role::accumulator, Space::generic, p.m, p.n, d_bits, false};
   std::byte a[32 * 32], b[32 * 32];  // [m][k] and [n][k]
   uint32_t d[32 * 32];               // [n][m]
   auto gather = [&](const Mods& m, const Operand& o, auto place) {
@@ -158,6 +164,11 @@ void multiply(Warp& w, const Instr& in) {
   gather(bm, in.op[2],
          [&](Cell c, uint32_t x) { std::memcpy(b + (c.column * p.k + c.row) * size, &x, size); });
   gather(cm, in.op[3], [&](Cell c, uint32_t x) { d[c.column * p.m + c.row] = x; });
+  const bool widened = p.half_c && !p.half_d, narrowed = p.half_d && !p.half_c;
+  const unsigned cells = p.m * p.n;
+  if (widened)
+    for (unsigned i = 0; i < cells; ++i)
+      d[i] = std::bit_cast<uint32_t>(half_to_float(static_cast<uint16_t>(d[i])));
   thread_local MmaElements x, y;
   x.decode(p.format, a, p.m, p.k, false);
   y.decode(p.format, b, p.n, p.k, false);
@@ -169,18 +180,21 @@ void multiply(Warp& w, const Instr& in) {
     mma_int(f);
   } else {
     FloatMma f;
-    f.format_a = f.format_b = p.format, f.half_output = p.half_output;
+    f.format_a = f.format_b = p.format, f.half_output = p.half_c && p.half_d;
     f.a = &x, f.b = &y, f.d = d, f.column_stride = p.m;
     mma_float(f);
   }
-  const unsigned per = 32u / accumulator_bits;
-  for (unsigned r = 0; r < registers_of(cm); ++r) {
+  if (narrowed)
+    for (unsigned i = 0; i < cells; ++i)
+      d[i] = encode(std::bit_cast<float>(d[i]), kF16, FormatRound::nearest_even, false);
+  const unsigned per = 32u / d_bits;
+  for (unsigned r = 0; r < registers_of(dm); ++r) {
     uint32_t* out = w.target<uint32_t>(fragment_register(w, in.op[0], r));
     for (unsigned t = 0; t < kLanes; ++t) {
       uint32_t word = 0;
       for (unsigned e = 0; e < per; ++e) {
-        const Cell c = cell_of(cm, t, r * per + e);
-        word |= d[c.column * p.m + c.row] << (e * accumulator_bits);
+        const Cell c = cell_of(dm, t, r * per + e);
+        word |= d[c.column * p.m + c.row] << (e * d_bits);
       }
       out[t] = word;
     }
@@ -219,12 +233,14 @@ Body bind_wmma_load(Instr& in, const Source& s) {
   return load;
 }
 Body bind_wmma_load_c(Instr& in, const Source& s) { return bind_wmma_load(in, s); }
+Body bind_wmma_load_c_bits(Instr& in, const Source& s) { return bind_wmma_load(in, s); }
 Body bind_wmma_store(Instr& in, const Source& s) {
   const Mods m = decode(s);
   check_count(in.op[1], registers_of(m), "the fragment");
   in.aux = pack_aux(m);
   return store;
 }
+Body bind_wmma_store_bits(Instr& in, const Source& s) { return bind_wmma_store(in, s); }
 
 Body bind_wmma_mma(Instr& in, const Source& s) {
   const Shape shape = shape_of(s);
@@ -236,14 +252,18 @@ Body bind_wmma_mma(Instr& in, const Source& s) {
                                                        : ElementFormat::u8;
   if ((element == Type::tf32) != (shape.k == 8))
     fault(FaultKind::misuse, 0, ".tf32 goes with .m16n16k8, and that shape with no other type");
-  const Product p{shape.m, shape.n, shape.k, format, s.type(0) == Type::f16, s.has("satfinite")};
-  const uint8_t bits = bits_of(format), d_bits = p.half_output ? 16 : 32;
   const bool half = format == ElementFormat::f16;
-  const Mods d{Role::accumulator, Space::generic, p.m, p.n, d_bits, false};
-  check_count(in.op[0], registers_of(d), "D");
+  const Product p{
+      shape.m,           shape.n, shape.k, format, half && s.type(1) == Type::f16, s.type(0) == Type::f16,
+      s.has("satfinite")};
+  const uint8_t bits = bits_of(format);
+  auto accumulator = [&](bool narrow) {
+    return registers_of({Role::accumulator, Space::generic, p.m, p.n, uint8_t(narrow ? 16 : 32), false});
+  };
+  check_count(in.op[0], accumulator(p.half_d), "D");
   check_count(in.op[1], given_registers({Role::a, Space::generic, p.m, p.k, bits, false}, half), "A");
   check_count(in.op[2], given_registers({Role::b, Space::generic, p.k, p.n, bits, false}, half), "B");
-  check_count(in.op[3], registers_of(d), "C");
+  check_count(in.op[3], accumulator(p.half_c), "C");
   in.aux = pack_aux(p);
   return multiply;
 }

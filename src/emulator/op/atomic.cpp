@@ -261,6 +261,8 @@ Body bind_atom_cas(Instr& i, const Source& s) { return bind_update(i, s, true); 
 Body bind_atom_half(Instr& i, const Source& s) { return bind_update(i, s, true); }
 Body bind_atom_vector(Instr& i, const Source& s) { return bind_update(i, s, true); }
 Body bind_red(Instr& i, const Source& s) { return bind_update(i, s, false); }
+// Nothing tells when it is done but its release order, so at once is as good as later.
+Body bind_red_async_release(Instr& i, const Source& s) { return bind_update(i, s, false); }
 Body bind_red_half(Instr& i, const Source& s) { return bind_update(i, s, false); }
 Body bind_red_vector(Instr& i, const Source& s) { return bind_update(i, s, false); }
 

@@ -245,6 +245,8 @@ Body bind_st(Instr& i, const Source& s) {
 }
 
 Body bind_st_wide(Instr& i, const Source& s) { return bind_st(i, s); }
+// Nothing tells when it is done but its release order, so at once is as good as later.
+Body bind_st_async_release(Instr& i, const Source& s) { return bind_st(i, s); }
 
 // st.bulk: zeros over a region of shared memory.
 Body bind_st_bulk(Instr& i, const Source& s) {
