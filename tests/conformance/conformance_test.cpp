@@ -41,12 +41,13 @@ TEST_CASE("conformance: recorded programs give the H200's bits") {
   for (std::string line; std::getline(in, line);) {
     if (line.empty() || line[0] == '#') continue;
     std::istringstream words(line);
-    std::string kind, hash;
+    std::string kind, hash, level;
     uint64_t seed;
-    words >> kind >> seed >> hash;
+    words >> kind >> seed >> hash >> level;
+    const auto how = level == "optimised" ? emu::Compilation::optimised : emu::Compilation::as_written;
     CAPTURE(line);
     std::vector<std::byte> bits;
-    REQUIRE_NOTHROW(bits = run_on_emulator(generate(kind_named(kind), seed), seed));
+    REQUIRE_NOTHROW(bits = run_on_emulator(generate(kind_named(kind), seed), seed, how));
     CHECK(fmt::format("{:016x}", hash_of(bits)) == hash);
     ++count;
   }
@@ -69,7 +70,8 @@ TEST_CASE("conformance: a GPU and the emulator give the same bits") {
       try {
         expected = run_on_driver(p, *gpu);
         if (record.is_open())
-          record << name_of(kind) << ' ' << seed << fmt::format(" {:016x}\n", hash_of(expected));
+          record << fmt::format("{} {} {:016x}{}\n", name_of(kind), seed, hash_of(expected),
+                                compilation() == emu::Compilation::optimised ? " optimised" : "");
         got = run_on_emulator(p, seed);
       } catch (const std::exception& e) {
         FAIL_CHECK(fmt::format("{} {}: {}", name_of(kind), seed, e.what()));

@@ -7,7 +7,6 @@
 #include "emulator/core/machine.h"
 #include "emulator/engine/tensor_map.h"
 #include "emulator/ptx/load.h"
-#include "emulator/ptx/parser.h"
 #include "fp4lab/error.h"
 
 namespace fp4lab::conformance {
@@ -81,16 +80,19 @@ uint64_t random_operand(Random& r, unsigned bytes) {
   return bytes == 8 ? x : x & ((uint64_t(1) << (8 * bytes)) - 1);
 }
 
+emu::Compilation compilation() {
+  const char* level = std::getenv("FP4LAB_CONFORMANCE_LEVEL");
+  return level && std::string_view(level) == "0" ? emu::Compilation::as_written : emu::Compilation::optimised;
+}
+
 std::vector<std::byte> run_on_driver(const Program& p, Driver& d) {
   CUmodule module;
   CUfunction function;
   CUdeviceptr out, in, tensor = 0;
-  // Without optimisation: what is compared is the instructions, not what the compiler makes of their
-  // neighbours. FP4LAB_CONFORMANCE_LEVEL says otherwise.
   CUjit_option option = CU_JIT_OPTIMIZATION_LEVEL;
-  const char* wanted = std::getenv("FP4LAB_CONFORMANCE_LEVEL");
-  void* level = reinterpret_cast<void*>(wanted ? std::strtoul(wanted, nullptr, 10) : 0ul);
-  d.cuModuleLoadDataEx(&module, p.text.c_str(), 1, &option, &level);
+  void* none = nullptr;
+  d.cuModuleLoadDataEx(&module, p.text.c_str(), compilation() == emu::Compilation::as_written, &option,
+                       &none);
   d.cuModuleGetFunction(&function, module, "k");
   if (p.shared > (48u << 10))
     d.cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
@@ -128,9 +130,9 @@ std::vector<std::byte> run_on_driver(const Program& p, Driver& d) {
   return result;
 }
 
-std::vector<std::byte> run_on_emulator(const Program& p, uint64_t schedule_seed) {
+std::vector<std::byte> run_on_emulator(const Program& p, uint64_t schedule_seed, emu::Compilation how) {
   emu::GlobalMemory memory;
-  const auto module = emu::parse(p.text, "conformance.ptx");
+  const auto module = emu::parse(p.text, "conformance.ptx", how);
   emu::load(*module, memory);
   auto upload = [&](const std::vector<std::byte>& bytes, size_t least) {
     const uint64_t at = memory.allocate(std::max(bytes.size(), least));

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "emulator/ptx/parser.h"
 #include "fp4lab/driver.h"
 
 namespace fp4lab::conformance {
@@ -59,9 +60,13 @@ struct Program {
 
 Program generate(Kind, uint64_t seed);
 
+// Whether both sides compile as users' programs are compiled; FP4LAB_CONFORMANCE_LEVEL=0 says otherwise.
+emu::Compilation compilation();
+
 // Runs it; the bytes of `out`, then those of the tensor. On the emulator as an H200, with a schedule's seed.
 std::vector<std::byte> run_on_driver(const Program&, Driver&);
-std::vector<std::byte> run_on_emulator(const Program&, uint64_t schedule_seed = 0);
+std::vector<std::byte> run_on_emulator(const Program&, uint64_t schedule_seed = 0,
+                                       emu::Compilation = compilation());
 
 // The first place where two results differ, in words; empty when they are equal.
 std::string difference(const Program&, const std::vector<std::byte>& expected,

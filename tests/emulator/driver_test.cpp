@@ -220,6 +220,34 @@ TEST_CASE("driver: what the launch checks") {
   CHECK(cuLaunchKernelEx(&config, f, params, nullptr) == CUDA_SUCCESS);
 }
 
+TEST_CASE("driver: optimisation level 0 leaves products and sums apart") {
+  Context context;
+  std::string ptx = kPtx;
+  const std::string fma = "fma.rn.f32 %f4, %f2, %f3, %f1;";
+  ptx.replace(ptx.find(fma), fma.size(), "mul.f32 %f4, %f2, %f2; add.f32 %f4, %f4, %f1;");
+  for (const bool optimised : {true, false}) {
+    CUmodule module;
+    CUfunction f;
+    CUjit_option option = CU_JIT_OPTIMIZATION_LEVEL;
+    void* level = nullptr;
+    REQUIRE(cuModuleLoadDataEx(&module, ptx.c_str(), optimised ? 0 : 1, &option, &level) == CUDA_SUCCESS);
+    REQUIRE(cuModuleGetFunction(&f, module, "add") == CUDA_SUCCESS);
+    CUdeviceptr a, b, c;
+    unsigned one = 1;
+    for (CUdeviceptr* p : {&a, &b, &c}) REQUIRE(cuMemAlloc(p, 4) == CUDA_SUCCESS);
+    const float minus = -1, factor = 1 + 0x1p-12f;  // the square is 1 + 2^-11 + 2^-24
+    cuMemcpyHtoD(a, &minus, 4);
+    cuMemcpyHtoD(b, &factor, 4);
+    void* params[] = {&a, &b, &c, &one};
+    REQUIRE(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, nullptr, params, nullptr) == CUDA_SUCCESS);
+    float sum = 0;
+    cuMemcpyDtoH(&sum, c, 4);
+    CHECK(sum == (optimised ? 0x1p-11f + 0x1p-24f : 0x1p-11f));
+    for (const CUdeviceptr p : {a, b, c}) cuMemFree(p);
+    cuModuleUnload(module);
+  }
+}
+
 TEST_CASE("driver: images that cannot be loaded say why") {
   Context context;
   CUmodule module;

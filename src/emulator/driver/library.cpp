@@ -16,10 +16,10 @@ CUfunction function_of(CUkernel kernel) { return reinterpret_cast<CUfunction>(ke
 
 }  // namespace
 
-// Options of the JIT compiler and of loading say how, not what: there is no compiler here to tell.
-CUresult cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option*, void**, unsigned,
-                           CUlibraryOption*, void**, unsigned) {
-  return cuModuleLoadData(reinterpret_cast<CUmodule*>(library), code);
+// Options of loading say how, not what.
+CUresult cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option* options, void** values,
+                           unsigned count, CUlibraryOption*, void**, unsigned) {
+  return cuModuleLoadDataEx(reinterpret_cast<CUmodule*>(library), code, count, options, values);
 }
 CUresult cuLibraryLoadFromFile(CUlibrary* library, const char* file, CUjit_option*, void**, unsigned,
                                CUlibraryOption*, void**, unsigned) {

@@ -35,7 +35,8 @@ CUresult fits_device(const Module& module) {
           module.target, device.name, device.major * 10 + device.minor, device_model_names()));
 }
 
-CUresult load_image(CUmodule* out, const void* image, size_t bytes, std::string_view name, std::string* log) {
+CUresult load_image(CUmodule* out, const void* image, size_t bytes, std::string_view name, std::string* log,
+                    Compilation how = Compilation::optimised) {
   if (CUresult r = ready()) return r;
   if (!out || !image) return CUDA_ERROR_INVALID_VALUE;
   Image found = read_image(image, bytes);
@@ -44,7 +45,7 @@ CUresult load_image(CUmodule* out, const void* image, size_t bytes, std::string_
   try {
     std::string label(name);
     std::string ptx = exchange_ptx(std::move(found.ptx), label);
-    handle->module = parse(std::move(ptx), label);
+    handle->module = parse(std::move(ptx), label, how);
     if (CUresult r = fits_device(*handle->module)) return r;
     load(*handle->module, *state().memory);
   } catch (const PtxError& e) {
@@ -88,12 +89,14 @@ CUresult cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned count,
                             void** values) {
   char* buffer = nullptr;
   size_t size = 0;
+  auto how = Compilation::optimised;
   for (unsigned i = 0; i < count; ++i) {
+    if (options[i] == CU_JIT_OPTIMIZATION_LEVEL && !values[i]) how = Compilation::as_written;
     if (options[i] == CU_JIT_ERROR_LOG_BUFFER) buffer = static_cast<char*>(values[i]);
     if (options[i] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES) size = reinterpret_cast<size_t>(values[i]);
   }
   std::string log;
-  const CUresult result = load_image(module, image, 0, state().label, &log);
+  const CUresult result = load_image(module, image, 0, state().label, &log, how);
   if (buffer && size) std::snprintf(buffer, size, "%s", log.c_str());
   return result;
 }

@@ -34,17 +34,15 @@ template <bool kMax, bool kFtz, bool kNan, bool kAbs, bool kXorSign>
 struct Extreme {
   static constexpr bool ftz = kFtz;
 
-  // Two f64 NaNs give one of them, made quiet: here the larger magnitude. An H200 chooses otherwise at times,
-  // by no rule that was found.
+  // Of two f64 NaNs the second stays, made quiet (seen on an H200).
   template <class B>
-  static constexpr typename B::Word larger_nan(typename B::Word a, typename B::Word b) {
-    a |= B::kQuiet, b |= B::kQuiet;
-    return (a & ~B::kSign) >= (b & ~B::kSign) ? a : b;
+  static constexpr typename B::Word second_nan(typename B::Word b) {
+    return b | B::kQuiet;
   }
   template <class B>
   static constexpr typename B::Word pick(typename B::Word a, typename B::Word b) {
     if (B::is_nan(a) || B::is_nan(b)) {
-      if (sizeof(a) == 8 && B::is_nan(a) && B::is_nan(b)) return larger_nan<B>(a, b);
+      if (sizeof(a) == 8 && B::is_nan(a) && B::is_nan(b)) return second_nan<B>(b);
       if (kNan || (B::is_nan(a) && B::is_nan(b))) return B::kNan;
       return B::is_nan(a) ? b : a;
     }

@@ -5,6 +5,7 @@
 
 #include "emulator/ptx/flow.h"
 #include "emulator/ptx/image.h"
+#include "emulator/ptx/optimise.h"
 #include "emulator/ptx/parser.h"
 #include "emulator/ptx/syntax.h"
 #include "fp4lab/error.h"
@@ -17,7 +18,8 @@ constexpr uint32_t kMaxRegisterBytes = 256u << 20;  // of one warp: a bound for 
 
 class Lowering {
  public:
-  Lowering(Module& out, const ast::Module& tree, const Table& table) : out_(out), tree_(tree), table_(table) {
+  Lowering(Module& out, const ast::Module& tree, const Table& table, Compilation how)
+      : out_(out), tree_(tree), table_(table), how_(how) {
     if (tree.target.starts_with("sm_"))
       for (char c : tree.target.substr(3))
         if (c >= '0' && c <= '9' && architecture_ < 1000) architecture_ = architecture_ * 10 + (c - '0');
@@ -121,6 +123,7 @@ class Lowering {
   void body(Image& image, const ast::Function& f, Names& names, uint32_t index) {
     Function out = std::move(out_.functions[index]);
     Operands operands(image, names, out);
+    entries_.clear();
     out.code.reserve(f.statements.size() + 1);
     out.source.reserve(f.statements.size() + 1);
     first_location_ = static_cast<uint32_t>(out_.locations.size() - 1);
@@ -136,6 +139,7 @@ class Lowering {
       end.opcode_at = {end.at};
       statement(end, names, operands, out, index);
     }
+    if (how_ == Compilation::optimised) optimise(image, out, entries_);
     out_.functions[index] = std::move(out);
     find_reconvergence(out_, out_.functions[index]);
   }
@@ -175,7 +179,9 @@ class Lowering {
       std::string why = table_.explain(s.opcode, token);
       fail_at(out_, *s.opcode_at[token], "{}", why);
     }
-    if (s.guard) {
+    // ptxas 13.0 expands testp into comparisons and forgets the guard, at every optimisation level: what an
+    // H200 executes is always unguarded.
+    if (s.guard && s.opcode[0] != "testp") {
       const Meaning& m = names.find(s.guard->text, s.scope);
       if (m.kind == Meaning::Kind::none) names.undeclared(*s.guard, s.guard->text, s.scope);
       if (m.kind != Meaning::Kind::reg || m.reg.kind != Operand::Kind::predicate)
@@ -186,6 +192,7 @@ class Lowering {
     const Entry& row = operands.lower(s, rows, instr, source);
     check_target(*row.opcode, s);
     instr.opcode = row.opcode;
+    entries_.push_back(&row);
     try {
       instr.body = row.opcode->bind(instr, source);
       if (!instr.body) fail("this form is not implemented");
@@ -217,17 +224,20 @@ class Lowering {
   uint32_t first_location_ = 0;  // of this function, in out_.locations
   const ast::Module& tree_;
   const Table& table_;
-  int architecture_ = 0;                                                  // 100 of sm_100a
+  Compilation how_;
+  std::vector<const Entry*> entries_;  // of the function at work, by instruction
+  int architecture_ = 0;               // 100 of sm_100a
   std::unordered_map<std::string_view, std::vector<const Entry*>> rows_;  // by opcode text
 };
 
 }  // namespace
 
-void lower_module(Module& out, const ast::Module& tree, const Table& table) {
-  Lowering(out, tree, table).run();
+void lower_module(Module& out, const ast::Module& tree, const Table& table, Compilation how) {
+  Lowering(out, tree, table, how).run();
 }
 
-std::unique_ptr<Module> parse_with(const Table& table, std::string text, std::string_view file_name) {
+std::unique_ptr<Module> parse_with(const Table& table, std::string text, std::string_view file_name,
+                                   Compilation how) {
   auto module = std::make_unique<Module>();
   module->name = file_name;
   module->text = std::move(text);
@@ -242,12 +252,12 @@ std::unique_ptr<Module> parse_with(const Table& table, std::string text, std::st
   }
   resolve_indirect_calls(*module, tree);
   unroll_recursion(*module, tree);
-  lower_module(*module, tree, table);
+  lower_module(*module, tree, table, how);
   return module;
 }
 
-std::unique_ptr<Module> parse(std::string text, std::string_view file_name) {
-  return parse_with(Table::standard(), std::move(text), file_name);
+std::unique_ptr<Module> parse(std::string text, std::string_view file_name, Compilation how) {
+  return parse_with(Table::standard(), std::move(text), file_name, how);
 }
 
 }  // namespace fp4lab::emu

@@ -4,12 +4,15 @@
 
 #include "emulator/isa/table.h"
 #include "emulator/ptx/ast.h"
+#include "emulator/ptx/parser.h"
 
 namespace fp4lab::emu {
 
-void lower_module(Module& out, const ast::Module& tree, const Table& table);
+void lower_module(Module& out, const ast::Module& tree, const Table& table,
+                  Compilation = Compilation::optimised);
 
-std::unique_ptr<Module> parse_with(const Table& table, std::string text, std::string_view file_name);
+std::unique_ptr<Module> parse_with(const Table& table, std::string text, std::string_view file_name,
+                                   Compilation = Compilation::optimised);
 
 // Gives functions their addresses and makes calls through pointers into calls by name.
 void resolve_indirect_calls(Module&, ast::Module&);

@@ -1,0 +1,163 @@
+#include "emulator/ptx/dataflow.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "emulator/isa/opcode.h"
+#include "emulator/ptx/flow.h"
+
+namespace fp4lab::emu {
+
+namespace {
+
+// Of "9.7.4.1" the 4: the chapter on this kind of instructions.
+unsigned chapter(std::string_view section) {
+  unsigned n = 0;
+  if (section.starts_with("9.7.")) std::from_chars(section.data() + 4, section.data() + section.size(), n);
+  return n;
+}
+
+}  // namespace
+
+Dataflow::Dataflow(const Module& module, const Function& f, std::span<const Entry* const> rows,
+                   const std::unordered_set<uint32_t>& constants)
+    : f_(f), constants_(constants), access_(f.code.size()), dead_(f.code.size(), 0) {
+  for (uint32_t pc = 0; pc < f.code.size(); ++pc) collect(pc, *rows[pc]);
+  find_blocks(module);
+  if (!is_too_big()) find_live();
+}
+
+uint64_t Dataflow::key_of(const Operand& op) {
+  return op.kind == Operand::Kind::predicate ? uint64_t(op.index) << 32 | 0xffffffffu : op.offset;
+}
+
+uint32_t Dataflow::number(uint64_t key) {
+  return numbers_.try_emplace(key, static_cast<uint32_t>(numbers_.size())).first->second;
+}
+
+uint32_t Dataflow::number_of(const Operand& op) const {
+  if (op.kind != Operand::Kind::value && op.kind != Operand::Kind::predicate) return kNone;
+  const auto found = numbers_.find(key_of(op));
+  return found == numbers_.end() ? kNone : found->second;
+}
+
+void Dataflow::add(const Operand& op, Access& to, bool read, bool write) {
+  switch (op.kind) {
+    case Operand::Kind::vector:
+      for (uint32_t i = op.index; i < op.index + op.count; ++i) add(f_.vectors[i], to, read, write);
+      return;
+    case Operand::Kind::address:
+      if (op.has_base && !constants_.contains(op.offset)) to.reads.push_back(number(op.offset));
+      return;
+    case Operand::Kind::value:
+      if (op.immediate || constants_.contains(op.offset)) return;
+      break;
+    case Operand::Kind::predicate:
+      if (op.index == 0) return;
+      break;
+    default:
+      return;
+  }
+  const uint32_t reg = number(key_of(op));
+  if (read) to.reads.push_back(reg);
+  if (write) to.writes.push_back(reg);
+}
+
+void Dataflow::collect(uint32_t pc, const Entry& row) {
+  const Instr& instr = f_.code[pc];
+  const std::string_view name = f_.source[pc].tokens[0];
+  Access& to = access_[pc];
+  if (instr.guard > 0) to.reads.push_back(number(uint64_t(instr.guard) << 32 | 0xffffffffu));
+  // Their targets may be sources as well.
+  const bool in_place = name == "wgmma" || name == "call" || name == "tcgen05";
+  bool target[kMaxOperands] = {};
+  for (const OperandSpec& spec : row.operands) {
+    if (!spec.is_target()) continue;
+    const bool pair =
+        spec.form == OperandSpec::Form::destination_pair || spec.form == OperandSpec::Form::predicate_pair;
+    for (unsigned slot = spec.slot; slot <= spec.slot + unsigned(pair) && slot < kMaxOperands; ++slot)
+      target[slot] = true;
+  }
+  for (unsigned slot = 0; slot < kMaxOperands; ++slot)
+    add(instr.op[slot], to, !target[slot] || in_place, target[slot] || in_place);
+}
+
+void Dataflow::find_blocks(const Module& module) {
+  const auto n = static_cast<uint32_t>(f_.code.size());
+  std::vector<Flow> flows(n);
+  std::vector<char> leader(n + 1, 0);
+  leader[0] = 1;
+  for (uint32_t pc = 0; pc < n; ++pc) {
+    flows[pc] = flow_of(module, f_, pc);
+    if (!flows[pc].targets.empty() || flows[pc].leaves) leader[pc + 1] = 1;
+    for (const uint32_t t : flows[pc].targets) leader[t] = 1;
+  }
+  std::vector<uint32_t> block_of(n + 1, kNone);
+  for (uint32_t pc = 0; pc < n; ++pc) {
+    if (leader[pc]) {
+      if (!blocks_.empty()) blocks_.back().end = pc;
+      blocks_.push_back({pc, n, {}, {}});
+    }
+    block_of[pc] = static_cast<uint32_t>(blocks_.size() - 1);
+  }
+  const auto edge = [&](uint32_t from, uint32_t to_pc) {
+    const uint32_t to = block_of[to_pc];
+    if (to == kNone) return;
+    blocks_[from].successors.push_back(to);
+    blocks_[to].predecessors.push_back(from);
+  };
+  for (uint32_t b = 0; b < blocks_.size(); ++b) {
+    const Flow& last = flows[blocks_[b].end - 1];
+    for (const uint32_t t : last.targets) edge(b, t);
+    if (last.falls_through) edge(b, blocks_[b].end);
+  }
+}
+
+bool Dataflow::is_pure(uint32_t pc) const {
+  const Source& s = f_.source[pc];
+  const std::string_view name = s.tokens[0];
+  if (s.has("cc")) return false;
+  if (name == "ld" || name == "ldu") return !s.has("volatile") && !s.has("relaxed") && !s.has("acquire");
+  if (name == "mov" || name == "cvt" || name == "cvta" || name == "prmt" || name == "isspacep") return true;
+  const unsigned of = chapter(f_.code[pc].opcode->section);
+  return of >= 1 && of <= 8;
+}
+
+// Steps over an instruction, from the registers that live behind it to those before it. Whether it is dead.
+bool Dataflow::visit_backwards(uint32_t pc, std::vector<char>& live) const {
+  const Access& a = access_[pc];
+  const auto wanted = [&](uint32_t reg) { return live[reg] != 0; };
+  if (is_pure(pc) && std::none_of(a.writes.begin(), a.writes.end(), wanted)) return true;
+  if (f_.code[pc].guard < 0)
+    for (const uint32_t reg : a.writes) live[reg] = 0;
+  for (const uint32_t reg : a.reads) live[reg] = 1;
+  return false;
+}
+
+void Dataflow::find_live() {
+  const size_t registers = numbers_.size();
+  live_out_.assign(blocks_.size(), std::vector<char>(registers, 0));
+  std::vector<char> queued(blocks_.size(), 1);
+  std::vector<uint32_t> work;
+  for (uint32_t b = 0; b < blocks_.size(); ++b) work.push_back(b);
+  while (!work.empty()) {
+    const uint32_t b = work.back();
+    work.pop_back();
+    queued[b] = 0;
+    std::vector<char> live = live_out_[b];
+    for (uint32_t pc = blocks_[b].end; pc-- > blocks_[b].begin;)
+      dead_[pc] = static_cast<char>(visit_backwards(pc, live));
+    for (const uint32_t before : blocks_[b].predecessors) {
+      std::vector<char>& out = live_out_[before];
+      bool grown = false;
+      for (size_t reg = 0; reg < registers; ++reg)
+        if (live[reg] && !out[reg]) out[reg] = 1, grown = true;
+      if (grown && !queued[before]) {
+        queued[before] = 1;
+        work.push_back(before);
+      }
+    }
+  }
+}
+
+}  // namespace fp4lab::emu

@@ -1,0 +1,60 @@
+// What the instructions of one function read and write, register by register, and which of their results
+// anyone reads: what a compiler knows before it rewrites code.
+#pragma once
+
+#include <span>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "emulator/core/ir.h"
+#include "emulator/isa/table.h"
+
+namespace fp4lab::emu {
+
+class Dataflow {
+ public:
+  // rows[pc] is the table's row of code[pc]; `constants` are the offsets of rows that nothing writes.
+  Dataflow(const Module&, const Function&, std::span<const Entry* const> rows,
+           const std::unordered_set<uint32_t>& constants);
+
+  struct Block {
+    uint32_t begin = 0, end = 0;
+    std::vector<uint32_t> successors, predecessors;
+  };
+  // Registers by number; a guard is among the reads.
+  struct Access {
+    std::vector<uint32_t> reads, writes;
+  };
+  static constexpr uint32_t kNone = 0xffffffff;
+
+  // Nothing was found out about the results, because it would take too much memory.
+  bool is_too_big() const { return blocks_.size() * numbers_.size() > (size_t(1) << 27); }
+  const std::vector<Block>& blocks() const { return blocks_; }
+  const Access& access(uint32_t pc) const { return access_[pc]; }
+  // Nobody reads what it makes, and it does nothing else.
+  bool is_dead(uint32_t pc) const { return dead_[pc]; }
+  bool lives_behind(uint32_t block, uint32_t reg) const { return live_out_[block][reg]; }
+  // Of a register of any type; kNone for constants and what else is no register.
+  uint32_t number_of(const Operand&) const;
+
+ private:
+  void collect(uint32_t pc, const Entry& row);
+  void add(const Operand&, Access&, bool read, bool write);
+  uint32_t number(uint64_t key);
+  static uint64_t key_of(const Operand&);
+  void find_blocks(const Module&);
+  void find_live();
+  bool is_pure(uint32_t pc) const;
+  bool visit_backwards(uint32_t pc, std::vector<char>& live) const;
+
+  const Function& f_;
+  const std::unordered_set<uint32_t>& constants_;
+  std::unordered_map<uint64_t, uint32_t> numbers_;
+  std::vector<Block> blocks_;
+  std::vector<Access> access_;
+  std::vector<std::vector<char>> live_out_;  // by block and register
+  std::vector<char> dead_;
+};
+
+}  // namespace fp4lab::emu

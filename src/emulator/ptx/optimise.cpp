@@ -1,0 +1,503 @@
+#include "emulator/ptx/optimise.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <unordered_set>
+#include <utility>
+
+#include "emulator/isa/opcode.h"
+#include "emulator/ptx/dataflow.h"
+#include "emulator/ptx/value_order.h"
+
+namespace fp4lab::emu {
+
+namespace {
+
+constexpr size_t kMostInstructions = 1u << 18;  // beyond: as written
+constexpr uint32_t kNoAdd = 0xffffffff;
+
+bool is_value(const Operand& op) { return op.kind == Operand::Kind::value; }
+
+bool says_rounding(const Source& s) { return s.has("rn") || s.has("rz") || s.has("rm") || s.has("rp"); }
+
+enum class Shape : uint8_t { other, product, sum, copy, negation };
+
+// A product that sums of the same block take, all of those that use it.
+struct Product {
+  uint32_t pc;
+  struct Use {
+    uint32_t pc;
+    bool second, negated;  // which operand of the sum; whether it is the product's negation
+  };
+  std::vector<Use> uses;
+  bool moved = false;  // some of them take a copy or a negation
+};
+
+struct Fusion {
+  uint32_t product = kNoAdd;
+  bool second = false, negated = false;
+};
+
+class Optimiser {
+ public:
+  Optimiser(Image& image, Function& f, std::vector<const Entry*> rows)
+      : image_(image), f_(f), rows_(std::move(rows)) {
+    for (const Row& row : image.constants) constants_.insert(row.offset);
+  }
+
+  void run() {
+    if (!worth_it()) return;
+    const Dataflow flow(image_.out, f_, rows_, constants_);
+    if (flow.is_too_big()) return;
+    const ValueOrder order(f_, flow);
+    fusions_.resize(f_.code.size());
+    for (uint32_t b = 0; b < flow.blocks().size(); ++b) find_products(flow, b);
+    choose_products();
+    for (const Dataflow::Block& b : flow.blocks())
+      for (uint32_t pc = b.begin; pc < b.end; ++pc) {
+        if (flow.is_dead(pc)) continue;
+        simplify(pc, order);
+        fold_signs(pc, b, flow);
+        if (f_.source[pc].tokens[0] == "st") convert_stored(pc, b, flow);
+      }
+    for (uint32_t pc = 0; pc < f_.code.size(); ++pc)
+      if (fusions_[pc].product != kNoAdd) fuse(pc, flow);
+    remove_products();
+    rebuild();
+  }
+
+ private:
+  struct Inserted {
+    uint32_t before;
+    Instr instr;
+    Source source;
+  };
+
+  bool worth_it() const {
+    if (f_.code.size() > kMostInstructions) return false;
+    return std::any_of(f_.code.begin(), f_.code.end(), [&](const Instr& i) {
+      const std::string_view name = i.opcode->name;
+      return shape_of(i.pc) == Shape::product || f_.source[i.pc].type() == Type::f64 ||
+             name.starts_with("abs_") || name.starts_with("neg_") || name == "st" ||
+             name.starts_with("min_") || name.starts_with("max_") || name.starts_with("bf");
+    });
+  }
+
+  // --- contraction
+
+  Shape shape_of(uint32_t pc) const {
+    const Instr& i = f_.code[pc];
+    const Source& s = f_.source[pc];
+    const std::string_view name = i.opcode->name;
+    if (name == "mov" && i.guard < 0 && is_value(i.op[0]) && is_value(i.op[1]) && !i.op[1].immediate)
+      return Shape::copy;
+    // Of bf16 ptxas negates with an fma of its own.
+    if ((name == "neg_float" || name == "neg_half") && i.guard < 0 && !s.has("ftz") &&
+        s.type() != Type::bf16 && s.type() != Type::bf16x2)
+      return Shape::negation;
+    if (says_rounding(s) || !is_value(i.op[0])) return Shape::other;
+    if (name == "mul_float" || name == "mul_half")
+      return i.guard < 0 && !s.has("sat") ? Shape::product : Shape::other;
+    if (name == "add_float" || name == "sub_float" || name == "add_half" || name == "sub_half")
+      return Shape::sum;
+    return Shape::other;
+  }
+
+  static bool same_kind(const Source& a, const Source& b) {
+    return a.type() == b.type() && a.has("ftz") == b.has("ftz");
+  }
+
+  void find_products(const Dataflow& flow, uint32_t block) {
+    const Dataflow::Block& b = flow.blocks()[block];
+    for (uint32_t pc = b.begin; pc < b.end; ++pc) {
+      if (flow.is_dead(pc) || shape_of(pc) != Shape::product) continue;
+      if (auto product = used_in_sums(flow, block, pc); product && !product->uses.empty())
+        products_.push_back(std::move(*product));
+    }
+  }
+
+  // A product with the sums that use it; nothing when it is used otherwise too, or behind the block.
+  std::optional<Product> used_in_sums(const Dataflow& flow, uint32_t block, uint32_t product) const {
+    const Dataflow::Block& b = flow.blocks()[block];
+    std::vector<std::pair<uint32_t, bool>> holders;  // registers that hold it, or its negation
+    const auto holder = [&](const Operand& op) {
+      const uint32_t reg = flow.number_of(op);
+      return std::find_if(holders.begin(), holders.end(), [&](const auto& h) { return h.first == reg; });
+    };
+    holders.emplace_back(flow.number_of(f_.code[product].op[0]), false);
+    Product found{product, {}};
+    for (uint32_t pc = product + 1; pc < b.end && !holders.empty(); ++pc) {
+      if (flow.is_dead(pc)) continue;
+      const Instr& i = f_.code[pc];
+      const Dataflow::Access& access = flow.access(pc);
+      const auto held = [&](uint32_t reg) {
+        return std::any_of(holders.begin(), holders.end(), [&](const auto& h) { return h.first == reg; });
+      };
+      std::optional<std::pair<uint32_t, bool>> another;
+      if (std::any_of(access.reads.begin(), access.reads.end(), held)) {
+        const Shape shape = shape_of(pc);
+        const auto first = holder(i.op[1]), second = holder(i.op[2]);
+        if (shape == Shape::copy || (shape == Shape::negation && same_type(pc, product))) {
+          another = {flow.number_of(i.op[0]), first->second != (shape == Shape::negation)};
+        } else if (shape == Shape::sum && same_kind(f_.source[pc], f_.source[product]) &&
+                   (first == holders.end()) != (second == holders.end())) {
+          const bool is_second = first == holders.end();
+          found.uses.push_back({pc, is_second, (is_second ? second : first)->second});
+        } else {
+          return std::nullopt;
+        }
+      }
+      for (const uint32_t reg : access.writes) {
+        if (!held(reg)) continue;
+        if (i.guard >= 0) return std::nullopt;  // the product stays in some lanes
+        std::erase_if(holders, [&](const auto& h) { return h.first == reg; });
+      }
+      if (another) holders.push_back(*another), found.moved = true;
+    }
+    for (const auto& [reg, _] : holders)
+      if (flow.lives_behind(block, reg)) return std::nullopt;
+    return found;
+  }
+
+  bool same_type(uint32_t a, uint32_t b) const { return f_.source[a].type() == f_.source[b].type(); }
+
+  // Of two products a sum takes the first as its own.
+  void choose_products() {
+    for (const Product& p : products_)
+      for (const Product::Use& use : p.uses) {
+        Fusion& of = fusions_[use.pc];
+        if (of.product == kNoAdd || of.second) of = {p.pc, use.second, use.negated};
+      }
+  }
+
+  bool is_kept(const Product& p) const {
+    return p.moved || std::any_of(p.uses.begin(), p.uses.end(),
+                                  [&](const Product::Use& use) { return fusions_[use.pc].product != p.pc; });
+  }
+
+  // sum = a * b + c for a sum and its product.
+  void fuse(uint32_t pc, const Dataflow& flow) {
+    const Fusion& fusion = fusions_[pc];
+    const Source& s = f_.source[pc];
+    const bool subtracts = s.tokens[0] == "sub";
+    const bool negate_product = fusion.negated != (subtracts && fusion.second);
+    const bool negate_other = subtracts && !fusion.second;
+    const auto [a, b] = factors(fusion.product, pc, flow);
+    Operand other = f_.code[pc].op[fusion.second ? 1 : 2];
+    std::vector<std::string_view> tokens{"fma", "rn"};
+    if (s.has("ftz")) tokens.push_back("ftz");
+    if (s.has("sat")) tokens.push_back("sat");
+    tokens.push_back(name_of(s.type()));
+    if (negate_other) other = negated(other, pc);
+    replace(pc, tokens, {negate_product ? negated(a, pc) : a, b, other});
+  }
+
+  // The factors of a product, where a sum that takes it stands: copies if they have changed by then.
+  std::pair<Operand, Operand> factors(uint32_t product, uint32_t sum, const Dataflow& flow) {
+    const Instr& i = f_.code[product];
+    const auto changed = [&](const Operand& op) {
+      const uint32_t reg = flow.number_of(op);
+      if (reg == Dataflow::kNone) return false;
+      for (uint32_t pc = product; pc < sum; ++pc) {
+        const auto& writes = flow.access(pc).writes;
+        if (std::find(writes.begin(), writes.end(), reg) != writes.end()) return true;
+      }
+      return false;
+    };
+    const auto at_sum = [&](const Operand& op) {
+      if (!changed(op)) return op;
+      const Operand copy = fresh(op);
+      insert(product, {"mov", name_of(bits_type(op.type))}, {copy, op});
+      return copy;
+    };
+    const Operand a = at_sum(i.op[1]);
+    return {a, at_sum(i.op[2])};
+  }
+
+  void remove_products() {
+    for (const Product& p : products_)
+      if (!is_kept(p)) removed_.insert(p.pc);
+  }
+
+  // --- single instructions
+
+  void simplify(uint32_t pc, const ValueOrder& order) {
+    Instr& i = f_.code[pc];
+    const Source& s = f_.source[pc];
+    const std::string_view name = i.opcode->name;
+    const bool extreme = s.tokens[0] == "min" || s.tokens[0] == "max";
+    const Type type = s.type();
+    if (extreme && (name.ends_with("n_float") || name.ends_with("x_float") || name.ends_with("_half")) &&
+        order.same(pc, 1, 2) && !s.has("ftz") && !s.has("NaN") && !s.has("xorsign") &&
+        (type == Type::f32 || type == Type::f64 || type == Type::f16))
+      return replace(pc, {"mov", type == Type::f32 ? "b32" : type == Type::f64 ? "b64" : "b16"}, {i.op[1]});
+    if (s.tokens[0] == "bfi" && type == Type::b32) return insert_field(pc, order);
+    if (s.tokens[0] == "bfe" && type == Type::s32) return extract_field(pc, order);
+    if (type == Type::f64 && fusions_[pc].product == kNoAdd) order_operands(pc, order);
+  }
+
+  // --- signs, which the compiler folds into what reads them
+
+  bool writes(uint32_t pc, uint32_t reg, const Dataflow& flow) const {
+    const auto& list = flow.access(pc).writes;
+    return std::find(list.begin(), list.end(), reg) != list.end();
+  }
+
+  // Who wrote a register last in the block before pc; kNone = nobody there.
+  uint32_t writer(const Operand& op, uint32_t pc, const Dataflow::Block& b, const Dataflow& flow) const {
+    const uint32_t reg = flow.number_of(op);
+    if (reg == Dataflow::kNone) return Dataflow::kNone;
+    while (pc-- > b.begin)
+      if (writes(pc, reg, flow)) return pc;
+    return Dataflow::kNone;
+  }
+
+  // abs or neg of f32.
+  bool is_sign(uint32_t pc) const {
+    const std::string_view name = f_.code[pc].opcode->name;
+    return (name == "abs_float" || name == "neg_float") && f_.source[pc].type() == Type::f32 &&
+           !f_.source[pc].has("ftz");
+  }
+  void make_bitwise(uint32_t pc) {
+    const bool abs = f_.code[pc].opcode->name == "abs_float";
+    const Operand a = f_.code[pc].op[1];
+    replace(pc, {abs ? "and" : "xor", "b32"}, {a, constant(abs ? 0x7fffffff : 0x80000000)});
+  }
+
+  void fold_signs(uint32_t pc, const Dataflow::Block& b, const Dataflow& flow) {
+    const std::string_view mnemonic = f_.source[pc].tokens[0];
+    if (is_sign(pc)) {
+      if (f_.code[pc].guard >= 0 || is_selected_next(pc, b, flow)) return make_bitwise(pc);
+    } else if ((mnemonic == "selp" || mnemonic == "slct") && f_.source[pc].type() == Type::f32) {
+      for (const unsigned slot : {1u, 2u}) take_bits(pc, slot, b, flow);
+    }
+    if (shape_of(pc) == Shape::negation || (mnemonic == "neg" && f_.source[pc].type() == Type::bf16))
+      fold_two_negations(pc, b, flow);
+  }
+
+  // The next that happens to the result is that a guarded instruction writes over it.
+  bool is_selected_next(uint32_t pc, const Dataflow::Block& b, const Dataflow& flow) const {
+    const uint32_t reg = flow.number_of(f_.code[pc].op[0]);
+    for (uint32_t next = pc + 1; next < b.end; ++next) {
+      if (flow.is_dead(next)) continue;
+      const auto& reads = flow.access(next).reads;
+      if (std::find(reads.begin(), reads.end(), reg) != reads.end()) return false;
+      if (writes(next, reg, flow)) return f_.code[next].guard >= 0;
+    }
+    return false;
+  }
+
+  // A selection of f32 takes the sign's change itself.
+  void take_bits(uint32_t pc, unsigned slot, const Dataflow::Block& b, const Dataflow& flow) {
+    Operand& op = f_.code[pc].op[slot];
+    const uint32_t from = writer(op, pc, b, flow);
+    if (from == Dataflow::kNone || !is_sign(from) || f_.code[from].guard >= 0) return;
+    const bool abs = f_.code[from].opcode->name == "abs_float";
+    const Operand bits = fresh(op);
+    insert(from, {abs ? "and" : "xor", "b32"},
+           {bits, f_.code[from].op[1], constant(abs ? 0x7fffffff : 0x80000000)});
+    op = bits;
+  }
+
+  void fold_two_negations(uint32_t pc, const Dataflow::Block& b, const Dataflow& flow) {
+    const Instr& i = f_.code[pc];
+    const Type type = f_.source[pc].type();
+    const uint32_t from = writer(i.op[1], pc, b, flow);
+    if (from == Dataflow::kNone || i.guard >= 0 || f_.code[from].opcode != i.opcode ||
+        f_.code[from].guard >= 0 || f_.source[from].type() != type || f_.source[from].has("ftz"))
+      return;
+    const std::string_view bits = name_of(bits_type(type));
+    const Operand copy = fresh(i.op[0]);
+    insert(from, {"mov", bits}, {copy, f_.code[from].op[1]});
+    replace(pc, {"mov", bits}, {copy});
+  }
+
+  // --- stores
+
+  // A store of integers or bits that are narrower than the register converts what a float instruction wrote:
+  // all elements of a vector if the last one is such. Not under a guard.
+  void convert_stored(uint32_t pc, const Dataflow::Block& b, const Dataflow& flow) {
+    if (f_.code[pc].guard >= 0) return;
+    Operand& stored = f_.code[pc].op[1];
+    const bool vector = stored.kind == Operand::Kind::vector;
+    Operand* const first = vector ? &f_.vectors[stored.index] : &stored;
+    Operand* const last = vector ? first + stored.count - 1 : first;
+    const Type to = integer(f_.source[pc].type()), from = float_written(*last, pc, b, flow);
+    if (from == Type::none || bits_of(to) >= bits_of(from)) return;
+    for (Operand* op = first; op <= last; ++op) {
+      if (!is_value(*op)) continue;
+      const Operand wide = from == Type::bf16 ? converted(*op, Type::f32, Type::bf16, pc) : *op;
+      *op = converted(wide, to, from == Type::bf16 ? Type::f32 : from, pc);
+    }
+  }
+
+  Operand converted(const Operand& op, Type to, Type from, uint32_t before) {
+    Operand d = fresh(op);
+    if (to == Type::f32 && from == Type::bf16) {
+      d.type = Type::b32;
+      insert(before, {"cvt", "f32", "bf16"}, {d, op});
+    } else {
+      insert(before, {"cvt", to == Type::f32 ? "rn" : "rzi", name_of(to), name_of(from)}, {d, op});
+    }
+    return d;
+  }
+
+  // The type of float that an instruction of the block wrote into a register as wide; none for anything else.
+  Type float_written(const Operand& op, uint32_t pc, const Dataflow::Block& b, const Dataflow& flow) const {
+    if (!is_value(op) || op.immediate) return Type::none;
+    const uint32_t from = writer(op, pc, b, flow);
+    if (from == Dataflow::kNone) return Type::none;
+    const std::string_view name = f_.source[from].tokens[0];
+    const Type type = f_.source[from].type();
+    const bool scalar = type == Type::f16 || type == Type::bf16 || type == Type::f32 || type == Type::f64;
+    if (!scalar || bits_of(type) != bits_of(op.type) || name == "copysign" || name == "set")
+      return Type::none;
+    // Their expansions are of f16.
+    const bool halves = name == "neg" || name == "abs" || name == "min" || name == "max";
+    return type == Type::bf16 && halves ? Type::f16 : type;
+  }
+
+  static Type integer(Type t) {
+    return t == Type::b8 ? Type::u8 : t == Type::b16 ? Type::u16 : t == Type::b32 ? Type::u32 : t;
+  }
+  static Type bits_type(Type t) {
+    return bits_of(t) == 64 ? Type::b64 : bits_of(t) == 16 ? Type::b16 : Type::b32;
+  }
+
+  // The value of an operand that is the same in every thread, as far as the text shows.
+  std::optional<uint64_t> constant_at(uint32_t pc, unsigned slot, const ValueOrder& order) const {
+    const auto offset = order.constant_row(pc, slot);
+    if (!offset) return std::nullopt;
+    for (const Row& row : image_.constants)
+      if (row.offset == *offset && row.what == Row::What::bits32) return row.bits;
+    return std::nullopt;
+  }
+
+  // bfi.b32 of a constant place and length: the mask is of length modulo 32, but right at a byte's boundary.
+  void insert_field(uint32_t pc, const ValueOrder& order) {
+    const auto at = constant_at(pc, 3, order), length = constant_at(pc, 4, order);
+    if (at && length && (*at & 0xff) < 32 && *at % 8 != 0)
+      f_.code[pc].op[4] = constant(static_cast<uint32_t>(*length % 32));
+  }
+
+  // bfe.s32 of a constant field that begins behind the register: ones, whatever the sign is.
+  void extract_field(uint32_t pc, const ValueOrder& order) {
+    const auto at = constant_at(pc, 2, order), length = constant_at(pc, 3, order);
+    if (at && length && (*at & 0xff) > 31 && (*length & 0xff) != 0)
+      replace(pc, {"mov", "b32"}, {constant(0xffffffff)});
+  }
+
+  // Operands of a sum, product or extreme of f64: the one that was made first comes first.
+  void order_operands(uint32_t pc, const ValueOrder& order) {
+    Instr& i = f_.code[pc];
+    const std::string_view name = f_.source[pc].tokens[0];
+    const bool ordered = name == "add" || name == "sub" || name == "mul" || name == "fma" || name == "mad" ||
+                         name == "min" || name == "max";
+    if (!ordered || !order.made_later(pc, 1, 2)) return;
+    if (name != "sub") return std::swap(i.op[1], i.op[2]);
+    std::vector<std::string_view> tokens = f_.source[pc].tokens;
+    tokens[0] = "add";
+    const Operand a = i.op[1];
+    replace(pc, tokens, {negated(i.op[2], pc), a});
+  }
+
+  // --- making instructions
+
+  Operand fresh(const Operand& like) {
+    Operand op = like;
+    op.immediate = false;
+    op.offset = image_.new_rows(bits_of(like.type) < 32 ? Type::b32 : like.type);
+    image_.register_names.emplace_back(op.offset, "a factor");
+    return op;
+  }
+
+  Operand constant(uint32_t bits) {
+    Operand op;
+    op.kind = Operand::Kind::value;
+    op.type = Type::b32;
+    op.immediate = true;
+    op.displacement = bits;
+    op.offset = image_.constant_row(Row::What::bits32, bits);
+    return op;
+  }
+
+  Operand negated(const Operand& op, uint32_t before) {
+    const Operand negative = fresh(op);
+    const Type type = f_.source[before].type();
+    insert(before, {"neg", name_of(type)}, {negative, op});
+    return negative;
+  }
+
+  void insert(uint32_t before, std::vector<std::string_view> tokens, std::vector<Operand> operands) {
+    Inserted x{before, {}, f_.source[before]};
+    x.source.tokens = std::move(tokens);
+    std::copy(operands.begin(), operands.end(), x.instr.op);
+    bind(x.instr, x.source);
+    inserted_.push_back(std::move(x));
+  }
+
+  // Another instruction with the same guard and destination.
+  void replace(uint32_t pc, std::vector<std::string_view> tokens, std::vector<Operand> sources) {
+    Instr& i = f_.code[pc];
+    f_.source[pc].tokens = std::move(tokens);
+    std::fill(i.op + 1, i.op + kMaxOperands, Operand{});
+    std::copy(sources.begin(), sources.end(), i.op + 1);
+    i.aux = 0;
+    bind(i, f_.source[pc]);
+  }
+
+  void bind(Instr& i, const Source& s) {
+    const Entry& row = *image_.table.find(s.tokens).at(0);
+    i.opcode = row.opcode;
+    i.body = row.opcode->bind(i, s);
+  }
+
+  // The code with what was inserted and without what was removed; labels follow.
+  void rebuild() {
+    if (inserted_.empty() && removed_.empty()) return;
+    std::stable_sort(inserted_.begin(), inserted_.end(),
+                     [](const Inserted& a, const Inserted& b) { return a.before < b.before; });
+    std::vector<Instr> code;
+    std::vector<Source> source;
+    std::vector<uint32_t> moved(f_.code.size());
+    auto next = inserted_.begin();
+    for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
+      moved[pc] = static_cast<uint32_t>(code.size());
+      for (; next != inserted_.end() && next->before == pc; ++next) {
+        code.push_back(next->instr);
+        source.push_back(std::move(next->source));
+      }
+      if (removed_.contains(pc)) continue;
+      code.push_back(f_.code[pc]);
+      source.push_back(std::move(f_.source[pc]));
+    }
+    const auto move_label = [&](Operand& op) {
+      if (op.kind == Operand::Kind::label) op.index = moved[op.index];
+    };
+    for (uint32_t pc = 0; pc < code.size(); ++pc) {
+      code[pc].pc = pc;
+      std::for_each(code[pc].op, code[pc].op + kMaxOperands, move_label);
+    }
+    std::for_each(f_.vectors.begin(), f_.vectors.end(), move_label);
+    f_.code = std::move(code);
+    f_.source = std::move(source);
+  }
+
+  Image& image_;
+  Function& f_;
+  std::vector<const Entry*> rows_;
+  std::unordered_set<uint32_t> constants_;
+  std::vector<Product> products_;
+  std::vector<Fusion> fusions_;  // by the sum's pc
+  std::vector<Inserted> inserted_;
+  std::unordered_set<uint32_t> removed_;
+};
+
+}  // namespace
+
+void optimise(Image& image, Function& f, std::vector<const Entry*> rows) {
+  Optimiser(image, f, std::move(rows)).run();
+}
+
+}  // namespace fp4lab::emu

@@ -1,0 +1,27 @@
+// What the driver's compiler makes of floating-point arithmetic, as far as the bits show it. PTX leaves some
+// results open, and programs run as ptxas compiled them, by default with optimisation (-O3):
+//
+// * mul and add (or sub) that do not say how they round become one fma (PTX ISA 9.7.3.3: such an "add may be
+//   optimized aggressively").
+// * Of two NaNs among f64 operands the hardware keeps the one that stands in a certain place, and ptxas
+//   orders the operands of a sum or product by where they were made.
+// * min(x, x), max(x, x) and x * 1 are x, also for a NaN.
+// * bfi.b32 and bfe.s32 with constant fields that leave the register are folded otherwise than they execute.
+// * abs.f32 and neg.f32 that become part of a selection (a guard's, or a selp.f32's) change the sign and do
+//   not make a NaN canonical; two negations are none.
+// * A store of integers or bits that are narrower than the register converts what a float instruction wrote.
+//
+// The rules were read off ptxas 13.0's machine code and compared with an H200, see the conformance record.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "emulator/ptx/image.h"
+
+namespace fp4lab::emu {
+
+// rows[pc] is the table's row of code[pc]. To be called before branches learn where they reconverge.
+void optimise(Image&, Function&, std::vector<const Entry*> rows);
+
+}  // namespace fp4lab::emu
