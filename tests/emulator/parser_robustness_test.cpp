@@ -226,3 +226,24 @@ TEST_CASE("deep nesting is refused, not followed") {
       CHECK_THROWS_AS(parse(text, "deep"), PtxError);
     }
 }
+
+TEST_CASE("what the fuzzers found: a sign without a selector, an image whose PTX names no target") {
+  CHECK(
+      answers(".version 9.0\n.target sm_100a\n.address_size 64\n"
+              ".entry k() { .reg .b32 %r<4>; vmad.s32.s32.s32 %r0, -%r1, %r2, %r3; ret; }"));
+  std::ifstream in(std::filesystem::path(__FILE__).parent_path() / "../fuzz/fatbin/plain.fatbin",
+                   std::ios::binary);
+  std::stringstream bytes;
+  bytes << in.rdbuf();
+  std::string image = bytes.str();
+  constexpr std::string_view kTarget = ".target ";
+  unsigned targets = 0;
+  for (size_t at = 0; (at = image.find(kTarget, at)) != image.npos; ++targets)
+    for (at += kTarget.size(); image[at] > ' '; ++at) image[at] = ' ';
+  REQUIRE(targets > 0);
+  const auto saved = driver::state().device;
+  driver::state().device = device_model("b200");
+  const auto found = driver::read_image(image.data(), image.size());
+  driver::state().device = saved;
+  CHECK(found.ptx.empty() != found.reason.empty());
+}
