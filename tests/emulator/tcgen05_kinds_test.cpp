@@ -265,8 +265,9 @@ class Tile {
         const int x = a_[r * f_.stored() + i];
         put(0, r, i, x);
         for (unsigned c = 0; c < f_.element.bytes && !f_.element.pairs; ++c)
-          in_[f_.rows_at() + r * 32 + i * f_.element.bytes + c] =
-              static_cast<uint8_t>(element_bits(f_.element, x) >> (8 * c));
+          for (unsigned lane = r; lane < (f_.stationary ? 128 : r + 1); lane += f_.m)
+            in_[f_.rows_at() + lane * 32 + i * f_.element.bytes + c] =
+                static_cast<uint8_t>(element_bits(f_.element, x) >> (8 * c));
       }
   }
   void place_b() {
@@ -325,6 +326,7 @@ TEST_CASE("tiles of the other kinds") {
       {.kind = "mxf8f6f4", .element = kE3m2, .m = 128, .n = 64, .scaled = true, .transposed_b = true},
       {.kind = "f16", .element = kBf16, .m = 32, .n = 64, .stationary = true},
       {.kind = "f8f6f4", .element = kE4m3, .m = 64, .n = 128, .stationary = true},
+      {.kind = "f16", .element = kBf16, .m = 64, .n = 128, .a_in_tmem = true, .stationary = true},
       {.kind = "i8", .element = kS8, .m = 128, .n = 64, .d_format = 2, .stationary = true},
       {.kind = "f16",
        .element = kF16,

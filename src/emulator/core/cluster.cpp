@@ -229,6 +229,8 @@ bool Cluster::dropped_at_exit(const Warp& w, const AsyncOp& op) {
 
 void Cluster::warp_exited(Warp& w) {
   Cta& cta = w.cta;
+  if (watcher) [[unlikely]]
+    watcher->warp_exit(w);
   if (--cta.live_warps) return;
   hooks::at_exit(*cta.state);
   std::erase_if(ops_, [&](const auto& op) {

@@ -93,6 +93,7 @@ struct Watcher {
   virtual void issue(Warp&, const AsyncOp&) {}
   virtual void complete(const AsyncOp&) {}
   virtual void cta_start(Cta&) {}
+  virtual void warp_exit(Warp&) {}                        // all its lanes have; before cta_exit
   virtual void exit_before_read(Cta&, const AsyncOp&) {}  // see AsyncOp::reads_shared; before cta_exit
   virtual void cta_exit(Cta&) {}
 };

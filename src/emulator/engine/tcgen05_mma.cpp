@@ -135,14 +135,14 @@ void MmaOp::read_a_tmem(Cluster& cluster, Cta& cta, std::byte* out) {
   const uint32_t c = TmemAddress{a_tmem}.column();
   const uint32_t rows = rows_per_cta();
   for (const Part& p : layout()) {
-    if (p.n) break;  // the same rows again
+    if (p.n && !a_by_lane()) break;  // the same rows again
     for (uint32_t r = 0; r < p.rows; ++r)
       for (uint32_t w = 0; w < 8; ++w) {
         const uint32_t l = p.lane + r;
         if (!tmem.is_defined(c + w, l, 1))
           fault(FaultKind::uninitialized, lane, "tcgen05.mma: A in TMEM column {}, lane {} was never written",
                 c + w, l);
-        std::memcpy(out + (p.row + r) * kMmaRowBytes + 4 * w, &tmem.column(c + w)[l], 4);
+        std::memcpy(out + (a_row(p) + r) * kMmaRowBytes + 4 * w, &tmem.column(c + w)[l], 4);
         if (rows == 64 && group == 2 && !sparse && tmem.column(c + w)[l + 64] != tmem.column(c + w)[l])
           fault(FaultKind::tmem_address, lane,
                 "tcgen05.mma: with M = 128 and .cta_group::2, A must stand in TMEM lanes 0-63 and again in "
@@ -305,7 +305,8 @@ void MmaOp::plain(Cluster& cluster, Cta& cta, const std::byte* a_rows, const std
   const uint32_t element = kMmaRowBytes / elements_per_mma(idesc.kind);
   const ElementFormat fa = format('A'), fb = format('B');
   thread_local MmaElements a_all, b_all, a_part, b_part;
-  std::vector<std::byte> a_copy(a_rows, a_rows + m * kMmaRowBytes), b_copy(b_rows, b_rows + n * b_row);
+  std::vector<std::byte> a_copy(a_rows, a_rows + a_rows_stored() * kMmaRowBytes),
+      b_copy(b_rows, b_rows + n * b_row);
   if (narrow(fa) && !a_in_tmem && a.k_major) unpack_narrow(fa, a_copy.data(), m);
   if (narrow(fb) && b.k_major) unpack_narrow(fb, b_copy.data(), n * (b_row / kMmaRowBytes));
   const SparseRows metadata_rows = sparse ? read_metadata(cluster, cta, a_copy.data()) : SparseRows{};
@@ -323,7 +324,7 @@ void MmaOp::plain(Cluster& cluster, Cta& cta, const std::byte* a_rows, const std
   }
   TensorMemory& tmem = tensor_memory(cta);
   for (const Part& p : layout()) {
-    const std::byte* a_from = a_copy.data() + p.row * kMmaRowBytes;
+    const std::byte* a_from = a_copy.data() + a_row(p) * kMmaRowBytes;
     if (sparse)
       decode_sparse(a_part, fa, metadata_rows.part(p.row, p.rows), a_from, element, idesc.negate_a);
     else
@@ -365,7 +366,7 @@ void MmaOp::share(Cluster& cluster, Cta& to, const std::byte* b_rows) {
   check_accumulator(to);
   const uint32_t m = rows_per_cta();
   thread_local std::vector<std::byte> a_rows;
-  a_rows.resize(m * kMmaRowBytes);
+  a_rows.resize(a_rows_stored() * kMmaRowBytes);
   if (a_in_tmem) {
     read_a_tmem(cluster, to, a_rows.data());
   } else if (a.k_major) {

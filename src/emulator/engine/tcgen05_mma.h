@@ -44,6 +44,12 @@ struct MmaOp final : MatrixProduct {
   }
   // Layouts C and F: 16 of every 32 lanes.
   bool half_lanes() const { return rows_per_cta() == 64 && !weight_stationary && (group == 1 || sparse); }
+  // .ws with A in TMEM: a part of D takes the rows of A that stand in its own lanes. They need not be the
+  // same in all parts: FlashMLA (sm100/prefill/sparse/fwd/head64) multiplies two halves of K that way at
+  // once.
+  bool a_by_lane() const { return weight_stationary && a_in_tmem; }
+  uint32_t a_row(const Part& p) const { return a_by_lane() ? p.lane : p.row; }
+  uint32_t a_rows_stored() const { return a_by_lane() ? kTmemLanes : rows_per_cta(); }
   // Faults unless the columns and lanes of every operand in TMEM are there; called at issue and again when it
   // runs.
   void check_tmem(Cta&) const;

@@ -109,7 +109,7 @@ void issue(Warp& w, const Instr& in) {
               "M = {} at most {}",
               bits, op->column_shift, op->idesc.maximum_shift, op->idesc.m, op->idesc.m == 32 ? 16 : 32);
     }
-    if (ws && m.a_in_tmem && op->idesc.m != 128)
+    if (ws && m.a_in_tmem && op->idesc.m == 32)
       fault(FaultKind::absent, lane,
             "tcgen05.mma.ws with A in tensor memory and M = {} is not implemented: where its rows lie is not "
             "publicly known for certain",

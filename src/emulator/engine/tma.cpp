@@ -238,7 +238,9 @@ void load(Warp& w, const Instr& in) {
   for_lanes(w.active, [&](unsigned lane) {
     auto op = std::make_unique<TmaLoad>();
     const SharedRef dst = shared_ref(w, mods.destination, in.op[0], lane, what);
-    const SharedRef bar = shared_ref(w, mods.destination, in.op[3], lane, what);
+    // With .cta_group::2 it may be the pair's other CTA's, of a destination in shared::cta too (FlashMLA).
+    const SharedRef bar =
+        shared_ref(w, mods.group == 2 ? Space::shared_cluster : mods.destination, in.op[3], lane, what);
     op->map.point_to(w.address(in.op[1], lane), cluster);
     op->dimensions = mods.dimensions;
     op->gather = mods.gather, op->im2col = mods.im2col;

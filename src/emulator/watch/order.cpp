@@ -284,7 +284,12 @@ void OrderChecker::barrier(const BarrierEvent& e) {
       CtaStateOf& own = c.cta[e.cta->rank];
       if (own.relaxed_number[phase % 4] == phase) acquire(w, e.lanes, own.relaxed[phase % 4]);
       if (c.ran_number[phase % 4] == phase) own.behind.join(c.cluster_ran[phase % 4].v);
-      for_lanes(e.lanes, [&](unsigned l) { ++w.thread[l].cluster_phase; });
+      for (const auto& [first, sum] : c.exited)
+        if (first <= phase) acquire(w, e.lanes, sum);
+      for_lanes(e.lanes, [&](unsigned l) {
+        ++w.thread[l].cluster_phase;
+        w.thread[l].cluster_arrived = false;
+      });
       break;
     }
     case What::warp_sync:
@@ -338,6 +343,18 @@ void OrderChecker::barrier(const BarrierEvent& e) {
   }
 }
 
+// barrier.cluster waits for the threads that have not exited (PTX ISA 9.7.13.4), so the others are over when
+// it completes. ThunderKittens' allocator frees tensor memory behind a barrier that one warp comes to alone.
+void OrderChecker::warp_exit(Warp& warp) {
+  ClusterState& c = of(warp.cta);
+  WarpState& w = c.of(warp);
+  uint32_t first = 0;
+  for_lanes(warp.lanes, [&](unsigned l) {
+    first = std::max(first, w.thread[l].cluster_phase + w.thread[l].cluster_arrived);
+  });
+  publish(c.exited[first], c, w, warp.lanes, Reach::all);
+}
+
 void OrderChecker::cluster_arrive(ClusterState& c, WarpState& w, const BarrierEvent& e) {
   const bool relaxed = traits(*e.warp).relaxed;
   CtaStateOf& own = c.cta[e.cta->rank];
@@ -351,6 +368,7 @@ void OrderChecker::cluster_arrive(ClusterState& c, WarpState& w, const BarrierEv
     publish(sum, c, w, same, relaxed ? Reach::streams : Reach::all);
     publish(sum_of(c.ran_number, c.cluster_ran, phase), c, w, same, Reach::all);
     if (relaxed) publish(sum_of(own.relaxed_number, own.relaxed, phase), c, w, same, Reach::all);
+    for_lanes(same, [&](unsigned l) { w.thread[l].cluster_arrived = true; });
     left &= ~same;
   }
 }

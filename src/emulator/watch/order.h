@@ -86,6 +86,7 @@ class OrderChecker final : public Watcher {
   void issue(Warp&, const AsyncOp&) override;
   void complete(const AsyncOp&) override;
   void cta_start(Cta&) override;
+  void warp_exit(Warp&) override;
   void exit_before_read(Cta&, const AsyncOp&) override;
   void cta_exit(Cta&) override;
 

@@ -94,7 +94,8 @@ struct ThreadState : Knowledge {
   std::array<Seen, 3> observed;  // what relaxed reads saw, by the scope of the fence that takes it in
   uint32_t fenced = 0;           // own accesses up to this time lie before a fence.proxy.async
   uint32_t released_at = 0;
-  uint32_t cluster_phase = 0;  // of barrier.cluster
+  uint32_t cluster_phase = 0;    // of barrier.cluster
+  bool cluster_arrived = false;  // in that phase
 };
 
 // Where a warp has waited, or arrived, last: for reports.
@@ -281,6 +282,8 @@ struct ClusterState {
   std::unordered_map<uint32_t, BulkThread> bulk, copies;  // by thread component
   std::array<Sum, 4> cluster_barrier;
   std::array<uint64_t, 4> cluster_number{~0ull, ~0ull, ~0ull, ~0ull};
+  // Warps that have exited, by the first phase of barrier.cluster that did not wait for them.
+  std::map<uint32_t, Sum> exited;
   // What came before the arrivals in program order, relaxed ones too.
   std::array<Sum, 4> cluster_ran;
   std::array<uint64_t, 4> ran_number{~0ull, ~0ull, ~0ull, ~0ull};

@@ -49,6 +49,9 @@ class Watchers final : public Watcher {
   void cta_start(Cta& cta) override {
     tell([&](Watcher& w) { w.cta_start(cta); });
   }
+  void warp_exit(Warp& warp) override {
+    tell([&](Watcher& w) { w.warp_exit(warp); });
+  }
   void cta_exit(Cta& cta) override {
     tell([&](Watcher& w) { w.cta_exit(cta); });
   }
