@@ -390,9 +390,14 @@ TEST_CASE(
       k.config.block.x = 1;
       k.config.dynamic_shared = 1024;
       k.schedule.tolerant = tolerant;
+      OrderChecker checker;
+      k.watcher = &checker;
       const LaunchResult r = k.run(seed);
       INFO(r.report);
       CHECK(r.ok);
+      CHECK((checker.errors() == 0) == tolerant);
+      CHECK((checker.report(false).find("written over while a copy by it is under way") !=
+             std::string::npos) == tolerant);
       const uint32_t got = k.download<uint32_t>(out, 1)[0];
       REQUIRE(got < 3);
       ++seen[got];

@@ -168,6 +168,10 @@ void alloc(Warp& w, const Instr& in) {
   std::byte* to = w.memory(in, m.space, AccessKind::write, w.address(in.op[0], lane), 4, lane);
   const uint32_t address = static_cast<uint32_t>(column);
   std::memcpy(to, &address, 4);
+  // The whole warp has executed it (.sync.aligned), so that each of its lanes may read what it stored:
+  // FlashMLA does at once.
+  if (Watcher* watch = w.cta.cluster.watcher) [[unlikely]]
+    watch->barrier({BarrierEvent::What::warp_sync, &w.cta, 0, 0, 0, &w, w.active, nullptr});
 }
 
 // op 0 the address, op 1 the number of columns

@@ -239,9 +239,11 @@ void OrderChecker::note_point(WarpState& w, const BarrierEvent& e) const {
     case What::copy_commit:
       w.arrivals.add(point);
       break;
+    case What::warp_sync:
+      if (traits(*e.warp).alloc) break;  // nobody waits there
+      [[fallthrough]];
     case What::bar_done:
     case What::cluster_done:
-    case What::warp_sync:
     case What::tmem_waited:
     case What::bulk_waited:
     case What::copy_waited:

@@ -133,6 +133,7 @@ class OrderChecker final : public Watcher {
   void range(const order::Actor&, Touch, Space, const Cta*, uint64_t address, uint32_t bytes, bool map);
   void visit(Cell&, const order::Actor&, const Touch&, const order::Place&, bool map);
   void check(Touch& before, const order::Actor&, const Touch& now, const order::Place&, bool map);
+  bool map_written_over(const Touch& before, const order::Actor&, const Touch& now) const;
   bool tensor_memory_keeps_order(const order::StreamInfo&, const Touch& before, const order::Actor&,
                                  const Touch& now) const;
   void unordered(const Touch& before, const order::Actor&, const Touch& now, const order::Place&);

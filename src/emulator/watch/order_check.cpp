@@ -105,17 +105,21 @@ void OrderChecker::check(Touch& before, const Actor& a, const Touch& now, const 
   check_proxy_fence(before, lanes, a, now, place);
 }
 
-// Is it a warpgroup's product that reads what a cp.async brought, which another warp of the warpgroup had
-// waited for when it issued its part of the product?
-static bool waited_by_warpgroup(const Touch& before, const Actor& a) {
-  if (!before.is(Touch::copied) || !a.op || a.op->kind != OpKind::wgmma) return false;
+// Is it a warpgroup's product that reads what another warp of the warpgroup knew to be there when it issued
+// its part of the product: what it had stored, or a cp.async that it had waited for?
+static bool known_to_warpgroup(const Touch& before, uint32_t lanes, const Actor& a) {
+  if (!(before.lanes ? before.is(Touch::write) : before.is(Touch::copied)) || !in_cluster(before, a))
+    return false;
+  if (!a.op || a.op->kind != OpKind::wgmma) return false;
   const ClusterState& c = *a.cluster;
-  const uint32_t theirs = before.issuer / kLanes, mine = a.own / kLanes;
+  const uint32_t theirs = (before.lanes ? before.component : before.issuer) / kLanes, mine = a.own / kLanes;
   if (theirs / c.warps != mine / c.warps || theirs % c.warps / 4 != mine % c.warps / 4) return false;
   const WarpState& w = *c.warp[theirs];
   const uint32_t number = a.op->number, kept = static_cast<uint32_t>(w.products.size());
-  return w.wgmmas >= number && w.wgmmas < number + kept &&
-         (*w.products[number % kept])[before.component] >= before.time;
+  if (w.wgmmas < number || w.wgmmas >= number + kept) return false;
+  const Clock& then = *w.products[number % kept];
+  return before.lanes ? behind_threads(before, lanes, a, then, a.own_time)
+                      : then[before.component] >= before.time;
 }
 
 // tcgen05.ld and tcgen05.st keep their order in the SM's quarter although no tcgen05.wait asks for it, and
@@ -133,6 +137,15 @@ bool OrderChecker::tensor_memory_keeps_order(const StreamInfo& stream, const Tou
          ((*a.v)[stream.issued] >= before.time || (*a.lax_v)[stream.issued] >= before.time);
 }
 
+// A tensor map that the warp writes over while a copy that it has issued with it is under way: where the
+// schedule is tolerant the copy goes by the map as it was at issue. DeepGEMM's k-grouped kernels count on it.
+bool OrderChecker::map_written_over(const Touch& before, const Actor& a, const Touch& now) const {
+  if (!grid_->schedule.tolerant || !in_cluster(before, a)) return false;
+  if (before.is(Touch::map)) return now.lanes && before.issuer / kLanes == a.own / kLanes;
+  return now.is(Touch::map) && before.lanes && before.component / kLanes == a.own / kLanes &&
+         a.own_time < before.time;
+}
+
 // No chain orders the two accesses.
 void OrderChecker::unordered(const Touch& before, const Actor& a, const Touch& now, const Place& place) {
   if (before.is(Touch::collective)) return found(Class::alloc, before, a, now, place);
@@ -142,7 +155,8 @@ void OrderChecker::unordered(const Touch& before, const Actor& a, const Touch& n
   const bool cas = (traits_[before.site].before_cas && now.is(Touch::strong)) ||
                    (traits_[now.site].before_cas && before.is(Touch::strong));
   if (cas) return found(Class::before_cas, before, a, now, place);
-  if (waited_by_warpgroup(before, a)) return found(Class::warpgroup, before, a, now, place);
+  if (known_to_warpgroup(before, before.lanes_of(before.mask & now.mask), a))
+    return found(Class::warpgroup, before, a, now, place);
   const StreamInfo* stream = before.lanes || !in_cluster(before, a) ? nullptr : &a.cluster->stream_of(before);
   if (stream && tensor_memory_keeps_order(*stream, before, a, now))
     return found(a.own / kLanes == before.issuer / kLanes ? Class::own_wait : Class::store_wait, before, a,
@@ -152,10 +166,11 @@ void OrderChecker::unordered(const Touch& before, const Actor& a, const Touch& n
       (stream && stream->kind == Stream::pipe && a.op && a.op->sequence && a.op->sequence < before.time) ||
       (before.lanes && !now.lanes && in_cluster(before, a) && before.component / kLanes == a.own / kLanes &&
        a.own_time < before.time);
-  if (!issued_before) return found(Class::race, before, a, now, place);
+  const Class is = map_written_over(before, a, now) ? Class::map_reuse : Class::race;
+  if (!issued_before) return found(is, before, a, now, place);
   Actor other = a;
   other.own = before.issuer, other.op = nullptr;
-  found(Class::race, now, other, before, place);
+  found(is, now, other, before, place);
 }
 
 // Accesses of tensor memory in order: with the tcgen05.fence that the manual asks for besides?
@@ -274,10 +289,11 @@ void OrderChecker::access(const Access& a) {
   now.time = s->number;
   now.component = static_cast<uint16_t>(s->kind == OpKind::bulk_store && write ? s->write_stream : s->stream);
   now.site = s->site, now.cluster = static_cast<uint32_t>(c.id), now.issuer = static_cast<uint16_t>(s->own);
+  const bool map = a.proxy == Proxy::tensormap;
   now.flags =
-      static_cast<uint8_t>(Touch::async | (write ? Touch::write : 0) |
+      static_cast<uint8_t>(Touch::async | (write ? Touch::write : 0) | (map ? Touch::map : 0) |
                            (a.kind == AccessKind::atomic ? Touch::strong : 0) | (s->copy ? Touch::cp : 0));
-  range(Actor(c, *s), now, a.space, a.cta, a.address, a.bytes, a.proxy == Proxy::tensormap);
+  range(Actor(c, *s), now, a.space, a.cta, a.address, a.bytes, map);
 }
 
 // What a copy did becomes known with the phase of the mbarrier that counts its bytes.
@@ -289,9 +305,11 @@ void OrderChecker::deliver(OpState& s, ClusterState& c, uint32_t stream, uint32_
     now.time = number;
     now.component = static_cast<uint16_t>(stream);
     now.site = s.site, now.cluster = static_cast<uint32_t>(c.id), now.issuer = static_cast<uint16_t>(s.own);
-    now.flags = static_cast<uint8_t>(Touch::async | (a.kind != AccessKind::read ? Touch::write : 0) |
-                                     (a.kind == AccessKind::atomic ? Touch::strong : 0));
-    range(by, now, a.space, a.cta, a.address, a.bytes, a.proxy == Proxy::tensormap);
+    const bool map = a.proxy == Proxy::tensormap;
+    now.flags =
+        static_cast<uint8_t>(Touch::async | (a.kind != AccessKind::read ? Touch::write : 0) |
+                             (map ? Touch::map : 0) | (a.kind == AccessKind::atomic ? Touch::strong : 0));
+    range(by, now, a.space, a.cta, a.address, a.bytes, map);
   }
   s.delivered.clear();
 }

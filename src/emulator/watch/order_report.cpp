@@ -321,11 +321,17 @@ OrderChecker::Wording OrderChecker::wording(Class k, const Touch& before, const 
                           where),
               "nothing; or ld.relaxed"};
     case Class::warpgroup:
-      return {fmt::format("{} written by a cp.async that only the warp that issued it has waited for, and "
-                          "read by a wgmma of its warpgroup",
-                          where),
-              fmt::format("a barrier between the wait and the wgmma ({}: the warps of a warpgroup come to a "
-                          "wgmma together)",
+      return {before.lanes
+                  ? fmt::format("{} stored by one warp and read by a wgmma of its warpgroup", where)
+                  : fmt::format("{} written by a cp.async that only the warp that issued it has waited "
+                                "for, and read by a wgmma of its warpgroup",
+                                where),
+              fmt::format("a barrier between {} and the wgmma ({}: the warps of a warpgroup come to a wgmma "
+                          "together)",
+                          before.lanes ? "the store" : "the wait", kShipped)};
+    case Class::map_reuse:
+      return {fmt::format("tensor map at {} written over while a copy by it is under way", where),
+              fmt::format("{} ({}: a copy goes by the map as it was at issue)", missing(before, a, now),
                           kShipped)};
     case Class::wgmma_fence:
       return {

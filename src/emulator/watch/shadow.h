@@ -12,7 +12,7 @@ namespace fp4lab::emu {
 // One access that later ones must be ordered with.
 struct Touch {
   // collective: whoever of `lanes` is known to have come so far stands for all. copied: by an asynchronous
-  // copy of the generic proxy (cp.async).
+  // copy of the generic proxy (cp.async). map: a copy that read its tensor map.
   enum Flag : uint8_t {
     write = 1,
     async = 2,
@@ -20,7 +20,8 @@ struct Touch {
     collective = 8,
     map_acquired = 16,
     cp = 32,
-    copied = 64
+    copied = 64,
+    map = 128
   };
   uint32_t time = 0;
   uint32_t lanes = 0;  // threads of a warp that did it; 0: an asynchronous operation did
