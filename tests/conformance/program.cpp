@@ -80,9 +80,10 @@ uint64_t random_operand(Random& r, unsigned bytes) {
   return bytes == 8 ? x : x & ((uint64_t(1) << (8 * bytes)) - 1);
 }
 
-emu::Compilation compilation() {
+emu::Compilation compilation(Kind kind) {
   const char* level = std::getenv("FP4LAB_CONFORMANCE_LEVEL");
-  return level && std::string_view(level) == "0" ? emu::Compilation::as_written : emu::Compilation::optimised;
+  const bool as_written = level ? std::string_view(level) == "0" : kind == Kind::mixed;
+  return as_written ? emu::Compilation::as_written : emu::Compilation::optimised;
 }
 
 std::vector<std::byte> run_on_driver(const Program& p, Driver& d) {
@@ -91,7 +92,7 @@ std::vector<std::byte> run_on_driver(const Program& p, Driver& d) {
   CUdeviceptr out, in, tensor = 0;
   CUjit_option option = CU_JIT_OPTIMIZATION_LEVEL;
   void* none = nullptr;
-  d.cuModuleLoadDataEx(&module, p.text.c_str(), compilation() == emu::Compilation::as_written, &option,
+  d.cuModuleLoadDataEx(&module, p.text.c_str(), compilation(p.kind) == emu::Compilation::as_written, &option,
                        &none);
   d.cuModuleGetFunction(&function, module, "k");
   if (p.shared > (48u << 10))
