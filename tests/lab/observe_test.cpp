@@ -84,6 +84,7 @@ TEST_CASE("observe: registers at a line, and what happens to a barrier") {
   CHECK(has(stop, "stop 1: CTA (0,0,0), warp 4, lane 0"));
   CHECK(has(stop, "0x9000 (36864)"));  // bytes of a stage
   CHECK(has(stop, "1 of 1 arrivals pending"));
+  CHECK(has(stop, "shared 0x36400 of CTA (0,0,0) (lane 0): 00000002 "));
   const std::string watch = lab.seen("watch=0x36400");
   INFO(watch);
   CHECK(has(watch, "expect_tx 36864"));

@@ -7,6 +7,7 @@
 
 #include "emulator/core/machine.h"
 #include "emulator/core/place.h"
+#include "emulator/engine/operand.h"
 #include "emulator/engine/state.h"
 #include "emulator/engine/tcgen05_mma.h"
 #include "fp4lab/error.h"
@@ -90,6 +91,7 @@ void Inspect::step(Warp& w, const Instr& i, uint32_t lanes) {
   say(fmt::format("stop {}: {}, warp {}, {}, step {}\n  {}", stops_, w.cta.name(), w.id, lane_list(lanes),
                   w.cta.cluster.clock(), one_line(w.cta.cluster.grid.module, s)));
   registers(w, i, lanes);
+  shared_memory(w, i, lanes);
   for (const uint32_t offset : w.cta.state->mbarriers.offsets())
     say(fmt::format("  mbarrier {:#x}: {}", offset, w.cta.state->mbarriers.find(offset)->describe()));
 }
@@ -125,6 +127,32 @@ void Inspect::registers(Warp& w, const Instr& i, uint32_t lanes) {
       for (unsigned k = 0; k < o.count; ++k) show(w.element(o, k));
     else if (o)
       show(o);
+  }
+}
+
+// The 16 bytes in front of the first lane where it points into shared memory.
+void Inspect::shared_memory(Warp& w, const Instr& i, uint32_t lanes) {
+  const Space space = shared_space(w.source_of(i));
+  const unsigned lane = static_cast<unsigned>(std::countr_zero(lanes));
+  for (const Operand& o : i.op) {
+    if (o.kind != Operand::Kind::address || !lanes) continue;
+    try {
+      const uint64_t address = w.address(o, lane);
+      const bool inside = space == Space::generic
+                              ? address >= kSharedWindow && address - kSharedWindow < kWindowBytes
+                              : address >> 32 == 0;  // not a tensor map's or a tile's in global memory
+      if (!inside) continue;
+      const SharedRef at = shared_ref(w, space, address, lane, "stop-at");
+      const uint32_t from = at.offset / 4 * 4;
+      std::string words;
+      for (uint32_t word = from; word < from + 16 && word + 4 <= at.cta->shared.size(); word += 4) {
+        uint32_t value;
+        std::memcpy(&value, at.cta->shared.data() + word, 4);
+        words += at.cta->is_defined(word, 4) ? fmt::format(" {:08x}", value) : " never written";
+      }
+      say(fmt::format("  shared {:#x} of {} (lane {}):{}", from, at.cta->name(), lane, words));
+    } catch (const Fault&) {  // the instruction's own, when it is executed
+    }
   }
 }
 

@@ -12,7 +12,8 @@ namespace fp4lab::emu {
 
 class Inspect final : public Watcher {
  public:
-  // The PTX line at which each warp is looked at when it comes there first.
+  // The PTX line at which each warp is looked at when it comes there first: its operands' registers, what is
+  // in shared memory where they point, and the CTA's mbarriers.
   std::optional<uint32_t> stop_line;
   // Shared memory, as an offset or the name of a variable of the kernel: accesses and barrier events.
   std::optional<std::string> watched;
@@ -39,6 +40,7 @@ class Inspect final : public Watcher {
  private:
   void say(const std::string& line);
   void registers(Warp&, const Instr&, uint32_t lanes);
+  void shared_memory(Warp&, const Instr&, uint32_t lanes);
   void operand(const struct MatrixProduct&);
   void scaled_row(const struct MmaOp&, const struct StoredOperand&, unsigned row, unsigned scale_column);
   std::string values(const AsyncOp&, const StoredOperand&, unsigned row, unsigned k, unsigned count,
