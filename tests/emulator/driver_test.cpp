@@ -3,9 +3,12 @@
 #include <dlfcn.h>
 #include <doctest/doctest.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <random>
 #include <string>
 #include <vector>
@@ -261,8 +264,24 @@ TEST_CASE("driver: images that cannot be loaded say why") {
   CHECK(cuModuleLoadData(&module, "\177ELF\2\1\1") == CUDA_ERROR_NO_BINARY_FOR_GPU);
   std::string hopper = kPtx;
   hopper.replace(hopper.find("sm_90"), 5, "sm_90a");
-  CHECK(cuModuleLoadData(&module, hopper.c_str()) == CUDA_ERROR_NO_BINARY_FOR_GPU);
+  CHECK(cuModuleLoadDataEx(&module, hopper.c_str(), 2, options, settings) == CUDA_ERROR_NO_BINARY_FOR_GPU);
+  CHECK(std::string(log).find("the PTX is for sm_90a, the emulated device is") == 0);
   CHECK(cuModuleLoad(&module, "/nonexistent/x.ptx") == CUDA_ERROR_FILE_NOT_FOUND);
+
+  const std::string path = std::filesystem::temp_directory_path() / fmt::format("fp4lab-{}.ptx", getpid());
+  std::ofstream(path) << broken;
+  CUlibrary library;
+  std::fill(std::begin(log), std::end(log), 0);
+  CHECK(cuLibraryLoadFromFile(&library, path.c_str(), options, settings, 2, nullptr, nullptr, 0) ==
+        CUDA_ERROR_INVALID_PTX);
+  CHECK(std::string(log).find(path) != std::string::npos);
+  CHECK(std::string(log).find("did you mean fma?") != std::string::npos);
+  std::ofstream(path) << kPtx;
+  CHECK(cuLibraryLoadFromFile(&library, path.c_str(), options, settings, 2, nullptr, nullptr, 0) ==
+        CUDA_SUCCESS);
+  CHECK(std::string(log).empty());
+  CHECK(cuLibraryUnload(library) == CUDA_SUCCESS);
+  std::remove(path.c_str());
 }
 
 // The container of nvcc 13: a header, then for each image a header of 0x40 bytes or more and the image.

@@ -21,9 +21,9 @@ CUresult cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option* o
                            unsigned count, CUlibraryOption*, void**, unsigned) {
   return cuModuleLoadDataEx(reinterpret_cast<CUmodule*>(library), code, count, options, values);
 }
-CUresult cuLibraryLoadFromFile(CUlibrary* library, const char* file, CUjit_option*, void**, unsigned,
-                               CUlibraryOption*, void**, unsigned) {
-  return cuModuleLoad(reinterpret_cast<CUmodule*>(library), file);
+CUresult cuLibraryLoadFromFile(CUlibrary* library, const char* file, CUjit_option* options, void** values,
+                               unsigned count, CUlibraryOption*, void**, unsigned) {
+  return load_file(reinterpret_cast<CUmodule*>(library), file, count, options, values);
 }
 CUresult cuLibraryUnload(CUlibrary library) { return cuModuleUnload(module_of(library)); }
 CUresult cuLibraryGetModule(CUmodule* module, CUlibrary library) {

@@ -25,38 +25,58 @@ int architecture(const std::string& target) {
   return std::sscanf(target.c_str(), "sm_%d", &number) == 1 ? number : 0;
 }
 
-CUresult fits_device(const Module& module) {
+std::string foreign_target(const Module& module) {
   const DeviceModel& device = *state().device;
-  if (runs_on(module.target, device)) return CUDA_SUCCESS;
-  return explain(
-      CUDA_ERROR_NO_BINARY_FOR_GPU,
-      fmt::format(
-          "the PTX is for {}, the emulated device is {} (sm_{}a); FP4LAB_EMULATOR_DEVICE chooses another: {}",
-          module.target, device.name, device.major * 10 + device.minor, device_model_names()));
+  return fmt::format(
+      "the PTX is for {}, the emulated device is {} (sm_{}a); FP4LAB_EMULATOR_DEVICE chooses another: {}",
+      module.target, device.name, device.major * 10 + device.minor, device_model_names());
 }
 
-CUresult load_image(CUmodule* out, const void* image, size_t bytes, std::string_view name, std::string* log,
-                    Compilation how = Compilation::optimised) {
+// Of the JIT's options those that say something here: how to compile, and where the reason of a failure goes.
+struct JitOptions {
+  Compilation how = Compilation::optimised;
+  char* log = nullptr;
+  size_t log_bytes = 0;
+
+  JitOptions() = default;
+  JitOptions(unsigned count, const CUjit_option* options, void* const* values) {
+    for (unsigned i = 0; i < count; ++i) {
+      if (options[i] == CU_JIT_OPTIMIZATION_LEVEL && !values[i]) how = Compilation::as_written;
+      if (options[i] == CU_JIT_ERROR_LOG_BUFFER) log = static_cast<char*>(values[i]);
+      if (options[i] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES) log_bytes = reinterpret_cast<size_t>(values[i]);
+    }
+  }
+  void write(const std::string& text) const {
+    if (log && log_bytes) std::snprintf(log, log_bytes, "%s", text.c_str());
+  }
+};
+
+CUresult load_image(CUmodule* out, const void* image, size_t bytes, std::string_view name,
+                    const JitOptions& options = {}) {
   if (CUresult r = ready()) return r;
   if (!out || !image) return CUDA_ERROR_INVALID_VALUE;
+  options.write("");
+  const auto refuse = [&](CUresult code, const std::string& why) {
+    options.write(why);
+    return explain(code, why);
+  };
   Image found = read_image(image, bytes);
-  if (found.ptx.empty()) return explain(CUDA_ERROR_NO_BINARY_FOR_GPU, found.reason);
+  if (found.ptx.empty()) return refuse(CUDA_ERROR_NO_BINARY_FOR_GPU, found.reason);
   auto handle = std::make_unique<CUmod_st>();
   try {
     std::string label(name);
     std::string ptx = exchange_ptx(std::move(found.ptx), label);
-    handle->module = parse(std::move(ptx), label, how);
-    if (CUresult r = fits_device(*handle->module)) return r;
+    handle->module = parse(std::move(ptx), label, options.how);
+    if (!runs_on(handle->module->target, *state().device))
+      return refuse(CUDA_ERROR_NO_BINARY_FOR_GPU, foreign_target(*handle->module));
     load(*handle->module, *state().memory);
   } catch (const PtxError& e) {
-    if (log) *log = e.what();
     record_refusal(name, e.what());
-    return explain(CUDA_ERROR_INVALID_PTX, e.what());
+    return refuse(CUDA_ERROR_INVALID_PTX, e.what());
   } catch (const fp4lab::Error& e) {
-    return explain(CUDA_ERROR_OPERATING_SYSTEM, e.what());
+    return refuse(CUDA_ERROR_OPERATING_SYSTEM, e.what());
   } catch (const std::exception& e) {
-    if (log) *log = e.what();
-    return explain(CUDA_ERROR_OUT_OF_MEMORY, e.what());
+    return refuse(CUDA_ERROR_OUT_OF_MEMORY, e.what());
   }
   for (const Function& f : handle->module->functions)
     if (f.entry) {
@@ -82,23 +102,12 @@ bool known(CUmodule m) {
 extern "C" void fp4lab_emulator_label(const char* name) { state().label = name && *name ? name : "module"; }
 
 CUresult cuModuleLoadData(CUmodule* module, const void* image) {
-  return load_image(module, image, 0, state().label, nullptr);
+  return load_image(module, image, 0, state().label);
 }
 
 CUresult cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned count, CUjit_option* options,
                             void** values) {
-  char* buffer = nullptr;
-  size_t size = 0;
-  auto how = Compilation::optimised;
-  for (unsigned i = 0; i < count; ++i) {
-    if (options[i] == CU_JIT_OPTIMIZATION_LEVEL && !values[i]) how = Compilation::as_written;
-    if (options[i] == CU_JIT_ERROR_LOG_BUFFER) buffer = static_cast<char*>(values[i]);
-    if (options[i] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES) size = reinterpret_cast<size_t>(values[i]);
-  }
-  std::string log;
-  const CUresult result = load_image(module, image, 0, state().label, &log, how);
-  if (buffer && size) std::snprintf(buffer, size, "%s", log.c_str());
-  return result;
+  return load_image(module, image, 0, state().label, {count, options, values});
 }
 
 CUresult cuModuleLoadFatBinary(CUmodule* module, const void* image) {
@@ -106,16 +115,21 @@ CUresult cuModuleLoadFatBinary(CUmodule* module, const void* image) {
 }
 
 CUresult cuModuleLoad(CUmodule* module, const char* path) {
+  return load_file(module, path, 0, nullptr, nullptr);
+}
+
+CUresult fp4lab::emu::driver::load_file(CUmodule* module, const char* path, unsigned count,
+                                        CUjit_option* options, void** values) {
   if (CUresult r = ready()) return r;
+  if (!path) return CUDA_ERROR_INVALID_VALUE;
   std::FILE* file = std::fopen(path, "rb");
   if (!file)
-    return explain(CUDA_ERROR_FILE_NOT_FOUND,
-                   fmt::format("cuModuleLoad: {}: {}", path, std::strerror(errno)));
+    return explain(CUDA_ERROR_FILE_NOT_FOUND, fmt::format("module {}: {}", path, std::strerror(errno)));
   std::string text;
   char piece[65536];
   while (const size_t n = std::fread(piece, 1, sizeof piece, file)) text.append(piece, n);
   std::fclose(file);
-  return load_image(module, text.data(), text.size(), path, nullptr);
+  return load_image(module, text.data(), text.size(), path, {count, options, values});
 }
 
 CUresult cuModuleUnload(CUmodule module) {

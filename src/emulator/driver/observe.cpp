@@ -2,7 +2,6 @@
 // knows nothing of it by FP4LAB_OBSERVE.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <sstream>

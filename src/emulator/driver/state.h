@@ -234,6 +234,9 @@ CUresult params_of(CUgraphNode node, T* out) {
 // only says that nobody needs it before the next launch.
 CUresult graph_allocation(size_t bytes, CUDA_MEM_ALLOC_NODE_PARAMS* params, Work* work);
 
+// What cuModuleLoad and cuLibraryLoadFromFile do, with the JIT's options.
+CUresult load_file(CUmodule* module, const char* path, unsigned count, CUjit_option* options, void** values);
+
 // An explanation on stderr for an error code that would otherwise say little; returns the code.
 CUresult explain(CUresult code, const std::string& text);
 
