@@ -136,7 +136,8 @@ const Command kCommand{
       app.add_flag("--profile", o->profile,
                    "behind each launch: what each kind of warp did and waited for, bytes by path");
       app.add_option("--stop-at", o->stop_at,
-                     "registers and mbarriers when warps first come to this line of the PTX (--dump-ptx)")
+                     "registers, mbarriers and the shared memory that operands point to, when warps first "
+                     "come to this line of the PTX (--dump-ptx)")
           ->check(CLI::PositiveNumber);
       app.add_option("--watch", o->watch,
                      "every access to this shared address (or variable), every event of an mbarrier there");

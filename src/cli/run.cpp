@@ -270,7 +270,8 @@ const Command kCommand{
       app.add_option("--trace", o->trace,
                      "emulator: write what warps, copies, the tensor core and barriers do, for Perfetto");
       app.add_option("--stop-at", o->stop_line,
-                     "emulator: registers and mbarriers when warps first come to this PTX line");
+                     "emulator: registers, mbarriers and the shared memory that operands point to, when "
+                     "warps first come to this PTX line");
       app.add_option(
           "--watch", o->watch,
           "emulator: every access to this shared address (or variable), every event of an mbarrier there");

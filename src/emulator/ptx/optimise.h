@@ -5,7 +5,7 @@
 //   optimized aggressively").
 // * Of two NaNs among f64 operands the hardware keeps the one that stands in a certain place, and ptxas
 //   orders the operands of a sum or product by where they were made.
-// * min(x, x), max(x, x) and x * 1 are x, also for a NaN.
+// * min(x, x) and max(x, x) are x, also for a NaN.
 // * bfi.b32 and bfe.s32 with constant fields that leave the register are folded otherwise than they execute.
 // * abs.f32 and neg.f32 that become part of a selection (a guard's, or a selp.f32's) change the sign and do
 //   not make a NaN canonical; two negations are none.
