@@ -164,6 +164,29 @@ TEST_CASE("a range of registers may share its name with one register") {
   CHECK(contains(refusal("{ .reg .b32 a<2>; .reg .b16 a<2>; }"), "'a<>' is declared twice in this block"));
 }
 
+TEST_CASE("vector registers: elements are registers, the whole of one is a { }") {
+  auto m = kernel(R"({ .reg .v2 .b32 m, n<3>; .reg .b64 d;
+      mov.b32 m.x, 1; mov.b32 m.g, m.r; mov.b64 d, m; mov.b64 d, {m.x, m.y}; mov.b64 n2, d;
+      { .reg .b32 m; mov.b32 m, n2.y; } } ret;)");
+  const Function& f = m->functions[0];
+  REQUIRE(f.code.size() == 7);
+  const uint32_t x = f.code[0].op[0].offset, y = f.code[1].op[0].offset;
+  CHECK(x != y);
+  CHECK(f.code[1].op[1].offset == x);
+  for (const int i : {2, 3}) {
+    REQUIRE(f.code[i].op[1].kind == Operand::Kind::vector);
+    CHECK(f.vectors[f.code[i].op[1].index].offset == x);
+    CHECK(f.vectors[f.code[i].op[1].index + 1].offset == y);
+  }
+  CHECK(f.code[5].op[1].offset == f.vectors[f.code[4].op[0].index + 1].offset);
+  CHECK(f.code[5].op[0].offset != x);
+  CHECK(contains(refusal("{ .reg .v2 .b32 m; mov.b32 m.z, 1; }"),
+                 "'m' is a vector of 2: it has no element .z"));
+  CHECK(contains(refusal("{ .reg .v2 .pred m; }"), "there are no vectors of predicates"));
+  CHECK(contains(refusal("{ .reg .v4 .b32 m; .reg .b32 m; }"), "'m' is declared twice in this block"));
+  CHECK(contains(refusal("{ .reg .v4 .b32 m<2>; mov.b32 m2.x, 1; }"), "m2"));
+}
+
 // As ptxas 13 has it: 48 KiB for sm_90, all of 227 KiB for sm_90a and sm_100a.
 TEST_CASE("static shared memory: as much as the target allows") {
   auto said = [](std::string_view target, unsigned bytes) -> std::string {

@@ -60,3 +60,34 @@ TEST_CASE("the same seed gives the same run, whatever the number of host threads
   }
   CHECK(rounds[0] == rounds[1]);
 }
+
+// A second and more at the clock of a GPU, which nobody would wait for here.
+TEST_CASE("warps that wait for a point in time reach it") {
+  for (const char* clock : {"%clock64", "%globaltimer"})
+    for (const unsigned threads : {1u, 2u}) {
+      Kernel k(module_text("sm_90a", ".param .u64 out", std::string("mov.u64 %rd1, ") + clock + R"(;
+          SPIN: mov.u64 %rd2, )" + clock + R"(; sub.u64 %rd3, %rd2, %rd1;
+          setp.lt.u64 %p0, %rd3, 4000000000;
+          @%p0 bra SPIN;
+          mov.u32 %r1, %ctaid.x; mul.wide.u32 %rd4, %r1, 8;
+          ld.param.u64 %rd0, [out]; add.u64 %rd0, %rd0, %rd4; st.global.u64 [%rd0], %rd3;)"));
+      const uint64_t out = k.buffer(8 * 40);
+      k.param(out);
+      k.config.grid.x = 40;
+      k.config.block.x = 64;
+      k.schedule.threads = threads;
+      const LaunchResult r = k.run(5);
+      INFO(clock);
+      REQUIRE_MESSAGE(r.ok, r.report);
+      for (const uint64_t waited : k.download<uint64_t>(out, 40)) CHECK(waited >= 4000000000);
+    }
+}
+
+TEST_CASE("a loop that looks at the clock for ever is still called hung") {
+  Kernel k(module_text("sm_90a", ".param .u64 out", R"(
+          SPIN: mov.u64 %rd2, %clock64; setp.ne.u64 %p0, %rd2, 0; @%p0 bra SPIN;)"));
+  k.param(0);
+  const LaunchResult r = k.run();
+  CHECK(!r.ok);
+  CHECK(r.report.find("only poll") != std::string::npos);
+}

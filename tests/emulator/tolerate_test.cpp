@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <array>
+#include <bit>
 
 #include "emulator/watch/order.h"
 #include "kernel.h"
@@ -150,6 +151,60 @@ TEST_CASE(
     CHECK(r.result.ok == tolerant);
     CHECK(r.says("a .shared address wants the state space named"));
   }
+}
+
+// Each of 128 threads puts 16 bytes of ones into A (64 x 16, K-major, no swizzle) and the first 16 into B.
+std::string product(const std::string& end, const char* reserved = "0") {
+  return module_text("sm_90a", ".param .u64 out",
+                     R"(
+      .shared .align 128 .b8 a[2048]; .shared .align 128 .b8 b[256]; .reg .f32 %e<8>;
+      mov.u32 %r1, %tid.x; mov.u32 %r2, a; mov.u32 %r3, b; mov.b64 %rd1, 0x3c003c003c003c00;
+      shl.b32 %r4, %r1, 4; add.u32 %r5, %r2, %r4; add.u32 %r6, %r3, %r4; setp.lt.u32 %p1, %r1, 16;
+      st.shared.v2.u64 [%r5], {%rd1, %rd1}; @%p1 st.shared.v2.u64 [%r6], {%rd1, %rd1};
+      fence.proxy.async.shared::cta; bar.sync 0;
+      shr.u32 %r5, %r2, 4; cvt.u64.u32 %rd1, %r5; or.b64 %rd1, %rd1, 0x1000080000;
+      shr.u32 %r6, %r3, 4; cvt.u64.u32 %rd2, %r6; or.b64 %rd2, %rd2, 0x1000080000;
+      or.b64 %rd1, %rd1, )" +
+                         std::string(reserved) + R"(;
+      wgmma.fence.sync.aligned; setp.ne.u32 %p0, 0, 0;
+      wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%e0, %e1, %e2, %e3}, %rd1, %rd2, %p0, 1, 1, 0, 0;)" +
+                         end + R"(
+      ld.param.u64 %rd0, [out]; mul.wide.u32 %rd3, %r1, 4; add.u64 %rd0, %rd0, %rd3; st.global.f32 [%rd0], %e4;)");
+}
+
+// ptxas keeps the product and the use in order ("wgmma.mma_async instructions are serialized").
+TEST_CASE("an accumulator of wgmma that is used before the wait: a fault, or its value and a note") {
+  for (const char* end : {"add.f32 %e4, %e1, 0f3f800000; wgmma.commit_group.sync.aligned;",
+                          "wgmma.commit_group.sync.aligned; add.f32 %e4, %e1, 0f3f800000;"})
+    for (const bool tolerant : {false, true})
+      for (uint64_t seed = 0; seed < 8; ++seed) {
+        Options o;
+        o.seed = seed;
+        const Ran r =
+            run(product(end + std::string("wgmma.wait_group.sync.aligned 0;")), tolerant, 128, 128, o);
+        INFO(r.result.report);
+        CHECK(r.result.ok == tolerant);
+        CHECK(r.says("%e1 (.f32) is read before it was written"));
+        for (uint32_t t = 0; tolerant && t < 128; ++t) CHECK(std::bit_cast<float>(r.out[t]) == 17);
+      }
+  const Ran waited = run(product(R"(
+      wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0; add.f32 %e4, %e1, 0f3f800000;)"),
+                         true, 128, 128);
+  CHECK(waited.result.ok);
+  CHECK(waited.result.notes.empty());
+}
+
+TEST_CASE("reserved bits of a wgmma descriptor: a fault, or passed by and a note") {
+  const char* end = R"(
+      wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0; add.f32 %e4, %e1, 0f3f800000;)";
+  for (const char* reserved : {"0xc000", "0xc0000000", "0x1c00000000000", "0x3ff0000000000000"})
+    for (const bool tolerant : {false, true}) {
+      const Ran r = run(product(end, reserved), tolerant, 128, 128);
+      INFO(r.result.report);
+      CHECK(r.result.ok == tolerant);
+      CHECK(r.says("reserved field"));
+      for (uint32_t t = 0; tolerant && t < 128; ++t) CHECK(std::bit_cast<float>(r.out[t]) == 17);
+    }
 }
 
 // Of A only the first 8 rows are written: the other 56 are nobody's, and their products are never looked at.

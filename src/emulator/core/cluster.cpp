@@ -116,6 +116,11 @@ void Cluster::defer(std::unique_ptr<AsyncOp> rest, const AsyncOp& of) {
   ops_.insert(at == ops_.end() ? at : at + 1, std::move(rest));
 }
 
+uint64_t Cluster::read_clock(const Warp& w) {
+  clock_read_ = true;
+  return w.instructions + grid.clock_ahead_;
+}
+
 bool Cluster::all_awake_since(uint64_t turn) const {
   return std::ranges::all_of(runnable_,
                              [&](const Warp* w) { return w->moved_turn_ > std::max(turn, w->ready_turn_); });

@@ -45,6 +45,10 @@ std::string wait_story(const W& warp, const Wt& wait) {
 // are none.
 bool finish_loads(Warp&);
 
+// Of an accumulator of wgmma that is on its way: makes it defined when the products that write it are done,
+// else parks the group until they are, and throws Reschedule. False: the register is none.
+bool await_products(Warp&, const Operand&);
+
 template <class W, class Wt>
 auto wait_blame(const W& warp, const Wt& wait) {
   return blame_of(warp, wait);

@@ -187,9 +187,10 @@ class Cluster {
   // Host address of global memory for an engine; faults (illegal_address) unless one live allocation holds it
   // all.
   std::byte* global(uint64_t address, uint64_t bytes, const char* what);
-  // Virtual time, for %clock and %globaltimer: steps of this cluster. It only ever grows, and depends on the
-  // seed alone.
+  // Virtual time: steps of this cluster. It only ever grows, and depends on the seed alone.
   uint64_t clock() const { return clock_ + (running_ ? running_->instructions - turn_begin_ : 0); }
+  // What %clock and %globaltimer say.
+  uint64_t read_clock(const Warp&);
   bool finished() const;
 
  private:
@@ -226,7 +227,7 @@ class Cluster {
 
   std::vector<std::unique_ptr<AsyncOp>> ops_;  // pending, in issue order
   uint64_t next_sequence_ = 0;
-  bool changed_ = false, wants_serial_ = false;
+  bool changed_ = false, wants_serial_ = false, clock_read_ = false;
   std::vector<Warp*> runnable_;
   std::vector<AsyncOp*> serial_ops_;  // due: they run in the next serial phase
   Policy policy_{};
@@ -293,6 +294,7 @@ class Grid {
   uint32_t shared_bytes_ = 0, register_file_bytes_ = 0;
   bool lends_shared_ = false;
   uint64_t clusters_ = 0, next_cluster_ = 0, workspace_ = 0;
+  uint64_t clock_ahead_ = 0;  // what %clock has leapt
   // Register files of warps that are gone; their constants are still right.
   std::byte* take_file();  // null: there is none
   void give_file(std::byte*);

@@ -1,6 +1,7 @@
 #include "emulator/core/scheduler.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "emulator/core/failure.h"
 #include "emulator/engine/state.h"
@@ -265,7 +266,7 @@ void Scheduler::keep_pace(uint64_t spent) {
   pace_.progress = now;
   pace_.polled = idle ? pace_.polled + spent : 0;
   pace_.idle_rounds = idle ? pace_.idle_rounds + 1 : 0;
-  if (!idle) pace_.time_outs = 0;
+  if (!idle) pace_.time_outs = 0, pace_.leap = kFirstLeap;
 }
 
 bool Scheduler::release(bool (*how)(Warp&)) {
@@ -278,10 +279,19 @@ bool Scheduler::release(bool (*how)(Warp&)) {
   return any;
 }
 
+void Scheduler::leap() {
+  bool read = false;
+  for (Cluster* c : awake_) read |= std::exchange(c->clock_read_, false);
+  if (!read) return;
+  grid_.clock_ahead_ += pace_.leap;
+  pace_.leap = std::min(2 * pace_.leap, kMostLeap);
+}
+
 bool Scheduler::end_waits(bool stuck) {
   const bool idle = pace_.idle_rounds == kIdleRounds;
   if (!stuck && !idle) return false;
   pace_.idle_rounds = 0;
+  if (idle) leap();
   bool any = release([](Warp& w) { return w.release_joins(true); });
   stuck &= !any;
   if ((stuck && pace_.time_outs++ < kTimeOuts) || idle)

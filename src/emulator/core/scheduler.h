@@ -66,12 +66,16 @@ class Scheduler {
   // When nothing goes on (`stuck`), or warps have only polled for a while: ends waits that may end without
   // what they wait for. False: there was none.
   bool end_waits(bool stuck);
+  // Time goes on where warps only poll and look at the clock: they may be waiting for a point in time. The
+  // leaps double, for waits of a second or more.
+  void leap();
   bool release(bool (*how)(Warp&));  // asks every warp; true: one can run again
   void work(unsigned thread);
   void worker(unsigned thread);
   void count(const Cluster&);  // what it did, into the launch's statistics
   void collect(LaunchResult&);
 
+  static constexpr uint64_t kFirstLeap = 1024, kMostLeap = uint64_t(1) << 40;
   Grid& grid_;
   Residency residency_;
   std::map<uint64_t, std::unique_ptr<Cluster>> resident_;  // by id
@@ -93,6 +97,7 @@ class Scheduler {
     uint64_t polled = 0;       // steps since anything but polling was done
     uint64_t idle_rounds = 0;  // rounds since then, or since waits were ended
     unsigned time_outs = 0;
+    uint64_t leap = kFirstLeap;  // of %clock
   } pace_;
 
   std::vector<std::thread> threads_;

@@ -256,9 +256,10 @@ void Warp::undefined_source(const Operand& o) {
   if (!cta.cluster.grid.schedule.tolerant) throw unwritten;
   // A result that is still on its way is a missing wait, not a value that does not matter. But of
   // tcgen05.ld's compilers move the use over the wait, where nothing in the source ties the two (CUTLASS's
-  // epilogues), and ptxas keeps loads and uses in order.
+  // epilogues), and ptxas keeps loads and uses in order. So it does with the accumulators of wgmma, which it
+  // then "serializes" (its advisories C7510 to C7520).
   const bool on_its_way = row < awaited_.size() && awaited_[row] & missing;
-  if (on_its_way && !hooks::finish_loads(*this)) throw unwritten;
+  if (on_its_way && !hooks::await_products(*this, o) && !hooks::finish_loads(*this)) throw unwritten;
   if ((missing & ~defined_[row]) == 0) return cta.cluster.tolerated(unwritten, *this);
   if (on_its_way) throw unwritten;
   cta.cluster.tolerated(unwritten, *this);

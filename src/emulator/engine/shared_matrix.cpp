@@ -56,6 +56,29 @@ void read_mn_major_narrow(Cluster& cluster, Cta& cta, const SharedMatrix& m, uin
     }
 }
 
+// 16 bytes hold elements of consecutive rows and of one column, whatever the swizzle.
+template <typename T>
+void read_mn_major_chunks(Cluster& cluster, Cta& cta, const SharedMatrix& m, uint32_t rows, uint32_t columns,
+                          std::byte* out, const AsyncOp& op, const char* operand, uint32_t first_row) {
+  constexpr uint32_t kPer = 16 / sizeof(T), kSize = sizeof(T);
+  for (uint32_t mn = 0; mn < rows; mn += kPer) {
+    const uint32_t count = std::min(rows - mn, kPer);
+    for (uint32_t k = 0; k < columns; ++k) {
+      const uint32_t at = m.mn_major_address(first_row + mn, k, kSize);
+      const std::byte* from = cta.window(at, count * kSize, op.name());
+      if (!cta.is_defined(at, count * kSize)) [[unlikely]]
+        for (uint32_t i = 0; i < count; ++i)
+          if (!cta.is_defined(at + i * kSize, kSize))
+            undefined(cluster, cta, op, operand, first_row + mn + i, k * kSize, at + i * kSize);
+      for (uint32_t i = 0; i < count; ++i)
+        std::memcpy(out + (size_t(mn + i) * columns + k) * kSize, from + i * kSize, kSize);
+      if (cluster.watcher) [[unlikely]]
+        watch_access(cluster, AccessKind::read, Space::shared, at, count * kSize, &cta, op, Proxy::async,
+                     layout_of(m.swizzle));
+    }
+  }
+}
+
 // Of the 16 bytes at shared address `at`, which are bytes k to k + 15 of a row: a bit for each word that
 // nobody has written. Where the bytes are packed elements, each word takes some of all of them.
 uint16_t unwritten_words(const Cta& cta, const SharedMatrix& m, uint32_t at, uint32_t k) {
@@ -126,16 +149,14 @@ void read_mn_major(Cluster& cluster, Cta& cta, const SharedMatrix& m, uint32_t r
                    uint32_t first_row) {
   if (m.data_bytes < 16)
     return read_mn_major_narrow(cluster, cta, m, rows, columns, out, op, operand, first_row);
-  for (uint32_t mn = 0; mn < rows; ++mn)
-    for (uint32_t k = 0; k < columns; ++k) {
-      const uint32_t at = m.mn_major_address(first_row + mn, k, element_bytes);
-      const std::byte* from = cta.window(at, element_bytes, op.name());
-      if (!cta.is_defined(at, element_bytes))
-        undefined(cluster, cta, op, operand, first_row + mn, k * element_bytes, at);
-      std::memcpy(out + (size_t(mn) * columns + k) * element_bytes, from, element_bytes);
-      watch_access(cluster, AccessKind::read, Space::shared, at, element_bytes, &cta, op, Proxy::async,
-                   layout_of(m.swizzle));
-    }
+  switch (element_bytes) {
+    case 1:
+      return read_mn_major_chunks<uint8_t>(cluster, cta, m, rows, columns, out, op, operand, first_row);
+    case 2:
+      return read_mn_major_chunks<uint16_t>(cluster, cta, m, rows, columns, out, op, operand, first_row);
+    default:
+      return read_mn_major_chunks<uint32_t>(cluster, cta, m, rows, columns, out, op, operand, first_row);
+  }
 }
 
 }  // namespace fp4lab::emu

@@ -5,6 +5,8 @@
 #include <bit>
 #include <cstring>
 
+#include "emulator/core/hooks.h"
+#include "emulator/core/reschedule.h"
 #include "emulator/engine/fragment.h"
 #include "emulator/engine/mma_float.h"
 #include "emulator/engine/shared_matrix.h"
@@ -196,7 +198,16 @@ void issue(Warp& w, const Instr& in) {
         fault(FaultKind::collective, l, "{} differs between the lanes of a warp: {:#x} and {:#x}", what,
               v[lane], v[l]);
     });
-    return decode_wgmma_descriptor(v[lane], what);
+    if (!w.cta.cluster.grid.schedule.tolerant) return decode_wgmma_descriptor(v[lane], what);
+    // Hopper passes the reserved bits by: KnowingNothing/MatmulTutorial's this-sm90/matmul-v6.cu sets 15:14.
+    if (v[lane] & kWgmmaReserved) [[unlikely]] {
+      try {
+        decode_wgmma_descriptor(v[lane], what);
+      } catch (const Fault& reserved) {
+        w.cta.cluster.tolerated(reserved, w);
+      }
+    }
+    return decode_wgmma_descriptor(v[lane] & ~kWgmmaReserved, what);
   };
   unsigned transpositions = behind + 3;
   if (m.a_in_registers) {
@@ -281,6 +292,38 @@ void wait_group(Warp& w, const Instr& in) {
     return true;
   });
 }
+
+// The products of one of the warp's groups are carried out, whether or not it has been committed.
+bool group_written(Warp& w, uint64_t number) {
+  AsyncGroups& own = w.cta.state->warp(w.id).wgmma;
+  return number < own.first || own.at(number).writing == 0;
+}
+
+}  // namespace
+
+bool hooks::await_products(Warp& w, const Operand& o) {
+  WarpEngines& e = w.cta.state->warp(w.id);
+  const auto known = std::ranges::find_if(
+      e.accumulators, [&](const WarpEngines::Accumulator& a) { return a.operand.offset == o.offset; });
+  if (known == e.accumulators.end()) return false;
+  const uint64_t group = known->group;
+  if (!group_written(w, group)) {
+    w.block({Wait::Kind::async_ops, 3, group,
+             [](Warp& w, const LaneGroup& g) { return group_written(w, g.wait.value); }});
+    throw Reschedule{};
+  }
+  const uint32_t active = w.active;
+  w.active = w.lanes & ~w.exited;  // a product is for the whole warp
+  std::erase_if(e.accumulators, [&](const WarpEngines::Accumulator& a) {
+    if (a.group != group) return false;
+    w.target<uint32_t>(a.operand);
+    return true;
+  });
+  w.active = active;
+  return true;
+}
+
+namespace {
 
 Body bind(Instr& in, const Source& s, Family family, bool registers, bool sparse = false) {
   Mods m{};

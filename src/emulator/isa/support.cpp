@@ -120,7 +120,7 @@ std::string support_page() {
       "\nBesides: recursion deeper than 64 levels (fewer for large functions, and where pointers may close "
       "many circles); "
       "functions without a "
-      "body other than `vprintf`, `__assertfail`, `malloc` and `free`; vector registers; 32-bit address "
+      "body other than `vprintf`, `__assertfail`, `malloc` and `free`; 32-bit address "
       "size; texture, sampler and surface variables.\n";
   return page;
 }

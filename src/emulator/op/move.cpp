@@ -2,6 +2,7 @@
 // 9.7.9.3, 9.7.9.4).
 #include <array>
 
+#include "emulator/core/machine.h"
 #include "emulator/isa/opcode.h"
 #include "emulator/op/map.h"
 
@@ -99,11 +100,12 @@ void move_b128(Warp& w, const Instr& i) {
   for_lanes(w.active, [&](unsigned l) { d[l] = a[l], d[kLanes + l] = a[kLanes + l]; });
 }
 
-// The clocks do not model time: they count the warp's instructions, so that they always move.
+// The clocks do not model time: they count the warp's instructions, so that they always move, and leap where
+// nothing else goes on.
 template <SpecialRegister kRegister>
 void move_special(Warp& w, const Instr& i) {
   using R = SpecialRegister;
-  const uint64_t now = w.instructions;
+  const uint64_t now = w.cta.cluster.read_clock(w);
   if constexpr (kRegister == R::clock64 || kRegister == R::globaltimer) {
     auto* d = w.target<uint64_t>(i.op[0]);
     for_lanes(w.active, [&](unsigned l) { d[l] = now; });

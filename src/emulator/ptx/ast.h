@@ -60,11 +60,16 @@ struct Variable {
   uint64_t bytes() const { return elements * (bits_of(type) / 8); }
 };
 
-struct Registers {  // `.reg .b32 %r<10>` and `.reg .pred p`
+struct Registers {  // `.reg .b32 %r<10>`, `.reg .pred p`, `.reg .v2 .f32 m`
   const Token* at = nullptr;
   Type type = Type::none;
   uint32_t count = 0;  // 0: a single register, else name0 .. name(count-1)
+  uint32_t width = 1;  // 2, 4: of a vector
 };
+using RegisterMap = std::map<std::string_view, Registers, std::less<>>;
+
+// The range that a name belongs to: "%r12" is register 12 of "%r<50>". Null: none.
+const Registers* range_of(std::string_view name, const RegisterMap& ranges);
 
 struct LabelList {
   std::vector<const Token*> labels;
@@ -73,7 +78,8 @@ struct LabelList {
 // A { } block. Registers, variables and labels are looked up from the inside out.
 struct Scope {
   uint32_t parent = 0;  // its own index for the function's outermost block
-  std::map<std::string_view, Registers, std::less<>> registers, ranges;
+  RegisterMap registers, ranges;
+  RegisterMap vectors, vector_ranges;  // their elements are in `registers` too, once they are used: "m.x"
   std::map<std::string_view, uint32_t, std::less<>> variables;  // in Function::variables
   std::map<std::string_view, uint32_t, std::less<>> labels;     // in Function::statements
   std::map<std::string_view, LabelList, std::less<>> lists;     // .branchtargets, .calltargets
@@ -87,6 +93,7 @@ struct Function {
   std::vector<Variable> params, results;
   std::deque<Variable> variables;  // .shared, .local, .param declared inside
   std::vector<Scope> scopes;
+  std::deque<std::string> made_names;  // of registers, that stand in no text
   std::vector<Statement> statements;
   std::vector<Location> locations{1};  // from .loc; 0: unknown
   uint32_t max_ntid[3] = {0, 0, 0}, req_ntid[3] = {0, 0, 0}, req_cluster[3] = {0, 0, 0};

@@ -107,26 +107,29 @@ class BodyReader {
   }
 
   void declared(const Token* at) {
-    if (scope().registers.contains(at->text) || scope().variables.contains(at->text))
+    if (scope().registers.contains(at->text) || scope().vectors.contains(at->text) ||
+        scope().variables.contains(at->text))
       fail_at(c_.module, *at, "'{}' is declared twice in this block", at->text);
   }
 
   void registers() {
+    const uint32_t width = c_.peek().dotted("v2") ? 2 : c_.peek().dotted("v4") ? 4 : 1;
+    if (width > 1) c_.next(), has_vectors_ = true;
     const Token& t = c_.next();
-    if (t.dotted("v2") || t.dotted("v4")) fail_at(c_.module, t, "vector registers are not supported");
     Type type = t.kind == Token::Kind::dotted ? type_named(t.text) : Type::none;
     if (type == Type::none) fail_at(c_.module, t, "expected a register type, found {}", Cursor::shown(t));
+    if (type == Type::pred && width > 1) fail_at(c_.module, t, "there are no vectors of predicates");
     do {
       const Token& name = c_.word("a register's name");
-      ast::Registers r{&name, type, 0};
+      ast::Registers r{&name, type, 0, width};
       if (c_.accept("<")) {  // %r<4> is %r0 to %r3, and no %r: that may be declared beside it
-        if (scope().ranges.contains(name.text))
+        if (scope().ranges.contains(name.text) || scope().vector_ranges.contains(name.text))
           fail_at(c_.module, name, "'{}<>' is declared twice in this block", name.text);
         r.count = static_cast<uint32_t>(parse_integer_before_angle(name));
-        scope().ranges[name.text] = r;
+        (width > 1 ? scope().vector_ranges : scope().ranges)[name.text] = r;
       } else {
         declared(&name);
-        scope().registers[name.text] = r;
+        (width > 1 ? scope().vectors : scope().registers)[name.text] = r;
       }
     } while (c_.accept(","));
     c_.expect(";", "behind a register declaration");
@@ -252,6 +255,49 @@ class BodyReader {
       n.displaced = true;
       n.value = parse_signed_literal(c_);
     }
+    element_or_all(n);
+  }
+
+  // The vector register of this name that is in scope, and the block that declares it.
+  std::pair<const ast::Registers*, ast::Scope*> vector_named(std::string_view name) {
+    for (uint32_t at = scope_;; at = f_.scopes[at].parent) {
+      ast::Scope& s = f_.scopes[at];
+      if (const auto v = s.vectors.find(name); v != s.vectors.end()) return {&v->second, &s};
+      if (s.registers.contains(name) || s.variables.contains(name)) return {};
+      if (const ast::Registers* v = ast::range_of(name, s.vector_ranges)) return {v, &s};
+      if (s.parent == at) return {};
+    }
+  }
+
+  // An element of a vector register is a register of its own, with the name "m.x"; all of it is a { }.
+  void element_or_all(ast::Node& n) {
+    if (!has_vectors_ || n.kind != ast::Node::Kind::name) return;
+    const auto [vector, owner] = vector_named(n.name);
+    if (!vector) return;
+    auto element = [&, vector = vector, owner = owner](size_t i) {
+      const std::string full = fmt::format("{}.{}", n.name, "xyzw"[i]);
+      auto known = owner->registers.find(full);
+      if (known == owner->registers.end())
+        known = owner->registers.try_emplace(f_.made_names.emplace_back(full), *vector).first;
+      return known->first;
+    };
+    if (n.component.empty()) {
+      if (n.displaced || n.negated) return;  // refused later: there is no scalar of this name
+      n.kind = ast::Node::Kind::vector;
+      for (size_t i = 0; i < vector->width; ++i) {
+        ast::Node part;
+        part.at = n.at;
+        part.name = element(i);
+        n.parts.push_back(std::move(part));
+      }
+      return;
+    }
+    const size_t i = n.component.size() == 1 ? std::string_view("xyzwrgba").find(n.component) : 8;
+    if (i > 7 || i % 4 >= vector->width)
+      fail_at(c_.module, *n.at, "'{}' is a vector of {}: it has no element .{}", n.name, vector->width,
+              n.component);
+    n.name = element(i % 4);
+    n.component = {};
   }
 
   void address(ast::Node& n, int depth) {
@@ -270,6 +316,7 @@ class BodyReader {
   ast::Function& f_;
   uint32_t scope_ = 0;
   uint32_t location_ = 0;
+  bool has_vectors_ = false;
 };
 
 }  // namespace

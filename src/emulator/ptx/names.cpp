@@ -9,6 +9,21 @@ constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 }  // namespace
 
+const ast::Registers* ast::range_of(std::string_view name, const RegisterMap& ranges) {
+  if (ranges.empty()) return nullptr;
+  size_t digits = name.size();
+  while (digits > 0 && is_digit(name[digits - 1])) --digits;
+  for (size_t cut = digits; cut < name.size(); ++cut) {  // a prefix may end in digits itself ("%r1<5>")
+    if (name.size() - cut > 8 || (name[cut] == '0' && cut + 1 < name.size())) continue;
+    const auto r = ranges.find(name.substr(0, cut));
+    if (r == ranges.end()) continue;
+    uint32_t number = 0;
+    for (char c : name.substr(cut)) number = number * 10 + static_cast<uint32_t>(c - '0');
+    if (number < r->second.count) return &r->second;
+  }
+  return nullptr;
+}
+
 Meaning Names::fresh_register(Type type, std::string_view name) {
   Meaning m;
   m.kind = Meaning::Kind::reg;
@@ -30,20 +45,9 @@ bool Names::in_block(std::string_view name, const ast::Scope& scope, Meaning& m)
     m = fresh_register(r->second.type, name);
     return true;
   }
-  if (!scope.ranges.empty()) {
-    // "%r12" is register 12 of "%r<50>"; a prefix may end in digits itself ("%r1<5>").
-    size_t digits = name.size();
-    while (digits > 0 && is_digit(name[digits - 1])) --digits;
-    for (size_t cut = digits; cut < name.size(); ++cut) {
-      if (name.size() - cut > 8 || (name[cut] == '0' && cut + 1 < name.size())) continue;
-      auto r = scope.ranges.find(name.substr(0, cut));
-      if (r == scope.ranges.end()) continue;
-      uint32_t number = 0;
-      for (char c : name.substr(cut)) number = number * 10 + static_cast<uint32_t>(c - '0');
-      if (number >= r->second.count) continue;
-      m = fresh_register(r->second.type, name);
-      return true;
-    }
+  if (const ast::Registers* r = ast::range_of(name, scope.ranges)) {
+    m = fresh_register(r->type, name);
+    return true;
   }
   if (auto v = scope.variables.find(name); v != scope.variables.end()) {
     m.kind = Meaning::Kind::variable;
