@@ -22,7 +22,7 @@ const char*
 fp4lab_emulator_report();  // the latest explanation of a failed call or kernel; empty if there was none
 void fp4lab_emulator_quiet(int quiet);  // explanations no longer go to stderr: the caller reads the report
 void fp4lab_emulator_forgive();  // a kernel that faulted no longer spoils its context; memory stays as it is
-// Which instructions of the last launch are exact, and which only bounded or modelled; one line.
+// Which instructions of the last launch are exact, and which measured or modelled; one line.
 const char* fp4lab_emulator_fidelity();
 // The page that says which PTX instructions there are, in Markdown.
 const char* fp4lab_emulator_support();

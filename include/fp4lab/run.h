@@ -39,7 +39,7 @@ struct RunResult {
   bool jit_cached = false;
   double seconds = 0;                             // the launch, from call to end
   std::optional<fp4lab_emulator_stats> emulated;  // absent on hardware
-  std::string fidelity;    // on the emulator: which executed instructions are exact, bounded, modelled
+  std::string fidelity;    // on the emulator: which executed instructions are exact, measured, modelled
   Comparison exact;        // against the exact sums: this decides
   Comparison tensor_core;  // against the tensor core's rounding, for information; empty on Hopper
   double roofline_us = 0;  // of the B200 or H200 that the kernel is for, computed

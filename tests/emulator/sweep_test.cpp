@@ -17,7 +17,8 @@ namespace {
 
 std::vector<Form> recorded() {
   std::vector<Form> all;
-  for (const char* name : {"sweep_h200.txt", "sweep_nan64_h200.txt", "sweep_video_h200.txt"})
+  for (const char* name :
+       {"sweep_h200.txt", "sweep_nan64_h200.txt", "sweep_video_h200.txt", "sweep_approximate_h200.txt"})
     for (Form& f : forms_of((std::filesystem::path(__FILE__).parent_path() / "data" / name).string()))
       all.push_back(std::move(f));
   return all;

@@ -167,18 +167,18 @@ std::string short_spelling(std::string_view spelling) {
 }  // namespace
 
 std::string fidelity(const Statistics& s) {
-  std::string bounded, modelled;
+  std::string measured, modelled;
   size_t exact = 0;
   for (const auto& [op, count] : s.by_opcode) {
     if (!op || op->fidelity == Fidelity::exact) {
       ++exact;
       continue;
     }
-    std::string& list = op->fidelity == Fidelity::bounded ? bounded : modelled;
+    std::string& list = op->fidelity == Fidelity::measured ? measured : modelled;
     list += fmt::format("{}{} ({})", list.empty() ? "" : ", ", short_spelling(op->spelling), count);
   }
   std::string line = fmt::format("{} kinds of instructions exact", exact);
-  if (!bounded.empty()) line += "; within the manual's error bound: " + bounded;
+  if (!measured.empty()) line += "; with an H200's bits, within the manual's error bound: " + measured;
   if (!modelled.empty()) line += "; modelled from one public source: " + modelled;
   return line;
 }

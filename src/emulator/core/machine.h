@@ -82,7 +82,7 @@ struct Statistics {  // of one launch; kept whether or not a watcher is attached
   std::vector<std::pair<const Opcode*, uint64_t>> by_opcode;  // what was executed, for the fidelity line
   std::vector<std::vector<uint64_t>> by_pc;                   // [function][pc] executions
 };
-// "every executed instruction is exact" or which ones are bounded or modelled, with their counts.
+// "every executed instruction is exact" or which ones are measured or modelled, with their counts.
 std::string fidelity(const Statistics&);
 
 class Grid;

@@ -6,8 +6,8 @@
 //
 //   name      the binder `Body bind_add_int(Instr&, const Source&)`, defined in a file of op/ or engine/.
 //   section   of the PTX ISA manual.
-//   fidelity  exact: the hardware's bits by the manual; bounded: within the manual's error bound; modelled:
-//             from one public source.
+//   fidelity  exact: the hardware's bits by the manual; measured: an H200's bits where the manual gives an
+//             error bound alone, so that other chips may differ within it; modelled: from one public source.
 //   target    0 = any; 90 = sm_90 and later; 901 = sm_90a alone (wgmma); 100 = the sm_100 family with its
 //             specific features (sm_100a, sm_100f, sm_103a, ...).
 //
@@ -65,7 +65,7 @@
 
 namespace fp4lab::emu {
 
-enum class Fidelity : uint8_t { exact, bounded, modelled };
+enum class Fidelity : uint8_t { exact, measured, modelled };
 
 using Binder = Body (*)(Instr&, const Source&);
 

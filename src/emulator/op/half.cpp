@@ -10,6 +10,7 @@
 #include "emulator/op/float_order.h"
 #include "emulator/op/half_rows.h"
 #include "emulator/op/half_value.h"
+#include "emulator/op/mufu.h"
 #include "emulator/op/rounding.h"
 
 namespace fp4lab::emu {
@@ -160,11 +161,35 @@ Body bind_fma_oob(Instr& i, const Source& s) {
     for_lanes(w.active, [&](unsigned l) { d[l] &= keep[l]; });
   };
 }
+namespace {
+
+// What the multifunction unit gives for f16 and bf16: its f32 result cut off; too large a one is infinite.
+struct CutToF16 {
+  static float in(uint16_t h) { return HalfValue::to_float(h); }
+  static uint16_t out(float v) {
+    if (std::abs(v) >= 0x1p16f) return uint16_t((v < 0 ? 0x8000 : 0) | kF16.infinity());
+    return uint16_t(encode(v, kF16, FormatRound::to_zero, false));
+  }
+};
+struct CutToBf16 {
+  static float in(uint16_t h) { return BfloatValue::to_float(h); }
+  static uint16_t out(float v) { return uint16_t(std::bit_cast<uint32_t>(v) >> 16); }
+};
+
+template <class F>
+Body bind_mufu(const Source& s, F) {
+  if (is_bfloat(s.type()))
+    return bind_bits1(s, [](uint16_t a) { return CutToBf16::out(F{}(CutToBf16::in(a))); });
+  return bind_bits1(s, [](uint16_t a) { return CutToF16::out(F{}(CutToF16::in(a))); });
+}
+
+}  // namespace
+
 Body bind_ex2_half(Instr&, const Source& s) {
-  return bind_half<1>(s, [](double a) { return std::exp2(a); });
+  return bind_mufu(s, [](float a) { return mufu::ex2(a); });
 }
 Body bind_tanh_half(Instr&, const Source& s) {
-  return bind_half<1>(s, [](double a) { return std::tanh(a); });
+  return bind_mufu(s, [](float a) { return mufu::tanh(a); });
 }
 
 namespace {
