@@ -82,7 +82,7 @@ Body bind_rsqrt_upper(Instr&, const Source&) {
   return upper_half([](uint32_t a) { return mufu::rsq64h(a); });
 }
 Body bind_rsqrt_f64(Instr&, const Source&) {
-  return map1<double>([](double a) { return approx::rsqrt(a); });
+  return map1<double>([](double a) { return approx::rsqrt_f64(a); });
 }
 
 }  // namespace fp4lab::emu

@@ -1,5 +1,5 @@
-// What ptxas 13.0 makes of the approximate instructions that are more than one MUFU: read off its machine code
-// for sm_90a. The results of f32 may be a NaN of any payload; the instruction gives the canonical one.
+// What ptxas 13.0 makes of the approximate instructions that are more than one MUFU: read off its machine
+// code for sm_90a. The results of f32 may be a NaN of any payload; the instruction gives the canonical one.
 #pragma once
 
 #include <cmath>
@@ -8,6 +8,9 @@
 #include "emulator/op/rounding.h"
 
 namespace fp4lab::emu::approx {
+
+// The unit's function, or what the compiler has in its place for constants.
+using Unit = float (*)(float);
 
 inline bool subnormal(float a) { return std::abs(a) < 0x1p-126f; }
 inline bool huge(float a) { return std::abs(a) > 0x1p126f; }
@@ -18,16 +21,27 @@ inline float multiply_ftz(float a, float b) {
   return is_tiny<Round::rn>(exact) ? std::copysign(0.f, float(exact)) : float(exact);
 }
 
-inline float rcp(float a) {
+template <Unit kUnit = mufu::rcp>
+float rcp(float a) {
   const float scale = huge(a) ? 0.25f : subnormal(a) ? 0x1p24f : 1.f;
-  return scale * mufu::rcp(a * scale);
+  return scale * kUnit(a * scale);
 }
-inline float sqrt(float a) { return subnormal(a) ? mufu::sqrt(a * 0x1p24f) * 0x1p-12f : mufu::sqrt(a); }
-inline float rsqrt(float a) { return subnormal(a) ? mufu::rsq(a * 0x1p24f) * 0x1p12f : mufu::rsq(a); }
-inline float lg2(float a) { return subnormal(a) ? mufu::lg2(a * 0x1p24f) - 24.f : mufu::lg2(a); }
-inline float ex2(float a) {
-  if (!(a < -126.f)) return mufu::ex2(a);
-  const float root = mufu::ex2(a * 0.5f);
+template <Unit kUnit = mufu::sqrt>
+float sqrt(float a) {
+  return subnormal(a) ? kUnit(a * 0x1p24f) * 0x1p-12f : kUnit(a);
+}
+template <Unit kUnit = mufu::rsq>
+float rsqrt(float a) {
+  return subnormal(a) ? kUnit(a * 0x1p24f) * 0x1p12f : kUnit(a);
+}
+template <Unit kUnit = mufu::lg2>
+float lg2(float a) {
+  return subnormal(a) ? kUnit(a * 0x1p24f) - 24.f : kUnit(a);
+}
+template <Unit kUnit = mufu::ex2>
+float ex2(float a) {
+  if (!(a < -126.f)) return kUnit(a);
+  const float root = kUnit(a * 0.5f);
   return root * root;
 }
 
@@ -59,7 +73,7 @@ inline double rsqrt_step(double a) {
   const double e = std::fma(a, -(y * y), 1.0);
   return std::fma(std::fma(e, 0.375, 0.5), y * e, y);
 }
-inline double rsqrt(double a) {
+inline double rsqrt_f64(double a) {
   if (a != a) return quiet(a);
   if (a == 0) return std::copysign(INFINITY, a);
   if (std::signbit(a)) return std::bit_cast<double>(kNan64);

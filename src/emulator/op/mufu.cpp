@@ -179,7 +179,8 @@ float tanh(float v) {
   constexpr uint8_t kSegments[] = {0, 0, 0, 1, 1, 2, 2, 2, 3, 4, 3};
   constexpr uint8_t kFirst[] = {0, 1, 2, 3, 5, 7, 11, 15, 19, 27, 43};
   const int row = binade - kLowest;
-  const uint32_t argument = (uint32_t(kFirst[row]) << kPlace) + (a.fraction >> (23 - kPlace - kSegments[row]));
+  const uint32_t argument =
+      (uint32_t(kFirst[row]) << kPlace) + (a.fraction >> (23 - kPlace - kSegments[row]));
   return truncated(a.sign, uint64_t(quadratic(kHyperbolic, argument, 13, 1)), 39);
 }
 

@@ -1,6 +1,8 @@
 #include "emulator/ptx/optimise.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <limits>
 #include <optional>
 #include <unordered_set>
@@ -8,6 +10,7 @@
 
 #include "emulator/isa/opcode.h"
 #include "emulator/ptx/dataflow.h"
+#include "emulator/ptx/fold.h"
 #include "emulator/ptx/value_order.h"
 
 namespace fp4lab::emu {
@@ -80,7 +83,8 @@ class Optimiser {
       const std::string_view name = i.opcode->name;
       return shape_of(i.pc) == Shape::product || f_.source[i.pc].type() == Type::f64 ||
              name.starts_with("abs_") || name.starts_with("neg_") || name == "st" ||
-             name.starts_with("min_") || name.starts_with("max_") || name.starts_with("bf");
+             name.starts_with("min_") || name.starts_with("max_") || name.starts_with("bf") ||
+             f_.source[i.pc].has("approx") || f_.source[i.pc].has("full");
     });
   }
 
@@ -234,6 +238,7 @@ class Optimiser {
       return replace(pc, {"mov", type == Type::f32 ? "b32" : type == Type::f64 ? "b64" : "b16"}, {i.op[1]});
     if (s.tokens[0] == "bfi" && type == Type::b32) return insert_field(pc, order);
     if (s.tokens[0] == "bfe" && type == Type::s32) return extract_field(pc, order);
+    if (s.has("approx") || s.has("full")) return fold_approximate(pc, order);
     if (type == Type::f64 && fusions_[pc].product == kNoAdd) order_operands(pc, order);
   }
 
@@ -386,6 +391,33 @@ class Optimiser {
     const auto at = constant_at(pc, 2, order), length = constant_at(pc, 3, order);
     if (at && length && (*at & 0xff) > 31 && (*length & 0xff) != 0)
       replace(pc, {"mov", "b32"}, {constant(0xffffffff)});
+  }
+
+  // An approximate function of a constant, or a division by one.
+  void fold_approximate(uint32_t pc, const ValueOrder& order) {
+    const Source& s = f_.source[pc];
+    if (s.tokens[0] == "div") {
+      const auto b = constant_at(pc, 2, order);
+      if (!b || std::isnan(std::bit_cast<float>(static_cast<uint32_t>(*b)))) return;
+      const FoldedDivisor by = folded_divisor(s, static_cast<uint32_t>(*b));
+      const Operand a = by.before == 1 ? f_.code[pc].op[1] : multiplied(f_.code[pc].op[1], by.before, pc);
+      if (by.factor == 1 && !s.has("ftz")) return replace(pc, {"mov", "b32"}, {a});
+      return replace(pc, product_of(s), {a, constant(std::bit_cast<uint32_t>(by.factor))});
+    }
+    const auto a = constant_at(pc, 1, order);
+    if (!a) return;
+    if (const auto result = folded_function(s, static_cast<uint32_t>(*a)))
+      replace(pc, {"mov", "b32"}, {constant(*result)});
+  }
+
+  static std::vector<std::string_view> product_of(const Source& s) {
+    if (s.has("ftz")) return {"mul", "rn", "ftz", "f32"};
+    return {"mul", "rn", "f32"};
+  }
+  Operand multiplied(const Operand& a, float factor, uint32_t before) {
+    const Operand d = fresh(a);
+    insert(before, product_of(f_.source[before]), {d, a, constant(std::bit_cast<uint32_t>(factor))});
+    return d;
   }
 
   // Operands of a sum, product or extreme of f64: the one that was made first comes first.

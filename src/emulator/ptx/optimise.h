@@ -9,6 +9,7 @@
 // * bfi.b32 and bfe.s32 with constant fields that leave the register are folded otherwise than they execute.
 // * abs.f32 and neg.f32 that become part of a selection (a guard's, or a selp.f32's) change the sign and do
 //   not make a NaN canonical; two negations are none.
+// * The approximate functions of constants are computed by the compiler (fold.h).
 // * A store of integers or bits that are narrower than the register converts what a float instruction wrote.
 //
 // The rules were read off ptxas 13.0's machine code and compared with an H200, see the conformance record.

@@ -18,7 +18,7 @@ bool is_copy(const Instr& i) {
 bool is_asked_for(const Source& s) {
   const std::string_view name = s.tokens[0];
   return name == "bfe" || name == "bfi" || name == "add" || name == "sub" || name == "mul" || name == "fma" ||
-         name == "mad" || name == "min" || name == "max";
+         name == "mad" || name == "min" || name == "max" || s.has("approx") || s.has("full");
 }
 
 }  // namespace
