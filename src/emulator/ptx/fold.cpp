@@ -23,8 +23,8 @@ double exponential(double a) { return std::exp2(a); }
 double logarithm(double a) { return std::log2(a); }
 
 constexpr approx::Unit kRcp = rounded<mufu::rcp, reciprocal>, kRsq = rounded<mufu::rsq, reciprocal_root>,
-                   kSqrt = rounded<mufu::sqrt, root>, kEx2 = rounded<mufu::ex2, exponential>,
-                   kLg2 = rounded<mufu::lg2, logarithm>;
+                       kSqrt = rounded<mufu::sqrt, root>, kEx2 = rounded<mufu::ex2, exponential>,
+                       kLg2 = rounded<mufu::lg2, logarithm>;
 
 // These are folded before they are turns.
 float sine(float a) { return std::isfinite(a) ? float(std::sin(double(flush(a)))) : mufu::sin(a); }
@@ -35,9 +35,12 @@ struct Folded {
   approx::Unit flushing, keeping;
 };
 constexpr Folded kFolded[] = {
-    {"rcp", kRcp, approx::rcp<kRcp>},    {"rsqrt", kRsq, approx::rsqrt<kRsq>},
-    {"sqrt", kSqrt, approx::sqrt<kSqrt>}, {"ex2", kEx2, approx::ex2<kEx2>},
-    {"lg2", kLg2, approx::lg2<kLg2>},    {"sin", sine, sine},
+    {"rcp", kRcp, approx::rcp<kRcp>},
+    {"rsqrt", kRsq, approx::rsqrt<kRsq>},
+    {"sqrt", kSqrt, approx::sqrt<kSqrt>},
+    {"ex2", kEx2, approx::ex2<kEx2>},
+    {"lg2", kLg2, approx::lg2<kLg2>},
+    {"sin", sine, sine},
     {"cos", cosine, cosine},
 };
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
@@ -46,7 +47,10 @@ class Optimiser {
  public:
   Optimiser(Image& image, Function& f, std::vector<const Entry*> rows)
       : image_(image), f_(f), rows_(std::move(rows)) {
-    for (const Row& row : image.constants) constants_.insert(row.offset);
+    for (const Row& row : image.constants) {
+      constants_.insert(row.offset);
+      if (row.what == Row::What::bits32 || row.what == Row::What::bits64) values_[row.offset] = row.bits;
+    }
   }
 
   void run() {
@@ -55,6 +59,9 @@ class Optimiser {
     if (flow.is_too_big()) return;
     const ValueOrder order(f_, flow);
     fusions_.resize(f_.code.size());
+    for (const Dataflow::Block& b : flow.blocks())
+      for (uint32_t pc = b.begin; pc < b.end; ++pc)
+        if (!flow.is_dead(pc)) fold(pc, b, flow, order);
     for (uint32_t b = 0; b < flow.blocks().size(); ++b) find_products(flow, b);
     choose_products();
     for (const Dataflow::Block& b : flow.blocks())
@@ -71,6 +78,8 @@ class Optimiser {
   }
 
  private:
+  using Tokens = std::vector<std::string_view>;
+
   struct Inserted {
     uint32_t before;
     Instr instr;
@@ -101,11 +110,18 @@ class Optimiser {
         s.type() != Type::bf16 && s.type() != Type::bf16x2)
       return Shape::negation;
     if (says_rounding(s) || !is_value(i.op[0])) return Shape::other;
-    if (name == "mul_float" || name == "mul_half")
+    if (name == "mul_float" || name == "mul_half" || ends_in_product(s))
       return i.guard < 0 && !s.has("sat") ? Shape::product : Shape::other;
     if (name == "add_float" || name == "sub_float" || name == "add_half" || name == "sub_half")
       return Shape::sum;
     return Shape::other;
+  }
+
+  // What ptxas makes of approximate reciprocals and quotients ends in a product; rcp.approx.ftz is the
+  // unit's.
+  static bool ends_in_product(const Source& s) {
+    if (s.type() != Type::f32 || !(s.has("approx") || s.has("full"))) return false;
+    return s.tokens[0] == "div" || (s.tokens[0] == "rcp" && !s.has("ftz"));
   }
 
   static bool same_kind(const Source& a, const Source& b) {
@@ -187,7 +203,8 @@ class Optimiser {
     const bool subtracts = s.tokens[0] == "sub";
     const bool negate_product = fusion.negated != (subtracts && fusion.second);
     const bool negate_other = subtracts && !fusion.second;
-    const auto [a, b] = factors(fusion.product, pc, flow);
+    const bool quotient = ends_in_product(f_.source[fusion.product]);
+    const auto [a, b] = quotient ? expand_quotient(fusion.product) : factors(fusion.product, pc, flow);
     Operand other = f_.code[pc].op[fusion.second ? 1 : 2];
     std::vector<std::string_view> tokens{"fma", "rn"};
     if (s.has("ftz")) tokens.push_back("ftz");
@@ -219,9 +236,135 @@ class Optimiser {
     return {a, at_sum(i.op[2])};
   }
 
+  // The factors of what ends in a product: the dividend and the unit's reciprocal, both scaled where the
+  // divisor is subnormal or very large (float_approx.h has the same steps).
+  std::pair<Operand, Operand> expand_quotient(uint32_t pc) {
+    const auto known = quotients_.find(pc);
+    if (known != quotients_.end()) return known->second;
+    const Source s = f_.source[pc];
+    const bool ftz = s.has("ftz"), reciprocal = s.tokens[0] == "rcp";
+    const Operand divisor = f_.code[pc].op[reciprocal ? 1 : 2];
+    const auto made = [&](std::vector<std::string_view> tokens, std::vector<Operand> sources) {
+      const Operand d = fresh(f_.code[pc].op[0]);
+      sources.insert(sources.begin(), d);
+      insert(pc, std::move(tokens), std::move(sources));
+      return d;
+    };
+    const auto value = [&](float v) { return constant(std::bit_cast<uint32_t>(v)); };
+    const Operand size = made({"abs", "f32"}, {divisor});
+    Operand scale = value(1);
+    if (!ftz) {
+      const Operand subnormal = made({"set", "lt", "f32", "f32"}, {size, value(0x1p-126f)});
+      scale = made({"fma", "rn", "f32"}, {subnormal, value(0x1p24f - 1), scale});
+    }
+    if (reciprocal || s.has("full")) {
+      const Operand huge = made({"set", "gt", "f32", "f32"}, {size, value(0x1p126f)});
+      scale = made({"fma", "rn", "f32"}, {huge, value(0.25f - 1), scale});
+    }
+    const Operand inverse =
+        made({"rcp", "approx", "ftz", "f32"}, {made(rounded_product(s), {divisor, scale})});
+    const Operand other = reciprocal ? scale : made(rounded_product(s), {f_.code[pc].op[1], scale});
+    return quotients_[pc] = {other, inverse};
+  }
+
   void remove_products() {
     for (const Product& p : products_)
       if (!is_kept(p)) removed_.insert(p.pc);
+  }
+
+  // --- approximate functions, and products with one: before sums look for products
+
+  void fold(uint32_t pc, const Dataflow::Block& b, const Dataflow& flow, const ValueOrder& order) {
+    const Source& s = f_.source[pc];
+    const std::string_view name = f_.code[pc].opcode->name;
+    if (name == "mul_float" || name == "mul_half") return drop_one(pc, order);
+    if (s.type() != Type::f32 || !(s.has("approx") || s.has("full"))) return;
+    if (s.tokens[0] == "div") return fold_quotient(pc, b, flow, order);
+    if (const auto a = constant_at(pc, 1, order)) {
+      if (const auto result = folded_function(s, static_cast<uint32_t>(*a)))
+        replace(pc, {"mov", "b32"}, {constant(*result)});
+    } else if (name == "rcp_approx" && s.has("ftz")) {
+      fold_reciprocal(pc, b, flow);
+    }
+  }
+
+  // x * 1 without a rounding is x, also for a NaN.
+  void drop_one(uint32_t pc, const ValueOrder& order) {
+    const Source& s = f_.source[pc];
+    if (says_rounding(s) || s.has("ftz") || s.has("sat")) return;
+    const Type type = s.type();
+    uint64_t one = 0;
+    if (type == Type::f32) one = std::bit_cast<uint32_t>(1.f);
+    if (type == Type::f64) one = std::bit_cast<uint64_t>(1.0);
+    if (type == Type::f16) one = 0x3c00;
+    if (type == Type::bf16) one = 0x3f80;
+    if (!one) return;
+    for (const unsigned slot : {1u, 2u})
+      if (constant_at(pc, slot, order) == one)
+        return replace(pc, {"mov", name_of(bits_type(type))}, {f_.code[pc].op[3 - slot]});
+  }
+
+  void fold_quotient(uint32_t pc, const Dataflow::Block& b, const Dataflow& flow, const ValueOrder& order) {
+    const Source& s = f_.source[pc];
+    const auto divisor = constant_at(pc, 2, order);
+    if (!divisor) {
+      if (!s.has("approx") || !s.has("ftz")) return;
+      if (const auto inverse = inverse_of(f_.code[pc].op[2], pc, b, flow))
+        replace(pc, {"mul", "ftz", "f32"}, {f_.code[pc].op[1], *inverse});
+      return;
+    }
+    if (std::isnan(std::bit_cast<float>(static_cast<uint32_t>(*divisor)))) return;
+    const FoldedDivisor by = folded_divisor(s, static_cast<uint32_t>(*divisor));
+    Operand a = f_.code[pc].op[1];
+    if (by.before != 1) {
+      const Operand scaled = fresh(a);
+      insert(pc, rounded_product(s), {scaled, a, constant(std::bit_cast<uint32_t>(by.before))});
+      a = scaled;
+    }
+    if (by.factor == 1 && !s.has("ftz")) return replace(pc, {"mov", "b32"}, {a});
+    replace(pc, s.has("ftz") ? Tokens{"mul", "ftz", "f32"} : Tokens{"mul", "f32"},
+            {a, constant(std::bit_cast<uint32_t>(by.factor))});
+  }
+
+  void fold_reciprocal(uint32_t pc, const Dataflow::Block& b, const Dataflow& flow) {
+    if (const auto inverse = inverse_of(f_.code[pc].op[1], pc, b, flow))
+      replace(pc, {"mov", "b32"}, {*inverse});
+  }
+
+  // 1 / op where the compiler has it otherwise: a reciprocal's operand, and 2^-x of a 2^x that nothing else
+  // reads.
+  std::optional<Operand> inverse_of(const Operand& op, uint32_t pc, const Dataflow::Block& b,
+                                    const Dataflow& flow) {
+    const uint32_t from = writer(op, pc, b, flow);
+    if (from == Dataflow::kNone || f_.code[from].guard >= 0) return std::nullopt;
+    const Source s = f_.source[from];
+    const std::string_view name = f_.code[from].opcode->name;
+    if (!s.has("approx") || !s.has("ftz") || s.type() != Type::f32) return std::nullopt;
+    const Operand argument = f_.code[from].op[1];
+    const Operand inverse = fresh(f_.code[from].op[0]);
+    if (name == "rcp_approx") {
+      insert(from, {"mov", "b32"}, {inverse, argument});
+    } else if (name == "ex2" && is_read_once(from, b, flow)) {
+      const Operand negative = fresh(inverse);
+      insert(from, {"neg", "f32"}, {negative, argument});
+      insert(from, s.tokens, {inverse, negative});
+    } else {
+      return std::nullopt;
+    }
+    return inverse;
+  }
+
+  // One instruction of the block reads what this one makes, once.
+  bool is_read_once(uint32_t pc, const Dataflow::Block& b, const Dataflow& flow) const {
+    const uint32_t reg = flow.number_of(f_.code[pc].op[0]);
+    unsigned count = 0;
+    for (uint32_t next = pc + 1; next < b.end; ++next) {
+      if (flow.is_dead(next)) continue;
+      const auto& reads = flow.access(next).reads;
+      count += static_cast<unsigned>(std::count(reads.begin(), reads.end(), reg));
+      if (writes(next, reg, flow)) return count == 1;
+    }
+    return count == 1 && !flow.lives_behind(static_cast<uint32_t>(&b - flow.blocks().data()), reg);
   }
 
   // --- single instructions
@@ -238,7 +381,6 @@ class Optimiser {
       return replace(pc, {"mov", type == Type::f32 ? "b32" : type == Type::f64 ? "b64" : "b16"}, {i.op[1]});
     if (s.tokens[0] == "bfi" && type == Type::b32) return insert_field(pc, order);
     if (s.tokens[0] == "bfe" && type == Type::s32) return extract_field(pc, order);
-    if (s.has("approx") || s.has("full")) return fold_approximate(pc, order);
     if (type == Type::f64 && fusions_[pc].product == kNoAdd) order_operands(pc, order);
   }
 
@@ -374,9 +516,8 @@ class Optimiser {
   std::optional<uint64_t> constant_at(uint32_t pc, unsigned slot, const ValueOrder& order) const {
     const auto offset = order.constant_row(pc, slot);
     if (!offset) return std::nullopt;
-    for (const Row& row : image_.constants)
-      if (row.offset == *offset && row.what == Row::What::bits32) return row.bits;
-    return std::nullopt;
+    const auto found = values_.find(*offset);
+    return found != values_.end() ? std::optional(found->second) : std::nullopt;
   }
 
   // bfi.b32 of a constant place and length: the mask is of length modulo 32, but right at a byte's boundary.
@@ -391,33 +532,6 @@ class Optimiser {
     const auto at = constant_at(pc, 2, order), length = constant_at(pc, 3, order);
     if (at && length && (*at & 0xff) > 31 && (*length & 0xff) != 0)
       replace(pc, {"mov", "b32"}, {constant(0xffffffff)});
-  }
-
-  // An approximate function of a constant, or a division by one.
-  void fold_approximate(uint32_t pc, const ValueOrder& order) {
-    const Source& s = f_.source[pc];
-    if (s.tokens[0] == "div") {
-      const auto b = constant_at(pc, 2, order);
-      if (!b || std::isnan(std::bit_cast<float>(static_cast<uint32_t>(*b)))) return;
-      const FoldedDivisor by = folded_divisor(s, static_cast<uint32_t>(*b));
-      const Operand a = by.before == 1 ? f_.code[pc].op[1] : multiplied(f_.code[pc].op[1], by.before, pc);
-      if (by.factor == 1 && !s.has("ftz")) return replace(pc, {"mov", "b32"}, {a});
-      return replace(pc, product_of(s), {a, constant(std::bit_cast<uint32_t>(by.factor))});
-    }
-    const auto a = constant_at(pc, 1, order);
-    if (!a) return;
-    if (const auto result = folded_function(s, static_cast<uint32_t>(*a)))
-      replace(pc, {"mov", "b32"}, {constant(*result)});
-  }
-
-  static std::vector<std::string_view> product_of(const Source& s) {
-    if (s.has("ftz")) return {"mul", "rn", "ftz", "f32"};
-    return {"mul", "rn", "f32"};
-  }
-  Operand multiplied(const Operand& a, float factor, uint32_t before) {
-    const Operand d = fresh(a);
-    insert(before, product_of(f_.source[before]), {d, a, constant(std::bit_cast<uint32_t>(factor))});
-    return d;
   }
 
   // Operands of a sum, product or extreme of f64: the one that was made first comes first.
@@ -452,6 +566,10 @@ class Optimiser {
     op.displacement = bits;
     op.offset = image_.constant_row(Row::What::bits32, bits);
     return op;
+  }
+
+  static Tokens rounded_product(const Source& s) {
+    return s.has("ftz") ? Tokens{"mul", "rn", "ftz", "f32"} : Tokens{"mul", "rn", "f32"};
   }
 
   Operand negated(const Operand& op, uint32_t before) {
@@ -519,9 +637,11 @@ class Optimiser {
   Image& image_;
   Function& f_;
   std::vector<const Entry*> rows_;
-  std::unordered_set<uint32_t> constants_;
+  std::unordered_set<uint32_t> constants_;         // rows that nothing writes
+  std::unordered_map<uint32_t, uint64_t> values_;  // of those that are numbers
   std::vector<Product> products_;
-  std::vector<Fusion> fusions_;  // by the sum's pc
+  std::vector<Fusion> fusions_;                                          // by the sum's pc
+  std::unordered_map<uint32_t, std::pair<Operand, Operand>> quotients_;  // their factors, by pc
   std::vector<Inserted> inserted_;
   std::unordered_set<uint32_t> removed_;
 };

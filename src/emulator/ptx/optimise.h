@@ -5,11 +5,12 @@
 //   optimized aggressively").
 // * Of two NaNs among f64 operands the hardware keeps the one that stands in a certain place, and ptxas
 //   orders the operands of a sum or product by where they were made.
-// * min(x, x) and max(x, x) are x, also for a NaN.
+// * min(x, x), max(x, x), and x * 1 without a rounding, are x, also for a NaN.
 // * bfi.b32 and bfe.s32 with constant fields that leave the register are folded otherwise than they execute.
 // * abs.f32 and neg.f32 that become part of a selection (a guard's, or a selp.f32's) change the sign and do
 //   not make a NaN canonical; two negations are none.
-// * The approximate functions of constants are computed by the compiler (fold.h).
+// * The approximate functions of constants are computed by the compiler (fold.h). Quotients and reciprocals end
+//   in a product, which may become part of an fma as others do; 1 / 2^x is 2^-x, 1 / (1 / x) is x.
 // * A store of integers or bits that are narrower than the register converts what a float instruction wrote.
 //
 // The rules were read off ptxas 13.0's machine code and compared with an H200, see the conformance record.
