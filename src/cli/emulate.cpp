@@ -130,7 +130,8 @@ const Command kCommand{
       app.add_flag("--check", o->check,
                    "a launch fails when accesses are ordered by luck only (races, missing fences)");
       app.add_flag("--strict", o->strict,
-                   "a load of shared memory that nobody wrote is a fault, not poison and a note");
+                   "a load of shared memory that nobody wrote is a fault, not poison and a note; new device "
+                   "memory is poisoned, not zero");
       app.add_flag("--fidelity", o->fidelity, "say at the end which of the executed instructions are exact");
       app.add_option("--trace", o->trace, "write a trace of the launches to this file, for Perfetto");
       app.add_flag("--profile", o->profile,

@@ -16,6 +16,21 @@ LaunchConfig one_warp() {
 }
 }  // namespace
 
+TEST_CASE("device memory that is new: poison, or zeros also where other memory was") {
+  GlobalMemory m(1 << 20);
+  const uint64_t poisoned = m.allocate(8192);
+  for (const uint64_t at : {0, 4095, 8191}) CHECK(*m.host(poisoned + at) == std::byte{0xcb});
+  m.free(poisoned);
+  m.fresh = GlobalMemory::Fresh::zeros;
+  for (int k = 0; k < 2000; ++k) {  // until addresses come back
+    const uint64_t a = m.allocate(8192);
+    REQUIRE(a);
+    for (const uint64_t at : {0, 4095, 8191}) REQUIRE(*m.host(a + at) == std::byte{0});
+    std::memset(m.host(a), 7, 8192);
+    m.free(a);
+  }
+}
+
 TEST_CASE("device memory: bounds, double free, poison, no reuse") {
   GlobalMemory m(1 << 20);
   uint64_t a = m.allocate(1000), b = m.allocate(100);

@@ -17,6 +17,16 @@ __global__ void large_shared(int words, int* out) {
   atomicAdd(out, sum);
 }
 
+void new_memory() {
+  unsigned char* d;
+  std::vector<unsigned char> to(100000);
+  CUDA(cudaMalloc(&d, to.size()));
+  CUDA(cudaMemcpy(to.data(), d, to.size(), cudaMemcpyDeviceToHost));
+  for (unsigned char x : to) EXPECT(x == to[0]);
+  std::printf("new memory holds %02x\n", to[0]);
+  CUDA(cudaFree(d));
+}
+
 void copies() {
   const int width = 100, height = 7, depth = 3;
   std::vector<unsigned char> from(width * height), to(width * height);
@@ -146,6 +156,7 @@ struct Static {
 
 int main() {
   CUDA(cudaMalloc(&kept.p, 100));
+  new_memory();
   copies();
   in_place();
   in_stream_order();

@@ -69,6 +69,8 @@ TEST_CASE("programs: what they print, and what the emulator says of them") {
     REQUIRE(first != std::string::npos);
     CHECK_MESSAGE(refused.text.find(name, first + 1) == std::string::npos, name, " is said once");
   }
+  CHECK(emulate("", "memory").says("new memory holds 00\n"));
+  CHECK(emulate("--strict", "memory").says("new memory holds cb\n"));
   const Outcome saxpy = emulate("--device b200 --fidelity", "saxpy");
   INFO(saxpy.text);
   CHECK(saxpy.says("NVIDIA B200: 5 launches"));

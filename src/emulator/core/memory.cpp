@@ -78,6 +78,10 @@ uint64_t GlobalMemory::place(uint64_t bytes) {
   return a <= end && end - a >= bytes ? a : 0;
 }
 
+void GlobalMemory::refresh(void* p, size_t bytes) const {
+  std::memset(p, fresh == Fresh::poison ? kPoison : 0, bytes);
+}
+
 uint64_t GlobalMemory::allocate(size_t bytes) {
   std::unique_lock lock(mutex_);
   if (bytes == 0 || bytes > capacity_ || used_ > capacity_ - bytes) return 0;
@@ -88,7 +92,7 @@ uint64_t GlobalMemory::allocate(size_t bytes) {
   if (!page) return 0;
   void* host_page = reinterpret_cast<void*>(page);
   if (mprotect(host_page, span, PROT_READ | PROT_WRITE) != 0) return 0;
-  std::memset(host_page, kPoison, span);
+  if (fresh == Fresh::poison) refresh(host_page, span);  // else the system's pages are as they should be
   const uint64_t begin = page + shift;
   ++allocations_;
   used_ += bytes;

@@ -32,12 +32,15 @@ class GlobalMemory {
   // Reserves room for a device of that many bytes. What can be allocated is also limited by the host's
   // memory.
   explicit GlobalMemory(uint64_t device_bytes = uint64_t(180) << 30);
+  // What memory holds that nobody has written: a poison that shows in results, or zeros, which is what a
+  // program finds in pages that are new to it on a real device.
+  enum class Fresh : uint8_t { poison, zeros } fresh = Fresh::poison;
+  void refresh(void* p, size_t bytes) const;  // makes it as fresh memory is
   ~GlobalMemory();
   GlobalMemory(const GlobalMemory&) = delete;
 
-  uint64_t allocate(
-      size_t bytes);            // 256-byte aligned, poisoned with 0xcb; 0 when the device's memory is used up
-  bool free(uint64_t address);  // false: not the start of a live allocation (freed before, or never made)
+  uint64_t allocate(size_t bytes);  // 256-byte aligned, fresh; 0 when the device's memory is used up
+  bool free(uint64_t address);      // false: not the start of a live allocation (freed before, or never made)
   // Memory of the host that kernels may access at its own address (cuMemHostRegister); false if a live range
   // overlaps it, or is not one that was adopted.
   bool adopt(uint64_t address, size_t bytes);

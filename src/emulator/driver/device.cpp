@@ -52,6 +52,7 @@ CUresult cuInit(unsigned flags) {
   s.schedule.seed = number_from("FP4LAB_SEED", 0);
   s.schedule.threads = static_cast<unsigned>(number_from("FP4LAB_THREADS", 0));
   s.schedule.tolerant = number_from("FP4LAB_TOLERANT", 0) != 0;
+  if (s.schedule.tolerant) s.memory->fresh = GlobalMemory::Fresh::zeros;
   s.schedule.kind = number_from("FP4LAB_EAGER", 0) ? Schedule::Kind::eager : Schedule::Kind::adversarial;
   try {
     observe_by_environment();

@@ -1,13 +1,9 @@
 // Memory allocation and free nodes.
-#include <cstring>
-
 #include "emulator/driver/state.h"
 
 using namespace fp4lab::emu::driver;
 
 namespace {
-
-constexpr int kPoison = 0xcb;  // as GlobalMemory::allocate fills
 
 struct Owned {
   CUdeviceptr address;
@@ -29,7 +25,7 @@ CUresult fp4lab::emu::driver::graph_allocation(size_t bytes, CUDA_MEM_ALLOC_NODE
   if (CUresult r = cuMemAlloc(&params->dptr, bytes)) return r;
   auto memory = std::make_shared<const Owned>(params->dptr);
   *work = {[memory, bytes] {
-             std::memset(reinterpret_cast<void*>(memory->address), kPoison, bytes);
+             state().memory->refresh(reinterpret_cast<void*>(memory->address), bytes);
              return CUDA_SUCCESS;
            },
            *params};

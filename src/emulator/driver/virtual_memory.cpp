@@ -5,8 +5,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cstring>
-
 #include "emulator/driver/state.h"
 
 using namespace fp4lab::emu::driver;
@@ -14,7 +12,6 @@ using namespace fp4lab::emu::driver;
 namespace {
 
 constexpr size_t kGranularity = 2 << 20;  // of a B200 and an H200
-constexpr int kPoison = 0xcb;             // as GlobalMemory::allocate fills
 
 struct Memory {
   int file;
@@ -156,7 +153,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t bytes,
                   ? MAP_FAILED
                   : mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     if (p == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
-    std::memset(p, kPoison, bytes);
+    state().memory->refresh(p, bytes);
     munmap(p, bytes);
     *handle = reinterpret_cast<CUmemGenericAllocationHandle>(memory.get());
     v.handles[*handle] = {std::move(memory), 1};
