@@ -41,6 +41,11 @@ uint32_t Dataflow::number_of(const Operand& op) const {
   return found == numbers_.end() ? kNone : found->second;
 }
 
+uint32_t Dataflow::number_of_base(const Operand& address) const {
+  const auto found = numbers_.find(address.offset);
+  return found == numbers_.end() ? kNone : found->second;
+}
+
 void Dataflow::add(const Operand& op, Access& to, bool read, bool write) {
   switch (op.kind) {
     case Operand::Kind::vector:

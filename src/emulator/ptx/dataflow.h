@@ -34,9 +34,13 @@ class Dataflow {
   const Access& access(uint32_t pc) const { return access_[pc]; }
   // Nobody reads what it makes, and it does nothing else.
   bool is_dead(uint32_t pc) const { return dead_[pc]; }
+  // It only makes values out of values, or loads.
+  bool is_pure(uint32_t pc) const;
   bool lives_behind(uint32_t block, uint32_t reg) const { return live_out_[block][reg]; }
+  size_t registers() const { return numbers_.size(); }
   // Of a register of any type; kNone for constants and what else is no register.
   uint32_t number_of(const Operand&) const;
+  uint32_t number_of_base(const Operand& address) const;
 
  private:
   void collect(uint32_t pc, const Entry& row);
@@ -45,7 +49,6 @@ class Dataflow {
   static uint64_t key_of(const Operand&);
   void find_blocks(const Module&);
   void find_live();
-  bool is_pure(uint32_t pc) const;
   bool visit_backwards(uint32_t pc, std::vector<char>& live) const;
 
   const Function& f_;

@@ -12,6 +12,7 @@
 #include "emulator/isa/opcode.h"
 #include "emulator/ptx/dataflow.h"
 #include "emulator/ptx/fold.h"
+#include "emulator/ptx/peephole.h"
 #include "emulator/ptx/value_order.h"
 
 namespace fp4lab::emu {
@@ -20,8 +21,6 @@ namespace {
 
 constexpr size_t kMostInstructions = 1u << 18;  // beyond: as written
 constexpr uint32_t kNoAdd = 0xffffffff;
-
-bool is_value(const Operand& op) { return op.kind == Operand::Kind::value; }
 
 bool says_rounding(const Source& s) { return s.has("rn") || s.has("rz") || s.has("rm") || s.has("rp"); }
 
@@ -45,18 +44,12 @@ struct Fusion {
 
 class Optimiser {
  public:
-  Optimiser(Image& image, Function& f, std::vector<const Entry*> rows)
-      : image_(image), f_(f), rows_(std::move(rows)) {
-    for (const Row& row : image.constants) {
-      constants_.insert(row.offset);
+  explicit Optimiser(Rewriter& w) : w_(w), f_(w.f) {
+    for (const Row& row : w.image.constants)
       if (row.what == Row::What::bits32 || row.what == Row::What::bits64) values_[row.offset] = row.bits;
-    }
   }
 
-  void run() {
-    if (!worth_it()) return;
-    const Dataflow flow(image_.out, f_, rows_, constants_);
-    if (flow.is_too_big()) return;
+  void run(const Dataflow& flow) {
     const ValueOrder order(f_, flow);
     fusions_.resize(f_.code.size());
     for (const Dataflow::Block& b : flow.blocks())
@@ -69,33 +62,18 @@ class Optimiser {
         if (flow.is_dead(pc)) continue;
         simplify(pc, order);
         fold_signs(pc, b, flow);
-        if (f_.source[pc].tokens[0] == "st") convert_stored(pc, b, flow);
+        const std::string_view name = f_.source[pc].tokens[0];
+        if (name == "st") convert_stored(pc, b, flow);
+        if (name == "shl" || name == "shr") convert_amount(pc, b, flow);
       }
     for (uint32_t pc = 0; pc < f_.code.size(); ++pc)
       if (fusions_[pc].product != kNoAdd) fuse(pc, flow);
     remove_products();
-    rebuild();
+    w_.rebuild();
   }
 
  private:
-  using Tokens = std::vector<std::string_view>;
-
-  struct Inserted {
-    uint32_t before;
-    Instr instr;
-    Source source;
-  };
-
-  bool worth_it() const {
-    if (f_.code.size() > kMostInstructions) return false;
-    return std::any_of(f_.code.begin(), f_.code.end(), [&](const Instr& i) {
-      const std::string_view name = i.opcode->name;
-      return shape_of(i.pc) == Shape::product || f_.source[i.pc].type() == Type::f64 ||
-             name.starts_with("abs_") || name.starts_with("neg_") || name == "st" ||
-             name.starts_with("min_") || name.starts_with("max_") || name.starts_with("bf") ||
-             f_.source[i.pc].has("approx") || f_.source[i.pc].has("full");
-    });
-  }
+  using Tokens = Rewriter::Tokens;
 
   // --- contraction
 
@@ -105,9 +83,9 @@ class Optimiser {
     const std::string_view name = i.opcode->name;
     if (name == "mov" && i.guard < 0 && is_value(i.op[0]) && is_value(i.op[1]) && !i.op[1].immediate)
       return Shape::copy;
-    // Of bf16 ptxas negates with an fma of its own.
+    // Of bf16x2 ptxas negates with an fma of its own.
     if ((name == "neg_float" || name == "neg_half") && i.guard < 0 && !s.has("ftz") &&
-        s.type() != Type::bf16 && s.type() != Type::bf16x2)
+        s.type() != Type::bf16x2)
       return Shape::negation;
     if (says_rounding(s) || !is_value(i.op[0])) return Shape::other;
     if (name == "mul_float" || name == "mul_half" || ends_in_product(s))
@@ -211,7 +189,7 @@ class Optimiser {
     if (s.has("sat")) tokens.push_back("sat");
     tokens.push_back(name_of(s.type()));
     if (negate_other) other = negated(other, pc);
-    replace(pc, tokens, {negate_product ? negated(a, pc) : a, b, other});
+    w_.replace(pc, tokens, {negate_product ? negated(a, pc) : a, b, other});
   }
 
   // The factors of a product, where a sum that takes it stands: copies if they have changed by then.
@@ -228,8 +206,8 @@ class Optimiser {
     };
     const auto at_sum = [&](const Operand& op) {
       if (!changed(op)) return op;
-      const Operand copy = fresh(op);
-      insert(product, {"mov", name_of(bits_type(op.type))}, {copy, op});
+      const Operand copy = w_.fresh(op.type);
+      w_.insert(product, {"mov", name_of(bits_type(op.type))}, {copy, op});
       return copy;
     };
     const Operand a = at_sum(i.op[1]);
@@ -245,12 +223,12 @@ class Optimiser {
     const bool ftz = s.has("ftz"), reciprocal = s.tokens[0] == "rcp";
     const Operand divisor = f_.code[pc].op[reciprocal ? 1 : 2];
     const auto made = [&](std::vector<std::string_view> tokens, std::vector<Operand> sources) {
-      const Operand d = fresh(f_.code[pc].op[0]);
+      const Operand d = w_.fresh(f_.code[pc].op[0].type);
       sources.insert(sources.begin(), d);
-      insert(pc, std::move(tokens), std::move(sources));
+      w_.insert(pc, std::move(tokens), std::move(sources));
       return d;
     };
-    const auto value = [&](float v) { return constant(std::bit_cast<uint32_t>(v)); };
+    const auto value = [&](float v) { return w_.constant(std::bit_cast<uint32_t>(v)); };
     const Operand size = made({"abs", "f32"}, {divisor});
     Operand scale = value(1);
     if (!ftz) {
@@ -269,39 +247,21 @@ class Optimiser {
 
   void remove_products() {
     for (const Product& p : products_)
-      if (!is_kept(p)) removed_.insert(p.pc);
+      if (!is_kept(p)) w_.remove(p.pc);
   }
 
   // --- approximate functions, and products with one: before sums look for products
 
   void fold(uint32_t pc, const Dataflow::Block& b, const Dataflow& flow, const ValueOrder& order) {
     const Source& s = f_.source[pc];
-    const std::string_view name = f_.code[pc].opcode->name;
-    if (name == "mul_float" || name == "mul_half") return drop_one(pc, order);
     if (s.type() != Type::f32 || !(s.has("approx") || s.has("full"))) return;
     if (s.tokens[0] == "div") return fold_quotient(pc, b, flow, order);
     if (const auto a = constant_at(pc, 1, order)) {
       if (const auto result = folded_function(s, static_cast<uint32_t>(*a)))
-        replace(pc, {"mov", "b32"}, {constant(*result)});
-    } else if (name == "rcp_approx" && s.has("ftz")) {
+        w_.replace(pc, {"mov", "b32"}, {w_.constant(*result)});
+    } else if (s.tokens[0] == "rcp" && s.has("ftz")) {
       fold_reciprocal(pc, b, flow);
     }
-  }
-
-  // x * 1 without a rounding is x, also for a NaN.
-  void drop_one(uint32_t pc, const ValueOrder& order) {
-    const Source& s = f_.source[pc];
-    if (says_rounding(s) || s.has("ftz") || s.has("sat")) return;
-    const Type type = s.type();
-    uint64_t one = 0;
-    if (type == Type::f32) one = std::bit_cast<uint32_t>(1.f);
-    if (type == Type::f64) one = std::bit_cast<uint64_t>(1.0);
-    if (type == Type::f16) one = 0x3c00;
-    if (type == Type::bf16) one = 0x3f80;
-    if (!one) return;
-    for (const unsigned slot : {1u, 2u})
-      if (constant_at(pc, slot, order) == one)
-        return replace(pc, {"mov", name_of(bits_type(type))}, {f_.code[pc].op[3 - slot]});
   }
 
   void fold_quotient(uint32_t pc, const Dataflow::Block& b, const Dataflow& flow, const ValueOrder& order) {
@@ -310,25 +270,25 @@ class Optimiser {
     if (!divisor) {
       if (!s.has("approx") || !s.has("ftz")) return;
       if (const auto inverse = inverse_of(f_.code[pc].op[2], pc, b, flow))
-        replace(pc, {"mul", "ftz", "f32"}, {f_.code[pc].op[1], *inverse});
+        w_.replace(pc, {"mul", "ftz", "f32"}, {f_.code[pc].op[1], *inverse});
       return;
     }
     if (std::isnan(std::bit_cast<float>(static_cast<uint32_t>(*divisor)))) return;
     const FoldedDivisor by = folded_divisor(s, static_cast<uint32_t>(*divisor));
     Operand a = f_.code[pc].op[1];
     if (by.before != 1) {
-      const Operand scaled = fresh(a);
-      insert(pc, rounded_product(s), {scaled, a, constant(std::bit_cast<uint32_t>(by.before))});
+      const Operand scaled = w_.fresh(a.type);
+      w_.insert(pc, rounded_product(s), {scaled, a, w_.constant(std::bit_cast<uint32_t>(by.before))});
       a = scaled;
     }
-    if (by.factor == 1 && !s.has("ftz")) return replace(pc, {"mov", "b32"}, {a});
-    replace(pc, s.has("ftz") ? Tokens{"mul", "ftz", "f32"} : Tokens{"mul", "f32"},
-            {a, constant(std::bit_cast<uint32_t>(by.factor))});
+    if (by.factor == 1 && !s.has("ftz")) return w_.replace(pc, {"mov", "b32"}, {a});
+    w_.replace(pc, s.has("ftz") ? Tokens{"mul", "ftz", "f32"} : Tokens{"mul", "f32"},
+               {a, w_.constant(std::bit_cast<uint32_t>(by.factor))});
   }
 
   void fold_reciprocal(uint32_t pc, const Dataflow::Block& b, const Dataflow& flow) {
     if (const auto inverse = inverse_of(f_.code[pc].op[1], pc, b, flow))
-      replace(pc, {"mov", "b32"}, {*inverse});
+      w_.replace(pc, {"mov", "b32"}, {*inverse});
   }
 
   // 1 / op where the compiler has it otherwise: a reciprocal's operand, and 2^-x of a 2^x that nothing else
@@ -341,13 +301,13 @@ class Optimiser {
     const std::string_view name = f_.code[from].opcode->name;
     if (!s.has("approx") || !s.has("ftz") || s.type() != Type::f32) return std::nullopt;
     const Operand argument = f_.code[from].op[1];
-    const Operand inverse = fresh(f_.code[from].op[0]);
+    const Operand inverse = w_.fresh(f_.code[from].op[0].type);
     if (name == "rcp_approx") {
-      insert(from, {"mov", "b32"}, {inverse, argument});
+      w_.insert(from, {"mov", "b32"}, {inverse, argument});
     } else if (name == "ex2" && is_read_once(from, b, flow)) {
-      const Operand negative = fresh(inverse);
-      insert(from, {"neg", "f32"}, {negative, argument});
-      insert(from, s.tokens, {inverse, negative});
+      const Operand negative = w_.fresh(inverse.type);
+      w_.insert(from, {"neg", "f32"}, {negative, argument});
+      w_.insert(from, s.tokens, {inverse, negative});
     } else {
       return std::nullopt;
     }
@@ -378,9 +338,11 @@ class Optimiser {
     if (extreme && (name.ends_with("n_float") || name.ends_with("x_float") || name.ends_with("_half")) &&
         order.same(pc, 1, 2) && !s.has("ftz") && !s.has("NaN") && !s.has("xorsign") &&
         (type == Type::f32 || type == Type::f64 || type == Type::f16))
-      return replace(pc, {"mov", type == Type::f32 ? "b32" : type == Type::f64 ? "b64" : "b16"}, {i.op[1]});
-    if (s.tokens[0] == "bfi" && type == Type::b32) return insert_field(pc, order);
-    if (s.tokens[0] == "bfe" && type == Type::s32) return extract_field(pc, order);
+      return w_.replace(pc,
+                        {"mov", type == Type::f32   ? "b32"
+                                : type == Type::f64 ? "b64"
+                                                    : "b16"},
+                        {i.op[1]});
     if (type == Type::f64 && fusions_[pc].product == kNoAdd) order_operands(pc, order);
   }
 
@@ -409,7 +371,7 @@ class Optimiser {
   void make_bitwise(uint32_t pc) {
     const bool abs = f_.code[pc].opcode->name == "abs_float";
     const Operand a = f_.code[pc].op[1];
-    replace(pc, {abs ? "and" : "xor", "b32"}, {a, constant(abs ? 0x7fffffff : 0x80000000)});
+    w_.replace(pc, {abs ? "and" : "xor", "b32"}, {a, w_.constant(abs ? 0x7fffffff : 0x80000000)});
   }
 
   void fold_signs(uint32_t pc, const Dataflow::Block& b, const Dataflow& flow) {
@@ -419,8 +381,7 @@ class Optimiser {
     } else if ((mnemonic == "selp" || mnemonic == "slct") && f_.source[pc].type() == Type::f32) {
       for (const unsigned slot : {1u, 2u}) take_bits(pc, slot, b, flow);
     }
-    if (shape_of(pc) == Shape::negation || (mnemonic == "neg" && f_.source[pc].type() == Type::bf16))
-      fold_two_negations(pc, b, flow);
+    if (shape_of(pc) == Shape::negation) fold_two_negations(pc, b, flow);
   }
 
   // The next that happens to the result is that a guarded instruction writes over it.
@@ -441,9 +402,9 @@ class Optimiser {
     const uint32_t from = writer(op, pc, b, flow);
     if (from == Dataflow::kNone || !is_sign(from) || f_.code[from].guard >= 0) return;
     const bool abs = f_.code[from].opcode->name == "abs_float";
-    const Operand bits = fresh(op);
-    insert(from, {abs ? "and" : "xor", "b32"},
-           {bits, f_.code[from].op[1], constant(abs ? 0x7fffffff : 0x80000000)});
+    const Operand bits = w_.fresh(op.type);
+    w_.insert(from, {abs ? "and" : "xor", "b32"},
+              {bits, f_.code[from].op[1], w_.constant(abs ? 0x7fffffff : 0x80000000)});
     op = bits;
   }
 
@@ -455,9 +416,9 @@ class Optimiser {
         f_.code[from].guard >= 0 || f_.source[from].type() != type || f_.source[from].has("ftz"))
       return;
     const std::string_view bits = name_of(bits_type(type));
-    const Operand copy = fresh(i.op[0]);
-    insert(from, {"mov", bits}, {copy, f_.code[from].op[1]});
-    replace(pc, {"mov", bits}, {copy});
+    const Operand copy = w_.fresh(i.op[0].type);
+    w_.insert(from, {"mov", bits}, {copy, f_.code[from].op[1]});
+    w_.replace(pc, {"mov", bits}, {copy});
   }
 
   // --- stores
@@ -479,13 +440,23 @@ class Optimiser {
     }
   }
 
+  // So does a shift of 64 bits with its amount: to 64 bits, of which it takes the lower half.
+  void convert_amount(uint32_t pc, const Dataflow::Block& b, const Dataflow& flow) {
+    Operand& amount = f_.code[pc].op[2];
+    if (bits_of(f_.source[pc].type()) != 64 || float_written(amount, pc, b, flow) != Type::f32) return;
+    const Operand wide = w_.fresh(Type::b64), low = w_.fresh(Type::b32);
+    w_.insert(pc, {"cvt", "rzi", f_.source[pc].type() == Type::s64 ? "s64" : "u64", "f32"}, {wide, amount});
+    w_.insert(pc, {"cvt", "u32", "u64"}, {low, wide});
+    amount = low;
+  }
+
   Operand converted(const Operand& op, Type to, Type from, uint32_t before) {
-    Operand d = fresh(op);
+    Operand d = w_.fresh(op.type);
     if (to == Type::f32 && from == Type::bf16) {
       d.type = Type::b32;
-      insert(before, {"cvt", "f32", "bf16"}, {d, op});
+      w_.insert(before, {"cvt", "f32", "bf16"}, {d, op});
     } else {
-      insert(before, {"cvt", to == Type::f32 ? "rn" : "rzi", name_of(to), name_of(from)}, {d, op});
+      w_.insert(before, {"cvt", to == Type::f32 ? "rn" : "rzi", name_of(to), name_of(from)}, {d, op});
     }
     return d;
   }
@@ -496,7 +467,7 @@ class Optimiser {
     const uint32_t from = writer(op, pc, b, flow);
     if (from == Dataflow::kNone) return Type::none;
     const std::string_view name = f_.source[from].tokens[0];
-    const Type type = f_.source[from].type();
+    const Type named = f_.source[from].type(), type = named == Type::tf32 ? Type::f32 : named;
     const bool scalar = type == Type::f16 || type == Type::bf16 || type == Type::f32 || type == Type::f64;
     if (!scalar || bits_of(type) != bits_of(op.type) || name == "copysign" || name == "set")
       return Type::none;
@@ -508,9 +479,6 @@ class Optimiser {
   static Type integer(Type t) {
     return t == Type::b8 ? Type::u8 : t == Type::b16 ? Type::u16 : t == Type::b32 ? Type::u32 : t;
   }
-  static Type bits_type(Type t) {
-    return bits_of(t) == 64 ? Type::b64 : bits_of(t) == 16 ? Type::b16 : Type::b32;
-  }
 
   // The value of an operand that is the same in every thread, as far as the text shows.
   std::optional<uint64_t> constant_at(uint32_t pc, unsigned slot, const ValueOrder& order) const {
@@ -518,20 +486,6 @@ class Optimiser {
     if (!offset) return std::nullopt;
     const auto found = values_.find(*offset);
     return found != values_.end() ? std::optional(found->second) : std::nullopt;
-  }
-
-  // bfi.b32 of a constant place and length: the mask is of length modulo 32, but right at a byte's boundary.
-  void insert_field(uint32_t pc, const ValueOrder& order) {
-    const auto at = constant_at(pc, 3, order), length = constant_at(pc, 4, order);
-    if (at && length && (*at & 0xff) < 32 && *at % 8 != 0)
-      f_.code[pc].op[4] = constant(static_cast<uint32_t>(*length % 32));
-  }
-
-  // bfe.s32 of a constant field that begins behind the register: ones, whatever the sign is.
-  void extract_field(uint32_t pc, const ValueOrder& order) {
-    const auto at = constant_at(pc, 2, order), length = constant_at(pc, 3, order);
-    if (at && length && (*at & 0xff) > 31 && (*length & 0xff) != 0)
-      replace(pc, {"mov", "b32"}, {constant(0xffffffff)});
   }
 
   // Operands of a sum, product or extreme of f64: the one that was made first comes first.
@@ -545,111 +499,56 @@ class Optimiser {
     std::vector<std::string_view> tokens = f_.source[pc].tokens;
     tokens[0] = "add";
     const Operand a = i.op[1];
-    replace(pc, tokens, {negated(i.op[2], pc), a});
+    w_.replace(pc, tokens, {negated(i.op[2], pc), a});
   }
 
   // --- making instructions
-
-  Operand fresh(const Operand& like) {
-    Operand op = like;
-    op.immediate = false;
-    op.offset = image_.new_rows(bits_of(like.type) < 32 ? Type::b32 : like.type);
-    image_.register_names.emplace_back(op.offset, "a factor");
-    return op;
-  }
-
-  Operand constant(uint32_t bits) {
-    Operand op;
-    op.kind = Operand::Kind::value;
-    op.type = Type::b32;
-    op.immediate = true;
-    op.displacement = bits;
-    op.offset = image_.constant_row(Row::What::bits32, bits);
-    return op;
-  }
 
   static Tokens rounded_product(const Source& s) {
     return s.has("ftz") ? Tokens{"mul", "rn", "ftz", "f32"} : Tokens{"mul", "rn", "f32"};
   }
 
   Operand negated(const Operand& op, uint32_t before) {
-    const Operand negative = fresh(op);
-    const Type type = f_.source[before].type();
-    insert(before, {"neg", name_of(type)}, {negative, op});
+    const Operand negative = w_.fresh(op.type);
+    w_.insert(before, {"neg", name_of(f_.source[before].type())}, {negative, op});
     return negative;
   }
 
-  void insert(uint32_t before, std::vector<std::string_view> tokens, std::vector<Operand> operands) {
-    Inserted x{before, {}, f_.source[before]};
-    x.source.tokens = std::move(tokens);
-    std::copy(operands.begin(), operands.end(), x.instr.op);
-    bind(x.instr, x.source);
-    inserted_.push_back(std::move(x));
-  }
-
-  // Another instruction with the same guard and destination.
-  void replace(uint32_t pc, std::vector<std::string_view> tokens, std::vector<Operand> sources) {
-    Instr& i = f_.code[pc];
-    f_.source[pc].tokens = std::move(tokens);
-    std::fill(i.op + 1, i.op + kMaxOperands, Operand{});
-    std::copy(sources.begin(), sources.end(), i.op + 1);
-    i.aux = 0;
-    bind(i, f_.source[pc]);
-  }
-
-  void bind(Instr& i, const Source& s) {
-    const Entry& row = *image_.table.find(s.tokens).at(0);
-    i.opcode = row.opcode;
-    i.body = row.opcode->bind(i, s);
-  }
-
-  // The code with what was inserted and without what was removed; labels follow.
-  void rebuild() {
-    if (inserted_.empty() && removed_.empty()) return;
-    std::stable_sort(inserted_.begin(), inserted_.end(),
-                     [](const Inserted& a, const Inserted& b) { return a.before < b.before; });
-    std::vector<Instr> code;
-    std::vector<Source> source;
-    std::vector<uint32_t> moved(f_.code.size());
-    auto next = inserted_.begin();
-    for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
-      moved[pc] = static_cast<uint32_t>(code.size());
-      for (; next != inserted_.end() && next->before == pc; ++next) {
-        code.push_back(next->instr);
-        source.push_back(std::move(next->source));
-      }
-      if (removed_.contains(pc)) continue;
-      code.push_back(f_.code[pc]);
-      source.push_back(std::move(f_.source[pc]));
-    }
-    const auto move_label = [&](Operand& op) {
-      if (op.kind == Operand::Kind::label) op.index = moved[op.index];
-    };
-    for (uint32_t pc = 0; pc < code.size(); ++pc) {
-      code[pc].pc = pc;
-      std::for_each(code[pc].op, code[pc].op + kMaxOperands, move_label);
-    }
-    std::for_each(f_.vectors.begin(), f_.vectors.end(), move_label);
-    f_.code = std::move(code);
-    f_.source = std::move(source);
-  }
-
-  Image& image_;
+  Rewriter& w_;
   Function& f_;
-  std::vector<const Entry*> rows_;
-  std::unordered_set<uint32_t> constants_;         // rows that nothing writes
-  std::unordered_map<uint32_t, uint64_t> values_;  // of those that are numbers
+  std::unordered_map<uint32_t, uint64_t> values_;  // of constants, by their rows' offsets
   std::vector<Product> products_;
   std::vector<Fusion> fusions_;                                          // by the sum's pc
   std::unordered_map<uint32_t, std::pair<Operand, Operand>> quotients_;  // their factors, by pc
-  std::vector<Inserted> inserted_;
-  std::unordered_set<uint32_t> removed_;
 };
+
+// Integer kernels without any of these are as they were written.
+bool is_worth_it(const Function& f) {
+  return std::any_of(f.source.begin(), f.source.end(), [](const Source& s) {
+    static const std::unordered_set<std::string_view> kNames = {
+        "abs",  "add", "and", "bfe", "bfi",  "cos",  "cvt", "div", "ex2",  "fma",
+        "lg2",  "mad", "max", "min", "mul",  "neg",  "or",  "rcp", "rem",  "rsqrt",
+        "setp", "shl", "shr", "sin", "slct", "sqrt", "st",  "sub", "selp", "xor"};
+    return kNames.contains(s.tokens[0]);
+  });
+}
 
 }  // namespace
 
 void optimise(Image& image, Function& f, std::vector<const Entry*> rows) {
-  Optimiser(image, f, std::move(rows)).run();
+  if (f.code.size() > kMostInstructions || !is_worth_it(f)) return;
+  Rewriter w(image, f, std::move(rows));
+  const auto with_dataflow = [&](auto what) {
+    const std::unordered_set<uint32_t> constants = constant_rows(image);
+    const Dataflow flow(image.out, f, w.rows, constants);
+    if (!flow.is_too_big()) what(flow);
+  };
+  with_dataflow([&](const Dataflow& flow) {
+    if (!peephole(w, flow))
+      Optimiser(w).run(flow);
+    else
+      with_dataflow([&](const Dataflow& after) { Optimiser(w).run(after); });
+  });
 }
 
 }  // namespace fp4lab::emu

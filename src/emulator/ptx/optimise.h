@@ -6,10 +6,11 @@
 // * Of two NaNs among f64 operands the hardware keeps the one that stands in a certain place, and ptxas
 //   orders the operands of a sum or product by where they were made.
 // * min(x, x), max(x, x), and x * 1 without a rounding, are x, also for a NaN.
-// * bfi.b32 and bfe.s32 with constant fields that leave the register are folded otherwise than they execute.
+// * Single instructions are folded, of constants above all (peephole.h).
 // * abs.f32 and neg.f32 that become part of a selection (a guard's, or a selp.f32's) change the sign and do
 //   not make a NaN canonical; two negations are none.
-// * The approximate functions of constants are computed by the compiler (fold.h). Quotients and reciprocals end
+// * The approximate functions of constants are computed by the compiler (fold.h). Quotients and reciprocals
+// end
 //   in a product, which may become part of an fma as others do; 1 / 2^x is 2^-x, 1 / (1 / x) is x.
 // * A store of integers or bits that are narrower than the register converts what a float instruction wrote.
 //
