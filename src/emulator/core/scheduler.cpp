@@ -100,12 +100,12 @@ void Scheduler::parallel_phase() {
   gone_.clear();
 }
 
-void Scheduler::serial_items(Cluster& c, std::vector<Item>& items) {
-  if (!c.serial_ops_.empty()) items.push_back({&c, nullptr, nullptr});
+void Scheduler::serial_items(Cluster& c) {
+  if (!c.serial_ops_.empty()) items_.push_back({&c, nullptr, nullptr});
   for (auto& cta : c.ctas)
     for (auto& w : cta->warps)
       for (auto& g : w->groups_)
-        if (g->wait.kind == Wait::Kind::serial) items.push_back({&c, w.get(), g.get()});
+        if (g->wait.kind == Wait::Kind::serial) items_.push_back({&c, w.get(), g.get()});
 }
 
 bool Scheduler::falls_asleep(Cluster& c) {
@@ -165,15 +165,15 @@ bool Scheduler::serial_phase(uint64_t spent) {
     return sum_.rounds >= s.until;
   });
   std::erase_if(awake_, [&](Cluster* c) { return falls_asleep(*c); });
-  std::vector<Item> items;
-  for (Cluster* c : awake_) serial_items(*c, items);
-  if (items.empty() && !spent) {  // somebody has to go on
+  items_.clear();
+  for (Cluster* c : awake_) serial_items(*c);
+  if (items_.empty() && !spent) {  // somebody has to go on
     wake([](const Sleeper&) { return true; });
-    for (Cluster* c : awake_) serial_items(*c, items);
+    for (Cluster* c : awake_) serial_items(*c);
   }
-  for (size_t n = items.size(); n > 1; --n) std::swap(items[n - 1], items[rng_() % n]);
+  for (size_t n = items_.size(); n > 1; --n) std::swap(items_[n - 1], items_[rng_() % n]);
   grid_.serial_ = true;
-  for (const Item& item : items) {
+  for (const Item& item : items_) {
     Cluster& c = *item.cluster;
     if (c.failure_) continue;
     c.counts_ = counts_[0].data();
@@ -189,7 +189,7 @@ bool Scheduler::serial_phase(uint64_t spent) {
       }
   }
   grid_.serial_ = false;
-  return !items.empty();
+  return !items_.empty();
 }
 
 void Scheduler::start_clusters() {

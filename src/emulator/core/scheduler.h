@@ -52,7 +52,7 @@ class Scheduler {
     Warp* warp;  // null: the cluster's operations
     LaneGroup* group;
   };
-  static void serial_items(Cluster&, std::vector<Item>&);
+  void serial_items(Cluster&);  // into items_
   // Clusters whose warps all wait for each other, or poll global memory that has not changed since they
   // looked last, sleep: rounds pass them by until it changes, or their patience is at an end.
   bool falls_asleep(Cluster&);
@@ -86,6 +86,7 @@ class Scheduler {
     std::vector<Polled> polled;
   };
   std::vector<Sleeper> asleep_;
+  std::vector<Item> items_;                           // of the serial phase
   uint64_t asleep_clocks_ = 0, asleep_progress_ = 0;  // of those in asleep_
   std::vector<std::unique_ptr<Cluster>> gone_;        // what the next round's host threads take apart
   std::vector<std::vector<uint64_t>> counts_;         // by host thread: executions by instruction
