@@ -104,8 +104,10 @@ class Peephole {
   void fold_conversion(uint32_t pc) {
     const Source& s = source(pc);
     const Type to = s.type(0), from = s.type(1);
-    if (s.has("sat") && (to == Type::s16 || to == Type::u16) && convert_at_once(pc)) return;
+    if (s.has("sat") && convert_at_once(pc)) return;
+    if ((from == Type::f16 || from == Type::bf16) && !is_float(to)) return convert_halves(pc);
     if (from == Type::s16 || from == Type::s32) return convert_integer(pc);
+    if (to == Type::f32 && (from == Type::u16 || from == Type::u32)) return convert_abs(pc);
     if (to == Type::f64 && from != Type::f64 && !s.has("sat")) take_sign(pc);
     if (!known_.is_constant(pc, 1)) return;
     const auto x = bits(pc, 1);
@@ -136,16 +138,41 @@ class Peephole {
     }
   }
 
-  // From f32 over 32 bits to a saturated s16 or u16: without the step between, so that numbers below 0 stay,
-  // and without .ftz.
+  // From a float over an integer to a saturated one of half its width: without the step between, so that
+  // numbers below 0 stay, and without .ftz.
   bool convert_at_once(uint32_t pc) {
+    const Type to = source(pc).type(0), over = source(pc).type(1);
     const auto first = made_by(pc, 1, "cvt");
-    if (!first || source(*first).type(0) != source(pc).type(1) || source(*first).type(1) != Type::f32 ||
-        bits_of(source(pc).type(1)) != 32)
-      return false;
+    if (!first || source(*first).type(0) != over) return false;
+    const Type from = source(*first).type(1);
+    const bool words = bits_of(over) == 32 && bits_of(to) == 16 && from == Type::f32;
+    const bool pairs = (over == Type::s64 && to == Type::s32) || (over == Type::u64 && to == Type::u32);
+    if (!words && !(pairs && is_float(from) && from != Type::f64)) return false;
     const std::string_view rounding = source(*first).tokens[1];
-    replace(pc, {"cvt", rounding, name_of(source(pc).type(0)), "f32"}, {kept(*first, 1)});
+    replace(pc, {"cvt", rounding, name_of(to), name_of(from)}, {kept(*first, 1)});
     return true;
+  }
+
+  // From f16 over bf16 to an integer, or from bf16 over f16: what the first read is taken for what it made,
+  // and its rounding counts. After a sign's change with .ftz, .rzi rounds to nearest.
+  void convert_halves(uint32_t pc) {
+    const Source& s = source(pc);
+    const Type from = s.type(1);
+    Rewriter::Tokens tokens = s.tokens;
+    if (const auto first = made_by(pc, 1, "cvt")) {
+      const Type a = source(*first).type(0), b = source(*first).type(1);
+      const bool halves = (a == Type::f16 && b == Type::bf16) || (a == Type::bf16 && b == Type::f16);
+      if (!halves) return;
+      const std::string_view r = source(*first).tokens[1];
+      tokens[1] = r == "rn" ? "rni" : r == "rz" ? "rzi" : r == "rm" ? "rmi" : "rpi";
+      return replace(pc, tokens, {kept(*first, 1)});
+    }
+    for (const std::string_view name : {"neg", "abs"})
+      if (const auto sign = made_by(pc, 1, name); sign && from == Type::f16 && source(*sign).type() == from &&
+                                                  source(*sign).has("ftz") && s.has("rzi")) {
+        tokens[1] = "rni";
+        return replace(pc, tokens, {operand(pc, 1)});
+      }
   }
 
   // What neg and abs make of the least integer is a positive number where it is converted next.
@@ -163,6 +190,16 @@ class Peephole {
         operand(pc, 1) = result;
         return;
       }
+  }
+
+  // To f32 an abs is converted as signed, whichever it is said to be.
+  void convert_abs(uint32_t pc) {
+    const bool half = source(pc).type(1) == Type::u16;
+    const auto abs = made_by(pc, 1, "abs");
+    if (!abs || source(*abs).type() != (half ? Type::s16 : Type::s32) || known_.uses(*abs) != 1) return;
+    Rewriter::Tokens tokens = source(pc).tokens;
+    tokens.back() = half ? "s16" : "s32";
+    replace(pc, tokens, {operand(pc, 1)});
   }
 
   // Of neg and abs of s16 the compiler takes 32 bits, which the least integer needs, where it would otherwise
@@ -377,11 +414,19 @@ class Peephole {
     }
   }
 
-  // Of a value and itself, also where it was loaded twice. (Of one register: optimise.cpp.)
+  // The extreme of a value and itself is the value, of f32 and f64 also where it was loaded twice.
   void fold_extreme(uint32_t pc) {
     const Source& s = source(pc);
     const Type type = s.type();
-    if (s.tokens.size() != 2 || (type != Type::f32 && type != Type::f64) || same_register(pc, 1, 2)) return;
+    const bool plain = s.tokens.size() == 2;
+    if (same_register(pc, 1, 2)) {
+      if (plain && (type == Type::f32 || type == Type::f64 || type == Type::f16))
+        return become_copy(pc, operand(pc, 1), type);
+      const auto x = bits(pc, 1);
+      if (x && type == Type::f32 && s.tokens.size() == 3 && s.has("ftz")) become(pc, flushed32(*x), type);
+      return;
+    }
+    if (!plain || (type != Type::f32 && type != Type::f64)) return;
     if (!same_load(known_.maker(pc, 1), known_.maker(pc, 2))) return;
     become_copy(pc, operand(pc, 1), type);
   }
