@@ -19,7 +19,11 @@ bool is_register(const Operand& op) { return is_value(op) || op.kind == Operand:
 }  // namespace
 
 Known::Known(const Rewriter& w, const Dataflow& flow)
-    : f_(w.f), makers_(w.f.code.size()), uses_(w.f.code.size(), 0), constant_(w.f.code.size(), 0) {
+    : f_(w.f),
+      makers_(w.f.code.size()),
+      uses_(w.f.code.size(), 0),
+      stretch_(w.f.code.size(), 0),
+      constant_(w.f.code.size(), 0) {
   for (const Row& row : w.image.constants)
     if (row.what == Row::What::bits32 || row.what == Row::What::bits64) rows_[row.offset] = row.bits;
   for (const Fixup& address : w.image.fixups)
@@ -58,6 +62,14 @@ void Known::find_makers(const Dataflow& flow) {
 }
 
 void Known::find_constants(const Dataflow& flow) {
+  uint32_t stretch = 0;
+  for (const Dataflow::Block& b : flow.blocks()) {
+    ++stretch;
+    for (uint32_t pc = b.begin; pc < b.end; ++pc) {
+      stretch_[pc] = stretch;
+      if (is_subroutine(f_.source[pc]) || f_.source[pc].has("sync")) ++stretch;
+    }
+  }
   for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
     const Instr& i = f_.code[pc];
     const std::string_view name = f_.source[pc].tokens[0];
@@ -99,7 +111,7 @@ bool Known::is_constant(uint32_t pc, unsigned slot) const {
   if (op.kind == Operand::Kind::predicate && op.index == 0) return true;
   if (bits_of_row(op)) return true;
   const uint32_t from = makers_[pc][slot];
-  return from != Dataflow::kNone && from < pc && constant_[from];
+  return from != Dataflow::kNone && from < pc && constant_[from] && stretch_[from] == stretch_[pc];
 }
 
 }  // namespace fp4lab::emu

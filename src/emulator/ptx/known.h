@@ -25,6 +25,8 @@ class Known {
   uint32_t uses(uint32_t pc) const { return uses_[pc]; }
   // As far as copies lead there.
   std::optional<uint64_t> bits(uint32_t pc, unsigned slot) const;
+  // Only within straight-line code, which subroutines (exact division and roots) and warp collectives end,
+  // also where nobody wants their results.
   bool is_constant(uint32_t pc, unsigned slot) const;
   // What an instruction makes counts as constant from now on, in operands behind it.
   void mark_constant(uint32_t pc) { constant_[pc] = 1; }
@@ -38,6 +40,7 @@ class Known {
   std::unordered_map<uint32_t, uint64_t> rows_;  // of constants whose bits are known, by offset
   std::vector<std::array<uint32_t, kSlots>> makers_;
   std::vector<uint32_t> uses_;
+  std::vector<uint32_t> stretch_;  // which straight-line code an instruction stands in
   std::vector<char> constant_;
 };
 

@@ -104,17 +104,17 @@ class Peephole {
   void fold_conversion(uint32_t pc) {
     const Source& s = source(pc);
     const Type to = s.type(0), from = s.type(1);
+    if (s.has("pack")) return;
+    if (from == Type::f32 && !is_float(to)) forget_saturation(pc);
     if (s.has("sat") && convert_at_once(pc)) return;
     if ((from == Type::f16 || from == Type::bf16) && !is_float(to)) return convert_halves(pc);
     if (from == Type::s16 || from == Type::s32) return convert_integer(pc);
-    if (to == Type::f32 && (from == Type::u16 || from == Type::u32)) return convert_abs(pc);
     if (to == Type::f64 && from != Type::f64 && !s.has("sat")) take_sign(pc);
     if (!known_.is_constant(pc, 1)) return;
     const auto x = bits(pc, 1);
     if (to == Type::f32 && from == Type::bf16) {
-      const Operand wide = w_.fresh(Type::b32);
-      insert(pc, {"cvt", "f32", "bf16"}, {wide, operand(pc, 1)});
-      replace(pc, {"add", "rn", "f32"}, {wide, w_.constant(0x80000000)});
+      const bool is_nan = x && (*x & 0x7fff) > 0x7f80;
+      if (is_nan) become(pc, 0x7fffffff, to);
     } else if (to == Type::f32 && from == Type::f32 && s.tokens.size() == 4 && s.has("ftz") && x &&
                is_nan32(*x)) {
       become(pc, quiet32(*x), to);
@@ -138,6 +138,17 @@ class Peephole {
     }
   }
 
+  // From a number rounded to an integer to an integer: that the first saturates is forgotten.
+  void forget_saturation(uint32_t pc) {
+    const auto first = made_by(pc, 1, "cvt");
+    if (!first || source(*first).type(0) != Type::f32 || source(*first).type(1) != Type::f32) return;
+    const std::string_view rounding = source(*first).tokens[1];
+    if (!source(*first).has("sat") || !rounding.starts_with("r") || rounding.size() != 3) return;
+    Rewriter::Tokens tokens = source(pc).tokens;
+    tokens[1] = rounding;
+    replace(pc, tokens, {kept(*first, 1)});
+  }
+
   // From a float over an integer to a saturated one of half its width: without the step between, so that
   // numbers below 0 stay, and without .ftz.
   bool convert_at_once(uint32_t pc) {
@@ -153,11 +164,12 @@ class Peephole {
     return true;
   }
 
-  // From f16 over bf16 to an integer, or from bf16 over f16: what the first read is taken for what it made,
-  // and its rounding counts. After a sign's change with .ftz, .rzi rounds to nearest.
+  // From f16 over bf16 to an integer by .rzi, or from bf16 over f16: what the first read is taken for what it
+  // made, and its rounding counts. After a sign's change with .ftz, .rzi rounds to nearest.
   void convert_halves(uint32_t pc) {
     const Source& s = source(pc);
     const Type from = s.type(1);
+    if (!s.has("rzi")) return;
     Rewriter::Tokens tokens = s.tokens;
     if (const auto first = made_by(pc, 1, "cvt")) {
       const Type a = source(*first).type(0), b = source(*first).type(1);
@@ -190,16 +202,6 @@ class Peephole {
         operand(pc, 1) = result;
         return;
       }
-  }
-
-  // To f32 an abs is converted as signed, whichever it is said to be.
-  void convert_abs(uint32_t pc) {
-    const bool half = source(pc).type(1) == Type::u16;
-    const auto abs = made_by(pc, 1, "abs");
-    if (!abs || source(*abs).type() != (half ? Type::s16 : Type::s32) || known_.uses(*abs) != 1) return;
-    Rewriter::Tokens tokens = source(pc).tokens;
-    tokens.back() = half ? "s16" : "s32";
-    replace(pc, tokens, {operand(pc, 1)});
   }
 
   // Of neg and abs of s16 the compiler takes 32 bits, which the least integer needs, where it would otherwise
@@ -275,16 +277,30 @@ class Peephole {
                                               : 0;
     if (type == Type::s16) return widen(pc);
     if (!one || !is_plain(s)) return;
+    const auto a = bits(pc, 1), b = bits(pc, 2);
+    if (a && b && type == Type::f32 && !is_nan32(*a) && !is_nan32(*b)) {
+      const float product = float_of(*a) * float_of(*b);  // on its own: no sum takes it
+      if (!std::isnan(product)) return become(pc, std::bit_cast<uint32_t>(product), type);
+    }
     for (const unsigned slot : {1u, 2u})
       if (bits(pc, slot) == one) return become_copy(pc, operand(pc, 3 - slot), type);
   }
 
   // The amount of a 16-bit shift is cut to 16 bits if the instruction itself names it.
   void fold_shift(uint32_t pc) {
+    if (source(pc).tokens[0] == "shl" && bits_of(source(pc).type()) == 64) return fold_wide_shift(pc);
     if (bits_of(source(pc).type()) != 16) return;
     if (source(pc).type() == Type::s16) widen(pc);
     if (const auto amount = bits(pc, 2); amount && operand(pc, 2).immediate && *amount & 0xffff0000)
       set_operand(pc, 2, *amount & 0xffff);
+  }
+
+  // A wide product with a constant that is shifted out of 64 bits stays where it is.
+  void fold_wide_shift(uint32_t pc) {
+    const auto product = made_by(pc, 1, "mul");
+    const auto amount = bits(pc, 2);
+    if (!product || !source(*product).has("wide") || !amount || (*amount & 0xffffffff) < 64) return;
+    if (bits(*product, 1) || bits(*product, 2)) become_copy(pc, operand(pc, 1), Type::b64);
   }
 
   // The constant by which slct.s32.s32 chooses is compared as if it were f32.
@@ -303,7 +319,8 @@ class Peephole {
       const bool first = of_f32 || type == Type::s32 ? float_of(s.has("ftz") ? flushed32(*by) : *by) >= 0
                                                      : static_cast<int32_t>(*by) >= 0;
       become_copy(pc, operand(pc, first ? 1 : 2), type);
-    } else if ((of_f32 ? !s.has("ftz") : type == Type::f32) && is_not_negative(pc, 3, s.type(1))) {
+    } else if (type != (of_f32 ? Type::f32 : Type::s32) && !s.has("ftz") &&
+               is_not_negative(pc, 3, s.type(1))) {
       become_copy(pc, operand(pc, 1), type);
     }
   }
@@ -361,15 +378,19 @@ class Peephole {
     return how == "equ" || how == "leu" || how == "geu" || how == "lt" || how == "gt" || how == "ne";
   }
 
-  // A sum of constants that lies halfway between two numbers becomes the lesser one.
+  // A difference of constants below 0 that lies halfway between two numbers becomes the one nearer to 0.
   bool fold_tie(uint32_t pc) {
     const Source& s = source(pc);
     const auto a = bits(pc, 1), b = bits(pc, 2);
-    if (!a || !b || s.type() != Type::f32 || says_rounding(s) || s.has("sat")) return false;
+    if (!a || !b || !known_.is_constant(pc, 1) || !known_.is_constant(pc, 2) || s.type() != Type::f32 ||
+        says_rounding(s) || s.has("sat"))
+      return false;
     const double exact = double(float_of(*a)) + (s.tokens[0] == "sub" ? -1.0 : 1.0) * double(float_of(*b));
     const auto sum = static_cast<float>(exact);
     const float lesser = std::nextafter(sum, 0.0F);
-    if (!std::isnormal(sum) || double(sum) - exact != exact - double(lesser)) return false;
+    const bool differ = (*a ^ *b ^ (s.tokens[0] == "sub" ? 0x80000000 : 0)) & 0x80000000;
+    if (!differ || sum > 0 || !std::isnormal(sum) || double(sum) - exact != exact - double(lesser))
+      return false;
     become(pc, std::bit_cast<uint32_t>(lesser), Type::f32);
     return true;
   }
@@ -423,7 +444,8 @@ class Peephole {
       if (plain && (type == Type::f32 || type == Type::f64 || type == Type::f16))
         return become_copy(pc, operand(pc, 1), type);
       const auto x = bits(pc, 1);
-      if (x && type == Type::f32 && s.tokens.size() == 3 && s.has("ftz")) become(pc, flushed32(*x), type);
+      if (x && type == Type::f32 && s.tokens.size() == 3 && s.has("ftz"))
+        become(pc, quiet32(flushed32(*x)), type);
       return;
     }
     if (!plain || (type != Type::f32 && type != Type::f64)) return;
