@@ -233,8 +233,44 @@ TEST_CASE("combinations of modifiers and operands that ptxas refuses are refused
       {"ld.shared.L1::evict_last.u32 %r1, [%r2]",
        "eviction priorities, hints and prefetches are for .global"},
       {"ld.nc.u32 %r1, [%d1]", ".nc is for .global"},
-      {"ld.global.v8.b32 {%r1,%r1,%r1,%r1,%r1,%r1,%r1,%r1}, [%d1]", "needs .target sm_100a"},
+      {"ld.global.v8.b32 {%r1,%r1,%r1,%r1,%r1,%r1,%r1,%r1}, [%d1]", "needs .target sm_100 or later"},
       {"add.u32 _, %r1, %r2", "the result of add cannot be discarded"},
+      {"ld.global.u32 %r1, [64]", "a constant address is for .local memory only"},
+      {"ld.global.u32 %r1, [s]", "'s' is a .shared variable, the instruction accesses global memory"},
+      {"cp.async.ca.shared.global [g], [%d1], 4",
+       "'g' is a .global variable, the instruction accesses shared"},
+      {"mbarrier.init.b64 [g], 1", "the instruction accesses shared memory"},
+      {"cvta.shared.u64 %d1, g", "the instruction accesses shared memory"},
+      {"cvta.to.global.u64 %d1, g", "takes no address of a variable here"},
+      {"st.global.u64 [%d1], g", "takes no address of a variable here"},
+      {"ld.global.v2.u32 {%r1, 1}, [%d1]", "a constant cannot be written"},
+      {"ld.global.v2.u16 {%r1, %h1}, [%d1]", "the elements of a vector have one width"},
+      {"ld.global.v2.u32 {_, _}, [%d1]", "one element of the vector at least must be kept"},
+      {"setp.eq.u32 _|_, %r1, %r2", "one result at least must be kept"},
+      {"shfl.sync.idx.b32 _|%p1, %r1, 0, 31, -1", "the result of shfl cannot be discarded"},
+      {"elect.sync %r1|_, -1", "the result of elect cannot be discarded"},
+      {"mbarrier.test_wait.shared.b64 _, [%r1], %d1", "cannot be discarded"},
+      {"add.bf16 %u1, %u1, %u2", "the instruction needs .bf16"},
+      {"ldmatrix.sync.aligned.m8n8.x1.shared.b16 %r1, [%r1]", "expected a vector"},
+      {"mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%r1,%r1,%r1,%r1}, {%u32,%u32}, {%r1}, "
+       "{%r1,%r1,%r1,%r1}",
+       "register '%u32' is .u32, the instruction needs .f16x2"},
+      {"atom.global.cas.L2::cache_hint.b32 %r1, [%d1], %r1, %r2, %d1", "cache_hint"},
+      {"atom.shared.add.L2::cache_hint.u32 %r1, [%r1], %r1, %d1", "a cache hint is for .global memory"},
+      {"cp.async.bulk.global.shared::cluster.mbarrier::complete_tx::bytes [%d1], [%r1], %r1, [%r2]",
+       "is not supported"},
+      {"cp.async.bulk.tensor.1d.cta_group::1.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], "
+       "[%d1, {%r1}], [%r2]",
+       "cta_group::1 needs .target sm_100a"},
+      {"cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f16 [%d1], [%r1], %r2",
+       "is not supported here"},
+      {"cp.async.ca.shared.global [%r1], [%d1], 4, 8", "src-size is 8, cp-size 4"},
+      {"cvt.rn.satfinite.e2m3x2.f32 %h1, %r1, %r2", "needs .target sm_100a"},
+      {"createpolicy.fractional.L2::evict_first.L2::evict_last.b64 %d1", "is not supported here"},
+      {"mbarrier.arrive.shared.expect_tx.b64 %d1, [%r1], 8", "modifier .expect_tx is not supported here"},
+      {"mbarrier.arrive.noComplete.release.cluster.shared.b64 %d1, [%r1], 1",
+       ".noComplete is for .release.cta"},
+      {"pmevent 16", "16 is not from 0 to 15"},
       {"mbarrier.arrive.shared::cluster.b64 %d1, [%r1]", "write '_'"},
       {"mbarrier.arrive.expect_tx.shared.b64 %d1, [%r1]", "the count is missing"},
       {"bar.sync 16", "they are numbered 0 to 15"},
@@ -247,8 +283,9 @@ TEST_CASE("combinations of modifiers and operands that ptxas refuses are refused
   };
   for (const Case& c : kCases) {
     const std::string text = fmt::format(
-        ".version 8.7\n.target sm_90a\n.address_size 64\n.visible .entry k() {{ .reg .b16 %h<3>; .reg .b32 "
-        "%r<3>;"
+        ".version 8.7\n.target sm_90a\n.address_size 64\n.global .align 8 .b8 g[64];\n.shared .align 8 .b8 "
+        "s[64];\n"
+        ".visible .entry k() {{ .reg .b16 %h<3>; .reg .b32 %r<3>; .reg .u16 %u<3>; .reg .u32 %u32;"
         " .reg .b64 %d<3>; .reg .pred %p<3>; {}; ret; }}",
         c.statement);
     std::string said = "it was taken";
@@ -258,6 +295,41 @@ TEST_CASE("combinations of modifiers and operands that ptxas refuses are refused
       said = e.what();
     }
     CHECK_MESSAGE(said.find(c.why) != said.npos, c.statement << ": " << said);
+  }
+}
+
+TEST_CASE("what ptxas takes for a target is taken") {
+  struct Case {
+    const char *target, *statement;
+  };
+  constexpr Case kCases[] = {
+      {"sm_100", "add.rn.f32x2 %d1, %d1, %d2"},
+      {"sm_100", "min.f32 %r1, %r1, %r2, %r2"},
+      {"sm_100", "ld.global.v8.b32 {%r0,%r1,%r2,%r3,%r4,%r5,%r6,%r7}, [%d1]"},
+      {"sm_100", "clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 %p1, %q1"},
+      {"sm_100f", "tcgen05.mma.cta_group::1.kind::f16 [%r1], %d1, %d2, %r2, %p1"},
+      {"sm_90", "ld.shared.v8.u8 {%h0,%h1,%h2,%h3,%h4,%h5,%h6,%h7}, [%r1]"},
+      {"sm_90", "st.v8.b16 [%d1], {%h0,%h1,%h2,%h3,%h4,%h5,%h6,%h7}"},
+      {"sm_90", "red.async.relaxed.cluster.mbarrier::complete_tx::bytes.and.b32 [%d1], %r1, [%d2]"},
+      {"sm_90", "st.async.b32 [%d1], %r1, [%d2]"},
+      {"sm_100", "red.async.release.gpu.global.min.s32 [%d1], %r1"},
+      {"sm_90", "mov.pred %p1, %is_explicit_cluster"},
+      {"sm_75", "mov.u32 %r1, %gridid"},
+      {"sm_75", "mov.u32 %r1, %ntid.w"},
+      {"sm_75", "add.u32 %x1, %x1, %r1"},
+      {"sm_80",
+       "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%f0,%f1,%f2,%f3}, {%x1,0}, {%r3}, "
+       "{%f0,%f1,%f2,%f3}"},
+  };
+  for (const Case& c : kCases) {
+    const std::string text = fmt::format(
+        ".version 9.0\n.target {}\n.address_size 64\n.visible .entry k() {{ .reg .b16 %h<8>; .reg .b32 "
+        "%r<8>; "
+        ".reg .f32 %f<4>; .reg .f16x2 %x<2>; .reg .b64 %d<3>; .reg .b128 %q<2>; .reg .pred %p<3>; {}; ret; "
+        "}}",
+        c.target, c.statement);
+    CAPTURE(text);
+    CHECK_NOTHROW(parse(text, "taken.ptx"));
   }
 }
 

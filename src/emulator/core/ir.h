@@ -204,6 +204,7 @@ enum class FixedSpecial : uint8_t {
   smid,
   nsmid,
   gridid,
+  gridid_low,  // as a 32-bit value
   clusterid_x,
   clusterid_y,
   clusterid_z,

@@ -60,6 +60,7 @@ uint64_t special_value(FixedSpecial which, const Warp& w, unsigned lane) {
     case FixedSpecial::nsmid:
       return grid.device.sms;
     case FixedSpecial::gridid:
+    case FixedSpecial::gridid_low:
       return 1;
     case FixedSpecial::clusterid_x:
       return cta.index.x / c.cluster.x;

@@ -266,6 +266,8 @@ Body bind(Instr& in, const Source& s, Way way) {
   m.reduction = reduction_named(s);
   m.type = s.type();
   m.multicast = s.has("multicast::cluster");
+  if (m.multicast && m.destination == Space::shared)
+    fault(FaultKind::misuse, 0, "multicast is for .shared::cluster");
   m.masked = s.has("cp_mask");
   m.hint = s.has("L2::cache_hint");
   if (m.reduction != Reduction::none) {

@@ -184,6 +184,7 @@ struct RemoteMods {
   uint8_t elements, element_bytes;
   Reduction reduction;
   Type type;
+  Space space;
 };
 
 // op 0 [address], 1 value or {values}, 2 [mbarrier]
@@ -194,8 +195,8 @@ void remote_write(Warp& w, const Instr& in) {
   op->type = m.type;
   const char* what = op->name();
   for_lanes(w.active, [&](unsigned lane) {
-    op->to[lane] = shared_ref(w, Space::shared_cluster, in.op[0], lane, what);
-    op->barrier[lane] = shared_ref(w, Space::shared_cluster, in.op[2], lane, what);
+    op->to[lane] = shared_ref(w, m.space, in.op[0], lane, what);
+    op->barrier[lane] = shared_ref(w, m.space, in.op[2], lane, what);
     if (op->to[lane].cta != op->barrier[lane].cta)
       fault(FaultKind::multicast, lane, "{}: the destination is in CTA rank {}, the mbarrier in rank {}",
             what, op->to[lane].cta->rank, op->barrier[lane].cta->rank);
@@ -221,6 +222,7 @@ Body bind_remote(Instr& in, const Source& s, Reduction reduction) {
   RemoteMods m{};
   m.type = s.type();
   m.reduction = reduction;
+  m.space = shared_space(s);
   m.element_bytes = static_cast<uint8_t>(bits_of(m.type) / 8);
   m.elements = s.has("v4") ? 4 : s.has("v2") ? 2 : 1;
   const unsigned given = in.op[1].kind == Operand::Kind::vector ? in.op[1].count : 1;
@@ -237,6 +239,8 @@ Body bind_remote(Instr& in, const Source& s, Reduction reduction) {
 
 Body bind_copy(Instr& in, const Source& s, bool sized, bool ignore) {
   const int64_t n = in.op[2].displacement;
+  if (sized && in.op[3].immediate && in.op[3].displacement > n)
+    fault(FaultKind::misuse, 0, "src-size is {}, cp-size {}", in.op[3].displacement, n);
   const bool ok = s.has("cg") ? n == 16 : n == 4 || n == 8 || n == 16;
   if (!ok) fault(FaultKind::misuse, 0, "cp-size is {}: .ca takes 4, 8 or 16, .cg takes 16", n);
   in.aux = pack_aux(Mods{static_cast<uint8_t>(n), ignore, sized});

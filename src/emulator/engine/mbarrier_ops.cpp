@@ -329,6 +329,7 @@ Body checked(Body body, Instr& in, const Source& s) {
   if ((s.has("expect_tx") || s.has("noComplete")) && !in.op[2]) fail("the count is missing");
   if (s.has("shared::cluster") && in.op[0].kind != Operand::Kind::sink)
     fail("an arrival at .shared::cluster has no state to return: write '_'");
+  if (s.has("noComplete") && (s.has("relaxed") || s.has("cluster"))) fail(".noComplete is for .release.cta");
   if (s.has("shared::cluster") && s.has("noComplete")) fail(".noComplete is not for .shared::cluster");
   return with(body, in, s);
 }

@@ -297,6 +297,8 @@ Body bind_tma_load(Instr& in, const Source& s) {
   LoadMods m{};
   m.destination = shared_space(s);
   m.multicast = s.has("multicast::cluster");
+  if (m.multicast && m.destination == Space::shared)
+    fault(FaultKind::misuse, 0, "multicast is for .shared::cluster");
   m.group = s.has("cta_group::2") ? 2 : s.has("cta_group::1") ? 1 : 0;
   for (unsigned d = 1; d <= 5; ++d)
     if (s.has(fmt::format("{}d", d))) m.dimensions = static_cast<uint8_t>(d);

@@ -8,8 +8,7 @@
 //   section   of the PTX ISA manual.
 //   fidelity  exact: the hardware's bits by the manual; measured: an H200's bits where the manual gives an
 //             error bound alone, so that other chips may differ within it; modelled: from one public source.
-//   target    0 = any; 90 = sm_90 and later; 901 = sm_90a alone (wgmma); 100 = the sm_100 family with its
-//             specific features (sm_100a, sm_100f, sm_103a, ...).
+//   target    which .target a module needs for it: see target.h.
 //
 // Spelling: the mnemonic, then its modifiers in order.
 //   .word       must be there
@@ -21,10 +20,10 @@
 // Operands: comma-separated items; item i fills Instr::op[i], but `d|p`, `P|q` and `[m,{c}]` fill two. An
 // absent optional operand leaves Kind::none in its place.
 //
-//   d        destination register, or sink
+//   d        destination register
 //   d|p      destination with optional predicate: %r|%p or %r
 //   d|P      the same, but the predicate must be there
-//   P        destination predicate, or sink
+//   P        destination predicate
 //   P|q      predicate pair: %p|%q or %p
 //   p        source predicate, may be negated; the constants 0 and 1 become predicate 0 or its negation
 //   [m]      address: [reg+imm], [symbol+imm], [imm]
@@ -38,12 +37,16 @@
 //   a/[m]    value or address
 //   a        any other name is a source value: register, immediate, special register, symbol address
 //
-// The letters above may carry a digit (d, d2); longer names ("desc", "policy") are values. Behind an item,
-// and behind its brackets, may stand
+// The letters above may carry a digit (d, d2); longer names ("desc", "policy") are values. A destination with
+// `_` behind its letter may be thrown away: `d_`, `d|p_`, `P_|q_` (one of the two), `{d_}` (some elements of
+// the vector), `{d_}_` (some or the whole). Behind an item, and behind its brackets, may stand
 //
 //   :type    the type: a name (`a:u32`), tN = the Nth type among the modifiers (`a:t1`), wN = twice as wide
-//            as the Nth type (`d:w0`, mul.wide), any = not checked
+//            as the Nth type (`d:w0`, mul.wide), rN = of the registers that hold elements of the Nth type
+//            (`{a}:r1`, mma), any = not checked
 //   ~        the register may be wider than the type (ld, st, cvt)
+//   @        may be the address of a variable
+//   !        the braces of the vector must be there, though it has one element
 //   +        may have a selector and a sign, -%r1.h0 (video instructions): Operand::displacement holds the
 //            selector's letters, Operand::negated the sign
 //   ?        may be absent

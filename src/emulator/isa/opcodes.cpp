@@ -1,4 +1,5 @@
 #include "emulator/isa/opcode.h"
+#include "emulator/isa/target.h"
 
 namespace fp4lab::emu {
 

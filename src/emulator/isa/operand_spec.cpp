@@ -9,6 +9,8 @@ namespace {
 using Form = OperandSpec::Form;
 using Rule = OperandSpec::Rule;
 
+constexpr std::string_view kMarks = ":~+@!?";
+
 std::string_view trimmed(std::string_view s) {
   while (!s.empty() && s.front() == ' ') s.remove_prefix(1);
   while (!s.empty() && s.back() == ' ') s.remove_suffix(1);
@@ -38,9 +40,23 @@ size_t end_of_form(std::string_view s) {
   for (size_t i = 0; i < s.size(); ++i) {
     if (s[i] == '[' || s[i] == '{') ++depth;
     if (s[i] == ']' || s[i] == '}') --depth;
-    if (!depth && (s[i] == ':' || s[i] == '~' || s[i] == '+' || s[i] == '?')) return i;
+    if (!depth && kMarks.find(s[i]) != kMarks.npos) return i;
   }
   return s.size();
+}
+
+// Takes the `_` from `d_`, `{d_}`, `{d_}_`, `d_|p_` and notes them.
+std::string without_discards(std::string_view form, OperandSpec& spec) {
+  std::string plain;
+  for (size_t i = 0; i < form.size(); ++i) {
+    const bool letter_before = i == 1 || (i == 2 && form[0] == '{') || (i > 1 && form[i - 2] == '|');
+    const bool whole = plain.ends_with('}');
+    if (form[i] == '_' && (letter_before || whole))
+      (whole || plain.find('|') != plain.npos ? spec.second_discarded : spec.discarded) = true;
+    else
+      plain += form[i];
+  }
+  return plain;
 }
 
 // One letter, perhaps with a digit behind it, has a meaning; longer names are values.
@@ -81,8 +97,9 @@ Form form_of(std::string_view f) {
 void read_type(OperandSpec& spec, std::string_view type, std::string_view column) {
   if (type == "any") {
     spec.rule = Rule::any;
-  } else if (type.size() == 2 && (type[0] == 't' || type[0] == 'w') && type[1] >= '0' && type[1] <= '9') {
-    spec.rule = type[0] == 't' ? Rule::nth : Rule::wide;
+  } else if (type.size() == 2 && std::string_view("twr").find(type[0]) != type.npos && type[1] >= '0' &&
+             type[1] <= '9') {
+    spec.rule = type[0] == 't' ? Rule::nth : type[0] == 'w' ? Rule::wide : Rule::registers;
     spec.nth = static_cast<unsigned>(type[1] - '0');
   } else {
     spec.rule = Rule::fixed;
@@ -101,10 +118,11 @@ std::vector<OperandSpec> parse_operand_specs(std::string_view column) {
     spec.text = item;
     size_t end = end_of_form(item);
     if (!end) fail("opcode table: operand '{}' in \"{}\" has no name", item, column);
-    if (item.substr(0, end).find_first_of(":~+?") != item.npos)
+    if (item.substr(0, end).find_first_of(kMarks) != item.npos)
       fail("opcode table: type and marks stand behind the brackets, not in '{}' of \"{}\"", item, column);
-    spec.form = form_of(item.substr(0, end));
-    spec.pair_required = spec.form == Form::destination_pair && item[end - 1] == 'P';
+    const std::string form = without_discards(item.substr(0, end), spec);
+    spec.form = form_of(form);
+    spec.pair_required = spec.form == Form::destination_pair && form.back() == 'P';
     for (std::string_view rest = item.substr(end); !rest.empty();) {
       char mark = rest[0];
       rest.remove_prefix(1);
@@ -112,12 +130,16 @@ std::vector<OperandSpec> parse_operand_specs(std::string_view column) {
         spec.relaxed = true;
       } else if (mark == '+') {
         spec.selected = true;
+      } else if (mark == '@') {
+        spec.symbol = true;
+      } else if (mark == '!') {
+        spec.braced = true;
       } else if (mark == '?') {
         spec.optional = true;
         spec.only_with = rest;
         break;
       } else {
-        size_t stop = rest.find_first_of("~+?");
+        size_t stop = rest.find_first_of(kMarks);
         read_type(spec, rest.substr(0, stop), column);
         rest = stop == rest.npos ? std::string_view() : rest.substr(stop);
       }
@@ -165,6 +187,19 @@ Type twice_as_wide(Type t) {
   }
 }
 
+// What the registers of a matrix hold, by its elements' type: ptxas 13.0 wants .f16x2 or untyped ones for
+// fp16, any of 32 bits for elements of 8 bits and less.
+Type registers_for(Type element) {
+  switch (element) {
+    case Type::f16:
+      return Type::f16x2;
+    case Type::bf16:
+      return Type::bf16x2;
+    default:
+      return bits_of(element) >= 32 ? element : Type::b32;
+  }
+}
+
 Type OperandSpec::type_in(const Source& source) const {
   switch (rule) {
     case Rule::fixed:
@@ -173,6 +208,8 @@ Type OperandSpec::type_in(const Source& source) const {
       return source.type(nth);
     case Rule::wide:
       return twice_as_wide(source.type(nth));
+    case Rule::registers:
+      return registers_for(source.type(nth));
     case Rule::any:
       return Type::none;
     case Rule::automatic:

@@ -27,13 +27,17 @@ struct OperandSpec {
     value_or_address,  // a/[m]
   } form = Form::value;
   std::string_view text;  // as in the table, for messages
-  enum class Rule : uint8_t { automatic, fixed, nth, wide, any } rule = Rule::automatic;
+  enum class Rule : uint8_t { automatic, fixed, nth, wide, registers, any } rule = Rule::automatic;
   Type fixed = Type::none;
   unsigned nth = 0;
   bool relaxed = false, optional = false, selected = false;
   bool pair_required = false;
-  std::string_view only_with;  // `?word`
-  uint8_t slot = 0;            // index of its first Operand
+  bool discarded = false,
+       second_discarded = false;  // may be `_`; the second of a pair, the whole of a vector
+  bool symbol = false;            // @
+  bool braced = false;            // !
+  std::string_view only_with;     // `?word`
+  uint8_t slot = 0;               // index of its first Operand
 
   bool is_target() const {
     return form == Form::destination || form == Form::destination_pair || form == Form::predicate_target ||

@@ -134,23 +134,33 @@ bool Spelling::matches(std::span<const std::string_view> tokens, Expectation* ex
   return ends >> tokens.size() & 1;
 }
 
-// Every word of the pattern takes a token from wherever it stands; types and layouts are taken from left to
-// right.
+namespace {
+
+// Words of one kind keep their order: types and layouts, the state spaces of a copy, the priorities of a
+// policy.
+enum class Order : uint8_t { free, type, space, priority };
+Order order_of(std::string_view w) {
+  if (type_named(w) != Type::none || w == "row" || w == "col") return Order::type;
+  if (w == "global" || w.starts_with("shared")) return Order::space;
+  return w.starts_with("L2::evict") ? Order::priority : Order::free;
+}
+
+}  // namespace
+
+// Every word of the pattern takes a token from wherever it stands, those of one kind from left to right.
 Spelling::TokenSets Spelling::take(const Node& n, const TokenSets& from,
                                    std::span<const std::string_view> tokens, size_t& budget) {
   TokenSets to;
   auto add = [&](const TokenSets& more) { to.insert(more.begin(), more.end()); };
   switch (n.kind) {
     case Node::Kind::word: {
-      const auto ordered = [](std::string_view w) {
-        return type_named(w) != Type::none || w == "row" || w == "col";
-      };
+      const Order order = order_of(n.word);
       for (uint64_t used : from) {
         if (!budget || !--budget) return {};
         for (size_t i = 1; i < tokens.size(); ++i) {
           if (used >> i & 1) continue;
           if (tokens[i] == n.word) to.insert(used | uint64_t(1) << i);
-          if (tokens[i] == n.word || (ordered(n.word) && ordered(tokens[i]))) break;
+          if (tokens[i] == n.word || (order != Order::free && order == order_of(tokens[i]))) break;
         }
       }
       return to;
@@ -183,6 +193,9 @@ bool Spelling::matches_in_any_order(std::span<const std::string_view> tokens) co
     if (fixed + 1 >= tokens.size() || tokens[fixed + 1] != rest_.parts[fixed].word) return false;
     ++fixed;
   }
+  // What may stand behind those words and belongs to the name too has no other place.
+  for (size_t i = fixed + 2; i < tokens.size(); ++i)
+    if (tokens[i] == "expect_tx") return false;
   const uint64_t named = (uint64_t(2) << fixed) - 1, all = (uint64_t(1) << tokens.size()) - 1;
   size_t budget = 20000;  // of steps: a hostile text must not make the search long
   TokenSets sets{named};

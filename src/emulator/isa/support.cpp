@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "emulator/isa/table.h"
+#include "emulator/isa/target.h"
 
 namespace fp4lab::emu {
 
@@ -75,10 +76,7 @@ std::string cell(std::string_view text) {
 }
 
 std::string row_line(const Opcode& row) {
-  std::string target = row.target == 901   ? "sm_90a"
-                       : row.target == 100 ? "sm_100a"
-                       : row.target        ? fmt::format("sm_{} on", row.target)
-                                           : "any";
+  std::string target = row.target ? target_name(row.target) : "any";
   return fmt::format("| `{}` | `{}` | {} | {} | {} |\n", row.spelling, cell(row.operands), row.section,
                      fidelity_name(row.fidelity), target);
 }

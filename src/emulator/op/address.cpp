@@ -102,6 +102,7 @@ Body bind_cvta(Instr& i, const Source& s) {
   i.aux = window_of(space_of(s));
   return s.has("to") ? cvta<true> : cvta<false>;
 }
+Body bind_cvta_to(Instr& i, const Source& s) { return bind_cvta(i, s); }
 
 Body bind_isspacep(Instr&, const Source& s) {
   switch (space_of(s)) {

@@ -215,6 +215,8 @@ Body bind_update(Instr& i, const Source& s, bool returns) {
   Atomic a;
   a.space = space_of(s);
   a.count = s.has("v2") ? 2 : s.has("v4") ? 4 : s.has("v8") ? 8 : 1;
+  if (s.has("L2::cache_hint") && a.space != Space::global && a.space != Space::generic)
+    fail("a cache hint is for .global memory");
   a.returns = returns;
   a.serial = beyond_cluster(s);
   const Operand& value = i.op[returns ? 2 : 1];

@@ -65,7 +65,11 @@ Body bind_nanosleep(Instr&, const Source&) {
     w.yield();
   };
 }
-Body bind_pmevent(Instr&, const Source&) { return nothing; }
+Body bind_pmevent(Instr& i, const Source& s) {
+  const int64_t event = i.op[0].displacement, last = s.has("mask") ? 0xffff : 15;
+  if (event < 0 || event > last) fail("{} is not from 0 to {}", event, last);
+  return nothing;
+}
 
 // Register counts are not modelled, the rules about the count are (PTX ISA 9.7.19.5).
 Body bind_setmaxnreg(Instr& i, const Source&) {

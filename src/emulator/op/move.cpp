@@ -141,7 +141,14 @@ Body bind_special(const Instr& i, const Source& s) {
 
 }  // namespace
 
-Body bind_mov_pred(Instr&, const Source&) {
+Body bind_mov_pred(Instr& i, const Source&) {
+  if (i.op[1].kind == Operand::Kind::value)  // a special register: 0 or 1
+    return [](Warp& w, const Instr& i) {
+      const auto* a = w.source<uint32_t>(i.op[1]);
+      uint32_t mask = 0;
+      for_lanes(w.active, [&](unsigned l) { mask |= uint32_t(a[l] != 0) << l; });
+      w.set_mask(i.op[0], mask);
+    };
   return [](Warp& w, const Instr& i) { w.set_mask(i.op[0], w.mask(i.op[1])); };
 }
 

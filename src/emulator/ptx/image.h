@@ -65,10 +65,16 @@ class Names {
  public:
   Names(Image& image, const ast::Function& f) : image_(image), f_(f), known_(f.scopes.size()) {}
   const Meaning& find(std::string_view name, uint32_t scope);
+  // Of the function's own parameters and results.
+  bool is_input(const ast::Variable& v) const { return is_in(f_.params, v); }
+  bool is_result(const ast::Variable& v) const { return is_in(f_.results, v); }
   // "undeclared ...", with the nearest names that are declared.
   [[noreturn]] void undeclared(const Token& at, std::string_view name, uint32_t scope) const;
 
  private:
+  static bool is_in(const std::vector<ast::Variable>& list, const ast::Variable& v) {
+    return !list.empty() && &v >= &list.front() && &v <= &list.back();
+  }
   Meaning look_up(std::string_view name, uint32_t scope);
   bool in_block(std::string_view name, const ast::Scope&, Meaning&);
   Meaning fresh_register(Type, std::string_view name);
@@ -114,15 +120,17 @@ class Operands {
   Operand constant(const ast::Node&, Type);
   Operand name(const ast::Node&, Type, bool relaxed, bool target);
   Operand symbol_address(const ast::Node&, const ast::Variable&, Type);
+  Operand function_address(const ast::Node&, const ast::Function&, Type);
   Operand predicate(const ast::Node&, bool target);
   Operand address(const ast::Node&);
   void check_base_width(const ast::Node&, unsigned bits) const;
-  void check_space(const ast::Node&, const ast::Variable&) const;
+  void check_space(const ast::Node&, Space of_symbol, bool is_address) const;
   Operand vector(const ast::Node&, Type element, bool relaxed, bool target);
   Operand labels(const ast::Node&);
   uint32_t label(const ast::Node&, std::string_view name);
   void check_width(const ast::Node&, const Operand&, Type, bool relaxed) const;
   Operand sink(const ast::Node& n, bool target);
+  void check_pair(const ast::Node&, const Operand*) const;
   const Meaning& meaning(const ast::Node&);
 
   Image& image_;
@@ -130,7 +138,9 @@ class Operands {
   Function& out_;
   const ast::Statement* statement_ = nullptr;  // the one at work
   const Source* source_ = nullptr;
-  bool in_vector_ = false;
+  const OperandSpec* spec_ = nullptr;  // of the operand at work
+  bool second_ = false;                // the second of a pair, or the whole of a vector, is at work
+  size_t addresses_ = 0;               // how many addresses stand before it
 };
 
 }  // namespace fp4lab::emu

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "emulator/isa/target.h"
 #include "emulator/ptx/flow.h"
 #include "emulator/ptx/image.h"
 #include "emulator/ptx/optimise.h"
@@ -19,11 +20,7 @@ constexpr uint32_t kMaxRegisterBytes = 256u << 20;  // of one warp: a bound for 
 class Lowering {
  public:
   Lowering(Module& out, const ast::Module& tree, const Table& table, Compilation how)
-      : out_(out), tree_(tree), table_(table), how_(how) {
-    if (tree.target.starts_with("sm_"))
-      for (char c : tree.target.substr(3))
-        if (c >= '0' && c <= '9' && architecture_ < 1000) architecture_ = architecture_ * 10 + (c - '0');
-  }
+      : out_(out), tree_(tree), table_(table), how_(how) {}
 
   void run() {
     make_symbols(out_, tree_);
@@ -206,18 +203,14 @@ class Lowering {
   }
 
   void check_target(const Opcode& row, const ast::Statement& s) const {
-    if (!row.target) return;
-    std::string_view target = tree_.target;
-    bool specific = target.ends_with('a') || target.ends_with('f');
-    bool fits = row.target == 901   ? target == "sm_90a"
-                : row.target == 100 ? specific && target.starts_with("sm_10")
-                                    : architecture_ >= row.target;
-    if (fits) return;
-    std::string wanted = row.target == 901   ? "sm_90a"
-                         : row.target == 100 ? "sm_100a"
-                                             : fmt::format("sm_{} or later", row.target);
-    fail_at(out_, *s.at, "{} needs .target {} (PTX ISA {}); the module's target is {}", s.opcode[0], wanted,
-            row.section, target);
+    std::string_view target = tree_.target, modifier;
+    int need = row.target;
+    if (!need || target_fits(need, target)) {
+      need = unmet_need(s.opcode, target, modifier);
+      if (!need) return;
+    }
+    fail_at(out_, *s.at, "{}{}{} needs .target {} (PTX ISA {}); the module's target is {}", s.opcode[0],
+            modifier.empty() ? "" : ".", modifier, target_name(need), row.section, target);
   }
 
   Module& out_;
@@ -226,7 +219,6 @@ class Lowering {
   const Table& table_;
   Compilation how_;
   std::vector<const Entry*> entries_;  // of the function at work, by instruction
-  int architecture_ = 0;               // 100 of sm_100a
   std::unordered_map<std::string_view, std::vector<const Entry*>> rows_;  // by opcode text
 };
 

@@ -43,15 +43,11 @@ Type bits_type(unsigned bits) {
   }
 }
 
-// .u32 and .s32 registers stand for each other, bit types for everything of their size; floating-point types
-// for themselves (and, being short, bf16 and the 8-bit formats live in untyped registers).
+// .u32 and .s32 registers stand for each other; untyped ones for everything of their size; floating-point
+// types for themselves. bf16 and the formats of 8 bits and less live in untyped registers.
 bool classes_agree(Type have, Type want) {
   if (is_bits(have) || is_bits(want) || have == want) return true;
-  if (is_plain_integer(have) && is_plain_integer(want)) return true;
-  if (want == Type::f16 || want == Type::f16x2 || want == Type::f32 || want == Type::f64 ||
-      want == Type::f32x2)
-    return false;
-  return !is_plain_integer(want) || !is_float(have);
+  return is_plain_integer(want) && is_plain_integer(have);
 }
 
 std::string_view kind_text(Form form) {
@@ -100,6 +96,9 @@ bool Operands::fits(const OperandSpec& spec, const ast::Node& n, const ast::Stat
   if (n.kind == NodeKind::name && !is_sink) {
     const Meaning& m = names_.find(n.name, s.scope);
     is_predicate = m.kind == Meaning::Kind::reg && m.reg.kind == Kind::predicate;
+    if (m.kind == Meaning::Kind::none && spec.form == Form::value)
+      if (const SpecialName* special = special_named(n.name, n.component))
+        is_predicate = special->type == Type::pred;
   }
   switch (spec.form) {
     case Form::value:
@@ -207,7 +206,7 @@ const Entry& Operands::lower(const ast::Statement& s, std::span<const Entry* con
                              const Source& source) {
   statement_ = &s;
   source_ = &source;
-  in_vector_ = false;
+  addresses_ = 0;
   size_t farthest = 0;
   for (const Entry* row : rows) {
     if (!row->operands.empty() && row->operands[0].form == Form::function) {
@@ -228,6 +227,8 @@ const Entry& Operands::lower(const ast::Statement& s, std::span<const Entry* con
 
 void Operands::convert(const OperandSpec& spec, const ast::Node& n, Operand* op) {
   Type type = spec.type_in(*source_);
+  spec_ = &spec;
+  second_ = false;
   if (spec.selected && n.kind == NodeKind::name && (n.negated || !n.component.empty())) {
     ast::Node plain = n;
     plain.component = {}, plain.negated = false;
@@ -250,7 +251,9 @@ void Operands::convert(const OperandSpec& spec, const ast::Node& n, Operand* op)
     case Form::destination_pair:
       if (n.kind == NodeKind::pair) {
         op[0] = value(n.parts[0], type, spec.relaxed, true);
+        second_ = true;
         op[1] = predicate(n.parts[1], true);
+        check_pair(n, op);
       } else {
         op[0] = value(n, type, spec.relaxed, true);
       }
@@ -264,7 +267,9 @@ void Operands::convert(const OperandSpec& spec, const ast::Node& n, Operand* op)
     case Form::predicate_pair:
       if (n.kind == NodeKind::pair) {
         op[0] = predicate(n.parts[0], true);
+        second_ = true;
         op[1] = predicate(n.parts[1], true);
+        check_pair(n, op);
       } else {
         op[0] = predicate(n, true);
       }
@@ -281,8 +286,10 @@ void Operands::convert(const OperandSpec& spec, const ast::Node& n, Operand* op)
       if (n.kind == NodeKind::vector) {
         *op = vector(n, type, spec.relaxed, spec.is_target());
       } else {
+        if (spec.braced) fail_at(image_.out, *n.at, "expected a vector {{ }}, though it has one element");
         if (spec.rule == OperandSpec::Rule::automatic)
           type = spec.is_target() || source_->type(1) == Type::none ? source_->type(0) : source_->type(1);
+        second_ = true;
         *op = value(n, type, spec.relaxed, spec.is_target());
       }
       return;
@@ -322,6 +329,8 @@ Operand Operands::constant(const ast::Node& n, Type type) {
                    !(c.is_unsigned && c.bits > UINT32_MAX)
                ? Type::u32
                : Type::u64;
+  const bool packed = type == Type::f16x2 || type == Type::bf16x2 || type == Type::tf32;
+  if (packed && spec_->rule == OperandSpec::Rule::registers) type = Type::b32;
   auto wrong = [&](std::string_view what) {
     fail_at(image_.out, *n.at, "{} cannot stand for an operand of type .{}", what, name_of(type));
   };
@@ -353,17 +362,20 @@ Operand Operands::constant(const ast::Node& n, Type type) {
   return op;
 }
 
-// Results can be thrown away where ptxas 13.0 allows it; loads and moves of vectors may leave elements out.
+// Results can be thrown away where ptxas 13.0 allows it.
 Operand Operands::sink(const ast::Node& n, bool target) {
   if (!target) fail_at(image_.out, *n.at, "'_' has no value: it can only be written to");
-  static constexpr std::string_view kNames[] = {"setp", "lop3", "atom", "shfl", "match", "elect", "mbarrier"};
-  const std::string_view name = statement_->opcode[0];
-  if (!in_vector_ && std::find(std::begin(kNames), std::end(kNames), name) == std::end(kNames))
-    fail_at(image_.out, *n.at, "the result of {} cannot be discarded", name);
+  if (!(second_ ? spec_->second_discarded : spec_->discarded))
+    fail_at(image_.out, *n.at, "the result of {} cannot be discarded", statement_->opcode[0]);
   Operand op;
   op.kind = Kind::sink;
   op.offset = image_.sink_row();
   return op;
+}
+
+void Operands::check_pair(const ast::Node& n, const Operand* op) const {
+  if (op[0].kind == Kind::sink && op[1].kind == Kind::sink)
+    fail_at(image_.out, *n.at, "one result at least must be kept");
 }
 
 Operand Operands::name(const ast::Node& n, Type type, bool relaxed, bool target) {
@@ -381,19 +393,15 @@ Operand Operands::name(const ast::Node& n, Type type, bool relaxed, bool target)
     return m.reg;
   }
   const SpecialName* special = special_named(n.name, n.component);
+  // The fourth component of a vector is always 0 (PTX ISA 10.1).
+  const bool fourth = n.component == "w" && special_named(n.name, "x");
+  if (fourth) special = special_named(n.name, "x");
   if (target) {
     if (m.kind == Meaning::Kind::none && !special) names_.undeclared(*n.at, n.name, statement_->scope);
     fail_at(image_.out, *n.at, "'{}' cannot be written", n.name);
   }
   if (m.kind == Meaning::Kind::variable) return symbol_address(n, *m.variable, type);
-  if (m.kind == Meaning::Kind::function) {
-    if (bits_of(type) != 64 || n.displaced)
-      fail_at(image_.out, *n.at, "the address of '{}' needs a 64-bit register", n.name);
-    Operand op;
-    op.kind = Kind::value, op.type = Type::b64;
-    op.offset = image_.constant_row(Row::What::bits64, m.function->address);
-    return op;
-  }
+  if (m.kind == Meaning::Kind::function) return function_address(n, *m.function, type);
   if (m.kind != Meaning::Kind::none) fail_at(image_.out, *n.at, "'{}' is a label", n.name);
   if (!special) {
     if (special_missing(n.name))
@@ -406,12 +414,17 @@ Operand Operands::name(const ast::Node& n, Type type, bool relaxed, bool target)
   Operand op;
   op.type = special->type;
   const bool has_halves = special->component == "x" || special->component == "y" || special->component == "z";
+  // It had 32 bits before PTX ISA 3.0.
+  const bool low = n.name == "%gridid" && bits_of(type) <= 32;
+  if (low) op.type = Type::u32;
   if (type != Type::none && bits_of(type) != bits_of(op.type) && !(bits_of(type) == 16 && has_halves))
     fail_at(image_.out, *n.at, "special register {} is .{}, the instruction needs .{}", n.name,
             name_of(op.type), name_of(type));
   if (special->fixed) {
     op.kind = Kind::value;
-    op.offset = image_.constant_row(Row::What::special, special->id);
+    const uint8_t id = low ? static_cast<uint8_t>(FixedSpecial::gridid_low) : special->id;
+    op.offset =
+        fourth ? image_.constant_row(Row::What::bits32, 0) : image_.constant_row(Row::What::special, id);
   } else {
     op.kind = Kind::special;
     op.index = special->id;
@@ -423,13 +436,31 @@ void Operands::check_width(const ast::Node& n, const Operand& reg, Type type, bo
   if (type == Type::none) return;
   unsigned have = bits_of(reg.type), want = bits_of(type);
   bool width = relaxed ? have >= want : have == want;
-  if (!width || !classes_agree(reg.type, type))
+  // Of the type that the instruction names, .f16x2 registers are integers too.
+  const bool named = spec_->rule == OperandSpec::Rule::automatic || spec_->rule == OperandSpec::Rule::nth;
+  const bool pair = reg.type == Type::f16x2 && named && is_plain_integer(type);
+  if (!width || !(pair || classes_agree(reg.type, type)))
     fail_at(image_.out, *n.at, "register '{}' is .{}, the instruction needs .{}{}", n.name, name_of(reg.type),
             name_of(type), relaxed && !width ? " or wider" : "");
 }
 
+Operand Operands::function_address(const ast::Node& n, const ast::Function& f, Type type) {
+  if (statement_->opcode[0] != "mov")
+    fail_at(image_.out, *n.at, "the address of a function can only be taken with mov");
+  if (bits_of(type) != 64 || n.displaced)
+    fail_at(image_.out, *n.at, "the address of '{}' needs a 64-bit register", n.name);
+  Operand op;
+  op.kind = Kind::value, op.type = Type::b64;
+  op.offset = image_.constant_row(Row::What::bits64, f.address);
+  return op;
+}
+
 // An address as a value: mov.u64 %rd, symbol+4.
 Operand Operands::symbol_address(const ast::Node& n, const ast::Variable& v, Type type) {
+  if (!spec_->symbol)
+    fail_at(image_.out, *n.at, "{} takes no address of a variable here: move it to a register first",
+            statement_->opcode[0]);
+  if (statement_->opcode[0] != "mov") check_space(n, v.space, false);
   Operand op;
   op.kind = Kind::value;
   unsigned bits = type == Type::none ? 64 : bits_of(type);
@@ -467,8 +498,13 @@ Operand Operands::predicate(const ast::Node& n, bool target) {
   if (n.name == "_") return sink(n, target);
   const Meaning& m = meaning(n);
   if (m.kind == Meaning::Kind::none) {
-    if (const SpecialName* s = special_named(n.name, n.component))
-      fail_at(image_.out, *n.at, "special register {} as a predicate is not implemented", s->name);
+    if (const SpecialName* s = special_named(n.name, n.component); s && s->fixed) {
+      if (statement_->opcode[0] != "mov" || n.negated)
+        fail_at(image_.out, *n.at, "special register {} can only be read with mov", s->name);
+      op.kind = Kind::value;
+      op.offset = image_.constant_row(Row::What::special, s->id);
+      return op;
+    }
     names_.undeclared(*n.at, n.name, statement_->scope);
   }
   if (m.kind != Meaning::Kind::reg || m.reg.kind != Kind::predicate)
@@ -481,22 +517,53 @@ Operand Operands::predicate(const ast::Node& n, bool target) {
 
 namespace {
 
+constexpr std::string_view kSpaceNames[] = {"generic", "const",  "global", "local",
+                                            "param",   "shared", "shared"};
+
+bool is_one_of(std::string_view word, std::initializer_list<std::string_view> words) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
 // Instructions with one address, whose space is the one among their modifiers, or generic.
 bool has_one_space(const ast::Statement& s) {
-  static constexpr std::string_view kNames[] = {"ld", "ldu", "st", "atom", "red", "mbarrier"};
-  if (std::find(std::begin(kNames), std::end(kNames), s.opcode[0]) == std::end(kNames)) return false;
-  return std::find(s.opcode.begin(), s.opcode.end(), "async") == s.opcode.end();
+  return is_one_of(s.opcode[0], {"ld", "ldu", "st", "atom", "red", "mbarrier"}) &&
+         std::none_of(s.opcode.begin(), s.opcode.end(),
+                      [](std::string_view w) { return w == "async" || w == "bulk"; });
+}
+
+// The operand [ ] of these holds a tensor-memory address, which is no address of a state space.
+bool has_tensor_memory(const ast::Statement& s) {
+  return s.opcode[0] == "tcgen05" && s.opcode.size() > 1 &&
+         is_one_of(s.opcode[1], {"ld", "st", "mma", "cp", "shift"});
+}
+
+std::vector<Space> named_spaces(const ast::Statement& s) {
+  std::vector<Space> spaces;
+  for (size_t i = 1; i < s.opcode.size(); ++i)
+    if (Space space; space_named(s.opcode[i].substr(0, s.opcode[i].find(':')), space))
+      spaces.push_back(space);
+  return spaces;
 }
 
 bool named_space(const ast::Statement& s, Space& space) {
-  for (size_t i = 1; i < s.opcode.size(); ++i)
-    if (space_named(s.opcode[i].substr(0, s.opcode[i].find(':')), space)) return true;
-  return false;
+  const std::vector<Space> spaces = named_spaces(s);
+  if (!spaces.empty()) space = spaces[0];
+  return !spaces.empty();
 }
 
-bool is_generic(const ast::Statement& s) {
-  Space ignored;
-  return has_one_space(s) && !named_space(s, ignored);
+bool is_generic(const ast::Statement& s) { return has_one_space(s) && named_spaces(s).empty(); }
+
+// The space of an instruction's addresses in their order, as ptxas 13.0 sees it: copies name one for each; an
+// mbarrier behind them is in shared memory.
+Space space_of_address(const ast::Statement& s, size_t number) {
+  if (s.opcode[0] == "mbarrier") return Space::shared;
+  if (s.opcode[0] == "prefetchu") return Space::global;
+  const std::vector<Space> spaces = named_spaces(s);
+  if (number < spaces.size()) return spaces[number];
+  if (spaces.empty()) return Space::generic;
+  const bool completes =
+      std::find(s.opcode.begin(), s.opcode.end(), "mbarrier::complete_tx::bytes") != s.opcode.end();
+  return completes ? Space::shared : spaces.back();
 }
 
 }  // namespace
@@ -506,25 +573,25 @@ bool is_generic(const ast::Statement& s) {
 void Operands::check_base_width(const ast::Node& n, unsigned bits) const {
   const ast::Statement& s = *statement_;
   Space space = Space::global;
-  if (bits == 32 && has_one_space(s) && (!named_space(s, space) || space == Space::global))
+  const bool hint = is_one_of(s.opcode[0], {"prefetch", "prefetchu", "discard", "applypriority"});
+  if (bits == 32 && (has_one_space(s) || hint) && (!named_space(s, space) || space == Space::global))
     fail_at(image_.out, *n.at, "'{}' has 32 bits, a {} address needs 64", n.name,
             named_space(s, space) ? "global" : "generic");
-  static constexpr std::string_view kTmem[] = {"ld", "st", "mma", "cp", "shift"};
-  if (bits == 64 && s.opcode[0] == "tcgen05" && s.opcode.size() > 1 &&
-      std::find(std::begin(kTmem), std::end(kTmem), s.opcode[1]) != std::end(kTmem))
+  if (bits == 64 && has_tensor_memory(s))
     fail_at(image_.out, *n.at, "'{}' has 64 bits, a tensor-memory address needs 32", n.name);
 }
 
-void Operands::check_space(const ast::Node& n, const ast::Variable& v) const {
-  if (!has_one_space(*statement_)) return;
-  static constexpr std::string_view kNames[] = {"generic", "const",  "global", "local",
-                                                "param",   "shared", "shared"};
-  Space space;
-  bool named = named_space(*statement_, space);
-  bool fits = named ? space == v.space : v.space != Space::constant && v.space != Space::param;
+// A variable in [ ] must lie in the space of that address; one whose address is taken, in the space that the
+// instruction names, in shared memory if it names none (mapa).
+void Operands::check_space(const ast::Node& n, Space of_symbol, bool is_address) const {
+  if (has_tensor_memory(*statement_)) return;
+  Space want = space_of_address(*statement_, is_address ? addresses_ : 0);
+  if (!is_address && want == Space::generic) want = Space::shared;
+  const bool fits =
+      want == Space::generic ? of_symbol != Space::constant && of_symbol != Space::param : want == of_symbol;
   if (!fits)
     fail_at(image_.out, *n.at, "'{}' is a .{} variable, the instruction accesses {} memory", n.name,
-            kNames[static_cast<size_t>(v.space)], named ? kNames[static_cast<size_t>(space)] : "generic");
+            kSpaceNames[static_cast<size_t>(of_symbol)], kSpaceNames[static_cast<size_t>(want)]);
 }
 
 Operand Operands::address(const ast::Node& n) {
@@ -532,9 +599,15 @@ Operand Operands::address(const ast::Node& n) {
   op.kind = Kind::address;
   op.displacement = n.displaced ? static_cast<int64_t>(n.value.bits) : 0;
   op.type = Type::b64;
-  if (n.name.empty()) return op;
+  if (n.name.empty()) {
+    if (space_of_address(*statement_, addresses_) != Space::local && statement_->opcode[0] != "fence")
+      fail_at(image_.out, *n.at, "a constant address is for .local memory only");
+    ++addresses_;
+    return op;
+  }
   const Meaning& m = meaning(n);
   if (m.kind == Meaning::Kind::reg) {
+    ++addresses_;
     unsigned bits = bits_of(m.reg.type);
     if (m.reg.kind != Kind::value || (bits != 32 && bits != 64) || is_float(m.reg.type))
       fail_at(image_.out, *n.at, "'{}' is a .{} register; an address needs 32 or 64 integer bits", n.name,
@@ -548,7 +621,12 @@ Operand Operands::address(const ast::Node& n) {
   if (m.kind == Meaning::Kind::none) names_.undeclared(*n.at, n.name, statement_->scope);
   if (m.kind != Meaning::Kind::variable) fail_at(image_.out, *n.at, "'{}' is no variable", n.name);
   const ast::Variable& v = *m.variable;
-  check_space(n, v);
+  check_space(n, v.space, true);
+  if (statement_->opcode[0] == "st" && names_.is_input(v))
+    fail_at(image_.out, *n.at, "'{}' is a parameter, which cannot be written", n.name);
+  if (statement_->opcode[0] == "ld" && names_.is_result(v))
+    fail_at(image_.out, *n.at, "'{}' is a result, which cannot be read", n.name);
+  ++addresses_;
   if (v.space == Space::global || v.space == Space::constant) {
     op.has_base = true;
     op.offset = image_.symbol_row(image_.symbol_of(v), 0);
@@ -581,18 +659,24 @@ Operand Operands::vector(const ast::Node& n, Type element, bool relaxed, bool ta
   Type whole = source_->type(0);
   Type constant_type =
       element != Type::none ? element : bits_type(bits_of(whole) / static_cast<unsigned>(n.parts.size()));
-  bool first = true, common = true;
-  in_vector_ = true;
+  bool first = true;
   for (const ast::Node& part : n.parts) {
+    if (target && part.kind == NodeKind::constant)
+      fail_at(image_.out, *part.at, "a constant cannot be written");
     Type type = part.kind == NodeKind::constant ? constant_type : element;
     elements.push_back(value(part, type, relaxed, target));
     if (elements.back().kind == Kind::sink) continue;
-    if (!first && bits_of(op.type) != bits_of(elements.back().type)) common = false;
-    if (first) op.type = elements.back().type;
+    const Type have = elements.back().type;
+    if (!first && bits_of(op.type) != bits_of(have))
+      fail_at(image_.out, *part.at, "the elements of a vector have one width; '{}' has {} bits", part.name,
+              bits_of(have));
+    if (!first && (is_float(op.type) ? is_plain_integer(have) : is_plain_integer(op.type) && is_float(have)))
+      fail_at(image_.out, *part.at,
+              "the elements of a vector are integers or floating-point values, not both");
+    if (first || is_bits(op.type)) op.type = have;
     first = false;
   }
-  in_vector_ = false;
-  if (!common) op.type = Type::none;
+  if (first) fail_at(image_.out, *n.at, "one element of the vector at least must be kept");
   op.index = static_cast<uint32_t>(out_.vectors.size());
   out_.vectors.insert(out_.vectors.end(), elements.begin(), elements.end());
   return op;

@@ -1,0 +1,25 @@
+// Which .target an instruction needs (PTX ISA 11.1.2; as ptxas 13.0 has it).
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace fp4lab::emu {
+
+// The numbers of the opcode table's last column; any other number N is sm_N or later, 0 any target.
+constexpr int kHopperOnly = 901;  // sm_90a
+constexpr int kSpecific = 902;    // sm_90a, and the sm_100 family with its specific features
+constexpr int kBlackwellFamily =
+    1002;  // the sm_100 family with its specific features: sm_100a, sm_100f, sm_103a
+constexpr int kBlackwellSpecific = 1001;  // sm_100a, sm_103a
+constexpr int kFirstBlackwell = 1003;     // sm_100a
+
+bool target_fits(int need, std::string_view target);
+std::string target_name(int need);  // "sm_100a", "sm_90 or later"
+
+// What an instruction's modifiers need beyond its row, the first that `target` does not have; 0 if there is
+// none.
+int unmet_need(std::span<const std::string_view> tokens, std::string_view target, std::string_view& modifier);
+
+}  // namespace fp4lab::emu
