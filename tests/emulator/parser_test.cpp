@@ -446,6 +446,68 @@ TEST_CASE("refusals name the place, the reason and what was near") {
   CHECK(contains(refusal(".shared .b8 a[240000]; mov.u32 %r1, a;"), "static shared memory"));
 }
 
+TEST_CASE("what ptxas takes and refuses at module scope, in constants and initialisers") {
+  struct Case {
+    const char *text, *why;
+  };
+  constexpr Case kCases[] = {
+      {".entry k() { .reg .b64 %d; .reg .b32 %r; ld.global.u32 %r, [%d-4]; ret; }", "PTX has no '-' here"},
+      {".entry k() { .reg .b64 %d; .reg .b32 %r; ld.global.u32 %r, [%d+2*4-12]; ret; }", ""},
+      {".entry k() { .reg .f32 %f; mov.f32 %f, .5; mov.f32 %f, 5.; mov.f32 %f, 1.5+2.5; ret; }", ""},
+      {".entry k() { .reg .f32 %f; mov.f32 %f, -0f3f800000; ret; }", "has its sign among its bits"},
+      {".entry k() { .reg .u32 %r; mov.u32 %r, !0; mov.u32 %r, 1.5<2.0; ret; }", ""},
+      {".entry k() { .reg .u32 %r; mov.u32 %r, 7%3; ret; }", "found '%3'"},
+      {".entry k() { ret;; }", "expected an instruction"},
+      {".entry k() { ret; };", "expected a directive"},
+      {".visible .weak .global .u32 x;", "unknown directive '.weak'"},
+      {".global .u32 x[2*3];", "expected ']'"},
+      {".shared .u32 x[];", "'x' has no size"},
+      {".global .bf16 x;", "a type of instructions only"},
+      {".global .b8 .align 16 x[16];", ".align stands before the type"},
+      {".global .v4 .f64 x;", "128 bits at most"},
+      {".global .u32 x = {1};", "without braces"},
+      {".global .u32 x[2] = 1;", "before the values of an array"},
+      {".global .u32 x[2][2] = {1, 2, 3, 4};", "before the values of an array"},
+      {".global .u32 x[2] = {1, 2, 3};", "more initial values than elements"},
+      {".global .f32 x = 1;", "an integer cannot initialise .f32"},
+      {".global .f16 x = 1.0;", "cannot initialise .f16"},
+      {".global .b32 x = 1.5; .global .b64 y = 0f3fc00000;", ""},
+      {".global .u32 g; .global .b64 x = g;", "an address cannot initialise .b64"},
+      {".global .u32 g; .global .u64 x = generic(g)+2*4; .global .u32 y = g;", ""},
+      {".global .u32 g; .global .u8 x[2] = {0xff(g), 0xff00(g)};", ""},
+      {".global .u32 g; .global .u64 x = 0xffff(g);", "a mask covers one byte"},
+      {".const .b8 x[65537];", "more than 65536 bytes of .const variables"},
+      {".func f(); .entry k() { ret; }", "declared and never defined"},
+      {".func f() .maxntid 4 { ret; }", "'.maxntid' is for kernels alone"},
+      {".func f() .abi_preserve 4 { ret; }", ""},
+      {".entry k() .noreturn { ret; }", "'.noreturn' is for functions"},
+      {".entry k() .maxntid 32 .reqntid 32 { ret; }", "exclude each other"},
+      {".entry k() .maxntid 0 { ret; }", "must be an integer from 1"},
+      {".entry k(.param .u32 a, .param .u32 a) { ret; }", "'a' is declared twice"},
+      {".entry k(.param .u32 a) { .reg .u32 r; st.param.u32 [a], r; ret; }", "'a' is a parameter"},
+      {".func (.param .b32 r) f() { .reg .b32 x; ld.param.b32 x, [r]; ret; } .entry k() { .param .b32 y; "
+       "call (y), f; "
+       "ret; }",
+       "'r' is a result"},
+      {".version 9.0", "unknown directive '.version'"},
+  };
+  for (const Case& c : kCases) {
+    std::string said = "accepted";
+    try {
+      parse(std::string(kHead) + c.text, "text");
+    } catch (const PtxError& e) {
+      said = e.what();
+    }
+    if (!*c.why)
+      CHECK_MESSAGE(said == "accepted", c.text << ": " << said);
+    else
+      CHECK_MESSAGE(contains(said, c.why), c.text << ": " << said);
+  }
+  auto m = parse(std::string(kHead) + ".global .u8 x[2][3] = {{1}, {2, 3}};", "text");
+  CHECK(m->symbols[0].init == std::vector<std::byte>{std::byte(1), {}, {}, std::byte(2), std::byte(3), {}});
+  CHECK_THROWS_AS(parse(".version 8.0\n.target sm_100a\n.entry k() { ret; }", "text"), PtxError);
+}
+
 TEST_CASE("refusals at module scope") {
   auto why = [](std::string_view text) -> std::string {
     try {
@@ -462,7 +524,9 @@ TEST_CASE("refusals at module scope") {
   CHECK(contains(why(".extern .func g(); .entry k() { call g; ret; }"), "function 'g' has no body"));
   CHECK(contains(why(".func f(.param .b32 x) { ret; } .entry k() { call f; ret; }"),
                  "'f' has 1 argument, the call gives 0"));
-  CHECK(contains(why(".extern .global .u32 x;"), "linking is not supported"));
+  CHECK(why(".extern .global .u32 x; .entry k() { ret; }") == "accepted");
+  CHECK(contains(why(".extern .global .u32 x; .entry k() { .reg .u32 %r; ld.global.u32 %r, [x]; ret; }"),
+                 "linking is not supported"));
   CHECK(contains(why(".entry k() { ret; } .entry k() { ret; }"), "defined twice"));
   CHECK(contains(why(".nonsense"), "unknown directive '.nonsense'"));
   CHECK(contains(why(".global .u32 x = y;"), "'y' is no variable"));

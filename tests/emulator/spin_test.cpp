@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint32_t kCtas = 600;
 
-// Each CTA waits until the one before it has written its number, by `poll` of [%rd0-4] into %r2, and writes
+// Each CTA waits until the one before it has written its number, by `poll` of [%rd0+-4] into %r2, and writes
 // its own.
 struct Chain : Kernel {
   uint64_t out = buffer(4 * kCtas);
@@ -35,8 +35,8 @@ struct Chain : Kernel {
 }  // namespace
 
 TEST_CASE("a chain of waiting CTAs ends, and takes a number of instructions in proportion to its length") {
-  for (const char* poll : {"ld.acquire.gpu.global.u32 %r2, [%rd0-4];",
-                           "ld.volatile.global.u32 %r2, [%rd0-4];", "atom.global.or.b32 %r2, [%rd0-4], 0;"})
+  for (const char* poll : {"ld.acquire.gpu.global.u32 %r2, [%rd0+-4];",
+                           "ld.volatile.global.u32 %r2, [%rd0+-4];", "atom.global.or.b32 %r2, [%rd0+-4], 0;"})
     for (uint64_t seed = 0; seed < 3; ++seed) {
       Chain k(poll);
       const LaunchResult r = k.run(seed);
@@ -52,7 +52,7 @@ TEST_CASE("a chain of waiting CTAs ends, and takes a number of instructions in p
 TEST_CASE("the same seed gives the same run, whatever the number of host threads") {
   uint64_t rounds[2];
   for (const unsigned threads : {1u, 2u}) {
-    Chain k("ld.acquire.gpu.global.u32 %r2, [%rd0-4];");
+    Chain k("ld.acquire.gpu.global.u32 %r2, [%rd0+-4];");
     k.schedule.threads = threads;
     const LaunchResult r = k.run(7);
     REQUIRE_MESSAGE(r.ok, r.report);

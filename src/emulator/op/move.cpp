@@ -159,7 +159,10 @@ Body bind_mov(Instr& i, const Source& s) {
   if (packs && unpacks) fail("mov takes one vector: a vector of registers is not moved to another");
   if (packs || unpacks) {
     const Operand& vector = i.op[packs ? 1 : 0];
-    if (vector.count == 0 || bits % vector.count || bits / vector.count < 8 || bits / vector.count > 64)
+    const bool untyped =
+        s.type() == Type::b16 || s.type() == Type::b32 || s.type() == Type::b64 || s.type() == Type::b128;
+    if (!untyped) fail("mov.{} takes no vector: mov.b{} does", name_of(s.type()), bits);
+    if (vector.count < 2 || bits % vector.count || bits / vector.count < 8 || bits / vector.count > 64)
       fail("mov.{} cannot be made of {} elements", name_of(s.type()), vector.count);
     const unsigned width = bits / vector.count;
     if (vector.type != Type::none && bits_of(vector.type) != width)

@@ -50,11 +50,14 @@ struct Variable {
   bool is_array = false;
   bool unsized = false;  // x[]
   bool external = false;
-  struct Item {  // one element of the initialiser
+  bool is_pointer = false;  // .ptr
+  struct Item {             // one element of the initialiser
     const Token* at;
     Constant value;                // added to the symbol's address if there is one
     std::string_view symbol;       // empty: `value` alone
     uint64_t mask = ~uint64_t(0);  // 0xff00(sym): the byte of the address that is stored
+    bool generic = false;          // generic(sym)
+    uint64_t element = 0;          // its place
   };
   std::vector<Item> init;
   uint64_t bytes() const { return elements * (bits_of(type) / 8); }
@@ -88,7 +91,7 @@ struct Scope {
 struct Function {
   const Token* at = nullptr;
   std::string_view name;
-  bool entry = false, has_body = false, noreturn = false;
+  bool entry = false, has_body = false, noreturn = false, external = false;
   uint64_t address = 0;  // what a pointer to it holds
   std::vector<Variable> params, results;
   std::deque<Variable> variables;  // .shared, .local, .param declared inside

@@ -45,7 +45,6 @@ class BodyReader {
     const Token& t = c_.peek();
     if (t.kind == Token::Kind::dotted) return directive();
     if (t.kind == Token::Kind::word && c_.peek(1).mark(":")) return label();
-    if (c_.accept(";")) return;
     statement();
   }
 
@@ -86,15 +85,6 @@ class BodyReader {
     } else if (space_named(t.text, space) && space != Space::global && space != Space::constant) {
       for (ast::Variable& v : parse_variables(c_, space, false)) add_variable(std::move(v));
       c_.expect(";", "behind a declaration");
-    } else if (t.text == "extern") {
-      const Token& s = c_.next();
-      if (!s.dotted("shared"))
-        fail_at(c_.module, s, "only .shared variables can be .extern inside a function");
-      for (ast::Variable& v : parse_variables(c_, Space::shared, false)) {
-        v.external = true;
-        add_variable(std::move(v));
-      }
-      c_.expect(";", "behind a declaration");
     } else {
       fail_at(c_.module, t, "unknown or unsupported directive '.{}' inside a function", t.text);
     }
@@ -102,6 +92,7 @@ class BodyReader {
 
   void add_variable(ast::Variable v) {
     declared(v.at);
+    if (v.unsized) fail_at(c_.module, *v.at, "'{}' has no size", v.name);
     scope().variables[v.name] = static_cast<uint32_t>(f_.variables.size());
     f_.variables.push_back(std::move(v));
   }
@@ -118,14 +109,16 @@ class BodyReader {
     const Token& t = c_.next();
     Type type = t.kind == Token::Kind::dotted ? type_named(t.text) : Type::none;
     if (type == Type::none) fail_at(c_.module, t, "expected a register type, found {}", Cursor::shown(t));
+    check_declared_type(c_.module, t, type);
     if (type == Type::pred && width > 1) fail_at(c_.module, t, "there are no vectors of predicates");
     do {
-      const Token& name = c_.word("a register's name");
+      const Token& name = new_name(c_, "a register's name");
       ast::Registers r{&name, type, 0, width};
       if (c_.accept("<")) {  // %r<4> is %r0 to %r3, and no %r: that may be declared beside it
         if (scope().ranges.contains(name.text) || scope().vector_ranges.contains(name.text))
           fail_at(c_.module, name, "'{}<>' is declared twice in this block", name.text);
-        r.count = static_cast<uint32_t>(parse_integer_before_angle(name));
+        r.count = static_cast<uint32_t>(parse_size(c_, "the number of registers", 0, kMaxRange));
+        c_.expect(">", "behind the number of registers");
         (width > 1 ? scope().vector_ranges : scope().ranges)[name.text] = r;
       } else {
         declared(&name);
@@ -134,15 +127,6 @@ class BodyReader {
     } while (c_.accept(","));
     c_.expect(";", "behind a register declaration");
   }
-  // The '>' ends the count and is no operator here.
-  int64_t parse_integer_before_angle(const Token& name) {
-    const Token& at = c_.peek();
-    Constant v = parse_signed_literal(c_);
-    c_.expect(">", "behind the number of registers");
-    if (v.bits > kMaxRange) fail_at(c_.module, at, "'{}': at most {} registers", name.text, kMaxRange);
-    return static_cast<int64_t>(v.bits);
-  }
-
   // .loc file line column {, function_name L {+n}, inlined_at file line column}
   void location(const Token& at) {
     Location here = place();
@@ -160,9 +144,9 @@ class BodyReader {
   }
   Location place() {
     Location l;
-    l.file = static_cast<uint32_t>(parse_integer(c_, "a file number", 0, INT32_MAX));
-    l.line = static_cast<uint32_t>(parse_integer(c_, "a line", 0, INT32_MAX));
-    l.column = static_cast<uint32_t>(parse_integer(c_, "a column", 0, INT32_MAX));
+    l.file = static_cast<uint32_t>(parse_size(c_, "a file number", 0, INT32_MAX));
+    l.line = static_cast<uint32_t>(parse_size(c_, "a line", 0, INT32_MAX));
+    l.column = static_cast<uint32_t>(parse_size(c_, "a column", 0, INT32_MAX));
     return l;
   }
 
@@ -208,7 +192,8 @@ class BodyReader {
   ast::Node simple(int depth) {
     ast::Node n;
     n.at = &c_.peek();
-    if (c_.accept("!")) {
+    if (n.at->mark("!") && !constant_begins(c_)) {
+      c_.next();
       n.negated = true;
       n.name = c_.word("a predicate behind '!'").text;
     } else if (n.at->mark("-") && c_.peek(1).kind == Token::Kind::word && c_.peek(1).text != "WARP_SZ") {
@@ -253,7 +238,7 @@ class BodyReader {
     if (c_.peek().kind == Token::Kind::dotted) n.component = c_.next().text;
     if (c_.peek().mark("+") || c_.peek().mark("-")) {
       n.displaced = true;
-      n.value = parse_signed_literal(c_);
+      n.value.bits = static_cast<uint64_t>(parse_displacement(c_));
     }
     element_or_all(n);
   }

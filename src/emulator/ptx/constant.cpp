@@ -2,7 +2,9 @@
 
 #include <bit>
 #include <charconv>
+#include <cmath>
 #include <cstdlib>
+#include <optional>
 
 namespace fp4lab::emu {
 
@@ -14,6 +16,14 @@ using Form = Constant::Form;
 
 Constant integer(uint64_t bits, bool is_unsigned) { return {Form::integer, is_unsigned, bits}; }
 
+bool begins_fraction(const Token& t) {  // .5
+  return t.kind == Token::Kind::dotted && !t.text.empty() && t.text[0] >= '0' && t.text[0] <= '9';
+}
+bool is_hexadecimal_float(const Token& t) {
+  return t.kind == Token::Kind::number && t.text.size() > 1 && t.text[0] == '0' &&
+         std::string_view("fFdD").find(t.text[1]) != std::string_view::npos;
+}
+
 // 1, 0x1F, 0b101, 017, with an optional U; 0f and 0d bit patterns; decimal floating point.
 Constant literal(Cursor& c) {
   const Token& t = c.peek();
@@ -21,7 +31,8 @@ Constant literal(Cursor& c) {
     c.next();
     return integer(kLanes, false);
   }
-  if (t.kind != Token::Kind::number) c.fail("expected a constant, found {}", Cursor::shown(t));
+  const bool fraction = begins_fraction(t);
+  if (t.kind != Token::Kind::number && !fraction) c.fail("expected a constant, found {}", Cursor::shown(t));
   std::string_view s = t.text;
   auto bad = [&]() { fail_at(c.module, t, "'{}' is not a number", t.text); };
   auto digits = [&](std::string_view d, int base) {
@@ -41,11 +52,12 @@ Constant literal(Cursor& c) {
     return {Form::f64, false, digits(s.substr(2), 16)};
   }
   bool hex = s.size() > 1 && s[0] == '0' && (s[1] == 'x' || s[1] == 'X');
-  if (!hex && s.find_first_of(".eE") != std::string_view::npos) {
-    std::string copy(s);
+  if (!hex && (fraction || s.find_first_of(".eE") != std::string_view::npos)) {
+    const std::string copy = fraction ? fmt::format(".{}", s) : std::string(s);
     char* end = nullptr;
     double value = std::strtod(copy.c_str(), &end);
     if (*end) bad();
+    if (std::isinf(value)) fail_at(c.module, t, "'{}' is too large", t.text);
     return {Form::decimal, false, std::bit_cast<uint64_t>(value)};
   }
   bool is_unsigned = s.size() > 1 && s.back() == 'U';
@@ -117,6 +129,8 @@ class Expression {
 
   Constant unary() {
     Guard deeper(*this);
+    if ((c_.peek().mark("+") || c_.peek().mark("-")) && is_hexadecimal_float(c_.peek(1)))
+      c_.fail("a floating-point value in hexadecimal has its sign among its bits");
     if (c_.accept("+")) return unary();
     if (c_.accept("-")) {
       Constant v = unary();
@@ -147,7 +161,26 @@ class Expression {
     return literal(c_);
   }
 
+  static std::optional<Constant> between(std::string_view op, double a, double b) {
+    const auto value = [](double v) { return Constant{Form::decimal, false, std::bit_cast<uint64_t>(v)}; };
+    if (op == "+") return value(a + b);
+    if (op == "-") return value(a - b);
+    if (op == "*") return value(a * b);
+    if (op == "/") return value(a / b);
+    if (op == "==") return integer(a == b, false);
+    if (op == "!=") return integer(a != b, false);
+    if (op == "<") return integer(a < b, false);
+    if (op == "<=") return integer(a <= b, false);
+    if (op == ">") return integer(a > b, false);
+    if (op == ">=") return integer(a >= b, false);
+    return std::nullopt;
+  }
+
   Constant apply(const Token& op, const Constant& l, const Constant& r) const {
+    if (l.form == Form::decimal && r.form == Form::decimal)
+      if (std::optional<Constant> v =
+              between(op.text, std::bit_cast<double>(l.bits), std::bit_cast<double>(r.bits)))
+        return *v;
     if (l.form != Form::integer || r.form != Form::integer)
       fail_at(c_.module, op, "'{}' between floating-point constants is not supported", op.text);
     bool u = l.is_unsigned || r.is_unsigned;
@@ -189,26 +222,26 @@ class Expression {
 
 bool constant_begins(const Cursor& c) {
   const Token& t = c.peek();
-  if (t.kind == Token::Kind::number || t.is(Token::Kind::word, "WARP_SZ")) return true;
+  if (t.kind == Token::Kind::number || begins_fraction(t) || t.is(Token::Kind::word, "WARP_SZ")) return true;
+  if (t.mark("!")) return c.peek(1).kind == Token::Kind::number || c.peek(1).mark("(");
   return t.mark("-") || t.mark("+") || t.mark("~") || t.mark("(");
 }
 
 Constant parse_constant(Cursor& c) { return Expression(c).ternary(); }
 
-Constant parse_signed_literal(Cursor& c) {
-  bool negative = false;
-  while (c.peek().mark("-") || c.peek().mark("+")) negative ^= c.next().text == "-";
-  Constant v = c.peek().mark("(") ? parse_constant(c) : literal(c);
+int64_t parse_displacement(Cursor& c) {
+  if (c.peek().mark("-")) c.fail("PTX has no '-' here: write +-");
+  c.expect("+", "before a displacement");
+  Constant v = parse_constant(c);
   if (v.form != Form::integer) c.fail("a displacement is an integer");
-  if (negative) v.bits = 0 - v.bits;
-  return v;
+  return static_cast<int64_t>(v.bits);
 }
 
-int64_t parse_integer(Cursor& c, std::string_view what, int64_t low, int64_t high) {
+int64_t parse_size(Cursor& c, std::string_view what, int64_t low, int64_t high) {
   const Token& at = c.peek();
-  Constant v = parse_constant(c);
-  auto value = static_cast<int64_t>(v.bits);
-  if (v.form != Form::integer || (v.is_unsigned && value < 0) || value < low || value > high)
+  const Constant v = literal(c);
+  const auto value = static_cast<int64_t>(v.bits);
+  if (v.form != Form::integer || value < low || value > high)
     fail_at(c.module, at, "{} must be an integer from {} to {}", what, low, high);
   return value;
 }

@@ -21,9 +21,9 @@ struct Constant {
 bool constant_begins(const Cursor&);
 // A whole constant expression, with the operators and the precedence of C; casts (.s64) and (.u64).
 Constant parse_constant(Cursor&);
-// The same, but it must be an integer in [low, high].
-int64_t parse_integer(Cursor&, std::string_view what, int64_t low, int64_t high);
-// A sign or nothing, and one literal: what stands behind `[reg+`.
-Constant parse_signed_literal(Cursor&);
+// One number without operators in [low, high], which is all that sizes and directives take.
+int64_t parse_size(Cursor&, std::string_view what, int64_t low, int64_t high);
+// What stands behind a name, `+` and a constant expression.
+int64_t parse_displacement(Cursor&);
 
 }  // namespace fp4lab::emu

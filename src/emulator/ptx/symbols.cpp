@@ -11,24 +11,36 @@ namespace fp4lab::emu {
 
 namespace {
 
+// A floating-point value becomes one of the variable's size, an integer is not converted (as ptxas 13.0 does
+// it).
 uint64_t bits_for(const Module& module, const ast::Variable& v, const ast::Variable::Item& item) {
   using F = Constant::Form;
-  uint64_t bits = item.value.bits;
-  bool single = item.value.form == F::f32;
-  if (v.type == Type::f32 && !single && item.value.form != F::integer)
-    return std::bit_cast<uint32_t>(static_cast<float>(std::bit_cast<double>(bits)));
-  if (v.type == Type::f64 && single)
-    return std::bit_cast<uint64_t>(static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(bits))));
-  if (v.type == Type::f32 || v.type == Type::f64) {
-    if (item.value.form != F::integer) return bits;
-    auto value = static_cast<double>(static_cast<int64_t>(bits));
-    return v.type == Type::f64 ? std::bit_cast<uint64_t>(value)
-                               : std::bit_cast<uint32_t>(static_cast<float>(value));
+  const uint64_t bits = item.value.bits;
+  const bool integer = item.value.form == F::integer, floats = v.type == Type::f32 || v.type == Type::f64;
+  if (v.type == Type::f16 || v.type == Type::f16x2 || (integer && floats))
+    fail_at(module, *item.at, "{} cannot initialise .{}", integer ? "an integer" : "a floating-point value",
+            name_of(v.type));
+  if (integer) return bits;
+  const bool single = item.value.form == F::f32;
+  switch (v.type) {
+    case Type::f32:
+    case Type::b32:
+      return single ? bits : std::bit_cast<uint32_t>(static_cast<float>(std::bit_cast<double>(bits)));
+    case Type::f64:
+    case Type::b64:
+      return single ? std::bit_cast<uint64_t>(
+                          static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(bits))))
+                    : bits;
+    default:
+      fail_at(module, *item.at, "a floating-point value cannot initialise .{}", name_of(v.type));
   }
-  bool fits = item.value.form == F::integer || (single && v.type == Type::b32) ||
-              (item.value.form == F::f64 && v.type == Type::b64);
-  if (!fits) fail_at(module, *item.at, "a floating-point value cannot initialise .{}", name_of(v.type));
-  return bits;
+}
+
+// The address of a function, which is known when the module is read.
+uint64_t function_bits(const Module& out, const ast::Function& f, const ast::Variable::Item& item) {
+  if (f.entry || item.generic) fail_at(out, *item.at, "the address of '{}' cannot stand here", f.name);
+  const uint64_t bits = f.address + item.value.bits;
+  return item.mask == ~uint64_t(0) ? bits : (bits & item.mask) >> std::countr_zero(item.mask);
 }
 
 // 0: no room. Every second allocation begins at a page (GlobalMemory::allocate).
@@ -65,31 +77,32 @@ void initialise(Module& out, const ast::Module& tree, const ast::Variable& v, Sy
   uint32_t width = bits_of(v.type) / 8;
   if (width > 8) fail_at(out, *v.at, "initialisers of .{} variables are not supported", name_of(v.type));
   s.init.resize(s.size);
-  uint64_t at = 0;
   for (const ast::Variable::Item& item : v.init) {
+    const uint64_t at = item.element * width;
+    uint64_t bits = 0;
+    const bool masked = item.mask != ~uint64_t(0);
     if (item.symbol.empty()) {
-      uint64_t bits = bits_for(out, v, item);
-      std::memcpy(s.init.data() + at, &bits, width);
+      bits = bits_for(out, v, item);
+      if (masked) bits = (bits & item.mask) >> std::countr_zero(item.mask);
     } else {
+      const bool holds = v.type == Type::u64 || v.type == Type::u32 || (masked && v.type == Type::u8);
+      if (!holds) fail_at(out, *item.at, "an address cannot initialise .{}", name_of(v.type));
       if (auto f = tree.function_by_name.find(item.symbol); f != tree.function_by_name.end()) {
-        uint64_t bits = f->second->address + item.value.bits;
-        if (item.mask != ~uint64_t(0)) bits = (bits & item.mask) >> std::countr_zero(item.mask);
-        std::memcpy(s.init.data() + at, &bits, width);
-        at += width;
-        continue;
+        bits = function_bits(out, *f->second, item);
+      } else {
+        auto target = tree.variable_by_name.find(item.symbol);
+        if (target == tree.variable_by_name.end())
+          fail_at(out, *item.at, "'{}' is no variable or function of this module", item.symbol);
+        const ast::Variable& of = tree.variables[target->second];
+        if (of.space != Space::global && of.space != Space::constant)
+          fail_at(out, *item.at, "only addresses of .global and .const variables can initialise another");
+        if (of.external || &of == &v)
+          fail_at(out, *item.at, "the address of '{}' is not known here", of.name);
+        s.relocations.push_back(
+            {at, std::string(item.symbol), static_cast<int64_t>(item.value.bits), item.mask, width});
       }
-      auto target = tree.variable_by_name.find(item.symbol);
-      if (target == tree.variable_by_name.end())
-        fail_at(out, *item.at, "'{}' is no variable or function of this module", item.symbol);
-      Space space = tree.variables[target->second].space;
-      if (space != Space::global && space != Space::constant)
-        fail_at(out, *item.at, "only addresses of .global and .const variables can initialise another");
-      if (width != 8 && item.mask == ~uint64_t(0))
-        fail_at(out, *item.at, "an address needs 8 bytes, .{} has {}", name_of(v.type), width);
-      s.relocations.push_back(
-          {at, std::string(item.symbol), static_cast<int64_t>(item.value.bits), item.mask, width});
     }
-    at += width;
+    std::memcpy(s.init.data() + at, &bits, width);
   }
 }
 
@@ -98,9 +111,8 @@ void initialise(Module& out, const ast::Module& tree, const ast::Variable& v, Sy
 void make_symbols(Module& out, const ast::Module& tree) {
   for (const ast::Variable& v : tree.variables) {
     if (v.space != Space::global && v.space != Space::constant) continue;
-    if (v.external || v.unsized)
-      if (v.external || v.init.empty())
-        fail_at(out, *v.at, "'{}' is defined outside this module; linking is not supported", v.name);
+    if (v.external) continue;  // where it is used, symbol_of() refuses it
+    if (v.elements == 0) fail_at(out, *v.at, "'{}' has no elements", v.name);
     Symbol s;
     s.name = v.name;
     s.space = v.space;

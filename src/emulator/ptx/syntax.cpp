@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 namespace fp4lab::emu {
 
@@ -10,35 +11,81 @@ namespace {
 
 constexpr uint64_t kMaxVariableBytes = uint64_t(1) << 40;
 
+// "8.10" comes behind "8.9".
+bool version_before(std::string_view version, std::string_view least) {
+  const auto parts = [](std::string_view v) {
+    std::pair<int, int> out{};
+    bool minor = false;
+    for (char c : v) {
+      if (c == '.') minor = true;
+      int& part = minor ? out.second : out.first;
+      if (c >= '0' && c <= '9' && part < 1000) part = part * 10 + (c - '0');
+    }
+    return out;
+  };
+  return parts(version) < parts(least);
+}
+
+// The first PTX ISA that has the target (PTX ISA 11.1.2).
+std::string_view least_version(std::string_view target) {
+  constexpr std::pair<std::string_view, std::string_view> kLeast[] = {
+      {"sm_80", "7.0"},  {"sm_86", "7.1"},   {"sm_89", "7.8"},   {"sm_90", "7.8"},
+      {"sm_90a", "8.0"}, {"sm_100", "8.6"},  {"sm_100a", "8.6"}, {"sm_100f", "8.8"},
+      {"sm_103", "8.8"}, {"sm_103a", "8.8"}, {"sm_103f", "8.8"}};
+  for (const auto& [name, version] : kLeast)
+    if (name == target) return version;
+  return "0";
+}
+
 class ModuleReader {
  public:
   explicit ModuleReader(Cursor& c) : c_(c) {}
 
   ast::Module run() {
+    header();
     while (!c_.ended()) item();
-    if (module_.version.empty()) c_.fail("the module has no .version");
-    if (module_.target.empty()) c_.fail("the module has no .target");
+    for (const ast::Function& f : module_.functions)
+      if (!f.has_body && !f.external && !f.entry && !module_.aliases.contains(f.name))
+        fail_at(c_.module, *f.at, "function '{}' is declared and never defined; without .extern it must be",
+                f.name);
+    check_constant_size();
     return std::move(module_);
   }
 
  private:
+  // .version and .target come first, in this order, then .address_size (PTX ISA 11.1).
+  void header() {
+    if (!c_.accept_dotted("version")) c_.fail("the module has no .version before everything else");
+    module_.version = c_.next().text;
+    if (!c_.accept_dotted("target")) c_.fail("the module has no .target behind .version");
+    const Token& target = c_.word("a target");
+    module_.target = target.text;
+    while (c_.accept(",")) c_.word("a target option");
+    if (const std::string_view least = least_version(module_.target); version_before(module_.version, least))
+      fail_at(c_.module, target, "{} needs PTX ISA {}, the module's .version is {}", target.text, least,
+              module_.version);
+    const Token& size = c_.peek();
+    if (c_.accept_dotted("address_size") && parse_size(c_, ".address_size", 32, 64) != 64)
+      fail_at(c_.module, size, "only 64-bit addresses are supported");
+  }
+
+  // PTX ISA 5.1.3; what is larger needs banks of its own, which .const[N] named.
+  void check_constant_size() const {
+    constexpr uint64_t kMost = 65536;
+    uint64_t bytes = 0;
+    for (const ast::Variable& v : module_.variables)
+      if (v.space == Space::constant && (bytes += v.bytes()) > kMost)
+        fail_at(c_.module, *v.at, "more than {} bytes of .const variables", kMost);
+  }
+
   void item() {
     const Token& t = c_.peek();
-    if (t.mark(";")) {
-      c_.next();
-      return;
-    }
     if (t.mark("@")) return skip_line();  // @@DWARF
     if (t.kind != Token::Kind::dotted) c_.fail("expected a directive, found {}", Cursor::shown(t));
     c_.next();
-    if (t.text == "version") {
-      module_.version = c_.next().text;
-    } else if (t.text == "target") {
-      module_.target = c_.word("a target").text;
+    if (t.text == "target") {  // once more
+      c_.word("a target");
       while (c_.accept(",")) c_.word("a target option");
-    } else if (t.text == "address_size") {
-      if (parse_integer(c_, ".address_size", 32, 64) != 64)
-        fail_at(c_.module, t, "only 64-bit addresses are supported");
     } else if (t.text == "file") {
       file();
     } else if (t.text == "section") {
@@ -50,8 +97,6 @@ class ModuleReader {
       c_.expect(";", "behind .alias");
     } else if (t.text == "pragma") {
       while (!c_.ended() && !c_.accept(";")) c_.next();
-    } else if (t.text == "loc") {
-      skip_line_of(t);
     } else {
       declaration(t);
     }
@@ -63,7 +108,7 @@ class ModuleReader {
   }
 
   void file() {
-    auto index = static_cast<uint32_t>(parse_integer(c_, "a file number", 0, INT32_MAX));
+    auto index = static_cast<uint32_t>(parse_size(c_, "a file number", 0, INT32_MAX));
     if (c_.peek().kind != Token::Kind::string) c_.fail("expected the file's name");
     module_.files[index] = std::string(c_.next().text);
     for (int i = 0; i < 2 && c_.accept(","); ++i) parse_constant(c_);
@@ -85,17 +130,17 @@ class ModuleReader {
   // {.extern,.visible,.weak,.common} then .entry, .func or a state space.
   void declaration(const Token& first) {
     const Token* t = &first;
-    bool external = false;
-    while (t->dotted("extern") || t->dotted("visible") || t->dotted("weak") || t->dotted("common")) {
-      external |= t->text == "extern";
-      t = &c_.next();
-    }
+    const bool external = t->dotted("extern"), common = t->dotted("common");
+    if (external || common || t->dotted("visible") || t->dotted("weak")) t = &c_.next();
+    if (common && !t->dotted("global")) fail_at(c_.module, *t, ".common is for .global variables");
     Space space;
     if (t->dotted("entry") || t->dotted("func")) {
-      function(*t);
+      function(*t, external);
     } else if (t->kind == Token::Kind::dotted && space_named(t->text, space) && space != Space::param) {
       for (ast::Variable& v : parse_variables(c_, space, false)) {
         v.external = external;
+        if (v.unsized && v.init.empty() && !external)
+          fail_at(c_.module, *v.at, "'{}' has no size: only .extern variables may leave it open", v.name);
         add_variable(std::move(v));
       }
       c_.expect(";", "behind a declaration");
@@ -117,30 +162,38 @@ class ModuleReader {
     module_.variables.push_back(std::move(v));
   }
 
-  std::vector<ast::Variable> parameters() {
+  std::vector<ast::Variable> parameters(bool of_kernel) {
     std::vector<ast::Variable> params;
     if (c_.accept(")")) return params;
     do {
       const Token& t = c_.next();
       if (t.dotted("reg")) fail_at(c_.module, t, "parameters in .reg space are not supported, only .param");
       if (!t.dotted("param")) fail_at(c_.module, t, "expected .param, found {}", Cursor::shown(t));
-      params.push_back(std::move(parse_variables(c_, Space::param, true).at(0)));
+      ast::Variable v = std::move(parse_variables(c_, Space::param, true).at(0));
+      if (of_kernel && v.bytes() == 0) fail_at(c_.module, *v.at, "the parameter '{}' has no size", v.name);
+      if (!of_kernel && v.is_pointer) fail_at(c_.module, *v.at, ".ptr is for the parameters of kernels");
+      for (const ast::Variable& other : params)
+        if (other.name == v.name) fail_at(c_.module, *v.at, "'{}' is declared twice", v.name);
+      params.push_back(std::move(v));
     } while (c_.accept(","));
     c_.expect(")", "behind the parameters");
     return params;
   }
 
-  void function(const Token& kind) {
+  void function(const Token& kind, bool external) {
     ast::Function f;
+    f.external = external;
     f.entry = kind.text == "entry";
     if (c_.peek().kind == Token::Kind::dotted && c_.peek().text == "attribute") {
       c_.next();
       while (!c_.ended() && !c_.accept(")")) c_.next();
     }
-    if (!f.entry && c_.accept("(")) f.results = parameters();
-    f.at = &c_.word("the function's name");
+    if (!f.entry && c_.accept("(")) f.results = parameters(false);
+    if (f.results.size() > 1)
+      fail_at(c_.module, *f.results[1].at, "a function has one result in .param space");
+    f.at = &new_name(c_, "the function's name");
     f.name = f.at->text;
-    if (c_.accept("(")) f.params = parameters();
+    if (c_.accept("(")) f.params = parameters(f.entry);
     directives(f);
     if (c_.peek().mark("{")) {
       f.has_body = true;
@@ -159,36 +212,40 @@ class ModuleReader {
     }
   }
 
-  uint32_t count(std::string_view what) {
-    return static_cast<uint32_t>(parse_integer(c_, what, 0, INT32_MAX));
+  uint32_t count(std::string_view what, int64_t least = 0) {
+    return static_cast<uint32_t>(parse_size(c_, what, least, INT32_MAX));
   }
-  void triple(uint32_t (&out)[3], std::string_view what) {
-    out[0] = count(what);
+  void triple(uint32_t (&out)[3], std::string_view what, int64_t least = 0) {
+    out[0] = count(what, least);
     out[1] = out[2] = 1;
-    for (int i = 1; i < 3 && c_.accept(","); ++i) out[i] = count(what);
+    for (int i = 1; i < 3 && c_.accept(","); ++i) out[i] = count(what, least);
   }
 
   void directives(ast::Function& f) {
     while (c_.peek().kind == Token::Kind::dotted) {
       const Token& t = c_.next();
+      const bool of_functions = t.text == "noreturn" || t.text.starts_with("abi_preserve");
+      if (of_functions == f.entry)
+        fail_at(c_.module, t, "'.{}' is for {}", t.text,
+                f.entry ? "functions, not for kernels" : "kernels alone");
       if (t.text == "maxntid") {
-        triple(f.max_ntid, ".maxntid");
+        triple(f.max_ntid, ".maxntid", 1);
       } else if (t.text == "reqntid") {
-        triple(f.req_ntid, ".reqntid");
+        triple(f.req_ntid, ".reqntid", 1);
       } else if (t.text == "reqnctapercluster") {
         triple(f.req_cluster, ".reqnctapercluster");
       } else if (t.text == "minnctapersm") {
-        f.min_ctapersm = count(".minnctapersm");
-      } else if (t.text == "maxnctapersm") {
-        count(".maxnctapersm");
+        f.min_ctapersm = count(".minnctapersm", 1);
       } else if (t.text == "maxnreg") {
-        f.max_nreg = count(".maxnreg");
+        f.max_nreg = count(".maxnreg", 1);
       } else if (t.text == "maxclusterrank") {
         f.max_cluster_rank = count(".maxclusterrank");
       } else if (t.text == "explicitcluster") {
         f.explicit_cluster = true;
       } else if (t.text == "noreturn") {
         f.noreturn = true;
+      } else if (t.text == "abi_preserve" || t.text == "abi_preserve_control") {
+        count("a number of registers");
       } else if (t.text == "pragma") {
         if (c_.peek().kind != Token::Kind::string) c_.fail("expected the pragma's string");
         c_.next();
@@ -196,6 +253,9 @@ class ModuleReader {
       } else {
         fail_at(c_.module, t, "unknown or unsupported performance directive '.{}'", t.text);
       }
+      if (f.max_ntid[0] && f.req_ntid[0]) fail_at(c_.module, t, ".maxntid and .reqntid exclude each other");
+      if (f.max_cluster_rank && f.req_cluster[0])
+        fail_at(c_.module, t, ".maxclusterrank and .reqnctapercluster exclude each other");
     }
   }
 
@@ -205,7 +265,7 @@ class ModuleReader {
 
 uint32_t alignment(Cursor& c) {
   const Token& at = c.peek();
-  auto align = static_cast<uint32_t>(parse_integer(c, "an alignment", 1, 1 << 20));
+  auto align = static_cast<uint32_t>(parse_size(c, "an alignment", 1, 1 << 20));
   if (!std::has_single_bit(align)) fail_at(c.module, at, "the alignment {} is not a power of two", align);
   return align;
 }
@@ -214,9 +274,13 @@ ast::Variable::Item initialiser(Cursor& c) {
   ast::Variable::Item item{&c.peek(), {}, {}};
   if (c.peek().kind == Token::Kind::number &&
       c.peek(1).mark("(")) {  // 0xff00(symbol): one byte of an address
-    item.mask = parse_signed_literal(c).bits;
+    const Token& at = c.peek();
+    item.mask = static_cast<uint64_t>(parse_size(c, "a mask", INT64_MIN, INT64_MAX));
+    if (!item.mask || item.mask >> std::countr_zero(item.mask) != 0xff || std::countr_zero(item.mask) % 8)
+      fail_at(c.module, at, "a mask covers one byte: 0xff, 0xff00, ...");
     c.expect("(", "behind a mask");
     auto inner = initialiser(c);
+    if (inner.mask != ~uint64_t(0)) fail_at(c.module, *inner.at, "one mask is enough");
     inner.mask = item.mask;
     c.expect(")", "behind a masked address");
     return inner;
@@ -225,25 +289,39 @@ ast::Variable::Item initialiser(Cursor& c) {
     item.value = parse_constant(c);
     return item;
   }
-  bool generic = c.peek().text == "generic" && c.peek(1).mark("(");  // global addresses are generic addresses
-  if (generic) c.next(), c.next();
+  item.generic = c.peek().text == "generic" && c.peek(1).mark("(");  // global addresses are generic addresses
+  if (item.generic) c.next(), c.next();
   item.symbol = c.word("a symbol").text;
-  if (generic) c.expect(")", "behind generic(");
-  if (c.peek().mark("+") || c.peek().mark("-")) item.value = parse_signed_literal(c);
+  if (item.generic) c.expect(")", "behind generic(");
+  if (c.peek().mark("+") || c.peek().mark("-"))
+    item.value.bits = static_cast<uint64_t>(parse_displacement(c));
   return item;
 }
 
-void initialisers(Cursor& c, ast::Variable& v, int depth) {
-  if (depth > 16) c.fail("initialiser nested too deeply");
-  if (!c.accept("{")) {
+// The values of one dimension, which has braces of its own; what is left out is 0. `sizes` are those of the
+// dimensions from here on, 0 for an open first one.
+void initialisers(Cursor& c, ast::Variable& v, std::span<const uint64_t> sizes, uint64_t first) {
+  if (sizes.empty()) {
+    if (c.peek().mark("{")) c.fail("one value is needed here, without braces");
     v.init.push_back(initialiser(c));
+    v.init.back().element = first;
     return;
   }
-  if (c.accept("}")) return;
-  do initialisers(c, v, depth + 1);
-  while (c.accept(","));
-  c.expect("}", "behind an initialiser");
+  c.expect("{", "before the values of an array");
+  uint64_t inner = 1, n = 0;
+  for (uint64_t size : sizes.subspan(1)) inner *= size;
+  if (!c.accept("}")) {
+    do {
+      if (sizes[0] && n == sizes[0]) c.fail("'{}' has more initial values than elements", v.name);
+      initialisers(c, v, sizes.subspan(1), first + n++ * inner);
+    } while (c.accept(","));
+    c.expect("}", "behind an initialiser");
+  }
+  if (!sizes[0]) v.elements = n * inner;
 }
+
+// A newly declared name.
+bool may_be_declared(std::string_view name) { return name != "_" && name != "WARP_SZ"; }
 
 }  // namespace
 
@@ -256,6 +334,20 @@ bool space_named(std::string_view word, Space& space) {
   return false;
 }
 
+const Token& new_name(Cursor& c, std::string_view what) {
+  const Token& t = c.word(what);
+  if (!may_be_declared(t.text)) fail_at(c.module, t, "'{}' cannot be declared", t.text);
+  return t;
+}
+
+void check_declared_type(const Module& module, const Token& at, Type type) {
+  constexpr Type kFundamental[] = {Type::pred, Type::b8,  Type::b16, Type::b32,   Type::b64, Type::b128,
+                                   Type::u8,   Type::u16, Type::u32, Type::u64,   Type::s8,  Type::s16,
+                                   Type::s32,  Type::s64, Type::f16, Type::f16x2, Type::f32, Type::f64};
+  if (std::find(std::begin(kFundamental), std::end(kFundamental), type) == std::end(kFundamental))
+    fail_at(module, at, ".{} is a type of instructions only", name_of(type));
+}
+
 std::vector<ast::Variable> parse_variables(Cursor& c, Space space, bool parameter) {
   ast::Variable like;
   like.space = space;
@@ -265,18 +357,25 @@ std::vector<ast::Variable> parse_variables(Cursor& c, Space space, bool paramete
   while (c.peek().kind == Token::Kind::dotted) {
     const Token& t = c.next();
     if (t.text == "align") {
+      if (typed) fail_at(c.module, t, ".align stands before the type");
       align = alignment(c);
     } else if (t.text == "ptr") {  // .ptr{.space} .align N: what the pointer points to, a hint
+      like.is_pointer = true;
       Space ignored;
-      if (c.peek().kind == Token::Kind::dotted && space_named(c.peek().text, ignored)) c.next();
+      if (c.peek().kind == Token::Kind::dotted && !c.peek().dotted("param") &&
+          space_named(c.peek().text, ignored))
+        c.next();
       if (c.accept_dotted("align")) alignment(c);
-    } else if (t.text == "v2" || t.text == "v4" || t.text == "v8") {
+    } else if ((t.text == "v2" || t.text == "v4") && !parameter) {
       vector = static_cast<uint64_t>(t.text[1] - '0');
     } else if (t.text == "attribute") {
       while (!c.ended() && !c.accept(")")) c.next();
     } else if (Type type = type_named(t.text); type != Type::none && type != Type::pred) {
+      check_declared_type(c.module, t, type);
       like.type = type;
       typed = true;
+      if (vector * bits_of(type) > 128) fail_at(c.module, t, "a vector has 128 bits at most");
+      if (parameter && type == Type::f16x2) fail_at(c.module, t, "parameters cannot be .f16x2");
     } else {
       fail_at(c.module, t, "unknown type or attribute '.{}' in a declaration", t.text);
     }
@@ -285,28 +384,36 @@ std::vector<ast::Variable> parse_variables(Cursor& c, Space space, bool paramete
   std::vector<ast::Variable> out;
   do {
     ast::Variable v = like;
-    v.at = &c.word("a variable's name");
+    v.at = &new_name(c, "a variable's name");
     v.name = v.at->text;
     v.elements = vector;
+    std::vector<uint64_t> sizes;
     while (c.accept("[")) {
       v.is_array = true;
-      if (c.accept("]")) {
+      if (c.peek().mark("]")) {
+        if (!sizes.empty()) c.fail("only the first size may be left open");
         v.unsized = true;
-        continue;
+        sizes.push_back(0);
+      } else {
+        const Token& at = c.peek();
+        sizes.push_back(static_cast<uint64_t>(parse_size(c, "an array's size", 0, int64_t(1) << 40)));
+        if (!sizes.back()) fail_at(c.module, at, "'{}' has no elements", v.name);
+        if (v.elements > kMaxVariableBytes / sizes.back() / 16)
+          c.fail("'{}' is larger than {} bytes", v.name, kMaxVariableBytes);
+        v.elements *= sizes.back();
       }
-      auto n = static_cast<uint64_t>(parse_integer(c, "an array's size", 0, int64_t(1) << 40));
-      if (n && v.elements > kMaxVariableBytes / n / 16)
-        c.fail("'{}' is larger than {} bytes", v.name, kMaxVariableBytes);
-      v.elements *= n;
       c.expect("]", "behind an array's size");
     }
+    if (v.unsized) v.elements = 0;
     v.align = std::max<uint32_t>(align, static_cast<uint32_t>(vector * (bits_of(v.type) / 8)));
     if (align) v.align = align;
-    if (c.accept("=")) initialisers(c, v, 0);
-    if (v.unsized) v.elements = v.init.size();
-    if (v.init.size() > v.elements)
-      fail_at(c.module, *v.at, "'{}' has {} elements and {} initial values", v.name, v.elements,
-              v.init.size());
+    if (vector > 1) sizes.push_back(vector);
+    if (c.peek().mark("=")) {
+      if (space != Space::global && space != Space::constant)
+        c.fail("variables of this state space have no initial values");
+      c.next();
+      initialisers(c, v, sizes, 0);
+    }
     out.push_back(std::move(v));
   } while (!parameter && c.accept(","));
   return out;

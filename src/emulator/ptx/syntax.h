@@ -13,6 +13,11 @@ std::vector<ast::Variable> parse_variables(Cursor&, Space, bool parameter);
 // `{ ... }` of a function; the cursor stands on the brace.
 void parse_body(Cursor&, ast::Function&);
 
+// A name that can be declared: not `_`, not WARP_SZ.
+const Token& new_name(Cursor&, std::string_view what);
+// Registers and variables are of the fundamental types alone (PTX ISA 5.2.1).
+void check_declared_type(const Module&, const Token& at, Type);
+
 // The state space that a directive names; false if it names none.
 bool space_named(std::string_view, Space&);
 

@@ -42,7 +42,8 @@ class Lexer {
       char c = text_[at_];
       if (c == '\n') {
         newline();
-      } else if (c == '/' && at(1) == '/') {
+      } else if ((c == '/' && at(1) == '/') ||
+                 (c == '#' && at_ == line_begin_)) {  // # 1 "a.c": of a preprocessor
         while (at_ + 1 < text_.size() && text_[at_ + 1] != '\n') ++at_;
       } else if (c == '/' && at(1) == '*') {
         skip_comment();
@@ -73,9 +74,8 @@ class Lexer {
   Token token() {
     char c = at();
     if (is_digit(c)) return number();
-    if (is_letter(c) || c == '_' || c == '$' ||
-        (c == '%' && (is_letter(at(1)) || at(1) == '_' || at(1) == '$')))
-      return word();
+    // "7%3" is 7 and the name "%3" to ptxas too.
+    if (is_letter(c) || c == '_' || ((c == '%' || c == '$') && is_word(at(1)))) return word();
     if (c == '.' && is_word(at(1))) return dotted();
     if (c == '"') return string();
     Token t = start(Token::Kind::mark);
@@ -114,13 +114,13 @@ class Lexer {
     Token t = start(Token::Kind::number);
     size_t begin = at_;
     bool prefixed = at() == '0' && is_letter(at(1)) && at(1) != 'e' && at(1) != 'E' && at(1) != 'U';
-    bool exponent = false;
+    bool exponent = false, point = false;
     for (; at_ < text_.size(); ++at_) {
       char c = at();
       if (is_word(c)) {
         exponent = !prefixed && (c == 'e' || c == 'E');
-      } else if (c == '.' && !prefixed && is_digit(at(1))) {
-        exponent = false;
+      } else if (c == '.' && !prefixed && !point) {
+        exponent = false, point = true;
       } else if ((c == '+' || c == '-') && exponent && is_digit(at(1))) {
         exponent = false;
       } else {
