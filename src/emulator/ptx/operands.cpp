@@ -584,7 +584,7 @@ void Operands::check_base_width(const ast::Node& n, unsigned bits) const {
 // A variable in [ ] must lie in the space of that address; one whose address is taken, in the space that the
 // instruction names, in shared memory if it names none (mapa).
 void Operands::check_space(const ast::Node& n, Space of_symbol, bool is_address) const {
-  if (has_tensor_memory(*statement_)) return;
+  if (has_tensor_memory(*statement_) || statement_->opcode[0] == "fence") return;
   Space want = space_of_address(*statement_, is_address ? addresses_ : 0);
   if (!is_address && want == Space::generic) want = Space::shared;
   const bool fits =
