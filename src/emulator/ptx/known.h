@@ -23,6 +23,8 @@ class Known {
   uint32_t maker(uint32_t pc, unsigned slot) const { return makers_[pc][slot]; }
   // How many operands hold what an instruction made; more than one also where that is not known.
   uint32_t uses(uint32_t pc) const { return uses_[pc]; }
+  // Of a constant.
+  std::optional<uint64_t> bits_of_row(const Operand&) const;
   // As far as copies lead there.
   std::optional<uint64_t> bits(uint32_t pc, unsigned slot) const;
   // Only within straight-line code, which subroutines (exact division and roots) and warp collectives end,
@@ -34,7 +36,6 @@ class Known {
  private:
   void find_makers(const Dataflow&);
   void find_constants(const Dataflow&);
-  std::optional<uint64_t> bits_of_row(const Operand&) const;
 
   const Function& f_;
   std::unordered_map<uint32_t, uint64_t> rows_;  // of constants whose bits are known, by offset

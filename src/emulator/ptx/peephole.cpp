@@ -505,6 +505,42 @@ class Peephole {
     }
   }
 
+  // The square of a pack in an fma: where one half alone is -0, or a constant below 0 beside a value, that
+  // half's product has the wrong sign.
+  void fold_square(uint32_t pc) {
+    const Type type = source(pc).type();
+    if ((type != Type::f16x2 && type != Type::bf16x2) || !same_register(pc, 1, 2)) return;
+    const auto from = made_by(pc, 1, "mov");
+    if (!from) return;
+    uint32_t wrong = 0;
+    if (const auto x = bits(pc, 1)) {
+      const bool low = (*x & 0xffff) == 0x8000, high = (*x >> 16 & 0xffff) == 0x8000;
+      wrong = low == high ? 0 : low ? 0x8000 : 0x80000000;
+    } else if (const Operand& pack = operand(*from, 1);
+               pack.kind == Operand::Kind::vector && pack.count == 2) {
+      const auto low = element(*from, pack.index), high = element(*from, pack.index + 1);
+      if (bool(low) == bool(high)) return;
+      wrong = low ? *low & 0x8000 : (*high & 0x8000) << 16;
+    }
+    if (!wrong) return;
+    const Operand other = w_.fresh(Type::b32);
+    insert(pc, {"xor", "b32"}, {other, operand(pc, 1), w_.constant(wrong)});
+    operand(pc, 1) = other;
+  }
+  // The bits of a vector's element, if a mov not far before pc made it of a constant.
+  std::optional<uint64_t> element(uint32_t pc, uint32_t index) const {
+    constexpr uint32_t kFar = 64;
+    const Operand& op = f_.vectors[index];
+    if (const auto known = known_.bits_of_row(op)) return known;
+    const uint32_t reg = flow_.number_of(op);
+    for (uint32_t from = pc; from-- > 0 && pc - from < kFar;) {
+      const auto& writes = flow_.access(from).writes;
+      if (std::find(writes.begin(), writes.end(), reg) == writes.end()) continue;
+      return f_.code[from].guard < 0 && source(from).tokens[0] == "mov" ? bits(from, 1) : std::nullopt;
+    }
+    return std::nullopt;
+  }
+
   // What an operand holds at pc, for a later instruction.
   Operand kept(uint32_t pc, unsigned slot) {
     const Operand copy = w_.fresh(operand(pc, slot).type);
@@ -552,6 +588,7 @@ std::span<const Peephole::Rule> Peephole::rules() {
       {"or", &Peephole::fold_logic},
       {"xor", &Peephole::fold_logic},
       {"bfe", &Peephole::fold_extraction},
+      {"fma", &Peephole::fold_square},
       {"rem", &Peephole::fold_remainder},
       {"div", &Peephole::widen},
       {"mad", &Peephole::widen},
