@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "emulator/ptx/dominators.h"
+
 namespace fp4lab::emu {
 
 namespace {
 
-constexpr uint32_t kNone = 0xffffffff;
+constexpr uint32_t kNone = Dominators::kNone;
 
 // Basic blocks, and an exit that leaving blocks lead to. Where lanes leave at once (a guarded exit, a guarded
 // branch to a ret, a trap) nobody has to wait for them: the others still meet as if these ways were not
@@ -124,51 +126,6 @@ class Graph {
   }
 };
 
-// Immediate post-dominators: Cooper, Harvey, Kennedy, "A simple, fast dominance algorithm", on the reversed
-// graph.
-std::vector<uint32_t> immediate_post_dominators(const Graph& g) {
-  const auto n = static_cast<uint32_t>(g.successors.size());
-  std::vector<uint32_t> order, number(n, kNone);  // post-order of the reversed graph, from the exit
-  std::vector<std::pair<uint32_t, size_t>> stack{{g.exit, 0}};
-  std::vector<char> seen(n, 0);
-  seen[g.exit] = 1;
-  while (!stack.empty()) {
-    auto& [b, i] = stack.back();
-    if (i < g.predecessors[b].size()) {
-      uint32_t next = g.predecessors[b][i++];
-      if (!std::exchange(seen[next], 1)) stack.emplace_back(next, 0);
-    } else {
-      number[b] = static_cast<uint32_t>(order.size());
-      order.push_back(b);
-      stack.pop_back();
-    }
-  }
-  std::vector<uint32_t> up(n, kNone);
-  up[g.exit] = g.exit;
-  auto meet = [&](uint32_t a, uint32_t b) {
-    while (a != b) {
-      while (number[a] < number[b]) a = up[a];
-      while (number[b] < number[a]) b = up[b];
-    }
-    return a;
-  };
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (size_t i = order.size(); i-- > 0;) {
-      uint32_t b = order[i];
-      if (b == g.exit) continue;
-      uint32_t best = kNone;
-      for (uint32_t s : g.successors[b])
-        if (up[s] != kNone) best = best == kNone ? s : meet(s, best);
-      if (best != up[b]) {
-        up[b] = best;
-        changed = true;
-      }
-    }
-  }
-  return up;
-}
-
 }  // namespace
 
 Flow flow_of(const Module& module, const Function& f, uint32_t pc) {
@@ -193,7 +150,8 @@ Flow flow_of(const Module& module, const Function& f, uint32_t pc) {
 void find_reconvergence(const Module& module, Function& f) {
   if (f.code.empty()) return;
   Graph g(module, f);
-  std::vector<uint32_t> up = immediate_post_dominators(g);
+  // Post-dominators: those of the reversed graph.
+  const std::vector<uint32_t> up = immediate_dominators(g.predecessors, g.successors, g.exit).up;
   for (Instr& instr : f.code) {
     if (flow_of(module, f, instr.pc).targets.empty()) continue;
     uint32_t meet = up[g.block_of[instr.pc]];

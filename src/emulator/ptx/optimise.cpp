@@ -336,8 +336,8 @@ class Optimiser {
     const bool extreme = s.tokens[0] == "min" || s.tokens[0] == "max";
     const Type type = s.type();
     if (extreme && (name.ends_with("n_float") || name.ends_with("x_float") || name.ends_with("_half")) &&
-        order.same(pc, 1, 2) && !s.has("ftz") && !s.has("NaN") && !s.has("xorsign") &&
-        (type == Type::f32 || type == Type::f64 || type == Type::f16))
+        !s.has("ftz") && !s.has("NaN") && !s.has("xorsign") &&
+        (type == Type::f32 || type == Type::f64 || type == Type::f16) && order.same(pc, 1, 2))
       return w_.replace(pc,
                         {"mov", type == Type::f32   ? "b32"
                                 : type == Type::f64 ? "b64"
@@ -494,7 +494,7 @@ class Optimiser {
     const std::string_view name = f_.source[pc].tokens[0];
     const bool ordered = name == "add" || name == "sub" || name == "mul" || name == "fma" || name == "mad" ||
                          name == "min" || name == "max";
-    if (!ordered || !order.made_later(pc, 1, 2)) return;
+    if (!ordered || !order.comes_later(pc, 1, 2)) return;
     if (name != "sub") return std::swap(i.op[1], i.op[2]);
     std::vector<std::string_view> tokens = f_.source[pc].tokens;
     tokens[0] = "add";

@@ -4,7 +4,7 @@
 // * mul and add (or sub) that do not say how they round become one fma (PTX ISA 9.7.3.3: such an "add may be
 //   optimized aggressively").
 // * Of two NaNs among f64 operands the hardware keeps the one that stands in a certain place, and ptxas
-//   orders the operands of a sum or product by where they were made.
+//   orders the operands of a sum or product (value_order.h).
 // * min(x, x), max(x, x), and x * 1 without a rounding, are x, also for a NaN.
 // * Single instructions are folded, of constants above all (peephole.h).
 // * abs.f32 and neg.f32 that become part of a selection (a guard's, or a selp.f32's) change the sign and do

@@ -1,13 +1,14 @@
-// Where the values were made that the operands of an instruction hold: the order in which a compiler meets
-// them, copies counted as what they copy.
+// In which order a compiler takes the values that the operands of an instruction hold: ptxas 13.0's, as it
+// orders the operands of f64 sums, products and extremes. See value_order.cpp for the rule.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <optional>
 #include <unordered_map>
 #include <vector>
 
-#include "emulator/ptx/dataflow.h"
+#include "emulator/ptx/ssa.h"
 
 namespace fp4lab::emu {
 
@@ -15,32 +16,51 @@ class ValueOrder {
  public:
   ValueOrder(const Function&, const Dataflow&);
 
-  // Operands of one instruction, by slot. Constants count as made last.
-  bool made_later(uint32_t pc, unsigned slot, unsigned than) const;
+  // Operands of one instruction, by slot.
+  bool comes_later(uint32_t pc, unsigned slot, unsigned than) const;
+  // Copies count as what they copy.
   bool same(uint32_t pc, unsigned slot, unsigned other) const;
   // The offset of the row that nothing writes.
   std::optional<uint32_t> constant_row(uint32_t pc, unsigned slot) const;
 
  private:
-  // Steps: twice the pc that made it, or one less where several values meet: at the begin of a
-  // block, or where what a guarded instruction may have made is first read. Below a step, which of the
-  // instruction's or the block's values it is. From kConstant on: a constant's row. kSelected: by a guard,
-  // not read yet.
-  using Value = int64_t;
-  static constexpr Value kStep = int64_t(1) << 32, kConstant = int64_t(1) << 60, kSelected = -1;
-  static constexpr Value value(Value steps, uint32_t nth) { return steps * kStep + nth; }
-  using Values = std::unordered_map<uint32_t, Value>;  // by register
+  struct Rank {
+    enum class Class : uint8_t { known, variable, met, constant };
+    Class of = Class::known;
+    int64_t block = 0, at = 0;
+    auto operator<=>(const Rank&) const = default;
+  };
+  // Values that a register holds by turns, because they meet somewhere.
+  struct Web {
+    Rank rank;
+    bool is_variable = false;  // there are several
+  };
+  struct Held {
+    Rank rank;
+    uint64_t is = 0;  // the value; or kConstant and a row, kUnknown and the slot
+  };
+  static constexpr uint64_t kConstant = uint64_t(1) << 32, kUnknown = uint64_t(1) << 33;
 
-  Value incoming(uint32_t block, uint32_t reg);
-  Value outgoing(uint32_t block, uint32_t reg);
-  void place_selections(uint32_t pc, Values& made) const;
-  void made_by(uint32_t pc, Value copied, Values& made) const;
-  Value value_of(uint32_t block, const Values& made, const Operand&);
+  std::vector<uint32_t> registers_asked_for() const;
+  void find_webs();
+  void rank_webs();
+  uint32_t web_of(uint32_t value);
+  Held held(uint32_t pc, unsigned slot);
+  Rank rank(uint32_t value, uint32_t block);
+  Rank made_at(const Ssa::Value&) const;
+  Rank joined_at(uint32_t value) const;
+  Rank rank_of_met(uint32_t value);
+  Rank rank_of_kept(uint32_t value, uint32_t block);
 
   const Function& f_;
   const Dataflow& flow_;
-  std::vector<Values> made_, met_;                // at the end and at the begin of a block, as far as known
-  std::unordered_map<uint64_t, Value> operands_;  // by pc and slot
+  Ssa ssa_;
+  std::vector<uint32_t> block_of_;           // by pc
+  std::vector<uint32_t> parent_;             // of a value, towards its web's name
+  std::vector<char> meets_;                  // values that others are merged from
+  std::vector<uint32_t> first_read_;         // in its block, of what a guarded instruction kept
+  std::vector<Web> webs_;                    // by name
+  std::unordered_map<uint64_t, Held> held_;  // by pc and slot
 };
 
 }  // namespace fp4lab::emu

@@ -1,0 +1,118 @@
+#include "emulator/ptx/ssa.h"
+
+#include "emulator/ptx/dominators.h"
+
+namespace fp4lab::emu {
+
+namespace {
+
+constexpr size_t kMostCells = size_t(1) << 24;  // blocks times registers
+
+uint64_t place(uint32_t pc, uint32_t reg) { return uint64_t(pc) << 32 | reg; }
+
+}  // namespace
+
+Ssa::Ssa(const Function& f, const Dataflow& flow, std::vector<uint32_t> registers)
+    : f_(f), flow_(flow), registers_(std::move(registers)) {
+  const size_t blocks = flow.blocks().size();
+  if (registers_.empty() || blocks == 0) return;
+  is_too_big_ = blocks * registers_.size() > kMostCells;
+  if (is_too_big_) return;
+  for (uint32_t i = 0; i < registers_.size(); ++i) index_[registers_[i]] = i;
+  merged_.assign(blocks * registers_.size(), kNone);
+  end_ = merged_;
+  place_merges();
+  name_values();
+}
+
+uint32_t Ssa::index_of(uint32_t reg) const {
+  const auto found = index_.find(reg);
+  return found == index_.end() ? kNone : found->second;
+}
+
+uint32_t Ssa::read(uint32_t pc, uint32_t reg) const {
+  const auto found = reads_.find(place(pc, reg));
+  return found == reads_.end() ? kNone : found->second;
+}
+
+uint32_t Ssa::add(Value v) {
+  values_.push_back(std::move(v));
+  return static_cast<uint32_t>(values_.size() - 1);
+}
+
+// Cytron, Ferrante, Rosen, Wegman, Zadeck, "Efficiently computing static single assignment form": values meet
+// at the dominance frontiers of the blocks that make some, and in turn of those where they meet.
+void Ssa::place_merges() {
+  const auto blocks = static_cast<uint32_t>(flow_.blocks().size());
+  std::vector<std::vector<uint32_t>> successors(blocks), predecessors(blocks), frontier(blocks);
+  for (uint32_t b = 0; b < blocks; ++b) {
+    successors[b] = flow_.blocks()[b].successors;
+    predecessors[b] = flow_.blocks()[b].predecessors;
+  }
+  Dominators dominators = immediate_dominators(successors, predecessors, 0);
+  order_ = std::move(dominators.order);
+  up_ = std::move(dominators.up);
+  for (const uint32_t b : order_) {
+    if (predecessors[b].size() < 2) continue;
+    for (uint32_t p : predecessors[b])
+      for (; up_[p] != kNone && p != up_[b]; p = up_[p])
+        if (frontier[p].empty() || frontier[p].back() != b) frontier[p].push_back(b);
+  }
+  std::vector<char> is_live(merged_.size(), 0);  // at a block's begin
+  std::vector<std::vector<uint32_t>> makers(registers_.size());
+  for (uint32_t b = 0; b < blocks; ++b) {
+    for (uint32_t i = 0; i < registers_.size(); ++i)
+      is_live[cell(b, i)] = static_cast<char>(flow_.lives_behind(b, registers_[i]));
+    for (uint32_t pc = flow_.blocks()[b].end; pc-- > flow_.blocks()[b].begin;) {
+      if (flow_.is_dead(pc)) continue;
+      for (const uint32_t reg : flow_.access(pc).writes)
+        if (const uint32_t i = index_of(reg); i != kNone) {
+          if (f_.code[pc].guard < 0) is_live[cell(b, i)] = 0;
+          if (makers[i].empty() || makers[i].back() != b) makers[i].push_back(b);
+        }
+      for (const uint32_t reg : flow_.access(pc).reads)
+        if (const uint32_t i = index_of(reg); i != kNone) is_live[cell(b, i)] = 1;
+    }
+  }
+  for (uint32_t i = 0; i < registers_.size(); ++i)
+    for (std::vector<uint32_t>& work = makers[i]; !work.empty();) {
+      const uint32_t b = work.back();
+      work.pop_back();
+      for (const uint32_t there : frontier[b]) {
+        uint32_t& merged = merged_[cell(there, i)];
+        if (merged != kNone || !is_live[cell(there, i)]) continue;
+        merged = add({Value::Kind::merged, there, flow_.blocks()[there].begin, registers_[i], {}});
+        work.push_back(there);
+      }
+    }
+}
+
+void Ssa::name_values() {
+  for (const uint32_t b : order_) {
+    for (uint32_t i = 0; i < registers_.size(); ++i) {
+      uint32_t& value = end_[cell(b, i)];
+      value = merged_[cell(b, i)];
+      if (value != kNone) continue;
+      value = b == 0 ? add({Value::Kind::unknown, 0, 0, registers_[i], {}}) : end_[cell(up_[b], i)];
+    }
+    for (uint32_t pc = flow_.blocks()[b].begin; pc < flow_.blocks()[b].end; ++pc) {
+      for (const uint32_t reg : flow_.access(pc).reads)
+        if (const uint32_t i = index_of(reg); i != kNone) reads_[place(pc, reg)] = end_[cell(b, i)];
+      if (flow_.is_dead(pc)) continue;
+      for (const uint32_t reg : flow_.access(pc).writes) {
+        const uint32_t i = index_of(reg);
+        if (i == kNone) continue;
+        uint32_t& value = end_[cell(b, i)];
+        const uint32_t made = add({Value::Kind::made, b, pc, reg, {}});
+        value = f_.code[pc].guard < 0 ? made : add({Value::Kind::kept, b, pc, reg, {value, made}});
+      }
+    }
+  }
+  for (const uint32_t b : order_)
+    for (uint32_t i = 0; i < registers_.size(); ++i)
+      if (const uint32_t merged = merged_[cell(b, i)]; merged != kNone)
+        for (const uint32_t p : flow_.blocks()[b].predecessors)
+          if (up_[p] != kNone) values_[merged].operands.push_back(end_[cell(p, i)]);
+}
+
+}  // namespace fp4lab::emu
