@@ -189,6 +189,36 @@ TEST_CASE("leaving a cluster while others still send to it is noticed") {
   CHECK(noticed > 3);
 }
 
+TEST_CASE("mapa names any CTA; only an access asks whether the cluster has it") {
+  // Every lane maps its own number, lanes beyond the cluster's last CTA too (and the rank's low byte counts).
+  const std::string text = module_text("sm_90a", ".param .u64 out", R"(
+      .shared .align 8 .b64 bar;
+      mov.u32 %r1, bar; mov.u32 %r2, %tid.x; ld.param.u64 %rd0, [out];
+      mul.lo.u32 %r3, %r2, 37;
+      mapa.shared::cluster.u32 %r4, %r1, %r3;
+      mul.wide.u32 %rd1, %r2, 4; add.u64 %rd1, %rd1, %rd0; st.global.u32 [%rd1], %r4;
+      setp.ne.u32 %p0, %r2, ACCESSING;
+      @%p0 bra END;
+      st.shared::cluster.u64 [%r4], 0;
+    END:)");
+  const auto with = [&](std::string_view lane) {
+    std::string t = text;
+    return t.replace(t.find("ACCESSING"), 9, lane);
+  };
+  Kernel k(with("0"));
+  const uint64_t out = k.buffer(32 * 4);
+  k.param(out);
+  const LaunchResult r = k.run(1);
+  INFO(r.report);
+  REQUIRE(r.ok);
+  const auto mapped = k.download<uint32_t>(out, 32);
+  for (uint32_t l = 0; l < 32; ++l) CHECK(mapped[l] == (mapped[0] | (l * 37 & 0xff) << 24));
+
+  Kernel beyond(with("1"));
+  beyond.param(beyond.buffer(32 * 4));
+  CHECK(beyond.run(1).report.find("names the CTA of rank 37, but the cluster has 1") != std::string::npos);
+}
+
 TEST_CASE("cluster launch control hands out every cluster once") {
   // Each running CTA adds 1 to out[its tile], asks for another and goes on until none is left.
   const std::string text = module_text("sm_100a", ".param .u64 out", fmt::format(R"(

@@ -62,6 +62,28 @@ TEST_CASE("a load of shared memory that nobody wrote: a fault, or poison and a n
   }
 }
 
+TEST_CASE("a read behind an allocation, in its last 256 bytes: a fault, or what lies there and a note") {
+  const auto accessing = [](const char* access) {
+    return module_text(
+        "sm_90a", ".param .u64 out",
+        fmt::format("ld.param.u64 %rd0, [out]; mov.u32 %r2, 7; {}; st.global.u32 [%rd0], 1;", access));
+  };
+  for (const bool tolerant : {false, true}) {
+    const Ran r = run(accessing("ld.global.v2.u32 {%r2, %r3}, [%rd0+8]"), tolerant, 1, 3);
+    CHECK(r.result.ok == tolerant);
+    CHECK(r.result.notes.empty() == !tolerant);
+    CHECK(r.says("illegal read of 8 bytes"));
+    CHECK(r.out[0] == tolerant);
+  }
+  // A write there, and a read farther on, are faults all the same.
+  for (const char* access : {"st.global.u32 [%rd0+12], %r2", "ld.global.u32 %r2, [%rd0+256]",
+                             "atom.global.add.u32 %r2, [%rd0+12], 1"}) {
+    const Ran r = run(accessing(access), true, 1, 3);
+    CHECK(!r.result.ok);
+    CHECK(r.says("illegal"));
+  }
+}
+
 TEST_CASE("a register that nobody wrote: a fault, or poison and a note") {
   const std::string text = module_text("sm_90a", ".param .u64 out", R"(
       add.u32 %r2, %r1, 1; mov.b64 %rd2, %rd1; @%p1 mov.u32 %r2, 7;
@@ -110,6 +132,51 @@ TEST_CASE("shfl by lanes that its member mask does not name: a fault, or the val
     CHECK(r.result.ok == tolerant);
     CHECK(r.says("member mask 0x0000ffff does not name lanes 16-31"));
     for (uint32_t lane = 0; tolerant && lane < 32; ++lane) CHECK(r.out[lane] == (lane ^ 1));
+  }
+}
+
+// ptxas 13.0 reads the response as ld.shared does here: word 0 is x, bit 0 of word 2 the answer.
+TEST_CASE("the index of a launch control request that failed: a fault, or nothing that counts and a note") {
+  const std::string text = module_text("sm_100a", ".param .u64 out", R"(
+      .shared .align 16 .b8 response[16]; .shared .align 8 .b64 bar; .reg .b128 %q0;
+      mov.u32 %r0, response; mov.u32 %r1, bar; ld.param.u64 %rd0, [out];
+      mbarrier.init.shared::cta.b64 [%r1], 1;
+      mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r1], 16;
+      clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [%r0], [%r1];
+    W: mbarrier.try_wait.parity.shared::cta.b64 %p0, [%r1], 0;
+      @!%p0 bra W;
+      ld.shared.b128 %q0, [%r0]; ld.shared.u32 %r2, [%r0+8]; and.b32 %r2, %r2, 1; st.global.u32 [%rd0], %r2;
+      clusterlaunchcontrol.query_cancel.get_first_ctaid::x.b32.b128 %r3, %q0;
+      clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 %p1, %q0;
+      selp.u32 %r3, %r3, 7, %p1; st.global.u32 [%rd0+4], %r3;)");
+  for (const bool tolerant : {false, true}) {
+    const Ran r = run(text, tolerant, 1, 2);
+    INFO(r.result.report);
+    CHECK(r.result.ok == tolerant);
+    CHECK(r.says("of a request that failed"));
+    CHECK(r.out[0] == 0);
+    CHECK(r.out[1] == (tolerant ? 7 : 0));
+  }
+}
+
+TEST_CASE("tcgen05.ld with each lane's own row for an address: a fault, or the first lane's and a note") {
+  const std::string text = module_text("sm_100a", ".param .u64 out", R"(
+      .shared .align 8 .b64 place;
+      mov.u32 %r0, place; mov.u32 %r1, %tid.x; ld.param.u64 %rd0, [out];
+      tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r0], 32;
+      ld.shared.u32 %r2, [%r0]; shl.b32 %r3, %r1, 16; or.b32 %r3, %r3, %r2;
+      tcgen05.st.sync.aligned.32x32b.x1.b32 [%r2], {%r1};
+      tcgen05.wait::st.sync.aligned;
+      tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r4}, [%r3];
+      tcgen05.wait::ld.sync.aligned;
+      tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r2, 32;
+      mul.wide.u32 %rd1, %r1, 4; add.u64 %rd0, %rd0, %rd1; st.global.u32 [%rd0], %r4;)");
+  for (const bool tolerant : {false, true}) {
+    const Ran r = run(text, tolerant, 32, 32);
+    INFO(r.result.report);
+    CHECK(r.result.ok == tolerant);
+    CHECK(r.says("the TMEM address differs between the lanes of a warp"));
+    for (uint32_t lane = 0; tolerant && lane < 32; ++lane) CHECK(r.out[lane] == lane);
   }
 }
 

@@ -17,6 +17,7 @@ namespace {
 
 constexpr uint64_t kPage = 4096;
 constexpr int kPoison = 0xcb;
+constexpr uint64_t kAllocationAlignment = 256;  // what cuMemAlloc promises
 constexpr size_t kRememberFreed = 4096;
 // Where the reserved range goes if it can: the same addresses in every run, and clear of the windows.
 constexpr uint64_t kPreferredBase = 0x0000'0a00'0000'0000;
@@ -86,7 +87,7 @@ uint64_t GlobalMemory::allocate(size_t bytes) {
   std::unique_lock lock(mutex_);
   if (bytes == 0 || bytes > capacity_ || used_ > capacity_ - bytes) return 0;
   // cuMemAlloc promises no more than 256 bytes: every second allocation starts at an odd multiple of it.
-  const uint64_t shift = allocations_ & 1 ? 256 : 0;
+  const uint64_t shift = allocations_ & 1 ? kAllocationAlignment : 0;
   const uint64_t span = round_up(bytes + shift, kPage);
   uint64_t page = place(span + kPage);
   if (!page) return 0;
@@ -138,6 +139,14 @@ GlobalMemory::Range GlobalMemory::find(uint64_t address, size_t bytes) const {
   --it;
   Range range{it->first, it->second};
   return range.contains(address, bytes) ? range : Range{};
+}
+
+bool GlobalMemory::in_last_piece(uint64_t address, size_t bytes) const {
+  std::shared_lock lock(mutex_);
+  auto it = live_.upper_bound(address);
+  if (it == live_.begin()) return false;
+  --it;
+  return Range{it->first, round_up(it->second, kAllocationAlignment)}.contains(address, bytes);
 }
 
 bool GlobalMemory::owns(uint64_t address) const {

@@ -305,6 +305,7 @@ class Warp {
   std::byte* param_memory(AccessKind, uint64_t offset, uint32_t bytes, unsigned lane);
   std::byte* shared_memory(const Instr&, Space, AccessKind, uint64_t address, uint32_t bytes, unsigned lane,
                            bool strong);
+  void outside_global(AccessKind, uint64_t address, uint32_t bytes, unsigned lane);  // a fault, or a note
   std::byte* global_memory(const Instr&, AccessKind, uint64_t address, uint32_t bytes, unsigned lane,
                            bool strong);
 

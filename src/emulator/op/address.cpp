@@ -64,21 +64,19 @@ void isspacep(Warp& w, const Instr& i) {
   w.set_mask(i.op[0], holds);
 }
 
-constexpr uint64_t kOffsetMask = (uint64_t(1) << kRankShift) - 1;
-
-// mapa d, a, b: the address of a's place in the CTA of rank b. Generic addresses stay generic.
+// mapa d, a, b: the address of a's place in the CTA of rank b. The rank's low byte replaces bits 31:24, as
+// ptxas has it (PRMT); whether the cluster has such a CTA shows when the address is used. CUTLASS's launch
+// control maps a barrier with each lane's number and lets only the lanes that name a CTA arrive.
 template <class T, bool kGeneric>
 void mapa(Warp& w, const Instr& i) {
   const auto* a = w.source<T>(i.op[1]);
   const auto* b = w.source<uint32_t>(i.op[2]);
   auto* d = w.target<T>(i.op[0]);
-  const size_t ranks = w.cta.cluster.ctas.size();
+  constexpr uint64_t kRankMask = uint64_t(0xff) << kRankShift;
   for_lanes(w.active, [&](unsigned l) {
     if (kGeneric && !in_window(a[l], kSharedWindow))
       fault(FaultKind::illegal_address, l, "mapa of 0x{:x}, which is not in shared memory", a[l]);
-    if (b[l] >= ranks) fault(FaultKind::multicast, l, "mapa to CTA {} of a cluster of {}", b[l], ranks);
-    const uint64_t base = kGeneric ? kSharedWindow : 0;
-    d[l] = LaneOf<T>(base + ((uint64_t(a[l]) & kOffsetMask) | uint64_t(b[l]) << kRankShift));
+    d[l] = LaneOf<T>((uint64_t(a[l]) & ~kRankMask) | (uint64_t(b[l]) << kRankShift & kRankMask));
   });
 }
 
