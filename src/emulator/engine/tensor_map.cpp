@@ -22,22 +22,55 @@ constexpr const char* kSwizzles[] = {
 
 bool is_float(TensorType t) { return (t >= TensorType::f16 && t <= TensorType::tf32_ftz); }
 
-// The bytes; sizes are exact so that the struct has no holes.
+// The first 64 bytes are as CuTe DSL 4.8 makes them by itself, without the driver; its kernels also copy no
+// more than those. Behind them stands what they have no room for (im2col, values that are not valid but may
+// be replaced yet), and the mark by which our own are known. Sizes are exact so that the struct has no holes.
 struct Encoded {
   uint64_t address;
-  uint64_t stride[4];
+  uint32_t flags;        // see kTiled and the fields behind it
+  uint32_t stride[4];    // bits 35:4
+  uint32_t stride_high;  // bits 39:36 of each
   uint32_t dim_minus_1[5];
-  uint16_t box_minus_1[5];
+  uint8_t element_stride_minus_1[3];  // three bits each
+  uint8_t box_minus_1[5];
+  uint32_t zero;
+  uint32_t stride_rest[4];  // offset 64: bits 63:40 and 3:0
   int16_t lower[3], upper[3];
   uint16_t pixels;
-  uint8_t element_stride[5];
-  uint8_t type, swizzle, interleave, l2_promotion, fill, rank, im2col;
-  uint8_t zero[16];
+  uint8_t unused[18];
   uint64_t check;  // offset 112: of everything before it
   uint64_t magic;
 };
-static_assert(sizeof(Encoded) == kTensorMapBytes && offsetof(Encoded, check) == 112);
+static_assert(sizeof(Encoded) == kTensorMapBytes && offsetof(Encoded, stride_rest) == 64 &&
+              offsetof(Encoded, check) == 112);
 constexpr uint64_t kMagic = 0x70616d34706634ull;
+
+struct Bits {
+  unsigned first, count;
+  uint32_t of(uint32_t flags) const { return flags >> first & ((1u << count) - 1); }
+  uint32_t put(uint32_t value) const { return (value & ((1u << count) - 1)) << first; }
+};
+constexpr uint32_t kTiled = 0x4'0002, kIm2col = 0x4'0003;  // of flags; the latter and kFill are ours
+constexpr Bits kKind{0, 4}, kRankMinus1{4, 3}, kType{7, 4}, kInterleave{11, 2}, kSwizzle{13, 3}, kFill{17, 1},
+    kMark{18, 1}, kAtomicity{19, 2}, kPromotion{21, 2}, kNothing{23, 9};
+// The hardware's numbers of the types, as numbers of cuda.h.
+constexpr uint8_t kHardwareTypes[] = {0, 1, 2, 3, 4, 5, 6, 7, 10, 8, 9, 13, 14, 15, 11, 12};
+
+uint32_t flags_of(const TensorMap& m) {
+  const auto swizzle = static_cast<uint32_t>(m.swizzle);
+  const auto* type =
+      std::find(std::begin(kHardwareTypes), std::end(kHardwareTypes), static_cast<uint8_t>(m.type));
+  return (m.im2col ? kIm2col : kTiled) | kRankMinus1.put(m.rank - 1u) |
+         kType.put(static_cast<uint32_t>(type - kHardwareTypes)) | kInterleave.put(m.interleave) |
+         kSwizzle.put(std::min(swizzle, 3u)) | kAtomicity.put(swizzle > 3 ? swizzle - 3 : 0) |
+         kFill.put(m.fill) | kPromotion.put(m.l2_promotion);
+}
+
+// Bytes without our mark: may they be a tiled map?
+bool hardware_form(const Encoded& e) {
+  return kKind.of(e.flags) == kKind.of(kTiled) && kMark.of(e.flags) && !kNothing.of(e.flags) && !e.zero &&
+         kSwizzle.of(e.flags) <= 3 && (!kAtomicity.of(e.flags) || kSwizzle.of(e.flags) == 3);
+}
 
 uint64_t checksum(const Encoded& e) {
   uint64_t words[14], h = 0x9e3779b97f4a7c15ull;
@@ -155,16 +188,20 @@ std::string TensorMap::invalid(bool hopper) const {
 
 std::array<std::byte, kTensorMapBytes> TensorMap::encode() const {
   Encoded e{};
-  e.address = address;
-  for (unsigned d = 0; d < 4; ++d) e.stride[d] = stride[d + 1];
+  e.address = address, e.flags = flags_of(*this);
+  uint32_t element_strides = 0;
+  for (unsigned d = 0; d < 4; ++d) {
+    e.stride[d] = static_cast<uint32_t>(stride[d + 1] >> 4);
+    e.stride_high |= static_cast<uint32_t>(stride[d + 1] >> 36 & 0xf) << 4 * d;
+    e.stride_rest[d] = static_cast<uint32_t>(stride[d + 1] >> 40 << 4 | (stride[d + 1] & 0xf));
+  }
   for (unsigned d = 0; d < 5; ++d) {
     e.dim_minus_1[d] = static_cast<uint32_t>(dim[d] - 1);
-    e.box_minus_1[d] = static_cast<uint16_t>(box[d] - 1);
-    e.element_stride[d] = static_cast<uint8_t>(element_stride[d]);
+    e.box_minus_1[d] = static_cast<uint8_t>(box[d] - 1);
+    element_strides |= (element_stride[d] - 1 & 7) << 3 * d;
   }
-  e.type = static_cast<uint8_t>(type), e.swizzle = static_cast<uint8_t>(swizzle);
-  e.interleave = interleave, e.l2_promotion = l2_promotion, e.fill = fill, e.rank = rank;
-  e.im2col = im2col, e.pixels = static_cast<uint16_t>(pixels);
+  std::memcpy(e.element_stride_minus_1, &element_strides, sizeof e.element_stride_minus_1);
+  e.pixels = static_cast<uint16_t>(pixels);
   for (unsigned d = 0; d < 3; ++d) e.lower[d] = lower[d], e.upper[d] = upper[d];
   e.magic = kMagic;
   e.check = checksum(e);
@@ -176,20 +213,33 @@ std::array<std::byte, kTensorMapBytes> TensorMap::encode() const {
 TensorMap decode_tensor_map(const std::byte* bytes, bool& ok) {
   Encoded e;
   std::memcpy(&e, bytes, sizeof e);
+  const bool marked = e.magic == kMagic, sound = e.check == checksum(e), ours = marked && sound;
   TensorMap m;
-  ok = e.magic == kMagic && e.check == checksum(e);
+  ok = ours || (!marked && !sound && hardware_form(e));
   if (!ok) return m;
+  uint32_t element_strides = 0;
+  std::memcpy(&element_strides, e.element_stride_minus_1, sizeof e.element_stride_minus_1);
   m.address = e.address;
-  m.type = static_cast<TensorType>(e.type), m.swizzle = static_cast<TensorSwizzle>(e.swizzle);
-  m.interleave = e.interleave, m.l2_promotion = e.l2_promotion, m.fill = e.fill, m.rank = e.rank;
-  m.im2col = e.im2col, m.pixels = e.pixels;
-  for (unsigned d = 0; d < 3; ++d) m.lower[d] = e.lower[d], m.upper[d] = e.upper[d];
+  m.type = static_cast<TensorType>(kHardwareTypes[kType.of(e.flags)]);
+  m.swizzle = static_cast<TensorSwizzle>(kSwizzle.of(e.flags) + kAtomicity.of(e.flags));
+  m.interleave = static_cast<uint8_t>(kInterleave.of(e.flags)),
+  m.fill = static_cast<uint8_t>(kFill.of(e.flags));
+  m.l2_promotion = static_cast<uint8_t>(kPromotion.of(e.flags));
+  m.rank = static_cast<uint8_t>(kRankMinus1.of(e.flags) + 1);
   for (unsigned d = 0; d < 5; ++d) {
     m.dim[d] = uint64_t(e.dim_minus_1[d]) + 1;
     m.box[d] = uint32_t(e.box_minus_1[d]) + 1;
-    m.element_stride[d] = e.element_stride[d];
-    if (d) m.stride[d] = e.stride[d - 1];
+    m.element_stride[d] = (element_strides >> 3 * d & 7) + 1;
+    if (d) m.stride[d] = uint64_t(e.stride_high >> 4 * (d - 1) & 0xf) << 36 | uint64_t(e.stride[d - 1]) << 4;
   }
+  if (!ours) {
+    ok = m.invalid(false).empty();
+    return m;
+  }
+  for (unsigned d = 0; d < 4; ++d)
+    m.stride[d + 1] |= uint64_t(e.stride_rest[d] >> 4) << 40 | (e.stride_rest[d] & 0xf);
+  m.im2col = kKind.of(e.flags) == kKind.of(kIm2col), m.pixels = e.pixels;
+  for (unsigned d = 0; d < 3; ++d) m.lower[d] = e.lower[d], m.upper[d] = e.upper[d];
   return m;
 }
 

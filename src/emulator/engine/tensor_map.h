@@ -1,8 +1,9 @@
 // Tensor maps: what cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col make, tensormap.replace edits and
 // cp.async.bulk.tensor reads.
 //
-// The hardware's 128 bytes are not documented; these are our own, and nobody but this file knows them. They
-// carry a checksum, so that a copy read through a wrong pointer, or while it is being edited, is recognised.
+// The hardware's 128 bytes are not documented; nobody but tensor_map.cpp knows ours. The first half is laid
+// out as CuTe DSL writes it, which makes maps without the driver; the second carries a checksum, so that a
+// copy read through a wrong pointer, or while it is being edited, is recognised.
 #pragma once
 
 #include <cuda.h>
@@ -86,7 +87,8 @@ struct TensorMap {
   std::array<std::byte, kTensorMapBytes> encode() const;
 };
 
-// The map in 128 bytes; `ok` false when they hold none (checksum).
+// The map in 128 bytes; `ok` false when they hold none (checksum; without our mark: CuTe DSL's form, and
+// valid).
 TensorMap decode_tensor_map(const std::byte* bytes, bool& ok);
 
 // What cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col are both told, as cuda.h has it. Its enumerators
