@@ -121,15 +121,20 @@ struct LateSignal final : AsyncOp {
 
   const char* name() const override { return mnemonic.c_str(); }
   // An arrival that is on its way to another CTA needs nothing of the one that sent it.
-  bool holds_exit() const override { return barrier_cta == cta; }
+  bool holds_exit() const override { return barrier_cta == cta && !cta->cluster.grid.schedule.tolerant; }
   bool held(const Cluster& cluster) const override {
     const Mbarrier* b = barrier_cta->exited ? nullptr : barrier_cta->state->mbarriers.find(offset);
     return b && !cluster.all_moved_since(b->turn);
   }
-  bool run(Cluster&) override {
-    if (barrier_cta->exited)
-      fault(FaultKind::peer_exited, lane, "{} signals an mbarrier of CTA rank {}, which has exited", name(),
-            barrier_cta->rank);
+  bool run(Cluster& cluster) override {
+    if (barrier_cta->exited) {
+      const Fault gone(
+          FaultKind::peer_exited, lane,
+          fmt::format("{} signals an mbarrier of CTA rank {}, which has exited", name(), barrier_cta->rank));
+      if (!cluster.grid.schedule.tolerant) throw gone;
+      cluster.tolerated(gone, *this);
+      return true;
+    }
     barrier_cta->state->signal(barrier_cta->state->mbarrier(offset, name()), offset, count, bytes);
     return true;
   }

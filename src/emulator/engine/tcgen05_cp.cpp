@@ -159,6 +159,9 @@ struct Commit final : AsyncOp {
     return std::ranges::any_of(targets,
                                [&](const Cta* to) { return to->state->ahead_of_init(*this, barrier); });
   }
+  // CuTe DSL's fmha_bwd and mla_decode give slots back behind the last product, and nobody waits for them:
+  // run() notes the targets that have exited.
+  bool holds_exit() const override { return !cta->cluster.grid.schedule.tolerant; }
   bool run(Cluster& cluster) override {
     for (Cta* to : targets) {
       if (!to->exited) {
