@@ -4,7 +4,6 @@
 #include <charconv>
 
 #include "emulator/isa/opcode.h"
-#include "emulator/ptx/flow.h"
 
 namespace fp4lab::emu {
 
@@ -23,8 +22,31 @@ Dataflow::Dataflow(const Module& module, const Function& f, std::span<const Entr
                    const std::unordered_set<uint32_t>& constants)
     : f_(f), constants_(constants), access_(f.code.size()), dead_(f.code.size(), 0) {
   for (uint32_t pc = 0; pc < f.code.size(); ++pc) collect(pc, *rows[pc]);
-  find_blocks(module);
-  if (!is_too_big()) find_live();
+  flows_.reserve(f.code.size());
+  for (uint32_t pc = 0; pc < f.code.size(); ++pc) flows_.push_back(flow_of(module, f, pc));
+  do {
+    remove_idle_branches();
+    find_blocks();
+    if (is_too_big()) return;
+    find_live();
+  } while (remove_idle_branches());
+}
+
+// A branch over nothing, or over what is dead, is none: its blocks are one. Whether there was such a branch.
+bool Dataflow::remove_idle_branches() {
+  bool any = false;
+  for (auto pc = static_cast<uint32_t>(f_.code.size()); pc-- > 0;) {
+    Flow& flow = flows_[pc];
+    if (f_.code[pc].opcode->name != "bra" || flow.targets.size() != 1) continue;
+    const uint32_t target = flow.targets[0];
+    if (target <= pc ||
+        std::find(dead_.begin() + pc + 1, dead_.begin() + target, 0) != dead_.begin() + target)
+      continue;
+    flow = {};
+    dead_[pc] = 1;
+    any = true;
+  }
+  return any;
 }
 
 uint64_t Dataflow::key_of(const Operand& op) {
@@ -87,15 +109,14 @@ void Dataflow::collect(uint32_t pc, const Entry& row) {
     add(instr.op[slot], to, !target[slot] || in_place, target[slot] || in_place);
 }
 
-void Dataflow::find_blocks(const Module& module) {
+void Dataflow::find_blocks() {
+  blocks_.clear();
   const auto n = static_cast<uint32_t>(f_.code.size());
-  std::vector<Flow> flows(n);
   std::vector<char> leader(n + 1, 0);
   leader[0] = 1;
   for (uint32_t pc = 0; pc < n; ++pc) {
-    flows[pc] = flow_of(module, f_, pc);
-    if (!flows[pc].targets.empty() || flows[pc].leaves) leader[pc + 1] = 1;
-    for (const uint32_t t : flows[pc].targets) leader[t] = 1;
+    if (!flows_[pc].targets.empty() || flows_[pc].leaves) leader[pc + 1] = 1;
+    for (const uint32_t t : flows_[pc].targets) leader[t] = 1;
   }
   std::vector<uint32_t> block_of(n + 1, kNone);
   for (uint32_t pc = 0; pc < n; ++pc) {
@@ -112,7 +133,7 @@ void Dataflow::find_blocks(const Module& module) {
     blocks_[to].predecessors.push_back(from);
   };
   for (uint32_t b = 0; b < blocks_.size(); ++b) {
-    const Flow& last = flows[blocks_[b].end - 1];
+    const Flow& last = flows_[blocks_[b].end - 1];
     for (const uint32_t t : last.targets) edge(b, t);
     if (last.falls_through) edge(b, blocks_[b].end);
   }
@@ -122,6 +143,7 @@ bool Dataflow::is_pure(uint32_t pc) const {
   const Source& s = f_.source[pc];
   const std::string_view name = s.tokens[0];
   if (s.has("cc")) return false;
+  if (name == "bra") return flows_[pc].targets.empty();
   if (name == "ld" || name == "ldu") return !s.has("volatile") && !s.has("relaxed") && !s.has("acquire");
   if (name == "mov" || name == "cvt" || name == "cvta" || name == "prmt" || name == "isspacep") return true;
   const unsigned of = chapter(f_.code[pc].opcode->section);

@@ -9,6 +9,7 @@
 
 #include "emulator/core/ir.h"
 #include "emulator/isa/table.h"
+#include "emulator/ptx/flow.h"
 
 namespace fp4lab::emu {
 
@@ -47,12 +48,14 @@ class Dataflow {
   void add(const Operand&, Access&, bool read, bool write);
   uint32_t number(uint64_t key);
   static uint64_t key_of(const Operand&);
-  void find_blocks(const Module&);
+  bool remove_idle_branches();
+  void find_blocks();
   void find_live();
   bool visit_backwards(uint32_t pc, std::vector<char>& live) const;
 
   const Function& f_;
   const std::unordered_set<uint32_t>& constants_;
+  std::vector<Flow> flows_;  // by pc
   std::unordered_map<uint64_t, uint32_t> numbers_;
   std::vector<Block> blocks_;
   std::vector<Access> access_;

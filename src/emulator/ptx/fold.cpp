@@ -1,5 +1,6 @@
 #include "emulator/ptx/fold.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
@@ -51,9 +52,46 @@ std::optional<uint32_t> folded_function(const Source& s, uint32_t a) {
   for (const Folded& row : kFolded)
     if (s.tokens[0] == row.mnemonic) {
       const approx::Unit f = s.has("ftz") ? row.flushing : row.keeping;
-      return std::bit_cast<uint32_t>(canonical(f(std::bit_cast<float>(a))));
+      const float result = f(std::bit_cast<float>(a));
+      if (result != result) return std::nullopt;
+      return std::bit_cast<uint32_t>(result);
     }
   return std::nullopt;
+}
+
+namespace {
+
+// Nothing for other instructions, and for extremes of NaNs.
+std::optional<float> computed(const Source& s, float a, float b, float c) {
+  const std::string_view name = s.tokens[0];
+  if (name == "neg") return -a;
+  if (name == "abs") return std::abs(a);
+  if (name == "add") return a + b;
+  if (name == "sub") return a - b;
+  if (name == "mul") return s.has("ftz") ? approx::multiply_ftz(a, b) : a * b;
+  if (name == "fma") return std::fma(a, b, c);
+  if (a != a || b != b) return std::nullopt;
+  if (name == "min") return a < b || (a == b && std::signbit(a)) ? a : b;
+  if (name == "max") return a > b || (a == b && std::signbit(b)) ? a : b;
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<uint32_t> folded_arithmetic(const Source& s, const std::array<uint32_t, 3>& operands) {
+  for (const std::string_view otherwise : {"rz", "rm", "rp", "NaN", "xorsign"})
+    if (s.has(otherwise)) return std::nullopt;
+  const bool ftz = s.has("ftz");
+  float v[3];
+  for (unsigned i = 0; i < 3; ++i) {
+    v[i] = std::bit_cast<float>(operands[i]);
+    if (ftz) v[i] = flush(v[i]);
+  }
+  auto result = computed(s, v[0], v[1], v[2]);
+  if (!result || *result != *result) return std::nullopt;
+  if (ftz) result = flush(*result);
+  if (s.has("sat")) result = *result > 0 ? std::min(*result, 1.f) : 0.f;
+  return std::bit_cast<uint32_t>(*result);
 }
 
 FoldedDivisor folded_divisor(const Source& s, uint32_t bits) {

@@ -75,7 +75,7 @@ void Known::find_constants(const Dataflow& flow) {
     const std::string_view name = f_.source[pc].tokens[0];
     if (!flow.is_pure(pc) || i.guard >= 0 || name == "ld" || name == "ldu" || flow.access(pc).writes.empty())
       continue;
-    if (is_subroutine(f_.source[pc])) continue;
+    if (is_subroutine(f_.source[pc]) || f_.source[pc].has("approx")) continue;  // see fold.h
     bool constant = true;
     for (unsigned slot = 1; slot < kMaxOperands && constant; ++slot) {
       const Operand& op = i.op[slot];

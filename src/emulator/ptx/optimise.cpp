@@ -1,9 +1,11 @@
 #include "emulator/ptx/optimise.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <optional>
 #include <unordered_map>
 #include <unordered_set>
@@ -12,6 +14,7 @@
 #include "emulator/isa/opcode.h"
 #include "emulator/ptx/dataflow.h"
 #include "emulator/ptx/fold.h"
+#include "emulator/ptx/known.h"
 #include "emulator/ptx/peephole.h"
 #include "emulator/ptx/value_order.h"
 
@@ -34,7 +37,6 @@ struct Product {
     bool second, negated;  // which operand of the sum; whether it is the product's negation
   };
   std::vector<Use> uses;
-  bool moved = false;  // some of them take a copy or a negation
 };
 
 struct Fusion {
@@ -52,9 +54,9 @@ class Optimiser {
   void run(const Dataflow& flow) {
     const ValueOrder order(f_, flow);
     fusions_.resize(f_.code.size());
-    for (const Dataflow::Block& b : flow.blocks())
-      for (uint32_t pc = b.begin; pc < b.end; ++pc)
-        if (!flow.is_dead(pc)) fold(pc, b, flow, order);
+    const Known known(w_, flow);
+    for (uint32_t pc = 0; pc < f_.code.size(); ++pc)
+      if (!flow.is_dead(pc) && f_.source[pc].type() == Type::f32) fold(pc, known);
     for (uint32_t b = 0; b < flow.blocks().size(); ++b) find_products(flow, b);
     choose_products();
     for (const Dataflow::Block& b : flow.blocks())
@@ -68,7 +70,6 @@ class Optimiser {
       }
     for (uint32_t pc = 0; pc < f_.code.size(); ++pc)
       if (fusions_[pc].product != kNoAdd) fuse(pc, flow);
-    remove_products();
     w_.rebuild();
   }
 
@@ -106,6 +107,21 @@ class Optimiser {
     return a.type() == b.type() && a.has("ftz") == b.has("ftz");
   }
 
+  // What the compiler makes branches of: subroutines, also where nobody wants their results, and guarded
+  // instructions that do more than compute.
+  static bool ends_block(const Instr& i, const Source& s, const Dataflow& flow) {
+    static const std::unordered_set<std::string_view> kAlways = {"call",    "membar", "fence", "setmaxnreg",
+                                                                 "pmevent", "trap",   "brkpt"};
+    const std::string_view name = s.tokens[0];
+    if (kAlways.contains(name) || s.has("launch_dependents")) return true;
+    const Type type = s.type();
+    if (name == "div" || name == "rem") return !s.has("approx") && !s.has("full") && type != Type::u32;
+    if (name == "sqrt" || name == "rcp" || name == "rsqrt")
+      return type == Type::f64 ? !s.has("ftz") : !s.has("approx");
+    if (i.guard < 0 || flow.is_dead(i.pc)) return false;
+    return !flow.is_pure(i.pc) || name == "ld" || name == "ldu";
+  }
+
   void find_products(const Dataflow& flow, uint32_t block) {
     const Dataflow::Block& b = flow.blocks()[block];
     for (uint32_t pc = b.begin; pc < b.end; ++pc) {
@@ -125,9 +141,13 @@ class Optimiser {
     };
     holders.emplace_back(flow.number_of(f_.code[product].op[0]), false);
     Product found{product, {}};
+    bool behind = false;  // behind what ends the compiler's block
     for (uint32_t pc = product + 1; pc < b.end && !holders.empty(); ++pc) {
-      if (flow.is_dead(pc)) continue;
       const Instr& i = f_.code[pc];
+      if (flow.is_dead(pc)) {
+        behind |= ends_block(i, f_.source[pc], flow);
+        continue;
+      }
       const Dataflow::Access& access = flow.access(pc);
       const auto held = [&](uint32_t reg) {
         return std::any_of(holders.begin(), holders.end(), [&](const auto& h) { return h.first == reg; });
@@ -145,13 +165,15 @@ class Optimiser {
         } else {
           return std::nullopt;
         }
+        if (behind && shape == Shape::sum) return std::nullopt;
       }
+      behind |= ends_block(i, f_.source[pc], flow);
       for (const uint32_t reg : access.writes) {
         if (!held(reg)) continue;
         if (i.guard >= 0) return std::nullopt;  // the product stays in some lanes
         std::erase_if(holders, [&](const auto& h) { return h.first == reg; });
       }
-      if (another) holders.push_back(*another), found.moved = true;
+      if (another) holders.push_back(*another);
     }
     for (const auto& [reg, _] : holders)
       if (flow.lives_behind(block, reg)) return std::nullopt;
@@ -160,18 +182,24 @@ class Optimiser {
 
   bool same_type(uint32_t a, uint32_t b) const { return f_.source[a].type() == f_.source[b].type(); }
 
-  // Of two products a sum takes the first as its own.
+  // Sums take products that nothing else uses before others, the first operand before the second. A product
+  // of several sums is taken as long as none of them has taken its other operand.
   void choose_products() {
+    std::map<uint32_t, std::array<const Product*, 2>> sums;  // by pc: what their operands are
     for (const Product& p : products_)
-      for (const Product::Use& use : p.uses) {
-        Fusion& of = fusions_[use.pc];
-        if (of.product == kNoAdd || of.second) of = {p.pc, use.second, use.negated};
-      }
+      for (const Product::Use& use : p.uses) sums[use.pc][use.second] = &p;
+    for (const bool single : {true, false})
+      for (const auto& [pc, operands] : sums)
+        for (const Product* p : operands)
+          if (p && fusions_[pc].product == kNoAdd && (p->uses.size() == 1) == single && is_free(*p))
+            for (const Product::Use& use : p->uses)
+              if (use.pc == pc) fusions_[pc] = {p->pc, use.second, use.negated};
   }
-
-  bool is_kept(const Product& p) const {
-    return p.moved || std::any_of(p.uses.begin(), p.uses.end(),
-                                  [&](const Product::Use& use) { return fusions_[use.pc].product != p.pc; });
+  bool is_free(const Product& p) const {
+    return std::all_of(p.uses.begin(), p.uses.end(), [&](const Product::Use& use) {
+      const uint32_t taken = fusions_[use.pc].product;
+      return taken == kNoAdd || taken == p.pc;
+    });
   }
 
   // sum = a * b + c for a sum and its product.
@@ -245,31 +273,34 @@ class Optimiser {
     return quotients_[pc] = {other, inverse};
   }
 
-  void remove_products() {
-    for (const Product& p : products_)
-      if (!is_kept(p)) w_.remove(p.pc);
+  // --- approximate functions: before sums look for products
+
+  void fold(uint32_t pc, const Known& known) {
+    const Source& s = f_.source[pc];
+    const bool approximate = s.has("approx") || s.has("full");
+    if (approximate && s.tokens[0] == "div") return fold_quotient(pc, known);
+    if (const auto result = folded(pc, known)) return w_.replace(pc, {"mov", "b32"}, {w_.constant(*result)});
+    if (approximate && s.tokens[0] == "rcp" && s.has("ftz"))
+      if (const auto inverse = inverse_of(pc, 1, known)) w_.replace(pc, {"mov", "b32"}, {*inverse});
   }
 
-  // --- approximate functions, and products with one: before sums look for products
-
-  void fold(uint32_t pc, const Dataflow::Block& b, const Dataflow& flow, const ValueOrder& order) {
-    const Source& s = f_.source[pc];
-    if (s.type() != Type::f32 || !(s.has("approx") || s.has("full"))) return;
-    if (s.tokens[0] == "div") return fold_quotient(pc, b, flow, order);
-    if (const auto a = constant_at(pc, 1, order)) {
-      if (const auto result = folded_function(s, static_cast<uint32_t>(*a)))
-        w_.replace(pc, {"mov", "b32"}, {w_.constant(*result)});
-    } else if (s.tokens[0] == "rcp" && s.has("ftz")) {
-      fold_reciprocal(pc, b, flow);
+  std::optional<uint32_t> folded(uint32_t pc, const Known& known) const {
+    std::array<uint32_t, 3> operands{};
+    for (unsigned slot = 1; slot <= 3 && f_.code[pc].op[slot]; ++slot) {
+      const auto bits = known.bits(pc, slot);
+      if (!bits) return std::nullopt;
+      operands[slot - 1] = static_cast<uint32_t>(*bits);
     }
+    const Source& s = f_.source[pc];
+    return s.has("approx") ? folded_function(s, operands[0]) : folded_arithmetic(s, operands);
   }
 
-  void fold_quotient(uint32_t pc, const Dataflow::Block& b, const Dataflow& flow, const ValueOrder& order) {
+  void fold_quotient(uint32_t pc, const Known& known) {
     const Source& s = f_.source[pc];
-    const auto divisor = constant_at(pc, 2, order);
+    const auto divisor = known.bits(pc, 2);
     if (!divisor) {
       if (!s.has("approx") || !s.has("ftz")) return;
-      if (const auto inverse = inverse_of(f_.code[pc].op[2], pc, b, flow))
+      if (const auto inverse = inverse_of(pc, 2, known))
         w_.replace(pc, {"mul", "ftz", "f32"}, {f_.code[pc].op[1], *inverse});
       return;
     }
@@ -284,27 +315,22 @@ class Optimiser {
     if (by.factor == 1 && !s.has("ftz")) return w_.replace(pc, {"mov", "b32"}, {a});
     w_.replace(pc, s.has("ftz") ? Tokens{"mul", "ftz", "f32"} : Tokens{"mul", "f32"},
                {a, w_.constant(std::bit_cast<uint32_t>(by.factor))});
+    if (const auto result = folded(pc, known)) w_.replace(pc, {"mov", "b32"}, {w_.constant(*result)});
   }
 
-  void fold_reciprocal(uint32_t pc, const Dataflow::Block& b, const Dataflow& flow) {
-    if (const auto inverse = inverse_of(f_.code[pc].op[1], pc, b, flow))
-      w_.replace(pc, {"mov", "b32"}, {*inverse});
-  }
-
-  // 1 / op where the compiler has it otherwise: a reciprocal's operand, and 2^-x of a 2^x that nothing else
-  // reads.
-  std::optional<Operand> inverse_of(const Operand& op, uint32_t pc, const Dataflow::Block& b,
-                                    const Dataflow& flow) {
-    const uint32_t from = writer(op, pc, b, flow);
-    if (from == Dataflow::kNone || f_.code[from].guard >= 0) return std::nullopt;
+  // 1 / operand where the compiler has it otherwise: a reciprocal's operand, and 2^-x of a 2^x that nothing
+  // else reads.
+  std::optional<Operand> inverse_of(uint32_t pc, unsigned slot, const Known& known) {
+    const uint32_t from = known.maker(pc, slot);
+    if (from == Dataflow::kNone || from >= pc) return std::nullopt;
     const Source s = f_.source[from];
-    const std::string_view name = f_.code[from].opcode->name;
+    const std::string_view name = s.tokens[0];
     if (!s.has("approx") || !s.has("ftz") || s.type() != Type::f32) return std::nullopt;
     const Operand argument = f_.code[from].op[1];
     const Operand inverse = w_.fresh(f_.code[from].op[0].type);
-    if (name == "rcp_approx") {
+    if (name == "rcp") {
       w_.insert(from, {"mov", "b32"}, {inverse, argument});
-    } else if (name == "ex2" && is_read_once(from, b, flow)) {
+    } else if (name == "ex2" && known.uses(from) == 1) {
       const Operand negative = w_.fresh(inverse.type);
       w_.insert(from, {"neg", "f32"}, {negative, argument});
       w_.insert(from, s.tokens, {inverse, negative});
@@ -312,19 +338,6 @@ class Optimiser {
       return std::nullopt;
     }
     return inverse;
-  }
-
-  // One instruction of the block reads what this one makes, once.
-  bool is_read_once(uint32_t pc, const Dataflow::Block& b, const Dataflow& flow) const {
-    const uint32_t reg = flow.number_of(f_.code[pc].op[0]);
-    unsigned count = 0;
-    for (uint32_t next = pc + 1; next < b.end; ++next) {
-      if (flow.is_dead(next)) continue;
-      const auto& reads = flow.access(next).reads;
-      count += static_cast<unsigned>(std::count(reads.begin(), reads.end(), reg));
-      if (writes(next, reg, flow)) return count == 1;
-    }
-    return count == 1 && !flow.lives_behind(static_cast<uint32_t>(&b - flow.blocks().data()), reg);
   }
 
   // --- single instructions
