@@ -5,7 +5,6 @@
 #include "emulator/core/hooks.h"
 #include "emulator/core/machine.h"
 #include "emulator/core/place.h"
-#include "emulator/isa/opcode.h"
 
 namespace fp4lab::emu {
 
@@ -14,9 +13,6 @@ constexpr uint64_t kOpCost = 16;         // steps of the round's budget that an 
 constexpr uint64_t kSerialSoon = 256;    // steps until the round ends early for a strong access
 constexpr uint32_t kOneIn = 64;          // how often a policy does what it otherwise avoids
 constexpr uint32_t kPolicyTurns = 4096;  // at most, before another policy is drawn
-// A warp whose lanes all swap the same word in a loop: were each try a round of its own, one of all the warps
-// of the grid would succeed with one lane in each round.
-constexpr uint64_t kCasBurst = 256;
 constexpr uint64_t kChance = 256;  // instructions; on hardware a copy or a product takes as long as that
 }  // namespace
 
@@ -378,12 +374,9 @@ void Cluster::run_serial(Warp& w, LaneGroup& g) {
     g.wait = {};
     turn_begin_ = w.instructions;
     running_ = &w;
-    const Opcode* const opcode = grid.module.functions[g.function].code[g.pc].opcode;
-    const uint64_t burst = opcode && opcode->name == "atom_cas" && random(2) ? kCasBurst : 1;
-    uint64_t budget = burst;
-    Warp::Turn end = w.run(budget, &g);
-    while (end == Warp::Turn::yielded && budget) end = w.run(budget);
-    clock_ += std::max<uint64_t>(1, burst - budget);
+    uint64_t budget = 1;
+    w.run(budget, &g);
+    ++clock_;
     running_ = nullptr;
     if (w.runnable()) enqueue(w);
   });

@@ -198,7 +198,7 @@ std::array<std::byte, kTensorMapBytes> TensorMap::encode() const {
   for (unsigned d = 0; d < 5; ++d) {
     e.dim_minus_1[d] = static_cast<uint32_t>(dim[d] - 1);
     e.box_minus_1[d] = static_cast<uint8_t>(box[d] - 1);
-    element_strides |= (element_stride[d] - 1 & 7) << 3 * d;
+    element_strides |= ((element_stride[d] - 1) & 7) << 3 * d;
   }
   std::memcpy(e.element_stride_minus_1, &element_strides, sizeof e.element_stride_minus_1);
   e.pixels = static_cast<uint16_t>(pixels);
