@@ -394,6 +394,9 @@ class Optimiser {
     } else if ((mnemonic == "selp" || mnemonic == "slct") && f_.source[pc].type() == Type::f32) {
       for (const unsigned slot : {1u, 2u}) take_bits(pc, slot, b, flow);
     }
+    if (f_.code[pc].guard >= 0 && f_.source[pc].type() == Type::f32 && flow.is_pure(pc) && mnemonic != "ld" &&
+        is_value(f_.code[pc].op[0]))
+      keep_bits(pc, b, flow);
     if (shape_of(pc) == Shape::negation) fold_two_negations(pc, b, flow);
   }
 
@@ -409,16 +412,26 @@ class Optimiser {
     return false;
   }
 
-  // A selection of f32 takes the sign's change itself.
+  // A selection of f32 takes the sign's change itself, also the one between what a guarded instruction
+  // computes and what its target held before.
   void take_bits(uint32_t pc, unsigned slot, const Dataflow::Block& b, const Dataflow& flow) {
     Operand& op = f_.code[pc].op[slot];
+    if (const auto bits = changed_sign(op, pc, b, flow)) op = *bits;
+  }
+  void keep_bits(uint32_t pc, const Dataflow::Block& b, const Dataflow& flow) {
+    const Operand target = f_.code[pc].op[0];
+    if (const auto bits = changed_sign(target, pc, b, flow)) w_.insert(pc, {"mov", "b32"}, {target, *bits});
+  }
+  // What an abs or neg made, without its way with NaNs.
+  std::optional<Operand> changed_sign(const Operand& op, uint32_t pc, const Dataflow::Block& b,
+                                      const Dataflow& flow) {
     const uint32_t from = writer(op, pc, b, flow);
-    if (from == Dataflow::kNone || !is_sign(from) || f_.code[from].guard >= 0) return;
+    if (from == Dataflow::kNone || !is_sign(from) || f_.code[from].guard >= 0) return std::nullopt;
     const bool abs = f_.code[from].opcode->name == "abs_float";
     const Operand bits = w_.fresh(op.type);
     w_.insert(from, {abs ? "and" : "xor", "b32"},
               {bits, f_.code[from].op[1], w_.constant(abs ? 0x7fffffff : 0x80000000)});
-    op = bits;
+    return bits;
   }
 
   void fold_two_negations(uint32_t pc, const Dataflow::Block& b, const Dataflow& flow) {
