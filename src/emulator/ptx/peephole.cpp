@@ -22,7 +22,6 @@ bool is_float(Type t) {
 uint64_t quiet32(uint64_t bits) { return is_nan32(bits) ? bits | 0x400000 : bits; }
 uint64_t flushed32(uint64_t bits) { return bits & 0x7f800000 ? bits : bits & 0x80000000; }
 
-bool says_rounding(const Source& s) { return s.has("rn") || s.has("rz") || s.has("rm") || s.has("rp"); }
 bool is_plain(const Source& s) { return !says_rounding(s) && !s.has("ftz") && !s.has("sat"); }
 
 class Peephole {

@@ -40,6 +40,12 @@ const Entry* Rewriter::bind(Instr& i, const Source& s) {
   return row;
 }
 
+Operand Rewriter::negated(const Operand& op, uint32_t pc) {
+  const Operand negative = fresh(op.type);
+  insert(pc, {"neg", name_of(f.source[pc].type())}, {negative, op});
+  return negative;
+}
+
 void Rewriter::insert(uint32_t pc, Tokens tokens, std::vector<Operand> operands) {
   Inserted x{pc, nullptr, {}, f.source[pc]};
   x.source.tokens = std::move(tokens);
@@ -91,5 +97,7 @@ void Rewriter::rebuild() {
   inserted_.clear();
   removed_.clear();
 }
+
+bool says_rounding(const Source& s) { return s.has("rn") || s.has("rz") || s.has("rm") || s.has("rp"); }
 
 }  // namespace fp4lab::emu

@@ -26,6 +26,8 @@ class Rewriter {
   Operand fresh(Type);  // a register of its own
   Operand constant(uint64_t bits, Type = Type::b32);
 
+  Operand negated(const Operand&, uint32_t pc);  // of the type of the instruction at pc, before it
+
   // Before the instruction at pc, unguarded.
   void insert(uint32_t pc, Tokens, std::vector<Operand>);
   // Another instruction with the same guard and destination.
@@ -51,6 +53,8 @@ class Rewriter {
 std::unordered_set<uint32_t> constant_rows(const Image&);
 // The type of as many bits that means nothing: b16, b32 or b64.
 Type bits_type(Type);
+// Whether an instruction names its rounding.
+bool says_rounding(const Source&);
 inline bool is_value(const Operand& op) { return op.kind == Operand::Kind::value; }
 
 }  // namespace fp4lab::emu

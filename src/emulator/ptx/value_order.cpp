@@ -274,12 +274,6 @@ bool ValueOrder::comes_later(uint32_t pc, unsigned slot, unsigned than) const {
   return held_.at(place(pc, slot)).rank > held_.at(place(pc, than)).rank;
 }
 
-std::optional<uint32_t> ValueOrder::constant_row(uint32_t pc, unsigned slot) const {
-  const uint64_t is = held_.at(place(pc, slot)).is;
-  if ((is & kConstant) == 0) return std::nullopt;
-  return static_cast<uint32_t>(is - kConstant);
-}
-
 bool ValueOrder::same(uint32_t pc, unsigned slot, unsigned other) const {
   return held_.at(place(pc, slot)).is == held_.at(place(pc, other)).is;
 }

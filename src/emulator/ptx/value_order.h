@@ -20,8 +20,6 @@ class ValueOrder {
   bool comes_later(uint32_t pc, unsigned slot, unsigned than) const;
   // Copies count as what they copy.
   bool same(uint32_t pc, unsigned slot, unsigned other) const;
-  // The offset of the row that nothing writes.
-  std::optional<uint32_t> constant_row(uint32_t pc, unsigned slot) const;
 
  private:
   struct Rank {

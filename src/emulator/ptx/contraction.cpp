@@ -1,0 +1,192 @@
+#include "emulator/ptx/contraction.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <unordered_set>
+
+#include "emulator/isa/opcode.h"
+#include "emulator/ptx/approximate.h"
+
+namespace fp4lab::emu {
+
+namespace {
+
+bool same_kind(const Source& a, const Source& b) {
+  return a.type() == b.type() && a.has("ftz") == b.has("ftz");
+}
+
+}  // namespace
+
+bool is_negation(const Instr& i, const Source& s) {
+  const std::string_view name = i.opcode->name;
+  return (name == "neg_float" || name == "neg_half") && i.guard < 0 && !s.has("ftz") &&
+         s.type() != Type::bf16x2;
+}
+
+Contraction::Contraction(Rewriter& w, const Dataflow& flow)
+    : w_(w), f_(w.f), flow_(flow), fusions_(w.f.code.size()) {
+  for (uint32_t b = 0; b < flow.blocks().size(); ++b) find_products(b);
+  choose_products();
+}
+
+void Contraction::apply() {
+  for (uint32_t pc = 0; pc < fusions_.size(); ++pc)
+    if (takes_product(pc)) fuse(pc);
+}
+
+Contraction::Shape Contraction::shape_of(uint32_t pc) const {
+  const Instr& i = f_.code[pc];
+  const Source& s = f_.source[pc];
+  const std::string_view name = i.opcode->name;
+  if (name == "mov" && i.guard < 0 && is_value(i.op[0]) && is_value(i.op[1]) && !i.op[1].immediate)
+    return Shape::copy;
+  if (is_negation(i, s)) return Shape::negation;
+  if (says_rounding(s) || !is_value(i.op[0])) return Shape::other;
+  if (name == "mul_float" || name == "mul_half" || ends_in_product(s))
+    return i.guard < 0 && !s.has("sat") ? Shape::product : Shape::other;
+  if (name == "add_float" || name == "sub_float" || name == "add_half" || name == "sub_half")
+    return Shape::sum;
+  return Shape::other;
+}
+
+// What the compiler makes branches of: subroutines, also where nobody wants their results, and guarded
+// instructions that do more than compute.
+bool Contraction::ends_block(const Instr& i, const Source& s) const {
+  static const std::unordered_set<std::string_view> kAlways = {"call",    "membar", "fence", "setmaxnreg",
+                                                               "pmevent", "trap",   "brkpt"};
+  const std::string_view name = s.tokens[0];
+  if (kAlways.contains(name) || s.has("launch_dependents")) return true;
+  const Type type = s.type();
+  if (name == "div" || name == "rem") return !s.has("approx") && !s.has("full") && type != Type::u32;
+  if (name == "sqrt" || name == "rcp" || name == "rsqrt")
+    return type == Type::f64 ? !s.has("ftz") : !s.has("approx");
+  if (i.guard < 0 || flow_.is_dead(i.pc)) return false;
+  return !flow_.is_pure(i.pc) || name == "ld" || name == "ldu";
+}
+
+void Contraction::find_products(uint32_t block) {
+  const Dataflow::Block& b = flow_.blocks()[block];
+  for (uint32_t pc = b.begin; pc < b.end; ++pc) {
+    if (flow_.is_dead(pc) || shape_of(pc) != Shape::product) continue;
+    if (auto product = used_in_sums(block, pc); product && !product->uses.empty())
+      products_.push_back(std::move(*product));
+  }
+}
+
+// A product with the sums that use it; nothing when it is used otherwise too, or behind the block.
+std::optional<Contraction::Product> Contraction::used_in_sums(uint32_t block, uint32_t product) const {
+  const Dataflow::Block& b = flow_.blocks()[block];
+  std::vector<std::pair<uint32_t, bool>> holders;  // registers that hold it, or its negation
+  const auto holder = [&](const Operand& op) {
+    const uint32_t reg = flow_.number_of(op);
+    return std::find_if(holders.begin(), holders.end(), [&](const auto& h) { return h.first == reg; });
+  };
+  holders.emplace_back(flow_.number_of(f_.code[product].op[0]), false);
+  Product found{product, {}};
+  bool behind = false;  // behind what ends the compiler's block
+  for (uint32_t pc = product + 1; pc < b.end && !holders.empty(); ++pc) {
+    const Instr& i = f_.code[pc];
+    if (flow_.is_dead(pc)) {
+      behind |= ends_block(i, f_.source[pc]);
+      continue;
+    }
+    const Dataflow::Access& access = flow_.access(pc);
+    const auto held = [&](uint32_t reg) {
+      return std::any_of(holders.begin(), holders.end(), [&](const auto& h) { return h.first == reg; });
+    };
+    std::optional<std::pair<uint32_t, bool>> another;
+    if (std::any_of(access.reads.begin(), access.reads.end(), held)) {
+      const Shape shape = shape_of(pc);
+      const auto first = holder(i.op[1]), second = holder(i.op[2]);
+      if (shape == Shape::copy || (shape == Shape::negation && f_.source[pc].type() == f_.source[product].type())) {
+        another = {flow_.number_of(i.op[0]), first->second != (shape == Shape::negation)};
+      } else if (shape == Shape::sum && same_kind(f_.source[pc], f_.source[product]) &&
+                 (first == holders.end()) != (second == holders.end())) {
+        const bool is_second = first == holders.end();
+        found.uses.push_back({pc, is_second, (is_second ? second : first)->second});
+      } else {
+        return std::nullopt;
+      }
+      if (behind && shape == Shape::sum) return std::nullopt;
+    }
+    behind |= ends_block(i, f_.source[pc]);
+    for (const uint32_t reg : access.writes) {
+      if (!held(reg)) continue;
+      if (i.guard >= 0) return std::nullopt;  // the product stays in some lanes
+      std::erase_if(holders, [&](const auto& h) { return h.first == reg; });
+    }
+    if (another) holders.push_back(*another);
+  }
+  for (const auto& [reg, _] : holders)
+    if (flow_.lives_behind(block, reg)) return std::nullopt;
+  return found;
+}
+
+// Sums take products that nothing else uses before others, the first operand before the second. A product
+// of several sums is taken as long as none of them has taken its other operand.
+void Contraction::choose_products() {
+  std::map<uint32_t, std::array<const Product*, 2>> sums;  // by pc: what their operands are
+  for (const Product& p : products_)
+    for (const Product::Use& use : p.uses) sums[use.pc][use.second] = &p;
+  for (const bool single : {true, false})
+    for (const auto& [pc, operands] : sums)
+      for (const Product* p : operands)
+        if (p && fusions_[pc].product == kNone && (p->uses.size() == 1) == single && is_free(*p))
+          for (const Product::Use& use : p->uses)
+            if (use.pc == pc) fusions_[pc] = {p->pc, use.second, use.negated};
+}
+
+bool Contraction::is_free(const Product& p) const {
+  return std::all_of(p.uses.begin(), p.uses.end(), [&](const Product::Use& use) {
+    const uint32_t taken = fusions_[use.pc].product;
+    return taken == kNone || taken == p.pc;
+  });
+}
+
+// sum = a * b + c for a sum and its product.
+void Contraction::fuse(uint32_t pc) {
+  const Fusion& fusion = fusions_[pc];
+  const Source& s = f_.source[pc];
+  const bool subtracts = s.tokens[0] == "sub";
+  const bool negate_product = fusion.negated != (subtracts && fusion.second);
+  const bool negate_other = subtracts && !fusion.second;
+  const bool quotient = ends_in_product(f_.source[fusion.product]);
+  const auto [a, b] = quotient ? quotient_of(fusion.product) : factors(fusion.product, pc);
+  Operand other = f_.code[pc].op[fusion.second ? 1 : 2];
+  std::vector<std::string_view> tokens{"fma", "rn"};
+  if (s.has("ftz")) tokens.push_back("ftz");
+  if (s.has("sat")) tokens.push_back("sat");
+  tokens.push_back(name_of(s.type()));
+  if (negate_other) other = w_.negated(other, pc);
+  w_.replace(pc, tokens, {negate_product ? w_.negated(a, pc) : a, b, other});
+}
+
+// The factors of a product, where a sum that takes it stands: copies if they have changed by then.
+std::pair<Operand, Operand> Contraction::factors(uint32_t product, uint32_t sum) {
+  const Instr& i = f_.code[product];
+  const auto changed = [&](const Operand& op) {
+    const uint32_t reg = flow_.number_of(op);
+    if (reg == Dataflow::kNone) return false;
+    for (uint32_t pc = product; pc < sum; ++pc) {
+      const auto& writes = flow_.access(pc).writes;
+      if (std::find(writes.begin(), writes.end(), reg) != writes.end()) return true;
+    }
+    return false;
+  };
+  const auto at_sum = [&](const Operand& op) {
+    if (!changed(op)) return op;
+    const Operand copy = w_.fresh(op.type);
+    w_.insert(product, {"mov", name_of(bits_type(op.type))}, {copy, op});
+    return copy;
+  };
+  const Operand a = at_sum(i.op[1]);
+  return {a, at_sum(i.op[2])};
+}
+
+const std::pair<Operand, Operand>& Contraction::quotient_of(uint32_t pc) {
+  const auto known = quotients_.find(pc);
+  return known != quotients_.end() ? known->second : quotients_[pc] = expand_quotient(w_, pc);
+}
+
+}  // namespace fp4lab::emu
