@@ -125,11 +125,9 @@ std::pair<Operand, Operand> expand_quotient(Rewriter& w, uint32_t pc) {
     const Operand huge = made({"set", "gt", "f32", "f32"}, {size, value(0x1p126f)});
     scale = made({"fma", "rn", "f32"}, {huge, value(0.25f - 1), scale});
   }
-  const Operand inverse =
-      made({"rcp", "approx", "ftz", "f32"}, {made(rounded_product(s), {divisor, scale})});
+  const Operand inverse = made({"rcp", "approx", "ftz", "f32"}, {made(rounded_product(s), {divisor, scale})});
   const Operand other = reciprocal ? scale : made(rounded_product(s), {w.f.code[pc].op[1], scale});
   return {other, inverse};
 }
-
 
 }  // namespace fp4lab::emu

@@ -1,5 +1,5 @@
-// What ptxas makes of approximate f32 functions beside executing them: of constants it computes them (fold.h),
-// 1 / (1 / x) is x, 1 / 2^x is 2^-x, and quotients end in a product.
+// What ptxas makes of approximate f32 functions beside executing them: of constants it computes them
+// (fold.h), 1 / (1 / x) is x, 1 / 2^x is 2^-x, and quotients end in a product.
 #pragma once
 
 #include <utility>

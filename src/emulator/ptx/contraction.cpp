@@ -99,7 +99,8 @@ std::optional<Contraction::Product> Contraction::used_in_sums(uint32_t block, ui
     if (std::any_of(access.reads.begin(), access.reads.end(), held)) {
       const Shape shape = shape_of(pc);
       const auto first = holder(i.op[1]), second = holder(i.op[2]);
-      if (shape == Shape::copy || (shape == Shape::negation && f_.source[pc].type() == f_.source[product].type())) {
+      if (shape == Shape::copy ||
+          (shape == Shape::negation && f_.source[pc].type() == f_.source[product].type())) {
         another = {flow_.number_of(i.op[0]), first->second != (shape == Shape::negation)};
       } else if (shape == Shape::sum && same_kind(f_.source[pc], f_.source[product]) &&
                  (first == holders.end()) != (second == holders.end())) {
