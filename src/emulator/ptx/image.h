@@ -114,11 +114,14 @@ class Operands {
   bool fits(const OperandSpec&, const ast::Node&, const ast::Statement&, const Source&);
   [[noreturn]] void mismatch(const ast::Statement&, std::span<const Entry* const>, const Source&,
                              size_t farthest);
+  [[noreturn]] void misfit(const ast::Node&, const OperandSpec&, const Source&, const std::string& which,
+                           const std::string& tail);
 
   void convert(const OperandSpec&, const ast::Node&, Operand* op);
   Operand value(const ast::Node&, Type, bool relaxed, bool target);
   Operand constant(const ast::Node&, Type);
   Operand name(const ast::Node&, Type, bool relaxed, bool target);
+  Operand special_value(const ast::Node&, Type);
   Operand symbol_address(const ast::Node&, const ast::Variable&, Type);
   Operand function_address(const ast::Node&, const ast::Function&, Type);
   Operand predicate(const ast::Node&, bool target);
