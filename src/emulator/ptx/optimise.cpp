@@ -250,7 +250,7 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows) {
     if (!flow.is_too_big()) what(flow);
   };
   with_dataflow([&](const Dataflow& flow) {
-    if (!peephole(w, flow))
+    if (!fold_single(w, flow))
       Optimiser(w).run(flow);
     else
       with_dataflow([&](const Dataflow& after) { Optimiser(w).run(after); });

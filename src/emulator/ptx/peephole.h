@@ -9,6 +9,6 @@
 namespace fp4lab::emu {
 
 // Whether anything has changed.
-bool peephole(Rewriter&, const Dataflow&);
+bool fold_single(Rewriter&, const Dataflow&);
 
 }  // namespace fp4lab::emu

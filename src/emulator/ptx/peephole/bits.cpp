@@ -1,0 +1,111 @@
+// Shifts, bit fields, logic, and saturated sums of integers.
+#include "emulator/ptx/peephole/pass.h"
+#include "emulator/ptx/peephole/rules.h"
+
+namespace fp4lab::emu::peephole {
+
+namespace {
+
+// The amount of a 16-bit shift is cut to 16 bits if the instruction itself names it.
+void fold_shift(Pass& p, uint32_t pc) {
+  if (bits_of(p.source(pc).type()) != 16) return;
+  if (const auto amount = p.bits(pc, 2); amount && p.operand(pc, 2).immediate && *amount & 0xffff0000)
+    p.set_operand(pc, 2, *amount & 0xffff);
+}
+
+// A wide product with a constant that is shifted out of 64 bits stays where it is.
+void fold_wide_shift(Pass& p, uint32_t pc) {
+  if (bits_of(p.source(pc).type()) != 64) return;
+  const auto product = p.made_by(pc, 1, "mul");
+  const auto amount = p.bits(pc, 2);
+  if (!product || !p.source(*product).has("wide") || !amount || (*amount & 0xffffffff) < 64) return;
+  if (p.bits(*product, 1) || p.bits(*product, 2)) p.become_copy(pc, p.operand(pc, 1), Type::b64);
+}
+
+// and, or and xor of a lop3 and one of its operands become one lop3. Where the lop3 has an operand twice,
+// one of them is taken for 0.
+void fold_logic(Pass& p, uint32_t pc) {
+  const std::string_view name = p.source(pc).tokens[0];
+  if (p.source(pc).type() != Type::b32) return;
+  for (const unsigned slot : {2u, 1u}) {
+    const auto inner = p.made_by(pc, slot, "lop3");
+    if (!inner || p.source(*inner).tokens.size() != 2 || !p.operand(*inner, 4).immediate) continue;
+    unsigned first = 1;  // the operand that is the other one's too
+    const auto shared = [&](unsigned with) {
+      return p.operand(*inner, with).offset == p.operand(pc, 3 - slot).offset &&
+             p.known.maker(*inner, with) == p.known.maker(pc, 3 - slot);
+    };
+    while (first < 4 && !shared(first)) ++first;
+    if (first == 4) continue;
+    const unsigned order[] = {first, first % 3 + 1, (first + 1) % 3 + 1};
+    const auto equal = [&](unsigned a, unsigned b) { return p.same_register(*inner, order[a], order[b]); };
+    const bool drop_second = equal(0, 1) || equal(1, 2), drop_third = equal(0, 2);
+    if (!drop_second && !drop_third) return;
+    const auto table = static_cast<uint32_t>(p.operand(*inner, 4).displacement);
+    uint32_t merged = 0;
+    for (uint32_t i = 0; i < 8; ++i) {
+      uint32_t from = 0;  // the lop3's operands by place
+      for (unsigned k = 0; k < 3; ++k) from |= (i >> (2 - k) & 1) << (3 - order[k]);
+      const uint32_t a = table >> from & 1, b = i >> 2;
+      merged |= (name == "and" ? a & b : name == "or" ? a | b : a ^ b) << i;
+    }
+    std::vector<Operand> sources;
+    for (const unsigned k : order) sources.push_back(p.kept(*inner, k));
+    if (drop_second) sources[1] = p.w.constant(0);
+    if (drop_third) sources[2] = p.w.constant(0);
+    sources.push_back(p.w.constant(merged));
+    return p.replace(pc, {"lop3", "b32"}, sources);
+  }
+}
+
+// bfi.b32 of a constant place and length: the mask is of length modulo 32, but right at a byte's boundary
+// and where the constant field goes into a constant.
+void fold_insertion(Pass& p, uint32_t pc) {
+  if (p.source(pc).type() != Type::b32 || p.known.is_constant(pc, 2)) return;
+  const auto at = p.bits(pc, 3), length = p.bits(pc, 4);
+  if (at && length && (*at & 0xff) < 32 && *at % 8 != 0 && *length > 31) p.set_operand(pc, 4, *length % 32);
+}
+
+// bfe.s32 of a constant field that begins behind the register: ones, whatever the sign is.
+void fold_extraction(Pass& p, uint32_t pc) {
+  if (p.source(pc).type() != Type::s32 || p.known.is_constant(pc, 1)) return;
+  const auto at = p.bits(pc, 2), length = p.bits(pc, 3);
+  if (at && length && (*at & 0xff) > 31 && (*length & 0xff) != 0) p.become(pc, 0xffffffff, Type::b32);
+}
+
+// A sum with a constant that saturates takes another constant that was added before.
+void fold_saturated(Pass& p, uint32_t pc) {
+  const Source& s = p.source(pc);
+  if (!s.has("sat") || s.type() != Type::s32) return;
+  const bool minus = s.tokens[0] == "sub";
+  for (const unsigned slot : {2u, 1u}) {
+    const auto c = p.bits(pc, slot);
+    if (!c || (minus && slot == 1)) continue;
+    for (const bool difference : {false, true}) {
+      const auto from = p.made_by(pc, 3 - slot, difference ? "sub" : "add");
+      if (!from || p.known.uses(*from) != 1 || p.source(*from).tokens.size() != 2 ||
+          bits_of(p.source(*from).type()) != 32)
+        continue;
+      const auto first = p.bits(*from, 1), second = p.bits(*from, 2);
+      if (bool(first) == bool(second)) continue;
+      const Operand x = p.kept(*from, first ? 2 : 1);
+      const auto known = static_cast<uint32_t>(first ? *first : *second);
+      const auto last = static_cast<uint32_t>(minus ? -*c : *c);
+      if (difference && first) return p.replace(pc, {"sub", "sat", "s32"}, {p.w.constant(known + last), x});
+      return p.replace(pc, {"add", "sat", "s32"}, {x, p.w.constant((difference ? -known : known) + last)});
+    }
+  }
+}
+
+}  // namespace
+
+std::span<const Rule> bit_rules() {
+  static constexpr Rule kRules[] = {
+      {"shl", fold_shift},     {"shr", fold_shift},     {"shl", fold_wide_shift}, {"and", fold_logic},
+      {"or", fold_logic},      {"xor", fold_logic},     {"bfi", fold_insertion},  {"bfe", fold_extraction},
+      {"add", fold_saturated}, {"sub", fold_saturated},
+  };
+  return kRules;
+}
+
+}  // namespace fp4lab::emu::peephole

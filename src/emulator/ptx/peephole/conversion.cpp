@@ -1,0 +1,106 @@
+// Conversions: of constants, whose NaNs go other ways than those that execute, and pairs of which the
+// compiler makes one.
+#include "emulator/ptx/peephole/pass.h"
+#include "emulator/ptx/peephole/rules.h"
+
+namespace fp4lab::emu::peephole {
+
+namespace {
+
+// A conversion to f64 takes the sign's change itself, which leaves a NaN as it was.
+void take_sign(Pass& p, uint32_t pc) {
+  for (const std::string_view name : {"neg", "abs"}) {
+    const auto from = p.made_by(pc, 1, name);
+    if (!from || p.source(*from).has("ftz") || p.source(*from).type() != p.source(pc).type(1)) continue;
+    const Operand wide = p.w.fresh(Type::b64);
+    p.insert(pc, p.source(pc).tokens, {wide, p.kept(*from, 1)});
+    return p.replace(pc, {name, "f64"}, {wide});
+  }
+}
+
+// From a number rounded to an integer to an integer: that the first saturates is forgotten.
+void forget_saturation(Pass& p, uint32_t pc) {
+  const auto first = p.made_by(pc, 1, "cvt");
+  if (!first || p.source(*first).type(0) != Type::f32 || p.source(*first).type(1) != Type::f32) return;
+  const std::string_view rounding = p.source(*first).tokens[1];
+  if (!p.source(*first).has("sat") || !rounding.starts_with("r") || rounding.size() != 3) return;
+  Rewriter::Tokens tokens = p.source(pc).tokens;
+  tokens[1] = rounding;
+  p.replace(pc, tokens, {p.kept(*first, 1)});
+}
+
+// From a float over an integer to a saturated one of half its width: without the step between, so that
+// numbers below 0 stay, and without .ftz.
+bool convert_at_once(Pass& p, uint32_t pc) {
+  const Type to = p.source(pc).type(0), over = p.source(pc).type(1);
+  const auto first = p.made_by(pc, 1, "cvt");
+  if (!first || p.source(*first).type(0) != over) return false;
+  const Type from = p.source(*first).type(1);
+  const bool words = bits_of(over) == 32 && bits_of(to) == 16 && from == Type::f32;
+  const bool pairs = (over == Type::s64 && to == Type::s32) || (over == Type::u64 && to == Type::u32);
+  if (!words && !(pairs && is_float(from) && from != Type::f64)) return false;
+  const std::string_view rounding = p.source(*first).tokens[1];
+  p.replace(pc, {"cvt", rounding, name_of(to), name_of(from)}, {p.kept(*first, 1)});
+  return true;
+}
+
+// From f16 over bf16 to an integer by .rzi, or from bf16 over f16: what the first read is taken for what it
+// made, and its rounding counts. After a sign's change with .ftz, .rzi rounds to nearest.
+void convert_halves(Pass& p, uint32_t pc) {
+  const Source& s = p.source(pc);
+  const Type from = s.type(1);
+  if (!s.has("rzi")) return;
+  Rewriter::Tokens tokens = s.tokens;
+  if (const auto first = p.made_by(pc, 1, "cvt")) {
+    const Type a = p.source(*first).type(0), b = p.source(*first).type(1);
+    const bool halves = (a == Type::f16 && b == Type::bf16) || (a == Type::bf16 && b == Type::f16);
+    if (!halves) return;
+    const std::string_view r = p.source(*first).tokens[1];
+    tokens[1] = r == "rn" ? "rni" : r == "rz" ? "rzi" : r == "rm" ? "rmi" : "rpi";
+    return p.replace(pc, tokens, {p.kept(*first, 1)});
+  }
+  for (const std::string_view name : {"neg", "abs"})
+    if (const auto sign = p.made_by(pc, 1, name); sign && from == Type::f16 &&
+                                                  p.source(*sign).type() == from &&
+                                                  p.source(*sign).has("ftz") && s.has("rzi")) {
+      tokens[1] = "rni";
+      return p.replace(pc, tokens, {p.operand(pc, 1)});
+    }
+}
+
+// Conversions of constants keep a NaN's payload or not, otherwise than those that execute.
+void fold_conversion(Pass& p, uint32_t pc) {
+  const Source& s = p.source(pc);
+  const Type to = s.type(0), from = s.type(1);
+  if (s.has("pack")) return;
+  if (from == Type::f32 && !is_float(to)) forget_saturation(p, pc);
+  if (s.has("sat") && convert_at_once(p, pc)) return;
+  if ((from == Type::f16 || from == Type::bf16) && !is_float(to)) return convert_halves(p, pc);
+  if (to == Type::f64 && is_float(from) && from != Type::f64 && !s.has("sat")) take_sign(p, pc);
+  if (!p.known.is_constant(pc, 1)) return;
+  const auto x = p.bits(pc, 1);
+  if (to == Type::f32 && from == Type::bf16) {
+    const bool is_nan = x && (*x & 0x7fff) > 0x7f80;
+    if (is_nan) p.become(pc, 0x7fffffff, to);
+  } else if (to == Type::f32 && from == Type::f32 && s.tokens.size() == 4 && s.has("ftz") && x &&
+             is_nan32(*x)) {
+    p.become(pc, quiet32(*x), to);
+  } else if (to == Type::f64 && from == Type::f16 && !s.has("sat")) {
+    const Operand wide = p.w.fresh(Type::b32);
+    p.insert(pc, {"cvt", "f32", "f16"}, {wide, p.operand(pc, 1)});
+    p.replace(pc, {"cvt", "f64", "f32"}, {wide});
+  } else if (to == Type::f16 && from == Type::f64 && s.has("rn") && !s.has("sat") && x && is_nan64(*x)) {
+    p.become(pc, 0x7fff, to);
+  }
+}
+
+}  // namespace
+
+std::span<const Rule> conversion_rules() {
+  static constexpr Rule kRules[] = {
+      {"cvt", fold_conversion},
+  };
+  return kRules;
+}
+
+}  // namespace fp4lab::emu::peephole

@@ -1,0 +1,24 @@
+// The rules by which single instructions, and pairs of them, are folded: a file for each kind.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace fp4lab::emu::peephole {
+
+class Pass;
+
+struct Rule {
+  std::string_view mnemonic;
+  void (*apply)(Pass&, uint32_t pc);
+};
+
+std::span<const Rule> arithmetic_rules();
+std::span<const Rule> bit_rules();
+std::span<const Rule> choice_rules();
+std::span<const Rule> conversion_rules();
+std::span<const Rule> least_integer_rules();
+std::span<const Rule> pack_rules();
+
+}  // namespace fp4lab::emu::peephole
