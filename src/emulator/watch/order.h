@@ -114,7 +114,13 @@ class OrderChecker final : public Watcher {
   void warp_sync(order::WarpState&, uint32_t lanes);
   void synchronise(const Access&, order::WarpState&);
   void note_point(order::WarpState&, const BarrierEvent&) const;
+  void bar_arrive(Cluster&, order::WarpState&, const BarrierEvent&);
+  void bar_done(Cluster&, order::WarpState&, const BarrierEvent&);
   void cluster_arrive(Cluster&, order::WarpState&, const BarrierEvent&);
+  void cluster_done(Cluster&, order::WarpState&, const BarrierEvent&);
+  static void wgmma_waited(Cluster&, order::WarpState&, const BarrierEvent&);
+  static void group_waited(Cluster&, order::WarpState&, const BarrierEvent&);
+  void issue_wgmma(order::OpState&, Cluster&, order::WarpState&, const Warp&);
 
   void mbarrier(const BarrierEvent&);
   void initialise(Cluster&, order::BarrierState&, const BarrierEvent&);

@@ -333,85 +333,6 @@ void OrderChecker::generic(const Access& a) {
   if (a.strong && a.kind != AccessKind::read) ++w.time;
 }
 
-// A strong access of a flag or counter: what its release publishes and its acquire takes in.
-void OrderChecker::synchronise(const Access& a, WarpState& w) {
-  ClusterState& c = of(a.warp->cta);
-  ThreadState& t = w.thread[a.lane];
-  const Traits& m = traits(*a.warp);
-  std::unique_lock<std::mutex> lock;
-  SyncVariable* x;
-  if (a.space == Space::global) {
-    lock = std::unique_lock(global_->mutex);
-    x = &global_->variables[a.address];
-  } else {
-    x = &c.shared_variables[uint64_t(a.cta->rank) << 32 | a.address];
-  }
-  // Where the parts of the two scopes lie that a release or acquire of `scope` reaches.
-  auto parts = [&](uint8_t scope, auto&& f) {
-    f(x->by_scope[0], c.id * c.ctas + a.warp->cta.rank);
-    if (scope >= 1) f(x->by_scope[1], c.id);
-    if (scope >= 2) f(x->by_scope[2], uint64_t(0));
-  };
-  auto split = [&](const Foreign& from, Clock& into) {
-    const auto own = from.find(c.id);
-    if (own == from.end()) return into.join(from);
-    join_ticks(into.at, *own->second);
-    if (from.size() == 1) return;
-    Foreign others = from;
-    others.erase(c.id);
-    into.join(others);
-  };
-  auto take = [&](uint8_t scope, SharedClock& v, SharedClock& f, SharedClock& g) {
-    Clock new_v = *v, new_f = *f, new_g = *g;
-    bool any = false;
-    parts(scope, [&](const auto& map, uint64_t key) {
-      const auto it = map.find(key);
-      if (it == map.end()) return;
-      any = true;
-      split(it->second.v, new_v);
-      split(it->second.f, new_f);
-      split(it->second.g, new_g);
-    });
-    if (!any) return;
-    v = SharedClock(std::move(new_v));
-    f = SharedClock(std::move(new_f));
-    if (!new_g.at.empty() || new_g.foreign) g = SharedClock(std::move(new_g));
-  };
-  if (a.kind != AccessKind::write) {
-    if (m.acquire)
-      take(m.scope, t.v, t.f, t.g);
-    else
-      for (uint8_t fence = 0; fence < t.observed.size(); ++fence)
-        take(std::min(fence, m.scope), t.observed[fence].v, t.observed[fence].f, t.observed[fence].g);
-  }
-  if (a.kind == AccessKind::read) return;
-  const uint32_t self = w.base + a.lane;
-  auto give = [&](const Clock& v, uint32_t time, Foreign& to) {
-    SharedTicks& known = to[c.id];
-    auto mine = known ? std::make_shared<Ticks>(*known) : std::make_shared<Ticks>();
-    join_ticks(*mine, v.at);
-    if (mine->size() <= self) mine->resize(self + 1);
-    (*mine)[self] = std::max((*mine)[self], time);
-    known = std::move(mine);
-    if (v.foreign)
-      for (const auto& [cluster, ticks] : *v.foreign) join_ticks(to[cluster], ticks);
-  };
-  if (m.release)
-    parts(m.scope, [&](auto& map, uint64_t key) {
-      SyncVariable::Part& p = map[key];
-      give(*t.v, w.time, p.v);
-      give(*t.f, t.fenced, p.f);
-      if (t.g) give(*t.g, 0, p.g);
-    });
-  if (t.released_at)
-    parts(std::min(t.released_scope, m.scope), [&](auto& map, uint64_t key) {
-      SyncVariable::Part& p = map[key];
-      give(*t.released, t.released_at, p.v);
-      give(*t.relfenced, t.fenced, p.f);
-      if (t.relglobal) give(*t.relglobal, 0, p.g);
-    });
-}
-
 void OrderChecker::tmem(const TmemAccess& a) {
   ClusterState& c = of(*a.cta);
   auto& cells = c.cta[a.cta->rank].tmem;
@@ -455,66 +376,6 @@ void OrderChecker::tmem(const TmemAccess& a) {
   touches(by);
 }
 
-void OrderChecker::exit_before_read(Cta& cta, const AsyncOp& op) {
-  ClusterState& c = of(cta);
-  const auto& s = static_cast<const OpState&>(*op.watched);
-  Touch read;
-  read.time = s.number, read.site = s.site, read.cluster = static_cast<uint32_t>(c.id);
-  read.component = static_cast<uint16_t>(s.stream), read.issuer = static_cast<uint16_t>(s.own),
-  read.mask = 0xffff;
-  const Actor by(c, Knowledge(), cta.rank * c.warps * kLanes);
-  Touch now = read;
-  now.component = now.issuer = static_cast<uint16_t>(by.own), now.lanes = 1;
-  found(Class::exit, read, by, now, {Place::Kind::shared, &cta, 0});
-}
-
-// A CTA's memory and barriers are gone when it exits: what others do there must be known to be over by then.
-void OrderChecker::check_exit(Cta& cta) {
-  ClusterState& c = of(cta);
-  CtaStateOf& own = c.cta[cta.rank];
-  Clock sum;
-  const SharedClock* last = nullptr;
-  for (uint32_t k = 0; k < c.warps; ++k)
-    for (const ThreadState& t : c.warp[cta.rank * c.warps + k]->thread)
-      if (!last || !last->same(t.v)) last = &t.v, sum.join(*t.v);
-  sum.join(own.behind);
-  Knowledge known;
-  known.v = SharedClock(std::move(sum));
-  const Clock& all = *known.v;
-  const uint32_t first = cta.rank * c.warps * kLanes, end = first + c.warps * kLanes;
-  Touch now;
-  const Instr* i = cta.warps[0]->current();
-  for (uint32_t f = 0; i && f < grid_->module.functions.size(); ++f) {
-    const auto& code = grid_->module.functions[f].code;
-    if (!code.empty() && i >= code.data() && i < code.data() + code.size()) now.site = site(f, *i);
-  }
-  now.cluster = static_cast<uint32_t>(c.id), now.lanes = 1, now.mask = 0xffff;
-  now.component = now.issuer = static_cast<uint16_t>(first);
-  const Actor by(c, known, first);
-  auto over = [&](const Touch& t, uint32_t lanes) {
-    if (!lanes) return all[t.component] >= t.time;
-    bool known = true;
-    for_lanes(lanes, [&](unsigned l) { known &= all[t.component + l] >= t.time; });
-    return known;
-  };
-  for (uint32_t k = 0; own.shared && k < own.shared_cells; ++k)
-    own.shared[k].each(0xffff, [&](Touch& t) {
-      if (t.lanes && t.component >= first && t.component < end) return;
-      if (!over(t, t.lanes)) found(Class::exit, t, by, now, {Place::Kind::shared, &cta, uint64_t(k) * 16});
-    });
-  for (auto& [address, b] : own.barriers)
-    for (const BarrierState::Remote& r : b.remote)
-      if (all[r.component] < r.time && all[b.component] < r.phase) {
-        Touch t;
-        t.time = r.time, t.site = r.site, t.cluster = now.cluster, t.issuer = static_cast<uint16_t>(r.issuer);
-        t.component = static_cast<uint16_t>(r.thread ? r.component / kLanes * kLanes : r.component);
-        t.lanes = r.thread ? 1u << r.component % kLanes : 0, t.mask = 0xff, t.flags = Touch::write;
-        // The emulator lets such arrivals pass where it is tolerant, as hardware does.
-        const bool passes = r.thread && grid_->schedule.tolerant;
-        found(passes ? Class::exit_arrival : Class::exit, t, by, now, {Place::Kind::shared, &cta, address});
-      }
-}
-
 // fence.proxy.tensormap::generic.acquire [map], 128: from now on the tensor-map proxy sees the edits that are
 // ordered before it.
 void OrderChecker::fence_of_map(Warp& warp, const Instr& i) {
@@ -536,39 +397,6 @@ void OrderChecker::fence_of_map(Warp& warp, const Instr& i) {
           before.flags |= Touch::map_acquired;
       });
   });
-}
-
-// An mbarrier must be known to be initialised: by order for threads, by order and a fence for the engines.
-void OrderChecker::check_init(const BarrierState& b, const Actor& a, const Cta& cta, uint32_t address,
-                              uint32_t where) {
-  if (b.init_thread == kNobody) return;
-  if (b.fence && (*a.v)[b.fence] >= b.fence_time) return;
-  const bool self = b.init_thread == a.own;
-  const bool ordered = self || (*a.v)[b.init_thread] >= b.init_time;
-  const bool fenced =
-      self ? a.fenced != kForever && a.fenced >= b.init_time : (*a.f)[b.init_thread] >= b.init_time;
-  if (ordered && (!a.async() || fenced)) return;
-  const ClusterState& c = *a.cluster;
-  Touch before, now;
-  before.time = b.init_time, before.lanes = 1u << b.init_thread % kLanes,
-  before.component = static_cast<uint16_t>(b.init_thread / kLanes * kLanes);
-  before.site = b.init_site, before.cluster = now.cluster = static_cast<uint32_t>(c.id),
-  before.flags = Touch::write;
-  now.site = where, now.issuer = static_cast<uint16_t>(a.own), now.flags = a.async() ? Touch::async : 0;
-  now.lanes = a.async() ? 0 : 1u << a.own % kLanes,
-  now.component = static_cast<uint16_t>(a.own / kLanes * kLanes);
-  before.issuer = static_cast<uint16_t>(b.init_thread);
-  const auto class_of = [&] {
-    if (ordered) {
-      const bool passed_on = (*a.v)[c.warp[b.init_thread / kLanes]->init_sync] >= b.init_time;
-      return passed_on || (self && a.pipe() != kNobody) ? Class::init_barrier : Class::init_fence;
-    }
-    // Behind a cluster barrier, even a relaxed one, the mbarrier is there in fact (CUTLASS's kernels for CTA
-    // pairs initialise the barrier of the deallocation behind their last fence).
-    return c.cta[a.own / kLanes / c.warps].behind[b.init_thread] >= b.init_time ? Class::init_relaxed
-                                                                                : Class::init;
-  };
-  found(class_of(), before, a, now, {Place::Kind::shared, &cta, address});
 }
 
 }  // namespace fp4lab::emu

@@ -126,4 +126,37 @@ void OrderChecker::waited(ClusterState& c, BarrierState& b, const BarrierEvent& 
   if (b.ran.any) c.cta[e.warp->cta.rank].behind.join(*b.ran.known.v);
 }
 
+// An mbarrier must be known to be initialised: by order for threads, by order and a fence for the engines.
+void OrderChecker::check_init(const BarrierState& b, const Actor& a, const Cta& cta, uint32_t address,
+                              uint32_t where) {
+  if (b.init_thread == kNobody) return;
+  if (b.fence && (*a.v)[b.fence] >= b.fence_time) return;
+  const bool self = b.init_thread == a.own;
+  const bool ordered = self || (*a.v)[b.init_thread] >= b.init_time;
+  const bool fenced =
+      self ? a.fenced != kForever && a.fenced >= b.init_time : (*a.f)[b.init_thread] >= b.init_time;
+  if (ordered && (!a.async() || fenced)) return;
+  const ClusterState& c = *a.cluster;
+  Touch before, now;
+  before.time = b.init_time, before.lanes = 1u << b.init_thread % kLanes,
+  before.component = static_cast<uint16_t>(b.init_thread / kLanes * kLanes);
+  before.site = b.init_site, before.cluster = now.cluster = static_cast<uint32_t>(c.id),
+  before.flags = Touch::write;
+  now.site = where, now.issuer = static_cast<uint16_t>(a.own), now.flags = a.async() ? Touch::async : 0;
+  now.lanes = a.async() ? 0 : 1u << a.own % kLanes,
+  now.component = static_cast<uint16_t>(a.own / kLanes * kLanes);
+  before.issuer = static_cast<uint16_t>(b.init_thread);
+  const auto class_of = [&] {
+    if (ordered) {
+      const bool passed_on = (*a.v)[c.warp[b.init_thread / kLanes]->init_sync] >= b.init_time;
+      return passed_on || (self && a.pipe() != kNobody) ? Class::init_barrier : Class::init_fence;
+    }
+    // Behind a cluster barrier, even a relaxed one, the mbarrier is there in fact (CUTLASS's kernels for CTA
+    // pairs initialise the barrier of the deallocation behind their last fence).
+    return c.cta[a.own / kLanes / c.warps].behind[b.init_thread] >= b.init_time ? Class::init_relaxed
+                                                                                : Class::init;
+  };
+  found(class_of(), before, a, now, {Place::Kind::shared, &cta, address});
+}
+
 }  // namespace fp4lab::emu

@@ -132,6 +132,24 @@ struct WarpState {
   std::array<ThreadState, kLanes> thread;
 };
 
+// Changes the clock `field` of every lane; lanes that shared one share the new one.
+template <class F>
+void change(WarpState& w, uint32_t lanes, SharedClock Knowledge::*field, F&& f) {
+  SharedClock from, to;
+  bool have = false;
+  for_lanes(lanes, [&](unsigned l) {
+    SharedClock& c = w.thread[l].*field;
+    if (!have || !c.same(from)) {
+      Clock clock = *c;
+      f(clock);
+      from = c;
+      to = SharedClock(std::move(clock));
+      have = true;
+    }
+    c = to;
+  });
+}
+
 // What arrivals of one sort on an mbarrier pass on.
 struct Arrivals {
   Sum pending;  // in the current phase
