@@ -63,3 +63,13 @@ TEST_CASE_TEMPLATE("vectors of halves: one rounding", H, HalfValue, BfloatValue)
   compare<H, HalfOp::mul>();
   compare<H, HalfOp::fma>();
 }
+
+TEST_CASE(
+    "vectors of halves: a product that vanishes in fp32 is left to the exact way, which keeps its sign") {
+  uint32_t a[32], b[32], zero[32] = {}, d[32];
+  std::fill(std::begin(a), std::end(a), 0xad5bu);  // about -1e-11
+  std::fill(std::begin(b), std::end(b), 0x007fu);  // a denormal
+  CHECK_FALSE(half_rows<HalfOp::fma, true>(a, b, zero, d, 0xffff));
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c"))
+    CHECK(half_rows<HalfOp::fma, true>(zero, b, a, d, 0xffff));
+}

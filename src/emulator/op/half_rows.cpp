@@ -52,13 +52,15 @@ FP4LAB_F16C inline __m256 add_odd(__m256 x, __m256 y) {
   return _mm256_castsi256_ps(_mm256_blendv_epi8(bits, odd, inexact));
 }
 
-// Whether every product of bf16 values is 0 or of a size at which neither it nor a sum with it is rounded
-// early: f16 products always are.
-FP4LAB_F16C inline bool in_range(__m256 product) {
-  const __m256 size = _mm256_andnot_ps(_mm256_set1_ps(-0.0f), product);
-  const __m256 good = _mm256_or_ps(_mm256_cmp_ps(size, _mm256_setzero_ps(), _CMP_EQ_OQ),
-                                   _mm256_and_ps(_mm256_cmp_ps(size, _mm256_set1_ps(0x1p-100f), _CMP_GE_OQ),
-                                                 _mm256_cmp_ps(size, _mm256_set1_ps(0x1p126f), _CMP_LE_OQ)));
+// Whether every product of bf16 values has a factor 0 or is of a size at which neither it nor a sum with it
+// is rounded early: f16 products always are. A product that underflowed to 0 still gives its sum a sign.
+FP4LAB_F16C inline bool in_range(__m256 a, __m256 b, __m256 product) {
+  const __m256 zero = _mm256_setzero_ps(), size = _mm256_andnot_ps(_mm256_set1_ps(-0.0f), product);
+  const __m256 vanishes =
+      _mm256_or_ps(_mm256_cmp_ps(a, zero, _CMP_EQ_OQ), _mm256_cmp_ps(b, zero, _CMP_EQ_OQ));
+  const __m256 good =
+      _mm256_or_ps(vanishes, _mm256_and_ps(_mm256_cmp_ps(size, _mm256_set1_ps(0x1p-100f), _CMP_GE_OQ),
+                                           _mm256_cmp_ps(size, _mm256_set1_ps(0x1p126f), _CMP_LE_OQ)));
   return _mm256_movemask_ps(good) == 0xff;
 }
 
@@ -76,7 +78,7 @@ FP4LAB_F16C bool rows(const uint32_t* a, const uint32_t* b, const uint32_t* c, u
       v = add_odd(in(a), _mm256_xor_ps(in(b), _mm256_set1_ps(-0.0f)));
     } else {
       v = _mm256_mul_ps(in(a), in(b));
-      if (kBfloat && !in_range(v)) return false;
+      if (kBfloat && !in_range(in(a), in(b), v)) return false;
       if constexpr (kOp == HalfOp::fma) v = add_odd(v, in(c));
     }
     const __m128i masked = _mm_and_si128(narrow<kBfloat>(v), _mm_set1_epi32(static_cast<int>(keep)));

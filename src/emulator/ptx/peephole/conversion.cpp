@@ -18,23 +18,12 @@ void take_sign(Pass& p, uint32_t pc) {
   }
 }
 
-// From a number rounded to an integer to an integer: that the first saturates is forgotten.
-void forget_saturation(Pass& p, uint32_t pc) {
-  const auto first = p.made_by(pc, 1, "cvt");
-  if (!first || p.source(*first).type(0) != Type::f32 || p.source(*first).type(1) != Type::f32) return;
-  const std::string_view rounding = p.source(*first).tokens[1];
-  if (!p.source(*first).has("sat") || !rounding.starts_with("r") || rounding.size() != 3) return;
-  Rewriter::Tokens tokens = p.source(pc).tokens;
-  tokens[1] = rounding;
-  p.replace(pc, tokens, {p.kept(*first, 1)});
-}
-
 // From a float over an integer to a saturated one of half its width: without the step between, so that
 // numbers below 0 stay, and without .ftz.
 bool convert_at_once(Pass& p, uint32_t pc) {
   const Type to = p.source(pc).type(0), over = p.source(pc).type(1);
   const auto first = p.made_by(pc, 1, "cvt");
-  if (!first || p.source(*first).type(0) != over) return false;
+  if (!first || is_float(over) || p.source(*first).type(0) != over) return false;
   const Type from = p.source(*first).type(1);
   const bool words = bits_of(over) == 32 && bits_of(to) == 16 && from == Type::f32;
   const bool pairs = (over == Type::s64 && to == Type::s32) || (over == Type::u64 && to == Type::u32);
@@ -73,7 +62,6 @@ void fold_conversion(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
   const Type to = s.type(0), from = s.type(1);
   if (s.has("pack")) return;
-  if (from == Type::f32 && !is_float(to)) forget_saturation(p, pc);
   if (s.has("sat") && convert_at_once(p, pc)) return;
   if ((from == Type::f16 || from == Type::bf16) && !is_float(to)) return convert_halves(p, pc);
   if (to == Type::f64 && is_float(from) && from != Type::f64 && !s.has("sat")) take_sign(p, pc);
