@@ -509,6 +509,20 @@ TEST_CASE("driver: the library exports the driver API and nothing of ours") {
   CUdriverProcAddressQueryResult status;
   CHECK(get("cuNoSuchCall", &p, 13000, 0, &status) == CUDA_ERROR_NOT_FOUND);
   CHECK(status == CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
+
+  // A CUDA runtime inside the program asks for these.
+  const auto table =
+      reinterpret_cast<CUresult (*)(const void**, const CUuuid*)>(dlsym(library, "cuGetExportTable"));
+  const auto report = reinterpret_cast<const char* (*)()>(dlsym(library, "fp4lab_emulator_report"));
+  found = table && report;
+  REQUIRE(found);
+  const void* none = &none;
+  CHECK(table(&none, nullptr) == CUDA_ERROR_NOT_SUPPORTED);
+  CHECK(none == nullptr);
+  const std::string advice = report();
+  CHECK(advice.find("nvcc -cudart shared") != std::string::npos);
+  CHECK(get("cuGLInit", &p, 13000, 0, nullptr) == CUDA_ERROR_NOT_FOUND);
+  CHECK(report() == advice);
   dlclose(library);
 }
 

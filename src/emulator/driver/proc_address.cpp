@@ -1,13 +1,55 @@
-// cuGetProcAddress: entry points by name and CUDA version.
+// cuGetProcAddress: entry points by name and CUDA version. cuGetExportTable: what NVIDIA's own libraries ask
+// for.
+#include <dlfcn.h>
 #include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <mutex>
+#include <set>
 
 #include "emulator/driver/entry_points.h"
 #include "emulator/driver/state.h"
 
 using namespace fp4lab::emu::driver;
 
+namespace {
+
+// A CUDA runtime asks for all of these at its start, and takes no for an answer.
+bool is_interoperation(std::string_view name) {
+  constexpr std::string_view kFamilies[] = {"cuGL", "cuGraphics", "cuEGL", "cuVDPAU"};
+  return std::ranges::any_of(kFamilies, [&](std::string_view f) { return name.starts_with(f); });
+}
+
+// The file that holds this code; empty where nothing is known.
+std::string file_of(const void* code) {
+  Dl_info info;
+  if (!dladdr(code, &info) || !info.dli_fname) return {};
+  return std::filesystem::path(info.dli_fname).filename();
+}
+
+}  // namespace
+
 #undef cuGetProcAddress
 extern "C" {
+
+// Tables of NVIDIA's CUDA runtime, which are not documented. It is in each of NVIDIA's libraries, and in
+// programs that nvcc links with its default, -cudart static.
+CUresult CUDAAPI cuGetExportTable(const void** table, const CUuuid*) {
+  if (table) *table = nullptr;
+  const std::string asker = file_of(__builtin_return_address(0));
+  static std::mutex mutex;
+  static std::set<std::string> told;  // it asks for several tables
+  std::lock_guard lock(mutex);
+  if (!told.insert(asker).second) return CUDA_ERROR_NOT_SUPPORTED;
+  const bool library = asker.find(".so") != std::string::npos;
+  return explain(
+      CUDA_ERROR_NOT_SUPPORTED,
+      fmt::format("cuGetExportTable: {} holds a CUDA runtime of its own, which needs NVIDIA's driver: {}",
+                  asker.empty() ? "the program" : asker,
+                  library ? "this library is not emulated, and its calls fail"
+                          : "link the program with nvcc -cudart shared"));
+}
 
 CUresult CUDAAPI cuGetProcAddress_v2(const char* name, void** function, int version, cuuint64_t flags,
                                      CUdriverProcAddressQueryResult* status) {
@@ -29,6 +71,7 @@ CUresult CUDAAPI cuGetProcAddress_v2(const char* name, void** function, int vers
               : newer ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
                       : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
   if (best) return CUDA_SUCCESS;
+  if (is_interoperation(name) || !*name) return CUDA_ERROR_NOT_FOUND;
   return explain(CUDA_ERROR_NOT_FOUND, newer
                                            ? fmt::format("cuGetProcAddress: CUDA {}.{} has no {} yet",
                                                          version / 1000, version % 1000 / 10, name)

@@ -31,9 +31,9 @@ void gather_accumulator(Warp&, const Operand&, unsigned rows, bool half, uint32_
 void scatter_accumulator(Warp&, const Operand&, unsigned rows, bool half, const uint32_t* d);
 
 uint16_t half_of_fp8(ElementFormat, uint8_t code);
-// 4-bit integers get a byte each: 2 * `bytes` of them. What they are then, by the type that stands so far
-// from the end of the mnemonic (.s4 or .u4; ours has no Type for them).
-ElementFormat widened_format(const Source&, unsigned from_end);
+// 4-bit integers get a byte each: 2 * `bytes` of them. What A's (`which` 0) and B's (1) are then, by the
+// first and second .s4 or .u4 of the mnemonic (there is no Type for them), wherever .satfinite stands.
+ElementFormat widened_format(const Source&, unsigned which);
 void widen_nibbles(bool is_signed, const std::byte* in, size_t bytes, std::byte* out);
 
 }  // namespace fp4lab::emu

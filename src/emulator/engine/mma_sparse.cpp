@@ -177,7 +177,7 @@ Body bind_mma_sp_int8(Instr& in, const Source& s) {
 }
 Body bind_mma_sp_int4(Instr& in, const Source& s) {
   Mods m = decode(in, s, 4);
-  m.a = widened_format(s, 3), m.b = widened_format(s, 2);
+  m.a = widened_format(s, 0), m.b = widened_format(s, 1);
   in.aux = pack_aux(m);
   return integer_product;
 }

@@ -53,8 +53,11 @@ uint16_t half_of_fp8(ElementFormat f, uint8_t code) {
   return static_cast<uint16_t>(half_from_float(v) | (code & 0x80) << 8);
 }
 
-ElementFormat widened_format(const Source& s, unsigned from_end) {
-  return s.tokens[s.tokens.size() - from_end] == "s4" ? ElementFormat::s8 : ElementFormat::u8;
+ElementFormat widened_format(const Source& s, unsigned which) {
+  for (const auto& token : s.tokens)
+    if ((token == "s4" || token == "u4") && which-- == 0)
+      return token == "s4" ? ElementFormat::s8 : ElementFormat::u8;
+  fault(FaultKind::misuse, 0, "the mnemonic names no two types of 4-bit integers");
 }
 
 void widen_nibbles(bool is_signed, const std::byte* in, size_t bytes, std::byte* out) {
@@ -256,8 +259,7 @@ Body bind_mma_int8(Instr& in, const Source& s) {
 }
 Body bind_mma_int4(Instr& in, const Source& s) {
   Mods m = decode(in, s, 4);
-  const unsigned behind = s.tokens.back() == "satfinite";  // wmma has it at the end
-  m.a = widened_format(s, behind + 3), m.b = widened_format(s, behind + 2);
+  m.a = widened_format(s, 0), m.b = widened_format(s, 1);
   in.aux = pack_aux(m);
   return mma_integer_sync<true>;
 }
