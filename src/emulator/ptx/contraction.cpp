@@ -10,44 +10,17 @@
 
 namespace fp4lab::emu {
 
-namespace {
-
-bool same_kind(const Source& a, const Source& b) {
-  return a.type() == b.type() && a.has("ftz") == b.has("ftz");
-}
-
-}  // namespace
-
-bool is_negation(const Instr& i, const Source& s) {
-  const std::string_view name = i.opcode->name;
-  return (name == "neg_float" || name == "neg_half") && i.guard < 0 && !s.has("ftz") &&
-         s.type() != Type::bf16x2;
-}
-
 Contraction::Contraction(Rewriter& w, const Dataflow& flow)
-    : w_(w), f_(w.f), flow_(flow), fusions_(w.f.code.size()) {
-  for (uint32_t b = 0; b < flow.blocks().size(); ++b) find_products(b);
+    : w_(w), f_(w.f), flow_(flow), block_(w.f.code.size()), fusions_(w.f.code.size()) {
+  for (uint32_t b = 0; b < flow.blocks().size(); ++b)
+    for (uint32_t pc = flow.blocks()[b].begin; pc < flow.blocks()[b].end; ++pc) block_[pc] = b;
+  find_products();
   choose_products();
 }
 
 void Contraction::apply() {
   for (uint32_t pc = 0; pc < fusions_.size(); ++pc)
     if (takes_product(pc)) fuse(pc);
-}
-
-Contraction::Shape Contraction::shape_of(uint32_t pc) const {
-  const Instr& i = f_.code[pc];
-  const Source& s = f_.source[pc];
-  const std::string_view name = i.opcode->name;
-  if (name == "mov" && i.guard < 0 && is_value(i.op[0]) && is_value(i.op[1]) && !i.op[1].immediate)
-    return Shape::copy;
-  if (is_negation(i, s)) return Shape::negation;
-  if (says_rounding(s) || !is_value(i.op[0])) return Shape::other;
-  if (name == "mul_float" || name == "mul_half" || ends_in_product(s))
-    return i.guard < 0 && !s.has("sat") ? Shape::product : Shape::other;
-  if (name == "add_float" || name == "sub_float" || name == "add_half" || name == "sub_half")
-    return Shape::sum;
-  return Shape::other;
 }
 
 // What the compiler makes branches of: subroutines, also where nobody wants their results, and guarded
@@ -65,17 +38,23 @@ bool Contraction::ends_block(const Instr& i, const Source& s) const {
   return !flow_.is_pure(i.pc) || name == "ld" || name == "ldu";
 }
 
-void Contraction::find_products(uint32_t block) {
-  const Dataflow::Block& b = flow_.blocks()[block];
-  for (uint32_t pc = b.begin; pc < b.end; ++pc) {
-    if (flow_.is_dead(pc) || shape_of(pc) != Shape::product) continue;
-    if (auto product = used_in_sums(block, pc); product && !product->uses.empty())
-      products_.push_back(std::move(*product));
-  }
+void Contraction::find_products() {
+  std::vector<char> is_found(f_.code.size(), 0);
+  if (auto products = constant_products(w_, flow_))
+    for (SummedProduct& p : *products) {
+      is_found[p.pc] = 1;
+      if (!p.uses.empty()) products_.push_back(std::move(p));
+    }
+  for (uint32_t block = 0; block < flow_.blocks().size(); ++block)
+    for (uint32_t pc = flow_.blocks()[block].begin; pc < flow_.blocks()[block].end; ++pc) {
+      if (is_found[pc] || flow_.is_dead(pc) || shape_of(pc) != Shape::product) continue;
+      if (auto product = used_in_sums(block, pc); product && !product->uses.empty())
+        products_.push_back(std::move(*product));
+    }
 }
 
 // A product with the sums that use it; nothing when it is used otherwise too, or behind the block.
-std::optional<Contraction::Product> Contraction::used_in_sums(uint32_t block, uint32_t product) const {
+std::optional<SummedProduct> Contraction::used_in_sums(uint32_t block, uint32_t product) const {
   const Dataflow::Block& b = flow_.blocks()[block];
   std::vector<std::pair<uint32_t, bool>> holders;  // registers that hold it, or its negation
   const auto holder = [&](const Operand& op) {
@@ -83,7 +62,7 @@ std::optional<Contraction::Product> Contraction::used_in_sums(uint32_t block, ui
     return std::find_if(holders.begin(), holders.end(), [&](const auto& h) { return h.first == reg; });
   };
   holders.emplace_back(flow_.number_of(f_.code[product].op[0]), false);
-  Product found{product, {}};
+  SummedProduct found{product, {}};
   bool behind = false;  // behind what ends the compiler's block
   for (uint32_t pc = product + 1; pc < b.end && !holders.empty(); ++pc) {
     const Instr& i = f_.code[pc];
@@ -127,19 +106,19 @@ std::optional<Contraction::Product> Contraction::used_in_sums(uint32_t block, ui
 // Sums take products that nothing else uses before others, the first operand before the second. A product
 // of several sums is taken as long as none of them has taken its other operand.
 void Contraction::choose_products() {
-  std::map<uint32_t, std::array<const Product*, 2>> sums;  // by pc: what their operands are
-  for (const Product& p : products_)
-    for (const Product::Use& use : p.uses) sums[use.pc][use.second] = &p;
+  std::map<uint32_t, std::array<const SummedProduct*, 2>> sums;  // by pc: what their operands are
+  for (const SummedProduct& p : products_)
+    for (const SummedProduct::Use& use : p.uses) sums[use.pc][use.second] = &p;
   for (const bool single : {true, false})
     for (const auto& [pc, operands] : sums)
-      for (const Product* p : operands)
+      for (const SummedProduct* p : operands)
         if (p && fusions_[pc].product == kNone && (p->uses.size() == 1) == single && is_free(*p))
-          for (const Product::Use& use : p->uses)
+          for (const SummedProduct::Use& use : p->uses)
             if (use.pc == pc) fusions_[pc] = {p->pc, use.second, use.negated};
 }
 
-bool Contraction::is_free(const Product& p) const {
-  return std::all_of(p.uses.begin(), p.uses.end(), [&](const Product::Use& use) {
+bool Contraction::is_free(const SummedProduct& p) const {
+  return std::all_of(p.uses.begin(), p.uses.end(), [&](const SummedProduct::Use& use) {
     const uint32_t taken = fusions_[use.pc].product;
     return taken == kNone || taken == p.pc;
   });
@@ -163,20 +142,26 @@ void Contraction::fuse(uint32_t pc) {
   w_.replace(pc, tokens, {negate_product ? w_.negated(a, pc) : a, b, other});
 }
 
-// The factors of a product, where a sum that takes it stands: copies if they have changed by then.
+// Whether a factor may be another one where the sum stands. (Elsewhere than in the product's block it is the
+// same if one instruction makes it, because that and the product come before the sum.)
+bool Contraction::may_change(const Operand& op, uint32_t product, uint32_t sum) const {
+  const uint32_t reg = flow_.number_of(op);
+  if (reg == Dataflow::kNone) return false;
+  const auto writes = [&](uint32_t pc) {
+    const auto& written = flow_.access(pc).writes;
+    return std::find(written.begin(), written.end(), reg) != written.end();
+  };
+  const bool here = block_[product] == block_[sum] && product < sum;
+  uint32_t writers = 0;
+  for (uint32_t pc = here ? product : 0; pc < (here ? sum : f_.code.size()); ++pc) writers += writes(pc);
+  return writers > (here ? 0u : 1u);
+}
+
+// The factors of a product, where a sum that takes it stands: copies if they may have changed by then.
 std::pair<Operand, Operand> Contraction::factors(uint32_t product, uint32_t sum) {
   const Instr& i = f_.code[product];
-  const auto changed = [&](const Operand& op) {
-    const uint32_t reg = flow_.number_of(op);
-    if (reg == Dataflow::kNone) return false;
-    for (uint32_t pc = product; pc < sum; ++pc) {
-      const auto& writes = flow_.access(pc).writes;
-      if (std::find(writes.begin(), writes.end(), reg) != writes.end()) return true;
-    }
-    return false;
-  };
   const auto at_sum = [&](const Operand& op) {
-    if (!changed(op)) return op;
+    if (!may_change(op, product, sum)) return op;
     const Operand copy = w_.fresh(op.type);
     w_.insert(product, {"mov", name_of(bits_type(op.type))}, {copy, op});
     return copy;

@@ -1,0 +1,184 @@
+#include "emulator/ptx/summed_product.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "emulator/isa/opcode.h"
+#include "emulator/ptx/approximate.h"
+#include "emulator/ptx/known.h"
+#include "emulator/ptx/ssa.h"
+
+namespace fp4lab::emu {
+
+bool same_kind(const Source& a, const Source& b) {
+  return a.type() == b.type() && a.has("ftz") == b.has("ftz");
+}
+
+bool is_negation(const Instr& i, const Source& s) {
+  const std::string_view name = i.opcode->name;
+  return (name == "neg_float" || name == "neg_half") && i.guard < 0 && !s.has("ftz") &&
+         s.type() != Type::bf16x2;
+}
+
+Shape shape_of(const Instr& i, const Source& s) {
+  const std::string_view name = i.opcode->name;
+  if (name == "mov" && i.guard < 0 && is_value(i.op[0]) && is_value(i.op[1]) && !i.op[1].immediate)
+    return Shape::copy;
+  if (is_negation(i, s)) return Shape::negation;
+  if (says_rounding(s) || !is_value(i.op[0])) return Shape::other;
+  if (name == "mul_float" || name == "mul_half" || ends_in_product(s))
+    return i.guard < 0 && !s.has("sat") ? Shape::product : Shape::other;
+  if (name == "add_float" || name == "sub_float" || name == "add_half" || name == "sub_half")
+    return Shape::sum;
+  return Shape::other;
+}
+
+namespace {
+
+constexpr uint32_t kNone = Dataflow::kNone;
+
+class ConstantProducts {
+ public:
+  ConstantProducts(const Rewriter& w, const Dataflow& flow)
+      : f_(w.f), flow_(flow), known_(w, flow), place_(w.f.code.size(), kNone) {}
+
+  std::optional<std::vector<SummedProduct>> run() {
+    for (uint32_t pc = 0; pc < f_.code.size(); ++pc)
+      if (!flow_.is_dead(pc) && shape_of(pc) == Shape::product && has_constant(pc)) {
+        place_[pc] = static_cast<uint32_t>(found_.size());
+        found_.push_back({pc, {}});
+      }
+    if (found_.empty()) return found_;
+    const Ssa ssa(f_, flow_, registers());
+    if (ssa.is_too_big()) return std::nullopt;
+    std::vector<char> is_read_otherwise(found_.size(), 0);
+    const auto otherwise = [&](const Held& held) {
+      if (held.product != kNone) is_read_otherwise[place_[held.product]] = 1;
+    };
+    for (const Ssa::Value& value : ssa.values())
+      for (const uint32_t v : value.operands) otherwise(held_by(ssa, v));
+    for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
+      if (flow_.is_dead(pc)) continue;
+      const Shape shape = shape_of(pc);
+      const Held first = held_in(ssa, pc, 1), second = held_in(ssa, pc, 2);
+      if (shape == Shape::sum && first.product != second.product) {
+        take(pc, first, false, otherwise);
+        take(pc, second, true, otherwise);
+      } else if (!hands_on(ssa, pc)) {
+        for (const uint32_t reg : flow_.access(pc).reads) otherwise(held_by(ssa, ssa.read(pc, reg)));
+      }
+    }
+    for (size_t k = 0; k < found_.size(); ++k)
+      if (is_read_otherwise[k]) found_[k].uses.clear();
+    return std::move(found_);
+  }
+
+ private:
+  struct Held {  // the product that a value is, or the negation of
+    uint32_t product = kNone;
+    bool negated = false;
+  };
+
+  Shape shape_of(uint32_t pc) const { return emu::shape_of(f_.code[pc], f_.source[pc]); }
+
+  bool has_constant(uint32_t pc) const {
+    if (ends_in_product(f_.source[pc])) return false;
+    return is_constant(pc, 1) || is_constant(pc, 2);
+  }
+
+  bool is_constant(uint32_t pc, unsigned slot) const {
+    for (;;) {
+      if (known_.is_constant(pc, slot) || known_.bits(pc, slot)) return true;
+      const uint32_t from = known_.maker(pc, slot);
+      if (from == kNone || from >= pc) return false;
+      const std::string_view name = f_.source[from].tokens[0];
+      if (name == "ld") return is_in_bank(from);
+      if (name != "mov" && !is_negation(f_.code[from], f_.source[from])) return false;
+      pc = from, slot = 1;
+    }
+  }
+
+  // A load that machine code has none for, because instructions read constant banks themselves.
+  bool is_in_bank(uint32_t load) const {
+    const Source& s = f_.source[load];
+    const bool parameter = f_.entry && (s.has("param") || s.has("param::entry"));
+    const Operand& address = f_.code[load].op[1];
+    const bool is_fixed = !address.has_base || flow_.number_of_base(address) == kNone;
+    return is_fixed && (parameter || s.has("const"));
+  }
+
+  // The registers that products come into, as they are or through copies and negations.
+  std::vector<uint32_t> registers() const {
+    std::vector<uint32_t> list;
+    std::vector<char> is_listed(flow_.registers(), 0);
+    const auto add = [&](uint32_t pc) {
+      const uint32_t reg = flow_.number_of(f_.code[pc].op[0]);
+      if (is_listed[reg]) return false;
+      is_listed[reg] = 1;
+      list.push_back(reg);
+      return true;
+    };
+    for (const SummedProduct& p : found_) add(p.pc);
+    for (bool more = true; more;) {
+      more = false;
+      for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
+        const Shape shape = shape_of(pc);
+        if (flow_.is_dead(pc) || (shape != Shape::copy && shape != Shape::negation)) continue;
+        const uint32_t from = flow_.number_of(f_.code[pc].op[1]);
+        if (from != kNone && is_listed[from]) more |= add(pc);
+      }
+    }
+    return list;
+  }
+
+  Held held_by(const Ssa& ssa, uint32_t v) const {
+    Held held;
+    while (v != kNone) {
+      const Ssa::Value& value = ssa.values()[v];
+      if (value.kind != Ssa::Value::Kind::made) return {};
+      const Shape shape = shape_of(value.at);
+      if (shape == Shape::product && place_[value.at] != kNone) {
+        held.product = value.at;
+        return held;
+      }
+      if (shape != Shape::copy && shape != Shape::negation) return {};
+      held.negated ^= shape == Shape::negation;
+      v = ssa.read(value.at, flow_.number_of(f_.code[value.at].op[1]));
+    }
+    return {};
+  }
+
+  Held held_in(const Ssa& ssa, uint32_t pc, unsigned slot) const {
+    const Operand& op = f_.code[pc].op[slot];
+    return is_value(op) ? held_by(ssa, ssa.read(pc, flow_.number_of(op))) : Held{};
+  }
+
+  // A copy, or a negation of the product's type.
+  bool hands_on(const Ssa& ssa, uint32_t pc) const {
+    const Shape shape = shape_of(pc);
+    if (shape != Shape::negation) return shape == Shape::copy;
+    const Held held = held_in(ssa, pc, 1);
+    return held.product == kNone || f_.source[held.product].type() == f_.source[pc].type();
+  }
+
+  template <class F>
+  void take(uint32_t sum, const Held& held, bool second, F&& otherwise) {
+    if (held.product == kNone) return;
+    if (!same_kind(f_.source[sum], f_.source[held.product])) return otherwise(held);
+    found_[place_[held.product]].uses.push_back({sum, second, held.negated});
+  }
+
+  const Function& f_;
+  const Dataflow& flow_;
+  const Known known_;
+  std::vector<uint32_t> place_;  // in found_, by pc
+  std::vector<SummedProduct> found_;
+};
+
+}  // namespace
+
+std::optional<std::vector<SummedProduct>> constant_products(const Rewriter& w, const Dataflow& flow) {
+  return ConstantProducts(w, flow).run();
+}
+
+}  // namespace fp4lab::emu

@@ -1,0 +1,34 @@
+// Products that only sums read, and what stands between: the parts of which contraction makes fma.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "emulator/ptx/dataflow.h"
+#include "emulator/ptx/rewrite.h"
+
+namespace fp4lab::emu {
+
+enum class Shape : uint8_t { other, product, sum, copy, negation };
+Shape shape_of(const Instr&, const Source&);
+// Of one type, and both with .ftz or without.
+bool same_kind(const Source& a, const Source& b);
+// An unguarded neg without .ftz that products go through. (Of bf16x2 ptxas negates with an fma of its own.)
+bool is_negation(const Instr&, const Source&);
+
+struct SummedProduct {
+  uint32_t pc;
+  struct Use {
+    uint32_t pc;
+    bool second, negated;  // which operand of the sum; whether it is the product's negation
+  };
+  std::vector<Use> uses;
+};
+
+// The products by what machine code has as a constant: a number, a kernel's parameter, what lies at a fixed
+// address of .const memory. ptxas 13.0 takes them up into sums of any block, as if each stood in front of its
+// sum; other products only within their block. One without uses is read otherwise too. Nothing for a function
+// that is too big.
+std::optional<std::vector<SummedProduct>> constant_products(const Rewriter&, const Dataflow&);
+
+}  // namespace fp4lab::emu
