@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "emulator/ptx/dataflow.h"
+#include "emulator/ptx/evaluate.h"
 #include "emulator/ptx/rewrite.h"
 
 namespace fp4lab::emu {
@@ -23,26 +24,44 @@ class Known {
   uint32_t maker(uint32_t pc, unsigned slot) const { return makers_[pc][slot]; }
   // How many operands hold what an instruction made; more than one also where that is not known.
   uint32_t uses(uint32_t pc) const { return uses_[pc]; }
-  // Of a constant.
-  std::optional<uint64_t> bits_of_row(const Operand&) const;
-  // As far as copies lead there.
+  // Of a constant, and of what was computed from constants alone. Not of NaNs that arithmetic makes: there
+  // the compiler has its own ways.
   std::optional<uint64_t> bits(uint32_t pc, unsigned slot) const;
-  // Only within straight-line code, which subroutines (exact division and roots) and warp collectives end,
-  // also where nobody wants their results.
+  // Of a vector's element.
+  std::optional<uint64_t> bits_of_element(uint32_t pc, uint32_t index) const;
+  // Of the instruction's guard: whether it always holds, or never.
+  std::optional<bool> guard(uint32_t pc) const;
   bool is_constant(uint32_t pc, unsigned slot) const;
+  // The same within straight-line code, which subroutines (exact division and roots) and warp collectives
+  // end, also where nobody wants their results.
+  bool is_constant_here(uint32_t pc, unsigned slot) const;
   // What an instruction makes counts as constant from now on, in operands behind it.
   void mark_constant(uint32_t pc) { constant_[pc] = 1; }
+  // A rule has replaced an instruction: nothing is known about its operands.
+  void forget(uint32_t pc) { makers_[pc].fill(Dataflow::kNone); }
 
  private:
   void find_makers(const Dataflow&);
+  void find_stretches(const Dataflow&);
   void find_constants(const Dataflow&);
+  void find_values(const Rewriter&, const Dataflow&);
+  template <class F>
+  bool reads_only(uint32_t pc, F&& fits) const;
+  bool is_row(const Operand&) const;
+  std::optional<uint64_t> decided(uint32_t pc) const;
+  bool is_constant(const Operand&, uint32_t maker, uint32_t pc) const;
+  std::optional<uint64_t> bits_of_row(const Operand&) const;
+  std::optional<uint64_t> bits(const Operand&, uint32_t maker, uint32_t pc) const;
 
   const Function& f_;
   std::unordered_map<uint32_t, uint64_t> rows_;  // of constants whose bits are known, by offset
   std::vector<std::array<uint32_t, kSlots>> makers_;
+  std::vector<uint32_t> element_makers_;  // by index in the function's vectors
+  std::vector<uint32_t> guard_makers_;
   std::vector<uint32_t> uses_;
   std::vector<uint32_t> stretch_;  // which straight-line code an instruction stands in
   std::vector<char> constant_;
+  Values values_;
 };
 
 }  // namespace fp4lab::emu

@@ -244,16 +244,24 @@ bool is_worth_it(const Function& f) {
 void optimise(Image& image, Function& f, std::vector<const Entry*> rows) {
   if (f.code.size() > kMostInstructions || !is_worth_it(f)) return;
   Rewriter w(image, f, std::move(rows));
-  const auto with_dataflow = [&](auto what) {
+  // Each step sees what the ones before it made.
+  const auto step = [&](auto what) {
     const std::unordered_set<uint32_t> constants = constant_rows(image);
     const Dataflow flow(image.out, f, w.rows, constants);
-    if (!flow.is_too_big()) what(flow);
+    if (flow.is_too_big()) return;
+    what(flow);
   };
-  with_dataflow([&](const Dataflow& flow) {
-    if (!fold_single(w, flow))
-      Optimiser(w).run(flow);
-    else
-      with_dataflow([&](const Dataflow& after) { Optimiser(w).run(after); });
+  const auto arithmetic = [&](const Dataflow& flow) { Optimiser(w).run(flow); };
+  const auto single = [&](const Dataflow& flow, Known& known) {
+    fold_single(w, flow, known) ? step(arithmetic) : arithmetic(flow);
+  };
+  step([&](const Dataflow& flow) {
+    Known known(w, flow);
+    if (!fold_guards(w, flow, known)) return single(flow, known);
+    step([&](const Dataflow& after) {
+      Known known_then(w, after);
+      single(after, known_then);
+    });
   });
 }
 

@@ -5,9 +5,24 @@
 
 namespace fp4lab::emu {
 
-bool fold_single(Rewriter& w, const Dataflow& flow) {
+bool fold_guards(Rewriter& w, const Dataflow& flow, const Known& known) {
+  bool any = false;
+  for (uint32_t pc = 0; pc < w.f.code.size(); ++pc) {
+    const auto holds = known.guard(pc);
+    if (!holds || !flow.is_pure(pc)) continue;
+    any = true;
+    if (*holds)
+      w.f.code[pc].guard = -1;
+    else
+      w.remove(pc);
+  }
+  if (any) w.rebuild();
+  return any;
+}
+
+bool fold_single(Rewriter& w, const Dataflow& flow, Known& known) {
   using namespace peephole;
-  Pass pass(w, flow);
+  Pass pass(w, flow, known);
   const std::span<const Rule> all[] = {least_integer_rules(), arithmetic_rules(), bit_rules(),
                                        choice_rules(),        conversion_rules(), pack_rules()};
   for (uint32_t pc = 0; pc < w.f.code.size(); ++pc) {

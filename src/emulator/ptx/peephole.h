@@ -4,11 +4,14 @@
 #pragma once
 
 #include "emulator/ptx/dataflow.h"
+#include "emulator/ptx/known.h"
 #include "emulator/ptx/rewrite.h"
 
 namespace fp4lab::emu {
 
+// Guards that always hold, or never. Whether there was one.
+bool fold_guards(Rewriter&, const Dataflow&, const Known&);
 // Whether anything has changed.
-bool fold_single(Rewriter&, const Dataflow&);
+bool fold_single(Rewriter&, const Dataflow&, Known&);
 
 }  // namespace fp4lab::emu

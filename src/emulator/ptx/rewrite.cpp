@@ -98,6 +98,11 @@ void Rewriter::rebuild() {
   removed_.clear();
 }
 
+bool is_float(Type t) {
+  return t == Type::f16 || t == Type::bf16 || t == Type::f32 || t == Type::f64 || t == Type::f16x2 ||
+         t == Type::bf16x2;
+}
+
 bool says_rounding(const Source& s) { return s.has("rn") || s.has("rz") || s.has("rm") || s.has("rp"); }
 
 }  // namespace fp4lab::emu

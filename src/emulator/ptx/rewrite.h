@@ -55,6 +55,7 @@ std::unordered_set<uint32_t> constant_rows(const Image&);
 Type bits_type(Type);
 // Whether an instruction names its rounding.
 bool says_rounding(const Source&);
+bool is_float(Type);  // tf32 and what has fewer bits than 16 are not among them
 inline bool is_value(const Operand& op) { return op.kind == Operand::Kind::value; }
 
 }  // namespace fp4lab::emu

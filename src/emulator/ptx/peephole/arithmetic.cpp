@@ -98,7 +98,7 @@ void fold_extreme(Pass& p, uint32_t pc) {
     if (plain && (type == Type::f32 || type == Type::f64 || type == Type::f16))
       return p.become_copy(pc, p.operand(pc, 1), type);
     const auto x = p.bits(pc, 1);
-    if (x && type == Type::f32 && s.tokens.size() == 3 && s.has("ftz"))
+    if (x && type == Type::f32 && s.tokens.size() == 3 && s.has("ftz") && p.known.is_constant_here(pc, 1))
       p.become(pc, quiet32(flushed32(*x)), type);
     return;
   }

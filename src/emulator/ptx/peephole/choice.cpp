@@ -24,12 +24,6 @@ bool is_not_negative(Pass& p, uint32_t pc, unsigned slot, Type type) {
   return name == "add" && is_not_negative(p, from, 1, type) && is_not_negative(p, from, 2, type);
 }
 
-// What comes of comparing a value with itself.
-bool is_decided(std::string_view how, bool may_be_nan) {
-  if (!may_be_nan) return true;
-  return how == "equ" || how == "leu" || how == "geu" || how == "lt" || how == "gt" || how == "ne";
-}
-
 // The constant by which slct.s32.s32 chooses is compared as if it were f32.
 void fold_choice(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
@@ -59,7 +53,6 @@ void fold_comparison(Pass& p, uint32_t pc) {
   std::string_view how = s.tokens[1];
   if (s.tokens.size() > (s.has("ftz") ? 4 : 3) || p.operand(pc, 1))
     return;  // combined with another, or two results
-  if (p.same_register(pc, 2, 3) && is_decided(how, is_float(type))) p.known.mark_constant(pc);
   for (const unsigned slot : {3u, 2u}) {
     if (slot == 2)
       how = how == "lt" ? "gt" : how == "le" ? "ge" : how == "gt" ? "lt" : how == "ge" ? "le" : how;

@@ -68,10 +68,10 @@ void fold_conversion(Pass& p, uint32_t pc) {
   if (!p.known.is_constant(pc, 1)) return;
   const auto x = p.bits(pc, 1);
   if (to == Type::f32 && from == Type::bf16) {
-    const bool is_nan = x && (*x & 0x7fff) > 0x7f80;
+    const bool is_nan = x && (*x & 0x7fff) > 0x7f80 && p.known.is_constant_here(pc, 1);
     if (is_nan) p.become(pc, 0x7fffffff, to);
   } else if (to == Type::f32 && from == Type::f32 && s.tokens.size() == 4 && s.has("ftz") && x &&
-             is_nan32(*x)) {
+             is_nan32(*x) && p.known.is_constant_here(pc, 1)) {
     p.become(pc, quiet32(*x), to);
   } else if (to == Type::f64 && from == Type::f16 && !s.has("sat")) {
     const Operand wide = p.w.fresh(Type::b32);

@@ -1,26 +1,10 @@
 // Packs of two halves.
-#include <algorithm>
-
 #include "emulator/ptx/peephole/pass.h"
 #include "emulator/ptx/peephole/rules.h"
 
 namespace fp4lab::emu::peephole {
 
 namespace {
-
-// The bits of a vector's element, if a mov not far before pc made it of a constant.
-std::optional<uint64_t> element(Pass& p, uint32_t pc, uint32_t index) {
-  constexpr uint32_t kFar = 64;
-  const Operand& op = p.f.vectors[index];
-  if (const auto known = p.known.bits_of_row(op)) return known;
-  const uint32_t reg = p.flow.number_of(op);
-  for (uint32_t from = pc; from-- > 0 && pc - from < kFar;) {
-    const auto& writes = p.flow.access(from).writes;
-    if (std::find(writes.begin(), writes.end(), reg) == writes.end()) continue;
-    return p.f.code[from].guard < 0 && p.source(from).tokens[0] == "mov" ? p.bits(from, 1) : std::nullopt;
-  }
-  return std::nullopt;
-}
 
 // The square of a pack in an fma: where one half alone is -0, or a constant below 0 beside a value, that
 // half's product has the wrong sign.
@@ -35,7 +19,8 @@ void fold_square(Pass& p, uint32_t pc) {
     wrong = low == high ? 0 : low ? 0x8000 : 0x80000000;
   } else if (const Operand& pack = p.operand(*from, 1);
              pack.kind == Operand::Kind::vector && pack.count == 2) {
-    const auto low = element(p, *from, pack.index), high = element(p, *from, pack.index + 1);
+    const auto low = p.known.bits_of_element(*from, pack.index),
+               high = p.known.bits_of_element(*from, pack.index + 1);
     if (bool(low) == bool(high)) return;
     wrong = low ? *low & 0x8000 : (*high & 0x8000) << 16;
   }

@@ -26,6 +26,7 @@ void Pass::insert(uint32_t pc, Rewriter::Tokens tokens, std::vector<Operand> ope
 
 void Pass::replace(uint32_t pc, Rewriter::Tokens tokens, std::vector<Operand> sources) {
   w.replace(pc, std::move(tokens), std::move(sources));
+  known.forget(pc);
   replaced_ = pc;
   changed_ = true;
 }

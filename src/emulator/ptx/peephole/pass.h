@@ -20,19 +20,14 @@ inline bool is_nan64(uint64_t bits) { return (bits & ~(uint64_t(1) << 63)) > 0x7
 inline uint64_t quiet32(uint64_t bits) { return is_nan32(bits) ? bits | 0x400000 : bits; }
 inline uint64_t flushed32(uint64_t bits) { return bits & 0x7f800000 ? bits : bits & 0x80000000; }
 
-inline bool is_float(Type t) {
-  return t == Type::f16 || t == Type::bf16 || t == Type::f32 || t == Type::f64 || t == Type::f16x2 ||
-         t == Type::bf16x2;
-}
-
 class Pass {
  public:
-  Pass(Rewriter& w, const Dataflow& flow) : w(w), f(w.f), flow(flow), known(w, flow) {}
+  Pass(Rewriter& w, const Dataflow& flow, Known& known) : w(w), f(w.f), flow(flow), known(known) {}
 
   Rewriter& w;
   Function& f;
   const Dataflow& flow;
-  Known known;
+  Known& known;
 
   const Source& source(uint32_t pc) const { return f.source[pc]; }
   Operand& operand(uint32_t pc, unsigned slot) const { return f.code[pc].op[slot]; }
