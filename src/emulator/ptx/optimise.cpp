@@ -23,6 +23,7 @@ class Optimiser {
 
   void run(const Dataflow& flow) {
     const ValueOrder order(f_, flow);
+    find_only_writers(flow);
     fold_approximate(w_, flow);
     Contraction contraction(w_, flow);
     for (const Dataflow::Block& b : flow.blocks())
@@ -72,6 +73,22 @@ class Optimiser {
     while (pc-- > b.begin)
       if (writes(pc, reg, flow)) return pc;
     return Dataflow::kNone;
+  }
+
+  // The same, or else who alone writes it, earlier in the text.
+  uint32_t maker(const Operand& op, uint32_t pc, const Dataflow::Block& b, const Dataflow& flow) const {
+    const uint32_t here = writer(op, pc, b, flow), reg = flow.number_of(op);
+    if (here != Dataflow::kNone || reg == Dataflow::kNone) return here;
+    return only_writer_[reg] < pc ? only_writer_[reg] : Dataflow::kNone;
+  }
+  void find_only_writers(const Dataflow& flow) {
+    only_writer_.assign(flow.registers(), Dataflow::kNone);
+    std::vector<char> is_written(flow.registers(), 0);
+    for (uint32_t pc = 0; pc < f_.code.size(); ++pc)
+      for (const uint32_t reg : flow.access(pc).writes) {
+        only_writer_[reg] = is_written[reg] ? Dataflow::kNone : pc;
+        is_written[reg] = 1;
+      }
   }
 
   // abs or neg of f32.
@@ -129,7 +146,7 @@ class Optimiser {
   // What an abs or neg made, without its way with NaNs.
   std::optional<Operand> changed_sign(const Operand& op, uint32_t pc, const Dataflow::Block& b,
                                       const Dataflow& flow) {
-    const uint32_t from = writer(op, pc, b, flow);
+    const uint32_t from = maker(op, pc, b, flow);
     if (from == Dataflow::kNone || !is_sign(from) || f_.code[from].guard >= 0) return std::nullopt;
     const bool abs = f_.code[from].opcode->name == "abs_float";
     const Operand bits = w_.fresh(op.type);
@@ -141,7 +158,7 @@ class Optimiser {
   void fold_two_negations(uint32_t pc, const Dataflow::Block& b, const Dataflow& flow) {
     const Instr& i = f_.code[pc];
     const Type type = f_.source[pc].type();
-    const uint32_t from = writer(i.op[1], pc, b, flow);
+    const uint32_t from = maker(i.op[1], pc, b, flow);
     if (from == Dataflow::kNone || i.guard >= 0 || f_.code[from].opcode != i.opcode ||
         f_.code[from].guard >= 0 || f_.source[from].type() != type || f_.source[from].has("ftz"))
       return;
@@ -226,6 +243,7 @@ class Optimiser {
 
   Rewriter& w_;
   Function& f_;
+  std::vector<uint32_t> only_writer_;  // by register; kNone: several, or none
 };
 
 // Integer kernels without any of these are as they were written.
