@@ -196,6 +196,27 @@ TEST_CASE("tcgen05.ld with each lane's own row for an address: a fault, or the f
   }
 }
 
+TEST_CASE("tcgen05.ld of cells that nobody wrote: a fault, or poison and a note") {
+  const std::string text = module_text("sm_100a", ".param .u64 out", R"(
+      .shared .align 8 .b32 where;
+      mov.u32 %r0, where; mov.u32 %r1, %tid.x; ld.param.u64 %rd0, [out];
+      tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r0], 32;
+      ld.shared.u32 %r2, [%r0];
+      tcgen05.st.sync.aligned.32x32b.x1.b32 [%r2], {%r1};
+      tcgen05.wait::st.sync.aligned;
+      tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r4}, [%r2+1];
+      tcgen05.wait::ld.sync.aligned;
+      tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r2, 32;
+      mul.wide.u32 %rd1, %r1, 4; add.u64 %rd0, %rd0, %rd1; st.global.u32 [%rd0], %r4;)");
+  for (const bool tolerant : {false, true}) {
+    const Ran r = run(text, tolerant, 32, 32);
+    INFO(r.result.report);
+    CHECK(r.result.ok == tolerant);
+    CHECK(r.says("TMEM columns [1, 2), lanes [0, 32): nobody has written"));
+    for (uint32_t lane = 0; tolerant && lane < 32; ++lane) CHECK(r.out[lane] != 0);
+  }
+}
+
 TEST_CASE("a tcgen05.ld result that is used before the wait: a fault, or its value and a note") {
   const std::string text = module_text("sm_100a", ".param .u64 out", R"(
       .shared .align 8 .b32 where;
@@ -461,6 +482,27 @@ TEST_CASE("mbarrier.init again without mbarrier.inval: a fault, or a fresh barri
     CHECK(r.says("without mbarrier.inval before"));
     if (tolerant) CHECK(r.out[0] == 0);
   }
+}
+
+// All three warps wait for one phase, and the first one that is through makes the mbarrier again.
+TEST_CASE("mbarrier.init again where a warp is late at its wait: a fault, or that warp goes on first") {
+  const std::string text = module_text("sm_90a", ".param .u64 out", R"(
+      .shared .align 8 .b64 bar;
+      mov.u32 %r1, bar; mov.u32 %r3, %tid.x; setp.ne.u32 %p0, %r3, 0;
+      @!%p0 mbarrier.init.shared::cta.b64 [%r1], 1;
+      bar.sync 0;
+      @!%p0 mbarrier.arrive.shared::cta.b64 _, [%r1];
+      )" + wait("%r1", 0) + R"(
+      @!%p0 mbarrier.init.shared::cta.b64 [%r1], 1;
+      ld.param.u64 %rd0, [out]; st.global.u32 [%rd0], 1;)");
+  for (const bool tolerant : {false, true})
+    for (uint64_t seed = 0; seed < 40; ++seed) {
+      const Ran r = run(text, tolerant, 96, 1, {.seed = seed});
+      INFO(r.result.report);
+      CHECK(r.result.ok == tolerant);
+      CHECK(r.says("without mbarrier.inval before"));
+    }
+  for (const uint32_t warps : {2, 3, 4}) CHECK(run(text, true, 32 * warps, 1, {.eager = true}).result.ok);
 }
 
 TEST_CASE("an arrival on an mbarrier of a CTA that has exited: a fault, or a note and nothing else") {

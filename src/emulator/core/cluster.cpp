@@ -282,7 +282,6 @@ size_t Cluster::next_warp() {
     case Policy::Warps::uniform:
       return random(n);
     case Policy::Warps::rotate:
-      return rotate_++ % n;
     case Policy::Warps::stay:
       return rotate_ % n;
     case Policy::Warps::starve_one:
@@ -314,7 +313,7 @@ void Cluster::warp_turn(size_t pick, uint64_t& left) {
   left -= std::min(left, used);
   idle_turns_ = end == Warp::Turn::yielded && progress == progress_ ? idle_turns_ + 1 : 0;
   if (idle_turns_ == 0) idle_since_ = turns_;
-  if (end == Warp::Turn::yielded) ++rotate_;
+  if (end == Warp::Turn::yielded || policy_.warps == Policy::Warps::rotate) ++rotate_;
   if (w.groups_.size() > 1) w.release_joins(false);
   if (!w.runnable()) {
     w.queued_ = false;

@@ -26,9 +26,42 @@ void tell(Warp& w, BarrierEvent::What what, const SharedRef& r, int64_t amount, 
     watch->barrier({what, r.cta, r.offset, amount, phase, &w, 1u << lane, nullptr});
 }
 
+// Whether `holds` of an mbarrier that an active lane is about to change, and a warp that could run has not
+// moved since its last phase ended, or since it could go on. Nothing makes the change wait for that warp, and
+// it would sleep through a whole phase; hardware lets no warp stand for that long, and public kernels count
+// on it (ThunderKittens' producers look at slots that are free from the start; Mirage's MLA makes the
+// mbarrier again that its warps have just waited for). Where the schedule tolerates that, the change waits
+// for it.
+template <typename Holds>
+bool sleepers(Warp& w, const Mods& m, const Operand& address, const char* what, Holds holds) {
+  const Cluster& cluster = w.cta.cluster;
+  if (!cluster.grid.schedule.tolerant) return false;
+  bool any = false;
+  try {
+    for_lanes(w.active, [&](unsigned lane) {
+      const SharedRef r = shared_ref(w, m.space, address, lane, what);
+      const Mbarrier* b = r.cta->state->mbarriers.find(r.offset);
+      any |= b && holds(*b) && !cluster.all_awake_since(b->turn);
+    });
+  } catch (const Fault&) {  // the instruction's own
+    return false;
+  }
+  return any;
+}
+
+// Whether `sleepers` would sleep through the phase that these arrivals might end.
+bool ends_over_sleepers(Warp& w, const Instr& in, const Mods& m, const uint32_t* amount) {
+  if (m.expect) return false;
+  uint64_t arriving = 0;
+  for_lanes(w.active, [&](unsigned lane) { arriving += amount ? amount[lane] : 1; });
+  return sleepers(w, m, in.op[1], "mbarrier.arrive",
+                  [&](const Mbarrier& b) { return b.pending <= arriving; });
+}
+
 void init(Warp& w, const Instr& in) {
   const Mods m = unpack_aux<Mods>(in);
   const uint32_t* count = w.source<uint32_t>(in.op[1]);
+  if (sleepers(w, m, in.op[0], "mbarrier.init", [](const Mbarrier&) { return true; })) return w.again(in);
   for_lanes(w.active, [&](unsigned lane) {
     SharedRef r = shared_ref(w, m.space, in.op[0], lane, "mbarrier.init");
     CtaState& state = *r.cta->state;
@@ -121,28 +154,6 @@ void complete_tx(Warp& w, const Instr& in) {
   });
 }
 
-// Whether these arrivals might end a phase while a warp that could run has not moved since the phase before
-// ended, or since it could go on. Nothing makes them wait for it, and it would sleep through a whole phase;
-// hardware lets no warp stand for that long, and public kernels count on it (ThunderKittens' producers look
-// at slots that are free from the start). Where the schedule tolerates that, the arrival waits for it.
-bool sleepers(Warp& w, const Instr& in, const Mods& m, const uint32_t* amount) {
-  const Cluster& cluster = w.cta.cluster;
-  if (!cluster.grid.schedule.tolerant || m.expect) return false;
-  uint64_t arriving = 0;
-  for_lanes(w.active, [&](unsigned lane) { arriving += amount ? amount[lane] : 1; });
-  bool any = false;
-  try {
-    for_lanes(w.active, [&](unsigned lane) {
-      const SharedRef r = shared_ref(w, m.space, in.op[1], lane, "mbarrier.arrive");
-      const Mbarrier* b = r.cta->state->mbarriers.find(r.offset);
-      any |= b && b->pending <= arriving && !cluster.all_awake_since(b->turn);
-    });
-  } catch (const Fault&) {  // the arrival's own
-    return false;
-  }
-  return any;
-}
-
 // mbarrier.arrive and arrive_drop: op 0 the state or a sink, op 1 the address, op 2 the count, or the bytes
 // of .expect_tx.
 template <bool drop>
@@ -151,7 +162,7 @@ void arrive(Warp& w, const Instr& in) {
   const Mods m = unpack_aux<Mods>(in);
   const uint32_t* amount = in.op[2] ? w.source<uint32_t>(in.op[2]) : nullptr;
   const bool wants_state = in.op[0].kind == Operand::Kind::value;
-  if (sleepers(w, in, m, amount)) return w.again(in);
+  if (ends_over_sleepers(w, in, m, amount)) return w.again(in);
   settle_tensor_memory(w);
   uint64_t states[kLanes];
   for_lanes(w.active, [&](unsigned lane) {
