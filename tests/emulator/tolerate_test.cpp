@@ -610,3 +610,31 @@ TEST_CASE("a warp sleeps through a phase that an arrival ends: a hang, or it is 
     CHECK((hangs == 0) == tolerant);
   }
 }
+
+// Two warps show each other a value, and each writes its next one with no barrier behind the other's read: 150
+// instructions later. The arrival in between ends a phase, and so waits for warps that have not moved.
+TEST_CASE("a value handed over without a barrier behind the read: a race, or the warps take turns") {
+  std::string work;
+  for (int k = 0; k < 150; ++k) work += "add.u32 %r7, %r7, %r5;\n";
+  const std::string text = module_text("sm_90a", ".param .u64 out", R"(
+      .shared .align 8 .b64 bar; .shared .align 4 .b8 shown[512];
+      mov.u32 %r1, bar; mov.u32 %r2, shown; mov.u32 %r3, %tid.x; setp.ne.u32 %p0, %r3, 0;
+      @!%p0 mbarrier.init.shared::cta.b64 [%r1], 128;
+      shl.b32 %r4, %r3, 2; add.u32 %r5, %r2, %r4; xor.b32 %r6, %r4, 256; add.u32 %r6, %r6, %r2;
+      add.u32 %r8, %r3, 1000; st.shared.u32 [%r5], %r8; mov.u32 %r7, 0;
+      bar.sync 0;
+      mbarrier.arrive.shared::cta.b64 _, [%r1];
+      ld.shared.u32 %r9, [%r6];
+      )" + work + R"(
+      st.shared.u32 [%r5], %r7;
+      ld.param.u64 %rd0, [out]; mul.wide.u32 %rd1, %r3, 4; add.u64 %rd0, %rd0, %rd1; st.global.u32 [%rd0], %r9;)");
+  for (const bool tolerant : {false, true}) {
+    unsigned wrong = 0;
+    for (uint64_t seed = 0; seed < 40; ++seed) {
+      const Ran r = run(text, tolerant, 128, 128, {.seed = seed});
+      REQUIRE(r.result.ok);
+      for (uint32_t t = 0; t < 128; ++t) wrong += r.out[t] != 1000 + (t ^ 64);
+    }
+    CHECK((wrong == 0) == tolerant);
+  }
+}

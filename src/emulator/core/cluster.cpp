@@ -13,6 +13,7 @@ constexpr uint64_t kOpCost = 16;         // steps of the round's budget that an 
 constexpr uint64_t kSerialSoon = 256;    // steps until the round ends early for a strong access
 constexpr uint32_t kOneIn = 64;          // how often a policy does what it otherwise avoids
 constexpr uint32_t kPolicyTurns = 4096;  // at most, before another policy is drawn
+constexpr uint64_t kTurn = 32;    // instructions of a warp, see Cluster::in_turn
 constexpr uint64_t kChance = 256;  // instructions; on hardware a copy or a product takes as long as that
 }  // namespace
 
@@ -123,7 +124,7 @@ uint64_t Cluster::read_clock(const Warp& w) {
 
 bool Cluster::all_awake_since(uint64_t turn) const {
   return std::ranges::all_of(runnable_,
-                             [&](const Warp* w) { return w->moved_turn_ > std::max(turn, w->ready_turn_); });
+                             [&](const Warp* w) { return w->taken_turn_ > std::max(turn, w->ready_turn_); });
 }
 
 bool Cluster::all_moved_since(uint64_t turn) const {
@@ -293,11 +294,27 @@ size_t Cluster::next_warp() {
   return n > 1 && victim && random(kOneIn) ? (pick + 1) % n : pick;
 }
 
+// Hardware issues for whatever warp of an SM can go on, and lets none stand while another runs on and on;
+// public kernels hand row maxima from warp to warp through shared memory and count on it (FlashMLA's decode
+// writes the next ones with no barrier behind the reads of the last). So where the schedule is tolerant the
+// warps of a CTA take turns, in any order: instead of one that has had its turn goes one that has not.
+size_t Cluster::in_turn(size_t pick) {
+  const Cta& cta = runnable_[pick]->cta;
+  const size_t n = runnable_.size();
+  for (size_t k = pick; k < pick + n; ++k) {
+    const Warp& w = *runnable_[k % n];
+    if (&w.cta == &cta && w.taken_turn_ <= std::max(cta.round_turn, w.ready_turn_)) return k % n;
+  }
+  runnable_[pick]->cta.round_turn = turns_;
+  return pick;
+}
+
 // Runs one warp for a while.
 void Cluster::warp_turn(size_t pick, uint64_t& left) {
   Warp& w = *runnable_[pick];
+  const uint64_t longest = grid.schedule.tolerant ? std::min<uint64_t>(left, kTurn) : left;
   const uint64_t burst =
-      std::min<uint64_t>(left, policy_.burst <= 4 ? 1 + random(policy_.burst) : policy_.burst);
+      std::min<uint64_t>(longest, policy_.burst <= 4 ? 1 + random(policy_.burst) : policy_.burst);
   uint64_t budget = burst;
   turn_begin_ = w.instructions;
   w.put_off = false;
@@ -307,8 +324,13 @@ void Cluster::warp_turn(size_t pick, uint64_t& left) {
   running_ = nullptr;
   const uint64_t used = std::max<uint64_t>(1, burst - budget);
   ++turns_;
-  if (!w.put_off && (end != Warp::Turn::spent || w.instructions - w.moved_at_ >= kChance))
-    w.moved_turn_ = turns_, w.moved_at_ = w.instructions;
+  if (!w.put_off) {
+    const bool waits = end != Warp::Turn::spent;
+    if (waits || w.instructions - w.moved_at_ >= kChance)
+      w.moved_turn_ = turns_, w.moved_at_ = w.instructions;
+    if (waits || w.instructions - w.taken_at_ >= kTurn)
+      w.taken_turn_ = turns_, w.taken_at_ = w.instructions;
+  }
   clock_ += used;
   left -= std::min(left, used);
   idle_turns_ = end == Warp::Turn::yielded && progress == progress_ ? idle_turns_ + 1 : 0;
@@ -344,7 +366,8 @@ bool Cluster::turn(uint64_t& left) {
       }
   }
   if (no_warp) return false;
-  warp_turn(next_warp(), left);
+  const size_t pick = next_warp();
+  warp_turn(grid.schedule.tolerant ? in_turn(pick) : pick, left);
   return true;
 }
 

@@ -61,7 +61,7 @@ struct Schedule {
   // a generic one is due: ptxas takes the low 32 bits for mbarriers (Triton's tcgen05.commit). And an arrival
   // on an mbarrier of a CTA that has exited does nothing, and a copy goes by its tensor map as it was at
   // issue. Nor does a tcgen05.cp that is still running when its CTA, which has given its tensor memory
-  // back, exits; and a matrix product reads poison.
+  // back, exits; and a matrix product reads poison. The warps of a CTA take turns of some hundred instructions.
   bool tolerant = false;
   // A run is called hung when this many warp instructions were executed by polling alone (nothing but the
   // pollers ran, and they saw nothing change), or by one cluster without ever synchronising.
@@ -120,6 +120,7 @@ class Cta {
       shared;  // the whole window: [0, kReservedShared) reserved, static, then dynamic; poisoned
   std::vector<std::unique_ptr<Warp>> warps;
   unsigned live_warps = 0;
+  uint64_t round_turn = 0;  // the cluster's turn when its warps began to take turns anew, see Cluster::in_turn
   bool exited = false;
   std::unique_ptr<struct CtaState> state;
 
@@ -168,7 +169,7 @@ class Cluster {
   // Whether every warp that can run has had its chance since turn number `turn`: it came to a wait or a poll,
   // or executed kChance instructions.
   bool all_moved_since(uint64_t turn) const;
-  // And whether those that waited, and can go on now, have had it since then.
+  // Whether each has had a turn since then (see in_turn), and since it could go on if it waited.
   bool all_awake_since(uint64_t turn) const;
   uint64_t turns() const { return turns_; }
   // Number of unfinished operations that satisfy the predicate (for wait_group, tcgen05.wait, reports). The
@@ -216,6 +217,7 @@ class Cluster {
   bool turn(uint64_t& left);  // false: only pollers are left to run, and they have polled enough
   bool operation_due(size_t runnable);
   size_t next_warp();
+  size_t in_turn(size_t pick);
   void warp_turn(size_t pick, uint64_t& left);
   void poll();
   void enqueue(Warp&);

@@ -339,6 +339,7 @@ class Warp {
   uint32_t events_ = 0;
   uint64_t ready_turn_ = 0;                 // the cluster's turn when it last came to be runnable
   uint64_t moved_turn_ = 0, moved_at_ = 0;  // the cluster's turn, and instructions, see all_moved_since
+  uint64_t taken_turn_ = 0, taken_at_ = 0;  // the same, see Cluster::in_turn
   bool queued_ = false;                     // stands in the cluster's list of runnable warps
   static constexpr unsigned kNoted = 6;
   Noted noted_[kNoted];
