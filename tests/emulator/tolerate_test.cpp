@@ -611,8 +611,8 @@ TEST_CASE("a warp sleeps through a phase that an arrival ends: a hang, or it is 
   }
 }
 
-// Two warps show each other a value, and each writes its next one with no barrier behind the other's read: 150
-// instructions later. The arrival in between ends a phase, and so waits for warps that have not moved.
+// Two warps show each other a value, and each writes its next one with no barrier behind the other's read:
+// 150 instructions later. The arrival in between ends a phase, and so waits for warps that have not moved.
 TEST_CASE("a value handed over without a barrier behind the read: a race, or the warps take turns") {
   std::string work;
   for (int k = 0; k < 150; ++k) work += "add.u32 %r7, %r7, %r5;\n";

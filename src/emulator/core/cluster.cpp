@@ -13,7 +13,7 @@ constexpr uint64_t kOpCost = 16;         // steps of the round's budget that an 
 constexpr uint64_t kSerialSoon = 256;    // steps until the round ends early for a strong access
 constexpr uint32_t kOneIn = 64;          // how often a policy does what it otherwise avoids
 constexpr uint32_t kPolicyTurns = 4096;  // at most, before another policy is drawn
-constexpr uint64_t kTurn = 32;    // instructions of a warp, see Cluster::in_turn
+constexpr uint64_t kTurn = 32;           // instructions of a warp, see Cluster::in_turn
 constexpr uint64_t kChance = 256;  // instructions; on hardware a copy or a product takes as long as that
 }  // namespace
 
@@ -328,8 +328,7 @@ void Cluster::warp_turn(size_t pick, uint64_t& left) {
     const bool waits = end != Warp::Turn::spent;
     if (waits || w.instructions - w.moved_at_ >= kChance)
       w.moved_turn_ = turns_, w.moved_at_ = w.instructions;
-    if (waits || w.instructions - w.taken_at_ >= kTurn)
-      w.taken_turn_ = turns_, w.taken_at_ = w.instructions;
+    if (waits || w.instructions - w.taken_at_ >= kTurn) w.taken_turn_ = turns_, w.taken_at_ = w.instructions;
   }
   clock_ += used;
   left -= std::min(left, used);
