@@ -10,6 +10,7 @@
 #include "emulator/ptx/contraction.h"
 #include "emulator/ptx/dataflow.h"
 #include "emulator/ptx/peephole.h"
+#include "emulator/ptx/signs.h"
 #include "emulator/ptx/value_order.h"
 
 namespace fp4lab::emu {
@@ -23,14 +24,14 @@ class Optimiser {
 
   void run(const Dataflow& flow) {
     const ValueOrder order(f_, flow);
-    find_only_writers(flow);
     fold_approximate(w_, flow);
     Contraction contraction(w_, flow);
+    Signs signs(w_, flow);
     for (const Dataflow::Block& b : flow.blocks())
       for (uint32_t pc = b.begin; pc < b.end; ++pc) {
         if (flow.is_dead(pc)) continue;
         simplify(pc, order, contraction);
-        fold_signs(pc, b, flow);
+        signs.fold(pc);
         const std::string_view name = f_.source[pc].tokens[0];
         if (name == "st") convert_stored(pc, b, flow);
         if (name == "shl" || name == "shr") convert_amount(pc, b, flow);
@@ -59,8 +60,6 @@ class Optimiser {
     if (type == Type::f64 && !contraction.takes_product(pc)) order_operands(pc, order);
   }
 
-  // --- signs, which the compiler folds into what reads them
-
   bool writes(uint32_t pc, uint32_t reg, const Dataflow& flow) const {
     const auto& list = flow.access(pc).writes;
     return std::find(list.begin(), list.end(), reg) != list.end();
@@ -73,99 +72,6 @@ class Optimiser {
     while (pc-- > b.begin)
       if (writes(pc, reg, flow)) return pc;
     return Dataflow::kNone;
-  }
-
-  // The same, or else who alone writes it, earlier in the text.
-  uint32_t maker(const Operand& op, uint32_t pc, const Dataflow::Block& b, const Dataflow& flow) const {
-    const uint32_t here = writer(op, pc, b, flow), reg = flow.number_of(op);
-    if (here != Dataflow::kNone || reg == Dataflow::kNone) return here;
-    return only_writer_[reg] < pc ? only_writer_[reg] : Dataflow::kNone;
-  }
-  void find_only_writers(const Dataflow& flow) {
-    only_writer_.assign(flow.registers(), Dataflow::kNone);
-    std::vector<char> is_written(flow.registers(), 0);
-    for (uint32_t pc = 0; pc < f_.code.size(); ++pc)
-      for (const uint32_t reg : flow.access(pc).writes) {
-        only_writer_[reg] = is_written[reg] ? Dataflow::kNone : pc;
-        is_written[reg] = 1;
-      }
-  }
-
-  // abs or neg of f32.
-  bool is_sign(uint32_t pc) const {
-    const std::string_view name = f_.code[pc].opcode->name;
-    return (name == "abs_float" || name == "neg_float") && f_.source[pc].type() == Type::f32 &&
-           !f_.source[pc].has("ftz");
-  }
-  void make_bitwise(uint32_t pc) {
-    const bool abs = f_.code[pc].opcode->name == "abs_float";
-    const Operand a = f_.code[pc].op[1];
-    w_.replace(pc, {abs ? "and" : "xor", "b32"}, {a, w_.constant(abs ? 0x7fffffff : 0x80000000)});
-  }
-
-  void fold_signs(uint32_t pc, const Dataflow::Block& b, const Dataflow& flow) {
-    const std::string_view mnemonic = f_.source[pc].tokens[0];
-    if (is_sign(pc)) {
-      if (f_.code[pc].guard >= 0 || is_selected_next(pc, b, flow)) return make_bitwise(pc);
-    } else if ((mnemonic == "selp" || mnemonic == "slct") && f_.source[pc].type() == Type::f32) {
-      for (const unsigned slot : {1u, 2u}) take_bits(pc, slot, b, flow);
-    }
-    if (is_selection(f_.code[pc], f_.source[pc]) && flow.is_pure(pc)) keep_bits(pc, b, flow);
-    if (is_negation(f_.code[pc], f_.source[pc])) fold_two_negations(pc, b, flow);
-  }
-
-  // The next that happens to the result is that a guarded instruction writes over it.
-  bool is_selected_next(uint32_t pc, const Dataflow::Block& b, const Dataflow& flow) const {
-    const uint32_t reg = flow.number_of(f_.code[pc].op[0]);
-    for (uint32_t next = pc + 1; next < b.end; ++next) {
-      if (flow.is_dead(next)) continue;
-      const auto& reads = flow.access(next).reads;
-      if (std::find(reads.begin(), reads.end(), reg) != reads.end()) return false;
-      if (writes(next, reg, flow)) return f_.code[next].guard >= 0;
-    }
-    return false;
-  }
-
-  // A guarded instruction that is one for ptxas too.
-  static bool is_selection(const Instr& i, const Source& s) {
-    static const std::unordered_set<std::string_view> kSeveral = {"ld",    "ldu", "div", "rcp", "sqrt",
-                                                                  "rsqrt", "ex2", "lg2", "sin", "cos"};
-    return i.guard >= 0 && s.type() == Type::f32 && is_value(i.op[0]) && !kSeveral.contains(s.tokens[0]);
-  }
-
-  // A selection of f32 takes the sign's change itself, also the one between what a guarded instruction
-  // computes and what its target held before.
-  void take_bits(uint32_t pc, unsigned slot, const Dataflow::Block& b, const Dataflow& flow) {
-    Operand& op = f_.code[pc].op[slot];
-    if (const auto bits = changed_sign(op, pc, b, flow)) op = *bits;
-  }
-  void keep_bits(uint32_t pc, const Dataflow::Block& b, const Dataflow& flow) {
-    const Operand target = f_.code[pc].op[0];
-    if (const auto bits = changed_sign(target, pc, b, flow)) w_.insert(pc, {"mov", "b32"}, {target, *bits});
-  }
-  // What an abs or neg made, without its way with NaNs.
-  std::optional<Operand> changed_sign(const Operand& op, uint32_t pc, const Dataflow::Block& b,
-                                      const Dataflow& flow) {
-    const uint32_t from = maker(op, pc, b, flow);
-    if (from == Dataflow::kNone || !is_sign(from) || f_.code[from].guard >= 0) return std::nullopt;
-    const bool abs = f_.code[from].opcode->name == "abs_float";
-    const Operand bits = w_.fresh(op.type);
-    w_.insert(from, {abs ? "and" : "xor", "b32"},
-              {bits, f_.code[from].op[1], w_.constant(abs ? 0x7fffffff : 0x80000000)});
-    return bits;
-  }
-
-  void fold_two_negations(uint32_t pc, const Dataflow::Block& b, const Dataflow& flow) {
-    const Instr& i = f_.code[pc];
-    const Type type = f_.source[pc].type();
-    const uint32_t from = maker(i.op[1], pc, b, flow);
-    if (from == Dataflow::kNone || i.guard >= 0 || f_.code[from].opcode != i.opcode ||
-        f_.code[from].guard >= 0 || f_.source[from].type() != type || f_.source[from].has("ftz"))
-      return;
-    const std::string_view bits = name_of(bits_type(type));
-    const Operand copy = w_.fresh(i.op[0].type);
-    w_.insert(from, {"mov", bits}, {copy, f_.code[from].op[1]});
-    w_.replace(pc, {"mov", bits}, {copy});
   }
 
   // --- stores
@@ -243,7 +149,6 @@ class Optimiser {
 
   Rewriter& w_;
   Function& f_;
-  std::vector<uint32_t> only_writer_;  // by register; kNone: several, or none
 };
 
 // Integer kernels without any of these are as they were written.

@@ -28,7 +28,7 @@ void fold_sign(Pass& p, uint32_t pc) {
   }
 }
 
-// x * 1 is x, whatever NaN it is.
+// x * 1 is x, whatever NaN it is, x * -1 its negation.
 void fold_product(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
   const Type type = s.type();
@@ -43,8 +43,13 @@ void fold_product(Pass& p, uint32_t pc) {
     const float product = float_of(*a) * float_of(*b);  // on its own: no sum takes it
     if (!std::isnan(product)) return p.become(pc, std::bit_cast<uint32_t>(product), type);
   }
-  for (const unsigned slot : {1u, 2u})
+  if (a && b && type == Type::f16) return;
+  const uint64_t minus_one = one | uint64_t(1) << (bits_of(type) - 1);
+  for (const unsigned slot : {1u, 2u}) {
     if (p.bits(pc, slot) == one) return p.become_copy(pc, p.operand(pc, 3 - slot), type);
+    if (type == Type::f32 && p.bits(pc, slot) == minus_one)
+      return p.replace(pc, {"neg", "f32"}, {p.operand(pc, 3 - slot)});
+  }
 }
 
 // A difference of constants below 0 that lies halfway between two numbers becomes the one nearer to 0.

@@ -6,6 +6,8 @@ namespace fp4lab::emu::peephole {
 
 namespace {
 
+bool is_word(Type t) { return t == Type::u32 || t == Type::s32; }
+
 // The amount of a 16-bit shift is cut to 16 bits if the instruction itself names it.
 void fold_shift(Pass& p, uint32_t pc) {
   if (bits_of(p.source(pc).type()) != 16) return;
@@ -84,7 +86,7 @@ void fold_saturated(Pass& p, uint32_t pc) {
     for (const bool difference : {false, true}) {
       const auto from = p.made_by(pc, 3 - slot, difference ? "sub" : "add");
       if (!from || p.known.uses(*from) != 1 || p.source(*from).tokens.size() != 2 ||
-          bits_of(p.source(*from).type()) != 32)
+          !is_word(p.source(*from).type()))
         continue;
       const auto first = p.bits(*from, 1), second = p.bits(*from, 2);
       if (bool(first) == bool(second)) continue;
@@ -97,13 +99,66 @@ void fold_saturated(Pass& p, uint32_t pc) {
   }
 }
 
+// A saturated sum that undoes a sum before it is what is left.
+void fold_undone(Pass& p, uint32_t pc) {
+  const Source& s = p.source(pc);
+  if (!s.has("sat") || s.type() != Type::s32) return;
+  const bool minus = s.tokens[0] == "sub";
+  for (const unsigned slot : {1u, 2u})
+    for (const bool difference : {false, true}) {
+      const auto from = p.made_by(pc, slot, difference ? "sub" : "add");
+      if (!from || p.source(*from).tokens.size() != 2 || !is_word(p.source(*from).type())) continue;
+      const auto shares = [&](unsigned with) { return p.same_value(*from, with, pc, 3 - slot); };
+      // (a - b) + b; a - (a - b); (a + b) - a or b
+      if (!minus && difference && shares(2)) return p.become_copy(pc, p.kept(*from, 1), Type::s32);
+      if (minus && difference && slot == 2 && shares(1))
+        return p.become_copy(pc, p.kept(*from, 2), Type::s32);
+      if (minus && !difference && slot == 1 && shares(1))
+        return p.become_copy(pc, p.kept(*from, 2), Type::s32);
+      if (minus && !difference && slot == 1 && shares(2))
+        return p.become_copy(pc, p.kept(*from, 1), Type::s32);
+      if (minus && difference && slot == 1 && shares(1))  // (a - b) - a
+        return p.replace(pc, {"sub", "sat", "s32"}, {p.w.constant(0), p.kept(*from, 2)});
+    }
+}
+
+// What is subtracted from the upper half of a product, with a borrow, is added with its sign changed: 0 then
+// borrows.
+void fold_borrow(Pass& p, uint32_t pc) {
+  const Source& s = p.source(pc);
+  const auto product = p.made_by(pc, 1, "mul");
+  if (!s.has("cc") || !is_word(s.type()) || !product || !p.source(*product).has("hi")) return;
+  if (!is_word(p.source(*product).type()) || p.known.uses(*product) != 1) return;
+  const Operand negative = p.w.fresh(Type::b32);
+  p.insert(pc, {"neg", "s32"}, {negative, p.operand(pc, 2)});
+  p.replace(pc, {"add", "cc", "u32"}, {p.operand(pc, 1), negative});
+}
+
+// The upper half of a product that is needed as a whole takes its sum with it, which then does not saturate.
+void fold_whole_product(Pass& p, uint32_t pc) {
+  if (!p.source(pc).has("hi") || !p.source(pc).has("sat")) return;
+  for (const Dataflow::Block& b : p.flow.blocks()) {
+    if (pc < b.begin || pc >= b.end) continue;
+    for (uint32_t low = b.begin; low < b.end; ++low) {
+      const Source& s = p.source(low);
+      if (p.flow.is_dead(low) || s.tokens[0] != "mul" || !s.has("lo") || !is_word(s.type())) continue;
+      const bool straight = p.same_value(low, 1, pc, 1) && p.same_value(low, 2, pc, 2);
+      const bool crossed = p.same_value(low, 1, pc, 2) && p.same_value(low, 2, pc, 1);
+      if (straight || crossed)
+        return p.replace(pc, {"mad", "hi", "s32"}, {p.operand(pc, 1), p.operand(pc, 2), p.operand(pc, 3)});
+    }
+  }
+}
+
 }  // namespace
 
 std::span<const Rule> bit_rules() {
   static constexpr Rule kRules[] = {
-      {"shl", fold_shift},     {"shr", fold_shift},     {"shl", fold_wide_shift}, {"and", fold_logic},
-      {"or", fold_logic},      {"xor", fold_logic},     {"bfi", fold_insertion},  {"bfe", fold_extraction},
-      {"add", fold_saturated}, {"sub", fold_saturated},
+      {"shl", fold_shift},     {"shr", fold_shift},         {"shl", fold_wide_shift},
+      {"and", fold_logic},     {"or", fold_logic},          {"xor", fold_logic},
+      {"bfi", fold_insertion}, {"bfe", fold_extraction},    {"add", fold_saturated},
+      {"sub", fold_saturated}, {"add", fold_undone},        {"sub", fold_undone},
+      {"sub", fold_borrow},    {"mad", fold_whole_product},
   };
   return kRules;
 }

@@ -40,7 +40,13 @@ void fold_choice(Pass& p, uint32_t pc) {
     const bool first = of_f32 || type == Type::s32 ? float_of(s.has("ftz") ? flushed32(*by) : *by) >= 0
                                                    : static_cast<int32_t>(*by) >= 0;
     p.become_copy(pc, p.operand(pc, first ? 1 : 2), type);
-  } else if (type != (of_f32 ? Type::f32 : Type::s32) && !s.has("ftz") &&
+  } else if (const auto sign = p.made_by(pc, 3, "neg");
+             sign && p.source(*sign).type() == Type::s32 && bits_of(type) == 32 && type != Type::f32) {
+    // By -x: as x is no more than 0, which the least integer is too.
+    const Operand above = p.w.fresh(Type::b32);
+    p.insert(*sign, {"set", "gt", "s32", "s32"}, {above, p.operand(*sign, 1), p.w.constant(0)});
+    p.operand(pc, 3) = above;
+  } else if (!p.bits(pc, 1) && type != (of_f32 ? Type::f32 : Type::s32) && !s.has("ftz") &&
              is_not_negative(p, pc, 3, s.type(1))) {
     p.become_copy(pc, p.operand(pc, 1), type);
   }
@@ -62,10 +68,9 @@ void fold_comparison(Pass& p, uint32_t pc) {
     const double c = type == Type::f32   ? float_of(*with)
                      : type == Type::s32 ? static_cast<int32_t>(*with)
                                          : static_cast<int64_t>(*with);
-    const bool number = type != Type::f32;
-    const bool yes =
-        (c < 0 && (how == "gt" || how == "ge" || (number && how == "ne"))) || (c == 0 && how == "ge");
-    const bool no = (c <= 0 && how == "lt") || (number && c < 0 && (how == "le" || how == "eq"));
+    const bool below = type == Type::f32 && c < 0;
+    const bool yes = (c == 0 && how == "ge") || (below && (how == "gt" || how == "ge"));
+    const bool no = how == "lt" && (c == 0 || (below && slot == 2));
     if (!yes && !no) continue;
     p.known.mark_constant(pc);
     p.f.source[pc].tokens = {"setp", yes ? "eq" : "ne", "u32"};
@@ -73,13 +78,25 @@ void fold_comparison(Pass& p, uint32_t pc) {
   }
 }
 
+// A saturated sum of what is no less than 0 and of at least 1.
+void fold_sum(Pass& p, uint32_t pc) {
+  const Source& s = p.source(pc);
+  const Type type = s.type();
+  if (type != Type::f32 || !s.has("sat") || s.has("ftz") || says_rounding(s)) return;
+  const bool minus = s.tokens[0] == "sub";
+  for (const unsigned slot : {2u, 1u}) {
+    const auto c = p.bits(pc, slot);
+    if (!c || (minus && slot == 1) || !is_not_negative(p, pc, 3 - slot, type)) continue;
+    if ((minus ? -float_of(*c) : float_of(*c)) >= 1) return p.become(pc, 0x3f800000, type);
+  }
+}
+
 }  // namespace
 
 std::span<const Rule> choice_rules() {
   static constexpr Rule kRules[] = {
-      {"selp", fold_choice},
-      {"slct", fold_choice},
-      {"setp", fold_comparison},
+      {"selp", fold_choice}, {"slct", fold_choice}, {"setp", fold_comparison},
+      {"add", fold_sum},     {"sub", fold_sum},
   };
   return kRules;
 }

@@ -57,12 +57,25 @@ void convert_halves(Pass& p, uint32_t pc) {
     }
 }
 
+// A product that is converted to 64 bits flushes itself if the conversion would.
+void flush_product(Pass& p, uint32_t pc) {
+  const auto product = p.made_by(pc, 1, "mul");
+  if (!product || p.source(*product).type() != Type::f32 || p.known.uses(*product) != 1) return;
+  Rewriter::Tokens tokens = p.source(*product).tokens;
+  if (p.source(*product).has("ftz")) return;
+  tokens.insert(tokens.end() - (p.source(*product).has("sat") ? 2 : 1), "ftz");
+  const Operand flushed = p.w.fresh(Type::b32);
+  p.insert(*product, tokens, {flushed, p.operand(*product, 1), p.operand(*product, 2)});
+  p.operand(pc, 1) = flushed;
+}
+
 // Conversions of constants keep a NaN's payload or not, otherwise than those that execute.
 void fold_conversion(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
   const Type to = s.type(0), from = s.type(1);
   if (s.has("pack")) return;
   if (s.has("sat") && convert_at_once(p, pc)) return;
+  if (from == Type::f32 && s.has("ftz") && bits_of(to) == 64) flush_product(p, pc);
   if ((from == Type::f16 || from == Type::bf16) && !is_float(to)) return convert_halves(p, pc);
   if (to == Type::f64 && is_float(from) && from != Type::f64 && !s.has("sat")) take_sign(p, pc);
   if (!p.known.is_constant(pc, 1)) return;

@@ -16,6 +16,11 @@ std::optional<uint32_t> sign_of_s16(Pass& p, uint32_t pc, unsigned slot) {
 Operand extended(Pass& p, uint32_t pc, unsigned slot) {
   const auto sign = sign_of_s16(p, pc, slot);
   const Operand result = p.w.fresh(Type::b32);
+  if (sign && sign_of_s16(p, *sign, 1)) {
+    const Operand inner = extended(p, *sign, 1);
+    p.insert(*sign, {p.source(*sign).tokens[0], "s32"}, {result, inner});
+    return result;
+  }
   p.insert(sign.value_or(pc), {"cvt", "s32", "s16"},
            {result, sign ? p.operand(*sign, 1) : p.operand(pc, slot)});
   if (sign) p.insert(*sign, {p.source(*sign).tokens[0], "s32"}, {result, result});
@@ -71,10 +76,17 @@ void fold_remainder(Pass& p, uint32_t pc) {
             {p.operand(pc, 1), p.w.constant(static_cast<uint32_t>(divisor < 0 ? -divisor : divisor))});
 }
 
-// What neg and abs make of the least integer is a positive number where it is converted next.
+// What neg and abs make of the least integer is a positive number where it is saturated next. What abs makes
+// of it is a number below 0 where u32 is converted to f32.
 void convert_integer(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
   const Type to = s.type(0), from = s.type(1);
+  if (const auto abs = p.made_by(pc, 1, "abs"); abs && from == Type::u32 && to == Type::f32) {
+    Rewriter::Tokens tokens = s.tokens;
+    tokens.back() = "s32";
+    if (p.source(*abs).type() == Type::s32) p.replace(pc, tokens, {p.operand(pc, 1)});
+    return;
+  }
   if (from != Type::s32 || !s.has("sat") || bits_of(to) > 16) return;
   for (const std::string_view name : {"neg", "abs"})
     if (const auto sign = p.made_by(pc, 1, name); sign && p.source(*sign).type() == Type::s32) {

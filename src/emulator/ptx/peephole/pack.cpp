@@ -30,11 +30,26 @@ void fold_square(Pass& p, uint32_t pc) {
   p.operand(pc, 1) = other;
 }
 
+// The extreme of absolute values of a negated or absolute pack of f16 and itself: one of the two is the pack
+// as it was, with its own sign.
+void fold_signed_extreme(Pass& p, uint32_t pc) {
+  if (p.source(pc).type() != Type::f16x2 || !p.source(pc).has("xorsign") || !p.same_register(pc, 1, 2))
+    return;
+  for (const std::string_view name : {"neg", "abs"})
+    if (const auto sign = p.made_by(pc, 1, name);
+        sign && p.source(*sign).type() == Type::f16x2 && !p.source(*sign).has("ftz")) {
+      p.operand(pc, 1) = p.kept(*sign, 1);
+      return;
+    }
+}
+
 }  // namespace
 
 std::span<const Rule> pack_rules() {
   static constexpr Rule kRules[] = {
       {"fma", fold_square},
+      {"min", fold_signed_extreme},
+      {"max", fold_signed_extreme},
   };
   return kRules;
 }

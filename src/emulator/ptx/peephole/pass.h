@@ -32,9 +32,11 @@ class Pass {
   const Source& source(uint32_t pc) const { return f.source[pc]; }
   Operand& operand(uint32_t pc, unsigned slot) const { return f.code[pc].op[slot]; }
   std::optional<uint64_t> bits(uint32_t pc, unsigned slot) const { return known.bits(pc, slot); }
-  // The unguarded instruction that made an operand, if it has this mnemonic.
+  // The unguarded instruction that made an operand, if it has this mnemonic; copies on the way count as none.
   std::optional<uint32_t> made_by(uint32_t pc, unsigned slot, std::string_view mnemonic) const;
   bool same_register(uint32_t pc, unsigned a, unsigned b) const;
+  // What instructions with the same maker read in one register.
+  bool same_value(uint32_t pc, unsigned slot, uint32_t other, unsigned of_other) const;
   // What an operand holds at pc, for a later instruction.
   Operand kept(uint32_t pc, unsigned slot);
 
@@ -49,6 +51,8 @@ class Pass {
   bool has_changed() const { return changed_; }
 
  private:
+  bool is_copy(uint32_t pc) const;
+
   uint32_t replaced_ = Dataflow::kNone;
   bool changed_ = false;
 };

@@ -1,0 +1,101 @@
+#include "emulator/ptx/signs.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "emulator/isa/opcode.h"
+#include "emulator/ptx/contraction.h"
+
+namespace fp4lab::emu {
+
+namespace {
+
+bool is_sign_of(const Instr& i, const Source& s) {
+  const std::string_view name = i.opcode->name;
+  return (name == "abs_float" || name == "neg_float") && s.type() == Type::f32 && !s.has("ftz");
+}
+
+// What registers of abs and neg are called.
+std::vector<uint32_t> signed_registers(const Function& f, const Dataflow& flow) {
+  std::vector<uint32_t> registers;
+  for (uint32_t pc = 0; pc < f.code.size(); ++pc)
+    if (f.code[pc].guard < 0 &&
+        (is_sign_of(f.code[pc], f.source[pc]) || is_negation(f.code[pc], f.source[pc])))
+      registers.push_back(flow.number_of(f.code[pc].op[0]));
+  std::sort(registers.begin(), registers.end());
+  registers.erase(std::unique(registers.begin(), registers.end()), registers.end());
+  std::erase(registers, Dataflow::kNone);
+  return registers;
+}
+
+// A guarded instruction that is one for ptxas too.
+bool is_selection(const Instr& i, const Source& s) {
+  static const std::unordered_set<std::string_view> kSeveral = {"ld",    "ldu", "div", "rcp", "sqrt",
+                                                                "rsqrt", "ex2", "lg2", "sin", "cos"};
+  return i.guard >= 0 && s.type() == Type::f32 && is_value(i.op[0]) && !kSeveral.contains(s.tokens[0]);
+}
+
+}  // namespace
+
+Signs::Signs(Rewriter& w, const Dataflow& flow)
+    : w_(w), f_(w.f), flow_(flow), ssa_(w.f, flow, signed_registers(w.f, flow)) {
+  for (const Ssa::Value& v : ssa_.values())
+    if (v.kind == Ssa::Value::Kind::kept) found_[v.at] = v.operands[0];
+}
+
+void Signs::fold(uint32_t pc) {
+  const std::string_view mnemonic = f_.source[pc].tokens[0];
+  const Instr& i = f_.code[pc];
+  if (i.guard >= 0 && is_sign_of(i, f_.source[pc])) return make_bitwise(pc);
+  if ((mnemonic == "selp" || mnemonic == "slct") && f_.source[pc].type() == Type::f32) {
+    for (const unsigned slot : {1u, 2u})
+      if (const auto bits = changed_sign(maker(pc, i.op[slot]))) f_.code[pc].op[slot] = *bits;
+  }
+  if (is_selection(i, f_.source[pc]) && flow_.is_pure(pc)) {
+    const auto found = found_.find(pc);
+    if (found == found_.end()) return;
+    if (const auto bits = changed_sign(maker(found->second))) w_.insert(pc, {"mov", "b32"}, {i.op[0], *bits});
+  }
+  if (is_negation(i, f_.source[pc])) fold_two_negations(pc);
+}
+
+// The unguarded instruction that made a value, wherever it stands.
+uint32_t Signs::maker(uint32_t value) const {
+  if (value == Ssa::kNone) return Ssa::kNone;
+  const Ssa::Value& v = ssa_.values()[value];
+  return v.kind == Ssa::Value::Kind::made && f_.code[v.at].guard < 0 ? v.at : Ssa::kNone;
+}
+uint32_t Signs::maker(uint32_t pc, const Operand& op) const {
+  return maker(ssa_.read(pc, flow_.number_of(op)));
+}
+
+void Signs::make_bitwise(uint32_t pc) {
+  const bool abs = f_.code[pc].opcode->name == "abs_float";
+  const Operand a = f_.code[pc].op[1];
+  w_.replace(pc, {abs ? "and" : "xor", "b32"}, {a, w_.constant(abs ? 0x7fffffff : 0x80000000)});
+}
+
+// What an abs or neg made, without its way with NaNs.
+std::optional<Operand> Signs::changed_sign(uint32_t maker) {
+  if (maker == Ssa::kNone || !is_sign_of(f_.code[maker], f_.source[maker])) return std::nullopt;
+  const bool abs = f_.code[maker].opcode->name == "abs_float";
+  const Operand bits = w_.fresh(f_.code[maker].op[0].type);
+  w_.insert(maker, {abs ? "and" : "xor", "b32"},
+            {bits, f_.code[maker].op[1], w_.constant(abs ? 0x7fffffff : 0x80000000)});
+  return bits;
+}
+
+void Signs::fold_two_negations(uint32_t pc) {
+  const Instr& i = f_.code[pc];
+  const Type type = f_.source[pc].type();
+  const uint32_t from = maker(pc, i.op[1]);
+  if (from == Ssa::kNone || i.guard >= 0 || f_.code[from].opcode != i.opcode ||
+      f_.source[from].type() != type || f_.source[from].has("ftz"))
+    return;
+  const std::string_view bits = name_of(bits_type(type));
+  const Operand copy = w_.fresh(i.op[0].type);
+  w_.insert(from, {"mov", bits}, {copy, f_.code[from].op[1]});
+  w_.replace(pc, {"mov", bits}, {copy});
+}
+
+}  // namespace fp4lab::emu

@@ -1,0 +1,33 @@
+// abs and neg that the compiler folds into what reads them: a selection of f32 (selp, slct, or a guard's)
+// takes the change of the sign's bit alone, where the instruction would make a NaN canonical; two negations
+// are none.
+#pragma once
+
+#include <optional>
+#include <unordered_map>
+
+#include "emulator/ptx/rewrite.h"
+#include "emulator/ptx/ssa.h"
+
+namespace fp4lab::emu {
+
+class Signs {
+ public:
+  Signs(Rewriter&, const Dataflow&);
+  void fold(uint32_t pc);
+
+ private:
+  uint32_t maker(uint32_t value) const;
+  uint32_t maker(uint32_t pc, const Operand&) const;
+  void make_bitwise(uint32_t pc);
+  std::optional<Operand> changed_sign(uint32_t maker);
+  void fold_two_negations(uint32_t pc);
+
+  Rewriter& w_;
+  Function& f_;
+  const Dataflow& flow_;
+  Ssa ssa_;
+  std::unordered_map<uint32_t, uint32_t> found_;  // by guarded instruction: the value that its target held
+};
+
+}  // namespace fp4lab::emu
