@@ -10,6 +10,7 @@
 #include "emulator/ptx/contraction.h"
 #include "emulator/ptx/dataflow.h"
 #include "emulator/ptx/peephole.h"
+#include "emulator/ptx/scaled_product.h"
 #include "emulator/ptx/signs.h"
 #include "emulator/ptx/value_order.h"
 
@@ -174,7 +175,10 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows) {
     if (flow.is_too_big()) return;
     what(flow);
   };
-  const auto arithmetic = [&](const Dataflow& flow) { Optimiser(w).run(flow); };
+  const auto arithmetic = [&](const Dataflow& flow) {
+    Optimiser(w).run(flow);
+    if (may_scale_products(w)) step([&](const Dataflow& after) { scale_products(w, after); });
+  };
   const auto single = [&](const Dataflow& flow, Known& known) {
     fold_single(w, flow, known) ? step(arithmetic) : arithmetic(flow);
   };
