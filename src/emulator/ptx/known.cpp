@@ -1,6 +1,7 @@
 #include "emulator/ptx/known.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 namespace fp4lab::emu {
 
@@ -59,6 +60,14 @@ bool is_nan(uint64_t bits, Type type) {
 bool is_register(const Operand& op) { return is_value(op) || op.kind == Operand::Kind::predicate; }
 
 }  // namespace
+
+bool ends_stretch(const Source& s) {
+  static const std::unordered_set<std::string_view> kNames = {"bar",    "barrier", "activemask", "nanosleep",
+                                                              "membar", "fence",   "rem"};
+  const std::string_view name = s.tokens[0];
+  if (name == "div") return !s.has("approx") && !s.has("full");
+  return is_subroutine(s) || kNames.contains(name) || (s.has("sync") && name != "elect");
+}
 
 Known::Known(const Rewriter& w, const Dataflow& flow)
     : f_(w.f),
@@ -120,7 +129,7 @@ void Known::find_stretches(const Dataflow& flow) {
     ++stretch;
     for (uint32_t pc = b.begin; pc < b.end; ++pc) {
       stretch_[pc] = stretch;
-      if (is_subroutine(f_.source[pc]) || f_.source[pc].has("sync")) ++stretch;
+      if (ends_stretch(f_.source[pc])) ++stretch;
     }
   }
 }

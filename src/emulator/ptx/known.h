@@ -13,6 +13,10 @@
 
 namespace fp4lab::emu {
 
+// What ends straight-line code for the compiler: subroutines (division and roots), also where nobody wants
+// their results, barriers, and collectives of a warp.
+bool ends_stretch(const Source&);
+
 class Known {
  public:
   static constexpr unsigned kSlots = 6;  // operands 1 to 5
@@ -32,8 +36,7 @@ class Known {
   // Of the instruction's guard: whether it always holds, or never.
   std::optional<bool> guard(uint32_t pc) const;
   bool is_constant(uint32_t pc, unsigned slot) const;
-  // The same within straight-line code, which subroutines (exact division and roots) and warp collectives
-  // end, also where nobody wants their results.
+  // The same within straight-line code.
   bool is_constant_here(uint32_t pc, unsigned slot) const;
   // What an instruction makes counts as constant from now on, in operands behind it.
   void mark_constant(uint32_t pc) { constant_[pc] = 1; }

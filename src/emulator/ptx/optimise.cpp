@@ -66,11 +66,11 @@ class Optimiser {
     return std::find(list.begin(), list.end(), reg) != list.end();
   }
 
-  // Who wrote a register last in the block before pc; kNone = nobody there.
+  // Who wrote a register last in the straight-line code before pc; kNone = nobody there.
   uint32_t writer(const Operand& op, uint32_t pc, const Dataflow::Block& b, const Dataflow& flow) const {
     const uint32_t reg = flow.number_of(op);
     if (reg == Dataflow::kNone) return Dataflow::kNone;
-    while (pc-- > b.begin)
+    while (pc-- > b.begin && !ends_stretch(f_.source[pc]))
       if (writes(pc, reg, flow)) return pc;
     return Dataflow::kNone;
   }
@@ -121,7 +121,9 @@ class Optimiser {
     const uint32_t from = writer(op, pc, b, flow);
     if (from == Dataflow::kNone) return Type::none;
     const std::string_view name = f_.source[from].tokens[0];
-    const Type named = f_.source[from].type(), type = named == Type::tf32 ? Type::f32 : named;
+    const Type named = f_.source[from].type();
+    const bool is_tf32 = named == Type::tf32 && !f_.source[from].has("rna");  // that one is integer code
+    const Type type = is_tf32 ? Type::f32 : named;
     const bool scalar = type == Type::f16 || type == Type::bf16 || type == Type::f32 || type == Type::f64;
     if (!scalar || bits_of(type) != bits_of(op.type) || name == "copysign" || name == "set")
       return Type::none;

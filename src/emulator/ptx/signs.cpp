@@ -32,6 +32,7 @@ std::vector<uint32_t> signed_registers(const Function& f, const Dataflow& flow) 
 bool is_selection(const Instr& i, const Source& s) {
   static const std::unordered_set<std::string_view> kSeveral = {"ld",    "ldu", "div", "rcp", "sqrt",
                                                                 "rsqrt", "ex2", "lg2", "sin", "cos"};
+  if (s.tokens[0] == "mov" && i.op[0].offset == i.op[1].offset) return false;
   return i.guard >= 0 && s.type() == Type::f32 && is_value(i.op[0]) && !kSeveral.contains(s.tokens[0]);
 }
 

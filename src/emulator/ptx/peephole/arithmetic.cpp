@@ -67,14 +67,17 @@ void fold_tie(Pass& p, uint32_t pc) {
   p.become(pc, std::bit_cast<uint32_t>(lesser), Type::f32);
 }
 
-// A constant NaN that is subtracted is added with its sign changed.
+// A constant NaN that is subtracted is added with its sign changed, before a constant that it is subtracted
+// from.
 void fold_difference(Pass& p, uint32_t pc) {
   if (p.source(pc).type() != Type::f64) return;
   const auto x = p.bits(pc, 2);
   if (!x || !is_nan64(*x)) return;
   Rewriter::Tokens tokens = p.source(pc).tokens;
   tokens[0] = "add";
-  p.replace(pc, tokens, {p.operand(pc, 1), p.w.constant(*x ^ uint64_t(1) << 63, Type::f64)});
+  const Operand a = p.operand(pc, 1), negative = p.w.constant(*x ^ uint64_t(1) << 63, Type::f64);
+  const bool swaps = p.bits(pc, 1) && !says_rounding(p.source(pc));
+  p.replace(pc, tokens, swaps ? std::vector{negative, a} : std::vector{a, negative});
 }
 
 bool same_load(Pass& p, uint32_t a, uint32_t b) {

@@ -60,17 +60,26 @@ void fold_logic(Pass& p, uint32_t pc) {
   }
 }
 
+// Constants for fields: not what divisions and the like compute, or conversions that round up or down.
+bool is_plain_constant(Pass& p, uint32_t pc, unsigned slot) {
+  for (const std::string_view late : {"div", "rem", "dp2a", "dp4a", "prmt"})
+    if (p.made_by(pc, slot, late)) return false;
+  if (const auto from = p.made_by(pc, slot, "cvt"))
+    if (p.source(*from).has("rmi") || p.source(*from).has("rpi")) return false;
+  return p.known.is_constant(pc, slot);
+}
+
 // bfi.b32 of a constant place and length: the mask is of length modulo 32, but right at a byte's boundary
 // and where the constant field goes into a constant.
 void fold_insertion(Pass& p, uint32_t pc) {
-  if (p.source(pc).type() != Type::b32 || p.known.is_constant(pc, 2)) return;
+  if (p.source(pc).type() != Type::b32 || is_plain_constant(p, pc, 2)) return;
   const auto at = p.bits(pc, 3), length = p.bits(pc, 4);
   if (at && length && (*at & 0xff) < 32 && *at % 8 != 0 && *length > 31) p.set_operand(pc, 4, *length % 32);
 }
 
 // bfe.s32 of a constant field that begins behind the register: ones, whatever the sign is.
 void fold_extraction(Pass& p, uint32_t pc) {
-  if (p.source(pc).type() != Type::s32 || p.known.is_constant(pc, 1)) return;
+  if (p.source(pc).type() != Type::s32 || is_plain_constant(p, pc, 1)) return;
   const auto at = p.bits(pc, 2), length = p.bits(pc, 3);
   if (at && length && (*at & 0xff) > 31 && (*length & 0xff) != 0) p.become(pc, 0xffffffff, Type::b32);
 }

@@ -32,7 +32,8 @@ Operand extended(Pass& p, uint32_t pc, unsigned slot) {
 void widen(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
   const std::string_view name = s.tokens[0];
-  if (s.type(name == "cvt" ? 1 : 0) != Type::s16 || (name == "cvt" && is_float(s.type()))) return;
+  if (s.has("pack") || s.type(name == "cvt" ? 1 : 0) != Type::s16 || (name == "cvt" && is_float(s.type())))
+    return;
   const unsigned first = name == "setp" ? 2 : 1, count = name == "cvt" || name == "shr" ? 1 : 2;
   bool wide = false;
   for (unsigned slot = first; slot < first + count; ++slot) wide |= sign_of_s16(p, pc, slot).has_value();
@@ -80,6 +81,7 @@ void fold_remainder(Pass& p, uint32_t pc) {
 // of it is a number below 0 where u32 is converted to f32.
 void convert_integer(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
+  if (s.has("pack")) return;
   const Type to = s.type(0), from = s.type(1);
   if (const auto abs = p.made_by(pc, 1, "abs"); abs && from == Type::u32 && to == Type::f32) {
     Rewriter::Tokens tokens = s.tokens;

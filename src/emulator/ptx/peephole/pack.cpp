@@ -6,8 +6,8 @@ namespace fp4lab::emu::peephole {
 
 namespace {
 
-// The square of a pack in an fma: where one half alone is -0, or a constant below 0 beside a value, that
-// half's product has the wrong sign.
+// The square of a pack in an fma: where one half is -0 and the other not negative, or a constant below 0
+// beside a value, that half's product has the wrong sign.
 void fold_square(Pass& p, uint32_t pc) {
   const Type type = p.source(pc).type();
   if ((type != Type::f16x2 && type != Type::bf16x2) || !p.same_register(pc, 1, 2)) return;
@@ -15,8 +15,8 @@ void fold_square(Pass& p, uint32_t pc) {
   if (!from) return;
   uint32_t wrong = 0;
   if (const auto x = p.bits(pc, 1)) {
-    const bool low = (*x & 0xffff) == 0x8000, high = (*x >> 16 & 0xffff) == 0x8000;
-    wrong = low == high ? 0 : low ? 0x8000 : 0x80000000;
+    const bool low = (*x & 0x8000ffff) == 0x8000, high = (*x & 0xffff8000) == 0x80000000;
+    wrong = low ? 0x8000 : high ? 0x80000000 : 0;
   } else if (const Operand& pack = p.operand(*from, 1);
              pack.kind == Operand::Kind::vector && pack.count == 2) {
     const auto low = p.known.bits_of_element(*from, pack.index),
