@@ -55,6 +55,17 @@ DONE:
   ret;
 }
 
+.visible .entry counts_clusters(.param .u64 out) .reqntid 32 .reqnctapercluster 2, 1, 1 .blocksareclusters
+{
+  .reg .b32 %r<3>;
+  .reg .b64 %rd;
+  ld.param.u64 %rd, [out];
+  mov.u32 %r1, %nctaid.x;
+  mov.u32 %r2, %nclusterid.x;
+  st.global.v2.u32 [%rd], {%r1, %r2};
+  ret;
+}
+
 .visible .entry shared_round_trip(.param .u64 out) .maxntid 64
 {
   .reg .b32 %r<4>;
@@ -181,6 +192,18 @@ TEST_CASE("driver: a kernel adds vectors, with globals, in every stream and laun
   cuGraphExecDestroy(exec);
   cuGraphDestroy(graph);
   cuStreamDestroy(stream);
+}
+
+TEST_CASE("driver: the grid of a kernel with .blocksareclusters counts clusters") {
+  LoadedModule m;
+  Buffer out(8);
+  void* params[] = {&out.p};
+  REQUIRE(cuLaunchKernel(m.function("counts_clusters"), 3, 1, 1, 32, 1, 1, 0, nullptr, params, nullptr) ==
+          CUDA_SUCCESS);
+  unsigned seen[2] = {};
+  REQUIRE(cuMemcpyDtoH(seen, out.p, 8) == CUDA_SUCCESS);
+  CHECK(seen[0] == 6);
+  CHECK(seen[1] == 3);
 }
 
 TEST_CASE("driver: what the launch checks") {

@@ -432,7 +432,7 @@ TEST_CASE("refusals name the place, the reason and what was near") {
   CHECK(contains(refusal("@%r1 ret;"), "'%r1' is no predicate"));
   CHECK(contains(refusal("refused;"), "no such combination (PTX ISA 1.2.3)"));
   CHECK(contains(refusal("wait_group %r1;"), "operand 1 must be a constant"));
-  CHECK(contains(refusal("ld.global.u32 %r1, [%f1];"), "an address needs 32 or 64 integer bits"));
+  CHECK(contains(refusal("ld.global.u32 %r1, [%f1];"), "an address needs up to 64 integer bits"));
   CHECK(contains(refusal("ld.global.u32 %r1, [%r2];"), "'%r2' has 32 bits, a global address needs 64"));
   CHECK(contains(refusal("ld.u32 %r1, [%r2];"), "'%r2' has 32 bits, a generic address needs 64"));
   CHECK(contains(refusal("tcgen05.mma.kind::f16 [%rd1], %rd1, %rd2, %r3, 1;"),

@@ -237,6 +237,7 @@ enum class FixedSpecial : uint8_t {
   current_graph_exec,
   envreg1,  // high and
   envreg2,  // low half of the address of a cooperative launch's workspace
+  nothing,  // 0
 };
 
 struct Function {
@@ -268,6 +269,7 @@ struct Function {
   uint32_t max_ntid[3] = {0, 0, 0}, req_ntid[3] = {0, 0, 0}, req_cluster[3] = {0, 0, 0};
   uint32_t max_cluster_rank = 0, min_ctapersm = 0, max_nreg = 0;
   bool explicit_cluster = false;
+  bool blocks_are_clusters = false;  // a launch counts clusters, not CTAs
 };
 
 // A constant row that holds a global or const symbol's address, to be completed when the module is loaded.

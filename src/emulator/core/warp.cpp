@@ -118,6 +118,7 @@ uint64_t special_value(FixedSpecial which, const Warp& w, unsigned lane) {
       return kReservedShared;
     case FixedSpecial::warp_size:
       return kLanes;
+    case FixedSpecial::nothing:
     case FixedSpecial::current_graph_exec:
       return 0;
     case FixedSpecial::envreg1:

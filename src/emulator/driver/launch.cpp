@@ -188,6 +188,9 @@ CUresult fp4lab::emu::driver::prepare_launch(CUfunction f, LaunchConfig config, 
   if (function.req_cluster[0] && config.cluster.count() == 1)
     config.cluster = {function.req_cluster[0], std::max(1u, function.req_cluster[1]),
                       std::max(1u, function.req_cluster[2])};
+  if (function.blocks_are_clusters)
+    config.grid = {config.grid.x * config.cluster.x, config.grid.y * config.cluster.y,
+                   config.grid.z * config.cluster.z};
   if (CUresult r = check(*f, config)) return r;
   auto launch = kernel_launch(f, config);
   *work = {[f, config = std::move(config)] { return run(*f, config); }, std::move(launch)};

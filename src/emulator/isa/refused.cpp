@@ -9,9 +9,6 @@ namespace {
 constexpr Refusal kRefused[] = {
     {"vote.all.pred", "9.7.13.8", "without .sync it does not exist on sm_70 and later"},
     {"shfl.idx.b32", "9.7.9.5", "without .sync it does not exist on sm_70 and later"},
-    {"multimem.ld_reduce.relaxed.gpu.global.add.u32", "9.7.9.14", "multicast objects span several GPUs"},
-    {"multimem.st.relaxed.gpu.global.u32", "9.7.9.14", "multicast objects span several GPUs"},
-    {"multimem.red.relaxed.gpu.global.add.u32", "9.7.9.14", "multicast objects span several GPUs"},
     {"multimem.cp.async.bulk.global.shared::cta.bulk_group", "9.7.9.26",
      "multicast objects span several GPUs"},
     {"cvt.rn.satfinite.s2f6x2.f32", "9.7.9.21",

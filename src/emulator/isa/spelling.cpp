@@ -145,6 +145,12 @@ Order order_of(std::string_view w) {
   return w.starts_with("L2::evict") ? Order::priority : Order::free;
 }
 
+bool says_how(std::string_view w) {
+  constexpr std::string_view kWords[] = {"sync", "sat", "cc", "rn", "rs"};
+  return std::find(std::begin(kWords), std::end(kWords), w) != std::end(kWords) ||
+         type_named(w) != Type::none;
+}
+
 }  // namespace
 
 // Every word of the pattern takes a token from wherever it stands, those of one kind from left to right.
@@ -185,11 +191,11 @@ Spelling::TokenSets Spelling::take(const Node& n, const TokenSets& from,
 
 bool Spelling::matches_in_any_order(std::span<const std::string_view> tokens) const {
   if (tokens.empty() || tokens.size() > 62 || tokens[0] != mnemonic_) return false;
-  // The words before the first choice belong to the name (cp.async.bulk, mbarrier.arrive), but for .sync,
-  // which says how (CUB writes vote.ballot.sync).
+  // The words before the first choice belong to the name (cp.async.bulk, mbarrier.arrive), but for those that
+  // say how (CUB writes vote.ballot.sync, FlashInfer cvt.satfinite.rn.e4m3x2.f16x2).
   size_t fixed = 0;
   while (fixed < rest_.parts.size() && rest_.parts[fixed].kind == Node::Kind::word &&
-         rest_.parts[fixed].word != "sync") {
+         !says_how(rest_.parts[fixed].word)) {
     if (fixed + 1 >= tokens.size() || tokens[fixed + 1] != rest_.parts[fixed].word) return false;
     ++fixed;
   }

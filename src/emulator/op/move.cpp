@@ -94,6 +94,25 @@ void unpack_b128(Warp& w, const Instr& i) {
     }
   }
 }
+
+// mov.v4 {a, b, c, d}, {e, f, g, h}: all is read before anything is written. Instr::aux is an element's
+// width.
+void move_vector(Warp& w, const Instr& i) {
+  Lanes part[4];
+  for (unsigned n = 0; n < i.op[0].count; ++n) read_element(w, w.element(i.op[1], n), part[n].data());
+  for (unsigned n = 0; n < i.op[0].count; ++n) {
+    const Operand& o = w.element(i.op[0], n);
+    if (o.kind == Operand::Kind::sink) continue;
+    if (i.aux == 64) {
+      auto* d = w.target<uint64_t>(o);
+      for_lanes(w.active, [&](unsigned l) { d[l] = part[n][l]; });
+    } else {
+      auto* d = w.target<uint32_t>(o);
+      for_lanes(w.active, [&](unsigned l) { d[l] = uint32_t(part[n][l] & low_bits(unsigned(i.aux))); });
+    }
+  }
+}
+
 void move_b128(Warp& w, const Instr& i) {
   const uint64_t* a = w.source<uint64_t>(i.op[1]);
   uint64_t* d = w.target<uint64_t>(i.op[0]);
@@ -156,7 +175,13 @@ Body bind_mov(Instr& i, const Source& s) {
   using Kind = Operand::Kind;
   const unsigned bits = bits_of(s.type());
   const bool packs = i.op[1].kind == Kind::vector, unpacks = i.op[0].kind == Kind::vector;
-  if (packs && unpacks) fail("mov takes one vector: a vector of registers is not moved to another");
+  if (const unsigned count = s.has("v2") ? 2 : s.has("v4") ? 4 : 0) {
+    if (!packs || !unpacks || i.op[0].count != count || i.op[1].count != count || bits * count > 128)
+      fail("mov.v{} moves {} elements, of 128 bits at most, to as many", count, count);
+    i.aux = bits;
+    return move_vector;
+  }
+  if (packs && unpacks) fail("mov of one vector to another needs .v2 or .v4");
   if (packs || unpacks) {
     const Operand& vector = i.op[packs ? 1 : 0];
     const bool untyped =

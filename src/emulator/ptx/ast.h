@@ -101,7 +101,7 @@ struct Function {
   std::vector<Location> locations{1};  // from .loc; 0: unknown
   uint32_t max_ntid[3] = {0, 0, 0}, req_ntid[3] = {0, 0, 0}, req_cluster[3] = {0, 0, 0};
   uint32_t max_cluster_rank = 0, min_ctapersm = 0, max_nreg = 0;
-  bool explicit_cluster = false;
+  bool explicit_cluster = false, blocks_are_clusters = false;
 };
 
 struct Module {

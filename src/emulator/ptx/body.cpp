@@ -79,10 +79,8 @@ class BodyReader {
     } else if (t.text == "loc") {
       location(t);
     } else if (t.text == "pragma") {
-      if (c_.peek().kind != Token::Kind::string) c_.fail("expected the pragma's string");
-      c_.next();
-      c_.expect(";", "behind .pragma");
-    } else if (space_named(t.text, space) && space != Space::global && space != Space::constant) {
+      parse_pragma(c_);
+    } else if (space_named(t.text, space)) {
       for (ast::Variable& v : parse_variables(c_, space, false)) add_variable(std::move(v));
       c_.expect(";", "behind a declaration");
     } else {

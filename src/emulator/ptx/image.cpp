@@ -15,6 +15,15 @@ uint32_t Image::new_rows(Type type) {
   return offset;
 }
 
+Operand Image::fresh_register(Type type) {
+  Operand op;
+  op.kind = Operand::Kind::value;
+  op.type = type;
+  op.offset = new_rows(bits_of(type) < 32 ? Type::b32 : type);
+  register_names.emplace_back(op.offset, "a compiler's value");
+  return op;
+}
+
 uint32_t Image::constant_row(Row::What what, uint64_t bits) {
   auto [found, fresh] = constant_rows_.try_emplace({what, bits}, 0);
   if (fresh) {

@@ -24,7 +24,8 @@ class Image {
   uint32_t first = 0;
   uint32_t index_of(const ast::Function&) const;
 
-  uint32_t new_rows(Type);  // offset of fresh rows for a register of the type
+  uint32_t new_rows(Type);       // offset of fresh rows for a register of the type
+  Operand fresh_register(Type);  // that the text does not have
   uint32_t new_predicate() { return predicate_count++; }
   uint32_t constant_row(Row::What, uint64_t bits);  // offset; equal constants share one row
   uint32_t symbol_row(uint32_t symbol, int64_t addend);
@@ -107,6 +108,14 @@ class Operands {
   Operands(Image& image, Names& names, Function& out) : image_(image), names_(names), out_(out) {}
   const Entry& lower(const ast::Statement&, std::span<const Entry* const> rows, Instr&, const Source&);
 
+  // Instructions that must stand before the one at `pc`, unguarded: some operands ask for them.
+  struct Prelude {
+    uint32_t pc;
+    std::vector<std::string_view> opcode;
+    std::vector<Operand> operands;
+  };
+  const std::vector<Prelude>& preludes() const { return preludes_; }
+
  private:
   using Specs = std::vector<OperandSpec>;
   bool assign(const ast::Statement&, const Specs&, const Source&, size_t spec, size_t node,
@@ -122,6 +131,10 @@ class Operands {
   Operand constant(const ast::Node&, Type);
   Operand name(const ast::Node&, Type, bool relaxed, bool target);
   Operand special_value(const ast::Node&, Type);
+  Operand sum(const ast::Node&, const Operand& reg, bool target);
+  Operand computed_before(Type, std::vector<std::string_view> opcode, std::vector<Operand> sources);
+  Operand base_register(const ast::Node&, const Operand& reg);
+  static ast::Node all_of(const ast::Node& special);
   Operand symbol_address(const ast::Node&, const ast::Variable&, Type);
   Operand function_address(const ast::Node&, const ast::Function&, Type);
   Operand predicate(const ast::Node&, bool target);
@@ -143,7 +156,8 @@ class Operands {
   const Source* source_ = nullptr;
   const OperandSpec* spec_ = nullptr;  // of the operand at work
   bool second_ = false;                // the second of a pair, or the whole of a vector, is at work
-  size_t addresses_ = 0;               // how many addresses stand before it
+  std::vector<Prelude> preludes_;
+  size_t addresses_ = 0;  // how many addresses stand before it
 };
 
 }  // namespace fp4lab::emu

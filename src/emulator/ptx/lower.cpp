@@ -8,6 +8,7 @@
 #include "emulator/ptx/image.h"
 #include "emulator/ptx/optimise.h"
 #include "emulator/ptx/parser.h"
+#include "emulator/ptx/rewrite.h"
 #include "emulator/ptx/syntax.h"
 #include "fp4lab/error.h"
 
@@ -84,6 +85,7 @@ class Lowering {
     out.min_ctapersm = f.min_ctapersm;
     out.max_nreg = f.max_nreg;
     out.explicit_cluster = f.explicit_cluster;
+    out.blocks_are_clusters = f.blocks_are_clusters;
     for (const ast::Variable& v : f.params) variable(image, v, out);
     if (f.entry)
       for (const ast::Variable& v : tree_.variables) variable(image, v, out);
@@ -135,6 +137,12 @@ class Lowering {
       end.opcode = {"ret"};
       end.opcode_at = {end.at};
       statement(end, names, operands, out, index);
+    }
+    if (!operands.preludes().empty()) {
+      Rewriter rewriter(image, out, std::move(entries_));
+      for (const Operands::Prelude& p : operands.preludes()) rewriter.insert(p.pc, p.opcode, p.operands);
+      rewriter.rebuild();
+      entries_ = std::move(rewriter.rows);
     }
     if (how_ == Compilation::optimised) optimise(image, out, entries_);
     out_.functions[index] = std::move(out);

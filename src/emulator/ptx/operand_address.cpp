@@ -89,6 +89,20 @@ void Operands::check_space(const ast::Node& n, Space of_symbol, bool is_address)
             kSpaceNames[static_cast<size_t>(of_symbol)], kSpaceNames[static_cast<size_t>(want)]);
 }
 
+// One of less than 32 bits gets zeros before them, as ptxas 13.0 makes it.
+Operand Operands::base_register(const ast::Node& n, const Operand& reg) {
+  const unsigned bits = bits_of(reg.type);
+  if (reg.kind != Kind::value || bits > 64 || is_float(reg.type))
+    fail_at(image_.out, *n.at, "'{}' is a .{} register; an address needs up to 64 integer bits", n.name,
+            name_of(reg.type));
+  if (bits < 32) {
+    const Type type = has_tensor_memory(*statement_) ? Type::u32 : Type::u64;
+    return computed_before(type, {"cvt", name_of(type), bits == 8 ? "u8" : "u16"}, {reg});
+  }
+  check_base_width(n, bits);
+  return reg;
+}
+
 Operand Operands::address(const ast::Node& n) {
   Operand op;
   op.kind = Kind::address;
@@ -103,14 +117,10 @@ Operand Operands::address(const ast::Node& n) {
   const Meaning& m = meaning(n);
   if (m.kind == Meaning::Kind::reg) {
     ++addresses_;
-    unsigned bits = bits_of(m.reg.type);
-    if (m.reg.kind != Kind::value || (bits != 32 && bits != 64) || is_float(m.reg.type))
-      fail_at(image_.out, *n.at, "'{}' is a .{} register; an address needs 32 or 64 integer bits", n.name,
-              name_of(m.reg.type));
+    const Operand base = base_register(n, m.reg);
     op.has_base = true;
-    op.type = bits_type(bits);
-    op.offset = m.reg.offset;
-    check_base_width(n, bits);
+    op.type = bits_type(bits_of(base.type));
+    op.offset = base.offset;
     return op;
   }
   if (m.kind == Meaning::Kind::none) names_.undeclared(*n.at, n.name, statement_->scope);

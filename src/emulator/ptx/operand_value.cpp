@@ -15,10 +15,12 @@ using NodeKind = ast::Node::Kind;
 using Kind = Operand::Kind;
 
 // The fourth component of a vector is always 0 (PTX ISA 10.1); it is looked up as the first.
-bool is_fourth(const ast::Node& n) { return n.component == "w" && special_named(n.name, "x"); }
+bool is_fourth(const ast::Node& n) { return n.component == "w" && special_is_vector(n.name); }
 const SpecialName* special_of(const ast::Node& n) {
   return special_named(n.name, is_fourth(n) ? "x" : n.component);
 }
+
+bool is_idle(const SpecialName& s) { return s.fixed && s.id == static_cast<uint8_t>(FixedSpecial::nothing); }
 
 }  // namespace
 
@@ -99,12 +101,11 @@ Operand Operands::name(const ast::Node& n, Type type, bool relaxed, bool target)
   const Meaning& m = meaning(n);
   if (m.kind == Meaning::Kind::reg) {
     if (!n.component.empty()) fail_at(image_.out, *n.at, "'{}' is no vector", n.name);
-    if (n.displaced) fail_at(image_.out, *n.at, "a register plus a constant is an address: [{}+...]", n.name);
     if (m.reg.kind == Kind::predicate)
       fail_at(image_.out, *n.at, "'{}' is a predicate; a register of type .{} is needed", n.name,
               name_of(type));
     check_width(n, m.reg, type, relaxed);
-    return m.reg;
+    return n.displaced ? sum(n, m.reg, target) : m.reg;
   }
   if (target) {
     if (m.kind == Meaning::Kind::none && !special_of(n)) names_.undeclared(*n.at, n.name, statement_->scope);
@@ -118,11 +119,7 @@ Operand Operands::name(const ast::Node& n, Type type, bool relaxed, bool target)
 
 Operand Operands::special_value(const ast::Node& n, Type type) {
   const SpecialName* special = special_of(n);
-  if (!special) {
-    if (special_missing(n.name))
-      fail_at(image_.out, *n.at, "special register {} is not implemented (PTX ISA 10)", n.name);
-    names_.undeclared(*n.at, n.name, statement_->scope);
-  }
+  if (!special) names_.undeclared(*n.at, n.name, statement_->scope);
   if (statement_->opcode[0] != "mov" && statement_->opcode[0] != "cvt")
     fail_at(image_.out, *n.at, "special register {} can only be read with mov and cvt", n.name);
   if (n.displaced) fail_at(image_.out, *n.at, "a special register plus a constant is not supported");
@@ -136,14 +133,36 @@ Operand Operands::special_value(const ast::Node& n, Type type) {
     fail_at(image_.out, *n.at, "special register {} is .{}, the instruction needs .{}", n.name,
             name_of(op.type), name_of(type));
   op.kind = special->fixed ? Kind::value : Kind::special;
-  if (special->fixed && is_fourth(n))
-    op.offset = image_.constant_row(Row::What::bits32, 0);
+  if (is_fourth(n) || is_idle(*special))
+    op.offset = image_.constant_row(bits_of(op.type) == 64 ? Row::What::bits64 : Row::What::bits32, 0);
   else if (special->fixed)
     op.offset = image_.constant_row(Row::What::special,
                                     low ? static_cast<uint8_t>(FixedSpecial::gridid_low) : special->id);
   else
     op.index = special->id;
   return op;
+}
+
+// What is computed before the instruction, whatever its guard says.
+Operand Operands::computed_before(Type type, std::vector<std::string_view> opcode,
+                                  std::vector<Operand> sources) {
+  const Operand result = image_.fresh_register(type);
+  sources.insert(sources.begin(), result);
+  preludes_.push_back({static_cast<uint32_t>(out_.code.size()), std::move(opcode), std::move(sources)});
+  return result;
+}
+
+// A register plus a constant as a value, which ptxas 13.0 takes wherever it takes a register.
+Operand Operands::sum(const ast::Node& n, const Operand& reg, bool target) {
+  const unsigned bits = bits_of(reg.type);
+  if (target) fail_at(image_.out, *n.at, "'{}' plus a constant cannot be written", n.name);
+  if (is_float(reg.type) || bits < 16 || bits > 64)
+    fail_at(image_.out, *n.at, "a constant cannot be added to the .{} register '{}'", name_of(reg.type),
+            n.name);
+  ast::Node addend = n;
+  addend.kind = NodeKind::constant;
+  const Type type = bits == 64 ? Type::u64 : bits == 32 ? Type::u32 : Type::u16;
+  return computed_before(type, {"add", name_of(type)}, {reg, constant(addend, type)});
 }
 
 void Operands::check_width(const ast::Node& n, const Operand& reg, Type type, bool relaxed) const {

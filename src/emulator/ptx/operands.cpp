@@ -1,6 +1,7 @@
 // A written operand becomes one that is executed, by the form that its row of the opcode table asks for.
 #include "emulator/ptx/image.h"
 #include "emulator/ptx/operand_types.h"
+#include "emulator/ptx/special.h"
 
 namespace fp4lab::emu {
 
@@ -72,6 +73,9 @@ void Operands::convert(const OperandSpec& spec, const ast::Node& n, Operand* op)
     case Form::vector_target:
       if (n.kind == NodeKind::vector) {
         *op = vector(n, type, spec.relaxed, spec.is_target());
+      } else if (n.kind == NodeKind::name && n.component.empty() && special_is_vector(n.name) &&
+                 meaning(n).kind == Meaning::Kind::none) {
+        *op = vector(all_of(n), type, spec.relaxed, spec.is_target());
       } else {
         if (spec.braced) fail_at(image_.out, *n.at, "expected a vector {{ }}, though it has one element");
         if (spec.rule == OperandSpec::Rule::automatic)
@@ -93,6 +97,18 @@ void Operands::convert(const OperandSpec& spec, const ast::Node& n, Operand* op)
     case Form::function:
       return;
   }
+}
+
+// %tid as { %tid.x, %tid.y, %tid.z, %tid.w }.
+ast::Node Operands::all_of(const ast::Node& special) {
+  ast::Node all;
+  all.kind = NodeKind::vector;
+  all.at = special.at;
+  for (std::string_view component : {"x", "y", "z", "w"}) {
+    all.parts.push_back(special);
+    all.parts.back().component = component;
+  }
+  return all;
 }
 
 Operand Operands::vector(const ast::Node& n, Type element, bool relaxed, bool target) {

@@ -14,15 +14,6 @@ std::unordered_set<uint32_t> constant_rows(const Image& image) {
   return rows;
 }
 
-Operand Rewriter::fresh(Type type) {
-  Operand op;
-  op.kind = Operand::Kind::value;
-  op.type = type;
-  op.offset = image.new_rows(bits_of(type) < 32 ? Type::b32 : type);
-  image.register_names.emplace_back(op.offset, "a compiler's value");
-  return op;
-}
-
 Operand Rewriter::constant(uint64_t bits, Type type) {
   Operand op;
   op.kind = Operand::Kind::value;

@@ -23,7 +23,7 @@ class Rewriter {
   Function& f;
   std::vector<const Entry*> rows;
 
-  Operand fresh(Type);  // a register of its own
+  Operand fresh(Type type) { return image.fresh_register(type); }  // a register of its own
   Operand constant(uint64_t bits, Type = Type::b32);
 
   Operand negated(const Operand&, uint32_t pc);  // of the type of the instruction at pc, before it

@@ -1,5 +1,10 @@
 #include "emulator/ptx/special.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+
 namespace fp4lab::emu {
 
 namespace {
@@ -72,15 +77,31 @@ constexpr SpecialName kNames[] = {
     changing("%globaltimer_hi", S::globaltimer_hi, Type::u32),
 };
 
+// %envreg0 to %envreg31, but for those that have a meaning; %pm0 to %pm7 and %pm0_64 to %pm7_64. What they
+// hold is left open, and nothing counts here: 0.
+const SpecialName* idle_named(std::string_view name) {
+  static const std::vector<std::string> kIdle = [] {
+    std::vector<std::string> names;
+    for (int i = 0; i < 32; ++i) names.push_back(fmt::format("%envreg{}", i));
+    for (int i = 0; i < 8; ++i) names.push_back(fmt::format("%pm{}", i));
+    for (int i = 0; i < 8; ++i) names.push_back(fmt::format("%pm{}_64", i));
+    return names;
+  }();
+  static constexpr SpecialName kWord = fixed("", "", F::nothing),
+                               kLong = fixed("", "", F::nothing, Type::u64);
+  if (std::find(kIdle.begin(), kIdle.end(), name) == kIdle.end()) return nullptr;
+  return name.ends_with("_64") ? &kLong : &kWord;
+}
+
 }  // namespace
 
 const SpecialName* special_named(std::string_view name, std::string_view component) {
   for (const SpecialName& s : kNames)
     if (s.name == name && s.component == component) return &s;
-  return nullptr;
+  return component.empty() ? idle_named(name) : nullptr;
 }
 
-bool special_missing(std::string_view name) { return name.starts_with("%envreg") || name.starts_with("%pm"); }
+bool special_is_vector(std::string_view name) { return special_named(name, "x"); }
 
 std::vector<std::string_view> special_names() {
   std::vector<std::string_view> names;

@@ -1,4 +1,5 @@
 // .global and .const variables: from the tree into the module, from the module into device memory.
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <utility>
@@ -74,8 +75,7 @@ void initialise(Module& out, const ast::Module& tree, const ast::Variable& v, Sy
   if (v.init.empty()) return;
   constexpr uint64_t kMax = uint64_t(1) << 32;
   if (s.size > kMax) fail_at(out, *v.at, "an initialised variable of {} bytes is not supported", s.size);
-  uint32_t width = bits_of(v.type) / 8;
-  if (width > 8) fail_at(out, *v.at, "initialisers of .{} variables are not supported", name_of(v.type));
+  const uint32_t width = bits_of(v.type) / 8;  // what is over 8 bytes stays 0
   s.init.resize(s.size);
   for (const ast::Variable::Item& item : v.init) {
     const uint64_t at = item.element * width;
@@ -102,7 +102,7 @@ void initialise(Module& out, const ast::Module& tree, const ast::Variable& v, Sy
             {at, std::string(item.symbol), static_cast<int64_t>(item.value.bits), item.mask, width});
       }
     }
-    std::memcpy(s.init.data() + at, &bits, width);
+    std::memcpy(s.init.data() + at, &bits, std::min<size_t>(width, sizeof bits));
   }
 }
 

@@ -198,6 +198,7 @@ class ModuleReader {
     if (c_.peek().mark("{")) {
       f.has_body = true;
       parse_body(c_, f);
+      adopt_variables(f);
     } else {
       c_.expect(";", "or a body behind a function's head");
     }
@@ -209,6 +210,15 @@ class ModuleReader {
       *found->second = std::move(f);
     } else if (f.has_body) {
       fail_at(c_.module, *f.at, "function '{}' is defined twice", f.name);
+    }
+  }
+
+  // .global and .const variables of a function live as long as the module, under a name that no text has.
+  void adopt_variables(ast::Function& f) {
+    for (ast::Variable& v : f.variables) {
+      if (v.space != Space::global && v.space != Space::constant) continue;
+      v.name = f.made_names.emplace_back(fmt::format("{}.{}.{}", f.name, v.name, module_.variables.size()));
+      add_variable(v);
     }
   }
 
@@ -242,14 +252,14 @@ class ModuleReader {
         f.max_cluster_rank = count(".maxclusterrank");
       } else if (t.text == "explicitcluster") {
         f.explicit_cluster = true;
+      } else if (t.text == "blocksareclusters") {
+        f.blocks_are_clusters = true;
       } else if (t.text == "noreturn") {
         f.noreturn = true;
       } else if (t.text == "abi_preserve" || t.text == "abi_preserve_control") {
         count("a number of registers");
       } else if (t.text == "pragma") {
-        if (c_.peek().kind != Token::Kind::string) c_.fail("expected the pragma's string");
-        c_.next();
-        c_.expect(";", "behind .pragma");
+        parse_pragma(c_);
       } else {
         fail_at(c_.module, t, "unknown or unsupported performance directive '.{}'", t.text);
       }
@@ -257,6 +267,8 @@ class ModuleReader {
       if (f.max_cluster_rank && f.req_cluster[0])
         fail_at(c_.module, t, ".maxclusterrank and .reqnctapercluster exclude each other");
     }
+    if (f.blocks_are_clusters && (!f.req_ntid[0] || !f.req_cluster[0]))
+      fail_at(c_.module, *f.at, ".blocksareclusters needs .reqntid and .reqnctapercluster");
   }
 
   Cursor& c_;
@@ -417,6 +429,14 @@ std::vector<ast::Variable> parse_variables(Cursor& c, Space space, bool paramete
     out.push_back(std::move(v));
   } while (!parameter && c.accept(","));
   return out;
+}
+
+void parse_pragma(Cursor& c) {
+  do {
+    if (c.peek().kind != Token::Kind::string) c.fail("expected the pragma's string");
+    c.next();
+  } while (c.accept(","));
+  c.expect(";", "behind .pragma");
 }
 
 ast::Module parse_syntax(const Module& module, std::span<const Token> tokens) {
