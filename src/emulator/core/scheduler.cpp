@@ -5,6 +5,7 @@
 
 #include "emulator/core/failure.h"
 #include "emulator/engine/state.h"
+#include "emulator/isa/opcode.h"
 
 namespace fp4lab::emu {
 
@@ -21,6 +22,11 @@ constexpr uint64_t kSpin = 64;
 // Looks at the same before a cluster sleeps: few, or many when its last sleep was short (a lock that many
 // take changes all the time).
 constexpr uint32_t kRepeats = 2, kManyRepeats = 16;
+// Of a warp that goes on with compare and swap: instructions at once, and serial phases between two such
+// turns where they were in vain.
+constexpr unsigned kSwapTurn = 512;
+constexpr size_t kMostWarps = 32;  // of a CTA
+constexpr uint32_t kMostRest = 63;
 constexpr uint32_t kShortSleep = 4, kMostPatience = 64;  // rounds
 
 unsigned host_threads(const Grid& grid) {
@@ -155,6 +161,46 @@ void Scheduler::wake(F&& which) {
   if (awake_.size() != before) std::ranges::sort(awake_, {}, &Cluster::id);
 }
 
+bool Scheduler::run_item(const Item& item) {
+  grid_.snapshots_.clear();
+  if (item.warp)
+    item.cluster->run_serial(*item.warp, *item.group);
+  else
+    item.cluster->run_serial_ops();
+  const bool changed = std::ranges::any_of(
+      grid_.snapshots_, [](const Grid::Snapshot& s) { return std::memcmp(s.place, s.before, s.bytes) != 0; });
+  item.cluster->progress_ += changed;
+  return changed;
+}
+
+bool Scheduler::is_compare_and_swap(const LaneGroup& g) const {
+  const Opcode* const opcode = grid_.module.functions[g.function].code[g.pc].opcode;
+  return opcode && opcode->name == "atom_cas";
+}
+
+// The first try may fail, for it has yet to learn the value. Two failures on end look like a lock that
+// another holds: then the warp takes single tries for a while, and its lanes have polled, no more.
+void Scheduler::go_on_swapping(const Item& item, bool changed) {
+  std::vector<Swapper>& of_cluster = swappers_[item.cluster->id];
+  const size_t number = item.warp->cta.rank * kMostWarps + item.warp->id;
+  if (of_cluster.size() <= number) of_cluster.resize(number + 1);
+  Swapper& swapper = of_cluster[number];
+  if (swapper.rest && swapper.rest--) return;
+  if (rng_() % 4 == 0) return;  // a try alone is an order that the hardware may choose too
+  bool any = changed;
+  unsigned failures = !changed;
+  for (unsigned left = kSwapTurn; left && failures < 2 && !item.cluster->failure_; --left) {
+    LaneGroup* const next = item.warp->next_group();
+    if (!next) break;
+    changed = run_item({item.cluster, item.warp, next});
+    if (grid_.snapshots_.empty()) continue;  // no access of the kind
+    any |= changed;
+    failures = changed ? 0 : failures + 1;
+  }
+  swapper.patience = any ? 0 : std::min(2 * swapper.patience + 1, kMostRest);
+  swapper.rest = swapper.patience;
+}
+
 bool Scheduler::serial_phase(uint64_t spent) {
   wake([&](const Sleeper& s) {
     for (const Polled& p : s.polled)
@@ -174,19 +220,11 @@ bool Scheduler::serial_phase(uint64_t spent) {
   for (size_t n = items_.size(); n > 1; --n) std::swap(items_[n - 1], items_[rng_() % n]);
   grid_.serial_ = true;
   for (const Item& item : items_) {
-    Cluster& c = *item.cluster;
-    if (c.failure_) continue;
-    c.counts_ = counts_[0].data();
-    grid_.snapshots_.clear();
-    if (item.warp)
-      c.run_serial(*item.warp, *item.group);
-    else
-      c.run_serial_ops();
-    for (const Grid::Snapshot& s : grid_.snapshots_)
-      if (std::memcmp(s.place, s.before, s.bytes) != 0) {
-        ++c.progress_;
-        break;
-      }
+    if (item.cluster->failure_) continue;
+    item.cluster->counts_ = counts_[0].data();
+    const bool swaps = item.warp && is_compare_and_swap(*item.group);
+    const bool changed = run_item(item);
+    if (swaps) go_on_swapping(item, changed);
   }
   grid_.serial_ = false;
   return !items_.empty();
@@ -209,6 +247,7 @@ void Scheduler::retire() {
     const auto at = resident_.find(c->id);
     gone_.push_back(std::move(at->second));
     resident_.erase(at);
+    swappers_.erase(gone_.back()->id);
     return true;
   });
 }

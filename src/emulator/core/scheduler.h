@@ -53,6 +53,11 @@ class Scheduler {
     LaneGroup* group;
   };
   void serial_items(Cluster&);  // into items_
+  bool is_compare_and_swap(const LaneGroup&) const;
+  bool run_item(const Item&);  // true: it changed memory
+  // A warp whose compare and swap was served goes on with its tries, which nobody comes between, while they
+  // change something: else one lane of all the warps that swap the same word would succeed in each round.
+  void go_on_swapping(const Item&, bool changed);
   // Clusters whose warps all wait for each other, or poll global memory that has not changed since they
   // looked last, sleep: rounds pass them by until it changes, or their patience is at an end.
   bool falls_asleep(Cluster&);
@@ -86,10 +91,14 @@ class Scheduler {
     std::vector<Polled> polled;
   };
   std::vector<Sleeper> asleep_;
-  std::vector<Item> items_;                           // of the serial phase
-  uint64_t asleep_clocks_ = 0, asleep_progress_ = 0;  // of those in asleep_
-  std::vector<std::unique_ptr<Cluster>> gone_;        // what the next round's host threads take apart
-  std::vector<std::vector<uint64_t>> counts_;         // by host thread: executions by instruction
+  std::vector<Item> items_;  // of the serial phase
+  struct Swapper {
+    uint32_t patience = 0, rest = 0;  // serial phases
+  };
+  std::map<uint64_t, std::vector<Swapper>> swappers_;  // by cluster, then by warp
+  uint64_t asleep_clocks_ = 0, asleep_progress_ = 0;   // of those in asleep_
+  std::vector<std::unique_ptr<Cluster>> gone_;         // what the next round's host threads take apart
+  std::vector<std::vector<uint64_t>> counts_;          // by host thread: executions by instruction
   std::mt19937_64 rng_;
   Statistics sum_;  // of the clusters that are gone
   struct {
