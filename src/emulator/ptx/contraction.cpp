@@ -23,19 +23,11 @@ void Contraction::apply() {
     if (takes_product(pc)) fuse(pc);
 }
 
-// What the compiler makes branches of: subroutines, also where nobody wants their results, and guarded
-// instructions that do more than compute.
-bool Contraction::ends_block(const Instr& i, const Source& s) const {
-  static const std::unordered_set<std::string_view> kAlways = {"call",    "membar", "fence", "setmaxnreg",
-                                                               "pmevent", "trap",   "brkpt"};
-  const std::string_view name = s.tokens[0];
-  if (kAlways.contains(name) || s.has("launch_dependents")) return true;
-  const Type type = s.type();
-  if (name == "div" || name == "rem") return !s.has("approx") && !s.has("full") && type != Type::u32;
-  if (name == "sqrt" || name == "rcp" || name == "rsqrt")
-    return type == Type::f64 ? !s.has("ftz") : !s.has("approx");
-  if (i.guard < 0 || flow_.is_dead(i.pc)) return false;
-  return !flow_.is_pure(i.pc) || name == "ld" || name == "ldu";
+bool Contraction::ends_block(uint32_t pc) const {
+  static const std::unordered_set<std::string_view> kFences = {"membar", "fence", "setmaxnreg", "trap",
+                                                               "brkpt"};
+  const Source& s = f_.source[pc];
+  return kFences.contains(s.tokens[0]) || s.has("launch_dependents") || flow_.becomes_branch(pc);
 }
 
 void Contraction::find_products() {
@@ -67,7 +59,7 @@ std::optional<SummedProduct> Contraction::used_in_sums(uint32_t block, uint32_t 
   for (uint32_t pc = product + 1; pc < b.end && !holders.empty(); ++pc) {
     const Instr& i = f_.code[pc];
     if (flow_.is_dead(pc)) {
-      behind |= ends_block(i, f_.source[pc]);
+      behind |= ends_block(pc);
       continue;
     }
     const Dataflow::Access& access = flow_.access(pc);
@@ -90,7 +82,7 @@ std::optional<SummedProduct> Contraction::used_in_sums(uint32_t block, uint32_t 
       }
       if (behind && shape == Shape::sum) return std::nullopt;
     }
-    behind |= ends_block(i, f_.source[pc]);
+    behind |= ends_block(pc);
     for (const uint32_t reg : access.writes) {
       if (!held(reg)) continue;
       if (i.guard >= 0) return std::nullopt;  // the product stays in some lanes

@@ -26,7 +26,7 @@ class Contraction {
   };
 
   Shape shape_of(uint32_t pc) const { return emu::shape_of(f_.code[pc], f_.source[pc]); }
-  bool ends_block(const Instr&, const Source&) const;
+  bool ends_block(uint32_t pc) const;
   void find_products();
   std::optional<SummedProduct> used_in_sums(uint32_t block, uint32_t product) const;
   void choose_products();

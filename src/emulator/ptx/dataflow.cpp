@@ -150,6 +150,21 @@ bool Dataflow::is_pure(uint32_t pc) const {
   return of >= 1 && of <= 8;
 }
 
+// Subroutines, also where nobody wants their results, and guarded instructions that do more than compute.
+bool Dataflow::becomes_branch(uint32_t pc) const {
+  const Instr& i = f_.code[pc];
+  const Source& s = f_.source[pc];
+  const std::string_view name = s.tokens[0];
+  const Type type = s.type();
+  if (name == "call" || name == "pmevent") return true;
+  if (name == "div" || name == "rem") return !s.has("approx") && !s.has("full") && type != Type::u32;
+  if (name == "sqrt" || name == "rcp" || name == "rsqrt")
+    return type == Type::f64 ? !s.has("ftz") : !s.has("approx");
+  if (dead_[pc]) return false;
+  if (name == "bfind") return bits_of(type) == 64;
+  return i.guard >= 0 && (!is_pure(pc) || name == "ld" || name == "ldu");
+}
+
 // Steps over an instruction, from the registers that live behind it to those before it. Whether it is dead.
 bool Dataflow::visit_backwards(uint32_t pc, std::vector<char>& live) const {
   const Access& a = access_[pc];

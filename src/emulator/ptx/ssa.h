@@ -30,6 +30,7 @@ class Ssa {
   // Nothing was found out, because it would take too much memory.
   bool is_too_big() const { return is_too_big_; }
   const std::vector<Value>& values() const { return values_; }
+  bool knows(uint32_t reg) const { return index_.contains(reg); }
   // The value that an instruction reads in a register; kNone if it does not, or nobody asked for the
   // register.
   uint32_t read(uint32_t pc, uint32_t reg) const;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "emulator/isa/opcode.h"
+#include "emulator/ptx/halves.h"
 
 // The rule, read off the machine code of some ten thousand programs:
 //
@@ -14,18 +15,23 @@
 //   behind all values, in the order of their first definitions.
 // * What several ways have brought and does not meet anything any more comes behind these, the variable that
 //   would be first last.
-// * 64-bit integers are made as halves, and come where something other than integer arithmetic reads them
-//   first, as a whole. So does what a guarded instruction may have made, which is selected by halves, unless
-//   it also reads the register; a guarded load is one of several ways.
-// * Constants come last, and with them a kernel's parameters and the results of instructions that become
-//   several ways in machine code.
+// * Constants come behind these, and with them a kernel's parameters and the results of instructions that
+//   become several ways in machine code.
+// * 64-bit integers are made as halves. So is what a guarded instruction may have made, which is selected by
+//   halves; a guarded load is one of several ways. Halves are joined where they are made, if several
+//   instructions read them as a whole and none by halves, or if one reads them twice; else before each
+//   instruction that reads them as a whole, behind everything above.
+// * So is a variable that is kept in halves: if no fewer operands (and instructions that make it) are halves
+//   than are whole.
 
 namespace fp4lab::emu {
 
 namespace {
 
+using Kind = Ssa::Value::Kind;
+
 constexpr unsigned kSlots = 5;  // operands 1 to 4 are asked for
-// Steps within a block: two of an instruction, before and at it, for each register; then the variables.
+// Steps within a block: of an instruction, for each register; then the variables.
 constexpr int64_t kStep = 64, kBehind = int64_t(1) << 40;
 
 uint64_t place(uint32_t pc, unsigned slot) { return uint64_t(pc) * kSlots + slot; }
@@ -51,28 +57,6 @@ bool comes_with_source(const Instr& i, const Source& s) {
          (mnemonic == "cvta" && s.has("global"));
 }
 
-// Works on the halves of 64-bit registers.
-bool is_split(const Source& s) {
-  static const std::unordered_set<std::string_view> kWhatever = {"selp", "slct", "and",  "or",   "xor",
-                                                                 "not",  "shl",  "shr",  "atom", "bfe",
-                                                                 "bfi",  "addc", "subc", "madc", "sad"};
-  static const std::unordered_set<std::string_view> kIntegers = {"add", "sub", "mul",  "mad", "min",
-                                                                 "max", "set", "setp", "abs", "neg"};
-  if (s.tokens[0] == "mul" && s.has("wide")) return false;
-  return kWhatever.contains(s.tokens[0]) || (kIntegers.contains(s.tokens[0]) && s.type() != Type::f64);
-}
-
-// What becomes of a guarded instruction's result.
-enum class Guarded { in_place, selected, one_of_several };
-Guarded guarded(const Source& s, bool reads_it_too) {
-  const std::string_view name = s.tokens[0];
-  if (name == "mov") return Guarded::in_place;
-  const bool waits =
-      name == "ld" || name == "atom" || name == "cvt" || name == "brev" || s.type() != Type::f64;
-  if (waits) return Guarded::one_of_several;
-  return reads_it_too ? Guarded::in_place : Guarded::selected;
-}
-
 // Comes last wherever it is made: parameters and constants, and what one of several ways brings in the
 // machine code of one instruction.
 bool comes_last(const Function& f, const Instr& i, const Source& s) {
@@ -81,8 +65,7 @@ bool comes_last(const Function& f, const Instr& i, const Source& s) {
   if (name == "ld") return ((f.entry && s.has("param")) || s.has("const")) && !i.op[1].has_base;
   if (type == Type::f64)
     return name == "rsqrt" || ((name == "div" || name == "sqrt" || name == "rcp") && s.has("rn"));
-  if (type == Type::u64) return (name == "mul" || name == "mad") && s.has("hi");
-  return (name == "abs" || name == "neg") && type == Type::s64;
+  return false;
 }
 
 // The operands that are asked for: the first of them, and how many.
@@ -100,16 +83,33 @@ std::pair<unsigned, unsigned> asked_for(const Source& s) {
 
 ValueOrder::ValueOrder(const Function& f, const Dataflow& flow)
     : f_(f), flow_(flow), ssa_(f, flow, registers_asked_for()) {
-  block_of_.resize(f.code.size());
-  for (uint32_t b = 0; b < flow.blocks().size(); ++b)
-    std::fill(block_of_.begin() + flow.blocks()[b].begin, block_of_.begin() + flow.blocks()[b].end, b);
+  find_blocks();
   find_webs();
   rank_webs();
+  count_uses();
   for (uint32_t pc = 0; pc < f.code.size(); ++pc) {
     if (flow.is_dead(pc)) continue;
     const auto [first, count] = asked_for(f.source[pc]);
     for (unsigned slot = first; slot < first + count; ++slot) held_[place(pc, slot)] = held(pc, slot);
   }
+}
+
+void ValueOrder::find_blocks() {
+  reads_in_.resize(f_.code.size());
+  made_in_.resize(f_.code.size());
+  uint32_t block = 0;
+  for (const Dataflow::Block& b : flow_.blocks()) {
+    for (uint32_t pc = b.begin; pc < b.end; ++pc) {
+      reads_in_[pc] = block;
+      block += flow_.becomes_branch(pc);
+      made_in_[pc] = block;
+    }
+    ++block;
+  }
+}
+
+uint32_t ValueOrder::block_of(const Ssa::Value& v) const {
+  return v.kind == Kind::made || v.kind == Kind::kept ? made_in_[v.at] : reads_in_[v.at];
 }
 
 // Those that are operands, and what is copied into them.
@@ -142,40 +142,48 @@ uint32_t ValueOrder::web_of(uint32_t value) {
 void ValueOrder::find_webs() {
   const std::vector<Ssa::Value>& values = ssa_.values();
   meets_.assign(values.size(), 0);
+  webs_.resize(values.size());
   parent_.resize(values.size());
   for (uint32_t v = 0; v < values.size(); ++v) parent_[v] = v;
-  for (uint32_t v = 0; v < values.size(); ++v)
+  for (uint32_t v = 0; v < values.size(); ++v) {
+    if (is_selection(v)) continue;
     for (const uint32_t from : values[v].operands) {
       meets_[from] = 1;
       parent_[web_of(from)] = web_of(v);
     }
+  }
+  for (uint32_t v = 0; v < values.size(); ++v)
+    if (!values[v].operands.empty() && !is_selection(v)) webs_[web_of(v)].is_variable = true;
+}
+
+// What a guarded instruction kept, without a branch.
+bool ValueOrder::is_selection(uint32_t v) const {
+  const Ssa::Value& value = ssa_.values()[v];
+  return value.kind == Kind::kept && !is_branch_under_guard(f_.source[value.at]);
+}
+
+bool ValueOrder::is_made_as_halves(uint32_t v) const {
+  const Ssa::Value& value = ssa_.values()[v];
+  return is_selection(v) ||
+         (value.kind == Kind::made && f_.code[value.at].guard < 0 && makes_halves(f_.source[value.at]));
 }
 
 // A register's first web that is read in several blocks has the register's own rank.
 void ValueOrder::rank_webs() {
   const std::vector<Ssa::Value>& values = ssa_.values();
-  webs_.resize(values.size());
-  first_read_.assign(values.size(), Ssa::kNone);
-  std::vector<char> crosses(values.size(), 0);             // webs that are read in several blocks
+  std::vector<char> crosses = webs_that_cross();
   std::vector<uint32_t> first(values.size(), Ssa::kNone);  // where a web begins
-  std::unordered_map<uint32_t, std::pair<uint32_t, int64_t>>
-      mentioned;  // registers: by whom, as which of all
-  const auto mention = [&](uint32_t reg, uint32_t pc) { mentioned.try_emplace(reg, pc, mentioned.size()); };
-  for (uint32_t v = 0; v < values.size(); ++v) {
-    const uint32_t web = web_of(v);
-    if (values[v].kind != Ssa::Value::Kind::unknown) first[web] = std::min(first[web], values[v].at);
-    if (!values[v].operands.empty()) webs_[web].is_variable = true, crosses[web] = 1;
-  }
+  // Registers: in which block they are mentioned first, as which of all.
+  std::unordered_map<uint32_t, std::pair<uint32_t, int64_t>> mentioned;
+  const auto mention = [&](uint32_t reg, uint32_t block) {
+    mentioned.try_emplace(reg, block, mentioned.size());
+  };
   for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
-    for (const uint32_t reg : flow_.access(pc).writes) mention(reg, pc);
-    for (const uint32_t reg : flow_.access(pc).reads) {
-      mention(reg, pc);
-      const uint32_t v = ssa_.read(pc, reg);
-      if (v == Ssa::kNone) continue;
-      if (!is_split(f_.source[pc])) first_read_[v] = std::min(first_read_[v], pc);
-      if (values[v].block != block_of_[pc] && !flow_.is_dead(pc)) crosses[web_of(v)] = 1;
-    }
+    for (const uint32_t reg : flow_.access(pc).writes) mention(reg, made_in_[pc]);
+    for (const uint32_t reg : flow_.access(pc).reads) mention(reg, reads_in_[pc]);
   }
+  for (uint32_t v = 0; v < values.size(); ++v)
+    if (values[v].kind != Kind::unknown) first[web_of(v)] = std::min(first[web_of(v)], values[v].at);
   std::vector<uint32_t> webs;
   for (uint32_t v = 0; v < values.size(); ++v)
     if (web_of(v) == v && crosses[v] && first[v] != Ssa::kNone) webs.push_back(v);
@@ -187,9 +195,27 @@ void ValueOrder::rank_webs() {
       webs_[web].rank = {Rank::Class::variable, 0, first[web]};
       continue;
     }
-    const auto [pc, order] = mentioned.at(reg);
-    webs_[web].rank = {Rank::Class::known, block_of_[pc], kBehind + order};
+    const auto [block, order] = mentioned.at(reg);
+    webs_[web].rank = {Rank::Class::known, block, kBehind + order};
   }
+}
+
+// Those that are read in several blocks, by name.
+std::vector<char> ValueOrder::webs_that_cross() {
+  const std::vector<Ssa::Value>& values = ssa_.values();
+  std::vector<char> crosses(values.size(), 0);
+  for (uint32_t v = 0; v < values.size(); ++v) {
+    crosses[web_of(v)] |= static_cast<char>(webs_[web_of(v)].is_variable);
+    for (const uint32_t from : values[v].operands)
+      if (is_selection(v) && block_of(values[from]) != block_of(values[v])) crosses[web_of(from)] = 1;
+  }
+  for (uint32_t pc = 0; pc < f_.code.size(); ++pc)
+    for (const uint32_t reg : flow_.access(pc).reads) {
+      const uint32_t v = ssa_.read(pc, reg);
+      if (v != Ssa::kNone && block_of(values[v]) != reads_in_[pc] && !flow_.is_dead(pc))
+        crosses[web_of(v)] = 1;
+    }
+  return crosses;
 }
 
 ValueOrder::Held ValueOrder::held(uint32_t pc, unsigned slot) {
@@ -201,8 +227,8 @@ ValueOrder::Held ValueOrder::held(uint32_t pc, unsigned slot) {
   if (reg == Dataflow::kNone) return constant(op);
   uint32_t v = ssa_.read(pc, reg);
   if (v == Ssa::kNone) return {{}, kUnknown | slot};
-  Held result{rank(v, block_of_[pc]), 0};
-  while (ssa_.values()[v].kind == Ssa::Value::Kind::made && is_copy(f_.code[ssa_.values()[v].at])) {
+  Held result{rank(v, pc, slot), 0};
+  while (ssa_.values()[v].kind == Kind::made && is_copy(f_.code[ssa_.values()[v].at])) {
     const uint32_t at = ssa_.values()[v].at;
     const uint32_t from = flow_.number_of(f_.code[at].op[1]);
     if (from == Dataflow::kNone) {
@@ -215,59 +241,116 @@ ValueOrder::Held ValueOrder::held(uint32_t pc, unsigned slot) {
   return result;
 }
 
-// As an instruction of a block sees the value.
-ValueOrder::Rank ValueOrder::rank(uint32_t v, uint32_t block) {
-  using Kind = Ssa::Value::Kind;
+// What a value is a copy of, or becomes a part of the reader with.
+uint32_t ValueOrder::source_of(uint32_t v) const {
+  for (;;) {
+    const Ssa::Value& value = ssa_.values()[v];
+    if (value.kind != Kind::made || !comes_with_source(f_.code[value.at], f_.source[value.at])) return v;
+    const uint32_t from = flow_.number_of(f_.code[value.at].op[1]);
+    if (from == Dataflow::kNone) return v;
+    v = ssa_.read(value.at, from);
+  }
+}
+
+void ValueOrder::count_uses() {
+  uses_.resize(ssa_.values().size());
+  for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
+    const Instr& i = f_.code[pc];
+    // Whoever reads a copy counts.
+    const bool copies = comes_with_source(i, f_.source[pc]) && ssa_.knows(flow_.number_of(i.op[0]));
+    if (flow_.is_dead(pc) || copies) continue;
+    const std::vector<uint32_t>& list = flow_.access(pc).reads;
+    for (auto reg = list.begin(); reg != list.end(); ++reg)
+      if (std::find(list.begin(), reg, *reg) == reg)
+        if (const uint32_t v = ssa_.read(pc, *reg); v != Ssa::kNone)
+          count_use(v, pc, reads(i, f_.source[pc]), static_cast<uint32_t>(std::count(reg, list.end(), *reg)));
+  }
+  for (uint32_t v = 0; v < uses_.size(); ++v)
+    if (is_selection(v))
+      for (const uint32_t from : ssa_.values()[v].operands)
+        count_use(from, ssa_.values()[v].at, Reads::halves, 1);
+  for (uint32_t v = 0; v < uses_.size(); ++v)
+    if (meets_[v]) count_definition(v);
+}
+
+// Of a variable, other blocks read what the variable holds; its own, the value itself.
+void ValueOrder::count_use(uint32_t read, uint32_t pc, Reads how, uint32_t operands) {
+  if (how == Reads::parts) return;
+  const uint32_t v = source_of(read);
+  const bool halves = how == Reads::halves, here = block_of(ssa_.values()[v]) == reads_in_[pc];
+  if (meets_[v]) {
+    Uses& uses = webs_[web_of(v)].uses;
+    const bool as_made = halves && here && is_made_as_halves(v);
+    if (!as_made) (halves ? uses.halves : uses.whole) += operands;
+    if (!here) return;
+  }
+  Uses& uses = uses_[v];
+  (halves ? uses.halves : uses.whole) += operands;
+  uses.twice |= !halves && operands > 1;
+}
+
+void ValueOrder::count_definition(uint32_t v) {
+  const Ssa::Value& value = ssa_.values()[v];
+  if (value.kind != Kind::made && !is_selection(v)) return;
+  const Instr& i = f_.code[value.at];
+  const Source& s = f_.source[value.at];
+  const bool constant = comes_with_source(i, s) && flow_.number_of(i.op[1]) == Dataflow::kNone;
+  if (value.kind == Kind::made && constant) return;
+  const bool halves = s.type() != Type::f64 && is_made_as_halves(v) && !is_joined_once(v);
+  Uses& uses = webs_[web_of(v)].uses;
+  ++(halves ? uses.halves : uses.whole);
+}
+
+// As an operand of an instruction.
+ValueOrder::Rank ValueOrder::rank(uint32_t v, uint32_t pc, unsigned slot) {
+  uint32_t block = reads_in_[pc];
   for (;;) {
     const Ssa::Value& value = ssa_.values()[v];
     const Web& web = webs_[web_of(v)];
-    if (value.kind == Kind::kept) return rank_of_kept(v, block);
-    if (value.kind == Kind::merged) return rank_of_met(v);
+    if (value.kind == Kind::merged) return rank_of_variable(v, slot);
     if (value.kind == Kind::unknown) return web.rank;
     const Instr& i = f_.code[value.at];
     const Source& s = f_.source[value.at];
-    if (comes_with_source(i, s)) {
-      const uint32_t from = flow_.number_of(i.op[1]);
-      if (from == Dataflow::kNone) return {Rank::Class::constant, 0, 0};
-      v = ssa_.read(value.at, from);
-      block = value.block;
-      continue;
+    if (value.kind == Kind::kept && is_branch_under_guard(s))
+      return meets_[v] ? rank_of_variable(v, slot) : Rank{Rank::Class::met, 1, -web.rank.at};
+    if (value.kind == Kind::made) {
+      if (comes_with_source(i, s)) {
+        const uint32_t from = flow_.number_of(i.op[1]);
+        if (from == Dataflow::kNone) return {Rank::Class::constant, 0, 0};
+        v = ssa_.read(value.at, from);
+        block = block_of(value);
+        continue;
+      }
+      if (makes_loose_halves(s)) return joined(slot, false);
+      if (comes_last(f_, i, s)) return {Rank::Class::constant, 0, 0};
     }
-    if (comes_last(f_, i, s)) return {Rank::Class::constant, 0, 0};
-    if (web.is_variable && value.block != block) return web.rank;
-    return is_split(s) ? joined_at(v) : made_at(value);
+    if (web.is_variable && block_of(value) != block) return rank_of_variable(v, slot);
+    return is_made_as_halves(v) && !is_joined_once(v) ? joined(slot, false) : made_at(value);
   }
 }
 
 ValueOrder::Rank ValueOrder::made_at(const Ssa::Value& value) const {
-  return {Rank::Class::known, value.block,
-          2 * kStep * value.at + nth(flow_.access(value.at).writes, value.reg)};
+  return {Rank::Class::known, block_of(value),
+          kStep * value.at + nth(flow_.access(value.at).writes, value.reg)};
 }
 
-ValueOrder::Rank ValueOrder::rank_of_met(uint32_t v) {
-  const Rank& web = webs_[web_of(v)].rank;
-  if (meets_[v]) return web;
-  return {Rank::Class::met, -static_cast<int64_t>(web.of), -web.at};
+ValueOrder::Rank ValueOrder::rank_of_variable(uint32_t v, unsigned slot) {
+  const Web& web = webs_[web_of(v)];
+  const bool is_last = !meets_[v] && ssa_.values()[v].kind == Kind::merged;
+  if (const Uses& uses = is_last ? uses_[v] : web.uses; uses.halves > 0 && uses.halves >= uses.whole)
+    return joined(slot, is_last);
+  return is_last ? Rank{Rank::Class::met, -static_cast<int64_t>(web.rank.of), -web.rank.at} : web.rank;
 }
 
-ValueOrder::Rank ValueOrder::rank_of_kept(uint32_t v, uint32_t block) {
-  const Ssa::Value& value = ssa_.values()[v];
-  const auto& reads = flow_.access(value.at).reads;
-  const bool reads_it_too = std::find(reads.begin(), reads.end(), value.reg) != reads.end();
-  const Guarded how = guarded(f_.source[value.at], reads_it_too);
-  if (value.block != block && meets_[v]) return rank_of_met(v);
-  if (how == Guarded::one_of_several && meets_[v]) return rank_of_met(v);
-  if (how == Guarded::one_of_several) return {Rank::Class::met, 1, -webs_[web_of(v)].rank.at};
-  return how == Guarded::in_place ? made_at(value) : joined_at(v);
+// Before the instruction that reads it; what several ways have brought, behind the others.
+ValueOrder::Rank ValueOrder::joined(unsigned slot, bool is_last) {
+  return {Rank::Class::joined, is_last, slot};
 }
 
-// Before the instruction that reads it first.
-ValueOrder::Rank ValueOrder::joined_at(uint32_t v) const {
-  const Ssa::Value& value = ssa_.values()[v];
-  const uint32_t read = first_read_[v];
-  if (read == Ssa::kNone) return made_at(value);
-  return {Rank::Class::known, block_of_[read],
-          (2 * int64_t(read) - 1) * kStep + nth(flow_.access(read).reads, value.reg)};
+// Halves, where they are made.
+bool ValueOrder::is_joined_once(uint32_t v) const {
+  const Uses& uses = uses_[v];
+  return uses.twice || (uses.whole > 1 && uses.halves == 0);
 }
 
 bool ValueOrder::comes_later(uint32_t pc, unsigned slot, unsigned than) const {

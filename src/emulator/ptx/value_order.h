@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "emulator/ptx/halves.h"
 #include "emulator/ptx/ssa.h"
 
 namespace fp4lab::emu {
@@ -23,15 +24,21 @@ class ValueOrder {
 
  private:
   struct Rank {
-    enum class Class : uint8_t { known, variable, met, constant };
+    enum class Class : uint8_t { known, variable, met, constant, joined };
     Class of = Class::known;
     int64_t block = 0, at = 0;
     auto operator<=>(const Rank&) const = default;
+  };
+  // Operands that read a value, or instructions that make a variable.
+  struct Uses {
+    uint32_t whole = 0, halves = 0;
+    bool twice = false;  // an instruction reads it as a whole for two operands
   };
   // Values that a register holds by turns, because they meet somewhere.
   struct Web {
     Rank rank;
     bool is_variable = false;  // there are several
+    Uses uses;
   };
   struct Held {
     Rank rank;
@@ -40,25 +47,34 @@ class ValueOrder {
   static constexpr uint64_t kConstant = uint64_t(1) << 32, kUnknown = uint64_t(1) << 33;
 
   std::vector<uint32_t> registers_asked_for() const;
+  void find_blocks();
+  uint32_t block_of(const Ssa::Value&) const;
   void find_webs();
   void rank_webs();
+  std::vector<char> webs_that_cross();
   uint32_t web_of(uint32_t value);
+  bool is_selection(uint32_t value) const;
+  bool is_made_as_halves(uint32_t value) const;
+  uint32_t source_of(uint32_t value) const;
+  void count_uses();
+  void count_use(uint32_t value, uint32_t pc, Reads how, uint32_t operands);
+  void count_definition(uint32_t value);
+  bool is_joined_once(uint32_t value) const;
   Held held(uint32_t pc, unsigned slot);
-  Rank rank(uint32_t value, uint32_t block);
+  Rank rank(uint32_t value, uint32_t pc, unsigned slot);
   Rank made_at(const Ssa::Value&) const;
-  Rank joined_at(uint32_t value) const;
-  Rank rank_of_met(uint32_t value);
-  Rank rank_of_kept(uint32_t value, uint32_t block);
+  Rank rank_of_variable(uint32_t value, unsigned slot);
+  static Rank joined(unsigned slot, bool is_last);
 
   const Function& f_;
   const Dataflow& flow_;
   Ssa ssa_;
-  std::vector<uint32_t> block_of_;           // by pc
-  std::vector<uint32_t> parent_;             // of a value, towards its web's name
-  std::vector<char> meets_;                  // values that others are merged from
-  std::vector<uint32_t> first_read_;         // in its block, of what a guarded instruction kept
-  std::vector<Web> webs_;                    // by name
-  std::unordered_map<uint64_t, Held> held_;  // by pc and slot
+  std::vector<uint32_t> reads_in_, made_in_;  // by pc: the compiler's block of an instruction, of its result
+  std::vector<uint32_t> parent_;              // of a value, towards its web's name
+  std::vector<char> meets_;                   // values that others are merged from
+  std::vector<Uses> uses_;                    // of a value
+  std::vector<Web> webs_;                     // by name
+  std::unordered_map<uint64_t, Held> held_;   // by pc and slot
 };
 
 }  // namespace fp4lab::emu
