@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "emulator/isa/opcode.h"
+#include "emulator/op/atomic.h"
 #include "emulator/ptx/approximate.h"
 #include "emulator/ptx/contraction.h"
 #include "emulator/ptx/dataflow.h"
@@ -36,6 +37,7 @@ class Optimiser {
         const std::string_view name = f_.source[pc].tokens[0];
         if (name == "st") convert_stored(pc, b, flow);
         if (name == "shl" || name == "shr") convert_amount(pc, b, flow);
+        if (name == "atom" || name == "red") order_atomic_sum(pc, flow);
       }
     contraction.apply();
     w_.rebuild();
@@ -73,6 +75,14 @@ class Optimiser {
     while (pc-- > b.begin && !ends_stretch(f_.source[pc]))
       if (writes(pc, reg, flow)) return pc;
     return Dataflow::kNone;
+  }
+
+  // A sum in shared memory: see optimised_add_f64. Of a constant it is as it is without optimisation.
+  void order_atomic_sum(uint32_t pc, const Dataflow& flow) {
+    const Source& s = f_.source[pc];
+    const Operand& added = f_.code[pc].op[s.tokens[0] == "atom" ? 2 : 1];
+    if (s.has("add") && s.type() == Type::f64 && flow.number_of(added) != Dataflow::kNone)
+      f_.code[pc].body = optimised_add_f64();
   }
 
   // --- stores
@@ -158,9 +168,9 @@ class Optimiser {
 bool is_worth_it(const Function& f) {
   return std::any_of(f.source.begin(), f.source.end(), [](const Source& s) {
     static const std::unordered_set<std::string_view> kNames = {
-        "abs",  "add", "and", "bfe", "bfi",  "cos",  "cvt", "div", "ex2",  "fma",
-        "lg2",  "mad", "max", "min", "mul",  "neg",  "or",  "rcp", "rem",  "rsqrt",
-        "setp", "shl", "shr", "sin", "slct", "sqrt", "st",  "sub", "selp", "xor"};
+        "abs",  "add", "and", "atom", "red",  "bfe",  "bfi", "cos", "cvt",  "div", "ex2",
+        "fma",  "lg2", "mad", "max",  "min",  "mul",  "neg", "or",  "rcp",  "rem", "rsqrt",
+        "setp", "shl", "shr", "sin",  "slct", "sqrt", "st",  "sub", "selp", "xor"};
     return kNames.contains(s.tokens[0]);
   });
 }
