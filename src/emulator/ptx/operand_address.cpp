@@ -92,7 +92,7 @@ void Operands::check_space(const ast::Node& n, Space of_symbol, bool is_address)
 // One of less than 32 bits gets zeros before them, as ptxas 13.0 makes it.
 Operand Operands::base_register(const ast::Node& n, const Operand& reg) {
   const unsigned bits = bits_of(reg.type);
-  if (reg.kind != Kind::value || bits > 64 || is_float(reg.type))
+  if (reg.kind != Kind::value || bits > 64 || is_floating(reg.type))
     fail_at(image_.out, *n.at, "'{}' is a .{} register; an address needs up to 64 integer bits", n.name,
             name_of(reg.type));
   if (bits < 32) {

@@ -70,7 +70,7 @@ Operand Operands::constant(const ast::Node& n, Type type) {
       wrong("a floating-point constant");
     op.displacement = static_cast<int64_t>(bits);
   } else {
-    if (is_float(type) || type == Type::b128 || type == Type::pred) wrong("an integer constant");
+    if (is_floating(type) || type == Type::b128 || type == Type::pred) wrong("an integer constant");
     unsigned shift = 64 - std::max(8u, bits_of(type));
     bits = bits << shift >> shift;
     op.displacement =
@@ -156,7 +156,7 @@ Operand Operands::computed_before(Type type, std::vector<std::string_view> opcod
 Operand Operands::sum(const ast::Node& n, const Operand& reg, bool target) {
   const unsigned bits = bits_of(reg.type);
   if (target) fail_at(image_.out, *n.at, "'{}' plus a constant cannot be written", n.name);
-  if (is_float(reg.type) || bits < 16 || bits > 64)
+  if (is_floating(reg.type) || bits < 16 || bits > 64)
     fail_at(image_.out, *n.at, "a constant cannot be added to the .{} register '{}'", name_of(reg.type),
             n.name);
   ast::Node addend = n;

@@ -134,7 +134,8 @@ Operand Operands::vector(const ast::Node& n, Type element, bool relaxed, bool ta
     if (!first && bits_of(op.type) != bits_of(have))
       fail_at(image_.out, *part.at, "the elements of a vector have one width; '{}' has {} bits", part.name,
               bits_of(have));
-    if (!first && (is_float(op.type) ? is_plain_integer(have) : is_plain_integer(op.type) && is_float(have)))
+    if (!first &&
+        (is_floating(op.type) ? is_plain_integer(have) : is_plain_integer(op.type) && is_floating(have)))
       fail_at(image_.out, *part.at,
               "the elements of a vector are integers or floating-point values, not both");
     if (first || is_bits(op.type)) op.type = have;
