@@ -57,6 +57,7 @@ struct BarrierEvent {
     cluster_arrive,
     cluster_done,
     warp_sync,  // bar.warp.sync, and what exchanges values (shfl, vote, match, redux): `lanes` go on together
+    elected,    // elect.sync: the same, and yet the manual promises no order of memory
     tmem_waited,  // tcgen05.wait: amount 0 ::ld, 1 ::st
     bulk_commit,  // cp.async.bulk.commit_group
     bulk_waited,  // ... wait_group of the newest `amount`; phase 1: .read

@@ -14,7 +14,8 @@ namespace {
 // Strangers, which execute the instruction and are not named, are a fault; or, where the schedule is tolerant
 // and they are `welcome`, members with a note.
 struct Meeting {
-  bool ordered = true, strangers_welcome = false;
+  BarrierEvent::What what = BarrierEvent::What::warp_sync;
+  bool strangers_welcome = false;
 };
 
 // Runs meet(members) once the live lanes of the member mask are here. The mask may differ between lanes that
@@ -28,8 +29,8 @@ struct Meeting {
 template <class F>
 void with_members(Warp& w, const Instr& i, const Operand& mask_operand, F body, Meeting how = {}) {
   const auto meet = [&](uint32_t members) {
-    if (w.cta.cluster.watcher && how.ordered) [[unlikely]]
-      w.cta.cluster.watcher->barrier({BarrierEvent::What::warp_sync, &w.cta, 0, 0, 0, &w, members, nullptr});
+    if (w.cta.cluster.watcher) [[unlikely]]
+      w.cta.cluster.watcher->barrier({how.what, &w.cta, 0, 0, 0, &w, members, nullptr});
     body(members);
   };
   const auto* masks = w.source<uint32_t>(mask_operand);
@@ -240,7 +241,7 @@ Body bind_elect(Instr&, const Source&) {
       for_lanes(members, [&](unsigned l) { d[l] = leader; });
       w.set_mask(i.op[1], 1u << leader);
     };
-    with_members(w, i, i.op[2], choose, {.ordered = false});
+    with_members(w, i, i.op[2], choose, {.what = BarrierEvent::What::elected});
   };
 }
 

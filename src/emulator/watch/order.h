@@ -111,6 +111,7 @@ class OrderChecker final : public Watcher {
                       SharedClock order::Knowledge::*field, uint32_t first);
   static void acquire(order::WarpState&, uint32_t lanes, const order::Knowledge& from, uint32_t first);
   static void acquire(order::WarpState&, uint32_t lanes, const order::Sum& from);
+  order::Knowledge together(const order::WarpState&, uint32_t lanes);
   void warp_sync(order::WarpState&, uint32_t lanes);
   void synchronise(const Access&, order::WarpState&);
   void note_point(order::WarpState&, const BarrierEvent&) const;
@@ -144,6 +145,7 @@ class OrderChecker final : public Watcher {
                                  const Touch& now) const;
   void unordered(const Touch& before, const order::Actor&, const Touch& now, const order::Place&);
   void check_tensor_fences(const Touch& before, const order::Actor&, const Touch& now, const order::Place&);
+  bool known_at_election(const Touch& before, const order::Actor&, const Touch& now, const order::Place&);
   void check_proxy_fence(const Touch& before, uint32_t lanes, const order::Actor&, const Touch& now,
                          const order::Place&);
   void found_unfenced(uint32_t writer, uint32_t product, const order::Actor&);

@@ -114,6 +114,10 @@ void OrderChecker::barrier(const BarrierEvent& e) {
     case What::warp_sync:
       warp_sync(w, e.lanes);
       break;
+    case What::elected:
+      w.elected = together(w, e.lanes);
+      ++w.time;
+      break;
     case What::tmem_waited: {
       const uint32_t stream = e.amount ? w.store : w.load, number = e.amount ? w.stores : w.loads;
       (e.amount ? w.stores_waited : w.loads_waited) = number;

@@ -122,6 +122,22 @@ static bool known_to_warpgroup(const Touch& before, uint32_t lanes, const Actor&
                       : then[before.component] >= before.time;
 }
 
+// What the lanes of a warp had stored when they came to an elect.sync is there, on every machine, for what
+// the warp issues behind it. DeepGEMM's paged and ragged logits have nothing else between the scale factors
+// that all lanes store and the tcgen05.cp of the lane that is chosen.
+bool OrderChecker::known_at_election(const Touch& before, const Actor& a, const Touch& now,
+                                     const Place& place) {
+  if (!before.lanes || !in_cluster(before, a) || before.component / kLanes != a.own / kLanes) return false;
+  if (!a.async() || !a.op->elected.v) return false;
+  Actor together(*a.cluster, a.op->elected, a.own, a.own_time, a.fenced);
+  together.op = a.op;
+  const uint32_t lanes = before.lanes_of(before.mask & now.mask);
+  if (!behind_threads(before, lanes, together, *together.v, a.own_time)) return false;
+  found(Class::elected, before, a, now, place);
+  check_proxy_fence(before, lanes, together, now, place);
+  return true;
+}
+
 // tcgen05.ld and tcgen05.st keep their order in the SM's quarter although no tcgen05.wait asks for it, and
 // CUTLASS relies on it: its FMHA hands a store on before it is over, to a load of the same lanes or to who
 // frees the columns; its stream-K loads what the same warp stores. The emulator keeps the second kind in
@@ -157,6 +173,7 @@ void OrderChecker::unordered(const Touch& before, const Actor& a, const Touch& n
   if (cas) return found(Class::before_cas, before, a, now, place);
   if (known_to_warpgroup(before, before.lanes_of(before.mask & now.mask), a))
     return found(Class::warpgroup, before, a, now, place);
+  if (known_at_election(before, a, now, place)) return;
   const StreamInfo* stream = before.lanes || !in_cluster(before, a) ? nullptr : &a.cluster->stream_of(before);
   if (stream && tensor_memory_keeps_order(*stream, before, a, now))
     return found(a.own / kLanes == before.issuer / kLanes ? Class::own_wait : Class::store_wait, before, a,

@@ -79,6 +79,7 @@ void OrderChecker::issue(Warp& warp, const AsyncOp& op) {
   OpState& s = *state;
   static_cast<Knowledge&>(s) = t;
   s.after = t.after;
+  s.elected = w.elected;
   w.waits.newest_first([&](const SyncPoint& p) {
     s.waits[s.waited++] = p;
     return s.waited == s.waits.size();

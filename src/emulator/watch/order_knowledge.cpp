@@ -68,14 +68,19 @@ void OrderChecker::acquire(WarpState& w, uint32_t lanes, const Sum& from) {
       change(w, lanes, k.known, [&](Clock& c) { c.join(news); });
 }
 
-void OrderChecker::warp_sync(WarpState& w, uint32_t lanes) {
+// What `lanes` know, all of them together, and have done.
+Knowledge OrderChecker::together(const WarpState& w, uint32_t lanes) {
   Sum all;
   for (const KnowledgeField& k : kFields)
     each_clock(w, lanes, k, [&](const SharedClock& clock) {
       if (clock) (all.*k.sum).join(*clock);
     });
   raise_own(all, w, lanes);
-  const Knowledge known = settled(std::move(all));
+  return settled(std::move(all));
+}
+
+void OrderChecker::warp_sync(WarpState& w, uint32_t lanes) {
+  const Knowledge known = together(w, lanes);
   for_lanes(lanes, [&](unsigned l) { static_cast<Knowledge&>(w.thread[l]) = known; });
   ++w.time;
 }

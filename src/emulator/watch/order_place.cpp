@@ -61,6 +61,7 @@ std::string OrderChecker::gaps(Class k, const Touch& before, const Actor& a, con
     switch (k) {
       case Class::race:
       case Class::warpgroup:
+      case Class::elected:
       case Class::map_reuse:
       case Class::scope:
       case Class::exit:

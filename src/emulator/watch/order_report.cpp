@@ -329,6 +329,12 @@ OrderChecker::Wording OrderChecker::wording(Class k, const Touch& before, const 
               fmt::format("a barrier between {} and the wgmma ({}: the warps of a warpgroup come to a wgmma "
                           "together)",
                           before.lanes ? "the store" : "the wait", kShipped)};
+    case Class::elected:
+      return {
+          fmt::format(
+              "{} accessed by the lanes of a warp, then by what the lane issues that elect.sync chose",
+              where),
+          fmt::format("{} ({}: the warp comes to elect.sync together)", missing(before, a, now), kShipped)};
     case Class::map_reuse:
       return {fmt::format("tensor map at {} written over while a copy by it is under way", where),
               fmt::format("{} ({}: a copy goes by the map as it was at issue)", missing(before, a, now),

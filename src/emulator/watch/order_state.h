@@ -118,6 +118,7 @@ struct SyncPoints {
 
 struct WarpState {
   SyncPoints waits, arrivals;
+  Knowledge elected;  // what its lanes knew together, and had done, at the last elect.sync
   uint32_t time = 1;  // accesses are stamped with it; it grows with every release
   uint32_t base = 0;  // component of lane 0
   // Streams of tcgen05.ld and st, 0 = none yet.
@@ -251,6 +252,7 @@ struct OpState final : WatchedOp, Knowledge {
   bool copy = false;     // tcgen05.cp
   bool generic = false;  // st.async, red.async, cp.async: not the async proxy
   SharedClock after;
+  Knowledge elected;               // of its warp, see WarpState
   std::array<SyncPoint, 2> waits;  // of its warp, before it was issued, the newest first
   uint32_t waited = 0;             // how many of them there are
   uint32_t own = 0, own_time = 0, fenced = 0;
