@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <map>
 #include <unordered_set>
 
@@ -116,6 +117,22 @@ bool Contraction::is_free(const SummedProduct& p) const {
   });
 }
 
+// x * 2 - x is x, whatever that is, and x - x * 2 is -x: whether it is the negation, where it is one of them.
+std::optional<bool> Contraction::difference_from_twice(uint32_t pc, const Operand& a, const Operand& b,
+                                                       const Operand& other, bool negate_product,
+                                                       bool negate_other) const {
+  const Source& s = f_.source[pc];
+  if (s.has("ftz") || s.has("sat") || (s.type() != Type::f32 && s.type() != Type::f64)) return std::nullopt;
+  const Operand& factor = b.immediate ? b : a;
+  const Operand& x = b.immediate ? a : b;
+  const auto bits = static_cast<uint64_t>(factor.displacement);
+  const double value =
+      s.type() == Type::f32 ? std::bit_cast<float>(static_cast<uint32_t>(bits)) : std::bit_cast<double>(bits);
+  if (!factor.immediate || (value != 2 && value != -2) || x.offset != other.offset) return std::nullopt;
+  const bool is_negative = (value < 0) != negate_product;
+  return is_negative == negate_other ? std::nullopt : std::optional(is_negative);
+}
+
 // sum = a * b + c for a sum and its product.
 void Contraction::fuse(uint32_t pc) {
   const Fusion& fusion = fusions_[pc];
@@ -126,6 +143,10 @@ void Contraction::fuse(uint32_t pc) {
   const bool quotient = ends_in_product(f_.source[fusion.product]);
   const auto [a, b] = quotient ? quotient_of(fusion.product) : factors(fusion.product, pc);
   Operand other = f_.code[pc].op[fusion.second ? 1 : 2];
+  if (const auto sign = difference_from_twice(pc, a, b, other, negate_product, negate_other)) {
+    const std::string_view type = name_of(s.type());
+    return *sign ? w_.replace(pc, {"neg", type}, {other}) : w_.replace(pc, {"mov", type}, {other});
+  }
   std::vector<std::string_view> tokens{"fma", "rn"};
   if (s.has("ftz")) tokens.push_back("ftz");
   if (s.has("sat")) tokens.push_back("sat");
