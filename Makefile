@@ -131,4 +131,4 @@ $(BUILD)/fuzz/obj/%.o: %.cpp
 $(BUILD)/fuzz/%: tests/fuzz/%.cc $(FUZZED) $(BUILD)/libemulator.a $(BUILD)/libfp4lab.a
 	$(Q)clang++ -Iinclude -Isrc -isystem $(CUDA_HOME)/include $(FUZZFLAGS) -fsanitize=fuzzer $^ $(LDLIBS) -o $@
 
--include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
+-include $(shell find $(BUILD)/obj $(BUILD)/fuzz/obj -name '*.d' 2>/dev/null)
