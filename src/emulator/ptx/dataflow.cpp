@@ -165,6 +165,14 @@ bool Dataflow::becomes_branch(uint32_t pc) const {
   return i.guard >= 0 && (!is_pure(pc) || name == "ld" || name == "ldu");
 }
 
+bool Dataflow::is_in_bank(uint32_t pc) const {
+  const Source& s = f_.source[pc];
+  if (s.tokens[0] != "ld") return false;
+  const bool parameter = f_.entry && (s.has("param") || s.has("param::entry"));
+  const Operand& address = f_.code[pc].op[1];
+  return (parameter || s.has("const")) && (!address.has_base || number_of_base(address) == kNone);
+}
+
 // Steps over an instruction, from the registers that live behind it to those before it. Whether it is dead.
 bool Dataflow::visit_backwards(uint32_t pc, std::vector<char>& live) const {
   const Access& a = access_[pc];

@@ -39,6 +39,9 @@ class Dataflow {
   bool is_pure(uint32_t pc) const;
   // ptxas 13.0 makes branches of it, so that its basic block ends here (observed).
   bool becomes_branch(uint32_t pc) const;
+  // A load that machine code has none for, because instructions read constant banks themselves: of a kernel's
+  // parameter, or at a fixed address of .const memory.
+  bool is_in_bank(uint32_t pc) const;
   bool lives_behind(uint32_t block, uint32_t reg) const { return live_out_[block][reg]; }
   size_t registers() const { return numbers_.size(); }
   // Of a register of any type; kNone for constants and what else is no register.

@@ -92,19 +92,10 @@ class ConstantProducts {
       const uint32_t from = known_.maker(pc, slot);
       if (from == kNone || from >= pc) return false;
       const std::string_view name = f_.source[from].tokens[0];
-      if (name == "ld") return is_in_bank(from);
+      if (name == "ld") return flow_.is_in_bank(from);
       if (name != "mov" && !is_negation(f_.code[from], f_.source[from])) return false;
       pc = from, slot = 1;
     }
-  }
-
-  // A load that machine code has none for, because instructions read constant banks themselves.
-  bool is_in_bank(uint32_t load) const {
-    const Source& s = f_.source[load];
-    const bool parameter = f_.entry && (s.has("param") || s.has("param::entry"));
-    const Operand& address = f_.code[load].op[1];
-    const bool is_fixed = !address.has_base || flow_.number_of_base(address) == kNone;
-    return is_fixed && (parameter || s.has("const"));
   }
 
   // The registers that products come into, as they are or through copies and negations.

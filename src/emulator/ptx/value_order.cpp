@@ -59,13 +59,12 @@ bool comes_with_source(const Instr& i, const Source& s) {
 
 // Comes last wherever it is made: parameters and constants, and what one of several ways brings in the
 // machine code of one instruction.
-bool comes_last(const Function& f, const Instr& i, const Source& s) {
+bool comes_last(const Dataflow& flow, uint32_t pc, const Source& s) {
   const std::string_view name = s.tokens[0];
-  const Type type = s.type();
-  if (name == "ld") return ((f.entry && s.has("param")) || s.has("const")) && !i.op[1].has_base;
-  if (type == Type::f64)
-    return name == "rsqrt" || ((name == "div" || name == "sqrt" || name == "rcp") && s.has("rn"));
-  return false;
+  if (s.type() == Type::f64 &&
+      (name == "rsqrt" || ((name == "div" || name == "sqrt" || name == "rcp") && s.has("rn"))))
+    return true;
+  return flow.is_in_bank(pc);
 }
 
 // The operands that are asked for: the first of them, and how many.
@@ -322,7 +321,7 @@ ValueOrder::Rank ValueOrder::rank(uint32_t v, uint32_t pc, unsigned slot) {
         continue;
       }
       if (makes_loose_halves(s)) return joined(slot, false);
-      if (comes_last(f_, i, s)) return {Rank::Class::constant, 0, 0};
+      if (comes_last(flow_, value.at, s)) return {Rank::Class::constant, 0, 0};
     }
     if (web.is_variable && block_of(value) != block) return rank_of_variable(v, slot);
     return is_made_as_halves(v) && !is_joined_once(v) ? joined(slot, false) : made_at(value);
