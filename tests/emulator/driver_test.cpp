@@ -198,12 +198,17 @@ TEST_CASE("driver: the grid of a kernel with .blocksareclusters counts clusters"
   LoadedModule m;
   Buffer out(8);
   void* params[] = {&out.p};
-  REQUIRE(cuLaunchKernel(m.function("counts_clusters"), 3, 1, 1, 32, 1, 1, 0, nullptr, params, nullptr) ==
-          CUDA_SUCCESS);
+  const auto launch = [&](unsigned clusters) {
+    return cuLaunchKernel(m.function("counts_clusters"), clusters, 1, 1, 32, 1, 1, 0, nullptr, params,
+                          nullptr);
+  };
+  REQUIRE(launch(3) == CUDA_SUCCESS);
   unsigned seen[2] = {};
   REQUIRE(cuMemcpyDtoH(seen, out.p, 8) == CUDA_SUCCESS);
   CHECK(seen[0] == 6);
   CHECK(seen[1] == 3);
+  CHECK(launch(0x40000000) == CUDA_ERROR_INVALID_VALUE);  // 2^31 CTAs, one more than x may have
+  CHECK(launch(0x80000001) == CUDA_ERROR_INVALID_VALUE);
 }
 
 TEST_CASE("driver: what the launch checks") {

@@ -23,6 +23,12 @@ CUresult refuse(CUresult code, const CUfunc_st& f, const std::string& why) {
   return explain(code, fmt::format("launch of {}: {}", kernel_name(f.function->name), why));
 }
 
+// CTAs along one dimension of a grid that counts clusters; what does not fit in 32 bits is too large as it
+// is.
+uint32_t ctas(uint32_t clusters, uint32_t size) {
+  return uint32_t(std::min<uint64_t>(uint64_t(clusters) * size, UINT32_MAX));
+}
+
 CUresult check(const CUfunc_st& f, const LaunchConfig& c) {
   const DeviceModel& device = *state().device;
   const Function& function = *f.function;
@@ -31,9 +37,10 @@ CUresult check(const CUfunc_st& f, const LaunchConfig& c) {
     return refuse(CUDA_ERROR_INVALID_VALUE, f,
                   fmt::format("grid {}x{}x{}, block {}x{}x{}: a dimension is 0", c.grid.x, c.grid.y, c.grid.z,
                               c.block.x, c.block.y, c.block.z));
-  if (c.grid.y > 65535 || c.grid.z > 65535)
-    return refuse(CUDA_ERROR_INVALID_VALUE, f,
-                  fmt::format("grid {}x{}x{}: y and z end at 65535", c.grid.x, c.grid.y, c.grid.z));
+  if (c.grid.x > INT32_MAX || c.grid.y > 65535 || c.grid.z > 65535)
+    return refuse(
+        CUDA_ERROR_INVALID_VALUE, f,
+        fmt::format("grid {}x{}x{}: x ends at 2147483647, y and z at 65535", c.grid.x, c.grid.y, c.grid.z));
   if (threads > 1024 || c.block.z > 64)
     return refuse(CUDA_ERROR_INVALID_VALUE, f,
                   fmt::format("block {}x{}x{} = {} threads; 1024 is the limit, 64 in z", c.block.x, c.block.y,
@@ -189,8 +196,8 @@ CUresult fp4lab::emu::driver::prepare_launch(CUfunction f, LaunchConfig config, 
     config.cluster = {function.req_cluster[0], std::max(1u, function.req_cluster[1]),
                       std::max(1u, function.req_cluster[2])};
   if (function.blocks_are_clusters)
-    config.grid = {config.grid.x * config.cluster.x, config.grid.y * config.cluster.y,
-                   config.grid.z * config.cluster.z};
+    config.grid = {ctas(config.grid.x, config.cluster.x), ctas(config.grid.y, config.cluster.y),
+                   ctas(config.grid.z, config.cluster.z)};
   if (CUresult r = check(*f, config)) return r;
   auto launch = kernel_launch(f, config);
   *work = {[f, config = std::move(config)] { return run(*f, config); }, std::move(launch)};
