@@ -32,6 +32,17 @@ struct Chain : Kernel {
   }
 };
 
+// Many CTAs whose every lane adds 1 to one word of two, in its own way.
+struct Counters : Kernel {
+  uint64_t out = buffer(8);
+  Counters(uint32_t blocks, uint32_t threads, const std::string& body)
+      : Kernel(module_text("sm_90a", ".param .u64 out", "ld.param.u64 %rd0, [out];" + body)) {
+    param(out);
+    config.grid.x = blocks;
+    config.block.x = threads;
+  }
+};
+
 }  // namespace
 
 TEST_CASE("a chain of waiting CTAs ends, and takes a number of instructions in proportion to its length") {
@@ -92,23 +103,18 @@ TEST_CASE("a loop that looks at the clock for ever is still called hung") {
   CHECK(r.report.find("only poll") != std::string::npos);
 }
 
-// Every lane adds 1 to one word by compare and swap.
 TEST_CASE("contended compare and swap takes a number of instructions in proportion to the threads") {
   constexpr uint32_t kBlocks = 200, kThreads = 128;
   for (uint64_t seed = 0; seed < 3; ++seed) {
-    Kernel k(module_text("sm_90a", ".param .u64 out", R"(
-          ld.param.u64 %rd0, [out]; ld.volatile.global.u32 %r1, [%rd0];
-          AGAIN: mov.u32 %r2, %r1; add.u32 %r3, %r2, 1;
-          atom.global.cas.b32 %r1, [%rd0], %r2, %r3;
-          setp.ne.u32 %p0, %r1, %r2;
-          @%p0 bra AGAIN;)"));
-    const uint64_t out = k.buffer(4);
-    k.param(out);
-    k.config.grid.x = kBlocks;
-    k.config.block.x = kThreads;
+    Counters k(kBlocks, kThreads, R"(
+        ld.volatile.global.u32 %r1, [%rd0];
+        AGAIN: mov.u32 %r2, %r1; add.u32 %r3, %r2, 1;
+        atom.global.cas.b32 %r1, [%rd0], %r2, %r3;
+        setp.ne.u32 %p0, %r1, %r2;
+        @%p0 bra AGAIN;)");
     const LaunchResult r = k.run(seed);
     REQUIRE_MESSAGE(r.ok, r.report);
-    CHECK(k.download<uint32_t>(out, 1)[0] == kBlocks * kThreads);
+    CHECK(k.download<uint32_t>(k.out, 1)[0] == kBlocks * kThreads);
     CHECK(r.statistics.warp_instructions <
           40 * kBlocks * kThreads);  // one lane a round: hundreds of times that
   }
@@ -118,22 +124,17 @@ TEST_CASE("contended compare and swap takes a number of instructions in proporti
 TEST_CASE("a lock that lanes of many warps take ends, however long those who wait for it may try") {
   constexpr uint32_t kBlocks = 40, kThreads = 64;
   for (uint64_t seed = 0; seed < 3; ++seed) {
-    Kernel k(module_text("sm_90a", ".param .u64 out", R"(
-          ld.param.u64 %rd0, [out];
-          AGAIN: atom.acquire.gpu.global.cas.b32 %r1, [%rd0], 0, 1;
-          setp.ne.u32 %p0, %r1, 0;
-          @%p0 bra WAIT;
-          ld.volatile.global.u32 %r2, [%rd0+4]; add.u32 %r2, %r2, 1; st.volatile.global.u32 [%rd0+4], %r2;
-          atom.release.gpu.global.exch.b32 %r1, [%rd0], 0;
-          bra DONE;
-          WAIT: bra AGAIN;
-          DONE:)"));
-    const uint64_t out = k.buffer(8);
-    k.param(out);
-    k.config.grid.x = kBlocks;
-    k.config.block.x = kThreads;
+    Counters k(kBlocks, kThreads, R"(
+        AGAIN: atom.acquire.gpu.global.cas.b32 %r1, [%rd0], 0, 1;
+        setp.ne.u32 %p0, %r1, 0;
+        @%p0 bra WAIT;
+        ld.volatile.global.u32 %r2, [%rd0+4]; add.u32 %r2, %r2, 1; st.volatile.global.u32 [%rd0+4], %r2;
+        atom.release.gpu.global.exch.b32 %r1, [%rd0], 0;
+        bra DONE;
+        WAIT: bra AGAIN;
+        DONE:)");
     const LaunchResult r = k.run(seed);
     REQUIRE_MESSAGE(r.ok, r.report);
-    CHECK(k.download<uint32_t>(out, 2)[1] == kBlocks * kThreads);
+    CHECK(k.download<uint32_t>(k.out, 2)[1] == kBlocks * kThreads);
   }
 }
