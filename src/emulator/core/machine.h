@@ -61,7 +61,7 @@ struct Schedule {
   // a generic one is due: ptxas takes the low 32 bits for mbarriers (Triton's tcgen05.commit). And an arrival
   // on an mbarrier of a CTA that has exited does nothing, and a copy goes by its tensor map as it was at
   // issue. Nor does a tcgen05.cp that is still running when its CTA, which has given its tensor memory
-  // back, exits; and a matrix product reads poison. The warps of a CTA take turns of some hundred
+  // back, exits; and a matrix product reads poison. The warps of a CTA take turns of some 32
   // instructions.
   bool tolerant = false;
   // A run is called hung when this many warp instructions were executed by polling alone (nothing but the
@@ -121,8 +121,8 @@ class Cta {
       shared;  // the whole window: [0, kReservedShared) reserved, static, then dynamic; poisoned
   std::vector<std::unique_ptr<Warp>> warps;
   unsigned live_warps = 0;
-  uint64_t round_turn =
-      0;  // the cluster's turn when its warps began to take turns anew, see Cluster::in_turn
+  // The cluster's turn when its warps began to take turns anew, see Cluster::in_turn.
+  uint64_t round_turn = 0;
   bool exited = false;
   std::unique_ptr<struct CtaState> state;
 

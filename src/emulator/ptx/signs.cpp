@@ -4,7 +4,7 @@
 #include <unordered_set>
 
 #include "emulator/isa/opcode.h"
-#include "emulator/ptx/contraction.h"
+#include "emulator/ptx/summed_product.h"
 
 namespace fp4lab::emu {
 
