@@ -14,6 +14,7 @@
 #include "../gpu.h"
 #include "../skip.h"
 #include "emulator/engine/tensor_map.h"
+#include "fp4lab/jit.h"
 #include "program.h"
 
 using namespace fp4lab;
@@ -30,6 +31,17 @@ uint64_t hash_of(const std::vector<std::byte>& bytes) { return XXH3_64bits(bytes
 
 std::filesystem::path data() {
   return std::filesystem::path(__FILE__).parent_path() / "../emulator/data/conformance_h200.txt";
+}
+
+// Writes a program that differs, and its input, to build/conformance for a look at it; says where.
+std::string keep(const Program& p) {
+  const auto folder = jit::project_root() / "build/conformance";
+  const auto stem = folder / fmt::format("{}_{}", name_of(p.kind), p.seed);
+  std::filesystem::create_directories(folder);
+  std::ofstream(stem.string() + ".ptx") << p.text;
+  if (!p.source.empty()) std::ofstream(stem.string() + ".cu") << p.source;
+  std::ofstream(stem.string() + ".in").write(reinterpret_cast<const char*>(p.in.data()), long(p.in.size()));
+  return stem.string();
 }
 
 }  // namespace
@@ -83,13 +95,26 @@ TEST_CASE("conformance: a GPU and the emulator give the same bits") {
         continue;
       }
       if (const std::string text = difference(p, expected, got); !text.empty()) {
-        FAIL_CHECK(text);
+        FAIL_CHECK(fmt::format("{}\n  the program: {}.{}", text, keep(p),
+                               p.source.empty() ? "{ptx,in}" : "{cu,ptx,in}"));
         ++different;
       }
     }
     MESSAGE(fmt::format("{}: {} programs{}, {} of them with different bits", name_of(kind), count,
                         compilation(kind) == emu::Compilation::optimised ? "" : " as they are written",
                         different));
+  }
+}
+
+TEST_CASE("conformance: kernels from CUDA C++ give the same bits whatever the schedule") {
+  const uint64_t count = number("FP4LAB_CONFORMANCE", 4), first = number("FP4LAB_CONFORMANCE_SEED", 1);
+  for (uint64_t seed = first; seed < first + count; ++seed) {
+    const Program p = generate(Kind::cuda, seed);
+    CAPTURE(p.source);
+    const auto bits = run_on_emulator(p, 0, emu::Compilation::optimised);
+    CHECK(std::set<std::byte>(bits.begin(), bits.end()).size() > 16);
+    for (uint64_t schedule = 1; schedule <= 3; ++schedule)
+      CHECK(difference(p, bits, run_on_emulator(p, schedule, emu::Compilation::optimised)).empty());
   }
 }
 

@@ -12,8 +12,8 @@
 namespace fp4lab::conformance {
 
 const char* name_of(Kind k) {
-  constexpr const char* names[] = {"scalar",   "matrix", "wgmma",  "mbarrier", "tma",
-                                   "products", "sparse", "im2col", "calls",    "mixed"};
+  constexpr const char* names[] = {"scalar", "matrix", "wgmma", "mbarrier", "tma", "products",
+                                   "sparse", "im2col", "calls", "mixed",    "cuda"};
   return names[static_cast<int>(k)];
 }
 
@@ -32,6 +32,7 @@ Program generate(Kind kind, uint64_t seed) {
               : kind == Kind::im2col   ? generate_tma(seed, true)
               : kind == Kind::calls    ? generate_calls(seed)
               : kind == Kind::mixed    ? generate_mixed(seed)
+              : kind == Kind::cuda     ? generate_cuda(seed)
                                        : generate_scalar(seed, kind == Kind::matrix);
   p.kind = kind, p.seed = seed;
   return p;
@@ -191,10 +192,11 @@ std::string difference(const Program& p, const std::vector<std::byte>& expected,
                                        : fmt::format("byte {} of the tensor", at - p.out_bytes);
   const size_t lanes = size_t(p.threads) * p.ctas, slot = first / 8 / lanes;
   if (at < p.out_bytes && slot < p.slot_lines.size()) {
+    const std::string& text = p.source.empty() ? p.text : p.source;
     size_t begin = 0;
-    for (uint32_t line = 1; line < p.slot_lines[slot]; ++line) begin = p.text.find('\n', begin) + 1;
+    for (uint32_t line = 1; line < p.slot_lines[slot]; ++line) begin = text.find('\n', begin) + 1;
     where = fmt::format("thread {}, line {}: {}", first / 8 % lanes, p.slot_lines[slot],
-                        p.text.substr(begin, p.text.find('\n', begin) - begin));
+                        text.substr(begin, text.find('\n', begin) - begin));
   }
   return fmt::format("{} {}: {} bytes differ; first {}: the GPU has 0x{:016x}, the emulator 0x{:016x}",
                      name_of(p.kind), p.seed, count, where, word(expected, first), word(got, first));

@@ -23,10 +23,11 @@ enum class Kind : uint8_t {
   im2col,    // the same as tma with im2col maps
   calls,     // functions, called by name and through pointers, recursive ones too
   mixed,     // whole kernels with something of everything
+  cuda,      // kernels in CUDA C++, as NVRTC makes them into PTX
 };
 inline constexpr std::array kKinds = {Kind::scalar, Kind::matrix,   Kind::wgmma,  Kind::mbarrier,
                                       Kind::tma,    Kind::products, Kind::sparse, Kind::im2col,
-                                      Kind::calls,  Kind::mixed};
+                                      Kind::calls,  Kind::mixed,    Kind::cuda};
 const char* name_of(Kind);
 Kind kind_named(std::string_view);
 
@@ -47,14 +48,14 @@ struct Map {
 struct Program {
   Kind kind{};
   uint64_t seed = 0;
-  std::string text;
+  std::string text, source;  // the PTX, and what it was compiled from, if it was
   unsigned threads = 128, ctas = 1, cluster = 1, shared = 0;  // the kernel asks for its clusters itself
   std::vector<std::byte> in, tensor;
   size_t out_bytes = 0;
   bool has_map = false;
   Map map;
-  // Where a result stands in `out` and which line of the text made it: [slot * threads * ctas + thread] words
-  // of 8 bytes.
+  // Where a result stands in `out` and which line of the source, or of the text, made it: [slot * threads *
+  // ctas + thread] words of 8 bytes.
   std::vector<uint32_t> slot_lines;
 };
 
@@ -103,5 +104,6 @@ Program generate_tma(uint64_t seed, bool im2col = false);
 Program generate_products(uint64_t seed);
 Program generate_calls(uint64_t seed);
 Program generate_mixed(uint64_t seed);
+Program generate_cuda(uint64_t seed);  // throws where there is no NVRTC
 
 }  // namespace fp4lab::conformance
