@@ -30,8 +30,9 @@ class Folding {
   }
 
   std::optional<uint32_t> folded(uint32_t pc) const {
-    std::array<uint32_t, 3> operands{};
-    for (unsigned slot = 1; slot <= 3 && f_.code[pc].op[slot]; ++slot) {
+    std::array<uint32_t, 2> operands{};
+    for (unsigned slot = 1; f_.code[pc].op[slot]; ++slot) {
+      if (slot > operands.size()) return std::nullopt;
       const auto bits = known_.bits(pc, slot);
       if (!bits) return std::nullopt;
       operands[slot - 1] = static_cast<uint32_t>(*bits);
@@ -60,6 +61,7 @@ class Folding {
     if (by.factor == 1 && !s.has("ftz")) return w_.replace(pc, {"mov", "b32"}, {a});
     w_.replace(pc, s.has("ftz") ? Rewriter::Tokens{"mul", "ftz", "f32"} : Rewriter::Tokens{"mul", "f32"},
                {a, w_.constant(std::bit_cast<uint32_t>(by.factor))});
+    if (by.before != 1) return;
     if (const auto result = folded(pc)) w_.replace(pc, {"mov", "b32"}, {w_.constant(*result)});
   }
 

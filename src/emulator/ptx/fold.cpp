@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "emulator/op/float_approx.h"
+#include "emulator/ptx/foldable.h"
 
 namespace fp4lab::emu {
 
@@ -62,14 +63,13 @@ std::optional<uint32_t> folded_function(const Source& s, uint32_t a) {
 namespace {
 
 // Nothing for other instructions, and for extremes of NaNs.
-std::optional<float> computed(const Source& s, float a, float b, float c) {
+std::optional<float> computed(const Source& s, float a, float b) {
   const std::string_view name = s.tokens[0];
   if (name == "neg") return -a;
   if (name == "abs") return std::abs(a);
   if (name == "add") return a + b;
   if (name == "sub") return a - b;
   if (name == "mul") return s.has("ftz") ? approx::multiply_ftz(a, b) : a * b;
-  if (name == "fma") return std::fma(a, b, c);
   if (a != a || b != b) return std::nullopt;
   if (name == "min") return a < b || (a == b && std::signbit(a)) ? a : b;
   if (name == "max") return a > b || (a == b && std::signbit(b)) ? a : b;
@@ -78,16 +78,15 @@ std::optional<float> computed(const Source& s, float a, float b, float c) {
 
 }  // namespace
 
-std::optional<uint32_t> folded_arithmetic(const Source& s, const std::array<uint32_t, 3>& operands) {
-  for (const std::string_view otherwise : {"rz", "rm", "rp", "NaN", "xorsign"})
-    if (s.has(otherwise)) return std::nullopt;
+std::optional<uint32_t> folded_arithmetic(const Source& s, const std::array<uint32_t, 2>& operands) {
+  if (!is_foldable(s)) return std::nullopt;
   const bool ftz = s.has("ftz");
-  float v[3];
-  for (unsigned i = 0; i < 3; ++i) {
+  float v[2];
+  for (unsigned i = 0; i < 2; ++i) {
     v[i] = std::bit_cast<float>(operands[i]);
     if (ftz) v[i] = flush(v[i]);
   }
-  auto result = computed(s, v[0], v[1], v[2]);
+  auto result = computed(s, v[0], v[1]);
   if (!result || *result != *result) return std::nullopt;
   if (ftz) result = flush(*result);
   if (s.has("sat")) result = *result > 0 ? std::min(*result, 1.f) : 0.f;

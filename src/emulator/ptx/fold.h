@@ -15,9 +15,9 @@ namespace fp4lab::emu {
 // the f16 and f64 forms).
 std::optional<uint32_t> folded_function(const Source&, uint32_t a);
 
-// neg, abs, add, sub, mul, fma, min and max of f32 constants, rounded to nearest; nothing for others, and for
-// NaNs.
-std::optional<uint32_t> folded_arithmetic(const Source&, const std::array<uint32_t, 3>& operands);
+// neg, abs, add, sub, mul, min and max of f32 constants, rounded to nearest; nothing for others (foldable.h),
+// and for NaNs.
+std::optional<uint32_t> folded_arithmetic(const Source&, const std::array<uint32_t, 2>& operands);
 
 // div.approx and div.full by a constant are products: a * before * factor. `before` is 1 but for a subnormal
 // or very large divisor.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "emulator/ptx/foldable.h"
+
 namespace fp4lab::emu {
 
 namespace {
@@ -13,12 +15,6 @@ bool is_subroutine(const Source& s) {
   if (s.has("approx") || s.has("full")) return false;
   const bool is_float = name_of(s.type())[0] == 'f';
   return name == "sqrt" || name == "rcp" || name == "rsqrt" || (name == "div" && is_float);
-}
-
-// Loads are not, nor is what the multifunction unit gives (see fold.h).
-bool is_foldable(const Source& s) {
-  const std::string_view name = s.tokens[0];
-  return name != "ld" && name != "ldu" && !is_subroutine(s) && !s.has("approx");
 }
 
 // What comes of comparing a value with itself, if it does not depend on whether it is a NaN.

@@ -1,0 +1,14 @@
+// Which instructions ptxas 13.0 computes itself where all their operands are constants.
+#pragma once
+
+#include "emulator/core/ir.h"
+
+namespace fp4lab::emu {
+
+// Observed: each form of the instruction sweep with constants for operands, its result an argument of
+// ex2.approx, which is a constant or a MUFU.EX2 in the machine code. What ptxas leaves to the hardware (fma,
+// lop3, prmt, most f16, directed roundings, ...) is not known to it, though it could be. The approximate f32
+// functions are fold.h's.
+bool is_foldable(const Source&);
+
+}  // namespace fp4lab::emu
