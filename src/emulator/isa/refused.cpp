@@ -36,10 +36,6 @@ constexpr Refusal kRefused[] = {
     {"tcgen05.ld.red.sync.aligned.32x32b.x2.min.u32", "9.7.16.8.3", "sm_103a only"},
     {"tcgen05.mma.cta_group::1.kind::f16.ashift", "9.7.16.10.9.1",
      "which rows meet the borders of TMEM's quarters is not publicly known"},
-    {"vadd.s32.s32.s32.sat", "9.7.18.1.1",
-     "scalar video instructions with saturation, a minimum or maximum, or a merge: "
-     "ptxas 13.0 makes something else of them than the manual says"},
-    {"vmad.s32.s32.s32.shr7", "9.7.18.1.3", "its scaling and saturation: as above"},
 };
 
 }  // namespace

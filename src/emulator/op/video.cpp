@@ -14,12 +14,14 @@ namespace {
 
 enum class Op : uint8_t { add, sub, absdiff, min, max, avrg, shl, shr, set };
 enum class Cmp : uint8_t { eq, ne, lt, le, gt, ge };
+enum class Second : uint8_t { none, add, min, max };
 
 struct Video {
   Op op;
   Cmp cmp;
-  uint8_t parts;                                                              // 1, 2 or 4
-  bool d_signed : 1, a_signed : 1, b_signed : 1, sat : 1, wrap : 1, sum : 1;  // sum: .add
+  Second second;
+  uint8_t parts;  // 1, 2 or 4
+  bool d_signed : 1, a_signed : 1, b_signed : 1, sat : 1, wrap : 1;
 };
 static_assert(sizeof(Video) <= 8);
 Video unpack(uint64_t bits) {
@@ -121,17 +123,54 @@ int64_t primary(const Video& v, int64_t a, int64_t b) {
   return 0;
 }
 
+// Saturation of scalar results is what ptxas 13.0 makes of it, not always what the manual says: without a
+// selector of d, .u32 looks for negative results only (shifts: for large ones too); with one, whatever does
+// not fit becomes the largest value. Shifts have 34 bits and disregard the selector.
+bool is_shift(const Video& v) { return v.op == Op::shl || v.op == Op::shr; }
+
+int64_t saturated(const Video& v, int64_t t, unsigned width) {
+  if (is_shift(v)) return clamp(int64_t(uint64_t(t) << 30) >> 30, 32, v.d_signed);
+  if (width < 32) {
+    const int64_t largest = (1 << (width - v.d_signed)) - 1;
+    return t < 0 ? largest : std::min(t, largest);
+  }
+  return v.d_signed ? clamp(t, 32, true) : std::max<int64_t>(t, 0);
+}
+
+// The second operation as ptxas 13.0 has it: .min and .max compare 64 bits, in which the first operation's
+// result has its sign; sums and saturated shifts have been cut to 32 bits and extended before.
+uint32_t second(const Video& v, int64_t t, uint32_t c) {
+  if (v.second == Second::none) return uint32_t(t);
+  if (v.second == Second::add) return uint32_t(t) + c;
+  const bool is_signed = v.op == Op::set ? v.a_signed : v.d_signed;
+  const bool less = is_signed ? t < int32_t(c) : uint64_t(t) < c;
+  const bool greater = is_signed ? t > int32_t(c) : uint64_t(t) > c;
+  return (v.second == Second::min ? less : greater) ? uint32_t(t) : c;
+}
+
+// d.b0 .. d.h1: the result's low part among c's other parts. In d.h1 ptxas 13.0 puts the result's upper half.
+uint32_t merged(uint32_t t, uint32_t c, const Selector& d) {
+  if (d.width == 32) return t;
+  const unsigned at = d.width * d.part[0];
+  const uint32_t mask = ((1u << d.width) - 1) << at;
+  return (c & ~mask) | ((d.width == 16 ? t : t << at) & mask);
+}
+
 void scalar(Warp& w, const Instr& i) {
   const Video v = unpack(i.aux);
   const Selector sa = selector_of(i.op[1], 1, false), sb = selector_of(i.op[2], 1, false);
+  const Selector sd = selector_of(i.op[0], 1, false);
   const auto* a = w.source<uint32_t>(i.op[1]);
   const auto* b = w.source<uint32_t>(i.op[2]);
-  const auto* c = v.sum ? w.source<uint32_t>(i.op[3]) : nullptr;
+  const auto* c = i.op[3] ? w.source<uint32_t>(i.op[3]) : nullptr;
   auto* d = w.target<uint32_t>(i.op[0]);
+  const bool cut = v.op == Op::add || v.op == Op::sub || (v.sat && is_shift(v));
   for_lanes(w.active, [&](unsigned l) {
-    const int64_t t = primary(v, extract(a[l], sa.width, sa.part[0], v.a_signed),
-                              extract(b[l], sb.width, sb.part[0], v.b_signed));
-    d[l] = uint32_t(t) + (c ? c[l] : 0);
+    int64_t t = primary(v, extract(a[l], sa.width, sa.part[0], v.a_signed),
+                        extract(b[l], sb.width, sb.part[0], v.b_signed));
+    if (v.sat) t = saturated(v, t, sd.width);
+    if (cut) t = int32_t(t);
+    d[l] = c ? merged(second(v, t, c[l]), c[l], sd) : uint32_t(t);
   });
 }
 
@@ -155,8 +194,17 @@ void simd(Warp& w, const Instr& i) {
       merged |= ((chosen ? uint32_t(t) : c[l] >> (sa.width * n)) & low) << (sa.width * n);
       if (chosen) sum += uint32_t(t);
     }
-    d[l] = v.sum ? sum : merged;
+    d[l] = v.second == Second::add ? sum : merged;
   });
+}
+
+// Scalar instructions have a third operand for a second operation, or to merge the result into.
+void check_third(const Instr& i, Second second) {
+  const bool merge = selector_of(i.op[0], 1, false).width < 32;
+  if (merge && second != Second::none) fail("d has a selector or there is a second operation, not both");
+  const bool wanted = merge || second != Second::none;
+  if (wanted && !i.op[3]) fail("operand c is missing");
+  if (!wanted && i.op[3]) fail("operand c needs a second operation or a selector of d");
 }
 
 // What follows the name: types, then what the instruction has. Also the operands' selectors are tried here,
@@ -169,21 +217,34 @@ Body bind_video(Instr& i, const Source& s, Op op, unsigned parts) {
   v.d_signed = !set && is_signed(0);
   v.a_signed = is_signed(set ? 0 : 1), v.b_signed = is_signed(set ? 1 : 2);
   v.sat = s.has("sat"), v.wrap = s.has("wrap");
-  v.sum = s.has("add");
+  v.second = s.has("add")   ? Second::add
+             : s.has("min") ? Second::min
+             : s.has("max") ? Second::max
+                            : Second::none;
   constexpr std::string_view kCmp[] = {"eq", "ne", "lt", "le", "gt", "ge"};
   for (unsigned k = 0; k < std::size(kCmp); ++k)
     if (s.has(kCmp[k])) v.cmp = Cmp(k);
   if (i.op[1].negated || i.op[2].negated) fail("operands cannot be negated");
   selector_of(i.op[1], parts, false), selector_of(i.op[2], parts, true);
-  if (parts > 1) mask_of(i.op[0], parts);
-  if (parts == 1 && v.sum && !i.op[3]) fail("operand c is missing");
+  if (parts > 1)
+    mask_of(i.op[0], parts);
+  else
+    check_third(i, v.second);
   std::memcpy(&i.aux, &v, sizeof v);
   return parts > 1 ? simd : scalar;
 }
 
 struct Mad {
-  bool a_signed : 1, b_signed : 1, plus_one : 1;
+  bool a_signed : 1, b_signed : 1, plus_one : 1, sat : 1;
+  uint8_t shift;
 };
+
+// As ptxas 13.0 expands it: the factors are 32 bits wide and taken as signed even when they are whole .u32
+// words, so is c; the manual has 64 bits and more of them. Scaled results are shifted by their sign's kind.
+uint32_t scaled(const Mad& m, int64_t t, bool is_signed) {
+  t = is_signed ? t >> m.shift : int64_t(uint64_t(t) >> m.shift);
+  return m.sat ? uint32_t(clamp(t, 32, is_signed)) : uint32_t(t);
+}
 
 void vmad(Warp& w, const Instr& i) {
   Mad m;
@@ -194,10 +255,12 @@ void vmad(Warp& w, const Instr& i) {
   const auto* c = w.source<uint32_t>(i.op[3]);
   auto* d = w.target<uint32_t>(i.op[0]);
   const bool minus = i.op[1].negated != i.op[2].negated, minus_c = i.op[3].negated;
+  const bool is_signed = m.a_signed || m.b_signed || minus || minus_c;
   for_lanes(w.active, [&](unsigned l) {
-    const auto t = uint32_t(extract(a[l], sa.width, sa.part[0], m.a_signed) *
-                            extract(b[l], sb.width, sb.part[0], m.b_signed));
-    d[l] = (minus ? 0 - t : t) + (minus_c ? 0 - c[l] : c[l]) + m.plus_one;
+    const int64_t t = int64_t(int32_t(extract(a[l], sa.width, sa.part[0], m.a_signed))) *
+                      int32_t(extract(b[l], sb.width, sb.part[0], m.b_signed));
+    const int64_t third = minus_c ? int64_t(int32_t(~c[l])) + 1 : int32_t(c[l]);
+    d[l] = scaled(m, (minus ? -t : t) + third + m.plus_one, is_signed);
   });
 }
 
@@ -206,7 +269,8 @@ void vmad(Warp& w, const Instr& i) {
 Body bind_vmad(Instr& i, const Source& s) {
   Mad m{};
   m.a_signed = s.type(1) == Type::s32, m.b_signed = s.type(2) == Type::s32;
-  m.plus_one = s.has("po");
+  m.plus_one = s.has("po"), m.sat = s.has("sat");
+  m.shift = s.has("shr7") ? 7 : s.has("shr15") ? 15 : 0;
   if (i.op[3].negated && i.op[1].negated != i.op[2].negated) fail("either the product or c can be negated");
   if (m.plus_one && (i.op[1].negated != i.op[2].negated || i.op[3].negated))
     fail("nothing can be negated with .po");
