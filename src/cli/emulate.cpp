@@ -131,7 +131,7 @@ const Command kCommand{
                    "a launch fails when accesses are ordered by luck only (races, missing fences)");
       app.add_flag("--strict", o->strict,
                    "a load of shared memory that nobody wrote is a fault, not poison and a note; new device "
-                   "memory is poisoned, not zero; a warp may run on while others of its CTA stand");
+                   "memory is poisoned, not zero; a warp may run on while others of its cluster stand");
       app.add_flag("--fidelity", o->fidelity, "say at the end which of the executed instructions are exact");
       app.add_option("--trace", o->trace, "write a trace of the launches to this file, for Perfetto");
       app.add_flag("--profile", o->profile,

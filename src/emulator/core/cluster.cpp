@@ -294,18 +294,19 @@ size_t Cluster::next_warp() {
   return n > 1 && victim && random(kOneIn) ? (pick + 1) % n : pick;
 }
 
-// Hardware issues for whatever warp of an SM can go on, and lets none stand while another runs on and on;
-// public kernels hand row maxima from warp to warp through shared memory and count on it (FlashMLA's decode
-// writes the next ones with no barrier behind the reads of the last). So where the schedule is tolerant the
-// warps of a CTA take turns, in any order: instead of one that has had its turn goes one that has not.
+// Hardware issues for whatever warp of an SM can go on, and lets none stand while another runs on and on; nor
+// does it let a CTA of a cluster. Public kernels count on it: FlashMLA's decode hands row maxima from warp to
+// warp through shared memory, and writes the next ones with no barrier behind the reads of the last;
+// CUTLASS's example 93 clears mailboxes for other CTAs' st.async with no barrier behind, while those load,
+// multiply and add. So where the schedule is tolerant the warps of a cluster take turns, in any order:
+// instead of one that has had its turn goes one that has not.
 size_t Cluster::in_turn(size_t pick) {
-  const Cta& cta = runnable_[pick]->cta;
   const size_t n = runnable_.size();
   for (size_t k = pick; k < pick + n; ++k) {
     const Warp& w = *runnable_[k % n];
-    if (&w.cta == &cta && w.taken_turn_ <= std::max(cta.round_turn, w.ready_turn_)) return k % n;
+    if (w.taken_turn_ <= std::max(round_turn_, w.ready_turn_)) return k % n;
   }
-  runnable_[pick]->cta.round_turn = turns_;
+  round_turn_ = turns_;
   return pick;
 }
 
@@ -381,10 +382,12 @@ void Cluster::run(uint64_t steps) {
     for (uint64_t left = steps; left;) {
       if (changed_) poll();
       if (!turn(left)) break;
-      // What waits for the serial phase would otherwise always come after everything else of the round.
+      // What waits for the serial phase would otherwise always come after everything else of the round. Where
+      // the CTAs of a cluster take turns, none stands that long.
       if (wants_serial_ && !cut && grid.schedule.kind != Schedule::Kind::eager) {
         cut = true;
-        if (random(2)) left = std::min(left, random(kSerialSoon));
+        if ((grid.schedule.tolerant && ctas.size() > 1) || random(2))
+          left = std::min(left, random(kSerialSoon));
       }
     }
   });

@@ -61,8 +61,8 @@ struct Schedule {
   // a generic one is due: ptxas takes the low 32 bits for mbarriers (Triton's tcgen05.commit). And an arrival
   // on an mbarrier of a CTA that has exited does nothing, and a copy goes by its tensor map as it was at
   // issue. Nor does a tcgen05.cp that is still running when its CTA, which has given its tensor memory
-  // back, exits; and a matrix product reads poison. The warps of a CTA take turns of some 32
-  // instructions.
+  // back, exits; and a matrix product reads poison. The warps of a cluster take turns of some 32
+  // instructions, and what they give to their tensor core runs in the order of issue.
   bool tolerant = false;
   // A run is called hung when this many warp instructions were executed by polling alone (nothing but the
   // pollers ran, and they saw nothing change), or by one cluster without ever synchronising.
@@ -239,6 +239,7 @@ class Cluster {
   uint64_t idle_since_ = 0;              // turns_ when idle_turns_ was last 0
   uint64_t clock_ = 0, turn_begin_ = 0;  // turn_begin_: of the running warp's instructions
   uint64_t turns_ = 1;                   // of warps, so far
+  uint64_t round_turn_ = 0;              // the turn when the warps began to take turns anew, see in_turn
   uint64_t progress_ = 0;                // counts whatever is more than polling
   uint64_t silent_since_ = 0;            // clock_ of the last synchronisation
   uint32_t patience_ = 1;                // rounds to sleep next time; 0: it hardly pays

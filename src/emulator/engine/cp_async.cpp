@@ -155,6 +155,12 @@ struct RemoteWrites final : AsyncOp {
   std::byte data[kLanes][16];
 
   const char* name() const override { return reduction == Reduction::none ? "st.async" : "red.async"; }
+  // The values left the registers at issue: only a write to its own CTA needs that to be there.
+  bool holds_exit() const override {
+    bool own = false;
+    for_lanes(lanes, [&](unsigned l) { own |= to[l].cta == cta; });
+    return own;
+  }
   bool run(Cluster& cluster) override {
     for_lanes(lanes, [&](unsigned l) {
       lane = l;

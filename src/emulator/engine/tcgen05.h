@@ -18,9 +18,14 @@ Cta& pair_of(Cta&, const char* what);
 // The CTA of the pair with the even rank.
 Cta& leader_of(Cta&, const char* what);
 
-// The queue of cp, mma, shift and commit: in issue order for one thread (PTX ISA 9.7.16.6.2).
+// The queue of cp, mma, shift and commit: in issue order for one thread (PTX ISA 9.7.16.6.2). Where the
+// schedule is tolerant, for all threads of the CTA or of the pair, which share one tensor core: CUTLASS's
+// kernels that load B by cp.async let both CTAs of a pair copy the scale factors, and nothing but issue
+// orders the copies.
 inline Queue pipe_of(const Warp& w, unsigned lane) {
-  return {Queue::tensor_pipe, w.cta.rank << 16 | w.id << 5 | lane};
+  const Cta& cta = w.cta;
+  if (!cta.cluster.grid.schedule.tolerant) return {Queue::tensor_pipe, cta.rank << 16 | w.id << 5 | lane};
+  return {Queue::tensor_pipe, (cta.state->tmem_group == 2 ? cta.rank & ~1u : cta.rank) << 16};
 }
 
 // The same value in all active lanes, for warp-collective instructions.

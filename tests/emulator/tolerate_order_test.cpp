@@ -1,0 +1,365 @@
+// Orders that no rule gives and that hardware has all the same: kept where a launch may be asked to tolerate.
+#include <doctest/doctest.h>
+
+#include <array>
+
+#include "emulator/watch/order.h"
+#include "tolerated.h"
+
+using namespace fp4lab::emu;
+using namespace fp4lab::emu::test;
+
+TEST_CASE("tcgen05.cp by two threads: in any order, or in the order of issue") {
+  const std::string text = module_text("sm_100a", ".param .u64 out", R"(
+      .shared .align 128 .b8 scales[1024]; .shared .align 8 .b64 first; .shared .align 8 .b64 last;
+      .shared .align 4 .b32 where;
+      mov.u32 %r0, where; mov.u32 %r1, %tid.x; shr.u32 %r2, %r1, 5; mov.u32 %r3, scales; mov.u32 %r8, first;
+      mov.u32 %r9, last; and.b32 %r10, %r1, 31; setp.ne.u32 %p1, %r2, 0; setp.ne.u32 %p2, %r10, 0;
+      shl.b32 %r4, %r1, 4; add.u32 %r4, %r4, %r3; add.u32 %r5, %r2, 1;
+      st.shared.v4.u32 [%r4], {%r5, %r5, %r5, %r5};
+      fence.proxy.async.shared::cta;
+      @%p1 bra MADE;
+      tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r0], 32;
+      @%p2 bra MADE;
+      mbarrier.init.shared::cta.b64 [%r8], 1; mbarrier.init.shared::cta.b64 [%r9], 1;
+    MADE:
+      bar.sync 0;
+      ld.shared.u32 %r6, [%r0];
+      shl.b32 %r7, %r2, 9; add.u32 %r7, %r7, %r3;
+      shr.u32 %r7, %r7, 4; cvt.u64.u32 %rd1, %r7; or.b64 %rd1, %rd1, 0x400800010000;
+      @%p1 bra SECOND;
+      @%p2 bra READ;
+      tcgen05.cp.cta_group::1.32x128b.warpx4 [%r6], %rd1;
+      mbarrier.arrive.shared::cta.b64 _, [%r8];
+      bra READ;
+    SECOND:
+      @%p2 bra END;
+    WAIT:
+      mbarrier.try_wait.parity.shared::cta.b64 %p0, [%r8], 0; @!%p0 bra WAIT;
+      tcgen05.cp.cta_group::1.32x128b.warpx4 [%r6], %rd1;
+      tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r9];
+      bra END;
+    READ:
+      bar.warp.sync -1;
+    COPIED:
+      mbarrier.try_wait.parity.shared::cta.b64 %p0, [%r9], 0; @!%p0 bra COPIED;
+      tcgen05.fence::after_thread_sync;
+      tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r5}, [%r6];
+      tcgen05.wait::ld.sync.aligned;
+      ld.param.u64 %rd0, [out]; mul.wide.u32 %rd1, %r1, 4; add.u64 %rd0, %rd0, %rd1; st.global.u32 [%rd0], %r5;
+    END:
+      bar.warp.sync -1; bar.sync 0;
+      @%p1 exit;
+      tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r6, 32;)");
+  unsigned wrong = 0;
+  for (const bool tolerant : {false, true})
+    for (uint64_t seed = 0; seed < 20; ++seed) {
+      const Ran r = run(text, tolerant, 64, 32, {.seed = seed});
+      INFO(r.result.report);
+      if (tolerant) REQUIRE(r.result.ok);
+      if (tolerant) CHECK(r.out == std::vector<uint32_t>(32, 2));
+      wrong += !tolerant && (!r.result.ok || r.out[0] != 2);
+    }
+  CHECK(wrong > 0);
+}
+
+TEST_CASE("tensor memory between warps without the waits: what hardware's order gives") {
+  const std::string text = module_text("sm_100a", ".param .u64 out", R"(
+      .shared .align 8 .b64 written; .shared .align 8 .b32 where;
+      mov.u32 %r0, where; mov.u32 %r1, %tid.x; mov.u32 %r7, written; shr.u32 %r8, %r1, 5;
+      setp.ne.u32 %p1, %r8, 0; setp.ne.u32 %p2, %r8, 4; setp.ne.u32 %p3, %r1, 0;
+      @%p3 bra MADE;
+      mbarrier.init.shared::cta.b64 [%r7], 32;
+    MADE:
+      @%p1 bra ALLOCATED;
+      tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r0], 32;
+    ALLOCATED:
+      bar.sync 0;
+      ld.shared.u32 %r2, [%r0]; add.u32 %r3, %r1, 100;
+      @%p1 bra READER;
+      tcgen05.st.sync.aligned.32x32b.x1.b32 [%r2], {%r3};
+      mbarrier.arrive.shared::cta.b64 _, [%r7];
+      tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r2, 32;
+      bra END;
+    READER:
+      @%p2 bra END;
+    WAIT:
+      mbarrier.try_wait.parity.shared::cta.b64 %p0, [%r7], 0; @!%p0 bra WAIT;
+      tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r4}, [%r2];
+      tcgen05.wait::ld.sync.aligned;
+      ld.param.u64 %rd0, [out]; mul.wide.u32 %rd1, %r1, 4; add.u64 %rd0, %rd0, %rd1; st.global.u32 [%rd0], %r4;
+    END:)");
+  unsigned faults = 0, freed = 0;
+  for (const bool tolerant : {false, true})
+    for (uint64_t seed = 0; seed < 20; ++seed) {
+      const Ran r = run(text, tolerant, 160, 160, {.seed = seed});
+      if (!tolerant) {
+        faults += !r.result.ok;
+        continue;
+      }
+      INFO(r.result.report);
+      REQUIRE(r.result.ok);
+      for (uint32_t l = 0; l < 32; ++l) CHECK(r.out[128 + l] == l + 100);
+      freed += r.says("column 0 is freed");
+    }
+  CHECK(faults >= 10);
+  CHECK(freed >= 1);
+}
+
+TEST_CASE("a look that is answered too late keeps no later arrival of the same warp back") {
+  const std::string text = module_text("sm_90a", ".param .u64 out", R"(
+      .shared .align 8 .b64 asked; .shared .align 8 .b64 given;
+      mov.u32 %r0, asked; mov.u32 %r1, given;
+      mbarrier.init.shared::cta.b64 [%r0], 1;
+      mbarrier.arrive.shared::cta.b64 _, [%r0];
+      mbarrier.init.shared::cta.b64 [%r1], 1;
+      mbarrier.arrive.shared::cta.b64 _, [%r1];
+      mbarrier.try_wait.parity.shared::cta.b64 %p0, [%r0], 0;
+      mbarrier.arrive.shared::cta.b64 _, [%r1];
+      ld.param.u64 %rd0, [out]; mov.u32 %r2, 7; st.global.u32 [%rd0], %r2;)");
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    const Ran r = run(text, true, 1, 1, {.seed = seed});
+    INFO(r.result.report);
+    REQUIRE(r.result.ok);
+    CHECK(r.out[0] == 7);
+  }
+}
+
+TEST_CASE("tensor memory of one warp without the waits: the order of the program") {
+  const std::string text = module_text("sm_100a", ".param .u64 out", R"(
+      .shared .align 8 .b32 where;
+      mov.u32 %r0, where; mov.u32 %r1, %tid.x;
+      tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r0], 32;
+      bar.sync 0;
+      ld.shared.u32 %r2, [%r0]; add.u32 %r3, %r1, 100; add.u32 %r5, %r1, 200;
+      tcgen05.st.sync.aligned.32x32b.x1.b32 [%r2], {%r5};
+      tcgen05.wait::st.sync.aligned;
+      tcgen05.st.sync.aligned.32x32b.x1.b32 [%r2], {%r3};
+      tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r4}, [%r2];
+      tcgen05.st.sync.aligned.32x32b.x1.b32 [%r2], {%r5};
+      tcgen05.wait::ld.sync.aligned;
+      tcgen05.wait::st.sync.aligned;
+      ld.param.u64 %rd0, [out]; mul.wide.u32 %rd1, %r1, 4; add.u64 %rd0, %rd0, %rd1; st.global.u32 [%rd0], %r4;
+      tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r2, 32;)");
+  unsigned wrong = 0;
+  for (const bool tolerant : {false, true})
+    for (uint64_t seed = 0; seed < 20; ++seed) {
+      OrderChecker checker;
+      const Ran r = run(text, tolerant, 32, 32, {.watcher = &checker, .seed = seed});
+      INFO(r.result.report);
+      REQUIRE(r.result.ok);
+      INFO(checker.report(true));
+      CHECK((checker.errors() == 0) == tolerant);
+      CHECK(checker.report(!tolerant).find("tcgen05.wait::st") != std::string::npos);
+      for (uint32_t l = 0; l < 32; ++l)
+        if (tolerant)
+          CHECK(r.out[l] == l + 100);
+        else
+          wrong += r.out[l] != l + 100;
+    }
+  CHECK(wrong >= 32);
+}
+
+TEST_CASE("mbarrier.init again without mbarrier.inval: a fault, or a fresh barrier and a note") {
+  const std::string text = module_text("sm_90a", ".param .u64 out", R"(
+      .shared .align 8 .b64 bar;
+      mov.u32 %r1, bar;
+      mbarrier.init.shared::cta.b64 [%r1], 1; mbarrier.arrive.shared::cta.b64 _, [%r1];
+      mbarrier.init.shared::cta.b64 [%r1], 1;
+      mbarrier.test_wait.parity.shared::cta.b64 %p1, [%r1], 0; selp.u32 %r2, 1, 0, %p1;
+      ld.param.u64 %rd0, [out]; st.global.u32 [%rd0], %r2;)");
+  for (const bool tolerant : {false, true}) {
+    const Ran r = run(text, tolerant, 1, 1);
+    CHECK(r.result.ok == tolerant);
+    CHECK(r.says("without mbarrier.inval before"));
+    if (tolerant) CHECK(r.out[0] == 0);
+  }
+}
+
+TEST_CASE("mbarrier.init again where a warp is late at its wait: a fault, or that warp goes on first") {
+  const std::string text = module_text("sm_90a", ".param .u64 out", R"(
+      .shared .align 8 .b64 bar;
+      mov.u32 %r1, bar; mov.u32 %r3, %tid.x; setp.ne.u32 %p0, %r3, 0;
+      @!%p0 mbarrier.init.shared::cta.b64 [%r1], 1;
+      bar.sync 0;
+      @!%p0 mbarrier.arrive.shared::cta.b64 _, [%r1];
+      )" + wait("%r1", 0) + R"(
+      @!%p0 mbarrier.init.shared::cta.b64 [%r1], 1;
+      ld.param.u64 %rd0, [out]; st.global.u32 [%rd0], 1;)");
+  for (const bool tolerant : {false, true})
+    for (uint64_t seed = 0; seed < 40; ++seed) {
+      const Ran r = run(text, tolerant, 96, 1, {.seed = seed});
+      INFO(r.result.report);
+      CHECK(r.result.ok == tolerant);
+      CHECK(r.says("without mbarrier.inval before"));
+    }
+  for (const uint32_t warps : {2, 3, 4}) CHECK(run(text, true, 32 * warps, 1, {.eager = true}).result.ok);
+}
+
+TEST_CASE("an arrival on an mbarrier of a CTA that has exited: a fault, or a note and nothing else") {
+  const std::string arrival = "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r3];",
+                    commit =
+                        "mov.b16 %h1, 1; tcgen05.commit.cta_group::1.mbarrier::arrive::one"
+                        ".shared::cluster.multicast::cluster.b64 [%r0], %h1;";
+  for (const auto& [target, line] : {std::pair{"sm_90a", arrival}, {"sm_100a", commit}}) {
+    const std::string text = module_text(target, ".param .u64 out", R"(
+      .shared .align 8 .b64 bar;
+      mov.u32 %r0, bar; mov.u32 %r1, %cluster_ctarank; setp.eq.u32 %p0, %r1, 0;
+      mbarrier.init.shared::cta.b64 [%r0], 1;
+      barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+      @%p0 bra END;
+      mov.u32 %r2, 0;
+  WAIT: add.u32 %r2, %r2, 1; setp.lt.u32 %p1, %r2, 20000;
+      @%p1 bra WAIT;
+      mapa.shared::cluster.u32 %r3, %r0, 0;
+      )" + line + R"(
+      ld.param.u64 %rd0, [out]; st.global.u32 [%rd0], 7;
+  END:)");
+    for (const bool tolerant : {false, true}) {
+      const Ran r = run(text, tolerant, 1, 1, {.cluster = 2, .eager = true});
+      INFO(r.result.report);
+      CHECK(r.result.ok == tolerant);
+      CHECK(r.says("has exited"));
+      if (tolerant) CHECK(r.out[0] == 7);
+    }
+  }
+}
+
+TEST_CASE(
+    "a tensor map replaced under a copy's feet: the copy goes by either, or by the map at issue and a note") {
+  const std::string text = module_text("sm_90a", ".param .u64 map, .param .u64 other, .param .u64 out",
+                                       R"(
+      .shared .align 8 .b64 bar;
+      mov.u32 %r0, smem; mov.u32 %r1, bar; mov.u32 %r3, 0;
+      ld.param.u64 %rd0, [map]; ld.param.u64 %rd1, [other]; ld.param.u64 %rd2, [out];
+      mbarrier.init.shared::cta.b64 [%r1], 1; fence.mbarrier_init.release.cluster;
+      mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r1], 128;
+      cp.async.bulk.tensor.1d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r0], [%rd0, {0}], [%r1];
+  COPY: ld.global.v2.u64 {%rd3, %rd4}, [%rd1]; st.global.v2.u64 [%rd0], {%rd3, %rd4};
+      add.u64 %rd0, %rd0, 16; add.u64 %rd1, %rd1, 16; add.u32 %r3, %r3, 1; setp.lt.u32 %p0, %r3, 8;
+      @%p0 bra COPY;)" + wait("%r1", 0) +
+                                           R"(
+      ld.shared.u8 %r4, [%r0]; st.global.u32 [%rd2], %r4;)");
+  for (const bool tolerant : {false, true}) {
+    std::array<int, 3> seen{};
+    for (uint64_t seed = 0; seed < 20; ++seed) {
+      Kernel k(text);
+      TensorMap m;
+      m.type = TensorType::u8, m.rank = 1, m.dim = {128, 1, 1, 1, 1}, m.box = {128, 1, 1, 1, 1};
+      m.element_stride = {1, 1, 1, 1, 1};
+      for (const uint8_t value : {1, 2}) {
+        m.address = k.upload(std::vector<uint8_t>(128, value));
+        const auto bytes = m.encode();
+        k.param(k.upload(std::vector<std::byte>(bytes.begin(), bytes.end())));
+      }
+      const uint64_t out = k.buffer(4);
+      k.param(out);
+      k.config.block.x = 1;
+      k.config.dynamic_shared = 1024;
+      k.schedule.tolerant = tolerant;
+      OrderChecker checker;
+      k.watcher = &checker;
+      const LaunchResult r = k.run(seed);
+      INFO(r.report);
+      CHECK(r.ok);
+      CHECK((checker.errors() == 0) == tolerant);
+      CHECK((checker.report(false).find("written over while a copy by it is under way") !=
+             std::string::npos) == tolerant);
+      const uint32_t got = k.download<uint32_t>(out, 1)[0];
+      REQUIRE(got < 3);
+      ++seen[got];
+      if (got == 2) CHECK(r.notes.empty());
+    }
+    CHECK(seen[0] == 0);
+    CHECK((seen[2] == 0) == tolerant);  // 20 of 20 by the first map, then
+  }
+}
+
+TEST_CASE("a warp sleeps through a phase that an arrival ends: a hang, or it is given the time to look") {
+  const std::string text = module_text("sm_90a", ".param .u64 out", R"(
+      .shared .align 8 .b64 bar;
+      mov.u32 %r1, bar; mov.u32 %r3, %tid.x; setp.ne.u32 %p0, %r3, 0; setp.lt.u32 %p1, %r3, 32;
+      @!%p0 mbarrier.init.shared::cta.b64 [%r1], 1;
+      bar.sync 0;
+      @!%p1 bra LOOK;
+      @!%p0 mbarrier.arrive.shared::cta.b64 _, [%r1];
+      bra END;
+    LOOK:
+      )" + wait("%r1", 1) + R"(
+      ld.param.u64 %rd0, [out]; st.global.u32 [%rd0], 1;
+    END:)");
+  for (const bool tolerant : {false, true}) {
+    unsigned hangs = 0;
+    for (uint64_t seed = 0; seed < 40; ++seed) {
+      const Ran r = run(text, tolerant, 64, 1, {.seed = seed});
+      INFO(r.result.report);
+      if (r.result.ok) CHECK(r.out[0] == 1);
+      hangs += r.result.kind == FaultKind::deadlock && !r.result.ok;
+    }
+    CHECK((hangs == 0) == tolerant);
+  }
+}
+
+TEST_CASE("a value handed over without a barrier behind the read: a race, or the warps take turns") {
+  std::string work;
+  for (int k = 0; k < 150; ++k) work += "add.u32 %r7, %r7, %r5;\n";
+  const std::string text = module_text("sm_90a", ".param .u64 out", R"(
+      .shared .align 8 .b64 bar; .shared .align 4 .b8 shown[512];
+      mov.u32 %r1, bar; mov.u32 %r2, shown; mov.u32 %r3, %tid.x; setp.ne.u32 %p0, %r3, 0;
+      @!%p0 mbarrier.init.shared::cta.b64 [%r1], 128;
+      shl.b32 %r4, %r3, 2; add.u32 %r5, %r2, %r4; xor.b32 %r6, %r4, 256; add.u32 %r6, %r6, %r2;
+      add.u32 %r8, %r3, 1000; st.shared.u32 [%r5], %r8; mov.u32 %r7, 0;
+      bar.sync 0;
+      mbarrier.arrive.shared::cta.b64 _, [%r1];
+      ld.shared.u32 %r9, [%r6];
+      )" + work + R"(
+      st.shared.u32 [%r5], %r7;
+      ld.param.u64 %rd0, [out]; mul.wide.u32 %rd1, %r3, 4; add.u64 %rd0, %rd0, %rd1; st.global.u32 [%rd0], %r9;)");
+  for (const bool tolerant : {false, true}) {
+    unsigned wrong = 0;
+    for (uint64_t seed = 0; seed < 40; ++seed) {
+      const Ran r = run(text, tolerant, 128, 128, {.seed = seed});
+      REQUIRE(r.result.ok);
+      for (uint32_t t = 0; t < 128; ++t) wrong += r.out[t] != 1000 + (t ^ 64);
+    }
+    CHECK((wrong == 0) == tolerant);
+  }
+}
+
+TEST_CASE("a mailbox that its CTA clears while another sends to it: a race, or the warps take turns") {
+  std::string work;
+  for (int k = 0; k < 300; ++k) work += "add.u32 %r7, %r7, %r5;\n";
+  const std::string text = module_text("sm_90a", ".param .u64 out", R"(
+      .shared .align 8 .b64 bar; .shared .align 4 .b8 box[128];
+      mov.u32 %r1, bar; mov.u32 %r2, box; mov.u32 %r3, %tid.x; setp.ne.u32 %p0, %r3, 0;
+      @!%p0 mbarrier.init.shared::cta.b64 [%r1], 32;
+      @!%p0 fence.mbarrier_init.release.cluster;
+      barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+      shl.b32 %r4, %r3, 2; add.u32 %r5, %r2, %r4; mov.u32 %r6, 0; mov.u32 %r7, 0;
+      mov.u32 %r8, %cluster_ctarank; setp.eq.u32 %p1, %r8, 0;
+      @%p1 bra SEND;
+      st.shared.u32 [%r5], %r6;
+    WAIT:
+      mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %p2, [%r1], 0;
+      @!%p2 bra WAIT;
+      ld.shared.u32 %r9, [%r5];
+      ld.param.u64 %rd0, [out]; mul.wide.u32 %rd1, %r3, 4; add.u64 %rd0, %rd0, %rd1; st.global.u32 [%rd0], %r9;
+      bra END;
+    SEND:
+      )" + work + R"(
+      mov.u32 %r10, 1; mapa.shared::cluster.u32 %r11, %r5, %r10; mapa.shared::cluster.u32 %r12, %r1, %r10;
+      st.shared::cluster.u32 [%r11], 7;
+      mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r12];
+    END:
+      barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;)");
+  for (const bool tolerant : {false, true}) {
+    unsigned wrong = 0;
+    for (uint64_t seed = 0; seed < 40; ++seed) {
+      const Ran r = run(text, tolerant, 32, 32, {.seed = seed, .cluster = 2});
+      INFO(r.result.report);
+      REQUIRE(r.result.ok);
+      wrong += r.out != std::vector<uint32_t>(32, 7);
+    }
+    CHECK((wrong == 0) == tolerant);
+  }
+}
