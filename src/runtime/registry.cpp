@@ -60,6 +60,11 @@ CUresult load(FatBinary& b) {
   return b.result;
 }
 
+// The runtime's own code for what a module lacks; a faulted context's error comes as it is.
+cudaError_t not_found_as(cudaError_t code, CUresult r) {
+  return r == CUDA_ERROR_NOT_FOUND ? code : from_driver(r);
+}
+
 FatBinary* binary_of(void** handle) { return reinterpret_cast<FatBinary*>(handle); }
 
 void add_variable(void** handle, const void* key, const char* name, size_t bytes, void** managed) {
@@ -99,8 +104,8 @@ cudaError_t find_function(const void* kernel, CUfunction* function) {
   }
   if (!k->function) {
     if (CUresult e = load(*k->binary)) return from_driver(e);
-    if (cuModuleGetFunction(&k->function, k->binary->module, k->name.c_str()))
-      return cudaErrorInvalidDeviceFunction;
+    if (CUresult e = cuModuleGetFunction(&k->function, k->binary->module, k->name.c_str()))
+      return not_found_as(cudaErrorInvalidDeviceFunction, e);
   }
   *function = k->function;
   return cudaSuccess;
@@ -123,8 +128,8 @@ cudaError_t find_variable(const void* symbol, CUdeviceptr* address, size_t* byte
   if (it == r.variables.end()) return cudaErrorInvalidSymbol;
   const Variable& v = *it->second;
   if (CUresult e = load(*v.binary)) return from_driver(e);
-  return cuModuleGetGlobal(address, bytes, v.binary->module, v.name.c_str()) ? cudaErrorInvalidSymbol
-                                                                             : cudaSuccess;
+  return not_found_as(cudaErrorInvalidSymbol,
+                      cuModuleGetGlobal(address, bytes, v.binary->module, v.name.c_str()));
 }
 
 }  // namespace fp4lab::cudart

@@ -1,5 +1,5 @@
-// Random kernels in CUDA C++, made into PTX by NVRTC: what compilers write, where the other kinds have what the
-// manual allows. A kernel is grown from the rows below; a construct more is a row more.
+// Random kernels in CUDA C++, made into PTX by NVRTC: what compilers write, where the other kinds have what
+// the manual allows. A kernel is grown from the rows below; a construct more is a row more.
 //
 // Nothing in them is undefined in C++: shifts, divisors and indices are bounded, conversions to integers are
 // intrinsics, every variable has a value, and collectives stand where all threads come by.
@@ -38,9 +38,9 @@ constexpr Type kTypes[] = {
 // How often a type is taken where any will do.
 constexpr std::string_view kAny = "iiiiuuuuulllwwwfffffffddddhhbscp";
 
-// `text` for a type of `of`. In it {f} is an expression of a type and {=f} a variable, {.} and {=} those of the
-// row's own type, {T} its name and {#} a constant; [a|b] is one of them. In statements @ is a block and $ a
-// name of its own.
+// `text` for a type of `of`. In it {f} is an expression of a type and {=f} a variable, {.} and {=} those of
+// the row's own type, {T} its name and {#} a constant; [a|b] is one of them. In statements @ is a block and $
+// a name of its own.
 struct Row {
   std::string_view of, text;
   unsigned weight = 1;
@@ -147,7 +147,8 @@ constexpr Row kStatements[] = {
     {"i", "for (int $ = 0; $ < [1|2|3|4|6]; ++$) @", 2},
     {"u", "for (unsigned $ = {u} & 7u; $ != 0u; --$) @", 2},
     {"u", "for (unsigned $ = {u} >> 20; $ != 0u; $ >>= 2) @"},
-    {"p", "switch ({u} & [3u|7u]) { case 0: @ break; case 1: @ case 2: @ break; case 5: @ break; default: @ }"},
+    {"p",
+     "switch ({u} & [3u|7u]) { case 0: @ break; case 1: @ case 2: @ break; case 5: @ break; default: @ }"},
     {"u", "own[{u} & 7u] [=|+=|^=] {u};", 2},
     {"u", "{=} += own[{u} & 7u];", 2},
 };
@@ -162,8 +163,10 @@ constexpr Row kCollectives[] = {
     {"u", "{=} = __reduce_[and|or|xor]_sync(~0u, {u});"},
     {"p", "{=} = __[any|all]_sync(~0u, {p});"},
     {"u", "near[threadIdx.x] = {u}; __syncthreads(); {=u} ^= near[{u} & 63u]; __syncthreads();", 2},
-    {"u", "atomic[Add|Max|Min|Xor|Or](&sums[{u} & 7u], {u}); __syncthreads(); {=u} -= sums[{u} & 7u]; "
-          "__syncthreads();", 2},
+    {"u",
+     "atomic[Add|Max|Min|Xor|Or](&sums[{u} & 7u], {u}); __syncthreads(); {=u} -= sums[{u} & 7u]; "
+     "__syncthreads();",
+     2},
 };
 
 constexpr unsigned kThreads = 64;
@@ -211,7 +214,7 @@ class Kernel {
   struct Variable {
     char type;
     std::string name;
-    unsigned line = 0;  // of the kernel's body, from 1
+    unsigned line = 0;         // of the kernel's body, from 1
     bool is_constant = false;  // the counter of a loop
   };
 
@@ -237,9 +240,13 @@ class Kernel {
   static std::string with(std::string_view pattern, const std::string& x) {
     std::string out;
     for (size_t i = 0; i < pattern.size(); ++i) {
-      const auto in_word = [&](size_t at) { return at < pattern.size() && (std::isalnum(pattern[at]) || pattern[at] == '_'); };
-      if (pattern[i] == 'x' && !in_word(i - 1) && !in_word(i + 1)) out += x;
-      else out += pattern[i];
+      const auto in_word = [&](size_t at) {
+        return at < pattern.size() && (std::isalnum(pattern[at]) || pattern[at] == '_');
+      };
+      if (pattern[i] == 'x' && !in_word(i - 1) && !in_word(i + 1))
+        out += x;
+      else
+        out += pattern[i];
     }
     return out;
   }
@@ -283,8 +290,10 @@ class Kernel {
   std::string constant(char letter) {
     const Type& t = type_of(letter);
     if (letter == 'p') return r_.one_in(2) ? "true" : "false";
-    static constexpr const char* kFloats[] = {"0.", "-0.", "1.", "-1.", "2.", ".5", "3.", "1e-40", "1e38", "7.25", "1e-310"};
-    if ((letter == 'f' || letter == 'd') && r_.one_in(2)) return fmt::format("({}){}", t.name, r_.pick(kFloats));
+    static constexpr const char* kFloats[] = {"0.", "-0.",   "1.",   "-1.",  "2.",    ".5",
+                                              "3.", "1e-40", "1e38", "7.25", "1e-310"};
+    if ((letter == 'f' || letter == 'd') && r_.one_in(2))
+      return fmt::format("({}){}", t.name, r_.pick(kFloats));
     const uint64_t word = random_operand(r_, std::max(2u, t.bytes));
     return "(" + with(t.from, fmt::format("0x{:x}ull", word)) + ")";
   }
@@ -304,14 +313,20 @@ class Kernel {
     for (size_t i = 0; i < text.size(); ++i) {
       if (text[i] == '{' && text[i + 1] != ' ') {
         const std::string_view what = enclosed(text, i);
-        if (what == "T") out += type_of(type).name;
-        else if (what == "#") out += constant(type);
-        else if (what[0] == '=') out += variable(what.size() > 1 ? what[1] : type, true);
-        else out += expression(what == "." ? type : what[0], depth);
+        if (what == "T")
+          out += type_of(type).name;
+        else if (what == "#")
+          out += constant(type);
+        else if (what[0] == '=')
+          out += variable(what.size() > 1 ? what[1] : type, true);
+        else
+          out += expression(what == "." ? type : what[0], depth);
       } else if (text[i] == '[') {
         const std::string_view inside = enclosed(text, i);
-        if (inside.find('|') == inside.npos) out += '[' + expand(inside, type, depth) + ']';
-        else out += expand(alternative(inside), type, depth);
+        if (inside.find('|') == inside.npos)
+          out += '[' + expand(inside, type, depth) + ']';
+        else
+          out += expand(alternative(inside), type, depth);
       } else if (text[i] == '@') {
         out += "{\n" + block(own, type) + std::string(2 * depth_, ' ') + "}";
       } else if (text[i] == '$') {
@@ -384,7 +399,8 @@ class Kernel {
     std::swap(outer, variables_);
     functions_.push_back(f);
     return fmt::format("__device__ {} {} {}({}) {{ return {}; }}\n",
-                       r_.one_in(3) ? "__forceinline__" : "__noinline__", type_of(f.result).name, f.name, list, value);
+                       r_.one_in(3) ? "__forceinline__" : "__noinline__", type_of(f.result).name, f.name,
+                       list, value);
   }
 
   Random r_;
@@ -404,7 +420,8 @@ Program generate_cuda(uint64_t seed) {
   Program p = kernel.make();
   const auto file = std::filesystem::temp_directory_path() / fmt::format("fp4lab_conformance_{}.cu", seed);
   std::ofstream(file) << p.source;
-  p.text = jit::compile({.source = file, .arch = "sm_90a", .options = kernel.options()}, jit::CacheUse::kOff)->ptx;
+  p.text =
+      jit::compile({.source = file, .arch = "sm_90a", .options = kernel.options()}, jit::CacheUse::kOff)->ptx;
   std::filesystem::remove(file);
   return p;
 }

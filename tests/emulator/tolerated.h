@@ -22,7 +22,8 @@ struct Options {
   bool eager = false;
 };
 
-inline Ran run(const std::string& text, bool tolerant, uint32_t threads, size_t words, const Options& o = {}) {
+inline Ran run(const std::string& text, bool tolerant, uint32_t threads, size_t words,
+               const Options& o = {}) {
   Kernel k(text);
   const uint64_t out = k.buffer(4 * words);
   k.param(out);

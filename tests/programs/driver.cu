@@ -91,6 +91,25 @@ int main() {
   CUDA(cudaMemcpy(&value, p, 4, cudaMemcpyDeviceToHost));
   EXPECT(value == 84);
 
+  // Parameters are given in one way.
+  void* extra[] = {CU_LAUNCH_PARAM_END};
+  EXPECT(cuLaunchKernel(twice, 1, 1, 1, 1, 1, 1, 0, nullptr, arguments, extra) == CUDA_ERROR_INVALID_VALUE);
+
+  // What a stream writes to memory, and what it finds there.
+  const auto at = reinterpret_cast<CUdeviceptr>(p);
+  EXPECT(cuStreamWriteValue32(nullptr, at, 77, 0) == CUDA_SUCCESS);
+  EXPECT(cuStreamWaitValue32(nullptr, at, 77, CU_STREAM_WAIT_VALUE_EQ) == CUDA_SUCCESS);
+  EXPECT(cuStreamWaitValue32(nullptr, at, 70, CU_STREAM_WAIT_VALUE_GEQ) == CUDA_SUCCESS);
+  EXPECT(cuStreamWaitValue32(nullptr, at, 78, CU_STREAM_WAIT_VALUE_GEQ) == CUDA_ERROR_NOT_SUPPORTED);
+  EXPECT(cuStreamWaitValue32(nullptr, at, 4, CU_STREAM_WAIT_VALUE_AND) == CUDA_SUCCESS);
+  unsigned type = 0;
+  CUdeviceptr same = 0;
+  CUpointer_attribute asked[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_DEVICE_POINTER};
+  void* answers[] = {&type, &same};
+  EXPECT(cuPointerGetAttributes(2, asked, answers, at) == CUDA_SUCCESS);
+  EXPECT(type == CU_MEMORYTYPE_DEVICE && same == at);
+  EXPECT(cuPointerGetAttributes(2, asked, answers, 16) == CUDA_SUCCESS && type == 0 && same == 0);
+
   // The same name means what it meant in the version that is asked for.
   void *v2 = nullptr, *v4 = nullptr;
   CUdriverProcAddressQueryResult found;

@@ -1,5 +1,6 @@
 // Memory of every kind: pitched, 3D, page-locked and registered (read by kernels in place), managed, pools,
 // stream order; what a pointer is; dynamic shared memory beyond 48 KiB.
+#include <cstdint>
 #include <vector>
 
 #include "check.h"
@@ -146,6 +147,35 @@ void shared() {
   EXPECT(block > 0 && grid > 0);
 }
 
+// A pool of the program's own: what it counts, and its end.
+void pool() {
+  cudaMemPoolProps properties{};
+  properties.allocType = cudaMemAllocationTypePinned;
+  properties.location = {cudaMemLocationTypeDevice, 0};
+  properties.maxSize = 1 << 20;
+  cudaMemPool_t pool;
+  CUDA(cudaMemPoolCreate(&pool, &properties));
+  const auto count = [&](cudaMemPoolAttr attribute) {
+    uint64_t value = 1;
+    CUDA(cudaMemPoolGetAttribute(pool, attribute, &value));
+    return value;
+  };
+  void *a, *b;
+  CUDA(cudaMallocFromPoolAsync(&a, 4096, pool, nullptr));
+  CUDA(cudaMallocFromPoolAsync(&b, 1024, pool, nullptr));
+  EXPECT(count(cudaMemPoolAttrUsedMemCurrent) == 5120);
+  CUDA(cudaFreeAsync(a, nullptr));
+  EXPECT(count(cudaMemPoolAttrUsedMemCurrent) == 1024 && count(cudaMemPoolAttrUsedMemHigh) == 5120);
+  FAILS(cudaErrorMemoryAllocation, cudaMallocFromPoolAsync(&a, 1 << 20, pool, nullptr));
+  CUDA(cudaDeviceSetMemPool(0, pool));
+  CUDA(cudaMallocAsync(&a, 100, nullptr));
+  EXPECT(count(cudaMemPoolAttrUsedMemCurrent) == 1124);
+  CUDA(cudaFree(a));
+  CUDA(cudaFree(b));
+  EXPECT(count(cudaMemPoolAttrUsedMemCurrent) == 0);
+  CUDA(cudaMemPoolDestroy(pool));
+}
+
 // Freed when the process ends, behind main and the thread's own variables.
 struct Static {
   void* p = nullptr;
@@ -160,6 +190,7 @@ int main() {
   copies();
   in_place();
   in_stream_order();
+  pool();
   shared();
   std::puts("ok");
 }

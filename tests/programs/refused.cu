@@ -2,6 +2,8 @@
 #include "check.h"
 
 __global__ void nothing() {}
+__global__ void other() {}
+__global__ void fault() { __trap(); }
 
 int main() {
   cudaResourceDesc resource{};
@@ -21,7 +23,14 @@ int main() {
   EXPECT(!entry && found == cudaDriverEntryPointSymbolNotFound);
   CUDA(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &entry, 11000, cudaEnableDefault, &found));
   EXPECT(!entry && found == cudaDriverEntryPointVersionNotSufficent);
+  int peer = 0;
+  FAILS(cudaErrorInvalidDevice, cudaDeviceCanAccessPeer(&peer, 0, 1));
   nothing<<<1, 1>>>();
   CUDA(cudaDeviceSynchronize());
+  // A fault's error stays, for kernels that were not launched before too.
+  fault<<<1, 1>>>();
+  FAILS(cudaErrorLaunchFailure, cudaDeviceSynchronize());
+  other<<<1, 1>>>();
+  EXPECT(cudaGetLastError() == cudaErrorLaunchFailure);
   std::puts("ok");
 }

@@ -112,6 +112,65 @@ void node_by_node(int* a, int* b) {
   (void)b;
 }
 
+// Capture goes on in a graph that has a node; a call that cannot be captured ends it for good.
+void capture_to_graph(int* a) {
+  cudaStream_t s;
+  CUDA(cudaStreamCreate(&s));
+  cudaGraph_t graph, got;
+  cudaGraphNode_t first;
+  size_t nodes = 0;
+  CUDA(cudaGraphCreate(&graph, 0));
+  cudaMemsetParams clear{};
+  clear.dst = a, clear.elementSize = 4, clear.width = clear.height = 1;
+  CUDA(cudaGraphAddMemsetNode(&first, graph, nullptr, 0, &clear));
+  CUDA(cudaStreamBeginCaptureToGraph(s, graph, &first, nullptr, 1, cudaStreamCaptureModeGlobal));
+  step<<<1, 1, 0, s>>>(a, 1, 5);
+  CUDA(cudaStreamEndCapture(s, &got));
+  CUDA(cudaGraphGetEdges(graph, nullptr, nullptr, nullptr, &nodes));
+  EXPECT(got == graph && nodes == 1);
+  cudaGraphExec_t exec;
+  CUDA(cudaGraphInstantiate(&exec, graph));
+  CUDA(cudaGraphLaunch(exec, s));
+  CUDA(cudaGraphLaunch(exec, s));
+  int value = 0;
+  CUDA(cudaMemcpy(&value, a, 4, cudaMemcpyDeviceToHost));
+  EXPECT(value == 5);
+  CUDA(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
+  FAILS(cudaErrorStreamCaptureUnsupported, cudaStreamSynchronize(s));
+  step<<<1, 1, 0, s>>>(a, 1, 5);
+  EXPECT(cudaGetLastError() == cudaErrorStreamCaptureInvalidated);
+  FAILS(cudaErrorStreamCaptureInvalidated, cudaStreamEndCapture(s, &got));
+  EXPECT(!got);
+  CUDA(cudaStreamSynchronize(s));
+  CUDA(cudaGraphExecDestroy(exec));
+  CUDA(cudaGraphDestroy(graph));
+  CUDA(cudaStreamDestroy(s));
+}
+
+// An event that a launch records, behind itself.
+void event_of_launch(int* a) {
+  cudaEvent_t event;
+  CUDA(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+  cudaLaunchConfig_t config{};
+  config.gridDim = config.blockDim = dim3(1);
+  cudaLaunchAttribute attribute{};
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  CUDA(cudaMemset(a, 0, 4));
+  attribute.id = cudaLaunchAttributeLaunchCompletionEvent;
+  attribute.val.launchCompletionEvent.event = event;
+  CUDA(cudaLaunchKernelEx(&config, step, a, 1, 20));
+  CUDA(cudaEventSynchronize(event));
+  attribute.id = cudaLaunchAttributeProgrammaticEvent;
+  attribute.val.programmaticEvent.event = event;
+  CUDA(cudaLaunchKernelEx(&config, step, a, 1, 22));
+  CUDA(cudaEventSynchronize(event));
+  int value = 0;
+  CUDA(cudaMemcpy(&value, a, 4, cudaMemcpyDeviceToHost));
+  EXPECT(value == 42);
+  CUDA(cudaEventDestroy(event));
+}
+
 int main() {
   int *a, *b;
   CUDA(cudaMalloc(&a, 4));
@@ -146,5 +205,7 @@ int main() {
 
   capture_fork_and_join(a, b);
   node_by_node(a, b);
+  capture_to_graph(a);
+  event_of_launch(a);
   std::puts("ok");
 }

@@ -271,8 +271,10 @@ CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice
   return CUDA_SUCCESS;
 }
 
-CUresult cuDeviceCanAccessPeer(int* can, CUdevice, CUdevice) {
+CUresult cuDeviceCanAccessPeer(int* can, CUdevice device, CUdevice peer) {
   if (CUresult r = ready(false)) return r;
+  if (!can) return CUDA_ERROR_INVALID_VALUE;
+  if (device || peer) return CUDA_ERROR_INVALID_DEVICE;
   *can = 0;
   return CUDA_SUCCESS;
 }

@@ -1,19 +1,27 @@
 // Memory allocation and free nodes.
+#include <algorithm>
+
 #include "emulator/driver/state.h"
 
 using namespace fp4lab::emu::driver;
 
 namespace {
 
+// Bytes of all graphs' memory now, and the most so far.
+uint64_t held = 0, most_held = 0;
+
 struct Owned {
   CUdeviceptr address;
-  explicit Owned(CUdeviceptr a) : address(a) {
+  uint64_t bytes;
+  Owned(CUdeviceptr a, uint64_t n) : address(a), bytes(n) {
     std::lock_guard lock(state().mutex);
     state().graph_memory.insert(address);
+    most_held = std::max(most_held, held += bytes);
   }
   ~Owned() {
     std::lock_guard lock(state().mutex);
     state().graph_memory.erase(address);
+    held -= bytes;
     state().memory->free(address);
   }
   Owned(const Owned&) = delete;
@@ -23,7 +31,7 @@ struct Owned {
 
 CUresult fp4lab::emu::driver::graph_allocation(size_t bytes, CUDA_MEM_ALLOC_NODE_PARAMS* params, Work* work) {
   if (CUresult r = cuMemAlloc(&params->dptr, bytes)) return r;
-  auto memory = std::make_shared<const Owned>(params->dptr);
+  auto memory = std::make_shared<const Owned>(params->dptr, bytes);
   *work = {[memory, bytes] {
              state().memory->refresh(reinterpret_cast<void*>(memory->address), bytes);
              return CUDA_SUCCESS;
@@ -54,3 +62,21 @@ CUresult cuGraphMemFreeNodeGetParams(CUgraphNode node, CUdeviceptr* pointer) {
 
 // Nothing is kept beside what nodes own.
 CUresult cuDeviceGraphMemTrim(CUdevice) { return ready(); }
+CUresult cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attribute, void* value) {
+  if (CUresult r = ready()) return r;
+  if (device) return CUDA_ERROR_INVALID_DEVICE;
+  if (!value || attribute > CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH) return CUDA_ERROR_INVALID_VALUE;
+  const bool high =
+      attribute == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH || attribute == CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH;
+  *static_cast<uint64_t*>(value) = high ? most_held : held;
+  return CUDA_SUCCESS;
+}
+CUresult cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attribute, void* value) {
+  if (CUresult r = ready()) return r;
+  if (device) return CUDA_ERROR_INVALID_DEVICE;
+  const bool high =
+      attribute == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH || attribute == CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH;
+  if (!value || !high || *static_cast<uint64_t*>(value)) return CUDA_ERROR_INVALID_VALUE;  // 0 begins anew
+  most_held = held;
+  return CUDA_SUCCESS;
+}

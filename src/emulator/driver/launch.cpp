@@ -164,6 +164,8 @@ CUresult fp4lab::emu::driver::prepare_launch(CUfunction f, LaunchConfig config, 
   if (!f) return CUDA_ERROR_INVALID_HANDLE;
   const Function& function = *f->function;
   config.params.assign(function.param_bytes, std::byte{0});
+  if (params && extra)
+    return refuse(CUDA_ERROR_INVALID_VALUE, *f, "parameters given twice, by kernelParams and by extra");
   if (params) {
     for (size_t i = 0; i < function.params.size(); ++i) {
       if (!params[i])
@@ -244,6 +246,7 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* c, CUfunction f, void** params, 
                       c->sharedMemBytes,
                       {},
                       false};
+  std::vector<CUevent> behind;  // kernels run one after the other: all of this one's CTAs are over by then
   for (unsigned i = 0; i < c->numAttrs; ++i) {
     const CUlaunchAttribute& a = c->attrs[i];
     switch (a.id) {
@@ -252,6 +255,12 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* c, CUfunction f, void** params, 
         break;
       case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
         config.cooperative = a.value.cooperative;
+        break;
+      case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
+        behind.push_back(a.value.programmaticEvent.event);
+        break;
+      case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
+        behind.push_back(a.value.launchCompletionEvent.event);
         break;
       // Hints, or orderings that hold because kernels run one after the other.
       case CU_LAUNCH_ATTRIBUTE_IGNORE:
@@ -264,13 +273,17 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* c, CUfunction f, void** params, 
       case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
       case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
       case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:
+      case CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING:
         break;
       default:
         return explain(CUDA_ERROR_NOT_SUPPORTED,
                        fmt::format("cuLaunchKernelEx: launch attribute {} is not emulated", int(a.id)));
     }
   }
-  return launch_kernel(f, std::move(config), c->hStream, params, extra);
+  if (CUresult r = launch_kernel(f, std::move(config), c->hStream, params, extra)) return r;
+  for (CUevent event : behind)
+    if (CUresult r = cuEventRecord(event, c->hStream)) return r;
+  return CUDA_SUCCESS;
 }
 
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, CUfunction f, int threads,

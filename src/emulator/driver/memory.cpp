@@ -57,21 +57,10 @@ CUresult cuMemFree(CUdeviceptr pointer) {
                      fmt::format("cuMemFree({:#x}): page-locked host memory", pointer));
     s.host_memory.erase(it);
   }
+  leave_pool(pointer);
   if (s.graph_memory.contains(pointer) || s.memory->free(pointer)) return CUDA_SUCCESS;
   return explain(CUDA_ERROR_INVALID_VALUE,
                  fmt::format("cuMemFree({:#x}): {}", pointer, state().memory->describe(pointer)));
-}
-
-CUresult cuMemAllocAsync(CUdeviceptr* pointer, size_t bytes, CUstream stream) {
-  CUstream_st* s = stream_of(stream);
-  if (!s) return CUDA_ERROR_INVALID_HANDLE;
-  if (!s->capture) return allocate(pointer, bytes, "cuMemAllocAsync");
-  CUDA_MEM_ALLOC_NODE_PARAMS params{};
-  params.bytesize = bytes;
-  Work work;
-  if (CUresult r = graph_allocation(bytes, &params, &work)) return r;
-  *pointer = params.dptr;
-  return submit(stream, CU_GRAPH_NODE_TYPE_MEM_ALLOC, std::move(work));
 }
 
 CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream stream) {
@@ -201,6 +190,29 @@ CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdevi
     default:
       return explain(CUDA_ERROR_NOT_SUPPORTED,
                      fmt::format("cuPointerGetAttribute: attribute {} is not emulated", int(attribute)));
+  }
+  return CUDA_SUCCESS;
+}
+// What a pointer of nobody's lacks is 0, or no device.
+CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* attributes, void** data,
+                                CUdeviceptr pointer) {
+  if (!attributes || !data) return CUDA_ERROR_INVALID_VALUE;
+  for (unsigned i = 0; i < count; ++i) {
+    const CUresult r = cuPointerGetAttribute(data[i], attributes[i], pointer);
+    if (!data[i] || (r && r != CUDA_ERROR_INVALID_VALUE)) return r;
+    if (!r) continue;
+    switch (attributes[i]) {
+      case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+      case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+      case CU_POINTER_ATTRIBUTE_MAPPED:
+        *static_cast<unsigned*>(data[i]) = 0;
+        break;
+      case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+        *static_cast<int*>(data[i]) = CU_DEVICE_INVALID;
+        break;
+      default:
+        *static_cast<uint64_t*>(data[i]) = 0;
+    }
   }
   return CUDA_SUCCESS;
 }

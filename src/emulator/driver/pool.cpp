@@ -1,6 +1,8 @@
-// Memory pools: names with attributes. Every allocation comes from the same memory and goes back to it at
-// once.
+// Memory pools: accounts with attributes. Every allocation comes from the same memory and goes back to it at
+// once, so a pool reserves what is in use.
 #include <fmt/format.h>
+
+#include <algorithm>
 
 #include "emulator/driver/state.h"
 
@@ -42,10 +44,10 @@ CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps*) {
+CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* properties) {
   if (CUresult r = ready(false)) return r;
-  if (!pool) return CUDA_ERROR_INVALID_VALUE;
-  *pool = new CUmemPoolHandle_st;
+  if (!pool || !properties) return CUDA_ERROR_INVALID_VALUE;
+  *pool = new CUmemPoolHandle_st{.max_bytes = properties->maxSize};
   std::lock_guard lock(state().mutex);
   state().pools.insert(*pool);
   return CUDA_SUCCESS;
@@ -56,6 +58,7 @@ CUresult cuMemPoolDestroy(CUmemoryPool pool) {
   std::lock_guard lock(s.mutex);
   if (!s.pools.erase(pool)) return CUDA_ERROR_INVALID_VALUE;
   if (s.pool == pool) s.pool = &s.default_pool;
+  std::erase_if(s.pool_memory, [pool](const auto& m) { return m.second.pool == pool; });
   delete pool;
   return CUDA_SUCCESS;
 }
@@ -66,9 +69,20 @@ CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t) {
 CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void* value) {
   if (CUresult r = ready(false)) return r;
   if (!known(pool) || !value) return CUDA_ERROR_INVALID_VALUE;
-  pool->attributes[attribute] =
-      is_int(attribute) ? uint64_t(*static_cast<int*>(value)) : *static_cast<uint64_t*>(value);
-  return CUDA_SUCCESS;
+  switch (attribute) {
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
+    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
+      return CUDA_ERROR_INVALID_VALUE;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:  // 0 begins anew; there is nothing else to set
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+      if (*static_cast<uint64_t*>(value)) return CUDA_ERROR_INVALID_VALUE;
+      pool->most_used = pool->used;
+      return CUDA_SUCCESS;
+    default:
+      pool->attributes[attribute] =
+          is_int(attribute) ? uint64_t(*static_cast<int*>(value)) : *static_cast<uint64_t*>(value);
+      return CUDA_SUCCESS;
+  }
 }
 CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void* value) {
   if (CUresult r = ready(false)) return r;
@@ -76,6 +90,10 @@ CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute,
   const auto it = pool->attributes.find(attribute);
   if (is_int(attribute))
     *static_cast<int*>(value) = it == pool->attributes.end() ? 1 : int(it->second);
+  else if (attribute == CU_MEMPOOL_ATTR_USED_MEM_CURRENT || attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT)
+    *static_cast<uint64_t*>(value) = pool->used;
+  else if (attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH || attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH)
+    *static_cast<uint64_t*>(value) = pool->most_used;
   else
     *static_cast<uint64_t*>(value) = it == pool->attributes.end() ? 0 : it->second;
   return CUDA_SUCCESS;
@@ -92,7 +110,37 @@ CUresult cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool pool, CUmemLo
   return CUDA_SUCCESS;
 }
 
+void fp4lab::emu::driver::leave_pool(CUdeviceptr pointer) {
+  const auto it = state().pool_memory.find(pointer);
+  if (it == state().pool_memory.end()) return;
+  it->second.pool->used -= it->second.bytes;
+  state().pool_memory.erase(it);
+}
+
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr* pointer, size_t bytes, CUmemoryPool pool, CUstream stream) {
-  if (!known(pool)) return CUDA_ERROR_INVALID_VALUE;
-  return cuMemAllocAsync(pointer, bytes, stream);
+  if (CUresult r = ready()) return r;
+  if (!known(pool) || !pointer || !bytes) return CUDA_ERROR_INVALID_VALUE;
+  CUstream_st* s = stream_of(stream);
+  if (!s) return CUDA_ERROR_INVALID_HANDLE;
+  if (s->capture) {
+    CUDA_MEM_ALLOC_NODE_PARAMS params{};
+    params.bytesize = bytes;
+    Work work;
+    if (CUresult r = graph_allocation(bytes, &params, &work)) return r;
+    *pointer = params.dptr;
+    return submit(stream, CU_GRAPH_NODE_TYPE_MEM_ALLOC, std::move(work));
+  }
+  std::lock_guard lock(state().mutex);
+  if (pool->max_bytes && pool->used + bytes > pool->max_bytes)
+    return explain(CUDA_ERROR_OUT_OF_MEMORY,
+                   fmt::format("cuMemAllocFromPoolAsync: {} bytes asked for, {} of the pool's {} in use",
+                               bytes, pool->used, pool->max_bytes));
+  if (CUresult r = cuMemAlloc(pointer, bytes)) return r;
+  pool->used += bytes;
+  pool->most_used = std::max(pool->most_used, pool->used);
+  state().pool_memory[*pointer] = {pool, bytes};
+  return CUDA_SUCCESS;
+}
+CUresult cuMemAllocAsync(CUdeviceptr* pointer, size_t bytes, CUstream stream) {
+  return cuMemAllocFromPoolAsync(pointer, bytes, state().pool, stream);
 }

@@ -28,6 +28,11 @@ std::string file_of(const void* code) {
   return std::filesystem::path(info.dli_fname).filename();
 }
 
+// NVIDIA's compilers look for a driver, and work without one.
+bool compiles_only(std::string_view library) {
+  return library.starts_with("libnvrtc") || library.starts_with("libnvJitLink");
+}
+
 }  // namespace
 
 #undef cuGetProcAddress
@@ -41,7 +46,7 @@ CUresult CUDAAPI cuGetExportTable(const void** table, const CUuuid*) {
   static std::mutex mutex;
   static std::set<std::string> told;  // it asks for several tables
   std::lock_guard lock(mutex);
-  if (!told.insert(asker).second) return CUDA_ERROR_NOT_SUPPORTED;
+  if (compiles_only(asker) || !told.insert(asker).second) return CUDA_ERROR_NOT_SUPPORTED;
   const bool library = asker.find(".so") != std::string::npos;
   return explain(
       CUDA_ERROR_NOT_SUPPORTED,

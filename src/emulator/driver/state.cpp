@@ -40,6 +40,7 @@ CUresult submit(CUstream handle, CUgraphNodeType type, Work work) {
   CUstream_st* stream = stream_of(handle);
   if (!stream) return CUDA_ERROR_INVALID_HANDLE;
   if (!stream->capture) return work();
+  if (stream->capture->invalid) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
   stream->tail = {add_node(*stream->capture->graph, type, std::move(work), stream->tail)};
   return CUDA_SUCCESS;
 }

@@ -117,7 +117,10 @@ struct CUgraphExec_st {
 // What a capture has become: the graph, and in each of its streams the nodes that the next one follows.
 struct Capture {
   uint64_t id;
-  std::unique_ptr<CUgraph_st> graph = std::make_unique<CUgraph_st>();
+  CUgraph graph;                              // its own, or the one that it was told to add to
+  std::unique_ptr<CUgraph_st> own = nullptr;  // until the capture ends
+  size_t first = 0;                           // the graph had nodes before
+  bool invalid = false;                       // by a call that cannot be captured
 };
 
 struct CUstream_st {
@@ -139,8 +142,10 @@ struct CUevent_st {
   std::vector<CUgraphNode_st*> tail = {};
 };
 
-struct CUmemPoolHandle_st {  // a name: every allocation comes from the same memory
-  std::map<CUmemPool_attribute, uint64_t> attributes;
+struct CUmemPoolHandle_st {  // an account: every allocation comes from the same memory
+  std::map<CUmemPool_attribute, uint64_t> attributes = {};
+  uint64_t max_bytes = 0;  // 0: as much as there is
+  uint64_t used = 0, most_used = 0;
 };
 
 namespace fp4lab::emu::driver {
@@ -172,6 +177,11 @@ struct State {
                                    {CU_LIMIT_PERSISTING_L2_CACHE_SIZE, 0}};
   CUmemPoolHandle_st default_pool;
   CUmemoryPool pool = &default_pool;  // the device's current one
+  struct PoolMemory {
+    CUmemoryPool pool;
+    uint64_t bytes;
+  };
+  std::map<CUdeviceptr, PoolMemory> pool_memory;  // allocations that count for a pool
   CUstream_st legacy, per_thread;
   Schedule schedule;
   std::unique_ptr<OrderChecker> checker;  // FP4LAB_CHECK=1
@@ -208,6 +218,9 @@ CUstream_st* stream_of(CUstream handle);
 // Does the work now, or puts it into the graph that the stream captures. The emulator runs every stream's
 // work when it is submitted: an order that the stream rules always allow.
 CUresult submit(CUstream handle, CUgraphNodeType type, Work work);
+
+// Memory given back to the pool that it counts for; nothing for other memory. Called with the state locked.
+void leave_pool(CUdeviceptr pointer);
 
 // A checked launch, to be run now or later. The parameters are read from `params` or `extra` here.
 CUresult prepare_launch(CUfunction f, fp4lab::emu::LaunchConfig config, void** params, void** extra,

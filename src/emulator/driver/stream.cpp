@@ -42,7 +42,9 @@ CUresult cuStreamSynchronize(CUstream handle) {
   if (CUresult r = ready()) return r;
   CUstream_st* stream = stream_of(handle);
   if (!stream) return CUDA_ERROR_INVALID_HANDLE;
-  return stream->capture ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
+  if (!stream->capture) return CUDA_SUCCESS;
+  stream->capture->invalid = true;
+  return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 }
 CUresult cuStreamQuery(CUstream handle) { return cuStreamSynchronize(handle); }
 
@@ -161,88 +163,5 @@ CUresult cuStreamCopyAttributes(CUstream to, CUstream from) {
   CUstream_st *d = stream_of(to), *s = stream_of(from);
   if (!d || !s) return CUDA_ERROR_INVALID_HANDLE;
   d->attributes = s->attributes;
-  return CUDA_SUCCESS;
-}
-
-CUresult cuStreamBeginCapture(CUstream handle, CUstreamCaptureMode) {
-  if (CUresult r = ready()) return r;
-  CUstream_st* stream = stream_of(handle);
-  if (!stream) return CUDA_ERROR_INVALID_HANDLE;
-  if (stream == &state().legacy) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-  if (stream->capture) return CUDA_ERROR_ILLEGAL_STATE;
-  static uint64_t last_id = 0;
-  stream->capture = std::make_shared<Capture>(Capture{++last_id});
-  stream->capture_origin = true;
-  stream->tail.clear();
-  return CUDA_SUCCESS;
-}
-
-CUresult cuStreamEndCapture(CUstream handle, CUgraph* graph) {
-  if (CUresult r = ready()) return r;
-  CUstream_st* stream = stream_of(handle);
-  if (!stream || !graph) return stream ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
-  if (!stream->capture) return CUDA_ERROR_ILLEGAL_STATE;
-  if (!stream->capture_origin) return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
-  const auto capture = stream->capture;
-  *graph = capture->graph.release();
-  const size_t joined = stream->tail.size();
-  std::lock_guard lock(state().mutex);
-  const auto forget = [&](CUstream_st& s) {
-    if (s.capture == capture) s.capture.reset(), s.tail.clear(), s.capture_origin = false;
-  };
-  for (CUstream_st* s : state().streams) forget(*s);
-  forget(state().per_thread);
-  for (CUevent_st* e : state().events)
-    if (e->capture == capture) e->capture.reset(), e->tail.clear();
-  // A node that nothing follows and that the origin stream does not wait for: a fork that never came back.
-  std::set<CUgraphNode> followed;
-  for (const auto& node : (*graph)->nodes) followed.insert(node->needs.begin(), node->needs.end());
-  if ((*graph)->nodes.size() - followed.size() <= joined) return CUDA_SUCCESS;
-  delete *graph;
-  *graph = nullptr;
-  return CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
-}
-
-CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus* status) {
-  CUstream_st* stream = stream_of(handle);
-  if (!stream) return CUDA_ERROR_INVALID_HANDLE;
-  *status = stream->capture ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
-  return CUDA_SUCCESS;
-}
-
-extern "C" {
-#undef cuStreamGetCaptureInfo
-#undef cuStreamUpdateCaptureDependencies
-CUresult CUDAAPI cuStreamGetCaptureInfo_v3(CUstream handle, CUstreamCaptureStatus* status, cuuint64_t* id,
-                                           CUgraph* graph, const CUgraphNode** nodes,
-                                           const CUgraphEdgeData** edges, size_t* count) {
-  if (CUresult r = cuStreamIsCapturing(handle, status)) return r;
-  const CUstream_st& stream = *stream_of(handle);
-  if (!stream.capture) return CUDA_SUCCESS;
-  if (id) *id = stream.capture->id;
-  if (graph) *graph = stream.capture->graph.get();
-  if (nodes) *nodes = stream.tail.data();
-  if (edges) *edges = nullptr;
-  if (count) *count = stream.tail.size();
-  return CUDA_SUCCESS;
-}
-CUresult CUDAAPI cuStreamGetCaptureInfo_v2(CUstream handle, CUstreamCaptureStatus* status, cuuint64_t* id,
-                                           CUgraph* graph, const CUgraphNode** nodes, size_t* count) {
-  return cuStreamGetCaptureInfo_v3(handle, status, id, graph, nodes, nullptr, count);
-}
-CUresult CUDAAPI cuStreamUpdateCaptureDependencies_v2(CUstream handle, CUgraphNode* nodes,
-                                                      const CUgraphEdgeData*, size_t count, unsigned flags) {
-  CUstream_st* stream = stream_of(handle);
-  if (!stream) return CUDA_ERROR_INVALID_HANDLE;
-  if (!stream->capture) return CUDA_ERROR_ILLEGAL_STATE;
-  if (flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES) stream->tail.clear();
-  stream->tail.insert(stream->tail.end(), nodes, nodes + count);
-  return CUDA_SUCCESS;
-}
-}
-
-CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
-  static thread_local CUstreamCaptureMode current = CU_STREAM_CAPTURE_MODE_GLOBAL;
-  std::swap(current, *mode);
   return CUDA_SUCCESS;
 }

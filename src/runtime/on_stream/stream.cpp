@@ -62,6 +62,15 @@ cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t call
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
   return call([&] { return cuStreamBeginCapture(on(stream), static_cast<CUstreamCaptureMode>(mode)); });
 }
+cudaError_t cudaStreamBeginCaptureToGraph(cudaStream_t stream, cudaGraph_t graph,
+                                          const cudaGraphNode_t* behind, const cudaGraphEdgeData* edges,
+                                          size_t count, cudaStreamCaptureMode mode) {
+  return call([&] {
+    return cuStreamBeginCaptureToGraph(on(stream), graph, behind,
+                                       reinterpret_cast<const CUgraphEdgeData*>(edges), count,
+                                       static_cast<CUstreamCaptureMode>(mode));
+  });
+}
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   return call([&] { return cuStreamEndCapture(on(stream), graph); });
 }
