@@ -6,7 +6,6 @@
 #include <optional>
 
 #include "emulator/ptx/fold.h"
-#include "emulator/ptx/known.h"
 
 namespace fp4lab::emu {
 
@@ -18,15 +17,22 @@ Rewriter::Tokens rounded_product(const Source& s) {
 
 class Folding {
  public:
-  Folding(Rewriter& w, const Dataflow& flow) : w_(w), f_(w.f), known_(w, flow) {}
+  Folding(Rewriter& w, const Known& known) : w_(w), f_(w.f), known_(known) {}
 
   void fold(uint32_t pc) {
     const Source& s = f_.source[pc];
     const bool approximate = s.has("approx") || s.has("full");
     if (approximate && s.tokens[0] == "div") return fold_quotient(pc);
-    if (const auto result = folded(pc)) return w_.replace(pc, {"mov", "b32"}, {w_.constant(*result)});
+    if (const auto result = folded(pc)) return replace(pc, {"mov", "b32"}, {w_.constant(*result)});
     if (approximate && s.tokens[0] == "rcp" && s.has("ftz"))
-      if (const auto inverse = inverse_of(pc, 1)) w_.replace(pc, {"mov", "b32"}, {*inverse});
+      if (const auto inverse = inverse_of(pc, 1)) replace(pc, {"mov", "b32"}, {*inverse});
+  }
+  bool has_changed() const { return changed_; }
+
+ private:
+  void replace(uint32_t pc, Rewriter::Tokens tokens, std::vector<Operand> sources) {
+    w_.replace(pc, std::move(tokens), std::move(sources));
+    changed_ = true;
   }
 
   std::optional<uint32_t> folded(uint32_t pc) const {
@@ -47,7 +53,7 @@ class Folding {
     if (!divisor) {
       if (!s.has("approx") || !s.has("ftz")) return;
       if (const auto inverse = inverse_of(pc, 2))
-        w_.replace(pc, {"mul", "ftz", "f32"}, {f_.code[pc].op[1], *inverse});
+        replace(pc, {"mul", "ftz", "f32"}, {f_.code[pc].op[1], *inverse});
       return;
     }
     if (std::isnan(std::bit_cast<float>(static_cast<uint32_t>(*divisor)))) return;
@@ -58,11 +64,11 @@ class Folding {
       w_.insert(pc, rounded_product(s), {scaled, a, w_.constant(std::bit_cast<uint32_t>(by.before))});
       a = scaled;
     }
-    if (by.factor == 1 && !s.has("ftz")) return w_.replace(pc, {"mov", "b32"}, {a});
-    w_.replace(pc, s.has("ftz") ? Rewriter::Tokens{"mul", "ftz", "f32"} : Rewriter::Tokens{"mul", "f32"},
-               {a, w_.constant(std::bit_cast<uint32_t>(by.factor))});
+    if (by.factor == 1 && !s.has("ftz")) return replace(pc, {"mov", "b32"}, {a});
+    replace(pc, s.has("ftz") ? Rewriter::Tokens{"mul", "ftz", "f32"} : Rewriter::Tokens{"mul", "f32"},
+            {a, w_.constant(std::bit_cast<uint32_t>(by.factor))});
     if (by.before != 1) return;
-    if (const auto result = folded(pc)) w_.replace(pc, {"mov", "b32"}, {w_.constant(*result)});
+    if (const auto result = folded(pc)) replace(pc, {"mov", "b32"}, {w_.constant(*result)});
   }
 
   // 1 / operand where the compiler has it otherwise: a reciprocal's operand, and 2^-x of a 2^x that nothing
@@ -87,18 +93,19 @@ class Folding {
     return inverse;
   }
 
- private:
   Rewriter& w_;
   Function& f_;
-  Known known_;
+  const Known& known_;
+  bool changed_ = false;
 };
 
 }  // namespace
 
-void fold_approximate(Rewriter& w, const Dataflow& flow) {
-  Folding folding(w, flow);
+bool fold_approximate(Rewriter& w, const Dataflow& flow, const Known& known) {
+  Folding folding(w, known);
   for (uint32_t pc = 0; pc < w.f.code.size(); ++pc)
     if (!flow.is_dead(pc) && w.f.source[pc].type() == Type::f32) folding.fold(pc);
+  return folding.has_changed();
 }
 
 bool ends_in_product(const Source& s) {

@@ -5,12 +5,13 @@
 #include <utility>
 
 #include "emulator/ptx/dataflow.h"
+#include "emulator/ptx/known.h"
 #include "emulator/ptx/rewrite.h"
 
 namespace fp4lab::emu {
 
-// Before sums look for products.
-void fold_approximate(Rewriter&, const Dataflow&);
+// Before sums look for products. Whether anything has changed; instructions stay where they are.
+bool fold_approximate(Rewriter&, const Dataflow&, const Known&);
 
 // What ptxas makes of approximate reciprocals and quotients ends in a product; rcp.approx.ftz is the
 // unit's.

@@ -11,11 +11,11 @@
 
 namespace fp4lab::emu {
 
-Contraction::Contraction(Rewriter& w, const Dataflow& flow)
+Contraction::Contraction(Rewriter& w, const Dataflow& flow, const Known& known)
     : w_(w), f_(w.f), flow_(flow), block_(w.f.code.size()), fusions_(w.f.code.size()) {
   for (uint32_t b = 0; b < flow.blocks().size(); ++b)
     for (uint32_t pc = flow.blocks()[b].begin; pc < flow.blocks()[b].end; ++pc) block_[pc] = b;
-  find_products();
+  find_products(known);
   choose_products();
 }
 
@@ -31,9 +31,9 @@ bool Contraction::ends_block(uint32_t pc) const {
   return kFences.contains(s.tokens[0]) || s.has("launch_dependents") || flow_.becomes_branch(pc);
 }
 
-void Contraction::find_products() {
+void Contraction::find_products(const Known& known) {
   std::vector<char> is_found(f_.code.size(), 0);
-  if (auto products = constant_products(w_, flow_))
+  if (auto products = constant_products(w_, flow_, known))
     for (SummedProduct& p : *products) {
       is_found[p.pc] = 1;
       if (!p.uses.empty()) products_.push_back(std::move(p));

@@ -14,7 +14,7 @@ namespace fp4lab::emu {
 
 class Contraction {
  public:
-  Contraction(Rewriter&, const Dataflow&);  // finds them
+  Contraction(Rewriter&, const Dataflow&, const Known&);  // finds them
   bool takes_product(uint32_t sum) const { return fusions_[sum].product != kNone; }
   void apply();
 
@@ -27,7 +27,7 @@ class Contraction {
 
   Shape shape_of(uint32_t pc) const { return emu::shape_of(f_.code[pc], f_.source[pc]); }
   bool ends_block(uint32_t pc) const;
-  void find_products();
+  void find_products(const Known&);
   std::optional<SummedProduct> used_in_sums(uint32_t block, uint32_t product) const;
   void choose_products();
   bool is_free(const SummedProduct&) const;

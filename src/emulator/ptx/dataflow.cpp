@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "emulator/isa/opcode.h"
+#include "emulator/ptx/routine.h"
 
 namespace fp4lab::emu {
 
@@ -155,13 +156,10 @@ bool Dataflow::becomes_branch(uint32_t pc) const {
   const Instr& i = f_.code[pc];
   const Source& s = f_.source[pc];
   const std::string_view name = s.tokens[0];
-  const Type type = s.type();
-  if (name == "call" || name == "pmevent") return true;
-  if (name == "div" || name == "rem") return !s.has("approx") && !s.has("full") && type != Type::u32;
-  if (name == "sqrt" || name == "rcp" || name == "rsqrt")
-    return type == Type::f64 ? !s.has("ftz") : !s.has("approx");
+  if (name == "call" || name == "pmevent" || is_float_routine(s)) return true;
+  if (is_integer_routine(s)) return s.type() != Type::u32;
   if (dead_[pc]) return false;
-  if (name == "bfind") return bits_of(type) == 64;
+  if (name == "bfind") return bits_of(s.type()) == 64;
   return i.guard >= 0 && (!is_pure(pc) || name == "ld" || name == "ldu");
 }
 

@@ -21,6 +21,14 @@ class Lane {
     if (op.kind == Operand::Kind::predicate) return warp_.mask(op) & 1;
     return bits_of(op.type) == 64 ? *warp_.source<uint64_t>(op) : *warp_.source<uint32_t>(op);
   }
+  void set(const Operand& op, uint64_t bits) {
+    if (op.kind == Operand::Kind::predicate)
+      warp_.set_mask(op, static_cast<uint32_t>(bits));
+    else if (bits_of(op.type) == 64)
+      *warp_.target<uint64_t>(op) = bits;
+    else
+      *warp_.target<uint32_t>(op) = static_cast<uint32_t>(bits);
+  }
 
  private:
   static Module module_like(const Rewriter& w) {
@@ -50,19 +58,16 @@ uint64_t key_of(const Operand& op) {
   return op.kind == Operand::Kind::predicate ? uint64_t(op.index) << 32 | 0xffffffffu : op.offset;
 }
 
-Values evaluate(const Rewriter& w, const std::vector<uint32_t>& pcs) {
-  if (pcs.empty() || w.image.register_bytes > kMostRegisterBytes) return {};
+Values evaluate(const Rewriter& w, const std::vector<Step>& steps) {
+  if (steps.empty() || w.image.register_bytes > kMostRegisterBytes) return {};
   Values values;
   try {
     Lane lane(w);
-    for (const uint32_t pc : pcs) {
+    for (const auto& [pc, overwritten] : steps) {
+      for (const auto& [op, maker] : overwritten) lane.set(op, values.at({maker, key_of(op)}));
       const Instr& i = w.f.code[pc];
       lane.execute(i);
-      const auto read = [&](const Operand& op) { values[{pc, key_of(op)}] = lane.bits(op); };
-      if (i.op[0].kind == Operand::Kind::vector)
-        for (uint32_t k = 0; k < i.op[0].count; ++k) read(w.f.vectors[i.op[0].index + k]);
-      else
-        read(i.op[0]);
+      for_each_target(w.f, i, [&](const Operand& op) { values[{pc, key_of(op)}] = lane.bits(op); });
     }
   } catch (const std::exception&) {
     return {};

@@ -3,12 +3,11 @@
 #include <unordered_set>
 
 #include "emulator/isa/opcode.h"
+#include "emulator/ptx/routine.h"
 
 namespace fp4lab::emu {
 
 namespace {
-
-bool divides(const Source& s) { return s.tokens[0] == "div" || s.tokens[0] == "rem"; }
 
 // To 32 bits or fewer, from a 64-bit integer.
 bool narrows(const Source& s) {
@@ -37,7 +36,7 @@ bool makes_loose_halves(const Source& s) {
 
 bool is_branch_under_guard(const Source& s) {
   const std::string_view name = s.tokens[0];
-  return name == "ld" || name == "atom" || (divides(s) && s.type() != Type::f64);
+  return name == "ld" || name == "atom" || is_integer_routine(s);
 }
 
 Reads reads(const Instr& i, const Source& s) {
@@ -48,9 +47,8 @@ Reads reads(const Instr& i, const Source& s) {
   if (kParts.contains(name) || narrows(s) || root || (name == "st" && bits_of(type) < 64) ||
       (name == "mov" && i.op[0].kind == Operand::Kind::vector))
     return Reads::parts;
-  const bool integer = divides(s) && type != Type::f64;
-  const bool halves =
-      makes_halves(s) || integer || name == "testp" || name == "cnot" || (name == "mov" && i.guard >= 0);
+  const bool halves = makes_halves(s) || is_integer_routine(s) || name == "testp" || name == "cnot" ||
+                      (name == "mov" && i.guard >= 0);
   return halves ? Reads::halves : Reads::whole;
 }
 

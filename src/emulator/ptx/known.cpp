@@ -1,21 +1,14 @@
 #include "emulator/ptx/known.h"
 
 #include <algorithm>
-#include <unordered_set>
 
 #include "emulator/ptx/foldable.h"
+#include "emulator/ptx/reaching_writes.h"
+#include "emulator/ptx/routine.h"
 
 namespace fp4lab::emu {
 
 namespace {
-
-// Exact division and roots of floats are code of their own, which nothing folds.
-bool is_subroutine(const Source& s) {
-  const std::string_view name = s.tokens[0];
-  if (s.has("approx") || s.has("full")) return false;
-  const bool is_float = name_of(s.type())[0] == 'f';
-  return name == "sqrt" || name == "rcp" || name == "rsqrt" || (name == "div" && is_float);
-}
 
 // What comes of comparing a value with itself, if it does not depend on whether it is a NaN.
 std::optional<bool> of_itself(std::string_view how, bool may_be_nan) {
@@ -57,20 +50,13 @@ bool is_register(const Operand& op) { return is_value(op) || op.kind == Operand:
 
 }  // namespace
 
-bool ends_stretch(const Source& s) {
-  static const std::unordered_set<std::string_view> kNames = {"bar",    "barrier", "activemask", "nanosleep",
-                                                              "membar", "fence",   "rem"};
-  const std::string_view name = s.tokens[0];
-  if (name == "div") return !s.has("approx") && !s.has("full");
-  return is_subroutine(s) || kNames.contains(name) || (s.has("sync") && name != "elect");
-}
-
 Known::Known(const Rewriter& w, const Dataflow& flow)
     : f_(w.f),
       makers_(w.f.code.size()),
       element_makers_(w.f.vectors.size(), Dataflow::kNone),
       guard_makers_(w.f.code.size(), Dataflow::kNone),
       uses_(w.f.code.size(), 0),
+      block_(w.f.code.size(), 0),
       stretch_(w.f.code.size(), 0),
       constant_(w.f.code.size(), 0) {
   for (const Row& row : w.image.constants)
@@ -84,46 +70,31 @@ Known::Known(const Rewriter& w, const Dataflow& flow)
 }
 
 void Known::find_makers(const Dataflow& flow) {
-  const auto written = [&](uint32_t pc) { return f_.code[pc].guard < 0 ? pc : Dataflow::kNone; };
-  constexpr uint32_t kNever = Dataflow::kNone - 1;
-  std::vector<uint32_t> only(flow.registers(), kNever);  // the writer of a register that has one
-  for (uint32_t pc = 0; pc < f_.code.size(); ++pc)
-    for (const uint32_t reg : flow.access(pc).writes)
-      only[reg] = only[reg] == kNever ? written(pc) : Dataflow::kNone;
-  std::vector<uint32_t> last = only;
-  for (uint32_t block = 0; block < flow.blocks().size(); ++block) {
-    const Dataflow::Block& b = flow.blocks()[block];
+  const ReachingWrites writes(f_, flow);
+  for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
+    const Instr& i = f_.code[pc];
     const auto maker = [&](const Operand& op) {
-      const uint32_t reg = is_register(op) ? flow.number_of(op) : Dataflow::kNone;
-      return reg == Dataflow::kNone || last[reg] == kNever ? Dataflow::kNone : last[reg];
+      return is_register(op) ? writes.maker(pc, flow.number_of(op)) : Dataflow::kNone;
     };
-    for (uint32_t pc = b.begin; pc < b.end; ++pc) {
-      const Instr& i = f_.code[pc];
-      for (unsigned slot = 0; slot < kSlots; ++slot) {
-        makers_[pc][slot] = maker(i.op[slot]);
-        if (i.op[slot].kind == Operand::Kind::vector)
-          for (uint32_t e = i.op[slot].index; e < i.op[slot].index + i.op[slot].count; ++e)
-            element_makers_[e] = maker(f_.vectors[e]);
-      }
-      if (i.guard > 0) guard_makers_[pc] = maker(predicate_of(i));
-      if (!flow.is_dead(pc))
-        for (const uint32_t reg : flow.access(pc).reads)
-          if (last[reg] < kNever) ++uses_[last[reg]];
-      for (const uint32_t reg : flow.access(pc).writes) last[reg] = written(pc);
+    for (unsigned slot = 0; slot < kSlots; ++slot) {
+      makers_[pc][slot] = maker(i.op[slot]);
+      if (i.op[slot].kind == Operand::Kind::vector)
+        for (uint32_t e = i.op[slot].index; e < i.op[slot].index + i.op[slot].count; ++e)
+          element_makers_[e] = maker(f_.vectors[e]);
     }
-    for (uint32_t pc = b.begin; pc < b.end; ++pc)
-      for (const uint32_t reg : flow.access(pc).writes)
-        if (only[reg] == Dataflow::kNone && last[reg] == pc && flow.lives_behind(block, reg)) uses_[pc] += 2;
-    for (uint32_t pc = b.begin; pc < b.end; ++pc)
-      for (const uint32_t reg : flow.access(pc).writes) last[reg] = only[reg];
+    if (i.guard > 0) guard_makers_[pc] = maker(predicate_of(i));
   }
+  uses_ = writes.uses();
+  meets_ = writes.meets();
 }
 
 void Known::find_stretches(const Dataflow& flow) {
   uint32_t stretch = 0;
-  for (const Dataflow::Block& b : flow.blocks()) {
+  for (uint32_t block = 0; block < flow.blocks().size(); ++block) {
+    const Dataflow::Block& b = flow.blocks()[block];
     ++stretch;
     for (uint32_t pc = b.begin; pc < b.end; ++pc) {
+      block_[pc] = block;
       stretch_[pc] = stretch;
       if (ends_stretch(f_.source[pc])) ++stretch;
     }
@@ -175,21 +146,29 @@ void Known::find_constants(const Dataflow& flow) {
 // What is computed from constants, but for NaNs.
 void Known::find_values(const Rewriter& w, const Dataflow& flow) {
   std::vector<char> computed(f_.code.size(), 0);
-  std::vector<uint32_t> pcs;
+  std::unordered_map<uint64_t, uint32_t> last;  // of the steps that wrote a register
+  std::vector<Step> steps;
   bool is_worth_it = false;
   for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
+    const Instr& i = f_.code[pc];
     const Source& s = f_.source[pc];
     const std::string_view name = s.tokens[0];
     const bool reads_carry = name == "addc" || name == "subc" || name == "madc";
-    const bool is_pair = name == "setp" && f_.code[pc].op[1];
+    const bool is_pair = name == "setp" && i.op[1];
     if (!is_foldable(s) || reads_carry || is_pair || !(flow.is_pure(pc) || s.has("cc"))) continue;
-    computed[pc] = reads_only(
-        pc, [&](const Operand& op, uint32_t maker) { return is_row(op) || (maker < pc && computed[maker]); });
+    Step step{pc, {}};
+    computed[pc] = reads_only(pc, [&](const Operand& op, uint32_t maker) {
+      if (is_row(op)) return true;
+      if (maker >= pc || !computed[maker]) return false;
+      if (last.at(key_of(op)) != maker) step.overwritten.emplace_back(op, maker);
+      return true;
+    });
     if (!computed[pc]) continue;
-    pcs.push_back(pc);
-    is_worth_it |= name != "mov" || !is_value(f_.code[pc].op[0]) || !is_value(f_.code[pc].op[1]);
+    steps.push_back(std::move(step));
+    for_each_target(f_, i, [&](const Operand& op) { last[key_of(op)] = pc; });
+    is_worth_it |= name != "mov" || !is_value(i.op[0]) || !is_value(i.op[1]);
   }
-  if (is_worth_it) values_ = evaluate(w, pcs);
+  if (is_worth_it) values_ = evaluate(w, steps);
   for (uint32_t pc = 0; pc < f_.code.size(); ++pc)
     if (const auto value = decided(pc)) values_[{pc, key_of(f_.code[pc].op[0])}] = *value;
   std::erase_if(values_, [&](const auto& entry) {

@@ -13,19 +13,18 @@
 
 namespace fp4lab::emu {
 
-// What ends straight-line code for the compiler: subroutines (division and roots), also where nobody wants
-// their results, barriers, and collectives of a warp.
-bool ends_stretch(const Source&);
-
 class Known {
  public:
   static constexpr unsigned kSlots = 6;  // operands 1 to 5
 
   Known(const Rewriter&, const Dataflow&);
 
-  // The only instruction that can have made an operand: the last of the block if it is unguarded, or the only
-  // one of the function. Dataflow::kNone otherwise.
-  uint32_t maker(uint32_t pc, unsigned slot) const { return makers_[pc][slot]; }
+  // The unguarded instruction that made an operand on every way that leads here, if the compiler sees both.
+  // Dataflow::kNone if there are several, or none.
+  uint32_t maker(uint32_t pc, unsigned slot) const {
+    const uint32_t from = makers_[pc][slot];
+    return from == Dataflow::kNone || !meets_[from] || block_[from] == block_[pc] ? from : Dataflow::kNone;
+  }
   // How many operands hold what an instruction made; more than one also where that is not known.
   uint32_t uses(uint32_t pc) const { return uses_[pc]; }
   // Of a constant, and of what was computed from constants alone. Not of NaNs that arithmetic makes: there
@@ -62,6 +61,8 @@ class Known {
   std::vector<uint32_t> element_makers_;  // by index in the function's vectors
   std::vector<uint32_t> guard_makers_;
   std::vector<uint32_t> uses_;
+  std::vector<char> meets_;        // what it made becomes a variable
+  std::vector<uint32_t> block_;    // which basic block an instruction stands in
   std::vector<uint32_t> stretch_;  // which straight-line code an instruction stands in
   std::vector<char> constant_;
   Values values_;

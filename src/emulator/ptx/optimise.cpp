@@ -11,6 +11,7 @@
 #include "emulator/ptx/contraction.h"
 #include "emulator/ptx/dataflow.h"
 #include "emulator/ptx/peephole.h"
+#include "emulator/ptx/routine.h"
 #include "emulator/ptx/scaled_product.h"
 #include "emulator/ptx/signs.h"
 #include "emulator/ptx/value_order.h"
@@ -24,10 +25,11 @@ class Optimiser {
  public:
   explicit Optimiser(Rewriter& w) : w_(w), f_(w.f) {}
 
-  void run(const Dataflow& flow) {
+  void run(const Dataflow& flow, const Known& known) {
     const ValueOrder order(f_, flow);
-    fold_approximate(w_, flow);
-    Contraction contraction(w_, flow);
+    std::optional<Known> folded;
+    if (fold_approximate(w_, flow, known)) folded.emplace(w_, flow);
+    Contraction contraction(w_, flow, folded ? *folded : known);
     Signs signs(w_, flow);
     for (const Dataflow::Block& b : flow.blocks())
       for (uint32_t pc = b.begin; pc < b.end; ++pc) {
@@ -187,20 +189,21 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows) {
     if (flow.is_too_big()) return;
     what(flow);
   };
-  const auto arithmetic = [&](const Dataflow& flow) {
-    Optimiser(w).run(flow);
+  const auto arithmetic = [&](const Dataflow& flow, const Known& known) {
+    Optimiser(w).run(flow, known);
     if (may_scale_products(w)) step([&](const Dataflow& after) { scale_products(w, after); });
   };
-  const auto single = [&](const Dataflow& flow, Known& known) {
-    fold_single(w, flow, known) ? step(arithmetic) : arithmetic(flow);
-  };
-  step([&](const Dataflow& flow) {
-    Known known(w, flow);
-    if (!fold_guards(w, flow, known)) return single(flow, known);
-    step([&](const Dataflow& after) {
-      Known known_then(w, after);
-      single(after, known_then);
+  const auto afresh = [&](auto what) {
+    step([&](const Dataflow& flow) {
+      Known known(w, flow);
+      what(flow, known);
     });
+  };
+  const auto single = [&](const Dataflow& flow, Known& known) {
+    fold_single(w, flow, known) ? afresh(arithmetic) : arithmetic(flow, known);
+  };
+  afresh([&](const Dataflow& flow, Known& known) {
+    fold_guards(w, flow, known) ? afresh(single) : single(flow, known);
   });
 }
 

@@ -5,7 +5,6 @@
 
 #include "emulator/isa/opcode.h"
 #include "emulator/ptx/approximate.h"
-#include "emulator/ptx/known.h"
 #include "emulator/ptx/ssa.h"
 
 namespace fp4lab::emu {
@@ -39,8 +38,8 @@ constexpr uint32_t kNone = Dataflow::kNone;
 
 class ConstantProducts {
  public:
-  ConstantProducts(const Rewriter& w, const Dataflow& flow)
-      : f_(w.f), flow_(flow), known_(w, flow), place_(w.f.code.size(), kNone) {}
+  ConstantProducts(const Rewriter& w, const Dataflow& flow, const Known& known)
+      : f_(w.f), flow_(flow), known_(known), place_(w.f.code.size(), kNone) {}
 
   std::optional<std::vector<SummedProduct>> run() {
     for (uint32_t pc = 0; pc < f_.code.size(); ++pc)
@@ -161,15 +160,16 @@ class ConstantProducts {
 
   const Function& f_;
   const Dataflow& flow_;
-  const Known known_;
+  const Known& known_;
   std::vector<uint32_t> place_;  // in found_, by pc
   std::vector<SummedProduct> found_;
 };
 
 }  // namespace
 
-std::optional<std::vector<SummedProduct>> constant_products(const Rewriter& w, const Dataflow& flow) {
-  return ConstantProducts(w, flow).run();
+std::optional<std::vector<SummedProduct>> constant_products(const Rewriter& w, const Dataflow& flow,
+                                                            const Known& known) {
+  return ConstantProducts(w, flow, known).run();
 }
 
 }  // namespace fp4lab::emu

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "emulator/ptx/dataflow.h"
+#include "emulator/ptx/known.h"
 #include "emulator/ptx/rewrite.h"
 
 namespace fp4lab::emu {
@@ -29,6 +30,6 @@ struct SummedProduct {
 // address of .const memory. ptxas 13.0 takes them up into sums of any block, as if each stood in front of its
 // sum; other products only within their block. One without uses is read otherwise too. Nothing for a function
 // that is too big.
-std::optional<std::vector<SummedProduct>> constant_products(const Rewriter&, const Dataflow&);
+std::optional<std::vector<SummedProduct>> constant_products(const Rewriter&, const Dataflow&, const Known&);
 
 }  // namespace fp4lab::emu

@@ -1,5 +1,6 @@
 // Comparisons whose outcome the compiler believes to know, and what is chosen by them.
 #include "emulator/ptx/peephole/pass.h"
+#include "emulator/ptx/peephole/range.h"
 #include "emulator/ptx/peephole/rules.h"
 
 namespace fp4lab::emu::peephole {
@@ -7,21 +8,35 @@ namespace fp4lab::emu::peephole {
 namespace {
 
 // Numbers that the compiler takes for no less than 0, a NaN or the least integer among them.
-bool is_not_negative(Pass& p, uint32_t pc, unsigned slot, Type type) {
+bool is_not_negative(const Pass& p, uint32_t pc, unsigned slot, Type type) {
+  if (type == Type::f32) {
+    const auto range = range_of(p, pc, slot);
+    return range && range->least >= 0;
+  }
   const uint32_t from = p.known.maker(pc, slot);
-  if (from == Dataflow::kNone || from >= pc) return false;
-  const Source& s = p.source(from);
-  if (s.type() != type) return false;
-  const std::string_view name = s.tokens[0];
-  if (type == Type::s32 || type == Type::s64) return name == "abs";
-  if (type != Type::f32) return false;
-  if (name == "abs") return !s.has("ftz");
-  if (name == "ex2") return true;
-  const bool sum = name == "add" || name == "sub" || name == "mul";
-  if (sum && says_rounding(s)) return false;
-  if ((sum || name == "fma") && s.has("sat")) return true;
-  if (name == "mul") return p.same_register(from, 1, 2);
-  return name == "add" && is_not_negative(p, from, 1, type) && is_not_negative(p, from, 2, type);
+  if (from == Dataflow::kNone || from >= pc || p.source(from).type() != type) return false;
+  return (type == Type::s32 || type == Type::s64) && p.source(from).tokens[0] == "abs";
+}
+
+// What the compiler makes of a comparison of a number in a range with another. It never decides le.
+std::optional<bool> decided(std::string_view how, const Range& a, double b) {
+  if ((how == "lt" && a.most < b) || (how == "gt" && a.least > b) || (how == "ge" && a.least >= b))
+    return true;
+  if ((how == "lt" && a.least >= b) || (how == "gt" && a.most <= b) || (how == "ge" && a.most < b))
+    return false;
+  return std::nullopt;
+}
+
+// The same for any type of which ranges are known.
+std::optional<bool> decided(const Pass& p, uint32_t pc, unsigned slot, std::string_view how, uint64_t with) {
+  const Type type = p.source(pc).type();
+  if (type != Type::f32) {
+    const int64_t c = type == Type::s32 ? static_cast<int32_t>(with) : static_cast<int64_t>(with);
+    if (c != 0 || !is_not_negative(p, pc, slot, type)) return std::nullopt;
+    return how == "ge" ? std::optional(true) : how == "lt" ? std::optional(false) : std::nullopt;
+  }
+  const auto range = range_of(p, pc, slot);
+  return range && !is_nan32(with) ? decided(how, *range, float_of(with)) : std::nullopt;
 }
 
 // The constant by which slct.s32.s32 chooses is compared as if it were f32.
@@ -52,10 +67,9 @@ void fold_choice(Pass& p, uint32_t pc) {
   }
 }
 
-// A comparison with a number below 0, or of no less than 0 with 0, is decided, for NaNs as well.
+// A comparison of what lies in a range with a constant is decided, for NaNs as well.
 void fold_comparison(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
-  const Type type = s.type();
   std::string_view how = s.tokens[1];
   if (s.tokens.size() > (s.has("ftz") ? 4 : 3) || p.operand(pc, 1))
     return;  // combined with another, or two results
@@ -63,17 +77,10 @@ void fold_comparison(Pass& p, uint32_t pc) {
     if (slot == 2)
       how = how == "lt" ? "gt" : how == "le" ? "ge" : how == "gt" ? "lt" : how == "ge" ? "le" : how;
     const auto with = p.bits(pc, slot);
-    if (!with || !is_not_negative(p, pc, 5 - slot, type)) continue;
-    if (type == Type::f32 && is_nan32(*with)) continue;
-    const double c = type == Type::f32   ? float_of(*with)
-                     : type == Type::s32 ? static_cast<int32_t>(*with)
-                                         : static_cast<int64_t>(*with);
-    const bool below = type == Type::f32 && c < 0;
-    const bool yes = (c == 0 && how == "ge") || (below && (how == "gt" || how == "ge"));
-    const bool no = how == "lt" && (c == 0 || (below && slot == 2));
-    if (!yes && !no) continue;
+    const auto holds = with && !p.bits(pc, 5 - slot) ? decided(p, pc, 5 - slot, how, *with) : std::nullopt;
+    if (!holds) continue;
     p.known.mark_constant(pc);
-    p.f.source[pc].tokens = {"setp", yes ? "eq" : "ne", "u32"};
+    p.f.source[pc].tokens = {"setp", *holds ? "eq" : "ne", "u32"};
     return p.replace(pc, p.f.source[pc].tokens, {Operand{}, p.w.constant(0), p.w.constant(0)});
   }
 }

@@ -59,6 +59,10 @@ void widen(Pass& p, uint32_t pc) {
     const Operand result = p.w.fresh(Type::b32);
     p.insert(pc, {name, "s32"}, {result, sources[0], sources[1]});
     p.replace(pc, {"cvt", "u16", "u32"}, {result});
+  } else if (name == "sad") {
+    const Operand result = p.w.fresh(Type::b32);
+    p.insert(pc, {"sad", "s32"}, {result, sources[0], sources[1], p.operand(pc, 3)});
+    p.replace(pc, {"cvt", "u16", "u32"}, {result});
   } else if (name == "shr") {
     const Operand result = p.w.fresh(Type::b32);
     p.insert(pc, {"shr", "s32"}, {result, sources[0], p.operand(pc, 2)});
@@ -105,8 +109,8 @@ void convert_integer(Pass& p, uint32_t pc) {
 
 std::span<const Rule> least_integer_rules() {
   static constexpr Rule kRules[] = {
-      {"cvt", widen}, {"div", widen},  {"mad", widen}, {"mul", widen},           {"rem", fold_remainder},
-      {"rem", widen}, {"setp", widen}, {"shr", widen}, {"cvt", convert_integer},
+      {"cvt", widen}, {"div", widen}, {"mad", widen},  {"mul", widen}, {"rem", fold_remainder},
+      {"rem", widen}, {"sad", widen}, {"setp", widen}, {"shr", widen}, {"cvt", convert_integer},
   };
   return kRules;
 }

@@ -1,5 +1,6 @@
 // Packs of two halves.
 #include "emulator/ptx/peephole/pass.h"
+#include "emulator/ptx/peephole/range.h"
 #include "emulator/ptx/peephole/rules.h"
 
 namespace fp4lab::emu::peephole {
@@ -43,10 +44,26 @@ void fold_signed_extreme(Pass& p, uint32_t pc) {
     }
 }
 
+// What is no less than 0 as f32 has no sign to the compiler, also where it is taken for two halves: the lower
+// one keeps its own.
+void fold_absolute(Pass& p, uint32_t pc) {
+  const Type type = p.source(pc).type();
+  if (type != Type::f16x2 && type != Type::bf16x2) return;
+  const auto range = p.bits(pc, 1) ? std::nullopt : range_of(p, pc, 1);
+  if (!range || range->least < 0) return;
+  const bool ftz = p.source(pc).has("ftz");
+  if (type == Type::f16x2 && !ftz) return p.become_copy(pc, p.operand(pc, 1), Type::b32);
+  const Operand zero = p.w.constant(0), minus_zero = p.w.constant(0x80008000);
+  p.replace(pc, ftz ? Rewriter::Tokens{"fma", "rn", "ftz", "f16x2"} : Rewriter::Tokens{"fma", "rn", "bf16x2"},
+            ftz ? std::vector{p.operand(pc, 1), p.w.constant(0x3c003c00), minus_zero}
+                : std::vector{minus_zero, zero, p.operand(pc, 1)});
+}
+
 }  // namespace
 
 std::span<const Rule> pack_rules() {
   static constexpr Rule kRules[] = {
+      {"abs", fold_absolute},
       {"fma", fold_square},
       {"min", fold_signed_extreme},
       {"max", fold_signed_extreme},

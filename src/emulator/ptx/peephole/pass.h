@@ -35,6 +35,7 @@ class Pass {
   // The unguarded instruction that made an operand, if it has this mnemonic; copies on the way count as none.
   std::optional<uint32_t> made_by(uint32_t pc, unsigned slot, std::string_view mnemonic) const;
   bool same_register(uint32_t pc, unsigned a, unsigned b) const;
+  bool is_copy(uint32_t pc) const;
   // What instructions with the same maker read in one register.
   bool same_value(uint32_t pc, unsigned slot, uint32_t other, unsigned of_other) const;
   // What an operand holds at pc, for a later instruction.
@@ -51,8 +52,6 @@ class Pass {
   bool has_changed() const { return changed_; }
 
  private:
-  bool is_copy(uint32_t pc) const;
-
   uint32_t replaced_ = Dataflow::kNone;
   bool changed_ = false;
 };

@@ -1,0 +1,31 @@
+#include "emulator/ptx/routine.h"
+
+#include <unordered_set>
+
+namespace fp4lab::emu {
+
+namespace {
+
+bool is_float_type(const Source& s) { return name_of(s.type())[0] == 'f'; }
+
+}  // namespace
+
+bool is_float_routine(const Source& s) {
+  const std::string_view name = s.tokens[0];
+  const bool is_root = name == "sqrt" || name == "rcp" || name == "rsqrt";
+  if (is_root && s.type() == Type::f64) return !s.has("ftz");
+  return (is_root || (name == "div" && is_float_type(s))) && !s.has("approx") && !s.has("full");
+}
+
+bool is_integer_routine(const Source& s) {
+  return (s.tokens[0] == "div" || s.tokens[0] == "rem") && !is_float_type(s);
+}
+
+bool ends_stretch(const Source& s) {
+  static const std::unordered_set<std::string_view> kNames = {"bar",    "barrier", "activemask",
+                                                              "membar", "fence",   "nanosleep"};
+  return is_float_routine(s) || is_integer_routine(s) || kNames.contains(s.tokens[0]) ||
+         (s.has("sync") && s.tokens[0] != "elect");
+}
+
+}  // namespace fp4lab::emu

@@ -1,0 +1,18 @@
+// What machine code has no instruction for: ptxas makes code of several basic blocks of it, mostly a
+// subroutine (observed with ptxas 13.0).
+#pragma once
+
+#include "emulator/core/ir.h"
+
+namespace fp4lab::emu {
+
+// Exact quotients and roots of floats, and the whole f64 rsqrt.approx.
+bool is_float_routine(const Source&);
+// Quotients and remainders of integers: those of u32 are straight-line code.
+bool is_integer_routine(const Source&);
+
+// What ends straight-line code for the compiler: routines, also where nobody wants their results, barriers,
+// and collectives of a warp.
+bool ends_stretch(const Source&);
+
+}  // namespace fp4lab::emu
