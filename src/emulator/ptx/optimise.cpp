@@ -8,6 +8,7 @@
 #include "emulator/isa/opcode.h"
 #include "emulator/op/atomic.h"
 #include "emulator/ptx/approximate.h"
+#include "emulator/ptx/branch_knowledge.h"
 #include "emulator/ptx/contraction.h"
 #include "emulator/ptx/dataflow.h"
 #include "emulator/ptx/peephole.h"
@@ -202,6 +203,7 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows) {
   const auto single = [&](const Dataflow& flow, Known& known) {
     fold_single(w, flow, known) ? afresh(arithmetic) : arithmetic(flow, known);
   };
+  step([&](const Dataflow& flow) { fold_known_branches(w, flow); });
   afresh([&](const Dataflow& flow, Known& known) {
     fold_guards(w, flow, known) ? afresh(single) : single(flow, known);
   });

@@ -1,0 +1,202 @@
+#include "emulator/ptx/branch_knowledge.h"
+
+#include <algorithm>
+#include <optional>
+#include <unordered_map>
+
+#include "emulator/isa/opcode.h"
+#include "emulator/ptx/dominators.h"
+#include "emulator/ptx/ssa.h"
+
+// The rule:
+//
+// * A conditional branch says what its predicate is in the blocks that only one of its two ways leads to, if
+// the
+//   predicate was not made in the branch's own block.
+// * Where values meet at the head of a loop within these blocks, those that come back from the loop do not
+// count.
+//   Where values meet behind other branches, they do.
+// * A loop that is unrolled forgets nothing but the first round: small ones, of one basic block.
+
+namespace fp4lab::emu {
+
+namespace {
+
+constexpr uint32_t kNone = Dataflow::kNone;
+constexpr unsigned kMostUnrolled = 19;  // see weight_of
+
+Operand guard_of(const Instr& i) {
+  Operand op;
+  op.kind = Operand::Kind::predicate;
+  op.index = static_cast<uint32_t>(i.guard);
+  return op;
+}
+
+bool is_conditional_branch(const Instr& i) { return i.guard > 0 && i.opcode->name == "bra"; }
+
+// Registers of the predicates that branches depend on.
+std::vector<uint32_t> branch_predicates(const Function& f, const Dataflow& flow) {
+  std::vector<uint32_t> registers;
+  for (const Instr& i : f.code)
+    if (is_conditional_branch(i)) registers.push_back(flow.number_of(guard_of(i)));
+  std::sort(registers.begin(), registers.end());
+  registers.erase(std::unique(registers.begin(), registers.end()), registers.end());
+  std::erase(registers, kNone);
+  return registers;
+}
+
+// About how much machine code an instruction is, as the compiler counts before it unrolls (fitted to loops of
+// one kind of instruction each).
+unsigned weight_of(const Instr& i, const Source& s) {
+  const std::string_view name = s.tokens[0];
+  const bool is_wide = bits_of(s.type()) == 64 && (name == "add" || name == "sub" || name == "and" ||
+                                                   name == "or" || name == "xor" || name == "selp");
+  return i.guard >= 0 || is_wide || name == "st" || name == "atom" || name == "red" ? 2 : 1;
+}
+
+class BranchKnowledge {
+ public:
+  BranchKnowledge(Rewriter& w, const Dataflow& flow)
+      : w_(w), f_(w.f), flow_(flow), ssa_(w.f, flow, branch_predicates(w.f, flow)) {}
+
+  void run() {
+    if (ssa_.is_too_big() || !find_dominators()) return;
+    for (uint32_t b = 0; b < flow_.blocks().size(); ++b) learn_from(b);
+    if (known_.empty()) return;
+    for (uint32_t pc = 0; pc < f_.code.size(); ++pc)
+      if (!flow_.is_dead(pc)) use_at(pc);
+    w_.rebuild();
+  }
+
+ private:
+  // Whether there is a loop.
+  bool find_dominators() {
+    const auto blocks = static_cast<uint32_t>(flow_.blocks().size());
+    std::vector<std::vector<uint32_t>> successors(blocks), predecessors(blocks);
+    for (uint32_t b = 0; b < blocks; ++b) {
+      successors[b] = flow_.blocks()[b].successors;
+      predecessors[b] = flow_.blocks()[b].predecessors;
+    }
+    up_ = immediate_dominators(successors, predecessors, 0).up;
+    for (uint32_t b = 0; b < blocks; ++b)
+      for (const uint32_t to : successors[b])
+        if (up_[b] != kNone && dominates(to, b)) return true;
+    return false;
+  }
+
+  bool dominates(uint32_t a, uint32_t b) const {
+    while (b != a && b != up_[b]) b = up_[b];
+    return a == b;
+  }
+
+  void learn_from(uint32_t block) {
+    const Dataflow::Block& b = flow_.blocks()[block];
+    const uint32_t branch = b.end - 1;
+    const Instr& i = f_.code[branch];
+    if (up_[block] == kNone || flow_.is_dead(branch) || !is_conditional_branch(i) ||
+        b.successors.size() != 2 || b.successors[0] == b.successors[1])
+      return;
+    const uint32_t value = ssa_.read(branch, flow_.number_of(guard_of(i)));
+    if (value == Ssa::kNone || is_made_beside(value, branch)) return;
+    for (const uint32_t to : b.successors) {
+      const Dataflow::Block& s = flow_.blocks()[to];
+      if (s.predecessors.size() != 1) continue;
+      const bool is_taken = s.begin != b.end;
+      spread(value, to, is_taken != i.guard_negated);
+    }
+  }
+
+  // In the compiler's block of the branch.
+  bool is_made_beside(uint32_t value, uint32_t branch) const {
+    const Ssa::Value& v = ssa_.values()[value];
+    if (v.kind != Ssa::Value::Kind::made && v.kind != Ssa::Value::Kind::kept) return false;
+    const Dataflow::Block& b = flow_.blocks()[v.block];
+    if (branch < b.begin || branch >= b.end) return false;
+    for (uint32_t pc = v.at; pc < branch; ++pc)
+      if (flow_.becomes_branch(pc)) return false;
+    return true;
+  }
+
+  // From a branch's predicate to what it meets at heads of loops behind block `from`.
+  void spread(uint32_t value, uint32_t from, bool holds) {
+    std::vector<char> is_known(ssa_.values().size(), 0);
+    is_known[value] = 1;
+    for (bool more = true; more;) {
+      more = false;
+      for (uint32_t v = 0; v < ssa_.values().size(); ++v) {
+        const Ssa::Value& at = ssa_.values()[v];
+        if (is_known[v] || at.kind != Ssa::Value::Kind::merged || at.reg != ssa_.values()[value].reg ||
+            !dominates(from, at.block) || !enters_known(at, is_known) || is_unrolled(at.block))
+          continue;
+        is_known[v] = 1;
+        known_[v] = holds;
+        more = true;
+      }
+    }
+  }
+
+  // Whether a loop begins where values meet, and all that come into it from outside are known.
+  bool enters_known(const Ssa::Value& met, const std::vector<char>& is_known) const {
+    size_t operand = 0;
+    bool is_loop = false;
+    for (const uint32_t p : flow_.blocks()[met.block].predecessors) {
+      if (up_[p] == kNone) continue;
+      const uint32_t value = met.operands[operand++];
+      if (dominates(met.block, p))
+        is_loop = true;
+      else if (!is_known[value])
+        return false;
+    }
+    return is_loop;
+  }
+
+  bool is_unrolled(uint32_t block) const {
+    const Dataflow::Block& b = flow_.blocks()[block];
+    if (std::find(b.successors.begin(), b.successors.end(), block) == b.successors.end()) return false;
+    unsigned weight = 2;  // the branch
+    for (uint32_t pc = b.begin; pc + 1 < b.end; ++pc) {
+      if (flow_.is_dead(pc)) continue;
+      if (flow_.becomes_branch(pc)) return false;
+      weight += weight_of(f_.code[pc], f_.source[pc]);
+    }
+    return weight <= kMostUnrolled;
+  }
+
+  std::optional<bool> known(uint32_t pc, const Operand& op) const {
+    if (op.kind != Operand::Kind::predicate || op.index == 0) return std::nullopt;
+    const auto found = known_.find(ssa_.read(pc, flow_.number_of(op)));
+    return found == known_.end() ? std::nullopt : std::optional(found->second);
+  }
+
+  void use_at(uint32_t pc) {
+    Instr& i = f_.code[pc];
+    for (const OperandSpec& spec : w_.rows[pc]->operands) {
+      Operand& op = i.op[spec.slot];
+      if (spec.is_target()) continue;
+      const auto holds = known(pc, op);
+      if (!holds) continue;
+      op.index = 0;
+      op.negated ^= !*holds;
+    }
+    if (i.guard <= 0) return;
+    const auto holds = known(pc, guard_of(i));
+    if (!holds) return;
+    if (*holds == i.guard_negated)
+      w_.remove(pc);
+    else
+      i.guard = -1, i.guard_negated = false;
+  }
+
+  Rewriter& w_;
+  Function& f_;
+  const Dataflow& flow_;
+  Ssa ssa_;
+  std::vector<uint32_t> up_;
+  std::unordered_map<uint32_t, bool> known_;  // values that meet at heads of loops
+};
+
+}  // namespace
+
+void fold_known_branches(Rewriter& w, const Dataflow& flow) { BranchKnowledge(w, flow).run(); }
+
+}  // namespace fp4lab::emu

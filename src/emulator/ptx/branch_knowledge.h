@@ -1,0 +1,15 @@
+// What ptxas 13.0 takes a predicate for where a branch on it has led. Behind the head of a loop that is wrong
+// where the loop writes the predicate: the compiler keeps to the value of the first round, and that shows in
+// the bits of what every round chooses by it (observed, see tests/ptx/known_branch.ptx).
+#pragma once
+
+#include "emulator/ptx/dataflow.h"
+#include "emulator/ptx/rewrite.h"
+
+namespace fp4lab::emu {
+
+// Makes such predicates constants, and instructions under them unguarded or none. The rewriter has rebuilt
+// then.
+void fold_known_branches(Rewriter&, const Dataflow&);
+
+}  // namespace fp4lab::emu
