@@ -9,6 +9,7 @@
 #include "emulator/engine/mma_float.h"
 #include "emulator/engine/operand.h"
 #include "emulator/op/float_format.h"
+#include "emulator/op/rounding.h"
 #include "fp4lab/half.h"
 
 namespace fp4lab::emu {
@@ -182,6 +183,12 @@ void mma_bits_sync(Warp& w, const Instr& in) {
   scatter_d(w, in.op[0], m, d);
 }
 
+// As DFMA has it: of several NaNs b's counts, then the sum's, then a's (seen on an H200).
+double fused_step(double a, double b, double sum) {
+  const double d = std::fma(a, b, sum);
+  return d == d ? d : nan_of(b, sum, a);
+}
+
 // fp64: a chain of fused multiply-adds along k.
 void mma_f64_sync(Warp& w, const Instr& in) {
   w.require_full(in);
@@ -206,13 +213,12 @@ void mma_f64_sync(Warp& w, const Instr& in) {
   }
   for (unsigned column = 0; column < kN; ++column)
     for (unsigned row = 0; row < m.m; ++row)
-      for (unsigned i = 0; i < k; ++i) d[column][row] = std::fma(a[row][i], b[column][i], d[column][row]);
+      for (unsigned i = 0; i < k; ++i) d[column][row] = fused_step(a[row][i], b[column][i], d[column][row]);
   for (unsigned v = 0; v < m.m / 4; ++v) {
     uint64_t* out = w.target<uint64_t>(fragment_register(w, in.op[0], v));
     for (unsigned t = 0; t < kLanes; ++t) {
       const auto [row, column] = accumulator_cell(v, t);
-      const double x = d[column][row];
-      out[t] = x != x ? 0xfff8000000000000u : std::bit_cast<uint64_t>(x);
+      out[t] = std::bit_cast<uint64_t>(d[column][row]);
     }
   }
 }

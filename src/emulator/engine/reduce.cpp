@@ -60,6 +60,14 @@ bool loop(Reduction r, const std::byte* value, std::byte* memory, uint32_t count
   return known;
 }
 
+// The number where one is a NaN, signalling ones too (which fmin answers with a NaN); -0 < +0.
+float lesser_or_greater(bool lesser, float x, float y) {
+  if (std::isnan(x)) return y;
+  if (std::isnan(y)) return x;
+  if (x == y) return lesser == std::signbit(x) ? x : y;
+  return (x < y) == lesser ? x : y;
+}
+
 // 16-bit floats through fp32: its 24 bits are enough that rounding twice changes nothing.
 template <class ToFloat, class FromFloat>
 bool loop16(Reduction r, const std::byte* value, std::byte* memory, uint32_t count, ToFloat&& wide,
@@ -70,9 +78,7 @@ bool loop16(Reduction r, const std::byte* value, std::byte* memory, uint32_t cou
     std::memcpy(&a, memory + i * 2, 2);
     std::memcpy(&b, value + i * 2, 2);
     const float x = wide(a), y = wide(b);
-    float z = r == Reduction::add ? x + y : r == Reduction::min ? std::fmin(x, y) : std::fmax(x, y);
-    if (r != Reduction::add && x == y) z = (r == Reduction::min) == std::signbit(x) ? x : y;  // -0 < +0
-    a = narrow(z);
+    a = narrow(r == Reduction::add ? x + y : lesser_or_greater(r == Reduction::min, x, y));
     std::memcpy(memory + i * 2, &a, 2);
   }
   return true;

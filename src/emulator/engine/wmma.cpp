@@ -1,6 +1,6 @@
 // wmma.load, wmma.store and wmma.mma (PTX ISA 9.7.14.4). Which element a lane holds is nobody's business but
 // these three instructions': operands lie in order of their rows, accumulators as mma.sync has them, in
-// blocks of 16 x 8 (8 x 8 for the flat shapes). The sums are mma.sync's, but for tf32 (below); where C and D
+// blocks of 16 x 8, as an H200 has them too. The sums are mma.sync's, but for tf32 (below); where C and D
 // differ they are those of fp32, with C widened before or D rounded to nearest behind it (so ptxas 13.0
 // does).
 #include <bit>
@@ -51,7 +51,11 @@ struct Cell {
 };
 Cell cell_of(const Mods& m, unsigned lane, unsigned i) {
   if (m.role == Role::accumulator) {
-    if (m.rows == 8) return {lane / 4, 8 * (i / 2) + 2 * (lane % 4) + i % 2};
+    if (m.rows == 8 && m.columns == 8) return {lane / 4, 2 * (lane % 4) + i % 2};
+    if (m.rows == 8) {  // m8n32k16 is made as the product of the transposed matrices
+      const auto [row, column] = accumulator_cell(i % 4, lane);
+      return {column, row + 16 * (i / 4)};
+    }
     const auto [row, column] = accumulator_cell(i % 4, lane);
     return m.columns == 8 ? Cell{row + 16 * (i / 4), column} : Cell{row, column + 8 * (i / 4)};
   }
