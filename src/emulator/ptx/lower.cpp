@@ -144,7 +144,7 @@ class Lowering {
       rewriter.rebuild();
       entries_ = std::move(rewriter.rows);
     }
-    if (how_ == Compilation::optimised) optimise(image, out, entries_);
+    if (how_ == Compilation::optimised) optimise(image, out, entries_, f.nounroll);
     out_.functions[index] = std::move(out);
     find_reconvergence(out_, out_.functions[index]);
   }

@@ -15,6 +15,7 @@
 #include "emulator/ptx/routine.h"
 #include "emulator/ptx/scaled_product.h"
 #include "emulator/ptx/signs.h"
+#include "emulator/ptx/unroll.h"
 #include "emulator/ptx/value_order.h"
 
 namespace fp4lab::emu {
@@ -26,8 +27,8 @@ class Optimiser {
  public:
   explicit Optimiser(Rewriter& w) : w_(w), f_(w.f) {}
 
-  void run(const Dataflow& flow, const Known& known) {
-    const ValueOrder order(f_, flow);
+  void run(const Dataflow& flow, const Known& known, const std::vector<const Token*>& nounroll) {
+    const ValueOrder order(f_, flow, nounroll);
     std::optional<Known> folded;
     if (fold_approximate(w_, flow, known)) folded.emplace(w_, flow);
     Contraction contraction(w_, flow, folded ? *folded : known);
@@ -180,7 +181,8 @@ bool is_worth_it(const Function& f) {
 
 }  // namespace
 
-void optimise(Image& image, Function& f, std::vector<const Entry*> rows) {
+void optimise(Image& image, Function& f, std::vector<const Entry*> rows,
+              const std::vector<const Token*>& nounroll) {
   if (f.code.size() > kMostInstructions || !is_worth_it(f)) return;
   Rewriter w(image, f, std::move(rows));
   // Each step sees what the ones before it made.
@@ -191,7 +193,7 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows) {
     what(flow);
   };
   const auto arithmetic = [&](const Dataflow& flow, const Known& known) {
-    Optimiser(w).run(flow, known);
+    Optimiser(w).run(flow, known, nounroll);
     if (may_scale_products(w)) step([&](const Dataflow& after) { scale_products(w, after); });
   };
   const auto afresh = [&](auto what) {
@@ -203,9 +205,14 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows) {
   const auto single = [&](const Dataflow& flow, Known& known) {
     fold_single(w, flow, known) ? afresh(arithmetic) : arithmetic(flow, known);
   };
+  constexpr int kMostNested = 4;
+  const bool sums_f64 = may_unroll(f);
+  bool unrolls = sums_f64;
+  for (int depth = 0; depth < kMostNested && std::exchange(unrolls, false); ++depth)
+    step([&](const Dataflow& flow) { unrolls = unroll(w, flow, nounroll); });
   step([&](const Dataflow& flow) { fold_known_branches(w, flow); });
   afresh([&](const Dataflow& flow, Known& known) {
-    fold_guards(w, flow, known) ? afresh(single) : single(flow, known);
+    fold_guards(w, flow, known, sums_f64) ? afresh(single) : single(flow, known);
   });
 }
 

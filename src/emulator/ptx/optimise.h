@@ -23,6 +23,7 @@
 namespace fp4lab::emu {
 
 // rows[pc] is the table's row of code[pc]. To be called before branches learn where they reconverge.
-void optimise(Image&, Function&, std::vector<const Entry*> rows);
+// `nounroll`: where these pragmas stand.
+void optimise(Image&, Function&, std::vector<const Entry*> rows, const std::vector<const Token*>& nounroll);
 
 }  // namespace fp4lab::emu

@@ -1,15 +1,44 @@
 #include "emulator/ptx/peephole.h"
 
+#include <algorithm>
+
+#include "emulator/ptx/flow.h"
 #include "emulator/ptx/peephole/pass.h"
 #include "emulator/ptx/peephole/rules.h"
 
 namespace fp4lab::emu {
 
-bool fold_guards(Rewriter& w, const Dataflow& flow, const Known& known) {
-  bool any = false;
+namespace {
+
+// What no branch leads to any more.
+void remove_unreachable(Rewriter& w) {
+  std::vector<char> is_reached(w.f.code.size(), 0);
+  std::vector<uint32_t> work{0};
+  const auto reach = [&](uint32_t pc) {
+    if (pc < is_reached.size() && !is_reached[pc]) is_reached[pc] = 1, work.push_back(pc);
+  };
+  is_reached[0] = 1;
+  while (!work.empty()) {
+    const uint32_t pc = work.back();
+    work.pop_back();
+    const Flow flow = flow_of(w.image.out, w.f, pc);
+    std::for_each(flow.targets.begin(), flow.targets.end(), reach);
+    if (flow.falls_through) reach(pc + 1);
+  }
+  for (uint32_t pc = 0; pc < w.f.code.size(); ++pc)
+    if (!is_reached[pc]) w.remove(pc);
+  w.rebuild();
+}
+
+}  // namespace
+
+bool fold_guards(Rewriter& w, const Dataflow& flow, const Known& known, bool of_branches) {
+  bool any = false, any_branch = false;
   for (uint32_t pc = 0; pc < w.f.code.size(); ++pc) {
     const auto holds = known.guard(pc);
-    if (!holds || !flow.is_pure(pc)) continue;
+    const bool is_branch = of_branches && w.f.code[pc].opcode->name == "bra";
+    if (!holds || !(flow.is_pure(pc) || is_branch)) continue;
+    any_branch |= is_branch;
     any = true;
     if (*holds)
       w.f.code[pc].guard = -1;
@@ -17,6 +46,7 @@ bool fold_guards(Rewriter& w, const Dataflow& flow, const Known& known) {
       w.remove(pc);
   }
   if (any) w.rebuild();
+  if (any_branch) remove_unreachable(w);
   return any;
 }
 

@@ -9,8 +9,9 @@
 
 namespace fp4lab::emu {
 
-// Guards that always hold, or never. Whether there was one.
-bool fold_guards(Rewriter&, const Dataflow&, const Known&);
+// Guards that always hold, or never; those of branches too, and the code that nothing leads to then. Whether
+// there was one.
+bool fold_guards(Rewriter&, const Dataflow&, const Known&, bool of_branches);
 // Whether anything has changed.
 bool fold_single(Rewriter&, const Dataflow&, Known&);
 

@@ -54,39 +54,78 @@ void Rewriter::replace(uint32_t pc, Tokens tokens, std::vector<Operand> sources)
   rows[pc] = bind(i, f.source[pc]);
 }
 
+void Rewriter::Code::add(const Instr& i, Source s, const Entry* row) {
+  code.push_back(i);
+  source.push_back(std::move(s));
+  rows.push_back(row);
+}
+
 void Rewriter::rebuild() {
   if (inserted_.empty() && removed_.empty()) return;
   std::stable_sort(inserted_.begin(), inserted_.end(),
                    [](const Inserted& a, const Inserted& b) { return a.before < b.before; });
-  std::vector<Instr> code;
-  std::vector<Source> source;
-  std::vector<const Entry*> entries;
-  std::vector<uint32_t> moved(f.code.size());
+  Code now;
   auto next = inserted_.begin();
-  const auto add = [&](const Instr& i, Source&& s, const Entry* row) {
-    code.push_back(i);
-    source.push_back(std::move(s));
-    entries.push_back(row);
-  };
   for (uint32_t pc = 0; pc < f.code.size(); ++pc) {
-    moved[pc] = static_cast<uint32_t>(code.size());
+    now.moved.push_back(now.size());
     for (; next != inserted_.end() && next->before == pc; ++next)
-      add(next->instr, std::move(next->source), next->row);
-    if (!removed_.contains(pc)) add(f.code[pc], std::move(f.source[pc]), rows[pc]);
+      now.add(next->instr, std::move(next->source), next->row);
+    if (!removed_.contains(pc)) now.add(f.code[pc], std::move(f.source[pc]), rows[pc]);
   }
-  const auto move_label = [&](Operand& op) {
-    if (op.kind == Operand::Kind::label) op.index = moved[op.index];
-  };
-  for (uint32_t pc = 0; pc < code.size(); ++pc) {
-    code[pc].pc = pc;
-    std::for_each(code[pc].op, code[pc].op + kMaxOperands, move_label);
-  }
-  std::for_each(f.vectors.begin(), f.vectors.end(), move_label);
-  f.code = std::move(code);
-  f.source = std::move(source);
-  rows = std::move(entries);
+  become(std::move(now));
   inserted_.clear();
   removed_.clear();
+}
+
+void Rewriter::become(Code now) {
+  const auto move_label = [&](Operand& op) {
+    if (op.kind == Operand::Kind::label) op.index = now.moved[op.index];
+  };
+  for (uint32_t pc = 0; pc < now.size(); ++pc) {
+    now.code[pc].pc = pc;
+    if (!now.settled.contains(pc)) std::for_each(now.code[pc].op, now.code[pc].op + kMaxOperands, move_label);
+  }
+  std::for_each(f.vectors.begin(), f.vectors.end(), move_label);
+  f.code = std::move(now.code);
+  f.source = std::move(now.source);
+  rows = std::move(now.rows);
+}
+
+// The instructions of a loop up to `end`, without its branches: their labels are those of the same round.
+void Rewriter::add_round(const Repetition& loop, uint32_t end, Code& to) const {
+  const uint32_t base = to.size();
+  const auto place = [&](uint32_t pc) { return base + (pc - loop.begin) - uint32_t(pc > loop.test); };
+  for (uint32_t pc = loop.begin; pc < end; ++pc) {
+    if (pc == loop.test) continue;
+    to.add(f.code[pc], f.source[pc], rows[pc]);
+    for (Operand& op : to.code.back().op)
+      if (op.kind == Operand::Kind::label && op.index > loop.begin && op.index <= loop.back) {
+        op.index = place(op.index);
+        to.settled.insert(to.size() - 1);
+      }
+  }
+}
+
+void Rewriter::repeat(const std::vector<Repetition>& loops) {
+  Code now;
+  auto next = loops.begin();
+  for (uint32_t pc = 0; pc < f.code.size(); ++pc) {
+    now.moved.push_back(now.size());
+    if (next == loops.end() || pc != next->begin) {
+      now.add(f.code[pc], f.source[pc], rows[pc]);
+      continue;
+    }
+    for (uint32_t round = 0; round < next->rounds; ++round) add_round(*next, next->back, now);
+    if (next->test != next->back) {
+      add_round(*next, next->test, now);
+      now.add(f.code[next->test], f.source[next->test], rows[next->test]);
+      now.code.back().guard = -1;
+    }
+    now.moved.resize(next->back + 1, now.moved.back());  // nobody outside has a label to them
+    pc = next->back;
+    ++next;
+  }
+  become(std::move(now));
 }
 
 bool is_float(Type t) {

@@ -36,6 +36,15 @@ class Rewriter {
   // Does what was inserted and removed; labels follow. Only now do instructions move.
   void rebuild();
 
+  // Instructions [begin, back] of a loop, `rounds` times behind each other, without the branch at `back`.
+  // The one at `test` is taken behind the last round, where all before it stands once more; if it is the one
+  // at `back`, the loop ends there.
+  struct Repetition {
+    uint32_t begin, back, test, rounds;
+  };
+  // Loops that do not overlap, in the text's order. Instructions move at once.
+  void repeat(const std::vector<Repetition>&);
+
  private:
   const Entry* bind(Instr&, const Source&);
 
@@ -45,6 +54,20 @@ class Rewriter {
     Instr instr;
     Source source;
   };
+  // New code. Labels follow to where their instructions have moved, but for those of `settled` instructions.
+  struct Code {
+    std::vector<Instr> code;
+    std::vector<Source> source;
+    std::vector<const Entry*> rows;
+    std::vector<uint32_t> moved;  // by the old pc
+    std::unordered_set<uint32_t> settled;
+
+    uint32_t size() const { return static_cast<uint32_t>(code.size()); }
+    void add(const Instr&, Source, const Entry*);
+  };
+  void add_round(const Repetition&, uint32_t end, Code&) const;
+  void become(Code);
+
   std::vector<Inserted> inserted_;
   std::unordered_set<uint32_t> removed_;
 };

@@ -12,7 +12,8 @@ uint64_t place(uint32_t pc, uint32_t reg) { return uint64_t(pc) << 32 | reg; }
 
 }  // namespace
 
-Ssa::Ssa(const Function& f, const Dataflow& flow, std::vector<uint32_t> registers)
+Ssa::Ssa(const Function& f, const Dataflow& flow, std::vector<uint32_t> registers,
+         const std::vector<Stretch>& stretches)
     : f_(f), flow_(flow), registers_(std::move(registers)) {
   const size_t blocks = flow.blocks().size();
   if (registers_.empty() || blocks == 0) return;
@@ -21,7 +22,7 @@ Ssa::Ssa(const Function& f, const Dataflow& flow, std::vector<uint32_t> register
   for (uint32_t i = 0; i < registers_.size(); ++i) index_[registers_[i]] = i;
   merged_.assign(blocks * registers_.size(), kNone);
   end_ = merged_;
-  place_merges();
+  place_merges(stretches);
   name_values();
 }
 
@@ -42,7 +43,7 @@ uint32_t Ssa::add(Value v) {
 
 // Cytron, Ferrante, Rosen, Wegman, Zadeck, "Efficiently computing static single assignment form": values meet
 // at the dominance frontiers of the blocks that make some, and in turn of those where they meet.
-void Ssa::place_merges() {
+void Ssa::place_merges(const std::vector<Stretch>& stretches) {
   const auto blocks = static_cast<uint32_t>(flow_.blocks().size());
   std::vector<std::vector<uint32_t>> successors(blocks), predecessors(blocks), frontier(blocks);
   for (uint32_t b = 0; b < blocks; ++b) {
@@ -74,16 +75,23 @@ void Ssa::place_merges() {
         if (const uint32_t i = index_of(reg); i != kNone) is_live[cell(b, i)] = 1;
     }
   }
+  const auto merge = [&](uint32_t b, uint32_t i) {
+    uint32_t& merged = merged_[cell(b, i)];
+    if (merged != kNone || !is_live[cell(b, i)]) return false;
+    merged = add({Value::Kind::merged, b, flow_.blocks()[b].begin, registers_[i], {}});
+    return true;
+  };
+  for (const Stretch& stretch : stretches)
+    for (const uint32_t pc : stretch.pcs)
+      for (const uint32_t reg : flow_.access(pc).writes)
+        if (const uint32_t i = index_of(reg); i != kNone && !flow_.is_dead(pc) && merge(stretch.out, i))
+          makers[i].push_back(stretch.out);
   for (uint32_t i = 0; i < registers_.size(); ++i)
     for (std::vector<uint32_t>& work = makers[i]; !work.empty();) {
       const uint32_t b = work.back();
       work.pop_back();
-      for (const uint32_t there : frontier[b]) {
-        uint32_t& merged = merged_[cell(there, i)];
-        if (merged != kNone || !is_live[cell(there, i)]) continue;
-        merged = add({Value::Kind::merged, there, flow_.blocks()[there].begin, registers_[i], {}});
-        work.push_back(there);
-      }
+      for (const uint32_t there : frontier[b])
+        if (merge(there, i)) work.push_back(there);
     }
 }
 

@@ -24,8 +24,14 @@ class Ssa {
   };
   static constexpr uint32_t kNone = Dataflow::kNone;
 
+  // Several ways leave these instructions for a block, though the text shows one: what they write is merged
+  // there.
+  struct Stretch {
+    std::vector<uint32_t> pcs;
+    uint32_t out;
+  };
   // Of the registers with these numbers of the data flow.
-  Ssa(const Function&, const Dataflow&, std::vector<uint32_t> registers);
+  Ssa(const Function&, const Dataflow&, std::vector<uint32_t> registers, const std::vector<Stretch>& = {});
 
   // Nothing was found out, because it would take too much memory.
   bool is_too_big() const { return is_too_big_; }
@@ -36,7 +42,7 @@ class Ssa {
   uint32_t read(uint32_t pc, uint32_t reg) const;
 
  private:
-  void place_merges();
+  void place_merges(const std::vector<Stretch>&);
   void name_values();
   uint32_t add(Value);
   uint32_t index_of(uint32_t reg) const;

@@ -259,7 +259,7 @@ class ModuleReader {
       } else if (t.text == "abi_preserve" || t.text == "abi_preserve_control") {
         count("a number of registers");
       } else if (t.text == "pragma") {
-        parse_pragma(c_);
+        parse_pragma(c_, f);
       } else {
         fail_at(c_.module, t, "unknown or unsupported performance directive '.{}'", t.text);
       }
@@ -431,9 +431,10 @@ std::vector<ast::Variable> parse_variables(Cursor& c, Space space, bool paramete
   return out;
 }
 
-void parse_pragma(Cursor& c) {
+void parse_pragma(Cursor& c, ast::Function& f) {
   do {
     if (c.peek().kind != Token::Kind::string) c.fail("expected the pragma's string");
+    if (c.peek().text.find("nounroll") != std::string_view::npos) f.nounroll.push_back(&c.peek());
     c.next();
   } while (c.accept(","));
   c.expect(";", "behind .pragma");

@@ -4,7 +4,9 @@
 #include <utility>
 
 #include "emulator/isa/opcode.h"
+#include "emulator/ptx/counted_loop.h"
 #include "emulator/ptx/halves.h"
+#include "emulator/ptx/unroll.h"
 
 // The rule, read off the machine code of some ten thousand programs:
 //
@@ -14,9 +16,10 @@
 //   which the text mentions the register first, in the order of these mentions; its later variables come
 //   behind all values, in the order of their first definitions.
 // * What several ways have brought and does not meet anything any more comes behind these, the variable that
-//   would be first last.
-// * Constants come behind these, and with them a kernel's parameters and the results of instructions that
-//   become several ways in machine code.
+//   would be first last. The results of instructions that become several ways in machine code (div.rn.f64)
+//   are the first of these, the last one before the others. A loop that is unrolled by four has several
+//   exits.
+// * Constants come behind these, and with them a kernel's parameters.
 // * 64-bit integers are made as halves. So is what a guarded instruction may have made, which is selected by
 //   halves; a guarded load is one of several ways. Halves are joined where they are made, if several
 //   instructions read them as a whole and none by halves, or if one reads them twice; else before each
@@ -33,14 +36,13 @@ using Kind = Ssa::Value::Kind;
 constexpr unsigned kSlots = 5;  // operands 1 to 4 are asked for
 // Steps within a block: of an instruction, for each register; then the variables.
 constexpr int64_t kStep = 64, kBehind = int64_t(1) << 40;
+constexpr int64_t kMetInside = -16;  // before all other values that several ways bring
 
 uint64_t place(uint32_t pc, unsigned slot) { return uint64_t(pc) * kSlots + slot; }
 
 int64_t nth(const std::vector<uint32_t>& registers, uint32_t reg) {
   return std::find(registers.begin(), registers.end(), reg) - registers.begin();
 }
-
-bool is_value(const Operand& op) { return op.kind == Operand::Kind::value; }
 
 bool is_copy(const Instr& i) {
   return i.guard < 0 && i.opcode->name == "mov" && is_value(i.op[0]) && is_value(i.op[1]);
@@ -57,14 +59,11 @@ bool comes_with_source(const Instr& i, const Source& s) {
          (mnemonic == "cvta" && s.has("global"));
 }
 
-// Comes last wherever it is made: parameters and constants, and what one of several ways brings in the
-// machine code of one instruction.
-bool comes_last(const Dataflow& flow, uint32_t pc, const Source& s) {
+// One of several ways in the machine code of one instruction brings it.
+bool is_met_inside(const Source& s) {
   const std::string_view name = s.tokens[0];
-  if (s.type() == Type::f64 &&
-      (name == "rsqrt" || ((name == "div" || name == "sqrt" || name == "rcp") && s.has("rn"))))
-    return true;
-  return flow.is_in_bank(pc);
+  return s.type() == Type::f64 &&
+         (name == "rsqrt" || ((name == "div" || name == "sqrt" || name == "rcp") && s.has("rn")));
 }
 
 // The operands that are asked for: the first of them, and how many.
@@ -78,10 +77,20 @@ std::pair<unsigned, unsigned> asked_for(const Source& s) {
   return {1, sum && type == Type::f64 ? 2 : 0};
 }
 
+// Unrolled by four, a loop has an exit of its own for what is left of the rounds.
+std::vector<Ssa::Stretch> loops_with_several_exits(const Function& f, const Dataflow& flow,
+                                                   const std::vector<const Token*>& nounroll) {
+  std::vector<Ssa::Stretch> stretches;
+  if (!may_unroll(f)) return stretches;
+  for (const CountedLoop& loop : counted_loops(f, flow, nounroll))
+    if (becomes_several(f, loop)) stretches.push_back({loop.changing, loop.out});
+  return stretches;
+}
+
 }  // namespace
 
-ValueOrder::ValueOrder(const Function& f, const Dataflow& flow)
-    : f_(f), flow_(flow), ssa_(f, flow, registers_asked_for()) {
+ValueOrder::ValueOrder(const Function& f, const Dataflow& flow, const std::vector<const Token*>& nounroll)
+    : f_(f), flow_(flow), ssa_(f, flow, registers_asked_for(), loops_with_several_exits(f, flow, nounroll)) {
   find_blocks();
   find_webs();
   rank_webs();
@@ -241,14 +250,21 @@ ValueOrder::Held ValueOrder::held(uint32_t pc, unsigned slot) {
 }
 
 // What a value is a copy of, or becomes a part of the reader with.
-uint32_t ValueOrder::source_of(uint32_t v) const {
+uint32_t ValueOrder::source_of(uint32_t v, uint32_t block) {
   for (;;) {
     const Ssa::Value& value = ssa_.values()[v];
-    if (value.kind != Kind::made || !comes_with_source(f_.code[value.at], f_.source[value.at])) return v;
+    if (value.kind != Kind::made || is_variable_in(v, block) ||
+        !comes_with_source(f_.code[value.at], f_.source[value.at]))
+      return v;
     const uint32_t from = flow_.number_of(f_.code[value.at].op[1]);
     if (from == Dataflow::kNone) return v;
     v = ssa_.read(value.at, from);
+    block = block_of(value);
   }
+}
+
+bool ValueOrder::is_variable_in(uint32_t v, uint32_t block) {
+  return webs_[web_of(v)].is_variable && block_of(ssa_.values()[v]) != block;
 }
 
 void ValueOrder::count_uses() {
@@ -275,7 +291,7 @@ void ValueOrder::count_uses() {
 // Of a variable, other blocks read what the variable holds; its own, the value itself.
 void ValueOrder::count_use(uint32_t read, uint32_t pc, Reads how, uint32_t operands) {
   if (how == Reads::parts) return;
-  const uint32_t v = source_of(read);
+  const uint32_t v = source_of(read, reads_in_[pc]);
   const bool halves = how == Reads::halves, here = block_of(ssa_.values()[v]) == reads_in_[pc];
   if (meets_[v]) {
     Uses& uses = webs_[web_of(v)].uses;
@@ -312,6 +328,7 @@ ValueOrder::Rank ValueOrder::rank(uint32_t v, uint32_t pc, unsigned slot) {
     const Source& s = f_.source[value.at];
     if (value.kind == Kind::kept && is_branch_under_guard(s))
       return meets_[v] ? rank_of_variable(v, slot) : Rank{Rank::Class::met, 1, -web.rank.at};
+    if (is_variable_in(v, block)) return rank_of_variable(v, slot);
     if (value.kind == Kind::made) {
       if (comes_with_source(i, s)) {
         const uint32_t from = flow_.number_of(i.op[1]);
@@ -321,9 +338,9 @@ ValueOrder::Rank ValueOrder::rank(uint32_t v, uint32_t pc, unsigned slot) {
         continue;
       }
       if (makes_loose_halves(s)) return joined(slot, false);
-      if (comes_last(flow_, value.at, s)) return {Rank::Class::constant, 0, 0};
+      if (flow_.is_in_bank(value.at)) return {Rank::Class::constant, 0, 0};
+      if (is_met_inside(s)) return {Rank::Class::met, kMetInside, -int64_t(value.at)};
     }
-    if (web.is_variable && block_of(value) != block) return rank_of_variable(v, slot);
     return is_made_as_halves(v) && !is_joined_once(v) ? joined(slot, false) : made_at(value);
   }
 }

@@ -10,12 +10,14 @@
 
 #include "emulator/ptx/halves.h"
 #include "emulator/ptx/ssa.h"
+#include "emulator/ptx/token.h"
 
 namespace fp4lab::emu {
 
 class ValueOrder {
  public:
-  ValueOrder(const Function&, const Dataflow&);
+  // `nounroll`: see optimise.h.
+  ValueOrder(const Function&, const Dataflow&, const std::vector<const Token*>& nounroll);
 
   // Operands of one instruction, by slot.
   bool comes_later(uint32_t pc, unsigned slot, unsigned than) const;
@@ -55,7 +57,8 @@ class ValueOrder {
   uint32_t web_of(uint32_t value);
   bool is_selection(uint32_t value) const;
   bool is_made_as_halves(uint32_t value) const;
-  uint32_t source_of(uint32_t value) const;
+  uint32_t source_of(uint32_t value, uint32_t block);
+  bool is_variable_in(uint32_t value, uint32_t block);
   void count_uses();
   void count_use(uint32_t value, uint32_t pc, Reads how, uint32_t operands);
   void count_definition(uint32_t value);

@@ -45,6 +45,7 @@ void fold_choice(Pass& p, uint32_t pc) {
   const Type type = s.type(0);
   if (p.same_register(pc, 1, 2)) return p.become_copy(pc, p.operand(pc, 1), type);
   if (s.tokens[0] == "selp") {
+    if (const auto by = p.bits(pc, 3)) return p.become_copy(pc, p.operand(pc, *by ? 1 : 2), type);
     // A selection that is known takes no signs (see optimise.h).
     if (type == Type::f32 && p.known.is_constant(pc, 3))
       p.replace(pc, {"selp", "b32"}, {p.operand(pc, 1), p.operand(pc, 2), p.operand(pc, 3)});

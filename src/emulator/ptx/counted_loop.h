@@ -1,0 +1,36 @@
+// Loops that count: what ptxas 13.0 unrolls (observed).
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "emulator/ptx/dataflow.h"
+#include "emulator/ptx/token.h"
+
+namespace fp4lab::emu {
+
+// An innermost loop in one stretch of the text, entered at its begin alone. A register grows by a constant in
+// each round and is compared with what does not change; whether the loop goes on is decided at the end of the
+// last block (which branches back where the comparison holds), or at that of the first (which leaves).
+struct CountedLoop {
+  uint32_t begin = 0, back = 0;  // its first instruction, and the branch back to it: its last one
+  uint32_t test = 0;             // the branch by the comparison; `back`, or one at the end of the first block
+  uint32_t out = 0;              // the block where the test leaves
+  bool has_other_exits = false;
+  std::optional<uint32_t> rounds;  // of all that stands behind the test, or before it if that is at the end
+  std::vector<uint32_t> changing;  // instructions but those that the compiler moves before the loop
+  uint32_t size = 0;               // as the compiler counts them
+
+  uint32_t length() const { return back - begin + 1; }
+};
+
+// Without those that have a pragma before or in their first block (PTX ISA 11.4.7), or before the body.
+std::vector<CountedLoop> counted_loops(const Function&, const Dataflow&,
+                                       const std::vector<const Token*>& nounroll);
+
+// ptxas makes straight-line code of it.
+bool becomes_straight(const CountedLoop&);
+// ptxas makes several loops of it, of four rounds at once, two and one.
+bool becomes_several(const Function&, const CountedLoop&);
+
+}  // namespace fp4lab::emu
