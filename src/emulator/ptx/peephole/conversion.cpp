@@ -1,5 +1,6 @@
 // Conversions: of constants, whose NaNs go other ways than those that execute, and pairs of which the
 // compiler makes one.
+#include "emulator/ptx/foldable.h"
 #include "emulator/ptx/peephole/pass.h"
 #include "emulator/ptx/peephole/rules.h"
 
@@ -78,11 +79,11 @@ void fold_conversion(Pass& p, uint32_t pc) {
   if (from == Type::f32 && s.has("ftz") && bits_of(to) == 64) flush_product(p, pc);
   if ((from == Type::f16 || from == Type::bf16) && !is_float(to)) return convert_halves(p, pc);
   if (to == Type::f64 && is_float(from) && from != Type::f64 && !s.has("sat")) take_sign(p, pc);
-  if (!p.known.is_constant(pc, 1)) return;
+  if (!is_foldable(s) || !p.known.is_constant(pc, 1)) return;
   const auto x = p.bits(pc, 1);
-  if (to == Type::f32 && from == Type::bf16) {
+  if (from == Type::bf16 && (to == Type::f32 || to == Type::f64)) {
     const bool is_nan = x && (*x & 0x7fff) > 0x7f80 && p.known.is_constant_here(pc, 1);
-    if (is_nan) p.become(pc, 0x7fffffff, to);
+    if (is_nan) p.become(pc, to == Type::f32 ? 0x7fffffff : 0x7fffffffe0000000, to);
   } else if (to == Type::f32 && from == Type::f32 && s.tokens.size() == 4 && s.has("ftz") && x &&
              is_nan32(*x) && p.known.is_constant_here(pc, 1)) {
     p.become(pc, quiet32(*x), to);
@@ -90,7 +91,8 @@ void fold_conversion(Pass& p, uint32_t pc) {
     const Operand wide = p.w.fresh(Type::b32);
     p.insert(pc, {"cvt", "f32", "f16"}, {wide, p.operand(pc, 1)});
     p.replace(pc, {"cvt", "f64", "f32"}, {wide});
-  } else if (to == Type::f16 && from == Type::f64 && s.has("rn") && !s.has("sat") && x && is_nan64(*x)) {
+  } else if ((to == Type::f16 || to == Type::bf16) && from == Type::f64 && !s.has("sat") && x &&
+             is_nan64(*x)) {
     p.become(pc, 0x7fff, to);
   }
 }
