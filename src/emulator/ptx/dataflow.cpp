@@ -10,6 +10,8 @@ namespace fp4lab::emu {
 
 namespace {
 
+constexpr unsigned kVideo = 18;
+
 // Of "9.7.4.1" the 4: the chapter on this kind of instructions.
 unsigned chapter(std::string_view section) {
   unsigned n = 0;
@@ -148,7 +150,7 @@ bool Dataflow::is_pure(uint32_t pc) const {
   if (name == "ld" || name == "ldu") return !s.has("volatile") && !s.has("relaxed") && !s.has("acquire");
   if (name == "mov" || name == "cvt" || name == "cvta" || name == "prmt" || name == "isspacep") return true;
   const unsigned of = chapter(f_.code[pc].opcode->section);
-  return of >= 1 && of <= 8;
+  return (of >= 1 && of <= 8) || of == kVideo;
 }
 
 // Subroutines, also where nobody wants their results, and guarded instructions that do more than compute.
