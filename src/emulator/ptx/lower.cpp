@@ -5,6 +5,7 @@
 
 #include "emulator/isa/target.h"
 #include "emulator/ptx/flow.h"
+#include "emulator/ptx/guarded_set.h"
 #include "emulator/ptx/image.h"
 #include "emulator/ptx/optimise.h"
 #include "emulator/ptx/parser.h"
@@ -138,15 +139,19 @@ class Lowering {
       end.opcode_at = {end.at};
       statement(end, names, operands, out, index);
     }
-    if (!operands.preludes().empty()) {
-      Rewriter rewriter(image, out, std::move(entries_));
-      for (const Operands::Prelude& p : operands.preludes()) rewriter.insert(p.pc, p.opcode, p.operands);
-      rewriter.rebuild();
-      entries_ = std::move(rewriter.rows);
-    }
+    insert_what_stands_before(image, operands, out);
     if (how_ == Compilation::optimised) optimise(image, out, entries_, f.nounroll);
     out_.functions[index] = std::move(out);
     find_reconvergence(out_, out_.functions[index]);
+  }
+
+  void insert_what_stands_before(Image& image, const Operands& operands, Function& out) {
+    Rewriter rewriter(image, out, std::move(entries_));
+    for (const Operands::Prelude& p : operands.preludes()) rewriter.insert(p.pc, p.opcode, p.operands);
+    for (uint32_t pc = 0; pc < out.code.size(); ++pc)
+      if (converts_without_guard(out.code[pc], out.source[pc])) convert_before_guard(rewriter, pc);
+    rewriter.rebuild();
+    entries_ = std::move(rewriter.rows);
   }
 
   bool needs_end(const ast::Function& f, const Function& out) const {
