@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -13,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "../skip.h"
 #include "emulator/driver/state.h"
 #include "fp4lab/emulator.h"
 
@@ -410,6 +412,27 @@ TEST_CASE("driver: of several images the one made for the machine is taken") {
   CHECK(chosen({"sm_100", "sm_100a", "sm_100f", "sm_90"}) == "sm_100a");
   CHECK(chosen({"sm_100f", "sm_100"}) == "sm_100f");
   CHECK(chosen({"sm_120a", "sm_90a", "sm_103f"}) == "");
+}
+
+// nvcc -arch=sm_90a embeds PTX for sm_90 as well, which the newer machine runs too.
+TEST_CASE("driver: the machine is the one that the images were made for") {
+  if (std::getenv("FP4LAB_EMULATOR_DEVICE")) FP4LAB_SKIP("FP4LAB_EMULATOR_DEVICE has chosen a machine");
+  REQUIRE(cuInit(0) == CUDA_SUCCESS);
+  const auto chosen = [](const std::vector<const char*>& targets) {
+    std::vector<FatbinImage> images;
+    for (const char* target : targets) images.push_back({ptx_for(target)});
+    const std::string bytes = fatbin(images);
+    const void* image = bytes.data();
+    int major = 0;
+    if (fp4lab_emulator_select_for(&image, 1)) return 0;
+    CHECK(cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 0) == CUDA_SUCCESS);
+    return major;
+  };
+  CHECK(chosen({"sm_90", "sm_90a"}) == 9);
+  CHECK(chosen({"sm_100", "sm_100a"}) == 10);
+  CHECK(chosen({"sm_90"}) == 9);
+  CHECK(chosen({"sm_120a"}) == 0);
+  CHECK(chosen({"sm_90a", "sm_100a"}) == 10);  // the first of those that fit as well
 }
 
 TEST_CASE("driver: a fatbin that is cut or damaged is refused, not followed") {

@@ -20,8 +20,7 @@ CUresult begin(CUstream handle, CUgraph graph, std::vector<CUgraphNode> behind) 
   std::lock_guard lock(state().mutex);
   auto own = graph ? nullptr : std::make_unique<CUgraph_st>();
   if (own) graph = own.get();
-  stream->capture =
-      std::make_shared<Capture>(Capture{++last_id, graph, std::move(own), graph->nodes.size()});
+  stream->capture = std::make_shared<Capture>(Capture{++last_id, graph, std::move(own), graph->nodes.size()});
   stream->capture_origin = true;
   stream->tail = std::move(behind);
   return CUDA_SUCCESS;

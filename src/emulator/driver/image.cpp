@@ -239,11 +239,19 @@ extern "C" CUresult fp4lab_emulator_select_for(const void* const* images, size_t
     return std::ranges::any_of(c.ptx, [&](const Ptx& p) { return runs_on(p.target, m); }) ||
            (c.ptx.empty() && std::ranges::count(c.cubins, uint32_t(m.major * 10 + m.minor)));
   };
+  // nvcc -arch=sm_90a embeds PTX for sm_90 as well, which newer machines run too.
+  const auto made_for = [](const Contents& c, const DeviceModel& m) {
+    const std::string target = fmt::format("sm_{}", m.major * 10 + m.minor);
+    return std::ranges::any_of(c.ptx, [&](const Ptx& p) {
+      return p.target.starts_with(target) && p.target.size() <= target.size() + 1;
+    });
+  };
   const DeviceModel* best = nullptr;
-  ptrdiff_t most = 0;
+  std::pair<ptrdiff_t, ptrdiff_t> most;  // images that run on it, and that were made for it
   for (const DeviceModel* model : device_models()) {
-    const ptrdiff_t runs = std::ranges::count_if(all, [&](const Contents& c) { return suits(c, *model); });
-    if (runs > most) best = model, most = runs;
+    const std::pair fits{std::ranges::count_if(all, [&](const Contents& c) { return suits(c, *model); }),
+                         std::ranges::count_if(all, [&](const Contents& c) { return made_for(c, *model); })};
+    if (fits.first && fits > most) best = model, most = fits;
   }
   return best ? fp4lab_emulator_select(best->major, best->minor) : CUDA_ERROR_NO_BINARY_FOR_GPU;
 }

@@ -1,5 +1,5 @@
-// Writes of a stream to memory, and its waits for values there. A stream's work is done when it is submitted, so
-// a wait for a value that is not there yet would never end: it is refused, with the reason.
+// Writes of a stream to memory, and its waits for values there. A stream's work is done when it is submitted,
+// so a wait for a value that is not there yet would never end: it is refused, with the reason.
 #include <fmt/format.h>
 
 #include "emulator/driver/state.h"
@@ -28,9 +28,10 @@ CUresult wait(CUdeviceptr address, T value, unsigned flags) {
   if (holds) return CUDA_SUCCESS;
   return explain(
       CUDA_ERROR_NOT_SUPPORTED,
-      fmt::format("a stream waits for a value of {:#x} at {:#x}, where {:#x} stands: streams run one call after "
-                  "the other, so what another stream or the host writes later does not come",
-                  value, address, there));
+      fmt::format(
+          "a stream waits for a value of {:#x} at {:#x}, where {:#x} stands: streams run one call after "
+          "the other, so what another stream or the host writes later does not come",
+          value, address, there));
 }
 
 CUresult carry_out(const CUstreamBatchMemOpParams& p) {
@@ -47,8 +48,8 @@ CUresult carry_out(const CUstreamBatchMemOpParams& p) {
     case CU_STREAM_MEM_OP_BARRIER:
       return CUDA_SUCCESS;
     default:
-      return explain(CUDA_ERROR_NOT_SUPPORTED, fmt::format("cuStreamBatchMemOp: operation {} is not emulated",
-                                                           int(p.operation)));
+      return explain(CUDA_ERROR_NOT_SUPPORTED,
+                     fmt::format("cuStreamBatchMemOp: operation {} is not emulated", int(p.operation)));
   }
 }
 
