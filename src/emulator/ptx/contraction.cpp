@@ -8,14 +8,15 @@
 
 #include "emulator/isa/opcode.h"
 #include "emulator/ptx/approximate.h"
+#include "emulator/ptx/routine.h"
 
 namespace fp4lab::emu {
 
 Contraction::Contraction(Rewriter& w, const Dataflow& flow, const Known& known)
-    : w_(w), f_(w.f), flow_(flow), block_(w.f.code.size()), fusions_(w.f.code.size()) {
+    : w_(w), f_(w.f), flow_(flow), known_(known), block_(w.f.code.size()), fusions_(w.f.code.size()) {
   for (uint32_t b = 0; b < flow.blocks().size(); ++b)
     for (uint32_t pc = flow.blocks()[b].begin; pc < flow.blocks()[b].end; ++pc) block_[pc] = b;
-  find_products(known);
+  find_products();
   choose_products();
 }
 
@@ -28,12 +29,13 @@ bool Contraction::ends_block(uint32_t pc) const {
   static const std::unordered_set<std::string_view> kFences = {"membar", "fence", "setmaxnreg", "trap",
                                                                "brkpt"};
   const Source& s = f_.source[pc];
+  if (const auto constant = known_.bits(pc, 1); constant && is_routine_inline(s, *constant)) return false;
   return kFences.contains(s.tokens[0]) || s.has("launch_dependents") || flow_.becomes_branch(pc);
 }
 
-void Contraction::find_products(const Known& known) {
+void Contraction::find_products() {
   std::vector<char> is_found(f_.code.size(), 0);
-  if (auto products = constant_products(w_, flow_, known))
+  if (auto products = constant_products(w_, flow_, known_))
     for (SummedProduct& p : *products) {
       is_found[p.pc] = 1;
       if (!p.uses.empty()) products_.push_back(std::move(p));

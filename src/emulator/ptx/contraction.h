@@ -27,7 +27,7 @@ class Contraction {
 
   Shape shape_of(uint32_t pc) const { return emu::shape_of(f_.code[pc], f_.source[pc]); }
   bool ends_block(uint32_t pc) const;
-  void find_products(const Known&);
+  void find_products();
   std::optional<SummedProduct> used_in_sums(uint32_t block, uint32_t product) const;
   void choose_products();
   bool is_free(const SummedProduct&) const;
@@ -42,6 +42,7 @@ class Contraction {
   Rewriter& w_;
   Function& f_;
   const Dataflow& flow_;
+  const Known& known_;
   std::vector<SummedProduct> products_;
   std::vector<uint32_t> block_;                                          // by pc
   std::vector<Fusion> fusions_;                                          // by the sum's pc

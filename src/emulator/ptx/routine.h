@@ -8,6 +8,9 @@ namespace fp4lab::emu {
 
 // Exact quotients and roots of floats, and the whole f64 rsqrt.approx.
 bool is_float_routine(const Source&);
+// A root or a reciprocal of a constant, which ptxas leaves only the straight-line code of if that constant
+// takes no special case.
+bool is_routine_inline(const Source&, uint64_t constant);
 // Quotients and remainders of integers: those of u32 are straight-line code.
 bool is_integer_routine(const Source&);
 
