@@ -80,8 +80,10 @@ void fold_difference(Pass& p, uint32_t pc) {
   p.replace(pc, tokens, swaps ? std::vector{negative, a} : std::vector{a, negative});
 }
 
+// Of one value each: the elements of a vector differ.
 bool same_load(Pass& p, uint32_t a, uint32_t b) {
   if (a == Dataflow::kNone || b == Dataflow::kNone || p.source(a).tokens[0] != "ld") return false;
+  if (!is_value(p.f.code[a].op[0])) return false;
   const auto [first, last] = std::minmax(a, b);
   const Operand &x = p.f.code[first].op[1], &y = p.f.code[last].op[1];
   if (p.source(a).tokens != p.source(b).tokens || x.kind != Operand::Kind::address || y.kind != x.kind)
