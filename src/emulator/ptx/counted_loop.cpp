@@ -96,7 +96,7 @@ class Finder {
     const auto count = count_of(loop, first, back, at_end);
     if (!count) return std::nullopt;
     loop.rounds = rounds(*count, first, back, at_end);
-    loop.changing = changing(loop);
+    find_changing(loop, first == back);
     loop.size = size(loop);
     return loop;
   }
@@ -110,26 +110,36 @@ class Finder {
     });
   }
 
-  std::vector<uint32_t> changing(const CountedLoop& loop) const {
+  // In one block a register changes until something writes what does not; in several, as long as anything
+  // else writes it too.
+  void find_changing(CountedLoop& loop, bool one_block) const {
     std::unordered_multiset<uint32_t> written;
     for (uint32_t pc = loop.begin; pc <= loop.back; ++pc)
       written.insert(flow_.access(pc).writes.begin(), flow_.access(pc).writes.end());
-    std::vector<uint32_t> found;
     for (uint32_t pc = loop.begin; pc <= loop.back; ++pc) {
       if (flow_.is_dead(pc)) continue;
       const Dataflow::Access& a = flow_.access(pc);
       const std::string_view name = f_.source[pc].tokens[0];
-      const bool computes = flow_.is_pure(pc) && name != "bra" && name != "ld" && f_.code[pc].guard < 0;
+      const bool copies = name == "mov" || name == "neg" || name == "abs";
+      const bool moves =
+          f_.source[pc].type() != Type::f64 || copies;  // f64 arithmetic: only when it is unrolled
+      const bool computes =
+          flow_.is_pure(pc) && name != "bra" && name != "ld" && f_.code[pc].guard < 0 && moves;
       const auto changes = [&](uint32_t reg) { return written.contains(reg); };
-      const auto again = [&](uint32_t reg) { return written.count(reg) > 1; };
-      if (!computes || std::any_of(a.reads.begin(), a.reads.end(), changes) ||
-          std::any_of(a.writes.begin(), a.writes.end(), again)) {
-        found.push_back(pc);
-        continue;
+      const auto again = [&](uint32_t reg) { return !one_block && written.count(reg) > 1; };
+      const bool fixed = computes && std::none_of(a.reads.begin(), a.reads.end(), changes) &&
+                         std::none_of(a.writes.begin(), a.writes.end(), again);
+      if (!fixed) loop.changing.push_back(pc);
+      for (const uint32_t reg : a.writes) {
+        if (fixed || one_block) written.erase(reg);
+        if (!fixed && one_block) written.insert(reg);
       }
-      for (const uint32_t reg : a.writes) written.erase(reg);
     }
-    return found;
+    for (const uint32_t pc : loop.changing) {
+      const auto& writes = flow_.access(pc).writes;
+      if (std::any_of(writes.begin(), writes.end(), [&](uint32_t reg) { return written.contains(reg); }))
+        loop.leaving.push_back(pc);
+    }
   }
 
   // A store counts as two, and so does a shift of 64 bits.

@@ -19,6 +19,7 @@ struct CountedLoop {
   bool has_other_exits = false;
   std::optional<uint32_t> rounds;  // of all that stands behind the test, or before it if that is at the end
   std::vector<uint32_t> changing;  // instructions but those that the compiler moves before the loop
+  std::vector<uint32_t> leaving;   // those whose results it changes for the code behind it
   uint32_t size = 0;               // as the compiler counts them
 
   uint32_t length() const { return back - begin + 1; }

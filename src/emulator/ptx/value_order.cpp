@@ -83,7 +83,7 @@ std::vector<Ssa::Stretch> loops_with_several_exits(const Function& f, const Data
   std::vector<Ssa::Stretch> stretches;
   if (!may_unroll(f)) return stretches;
   for (const CountedLoop& loop : counted_loops(f, flow, nounroll))
-    if (becomes_several(f, loop)) stretches.push_back({loop.changing, loop.out});
+    if (becomes_several(f, loop)) stretches.push_back({loop.leaving, loop.out});
   return stretches;
 }
 
