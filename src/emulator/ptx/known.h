@@ -23,8 +23,10 @@ class Known {
   // Dataflow::kNone if there are several, or none.
   uint32_t maker(uint32_t pc, unsigned slot) const {
     const uint32_t from = makers_[pc][slot];
-    return from == Dataflow::kNone || !meets_[from] || block_[from] == block_[pc] ? from : Dataflow::kNone;
+    return from == Dataflow::kNone || sees(pc, from) ? from : Dataflow::kNone;
   }
+  // Whether the compiler makes something of an instruction and the one that made its operand.
+  bool sees(uint32_t pc, uint32_t maker) const { return !meets_[maker] || block_[maker] == block_[pc]; }
   // How many operands hold what an instruction made; more than one also where that is not known.
   uint32_t uses(uint32_t pc) const { return uses_[pc]; }
   // Of a constant, and of what was computed from constants alone. Not of NaNs that arithmetic makes: there

@@ -32,7 +32,7 @@ class Optimiser {
     std::optional<Known> folded;
     if (fold_approximate(w_, flow, known)) folded.emplace(w_, flow);
     Contraction contraction(w_, flow, folded ? *folded : known);
-    Signs signs(w_, flow);
+    Signs signs(w_, flow, known);
     for (const Dataflow::Block& b : flow.blocks())
       for (uint32_t pc = b.begin; pc < b.end; ++pc) {
         if (flow.is_dead(pc)) continue;

@@ -28,18 +28,25 @@ std::vector<uint32_t> signed_registers(const Function& f, const Dataflow& flow) 
   return registers;
 }
 
-// A guarded instruction that is one for ptxas too.
+// A guarded instruction of which ptxas makes code that executes all or nothing, not a selection: loads,
+// approximations of several instructions, quotients that are rounded in a direction.
+bool is_several(const Source& s) {
+  static const std::unordered_set<std::string_view> kFunctions = {"rcp", "sqrt", "rsqrt", "ex2", "lg2"};
+  const std::string_view name = s.tokens[0];
+  if (name == "ld" || name == "ldu") return true;
+  if (name == "div") return !s.has("rn");
+  return kFunctions.contains(name) && s.has("approx") && !s.has("ftz");
+}
+
 bool is_selection(const Instr& i, const Source& s) {
-  static const std::unordered_set<std::string_view> kSeveral = {"ld",    "ldu", "div", "rcp", "sqrt",
-                                                                "rsqrt", "ex2", "lg2", "sin", "cos"};
   if (s.tokens[0] == "mov" && i.op[0].offset == i.op[1].offset) return false;
-  return i.guard >= 0 && s.type() == Type::f32 && is_value(i.op[0]) && !kSeveral.contains(s.tokens[0]);
+  return i.guard >= 0 && s.type() == Type::f32 && is_value(i.op[0]) && !is_several(s);
 }
 
 }  // namespace
 
-Signs::Signs(Rewriter& w, const Dataflow& flow)
-    : w_(w), f_(w.f), flow_(flow), ssa_(w.f, flow, signed_registers(w.f, flow)) {
+Signs::Signs(Rewriter& w, const Dataflow& flow, const Known& known)
+    : w_(w), f_(w.f), flow_(flow), known_(known), ssa_(w.f, flow, signed_registers(w.f, flow)) {
   for (const Ssa::Value& v : ssa_.values())
     if (v.kind == Ssa::Value::Kind::kept) found_[v.at] = v.operands[0];
 }
@@ -55,19 +62,21 @@ void Signs::fold(uint32_t pc) {
   if (is_selection(i, f_.source[pc]) && flow_.is_pure(pc)) {
     const auto found = found_.find(pc);
     if (found == found_.end()) return;
-    if (const auto bits = changed_sign(maker(found->second))) w_.insert(pc, {"mov", "b32"}, {i.op[0], *bits});
+    if (const auto bits = changed_sign(maker_of(pc, found->second)))
+      w_.insert(pc, {"mov", "b32"}, {i.op[0], *bits});
   }
   if (is_negation(i, f_.source[pc])) fold_two_negations(pc);
 }
 
-// The unguarded instruction that made a value, wherever it stands.
-uint32_t Signs::maker(uint32_t value) const {
+// The unguarded instruction that made a value, if the compiler sees it from pc.
+uint32_t Signs::maker_of(uint32_t pc, uint32_t value) const {
   if (value == Ssa::kNone) return Ssa::kNone;
   const Ssa::Value& v = ssa_.values()[value];
-  return v.kind == Ssa::Value::Kind::made && f_.code[v.at].guard < 0 ? v.at : Ssa::kNone;
+  const bool is_made = v.kind == Ssa::Value::Kind::made && f_.code[v.at].guard < 0;
+  return is_made && known_.sees(pc, v.at) ? v.at : Ssa::kNone;
 }
 uint32_t Signs::maker(uint32_t pc, const Operand& op) const {
-  return maker(ssa_.read(pc, flow_.number_of(op)));
+  return maker_of(pc, ssa_.read(pc, flow_.number_of(op)));
 }
 
 void Signs::make_bitwise(uint32_t pc) {

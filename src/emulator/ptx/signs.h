@@ -6,6 +6,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "emulator/ptx/known.h"
 #include "emulator/ptx/rewrite.h"
 #include "emulator/ptx/ssa.h"
 
@@ -13,11 +14,11 @@ namespace fp4lab::emu {
 
 class Signs {
  public:
-  Signs(Rewriter&, const Dataflow&);
+  Signs(Rewriter&, const Dataflow&, const Known&);
   void fold(uint32_t pc);
 
  private:
-  uint32_t maker(uint32_t value) const;
+  uint32_t maker_of(uint32_t pc, uint32_t value) const;
   uint32_t maker(uint32_t pc, const Operand&) const;
   void make_bitwise(uint32_t pc);
   std::optional<Operand> changed_sign(uint32_t maker);
@@ -26,6 +27,7 @@ class Signs {
   Rewriter& w_;
   Function& f_;
   const Dataflow& flow_;
+  const Known& known_;
   Ssa ssa_;
   std::unordered_map<uint32_t, uint32_t> found_;  // by guarded instruction: the value that its target held
 };

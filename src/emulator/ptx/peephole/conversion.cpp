@@ -50,9 +50,9 @@ void convert_halves(Pass& p, uint32_t pc) {
     return p.replace(pc, tokens, {p.kept(*first, 1)});
   }
   for (const std::string_view name : {"neg", "abs"})
-    if (const auto sign = p.made_by(pc, 1, name); sign && from == Type::f16 &&
-                                                  p.source(*sign).type() == from &&
-                                                  p.source(*sign).has("ftz") && s.has("rzi")) {
+    if (const auto sign = p.made_by(pc, 1, name);
+        sign && from == Type::f16 && p.source(*sign).has("ftz") &&
+        (p.source(*sign).type() == Type::f16 || p.source(*sign).type() == Type::f16x2)) {
       tokens[1] = "rni";
       return p.replace(pc, tokens, {p.operand(pc, 1)});
     }
