@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <optional>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "emulator/isa/opcode.h"
+#include "emulator/ptx/counted_loop.h"
 #include "emulator/ptx/dominators.h"
 #include "emulator/ptx/ssa.h"
 
@@ -16,14 +18,13 @@
 // * Where values meet at the head of a loop within these blocks, those that come back from the loop do not
 // count.
 //   Where values meet behind other branches, they do.
-// * A loop that is unrolled forgets nothing but the first round: small ones, of one basic block.
+// * In a loop that is unrolled only the first round's copy is taken to know it, which is right.
 
 namespace fp4lab::emu {
 
 namespace {
 
 constexpr uint32_t kNone = Dataflow::kNone;
-constexpr unsigned kMostUnrolled = 19;  // see weight_of
 
 Operand guard_of(const Instr& i) {
   Operand op;
@@ -45,22 +46,15 @@ std::vector<uint32_t> branch_predicates(const Function& f, const Dataflow& flow)
   return registers;
 }
 
-// About how much machine code an instruction is, as the compiler counts before it unrolls (fitted to loops of
-// one kind of instruction each).
-unsigned weight_of(const Instr& i, const Source& s) {
-  const std::string_view name = s.tokens[0];
-  const bool is_wide = bits_of(s.type()) == 64 && (name == "add" || name == "sub" || name == "and" ||
-                                                   name == "or" || name == "xor" || name == "selp");
-  return i.guard >= 0 || is_wide || name == "st" || name == "atom" || name == "red" ? 2 : 1;
-}
-
 class BranchKnowledge {
  public:
-  BranchKnowledge(Rewriter& w, const Dataflow& flow)
-      : w_(w), f_(w.f), flow_(flow), ssa_(w.f, flow, branch_predicates(w.f, flow)) {}
+  BranchKnowledge(Rewriter& w, const Dataflow& flow, const std::vector<const Token*>& nounroll)
+      : w_(w), f_(w.f), flow_(flow), ssa_(w.f, flow, branch_predicates(w.f, flow)), nounroll_(nounroll) {}
 
   void run() {
     if (ssa_.is_too_big() || !find_dominators()) return;
+    for (const CountedLoop& loop : counted_loops(f_, flow_, nounroll_))
+      if (becomes_straight(loop) || becomes_several(f_, loop)) unrolled_.insert(loop.begin);
     for (uint32_t b = 0; b < flow_.blocks().size(); ++b) learn_from(b);
     if (known_.empty()) return;
     for (uint32_t pc = 0; pc < f_.code.size(); ++pc)
@@ -150,17 +144,7 @@ class BranchKnowledge {
     return is_loop;
   }
 
-  bool is_unrolled(uint32_t block) const {
-    const Dataflow::Block& b = flow_.blocks()[block];
-    if (std::find(b.successors.begin(), b.successors.end(), block) == b.successors.end()) return false;
-    unsigned weight = 2;  // the branch
-    for (uint32_t pc = b.begin; pc + 1 < b.end; ++pc) {
-      if (flow_.is_dead(pc)) continue;
-      if (flow_.becomes_branch(pc)) return false;
-      weight += weight_of(f_.code[pc], f_.source[pc]);
-    }
-    return weight <= kMostUnrolled;
-  }
+  bool is_unrolled(uint32_t block) const { return unrolled_.contains(flow_.blocks()[block].begin); }
 
   std::optional<bool> known(uint32_t pc, const Operand& op) const {
     if (op.kind != Operand::Kind::predicate || op.index == 0) return std::nullopt;
@@ -191,12 +175,16 @@ class BranchKnowledge {
   Function& f_;
   const Dataflow& flow_;
   Ssa ssa_;
+  const std::vector<const Token*>& nounroll_;
   std::vector<uint32_t> up_;
+  std::unordered_set<uint32_t> unrolled_;     // loops, by their first instructions
   std::unordered_map<uint32_t, bool> known_;  // values that meet at heads of loops
 };
 
 }  // namespace
 
-void fold_known_branches(Rewriter& w, const Dataflow& flow) { BranchKnowledge(w, flow).run(); }
+void fold_known_branches(Rewriter& w, const Dataflow& flow, const std::vector<const Token*>& nounroll) {
+  BranchKnowledge(w, flow, nounroll).run();
+}
 
 }  // namespace fp4lab::emu

@@ -5,11 +5,12 @@
 
 #include "emulator/ptx/dataflow.h"
 #include "emulator/ptx/rewrite.h"
+#include "emulator/ptx/token.h"
 
 namespace fp4lab::emu {
 
 // Makes such predicates constants, and instructions under them unguarded or none. The rewriter has rebuilt
 // then.
-void fold_known_branches(Rewriter&, const Dataflow&);
+void fold_known_branches(Rewriter&, const Dataflow&, const std::vector<const Token*>& nounroll);
 
 }  // namespace fp4lab::emu
