@@ -174,34 +174,34 @@ bool Dataflow::is_in_bank(uint32_t pc) const {
 }
 
 // Steps over an instruction, from the registers that live behind it to those before it. Whether it is dead.
-bool Dataflow::visit_backwards(uint32_t pc, std::vector<char>& live) const {
+bool Dataflow::visit_backwards(uint32_t pc, RegisterSet& live) const {
   const Access& a = access_[pc];
-  const auto wanted = [&](uint32_t reg) { return live[reg] != 0; };
+  const auto wanted = [&](uint32_t reg) { return has(live, reg); };
   if (is_pure(pc) && std::none_of(a.writes.begin(), a.writes.end(), wanted)) return true;
   if (f_.code[pc].guard < 0)
-    for (const uint32_t reg : a.writes) live[reg] = 0;
-  for (const uint32_t reg : a.reads) live[reg] = 1;
+    for (const uint32_t reg : a.writes) live[reg / 64] &= ~(uint64_t(1) << reg % 64);
+  for (const uint32_t reg : a.reads) live[reg / 64] |= uint64_t(1) << reg % 64;
   return false;
 }
 
 void Dataflow::find_live() {
-  const size_t registers = numbers_.size();
-  live_out_.assign(blocks_.size(), std::vector<char>(registers, 0));
+  const size_t words = (numbers_.size() + 63) / 64;
+  live_out_.assign(blocks_.size(), RegisterSet(words, 0));
   std::vector<char> queued(blocks_.size(), 1);
   std::vector<uint32_t> work;
   for (uint32_t b = 0; b < blocks_.size(); ++b) work.push_back(b);
+  RegisterSet live;
   while (!work.empty()) {
     const uint32_t b = work.back();
     work.pop_back();
     queued[b] = 0;
-    std::vector<char> live = live_out_[b];
+    live = live_out_[b];
     for (uint32_t pc = blocks_[b].end; pc-- > blocks_[b].begin;)
       dead_[pc] = static_cast<char>(visit_backwards(pc, live));
     for (const uint32_t before : blocks_[b].predecessors) {
-      std::vector<char>& out = live_out_[before];
-      bool grown = false;
-      for (size_t reg = 0; reg < registers; ++reg)
-        if (live[reg] && !out[reg]) out[reg] = 1, grown = true;
+      RegisterSet& out = live_out_[before];
+      uint64_t grown = 0;
+      for (size_t w = 0; w < words; ++w) grown |= live[w] & ~out[w], out[w] |= live[w];
       if (grown && !queued[before]) {
         queued[before] = 1;
         work.push_back(before);

@@ -42,7 +42,7 @@ class Dataflow {
   // A load that machine code has none for, because instructions read constant banks themselves: of a kernel's
   // parameter, or at a fixed address of .const memory.
   bool is_in_bank(uint32_t pc) const;
-  bool lives_behind(uint32_t block, uint32_t reg) const { return live_out_[block][reg]; }
+  bool lives_behind(uint32_t block, uint32_t reg) const { return has(live_out_[block], reg); }
   size_t registers() const { return numbers_.size(); }
   // Of a register of any type; kNone for constants and what else is no register.
   uint32_t number_of(const Operand&) const;
@@ -55,8 +55,10 @@ class Dataflow {
   static uint64_t key_of(const Operand&);
   bool remove_idle_branches();
   void find_blocks();
+  using RegisterSet = std::vector<uint64_t>;  // a bit each
+  static bool has(const RegisterSet& set, uint32_t reg) { return set[reg / 64] >> reg % 64 & 1; }
   void find_live();
-  bool visit_backwards(uint32_t pc, std::vector<char>& live) const;
+  bool visit_backwards(uint32_t pc, RegisterSet& live) const;
 
   const Function& f_;
   const std::unordered_set<uint32_t>& constants_;
@@ -64,7 +66,7 @@ class Dataflow {
   std::unordered_map<uint64_t, uint32_t> numbers_;
   std::vector<Block> blocks_;
   std::vector<Access> access_;
-  std::vector<std::vector<char>> live_out_;  // by block and register
+  std::vector<RegisterSet> live_out_;  // by block
   std::vector<char> dead_;
 };
 
