@@ -183,6 +183,18 @@ class BranchKnowledge {
 
 }  // namespace
 
+bool may_mistake_branches(const Function& f) {
+  std::unordered_map<uint32_t, unsigned> named;  // in the places of targets
+  for (const Instr& i : f.code)
+    for (const unsigned slot : {0u, 1u})
+      if (i.op[slot].kind == Operand::Kind::predicate) ++named[i.op[slot].index];
+  return std::any_of(f.code.begin(), f.code.end(), [&](const Instr& i) {
+    if (!is_conditional_branch(i)) return false;
+    const auto found = named.find(static_cast<uint32_t>(i.guard));
+    return found != named.end() && found->second > 1;
+  });
+}
+
 void fold_known_branches(Rewriter& w, const Dataflow& flow, const std::vector<const Token*>& nounroll) {
   BranchKnowledge(w, flow, nounroll).run();
 }

@@ -9,6 +9,8 @@
 
 namespace fp4lab::emu {
 
+// Whether a predicate that a branch depends on is written more than once; compilers' output has none.
+bool may_mistake_branches(const Function&);
 // Makes such predicates constants, and instructions under them unguarded or none. The rewriter has rebuilt
 // then.
 void fold_known_branches(Rewriter&, const Dataflow&, const std::vector<const Token*>& nounroll);

@@ -210,7 +210,7 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows,
   bool unrolls = sums_f64;
   for (int depth = 0; depth < kMostNested && std::exchange(unrolls, false); ++depth)
     step([&](const Dataflow& flow) { unrolls = unroll(w, flow, nounroll); });
-  step([&](const Dataflow& flow) { fold_known_branches(w, flow, nounroll); });
+  if (may_mistake_branches(f)) step([&](const Dataflow& flow) { fold_known_branches(w, flow, nounroll); });
   afresh([&](const Dataflow& flow, Known& known) {
     fold_guards(w, flow, known, sums_f64) ? afresh(single) : single(flow, known);
   });
