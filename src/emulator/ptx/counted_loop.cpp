@@ -12,7 +12,9 @@ namespace {
 
 constexpr uint32_t kMostRounds = 4096;
 
-uint64_t truncated(uint64_t bits, Type t) { return bits_of(t) == 64 ? bits : bits & 0xffffffff; }
+uint64_t truncated(uint64_t bits, Type t) {
+  return bits_of(t) == 64 ? bits : bits & ((uint64_t(1) << bits_of(t)) - 1);
+}
 
 // "lt", "le", "gt", "ge", "eq" or "ne", whatever the words for unsigned numbers are; empty for others.
 std::string_view comparison(std::string_view word) {
@@ -40,6 +42,7 @@ bool holds(std::string_view how, uint64_t a, uint64_t b, Type type) {
   const auto compare = [&](auto x, auto y) {
     return how == "lt" ? x < y : how == "le" ? x <= y : how == "gt" ? x > y : how == "ge" ? x >= y : x != y;
   };
+  if (type == Type::s16) return compare(static_cast<int16_t>(a), static_cast<int16_t>(b));
   if (type == Type::s32) return compare(static_cast<int32_t>(a), static_cast<int32_t>(b));
   if (type == Type::s64) return compare(static_cast<int64_t>(a), static_cast<int64_t>(b));
   return compare(truncated(a, type), truncated(b, type));

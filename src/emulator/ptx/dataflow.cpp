@@ -198,6 +198,7 @@ void Dataflow::find_live() {
     live = live_out_[b];
     for (uint32_t pc = blocks_[b].end; pc-- > blocks_[b].begin;)
       dead_[pc] = static_cast<char>(visit_backwards(pc, live));
+    if (b == 0) live_in_ = live;
     for (const uint32_t before : blocks_[b].predecessors) {
       RegisterSet& out = live_out_[before];
       uint64_t grown = 0;

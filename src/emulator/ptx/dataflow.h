@@ -42,6 +42,8 @@ class Dataflow {
   // A load that machine code has none for, because instructions read constant banks themselves: of a kernel's
   // parameter, or at a fixed address of .const memory.
   bool is_in_bank(uint32_t pc) const;
+  // Whether something may read a register before anything has written it.
+  bool lives_at_entry(uint32_t reg) const { return has(live_in_, reg); }
   bool lives_behind(uint32_t block, uint32_t reg) const { return has(live_out_[block], reg); }
   size_t registers() const { return numbers_.size(); }
   // Of a register of any type; kNone for constants and what else is no register.
@@ -67,6 +69,7 @@ class Dataflow {
   std::vector<Block> blocks_;
   std::vector<Access> access_;
   std::vector<RegisterSet> live_out_;  // by block
+  RegisterSet live_in_;                // of the function
   std::vector<char> dead_;
 };
 

@@ -1,6 +1,10 @@
 #include "emulator/ptx/guarded_set.h"
 
+#include "emulator/ptx/dataflow.h"
+
 namespace fp4lab::emu {
+
+namespace {
 
 bool converts_without_guard(const Instr& i, const Source& s) {
   if (i.guard < 0 || s.tokens[0] != "set") return false;
@@ -34,6 +38,21 @@ void convert_before_guard(Rewriter& w, uint32_t pc) {
   w.insert(pc, {"abs", integer}, {d, d});
   if (narrow && bits_of(to) == 32) extend();
   w.insert(pc, {"cvt", "rn", name_of(to), integer}, {d, d});
+}
+
+}  // namespace
+
+void convert_before_guards(Rewriter& w) {
+  std::vector<uint32_t> found;
+  for (uint32_t pc = 0; pc < w.f.code.size(); ++pc)
+    if (converts_without_guard(w.f.code[pc], w.f.source[pc])) found.push_back(pc);
+  if (found.empty()) return;
+  const std::unordered_set<uint32_t> constants = constant_rows(w.image);
+  const Dataflow flow(w.image.out, w.f, w.rows, constants);
+  for (const uint32_t pc : found) {
+    const uint32_t reg = flow.number_of(w.f.code[pc].op[0]);
+    if (flow.is_too_big() || !flow.lives_at_entry(reg)) convert_before_guard(w, pc);
+  }
 }
 
 }  // namespace fp4lab::emu

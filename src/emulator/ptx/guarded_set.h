@@ -9,9 +9,8 @@
 
 namespace fp4lab::emu {
 
-// Whether an instruction is one of those.
-bool converts_without_guard(const Instr&, const Source&);
-// Converts before it what the destination holds.
-void convert_before_guard(Rewriter&, uint32_t pc);
+// Converts before such instructions what their destinations hold. Not where something may read a destination
+// that nothing has written, since the conversion would read it, and would count as written.
+void convert_before_guards(Rewriter&);
 
 }  // namespace fp4lab::emu

@@ -164,6 +164,8 @@ void Known::find_values(const Rewriter& w, const Dataflow& flow) {
       return true;
     });
     if (!computed[pc]) continue;
+    for (const auto& [op, maker] : step.overwritten)
+      last[key_of(op)] = maker;  // it is set back for this step
     steps.push_back(std::move(step));
     for_each_target(f_, i, [&](const Operand& op) { last[key_of(op)] = pc; });
     is_worth_it |= name != "mov" || !is_value(i.op[0]) || !is_value(i.op[1]);

@@ -148,8 +148,7 @@ class Lowering {
   void insert_what_stands_before(Image& image, const Operands& operands, Function& out) {
     Rewriter rewriter(image, out, std::move(entries_));
     for (const Operands::Prelude& p : operands.preludes()) rewriter.insert(p.pc, p.opcode, p.operands);
-    for (uint32_t pc = 0; pc < out.code.size(); ++pc)
-      if (converts_without_guard(out.code[pc], out.source[pc])) convert_before_guard(rewriter, pc);
+    convert_before_guards(rewriter);
     rewriter.rebuild();
     entries_ = std::move(rewriter.rows);
   }

@@ -98,11 +98,18 @@ void Rewriter::add_round(const Repetition& loop, uint32_t end, Code& to) const {
   for (uint32_t pc = loop.begin; pc < end; ++pc) {
     if (pc == loop.test) continue;
     to.add(f.code[pc], f.source[pc], rows[pc]);
-    for (Operand& op : to.code.back().op)
+    for (Operand& op : to.code.back().op) {
+      if (op.kind == Operand::Kind::vector) {  // its own elements, which a rule may change
+        const std::vector<Operand> elements(f.vectors.begin() + op.index,
+                                            f.vectors.begin() + op.index + op.count);
+        op.index = static_cast<uint32_t>(f.vectors.size());
+        f.vectors.insert(f.vectors.end(), elements.begin(), elements.end());
+      }
       if (op.kind == Operand::Kind::label && op.index > loop.begin && op.index <= loop.back) {
         op.index = place(op.index);
         to.settled.insert(to.size() - 1);
       }
+    }
   }
 }
 

@@ -45,8 +45,9 @@ void fold_choice(Pass& p, uint32_t pc) {
   const Type type = s.type(0);
   if (p.same_register(pc, 1, 2)) return p.become_copy(pc, p.operand(pc, 1), type);
   if (s.tokens[0] == "selp") {
-    if (const auto by = p.bits(pc, 3)) return p.become_copy(pc, p.operand(pc, *by ? 1 : 2), type);
     const Operand& by = p.operand(pc, 3);
+    if (const auto bits = p.bits(pc, 3))
+      return p.become_copy(pc, p.operand(pc, (*bits != 0) != by.negated ? 1 : 2), type);
     const bool is_decided = by.kind == Operand::Kind::predicate && by.index == 0;
     if (is_decided && bits_of(type) < 64)  // those of 64 bits stay halves (halves.h)
       return p.become_copy(pc, p.operand(pc, by.negated ? 2 : 1), type);
