@@ -34,8 +34,8 @@ bool is_foldable_extreme(const Source& s, Type t) {
 
 // Wider and narrower floats.
 bool is_foldable_between_floats(const Source& s, Type to, Type from) {
-  if (rounds_in_a_direction(s) || s.has("relu") || s.has("satfinite")) return false;
   if (to == Type::tf32) return s.has("rna");
+  if (rounds_in_a_direction(s) || s.has("relu") || s.has("satfinite")) return false;
   if (to == Type::f32 || to == Type::f64)
     return from == Type::f32 || from == Type::f64 || from == Type::f16 || from == Type::bf16;
   const bool narrows = to == Type::f16 || to == Type::bf16 || to == Type::f16x2;

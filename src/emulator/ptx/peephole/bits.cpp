@@ -15,6 +15,17 @@ void fold_shift(Pass& p, uint32_t pc) {
     p.set_operand(pc, 2, *amount & 0xffff);
 }
 
+// The amount of an unsigned 16-bit shift is none below 0, if it is an element of a vector of s8.
+void fold_signed_amount(Pass& p, uint32_t pc) {
+  const Type type = p.source(pc).type();
+  const auto from = p.made_by(pc, 2, "ld");
+  if (bits_of(type) != 16 || type == Type::s16 || !from || p.source(*from).type() != Type::s8) return;
+  if (p.operand(*from, 0).kind != Operand::Kind::vector) return;
+  const Operand amount = p.w.fresh(Type::b32);
+  p.insert(pc, {"max", "s32"}, {amount, p.operand(pc, 2), p.w.constant(0)});
+  p.operand(pc, 2) = amount;
+}
+
 // A wide product with a constant that is shifted out of 64 bits stays where it is.
 void fold_wide_shift(Pass& p, uint32_t pc) {
   if (bits_of(p.source(pc).type()) != 64) return;
@@ -163,11 +174,12 @@ void fold_whole_product(Pass& p, uint32_t pc) {
 
 std::span<const Rule> bit_rules() {
   static constexpr Rule kRules[] = {
-      {"shl", fold_shift},     {"shr", fold_shift},         {"shl", fold_wide_shift},
-      {"and", fold_logic},     {"or", fold_logic},          {"xor", fold_logic},
-      {"bfi", fold_insertion}, {"bfe", fold_extraction},    {"add", fold_saturated},
-      {"sub", fold_saturated}, {"add", fold_undone},        {"sub", fold_undone},
-      {"sub", fold_borrow},    {"mad", fold_whole_product},
+      {"shl", fold_shift},         {"shr", fold_shift},         {"shl", fold_wide_shift},
+      {"and", fold_logic},         {"or", fold_logic},          {"xor", fold_logic},
+      {"shl", fold_signed_amount}, {"shr", fold_signed_amount}, {"bfi", fold_insertion},
+      {"bfe", fold_extraction},    {"add", fold_saturated},     {"sub", fold_saturated},
+      {"add", fold_undone},        {"sub", fold_undone},        {"sub", fold_borrow},
+      {"mad", fold_whole_product},
   };
   return kRules;
 }

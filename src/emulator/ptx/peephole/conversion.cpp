@@ -24,13 +24,36 @@ void take_sign(Pass& p, uint32_t pc) {
 bool convert_at_once(Pass& p, uint32_t pc) {
   const Type to = p.source(pc).type(0), over = p.source(pc).type(1);
   const auto first = p.made_by(pc, 1, "cvt");
-  if (!first || is_float(over) || p.source(*first).type(0) != over) return false;
+  if (!first || is_float(to) || is_float(over) || p.source(*first).type(0) != over) return false;
   const Type from = p.source(*first).type(1);
   const bool words = bits_of(over) == 32 && bits_of(to) == 16 && from == Type::f32;
   const bool pairs = (over == Type::s64 && to == Type::s32) || (over == Type::u64 && to == Type::u32);
   if (!words && !(pairs && is_float(from) && from != Type::f64)) return false;
   const std::string_view rounding = p.source(*first).tokens[1];
   p.replace(pc, {"cvt", rounding, name_of(to), name_of(from)}, {p.kept(*first, 1)});
+  return true;
+}
+
+// What an integer instruction saturated counts as saturated, also where it is read as a float. Not with .ftz.
+bool drop_saturation(Pass& p, uint32_t pc) {
+  const Source& s = p.source(pc);
+  const Type to = s.type(0), from = s.type(1);
+  if (!is_float(to) || !is_float(from) || bits_of(to) < bits_of(from) || s.has("ftz")) return false;
+  if (to == from && s.tokens.size() != 4) return false;  // rounds to an integer
+  const auto is_saturated = [&](std::string_view name) {
+    const auto first = p.made_by(pc, 1, name);
+    if (!first || !p.source(*first).has("sat") || bits_of(p.source(*first).type()) != bits_of(from))
+      return false;
+    return !is_float(p.source(*first).type()) && (name != "cvt" || !is_float(p.source(*first).type(1)));
+  };
+  if (!is_saturated("cvt") && !is_saturated("add") && !is_saturated("sub")) return false;
+  const Operand a = p.operand(pc, 1);
+  if (to != from)
+    p.replace(pc, {"cvt", name_of(to), name_of(from)}, {a});
+  else if (to == Type::f16)
+    p.replace(pc, {"add", "f16"}, {a, p.w.constant(0x8000, Type::b16)});
+  else
+    p.become_copy(pc, a, to);
   return true;
 }
 
@@ -75,7 +98,7 @@ void fold_conversion(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
   const Type to = s.type(0), from = s.type(1);
   if (s.has("pack")) return;
-  if (s.has("sat") && convert_at_once(p, pc)) return;
+  if (s.has("sat") && (convert_at_once(p, pc) || drop_saturation(p, pc))) return;
   if (from == Type::f32 && s.has("ftz") && bits_of(to) == 64) flush_product(p, pc);
   if ((from == Type::f16 || from == Type::bf16) && !is_float(to)) return convert_halves(p, pc);
   if (to == Type::f64 && is_float(from) && from != Type::f64 && !s.has("sat")) take_sign(p, pc);
