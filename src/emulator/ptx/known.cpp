@@ -46,6 +46,11 @@ bool is_nan(uint64_t bits, Type type) {
   }
 }
 
+bool is_arithmetic(const Source& s) {
+  const std::string_view name = s.tokens[0];
+  return name == "add" || name == "sub" || name == "mul" || name == "min" || name == "max";
+}
+
 bool is_register(const Operand& op) { return is_value(op) || op.kind == Operand::Kind::predicate; }
 
 }  // namespace
@@ -58,15 +63,16 @@ Known::Known(const Rewriter& w, const Dataflow& flow)
       uses_(w.f.code.size(), 0),
       block_(w.f.code.size(), 0),
       stretch_(w.f.code.size(), 0),
-      constant_(w.f.code.size(), 0) {
+      constant_(w.f.code.size(), 0),
+      makes_nan_(w.f.code.size(), 0) {
   for (const Row& row : w.image.constants)
     if (row.what == Row::What::bits32 || row.what == Row::What::bits64) rows_[row.offset] = row.bits;
   for (const Fixup& address : w.image.fixups)
     if (address.row < w.image.constants.size()) rows_.erase(w.image.constants[address.row].offset);
   find_makers(flow);
   find_stretches(flow);
-  find_constants(flow);
   find_values(w, flow);
+  find_constants(flow);
 }
 
 void Known::find_makers(const Dataflow& flow) {
@@ -139,6 +145,7 @@ std::optional<uint64_t> Known::decided(uint32_t pc) const {
 void Known::find_constants(const Dataflow& flow) {
   for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
     const auto fits = [&](const Operand& op, uint32_t maker) { return is_constant(op, maker, pc); };
+    if (makes_nan_[pc]) continue;
     constant_[pc] = decided(pc) || (is_foldable(f_.source[pc]) && flow.is_pure(pc) && reads_only(pc, fits));
   }
 }
@@ -174,8 +181,11 @@ void Known::find_values(const Rewriter& w, const Dataflow& flow) {
   for (uint32_t pc = 0; pc < f_.code.size(); ++pc)
     if (const auto value = decided(pc)) values_[{pc, key_of(f_.code[pc].op[0])}] = *value;
   std::erase_if(values_, [&](const auto& entry) {
-    const Source& s = f_.source[entry.first.first];
-    return s.tokens[0] != "mov" && is_nan(entry.second, s.type());
+    const uint32_t pc = entry.first.first;
+    const Source& s = f_.source[pc];
+    if (s.tokens[0] == "mov" || !is_nan(entry.second, s.type())) return false;
+    makes_nan_[pc] = is_arithmetic(s);
+    return true;
   });
 }
 

@@ -67,6 +67,7 @@ class Known {
   std::vector<uint32_t> block_;    // which basic block an instruction stands in
   std::vector<uint32_t> stretch_;  // which straight-line code an instruction stands in
   std::vector<char> constant_;
+  std::vector<char> makes_nan_;  // arithmetic of constants that the compiler leaves to execute
   Values values_;
 };
 

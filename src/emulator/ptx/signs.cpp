@@ -54,17 +54,17 @@ Signs::Signs(Rewriter& w, const Dataflow& flow, const Known& known)
 void Signs::fold(uint32_t pc) {
   const std::string_view mnemonic = f_.source[pc].tokens[0];
   const Instr& i = f_.code[pc];
-  if (i.guard >= 0 && is_sign_of(i, f_.source[pc])) return make_bitwise(pc);
   if ((mnemonic == "selp" || mnemonic == "slct") && f_.source[pc].type() == Type::f32) {
     for (const unsigned slot : {1u, 2u})
       if (const auto bits = changed_sign(maker(pc, i.op[slot]))) f_.code[pc].op[slot] = *bits;
   }
   if (is_selection(i, f_.source[pc]) && flow_.is_pure(pc)) {
     const auto found = found_.find(pc);
-    if (found == found_.end()) return;
-    if (const auto bits = changed_sign(maker_of(pc, found->second)))
-      w_.insert(pc, {"mov", "b32"}, {i.op[0], *bits});
+    if (found != found_.end())
+      if (const auto bits = changed_sign(maker_of(pc, found->second)))
+        w_.insert(pc, {"mov", "b32"}, {i.op[0], *bits});
   }
+  if (i.guard >= 0 && is_sign_of(i, f_.source[pc])) return make_bitwise(pc);
   if (is_negation(i, f_.source[pc])) fold_two_negations(pc);
 }
 
@@ -81,7 +81,8 @@ uint32_t Signs::maker(uint32_t pc, const Operand& op) const {
 
 void Signs::make_bitwise(uint32_t pc) {
   const bool abs = f_.code[pc].opcode->name == "abs_float";
-  const Operand a = f_.code[pc].op[1];
+  const Operand& read = f_.code[pc].op[1];
+  const Operand a = changed_sign(maker(pc, read)).value_or(read);
   w_.replace(pc, {abs ? "and" : "xor", "b32"}, {a, w_.constant(abs ? 0x7fffffff : 0x80000000)});
 }
 
