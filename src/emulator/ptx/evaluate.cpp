@@ -63,11 +63,11 @@ Values evaluate(const Rewriter& w, const std::vector<Step>& steps) {
   Values values;
   try {
     Lane lane(w);
-    for (const auto& [pc, overwritten] : steps) {
-      for (const auto& [op, maker] : overwritten) lane.set(op, values.at({maker, key_of(op)}));
-      const Instr& i = w.f.code[pc];
+    for (const Step& step : steps) {
+      for (const auto& [op, maker] : step.overwritten) lane.set(op, values.at({maker, key_of(op)}));
+      const Instr& i = w.f.code[step.pc];
       lane.execute(i);
-      for_each_target(w.f, i, [&](const Operand& op) { values[{pc, key_of(op)}] = lane.bits(op); });
+      for_each_target(w.f, i, [&](const Operand& op) { values[{step.pc, key_of(op)}] = lane.bits(op); });
     }
   } catch (const std::exception&) {
     return {};
