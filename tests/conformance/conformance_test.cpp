@@ -107,8 +107,7 @@ TEST_CASE("conformance: a GPU and the emulator give the same bits") {
 }
 
 TEST_CASE("conformance: kernels from CUDA C++ give the same bits whatever the schedule") {
-  const uint64_t count = number("FP4LAB_CONFORMANCE", 4), first = number("FP4LAB_CONFORMANCE_SEED", 1);
-  for (uint64_t seed = first; seed < first + count; ++seed) {
+  for (uint64_t seed = 1; seed <= 4; ++seed) {
     const Program p = generate(Kind::cuda, seed);
     CAPTURE(p.source);
     const auto bits = run_on_emulator(p, 0, emu::Compilation::optimised);

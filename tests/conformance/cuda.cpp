@@ -1,8 +1,11 @@
 // Random kernels in CUDA C++, made into PTX by NVRTC: what compilers write, where the other kinds have what
 // the manual allows. A kernel is grown from the rows below; a construct more is a row more.
 //
-// Nothing in them is undefined in C++: shifts, divisors and indices are bounded, conversions to integers are
-// intrinsics, every variable has a value, and collectives stand where all threads come by.
+// Nothing in them is undefined in C++ but the overflow of signed numbers, as in users' kernels: shifts,
+// divisors and indices are bounded, conversions to integers are intrinsics, every variable has a value, and
+// collectives stand where all threads come by.
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
@@ -418,7 +421,8 @@ class Kernel {
 Program generate_cuda(uint64_t seed) {
   Kernel kernel(seed);
   Program p = kernel.make();
-  const auto file = std::filesystem::temp_directory_path() / fmt::format("fp4lab_conformance_{}.cu", seed);
+  const auto file =
+      std::filesystem::temp_directory_path() / fmt::format("fp4lab_conformance_{}_{}.cu", getpid(), seed);
   std::ofstream(file) << p.source;
   p.text =
       jit::compile({.source = file, .arch = "sm_90a", .options = kernel.options()}, jit::CacheUse::kOff)->ptx;

@@ -8,7 +8,9 @@
 
 namespace fp4lab::emu {
 
-// It has f64 sums or products.
+// It has f64 sums or products. Other functions keep their loops, although ptxas unrolls those too: there a
+// product of one round does not become part of a sum of the next, and a sign is not undone by the next
+// round's.
 bool may_unroll(const Function&);
 // Whether there was such a loop.
 bool unroll(Rewriter&, const Dataflow&, const std::vector<const Token*>& nounroll);
