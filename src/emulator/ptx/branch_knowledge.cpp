@@ -12,12 +12,10 @@
 
 // The rule:
 //
-// * A conditional branch says what its predicate is in the blocks that only one of its two ways leads to, if
-// the
-//   predicate was not made in the branch's own block.
+// * A conditional branch says what its predicate is in the blocks that only one of its two ways leads to,
+//   if the predicate was not made in the branch's own block.
 // * Where values meet at the head of a loop within these blocks, those that come back from the loop do not
-// count.
-//   Where values meet behind other branches, they do.
+//   count. Where values meet behind other branches, they do.
 // * In a loop that is unrolled only the first round's copy is taken to know it, which is right.
 
 namespace fp4lab::emu {
@@ -25,6 +23,8 @@ namespace fp4lab::emu {
 namespace {
 
 constexpr uint32_t kNone = Dataflow::kNone;
+// Ways of a branch times values that it may tell something about: beyond, a function stays as it is written.
+constexpr size_t kMostWork = size_t(1) << 26;
 
 Operand guard_of(const Instr& i) {
   Operand op;
@@ -55,8 +55,9 @@ class BranchKnowledge {
     if (ssa_.is_too_big() || !find_dominators()) return;
     for (const CountedLoop& loop : counted_loops(f_, flow_, nounroll_))
       if (becomes_straight(loop) || becomes_several(f_, loop)) unrolled_.insert(loop.begin);
-    for (uint32_t b = 0; b < flow_.blocks().size(); ++b) learn_from(b);
-    if (known_.empty()) return;
+    find_meetings();
+    for (uint32_t b = 0; b < flow_.blocks().size() && work_ <= kMostWork; ++b) learn_from(b);
+    if (known_.empty() || work_ > kMostWork) return;
     for (uint32_t pc = 0; pc < f_.code.size(); ++pc)
       if (!flow_.is_dead(pc)) use_at(pc);
     w_.rebuild();
@@ -71,16 +72,56 @@ class BranchKnowledge {
       successors[b] = flow_.blocks()[b].successors;
       predecessors[b] = flow_.blocks()[b].predecessors;
     }
-    up_ = immediate_dominators(successors, predecessors, 0).up;
+    Dominators dominators = immediate_dominators(successors, predecessors, 0);
+    up_ = std::move(dominators.up);
+    number_tree(dominators.order);
     for (uint32_t b = 0; b < blocks; ++b)
       for (const uint32_t to : successors[b])
         if (up_[b] != kNone && dominates(to, b)) return true;
     return false;
   }
 
+  // In pre-order of the dominator tree, so that those below a block have the numbers behind its own. `order`
+  // has a block before those below it.
+  void number_tree(const std::vector<uint32_t>& order) {
+    number_.assign(up_.size(), 0);
+    below_.assign(up_.size(), 0);
+    for (const uint32_t b : order) below_[b] = 1;
+    for (auto b = order.rbegin(); b != order.rend(); ++b)
+      if (up_[*b] != *b) below_[up_[*b]] += below_[*b];
+    std::vector<uint32_t> next(up_.size(), 0);
+    for (const uint32_t b : order) {
+      if (up_[b] != b) {
+        number_[b] = next[up_[b]];
+        next[up_[b]] += below_[b];
+      }
+      next[b] = number_[b] + 1;
+    }
+  }
+
   bool dominates(uint32_t a, uint32_t b) const {
-    while (b != a && b != up_[b]) b = up_[b];
-    return a == b;
+    return number_[b] >= number_[a] && number_[b] - number_[a] < below_[a];
+  }
+
+  // The values that meet at heads of loops, behind those that come into the loop from outside.
+  void find_meetings() {
+    const std::vector<Ssa::Value>& values = ssa_.values();
+    behind_.resize(values.size());
+    entering_.assign(values.size(), 0);
+    for (uint32_t v = 0; v < values.size(); ++v) {
+      const Ssa::Value& met = values[v];
+      if (met.kind != Ssa::Value::Kind::merged || is_unrolled(met.block)) continue;
+      std::vector<uint32_t> entering;
+      size_t operand = 0;
+      for (const uint32_t p : flow_.blocks()[met.block].predecessors) {
+        if (up_[p] == kNone) continue;
+        const uint32_t value = met.operands[operand++];
+        if (!dominates(met.block, p)) entering.push_back(value);
+      }
+      if (entering.size() == operand) continue;  // no loop
+      entering_[v] = static_cast<uint32_t>(entering.size());
+      for (const uint32_t value : entering) behind_[value].push_back(v);
+    }
   }
 
   void learn_from(uint32_t block) {
@@ -111,37 +152,21 @@ class BranchKnowledge {
     return true;
   }
 
-  // From a branch's predicate to what it meets at heads of loops behind block `from`.
+  // From a branch's predicate to what it meets at heads of loops behind block `from`, where all that come
+  // into the loop from outside are known.
   void spread(uint32_t value, uint32_t from, bool holds) {
-    std::vector<char> is_known(ssa_.values().size(), 0);
-    is_known[value] = 1;
-    for (bool more = true; more;) {
-      more = false;
-      for (uint32_t v = 0; v < ssa_.values().size(); ++v) {
-        const Ssa::Value& at = ssa_.values()[v];
-        if (is_known[v] || at.kind != Ssa::Value::Kind::merged || at.reg != ssa_.values()[value].reg ||
-            !dominates(from, at.block) || !enters_known(at, is_known) || is_unrolled(at.block))
-          continue;
-        is_known[v] = 1;
+    std::unordered_map<uint32_t, uint32_t> found;  // how many of those that enter are known
+    for (std::vector<uint32_t> work{value}; !work.empty();) {
+      const uint32_t known = work.back();
+      work.pop_back();
+      work_ += behind_[known].size();
+      if (work_ > kMostWork) return;
+      for (const uint32_t v : behind_[known]) {
+        if (v == value || !dominates(from, ssa_.values()[v].block) || ++found[v] != entering_[v]) continue;
         known_[v] = holds;
-        more = true;
+        work.push_back(v);
       }
     }
-  }
-
-  // Whether a loop begins where values meet, and all that come into it from outside are known.
-  bool enters_known(const Ssa::Value& met, const std::vector<char>& is_known) const {
-    size_t operand = 0;
-    bool is_loop = false;
-    for (const uint32_t p : flow_.blocks()[met.block].predecessors) {
-      if (up_[p] == kNone) continue;
-      const uint32_t value = met.operands[operand++];
-      if (dominates(met.block, p))
-        is_loop = true;
-      else if (!is_known[value])
-        return false;
-    }
-    return is_loop;
   }
 
   bool is_unrolled(uint32_t block) const { return unrolled_.contains(flow_.blocks()[block].begin); }
@@ -176,7 +201,11 @@ class BranchKnowledge {
   const Dataflow& flow_;
   Ssa ssa_;
   const std::vector<const Token*>& nounroll_;
-  std::vector<uint32_t> up_;
+  std::vector<uint32_t> up_;                   // by block: the immediate dominator,
+  std::vector<uint32_t> number_, below_;       // the number in the tree, how many it dominates
+  std::vector<std::vector<uint32_t>> behind_;  // by value: those that it enters a loop for
+  std::vector<uint32_t> entering_;             // by value that meets: how many enter
+  size_t work_ = 0;
   std::unordered_set<uint32_t> unrolled_;     // loops, by their first instructions
   std::unordered_map<uint32_t, bool> known_;  // values that meet at heads of loops
 };

@@ -9,7 +9,9 @@
 
 namespace fp4lab::emu {
 
-// Whether a predicate that a branch depends on is written more than once; compilers' output has none.
+// Whether a predicate that a branch depends on stands more than once among the first two operands of
+// instructions: where targets stand, and sources of some (and.pred). So it holds wherever one is written more
+// than once; compilers write none so.
 bool may_mistake_branches(const Function&);
 // Makes such predicates constants, and instructions under them unguarded or none. The rewriter has rebuilt
 // then.

@@ -1,6 +1,7 @@
 #include "emulator/ptx/counted_loop.h"
 
 #include <algorithm>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "emulator/isa/opcode.h"
@@ -116,9 +117,9 @@ class Finder {
   // In one block a register changes until something writes what does not; in several, as long as anything
   // else writes it too.
   void find_changing(CountedLoop& loop, bool one_block) const {
-    std::unordered_multiset<uint32_t> written;
+    std::unordered_map<uint32_t, uint32_t> written;  // how often
     for (uint32_t pc = loop.begin; pc <= loop.back; ++pc)
-      written.insert(flow_.access(pc).writes.begin(), flow_.access(pc).writes.end());
+      for (const uint32_t reg : flow_.access(pc).writes) ++written[reg];
     for (uint32_t pc = loop.begin; pc <= loop.back; ++pc) {
       if (flow_.is_dead(pc)) continue;
       const Dataflow::Access& a = flow_.access(pc);
@@ -129,13 +130,15 @@ class Finder {
       const bool computes =
           flow_.is_pure(pc) && name != "bra" && name != "ld" && f_.code[pc].guard < 0 && moves;
       const auto changes = [&](uint32_t reg) { return written.contains(reg); };
-      const auto again = [&](uint32_t reg) { return !one_block && written.count(reg) > 1; };
+      const auto again = [&](uint32_t reg) {
+        return !one_block && written.contains(reg) && written.at(reg) > 1;
+      };
       const bool fixed = computes && std::none_of(a.reads.begin(), a.reads.end(), changes) &&
                          std::none_of(a.writes.begin(), a.writes.end(), again);
       if (!fixed) loop.changing.push_back(pc);
       for (const uint32_t reg : a.writes) {
         if (fixed || one_block) written.erase(reg);
-        if (!fixed && one_block) written.insert(reg);
+        if (!fixed && one_block) written[reg] = 1;
       }
     }
     for (const uint32_t pc : loop.changing) {

@@ -56,8 +56,10 @@ void Ssa::place_merges(const std::vector<Stretch>& stretches) {
   for (const uint32_t b : order_) {
     if (predecessors[b].size() < 2) continue;
     for (uint32_t p : predecessors[b])
-      for (; up_[p] != kNone && p != up_[b]; p = up_[p])
-        if (frontier[p].empty() || frontier[p].back() != b) frontier[p].push_back(b);
+      for (; up_[p] != kNone && p != up_[b]; p = up_[p]) {
+        if (!frontier[p].empty() && frontier[p].back() == b) break;  // so have those above
+        frontier[p].push_back(b);
+      }
   }
   std::vector<char> is_live(merged_.size(), 0);  // at a block's begin
   std::vector<std::vector<uint32_t>> makers(registers_.size());

@@ -28,7 +28,7 @@ bool unroll(Rewriter& w, const Dataflow& flow, const std::vector<const Token*>& 
     size += size_t(*loop.rounds) * loop.length();
     repetitions.push_back({loop.begin, loop.back, loop.test, *loop.rounds});
   }
-  if (!repetitions.empty()) w.repeat(std::move(repetitions));
+  if (!repetitions.empty()) w.repeat(repetitions);
   return !repetitions.empty();
 }
 

@@ -12,24 +12,50 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr unsigned kMostSteps = 8;  // the compiler's bound is not known
+// Copies on all ways to one operand. The compiler counts none; the bound keeps a text of copies alone from
+// taking the square of its length.
+constexpr unsigned kMostCopies = 1u << 14;
 
 class Ranges {
  public:
   explicit Ranges(const Pass& p) : p_(p) {}
 
-  std::optional<Range> of(uint32_t pc, unsigned slot, unsigned steps = kMostSteps) const {
-    if (const auto bits = p_.bits(pc, slot)) {
-      const double value = float_of(*bits);
-      return value != value ? std::nullopt : std::optional(Range{value, value});
+  std::optional<Range> of(uint32_t pc, unsigned slot, unsigned steps = kMostSteps) {
+    for (;;) {
+      uint32_t from = maker(pc, slot);
+      while (from != Dataflow::kNone && shows_bits(from, p_.operand(pc, slot))) {
+        if (!count_copy()) return std::nullopt;
+        pc = from, slot = 1, from = maker(pc, slot);
+      }
+      if (const auto bits = p_.bits(pc, slot)) {
+        const double value = float_of(*bits);
+        return value != value ? std::nullopt : std::optional(Range{value, value});
+      }
+      if (from == Dataflow::kNone || steps == 0) return std::nullopt;
+      if (!p_.is_copy(from)) break;
+      if (!count_copy()) return std::nullopt;
+      pc = from, slot = 1;
     }
-    const uint32_t from = p_.known.maker(pc, slot);
-    if (from == Dataflow::kNone || from >= pc || steps == 0) return std::nullopt;
-    if (p_.is_copy(from)) return of(from, 1, steps);
+    const uint32_t from = maker(pc, slot);
     return p_.source(from).type() == Type::f32 ? made(from, steps - 1) : std::nullopt;
   }
 
  private:
-  std::optional<Range> made(uint32_t pc, unsigned steps) const {
+  uint32_t maker(uint32_t pc, unsigned slot) const {
+    const uint32_t from = p_.known.maker(pc, slot);
+    return from < pc ? from : Dataflow::kNone;
+  }
+
+  // A copy through which Known::bits looks: what it knows of `to` it knows of the source as well.
+  bool shows_bits(uint32_t pc, const Operand& to) const {
+    const Operand& made = p_.operand(pc, 0);
+    return p_.source(pc).tokens[0] == "mov" && p_.is_copy(pc) && made.offset == to.offset &&
+           bits_of(made.type) == bits_of(to.type);
+  }
+
+  bool count_copy() { return copies_++ < kMostCopies; }
+
+  std::optional<Range> made(uint32_t pc, unsigned steps) {
     const Source& s = p_.source(pc);
     const std::string_view name = s.tokens[0];
     if (s.has("sat")) return Range{0, 1};
@@ -72,6 +98,7 @@ class Ranges {
   }
 
   const Pass& p_;
+  unsigned copies_ = 0;
 };
 
 }  // namespace
