@@ -196,6 +196,77 @@ TEST_CASE("driver: a kernel adds vectors, with globals, in every stream and laun
   cuStreamDestroy(stream);
 }
 
+TEST_CASE("driver: a graph that a stream captures into is kept whole, and its nodes are the graph's own") {
+  Context context;
+  Buffer b(4);
+  CUstream s;
+  CUgraph graph, foreign, got;
+  CUgraphNode before, elsewhere;
+  REQUIRE(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+  REQUIRE(cuGraphCreate(&graph, 0) == CUDA_SUCCESS);
+  REQUIRE(cuGraphCreate(&foreign, 0) == CUDA_SUCCESS);
+  REQUIRE(cuGraphAddEmptyNode(&before, graph, nullptr, 0) == CUDA_SUCCESS);
+  REQUIRE(cuGraphAddEmptyNode(&elsewhere, foreign, nullptr, 0) == CUDA_SUCCESS);
+  const auto begin = [&](const CUgraphNode& behind) {
+    return cuStreamBeginCaptureToGraph(s, graph, &behind, nullptr, 1, CU_STREAM_CAPTURE_MODE_GLOBAL);
+  };
+  CHECK(begin(elsewhere) == CUDA_ERROR_INVALID_VALUE);
+  REQUIRE(begin(before) == CUDA_SUCCESS);
+  CHECK(cuGraphDestroyNode(before) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(cuGraphDestroy(graph) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(cuGraphDestroyNode(elsewhere) == CUDA_SUCCESS);
+  REQUIRE(cuGraphAddEmptyNode(&elsewhere, foreign, nullptr, 0) == CUDA_SUCCESS);
+  const auto behind = [&](CUgraphNode node) {
+    return cuStreamUpdateCaptureDependencies(s, &node, nullptr, 1, CU_STREAM_SET_CAPTURE_DEPENDENCIES);
+  };
+  CHECK(behind(elsewhere) == CUDA_ERROR_INVALID_VALUE);
+  REQUIRE(cuMemsetD32Async(b.p, 7, 1, s) == CUDA_SUCCESS);
+  // What is let go of, or added by hand, need not be joined.
+  CHECK(behind(before) == CUDA_SUCCESS);
+  CHECK(cuGraphAddEmptyNode(&elsewhere, graph, nullptr, 0) == CUDA_SUCCESS);
+  CHECK(cuStreamEndCapture(s, &got) == CUDA_SUCCESS);
+  CHECK(cuGraphDestroyNode(before) == CUDA_SUCCESS);
+  CHECK(cuGraphDestroy(graph) == CUDA_SUCCESS);
+  CHECK(cuGraphDestroy(foreign) == CUDA_SUCCESS);
+
+  // The graph of a capture is the capture's until it ends, or until its stream goes.
+  CUstreamCaptureStatus status;
+  REQUIRE(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_GLOBAL) == CUDA_SUCCESS);
+  REQUIRE(cuStreamGetCaptureInfo(s, &status, nullptr, &graph, nullptr, nullptr, nullptr) == CUDA_SUCCESS);
+  CHECK(cuGraphDestroy(graph) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(cuStreamDestroy(s) == CUDA_SUCCESS);
+  CHECK(cuCtxSynchronize() == CUDA_SUCCESS);
+}
+
+TEST_CASE("driver: to wait for what is only captured fails, and invalidates the capture") {
+  Context context;
+  Buffer b(4);
+  CUstream s;
+  CUevent event, outside;
+  REQUIRE(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+  REQUIRE(cuEventCreate(&event, 0) == CUDA_SUCCESS);
+  REQUIRE(cuEventCreate(&outside, 0) == CUDA_SUCCESS);
+  const auto capture = [&](auto wait, CUresult answer) {
+    REQUIRE(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_GLOBAL) == CUDA_SUCCESS);
+    REQUIRE(cuMemsetD32Async(b.p, 7, 1, s) == CUDA_SUCCESS);
+    REQUIRE(cuEventRecord(event, s) == CUDA_SUCCESS);
+    REQUIRE(cuEventRecordWithFlags(outside, s, CU_EVENT_RECORD_EXTERNAL) == CUDA_SUCCESS);
+    CHECK(wait() == answer);
+    CUgraph graph = nullptr;
+    CHECK(cuStreamEndCapture(s, &graph) == (answer ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_SUCCESS));
+    CHECK((graph != nullptr) == !answer);
+    CHECK(wait() == CUDA_SUCCESS);
+    if (graph) CHECK(cuGraphDestroy(graph) == CUDA_SUCCESS);
+  };
+  capture([] { return cuCtxSynchronize(); }, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  capture([&] { return cuStreamQuery(s); }, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  capture([&] { return cuEventSynchronize(event); }, CUDA_ERROR_CAPTURED_EVENT);
+  capture([&] { return cuEventQuery(event); }, CUDA_ERROR_CAPTURED_EVENT);
+  capture([&] { return cuEventQuery(outside); }, CUDA_SUCCESS);  // recorded when the graph is launched
+  for (const CUevent e : {event, outside}) CHECK(cuEventDestroy(e) == CUDA_SUCCESS);
+  CHECK(cuStreamDestroy(s) == CUDA_SUCCESS);
+}
+
 TEST_CASE("driver: the grid of a kernel with .blocksareclusters counts clusters") {
   LoadedModule m;
   Buffer out(8);

@@ -1,6 +1,4 @@
 // Capture: a stream's work becomes nodes of a graph (submit in state.cpp) instead of being done.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <set>
 
@@ -10,48 +8,75 @@ using namespace fp4lab::emu::driver;
 
 namespace {
 
+template <class F>
+void each_stream(F&& f) {
+  for (CUstream_st* s : state().streams) f(*s);
+  f(state().per_thread);
+}
+
 CUresult begin(CUstream handle, CUgraph graph, std::vector<CUgraphNode> behind) {
   if (CUresult r = ready()) return r;
   CUstream_st* stream = stream_of(handle);
   if (!stream) return CUDA_ERROR_INVALID_HANDLE;
   if (stream == &state().legacy) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   if (stream->capture) return CUDA_ERROR_ILLEGAL_STATE;
+  if (graph && !has_nodes(graph, behind.data(), behind.size())) return CUDA_ERROR_INVALID_VALUE;
   static uint64_t last_id = 0;
   std::lock_guard lock(state().mutex);
   auto own = graph ? nullptr : std::make_unique<CUgraph_st>();
   if (own) graph = own.get();
-  stream->capture = std::make_shared<Capture>(Capture{++last_id, graph, std::move(own), graph->nodes.size()});
+  stream->capture = std::make_shared<Capture>(Capture{++last_id, graph, std::move(own)});
   stream->capture_origin = true;
   stream->tail = std::move(behind);
   return CUDA_SUCCESS;
 }
 
-// Streams and events leave the capture.
-void forget(const std::shared_ptr<Capture>& capture) {
-  const auto leave = [&](auto& s) {
-    if (s.capture == capture) s.capture.reset(), s.tail.clear();
-  };
-  for (CUstream_st* s : state().streams) {
-    if (s->capture == capture) s->capture_origin = false;
-    leave(*s);
-  }
-  if (state().per_thread.capture == capture) state().per_thread.capture_origin = false;
-  leave(state().per_thread);
-  for (CUevent_st* e : state().events) leave(*e);
-}
-
-// Every new node that nothing follows must be one that the origin stream waits for: else a fork never came
-// back.
+// Every captured node that nothing follows must be one that the origin stream waits for: else a fork never
+// came back. What the program itself did to the graph meanwhile leaves no fork open (CUDA Driver API,
+// cuStreamGetCaptureInfo).
 bool is_joined(const Capture& capture, const std::vector<CUgraphNode>& tail) {
   std::set<CUgraphNode> followed;
-  const auto& nodes = capture.graph->nodes;
-  for (const auto& node : nodes) followed.insert(node->needs.begin(), node->needs.end());
-  return std::all_of(nodes.begin() + ptrdiff_t(capture.first), nodes.end(), [&](const auto& node) {
-    return followed.contains(node.get()) || std::ranges::find(tail, node.get()) != tail.end();
+  for (const auto& node : capture.graph->nodes) followed.insert(node->needs.begin(), node->needs.end());
+  return std::ranges::all_of(capture.open, [&](CUgraphNode node) {
+    return followed.contains(node) || std::ranges::find(tail, node) != tail.end();
   });
 }
 
 }  // namespace
+
+namespace fp4lab::emu::driver {
+
+bool is_captured(const CUgraph_st& graph) {
+  std::lock_guard lock(state().mutex);
+  bool any = false;
+  const auto look = [&](const auto& s) { any |= s.capture && s.capture->graph == &graph; };
+  each_stream(look);
+  for (const CUevent_st* e : state().events) look(*e);
+  return any;
+}
+
+void leave_capture(std::shared_ptr<Capture> capture) {
+  std::lock_guard lock(state().mutex);
+  const auto leave = [&](auto& s) {
+    if (s.capture == capture) s.capture.reset(), s.tail.clear();
+  };
+  each_stream([&](CUstream_st& s) {
+    if (s.capture == capture) s.capture_origin = false;
+    leave(s);
+  });
+  for (CUevent_st* e : state().events) leave(*e);
+}
+
+bool invalidate_captures() {
+  std::lock_guard lock(state().mutex);
+  bool any = false;
+  each_stream([&](CUstream_st& s) {
+    if (s.capture) any = s.capture->invalid = true;
+  });
+  return any;
+}
+
+}  // namespace fp4lab::emu::driver
 
 CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode) { return begin(stream, nullptr, {}); }
 
@@ -71,7 +96,7 @@ CUresult cuStreamEndCapture(CUstream handle, CUgraph* graph) {
   const auto capture = stream->capture;
   std::lock_guard lock(state().mutex);
   const bool joined = is_joined(*capture, stream->tail);
-  forget(capture);
+  leave_capture(capture);
   if (graph) *graph = nullptr;
   if (capture->invalid) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
   if (!joined) return CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
@@ -114,7 +139,12 @@ CUresult CUDAAPI cuStreamUpdateCaptureDependencies_v2(CUstream handle, CUgraphNo
   CUstream_st* stream = stream_of(handle);
   if (!stream) return CUDA_ERROR_INVALID_HANDLE;
   if (!stream->capture) return CUDA_ERROR_ILLEGAL_STATE;
-  if (flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES) stream->tail.clear();
+  Capture& capture = *stream->capture;
+  if ((count && !nodes) || !has_nodes(capture.graph, nodes, count)) return CUDA_ERROR_INVALID_VALUE;
+  if (flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES) {
+    for (const CUgraphNode node : stream->tail) capture.open.erase(node);  // let go on purpose
+    stream->tail.clear();
+  }
   stream->tail.insert(stream->tail.end(), nodes, nodes + count);
   return CUDA_SUCCESS;
 }

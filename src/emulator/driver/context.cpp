@@ -140,7 +140,10 @@ CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuCtxSynchronize() { return ready(); }
+CUresult cuCtxSynchronize() {
+  if (CUresult r = ready()) return r;
+  return invalidate_captures() ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
+}
 
 // Limits concern resources that the emulator does not ration, but for the heap of malloc in kernels: they are
 // kept for those who ask.

@@ -1,7 +1,5 @@
-// Graphs: nodes with their work, by capture (stream.cpp) or one by one; a launch runs them one after the
+// Graphs: nodes with their work, by capture (capture.cpp) or one by one; a launch runs them one after the
 // other in an order that the edges allow.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 #include <set>
@@ -19,14 +17,21 @@ CUgraphNode add_node(CUgraph_st& graph, CUgraphNodeType type, Work work, std::ve
   return graph.nodes.back().get();
 }
 
+bool has_nodes(CUgraph graph, const CUgraphNode* nodes, size_t count) {
+  return std::all_of(nodes, nodes + count, [&](CUgraphNode n) { return n && n->graph == graph; });
+}
+
 CUresult add_checked_node(CUgraphNode* out, CUgraph graph, const CUgraphNode* needs, size_t count,
                           CUgraphNodeType type, Work work) {
   if (CUresult r = ready()) return r;
   if (!out || !graph || (count && !needs)) return CUDA_ERROR_INVALID_VALUE;
-  for (size_t i = 0; i < count; ++i)
-    if (!needs[i] || needs[i]->graph != graph) return CUDA_ERROR_INVALID_VALUE;
+  if (!has_nodes(graph, needs, count)) return CUDA_ERROR_INVALID_VALUE;
   *out = add_node(*graph, type, std::move(work), {needs, needs + count});
   return CUDA_SUCCESS;
+}
+
+Work record_work(CUevent event) {
+  return {[event] { return cuEventRecord(event, nullptr); }, event};
 }
 
 }  // namespace fp4lab::emu::driver
@@ -106,9 +111,6 @@ Work copy_work(const CUDA_MEMCPY3D& c) {
 Work host_work(const CUDA_HOST_NODE_PARAMS& p) {
   return {[p] { return p.fn(p.userData), CUDA_SUCCESS; }, p};
 }
-Work record_work(CUevent event) {
-  return {[event] { return cuEventRecord(event, nullptr); }, event};
-}
 // Launches run one after the other: what the event was recorded behind is over.
 Work wait_work(CUevent event) {
   return {[] { return CUDA_SUCCESS; }, event};
@@ -160,6 +162,7 @@ CUresult cuGraphCreate(CUgraph* graph, unsigned) {
   return CUDA_SUCCESS;
 }
 CUresult cuGraphDestroy(CUgraph graph) {
+  if (graph && is_captured(*graph)) return CUDA_ERROR_INVALID_VALUE;
   delete graph;
   return CUDA_SUCCESS;
 }
@@ -239,6 +242,7 @@ CUresult cuGraphNodeFindInClone(CUgraphNode* found, CUgraphNode original, CUgrap
 
 CUresult cuGraphDestroyNode(CUgraphNode node) {
   CUgraph_st& graph = *node->graph;
+  if (is_captured(graph)) return CUDA_ERROR_INVALID_VALUE;
   for (const auto& other : graph.nodes) std::erase(other->needs, node);
   std::erase_if(graph.nodes, [node](const auto& n) { return n.get() == node; });
   return CUDA_SUCCESS;

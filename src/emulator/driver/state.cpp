@@ -41,7 +41,10 @@ CUresult submit(CUstream handle, CUgraphNodeType type, Work work) {
   if (!stream) return CUDA_ERROR_INVALID_HANDLE;
   if (!stream->capture) return work();
   if (stream->capture->invalid) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-  stream->tail = {add_node(*stream->capture->graph, type, std::move(work), stream->tail)};
+  Capture& capture = *stream->capture;
+  for (const CUgraphNode node : stream->tail) capture.open.erase(node);
+  stream->tail = {add_node(*capture.graph, type, std::move(work), stream->tail)};
+  capture.open.insert(stream->tail.front());
   return CUDA_SUCCESS;
 }
 

@@ -119,7 +119,7 @@ struct Capture {
   uint64_t id;
   CUgraph graph;                              // its own, or the one that it was told to add to
   std::unique_ptr<CUgraph_st> own = nullptr;  // until the capture ends
-  size_t first = 0;                           // the graph had nodes before
+  std::set<CUgraphNode> open = {};            // captured nodes that no captured one follows yet
   bool invalid = false;                       // by a call that cannot be captured
 };
 
@@ -225,6 +225,20 @@ void leave_pool(CUdeviceptr pointer);
 // A checked launch, to be run now or later. The parameters are read from `params` or `extra` here.
 CUresult prepare_launch(CUfunction f, fp4lab::emu::LaunchConfig config, void** params, void** extra,
                         Work* work);
+
+// capture.cpp. Does a stream capture into the graph? Then it keeps its nodes and is not destroyed (CUDA
+// Driver API, cuStreamGetCaptureInfo).
+bool is_captured(const CUgraph_st& graph);
+// Streams and events leave the capture.
+void leave_capture(std::shared_ptr<Capture> capture);
+// A call that concerns every stream invalidates the captures that are under way. False: there is none.
+bool invalidate_captures();
+
+// Are they all nodes of the graph?
+bool has_nodes(CUgraph graph, const CUgraphNode* nodes, size_t count);
+
+// What records the event, when it is done.
+Work record_work(CUevent event);
 
 // A node behind `needs`, which are nodes of the same graph. Its work runs when the graph is launched.
 CUgraphNode add_node(CUgraph_st& graph, CUgraphNodeType type, Work work, std::vector<CUgraphNode_st*> needs);

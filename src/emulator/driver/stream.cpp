@@ -1,6 +1,4 @@
-// Streams, events and capture. Work runs when it is submitted, so a stream is always idle between calls.
-#include <fmt/format.h>
-
+// Streams and events. Work runs when it is submitted, so a stream is always idle between calls.
 #include <algorithm>
 
 #include "emulator/driver/state.h"
@@ -33,7 +31,9 @@ CUresult cuStreamCreate(CUstream* stream, unsigned flags) {
 CUresult cuStreamDestroy(CUstream stream) {
   if (CUresult r = ready(false)) return r;
   std::lock_guard lock(state().mutex);
-  if (!state().streams.erase(stream)) return CUDA_ERROR_INVALID_HANDLE;
+  if (!state().streams.contains(stream)) return CUDA_ERROR_INVALID_HANDLE;
+  if (stream->capture_origin) leave_capture(stream->capture);  // nobody can end it any more
+  state().streams.erase(stream);
   delete stream;
   return CUDA_SUCCESS;
 }
@@ -104,11 +104,13 @@ CUresult cuEventDestroy(CUevent event) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuEventRecordWithFlags(CUevent event, CUstream handle, unsigned) {
+CUresult cuEventRecordWithFlags(CUevent event, CUstream handle, unsigned flags) {
   if (CUresult r = ready()) return r;
   if (CUresult r = known(state().events, event)) return r;
   CUstream_st* stream = stream_of(handle);
   if (!stream) return CUDA_ERROR_INVALID_HANDLE;
+  if (stream->capture && (flags & CU_EVENT_RECORD_EXTERNAL))
+    return submit(handle, CU_GRAPH_NODE_TYPE_EVENT_RECORD, record_work(event));
   event->capture = stream->capture;
   event->tail = stream->tail;
   event->recorded = true;
@@ -119,7 +121,10 @@ CUresult cuEventRecord(CUevent event, CUstream stream) { return cuEventRecordWit
 
 CUresult cuEventSynchronize(CUevent event) {
   if (CUresult r = ready()) return r;
-  return known(state().events, event);
+  if (CUresult r = known(state().events, event)) return r;
+  if (!event->capture) return CUDA_SUCCESS;
+  event->capture->invalid = true;
+  return CUDA_ERROR_CAPTURED_EVENT;
 }
 CUresult cuEventQuery(CUevent event) { return cuEventSynchronize(event); }
 
