@@ -267,6 +267,35 @@ TEST_CASE("driver: to wait for what is only captured fails, and invalidates the 
   CHECK(cuStreamDestroy(s) == CUDA_SUCCESS);
 }
 
+TEST_CASE("driver: attributes of an address of nobody's take no more room than they have") {
+  Context context;
+  const CUdeviceptr nobody = 16;
+  const auto ask = [&](CUpointer_attribute attribute, void* to) {
+    return cuPointerGetAttributes(1, &attribute, &to, nobody);
+  };
+  for (const auto attribute : {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                               CU_POINTER_ATTRIBUTE_MAPPED, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL}) {
+    unsigned to[2] = {7, 7};
+    CHECK(ask(attribute, to) == CUDA_SUCCESS);
+    CHECK(to[0] == (attribute == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL ? unsigned(CU_DEVICE_INVALID) : 0));
+    CHECK(to[1] == 7);
+  }
+  for (const auto attribute : {CU_POINTER_ATTRIBUTE_CONTEXT, CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
+                               CU_POINTER_ATTRIBUTE_HOST_POINTER, CU_POINTER_ATTRIBUTE_BUFFER_ID,
+                               CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE}) {
+    uint64_t to = 7;
+    CHECK(ask(attribute, &to) == CUDA_SUCCESS);
+    CHECK(to == 0);
+  }
+  for (const auto attribute :
+       {CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
+        CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE}) {
+    uint64_t to = 7;
+    CHECK(ask(attribute, &to) == CUDA_ERROR_NOT_SUPPORTED);
+    CHECK(to == 7);
+  }
+}
+
 TEST_CASE("driver: the grid of a kernel with .blocksareclusters counts clusters") {
   LoadedModule m;
   Buffer out(8);

@@ -147,6 +147,11 @@ CUresult cuMemHostGetFlags(unsigned* flags, void* host) {
   return CUDA_SUCCESS;
 }
 
+static CUresult not_emulated(CUpointer_attribute attribute) {
+  return explain(CUDA_ERROR_NOT_SUPPORTED,
+                 fmt::format("cuPointerGetAttribute: attribute {} is not emulated", int(attribute)));
+}
+
 CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdeviceptr pointer) {
   if (CUresult r = ready(false)) return r;
   State& s = state();
@@ -188,12 +193,11 @@ CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdevi
       *static_cast<unsigned long long*>(data) = range.begin;
       break;
     default:
-      return explain(CUDA_ERROR_NOT_SUPPORTED,
-                     fmt::format("cuPointerGetAttribute: attribute {} is not emulated", int(attribute)));
+      return not_emulated(attribute);
   }
   return CUDA_SUCCESS;
 }
-// What a pointer of nobody's lacks is 0, or no device.
+// What a pointer of nobody's lacks is 0, or no device: in as many bytes as each attribute has.
 CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* attributes, void** data,
                                 CUdeviceptr pointer) {
   if (!attributes || !data) return CUDA_ERROR_INVALID_VALUE;
@@ -210,8 +214,16 @@ CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* attributes,
       case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
         *static_cast<int*>(data[i]) = CU_DEVICE_INVALID;
         break;
-      default:
+      case CU_POINTER_ATTRIBUTE_CONTEXT:
+      case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+      case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+      case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+      case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+      case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
         *static_cast<uint64_t*>(data[i]) = 0;
+        break;
+      default:
+        return not_emulated(attributes[i]);
     }
   }
   return CUDA_SUCCESS;
