@@ -9,6 +9,35 @@
 using namespace fp4lab::emu;
 using namespace fp4lab::emu::test;
 
+namespace {
+
+// Instructions that only take time.
+std::string additions(int n) {
+  std::string text;
+  while (n--) text += "add.u32 %r7, %r7, %r5;\n";
+  return text;
+}
+
+// A kernel of one thread for each word: some of 40 orders give other words, but none in which the warps take
+// turns.
+void check_turns(const std::string& text, uint32_t cluster, const std::vector<uint32_t>& words) {
+  for (const bool tolerant : {false, true}) {
+    unsigned wrong = 0;
+    for (uint64_t seed = 0; seed < 40; ++seed) {
+      const Ran r =
+          run(text, tolerant, uint32_t(words.size()), words.size(), {.seed = seed, .cluster = cluster});
+      INFO(r.result.report);
+      REQUIRE(r.result.ok);
+      wrong += r.out != words;
+    }
+    CHECK((wrong == 0) == tolerant);
+  }
+}
+
+}  // namespace
+
+// The first thread tells the second that it has issued its copy, not that the copy is done; only the second
+// commits, and both copies go to the same columns.
 TEST_CASE("tcgen05.cp by two threads: in any order, or in the order of issue") {
   const std::string text = module_text("sm_100a", ".param .u64 out", R"(
       .shared .align 128 .b8 scales[1024]; .shared .align 8 .b64 first; .shared .align 8 .b64 last;
@@ -63,6 +92,8 @@ TEST_CASE("tcgen05.cp by two threads: in any order, or in the order of issue") {
   CHECK(wrong > 0);
 }
 
+// Five warps: warp 0 writes tensor memory and arrives without tcgen05.wait::st; warp 4, which has the same
+// lanes, reads. Warp 0 frees the columns while warp 4 may still have to read them.
 TEST_CASE("tensor memory between warps without the waits: what hardware's order gives") {
   const std::string text = module_text("sm_100a", ".param .u64 out", R"(
       .shared .align 8 .b64 written; .shared .align 8 .b32 where;
@@ -176,6 +207,7 @@ TEST_CASE("mbarrier.init again without mbarrier.inval: a fault, or a fresh barri
   }
 }
 
+// All three warps wait for one phase, and the first one that is through makes the mbarrier again.
 TEST_CASE("mbarrier.init again where a warp is late at its wait: a fault, or that warp goes on first") {
   const std::string text = module_text("sm_90a", ".param .u64 out", R"(
       .shared .align 8 .b64 bar;
@@ -275,6 +307,8 @@ TEST_CASE(
   }
 }
 
+// Warp 1 takes the buffer that is free from the start: parity 1, as long as phase 0 lasts. Warp 0 ends phase
+// 0 and waits for nobody.
 TEST_CASE("a warp sleeps through a phase that an arrival ends: a hang, or it is given the time to look") {
   const std::string text = module_text("sm_90a", ".param .u64 out", R"(
       .shared .align 8 .b64 bar;
@@ -300,9 +334,9 @@ TEST_CASE("a warp sleeps through a phase that an arrival ends: a hang, or it is 
   }
 }
 
+// Two warps show each other a value, and each writes its next one with no barrier behind the other's read:
+// 150 instructions later. The arrival in between ends a phase, and so waits for warps that have not moved.
 TEST_CASE("a value handed over without a barrier behind the read: a race, or the warps take turns") {
-  std::string work;
-  for (int k = 0; k < 150; ++k) work += "add.u32 %r7, %r7, %r5;\n";
   const std::string text = module_text("sm_90a", ".param .u64 out", R"(
       .shared .align 8 .b64 bar; .shared .align 4 .b8 shown[512];
       mov.u32 %r1, bar; mov.u32 %r2, shown; mov.u32 %r3, %tid.x; setp.ne.u32 %p0, %r3, 0;
@@ -312,23 +346,16 @@ TEST_CASE("a value handed over without a barrier behind the read: a race, or the
       bar.sync 0;
       mbarrier.arrive.shared::cta.b64 _, [%r1];
       ld.shared.u32 %r9, [%r6];
-      )" + work + R"(
+      )" + additions(150) + R"(
       st.shared.u32 [%r5], %r7;
       ld.param.u64 %rd0, [out]; mul.wide.u32 %rd1, %r3, 4; add.u64 %rd0, %rd0, %rd1; st.global.u32 [%rd0], %r9;)");
-  for (const bool tolerant : {false, true}) {
-    unsigned wrong = 0;
-    for (uint64_t seed = 0; seed < 40; ++seed) {
-      const Ran r = run(text, tolerant, 128, 128, {.seed = seed});
-      REQUIRE(r.result.ok);
-      for (uint32_t t = 0; t < 128; ++t) wrong += r.out[t] != 1000 + (t ^ 64);
-    }
-    CHECK((wrong == 0) == tolerant);
-  }
+  std::vector<uint32_t> shown(128);
+  for (uint32_t t = 0; t < 128; ++t) shown[t] = 1000 + (t ^ 64);
+  check_turns(text, 1, shown);
 }
 
+// Nothing orders the second CTA's zeros before the first CTA's values, which come 300 instructions later.
 TEST_CASE("a mailbox that its CTA clears while another sends to it: a race, or the warps take turns") {
-  std::string work;
-  for (int k = 0; k < 300; ++k) work += "add.u32 %r7, %r7, %r5;\n";
   const std::string text = module_text("sm_90a", ".param .u64 out", R"(
       .shared .align 8 .b64 bar; .shared .align 4 .b8 box[128];
       mov.u32 %r1, bar; mov.u32 %r2, box; mov.u32 %r3, %tid.x; setp.ne.u32 %p0, %r3, 0;
@@ -346,20 +373,11 @@ TEST_CASE("a mailbox that its CTA clears while another sends to it: a race, or t
       ld.param.u64 %rd0, [out]; mul.wide.u32 %rd1, %r3, 4; add.u64 %rd0, %rd0, %rd1; st.global.u32 [%rd0], %r9;
       bra END;
     SEND:
-      )" + work + R"(
+      )" + additions(300) + R"(
       mov.u32 %r10, 1; mapa.shared::cluster.u32 %r11, %r5, %r10; mapa.shared::cluster.u32 %r12, %r1, %r10;
       st.shared::cluster.u32 [%r11], 7;
       mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r12];
     END:
       barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;)");
-  for (const bool tolerant : {false, true}) {
-    unsigned wrong = 0;
-    for (uint64_t seed = 0; seed < 40; ++seed) {
-      const Ran r = run(text, tolerant, 32, 32, {.seed = seed, .cluster = 2});
-      INFO(r.result.report);
-      REQUIRE(r.result.ok);
-      wrong += r.out != std::vector<uint32_t>(32, 7);
-    }
-    CHECK((wrong == 0) == tolerant);
-  }
+  check_turns(text, 2, std::vector<uint32_t>(32, 7));
 }

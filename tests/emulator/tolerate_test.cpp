@@ -88,6 +88,7 @@ TEST_CASE("a register that nobody wrote: a fault, or poison and a note") {
   }
 }
 
+// %r3 of lane 7 comes from lane 8, which takes no part in the shfl.
 TEST_CASE("what shfl brings from a lane that takes no part: a fault, or poison and a note") {
   const std::string text = module_text("sm_90a", ".param .u64 out", R"(
       mov.u32 %r1, %tid.x; setp.gt.u32 %p1, %r1, 7; @%p1 bra END;
@@ -119,6 +120,7 @@ TEST_CASE("shfl by lanes that its member mask does not name: a fault, or the val
   }
 }
 
+// ptxas 13.0 reads the response as ld.shared does here: word 0 is x, bit 0 of word 2 the answer.
 TEST_CASE("the index of a launch control request that failed: a fault, or nothing that counts and a note") {
   const std::string text = module_text("sm_100a", ".param .u64 out", R"(
       .shared .align 16 .b8 response[16]; .shared .align 8 .b64 bar; .reg .b128 %q0;
@@ -239,6 +241,7 @@ std::string product(const std::string& end, const char* reserved = "0") {
       ld.param.u64 %rd0, [out]; mul.wide.u32 %rd3, %r1, 4; add.u64 %rd0, %rd0, %rd3; st.global.f32 [%rd0], %e4;)");
 }
 
+// ptxas keeps the product and the use in order ("wgmma.mma_async instructions are serialized").
 TEST_CASE("an accumulator of wgmma that is used before the wait: a fault, or its value and a note") {
   for (const char* end : {"add.f32 %e4, %e1, 0f3f800000; wgmma.commit_group.sync.aligned;",
                           "wgmma.commit_group.sync.aligned; add.f32 %e4, %e1, 0f3f800000;"})
@@ -273,6 +276,7 @@ TEST_CASE("reserved bits of a wgmma descriptor: a fault, or passed by and a note
     }
 }
 
+// Of A only the first 8 rows are written: the other 56 are nobody's, and their products are never looked at.
 TEST_CASE("a matrix product of rows that nobody wrote: a fault, or poison for those rows and a note") {
   const std::string text = module_text("sm_90a", ".param .u64 out", R"(
       .shared .align 128 .b8 a[2048]; .shared .align 128 .b8 b[256]; .reg .f32 %e<4>;
@@ -348,6 +352,7 @@ TEST_CASE("a tcgen05.mma of rows of A that nobody wrote: a fault, or poison for 
   }
 }
 
+// Nobody waits for the copy of scale factors that all lanes make.
 TEST_CASE("a tcgen05.cp that outlives its CTA's tensor memory: a fault, or nothing and a note") {
   check_early_exit(module_text("sm_100a", ".param .u64 out", R"(
       .shared .align 128 .b8 scales[512]; .shared .align 4 .b32 where;
