@@ -121,8 +121,6 @@ class Cta {
       shared;  // the whole window: [0, kReservedShared) reserved, static, then dynamic; poisoned
   std::vector<std::unique_ptr<Warp>> warps;
   unsigned live_warps = 0;
-  // The cluster's turn when its warps began to take turns anew, see Cluster::in_turn.
-  uint64_t round_turn = 0;
   bool exited = false;
   std::unique_ptr<struct CtaState> state;
 

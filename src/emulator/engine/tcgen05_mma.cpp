@@ -141,10 +141,11 @@ void MmaOp::read_a_tmem(Cluster& cluster, Cta& cta, std::byte* out) {
   const uint32_t rows = rows_per_cta();
   bool noted = false;
   const auto unwritten = [&](uint32_t column, uint32_t l) {
+    if (noted) return;
     const Fault nobody(FaultKind::uninitialized, lane,
                        fmt::format("tcgen05.mma: A in TMEM column {}, lane {} was never written", column, l));
     if (!cluster.grid.schedule.tolerant) throw nobody;
-    if (!noted) cluster.tolerated(nobody, *this);
+    cluster.tolerated(nobody, *this);
     noted = true;
   };
   for (const Part& p : layout()) {
