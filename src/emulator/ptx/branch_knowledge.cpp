@@ -26,13 +26,6 @@ constexpr uint32_t kNone = Dataflow::kNone;
 // Ways of a branch times values that it may tell something about: beyond, a function stays as it is written.
 constexpr size_t kMostWork = size_t(1) << 26;
 
-Operand guard_of(const Instr& i) {
-  Operand op;
-  op.kind = Operand::Kind::predicate;
-  op.index = static_cast<uint32_t>(i.guard);
-  return op;
-}
-
 bool is_conditional_branch(const Instr& i) { return i.guard > 0 && i.opcode->name == "bra"; }
 
 // Registers of the predicates that branches depend on.

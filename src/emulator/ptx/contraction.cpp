@@ -29,7 +29,8 @@ bool Contraction::ends_block(uint32_t pc) const {
   static const std::unordered_set<std::string_view> kFences = {"membar", "fence", "setmaxnreg", "trap",
                                                                "brkpt"};
   const Source& s = f_.source[pc];
-  if (const auto constant = known_.bits(pc, 1); constant && is_routine_inline(s, *constant)) return false;
+  if (is_float_routine(s))
+    if (const auto constant = known_.bits(pc, 1); constant && is_routine_inline(s, *constant)) return false;
   return kFences.contains(s.tokens[0]) || s.has("launch_dependents") || flow_.becomes_branch(pc);
 }
 

@@ -201,11 +201,8 @@ class Finder {
 
   std::optional<Count> count_of(const CountedLoop& loop, uint32_t first, uint32_t back, bool at_end) const {
     const Instr& test = f_.code[loop.test];
-    Operand guard;
-    guard.kind = Operand::Kind::predicate;
-    guard.index = static_cast<uint32_t>(test.guard);
     Count c;
-    c.compared_at = only_writer(loop, flow_.number_of(guard));
+    c.compared_at = only_writer(loop, flow_.number_of(guard_of(test)));
     if (c.compared_at == Dataflow::kNone || c.compared_at > loop.test) return std::nullopt;
     const Instr& compared = f_.code[c.compared_at];
     const Source& s = f_.source[c.compared_at];

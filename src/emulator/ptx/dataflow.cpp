@@ -21,6 +21,13 @@ unsigned chapter(std::string_view section) {
 
 }  // namespace
 
+Operand guard_of(const Instr& i) {
+  Operand op;
+  op.kind = Operand::Kind::predicate;
+  op.index = static_cast<uint32_t>(i.guard);
+  return op;
+}
+
 Dataflow::Dataflow(const Module& module, const Function& f, std::span<const Entry* const> rows,
                    const std::unordered_set<uint32_t>& constants)
     : f_(f), constants_(constants), access_(f.code.size()), dead_(f.code.size(), 0) {

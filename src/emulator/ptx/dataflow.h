@@ -13,6 +13,9 @@
 
 namespace fp4lab::emu {
 
+// The predicate that guards an instruction, as an operand.
+Operand guard_of(const Instr&);
+
 class Dataflow {
  public:
   // rows[pc] is the table's row of code[pc]; `constants` are the offsets of rows that nothing writes.

@@ -19,13 +19,6 @@ std::optional<bool> of_itself(std::string_view how, bool may_be_nan) {
   return how == "lo" || how == "hi" ? std::optional(false) : std::nullopt;
 }
 
-Operand predicate_of(const Instr& i) {
-  Operand op;
-  op.kind = Operand::Kind::predicate;
-  op.index = static_cast<uint32_t>(i.guard);
-  return op;
-}
-
 bool is_nan(uint64_t bits, Type type) {
   const auto exceeds = [](uint64_t value, unsigned width, uint64_t infinity) {
     return (value & ((uint64_t(1) << (width - 1)) - 1)) > infinity;
@@ -88,7 +81,7 @@ void Known::find_makers(const Dataflow& flow) {
         for (uint32_t e = i.op[slot].index; e < i.op[slot].index + i.op[slot].count; ++e)
           element_makers_[e] = maker(f_.vectors[e]);
     }
-    if (i.guard > 0) guard_makers_[pc] = maker(predicate_of(i));
+    if (i.guard > 0) guard_makers_[pc] = maker(guard_of(i));
   }
   uses_ = writes.uses();
   meets_ = writes.meets();
@@ -227,7 +220,7 @@ std::optional<bool> Known::guard(uint32_t pc) const {
   const Instr& i = f_.code[pc];
   const uint32_t maker = guard_makers_[pc];
   if (maker >= pc) return std::nullopt;
-  const auto value = values_.find({maker, key_of(predicate_of(i))});
+  const auto value = values_.find({maker, key_of(guard_of(i))});
   if (value != values_.end()) return bool(value->second) != i.guard_negated;
   return std::nullopt;
 }
