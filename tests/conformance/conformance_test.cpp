@@ -33,15 +33,18 @@ std::filesystem::path data() {
   return std::filesystem::path(__FILE__).parent_path() / "../emulator/data/conformance_h200.txt";
 }
 
-// Writes a program that differs, and its input, to build/conformance for a look at it; says where.
+// Writes a program that differs, and its input, to build/conformance for a look at it; says where, or that it
+// could not.
 std::string keep(const Program& p) {
-  const auto folder = jit::project_root() / "build/conformance";
-  const auto stem = folder / fmt::format("{}_{}", name_of(p.kind), p.seed);
-  std::filesystem::create_directories(folder);
-  std::ofstream(stem.string() + ".ptx") << p.text;
-  if (!p.source.empty()) std::ofstream(stem.string() + ".cu") << p.source;
-  std::ofstream(stem.string() + ".in").write(reinterpret_cast<const char*>(p.in.data()), long(p.in.size()));
-  return stem.string();
+  const auto stem = jit::project_root() / "build/conformance" / fmt::format("{}_{}", name_of(p.kind), p.seed);
+  std::error_code ignored;
+  std::filesystem::create_directories(stem.parent_path(), ignored);
+  bool kept = bool(std::ofstream(stem.string() + ".ptx") << p.text);
+  if (!p.source.empty()) kept &= bool(std::ofstream(stem.string() + ".cu") << p.source);
+  kept &= bool(std::ofstream(stem.string() + ".in")
+                   .write(reinterpret_cast<const char*>(p.in.data()), static_cast<long>(p.in.size())));
+  return fmt::format("{}.{}{}", stem.string(), p.source.empty() ? "{ptx,in}" : "{cu,ptx,in}",
+                     kept ? "" : " could not be written");
 }
 
 }  // namespace
@@ -95,8 +98,7 @@ TEST_CASE("conformance: a GPU and the emulator give the same bits") {
         continue;
       }
       if (const std::string text = difference(p, expected, got); !text.empty()) {
-        FAIL_CHECK(fmt::format("{}\n  the program: {}.{}", text, keep(p),
-                               p.source.empty() ? "{ptx,in}" : "{cu,ptx,in}"));
+        FAIL_CHECK(fmt::format("{}\n  the program: {}", text, keep(p)));
         ++different;
       }
     }
