@@ -1,5 +1,5 @@
-// What random kernels in CUDA C++ (cuda.cpp) are grown from: types, expressions, statements. A construct more is
-// a row more.
+// What random kernels in CUDA C++ (cuda.cpp) are grown from: types, expressions, statements. A construct more
+// is a row more.
 #pragma once
 
 #include <string_view>
