@@ -99,6 +99,9 @@ cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph,
   return call(
       [&] { return cuGraphExecUpdate(exec, graph, reinterpret_cast<CUgraphExecUpdateResultInfo*>(info)); });
 }
+cudaError_t cudaGraphExecGetFlags(cudaGraphExec_t exec, unsigned long long* flags) {
+  return call([&] { return cuGraphExecGetFlags(exec, reinterpret_cast<cuuint64_t*>(flags)); });
+}
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
   return call([&] { return cuGraphExecDestroy(exec); });
 }
@@ -112,4 +115,37 @@ cudaError_t cudaDeviceSetGraphMemAttribute(int device, cudaGraphMemAttributeType
   return call([&] {
     return cuDeviceSetGraphMemAttribute(device, static_cast<CUgraphMem_attribute>(attribute), value);
   });
+}
+
+cudaError_t cudaGraphConditionalHandleCreate(cudaGraphConditionalHandle* handle, cudaGraph_t graph,
+                                             unsigned value, unsigned flags) {
+  static_assert(sizeof(cudaGraphConditionalHandle) == sizeof(CUgraphConditionalHandle));
+  return call([&] {
+    CUcontext current;
+    if (CUresult r = cuCtxGetCurrent(&current)) return r;
+    return cuGraphConditionalHandleCreate(reinterpret_cast<CUgraphConditionalHandle*>(handle), graph, current,
+                                          value, flags);
+  });
+}
+cudaError_t cudaGraphDebugDotPrint(cudaGraph_t graph, const char* path, unsigned flags) {
+  return call([&] { return cuGraphDebugDotPrint(graph, path, flags); });
+}
+
+cudaError_t cudaGraphKernelNodeGetAttribute(cudaGraphNode_t node, cudaLaunchAttributeID id,
+                                            cudaLaunchAttributeValue* value) {
+  static_assert(sizeof(cudaLaunchAttributeValue) == sizeof(CUkernelNodeAttrValue));
+  return call([&] {
+    return cuGraphKernelNodeGetAttribute(node, static_cast<CUkernelNodeAttrID>(id),
+                                         reinterpret_cast<CUkernelNodeAttrValue*>(value));
+  });
+}
+cudaError_t cudaGraphKernelNodeSetAttribute(cudaGraphNode_t node, cudaLaunchAttributeID id,
+                                            const cudaLaunchAttributeValue* value) {
+  return call([&] {
+    return cuGraphKernelNodeSetAttribute(node, static_cast<CUkernelNodeAttrID>(id),
+                                         reinterpret_cast<const CUkernelNodeAttrValue*>(value));
+  });
+}
+cudaError_t cudaGraphKernelNodeCopyAttributes(cudaGraphNode_t to, cudaGraphNode_t from) {
+  return call([&] { return cuGraphKernelNodeCopyAttributes(to, from); });
 }

@@ -337,6 +337,19 @@ cudaError_t cudaGraphAddNode(cudaGraphNode_t* node, cudaGraph_t graph, const cud
     }
     case cudaGraphNodeTypeMemFree:
       return cudaGraphAddMemFreeNode(node, graph, needs, count, params->free.dptr);
+    case cudaGraphNodeTypeConditional: {
+      auto& c = params->conditional;
+      CUgraphNodeParams p{};
+      p.type = CU_GRAPH_NODE_TYPE_CONDITIONAL;
+      p.conditional.handle = c.handle;
+      p.conditional.type = static_cast<CUgraphConditionalNodeType>(c.type);
+      p.conditional.size = c.size;
+      return call([&] {
+        const CUresult r = cuGraphAddNode(node, graph, needs, nullptr, count, &p);
+        c.phGraph_out = p.conditional.phGraph_out;
+        return r;
+      });
+    }
     default:
       return plain([&] {
         return explain(cudaErrorNotSupported, "cudaGraphAddNode: nodes of type %d are not emulated",

@@ -27,6 +27,23 @@ const char kPtx[] = R"(
 }
 )";
 
+// Reads what the other text's kernel has seen.
+const char kOther[] = R"(
+.version 8.1
+.target sm_90
+.address_size 64
+.extern .global .align 4 .u32 seen;
+.visible .entry look(.param .u64 p) {
+  .reg .b64 %rd<3>;
+  .reg .b32 %r1;
+  ld.param.u64 %rd1, [p];
+  mov.u64 %rd2, seen;
+  ld.global.u32 %r1, [%rd2];
+  st.global.u32 [%rd1], %r1;
+  ret;
+}
+)";
+
 int main() {
   CUcontext none;
   EXPECT(cuCtxGetCurrent(&none) == CUDA_ERROR_NOT_INITIALIZED);
@@ -72,7 +89,7 @@ int main() {
   EXPECT(bytes == 4 && value == 21);
   CUDA(cudaLibraryUnload(library));
 
-  // "Linked", the same text is a module.
+  // Two texts linked are a module.
   CUlinkState link;
   void* image = nullptr;
   CUmodule module;
@@ -82,14 +99,30 @@ int main() {
   EXPECT(cuLinkAddData(link, CU_JIT_INPUT_CUBIN, text, sizeof kPtx, "no", 0, nullptr, nullptr) ==
          CUDA_ERROR_NOT_SUPPORTED);
   EXPECT(cuLinkAddData(link, CU_JIT_INPUT_PTX, text, sizeof kPtx, "k", 0, nullptr, nullptr) == CUDA_SUCCESS);
-  EXPECT(cuLinkAddData(link, CU_JIT_INPUT_PTX, text, sizeof kPtx, "l", 0, nullptr, nullptr) ==
-         CUDA_ERROR_NOT_SUPPORTED);
+  EXPECT(cuLinkAddData(link, CU_JIT_INPUT_PTX, const_cast<char*>(kOther), sizeof kOther, "l", 0, nullptr,
+                       nullptr) == CUDA_SUCCESS);
   EXPECT(cuLinkComplete(link, &image, &bytes) == CUDA_SUCCESS);
   EXPECT(cuModuleLoadData(&module, image) == CUDA_SUCCESS && cuLinkDestroy(link) == CUDA_SUCCESS);
   EXPECT(cuModuleGetFunction(&twice, module, "twice") == CUDA_SUCCESS);
   EXPECT(cuLaunchKernel(twice, 1, 1, 1, 1, 1, 1, 0, nullptr, arguments, nullptr) == CUDA_SUCCESS);
   CUDA(cudaMemcpy(&value, p, 4, cudaMemcpyDeviceToHost));
   EXPECT(value == 84);
+  CUfunction look;
+  EXPECT(cuModuleGetFunction(&look, module, "look") == CUDA_SUCCESS);
+  EXPECT(cuLaunchKernel(look, 1, 1, 1, 1, 1, 1, 0, nullptr, arguments, nullptr) == CUDA_SUCCESS);
+  CUDA(cudaMemcpy(&value, p, 4, cudaMemcpyDeviceToHost));
+  EXPECT(value == 42);
+
+  // Two definitions of one symbol.
+  char log[200] = "";
+  CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+  void* values[] = {log, reinterpret_cast<void*>(sizeof log)};
+  EXPECT(cuLinkCreate(2, options, values, &link) == CUDA_SUCCESS);
+  for (const char* part : {"a", "b"})
+    EXPECT(cuLinkAddData(link, CU_JIT_INPUT_PTX, text, sizeof kPtx, part, 0, nullptr, nullptr) ==
+           CUDA_SUCCESS);
+  EXPECT(cuLinkComplete(link, &image, &bytes) != CUDA_SUCCESS && cuLinkDestroy(link) == CUDA_SUCCESS);
+  EXPECT(std::strstr(log, "'seen' is defined in a and in b"));
 
   // Parameters are given in one way.
   void* extra[] = {CU_LAUNCH_PARAM_END};

@@ -43,9 +43,11 @@ struct FatbinWrapper {  // what __cudaRegisterFatBinary and cuModuleLoadData of 
   uint32_t magic;       // 0x466243b1
   uint32_t version;
   const void* data;
-  const void* names;
+  const void* const* prelinked;  // version 2, of nvcc -rdc=true: what was linked, up to a null pointer
 };
 constexpr uint32_t kFatbin = 0xba55ed50, kWrapper = 0x466243b1, kElf = 0x464c457f, kZstd = 0xfd2fb528;
+constexpr uint32_t kLinkedVersion = 2;  // of a wrapper
+constexpr size_t kMostObjects = 1 << 16;
 constexpr uint64_t kMostBytes = uint64_t(1) << 30,
                    kMostRatio = 1024;  // of one PTX text; more is a broken header
 
@@ -146,17 +148,12 @@ Image choose(Contents found, const DeviceModel& device) {
     return {
         {},
         "the fatbin's PTX cannot be decompressed (is libzstd.so.1 there?): build with nvcc --no-compress"};
-  if (found.ptx.empty() && found.cubins.empty())
-    return {{},
-            "the fatbin is empty or broken (-rdc=true links machine code only, so with virtual architectures "
-            "it leaves nothing: build without it, all device functions of a kernel in one file)"};
+  if (found.ptx.empty() && found.cubins.empty()) return {{}, "the fatbin is empty or broken"};
   if (found.ptx.empty())
     return {{},
             fmt::format(
                 "the fatbin holds machine code (sm_{}) only, and the emulator runs PTX: build with -gencode "
-                "arch=compute_{}a,code=compute_{}a; a program of -rdc=true has machine code only, whatever "
-                "else it was given: "
-                "build without it, all device functions of a kernel in one file",
+                "arch=compute_{}a,code=compute_{}a",
                 fmt::join(found.cubins, ", sm_"), here, here)};
   return {{},
           fmt::format("the fatbin holds PTX for {}; the emulated device is {} (sm_{}a): build with -gencode "
@@ -185,17 +182,39 @@ std::vector<std::byte> fatbin_at(const void* data) {
   return bytes_at(data, header->header_bytes + header->payload_bytes);
 }
 
-// The fatbin that an image is or points to; nothing when the image is something else. `size` is 0 when
-// unknown.
-std::optional<std::vector<std::byte>> fatbin_of(const void* image, size_t size) {
+// The fatbins that an image is or points to; none when the image is something else. `size` is 0 when unknown.
+std::vector<std::vector<std::byte>> fatbins_of(const void* image, size_t size) {
   const auto* bytes = static_cast<const std::byte*>(image);
   uint32_t magic = 0;
   std::memcpy(&magic, image, size && size < 4 ? size : 4);
-  if (magic == kFatbin) return size ? std::vector(bytes, bytes + size) : fatbin_at(image);
+  if (magic == kFatbin) return {size ? std::vector(bytes, bytes + size) : fatbin_at(image)};
   if (magic != kWrapper || (size && size < sizeof(FatbinWrapper))) return {};
   FatbinWrapper wrapper;
   std::memcpy(&wrapper, image, sizeof wrapper);
-  return fatbin_at(wrapper.data);
+  if (wrapper.version != kLinkedVersion || !wrapper.prelinked) return {fatbin_at(wrapper.data)};
+  // The driver links what nvcc has linked already to machine code.
+  std::vector<std::vector<std::byte>> fatbins;
+  for (const void* const* object = wrapper.prelinked; fatbins.size() < kMostObjects; ++object) {
+    const auto pointer = read<const void*>(bytes_at(object, sizeof *object));
+    if (!pointer || !*pointer) break;
+    fatbins.push_back(fatbin_at(*pointer));
+  }
+  return fatbins;
+}
+
+// What the device takes of each, linked to one text. CUDA's own device library is among them as machine code:
+// what has no PTX is left out, and missed where a kernel calls something of it.
+Image linked_of(const std::vector<std::vector<std::byte>>& fatbins, const DeviceModel& device) {
+  std::vector<PtxText> texts;
+  Image none{{}, "no fatbins were linked"};
+  for (const auto& fatbin : fatbins) {
+    Image found = choose(contents_of(fatbin), device);
+    if (found.ptx.empty())
+      none = std::move(found);
+    else
+      texts.push_back({fmt::format("object {}", texts.size() + 1), std::move(found.ptx)});
+  }
+  return texts.empty() ? none : linked(texts);
 }
 
 }  // namespace
@@ -209,8 +228,18 @@ bool runs_on(std::string_view target, const DeviceModel& device) {
   return wanted <= here;
 }
 
+Image linked(std::span<const PtxText> texts) {
+  if (texts.size() == 1) return {texts[0].text, {}};
+  try {
+    return {link_texts(texts), {}};
+  } catch (const std::exception& e) {
+    return {{}, e.what()};
+  }
+}
+
 Image read_image(const void* image, size_t size) {
-  if (const auto fatbin = fatbin_of(image, size)) return choose(contents_of(*fatbin), *state().device);
+  if (const auto fatbins = fatbins_of(image, size); !fatbins.empty())
+    return linked_of(fatbins, *state().device);
   uint32_t magic = 0;
   std::memcpy(&magic, image, size && size < 4 ? size : 4);
   if (magic == kElf)
@@ -234,7 +263,7 @@ extern "C" CUresult fp4lab_emulator_select_for(const void* const* images, size_t
   if (const char* chosen = std::getenv("FP4LAB_EMULATOR_DEVICE"); chosen && *chosen) return CUDA_SUCCESS;
   std::vector<Contents> all;
   for (const void* image : std::span(images, count))
-    if (const auto fatbin = fatbin_of(image, 0)) all.push_back(contents_of(*fatbin));
+    for (const auto& fatbin : fatbins_of(image, 0)) all.push_back(contents_of(fatbin));
   const auto suits = [](const Contents& c, const DeviceModel& m) {
     return std::ranges::any_of(c.ptx, [&](const Ptx& p) { return runs_on(p.target, m); }) ||
            (c.ptx.empty() && std::ranges::count(c.cubins, uint32_t(m.major * 10 + m.minor)));

@@ -1,4 +1,4 @@
-// Launches, with the checks that the hardware's driver makes before anything runs, and the occupancy calls.
+// Launches, with the checks that the hardware's driver makes before anything runs.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -143,36 +143,47 @@ CUresult run(const CUfunc_st& f, const LaunchConfig& config) {
   return context_stack().back()->sticky = explain(result_of(result.kind), result.report);
 }
 
-std::shared_ptr<const KernelLaunch> kernel_launch(CUfunction f, const LaunchConfig& config) {
+std::shared_ptr<const KernelLaunch> kernel_launch(const CUDA_KERNEL_NODE_PARAMS& shape,
+                                                  const Function& function,
+                                                  const LaunchAttributes& attributes,
+                                                  const LaunchConfig& config) {
   auto launch = std::make_shared<KernelLaunch>();
+  launch->attributes = attributes;
   launch->block = config.params;
-  for (const auto& p : f->function->params) launch->pointers.push_back(launch->block.data() + p.offset);
-  CUDA_KERNEL_NODE_PARAMS& shape = launch->shape;
-  shape.func = f;
-  shape.gridDimX = config.grid.x, shape.gridDimY = config.grid.y, shape.gridDimZ = config.grid.z;
-  shape.blockDimX = config.block.x, shape.blockDimY = config.block.y, shape.blockDimZ = config.block.z;
-  shape.sharedMemBytes = config.dynamic_shared;
-  shape.kernelParams = launch->pointers.data();
+  for (const auto& p : function.params) launch->pointers.push_back(launch->block.data() + p.offset);
+  launch->shape = shape;
+  launch->shape.kernelParams = launch->pointers.data();
+  launch->shape.extra = nullptr;
   return launch;
 }
 
-}  // namespace
+LaunchConfig config_of(const CUDA_KERNEL_NODE_PARAMS& p, const LaunchAttributes& attributes) {
+  LaunchConfig config{{p.gridDimX, p.gridDimY, p.gridDimZ},
+                      {p.blockDimX, p.blockDimY, p.blockDimZ},
+                      {1, 1, 1},
+                      p.sharedMemBytes,
+                      {},
+                      false};
+  if (const auto a = attributes.find(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION); a != attributes.end())
+    config.cluster = {a->second.clusterDim.x, a->second.clusterDim.y, a->second.clusterDim.z};
+  if (const auto a = attributes.find(CU_LAUNCH_ATTRIBUTE_COOPERATIVE); a != attributes.end())
+    config.cooperative = a->second.cooperative;
+  return config;
+}
 
-CUresult fp4lab::emu::driver::prepare_launch(CUfunction f, LaunchConfig config, void** params, void** extra,
-                                             Work* work) {
-  if (CUresult r = ready()) return r;
-  if (!f) return CUDA_ERROR_INVALID_HANDLE;
-  const Function& function = *f->function;
-  config.params.assign(function.param_bytes, std::byte{0});
+// The kernel's parameters, one after the other as it reads them.
+CUresult read_params(const CUfunc_st& f, void** params, void** extra, std::vector<std::byte>* block) {
+  const Function& function = *f.function;
+  block->assign(function.param_bytes, std::byte{0});
   if (params && extra)
-    return refuse(CUDA_ERROR_INVALID_VALUE, *f, "parameters given twice, by kernelParams and by extra");
+    return refuse(CUDA_ERROR_INVALID_VALUE, f, "parameters given twice, by kernelParams and by extra");
   if (params) {
     for (size_t i = 0; i < function.params.size(); ++i) {
       if (!params[i])
         return refuse(
-            CUDA_ERROR_INVALID_VALUE, *f,
+            CUDA_ERROR_INVALID_VALUE, f,
             fmt::format("kernelParams[{}] is null; the kernel has {} parameters", i, function.params.size()));
-      std::memcpy(config.params.data() + function.params[i].offset, params[i], function.params[i].size);
+      std::memcpy(block->data() + function.params[i].offset, params[i], function.params[i].size);
     }
   } else if (extra) {
     const void* buffer = nullptr;
@@ -183,17 +194,30 @@ CUresult fp4lab::emu::driver::prepare_launch(CUfunction f, LaunchConfig config, 
       else if (*e == CU_LAUNCH_PARAM_BUFFER_SIZE)
         bytes = *static_cast<size_t*>(e[1]);
       else
-        return refuse(CUDA_ERROR_INVALID_VALUE, *f,
+        return refuse(CUDA_ERROR_INVALID_VALUE, f,
                       "an entry of `extra` is neither a buffer, its size nor the end");
     }
     if (!buffer || bytes < function.param_bytes)
-      return refuse(CUDA_ERROR_INVALID_VALUE, *f,
+      return refuse(CUDA_ERROR_INVALID_VALUE, f,
                     fmt::format("{} bytes of parameters given, {} needed", bytes, function.param_bytes));
-    std::memcpy(config.params.data(), buffer, function.param_bytes);
+    std::memcpy(block->data(), buffer, function.param_bytes);
   } else if (!function.params.empty()) {
-    return refuse(CUDA_ERROR_INVALID_VALUE, *f,
+    return refuse(CUDA_ERROR_INVALID_VALUE, f,
                   fmt::format("no parameters given; the kernel has {}", function.params.size()));
   }
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+CUresult fp4lab::emu::driver::prepare_launch(const CUDA_KERNEL_NODE_PARAMS& shape,
+                                             const LaunchAttributes& attributes, Work* work) {
+  if (CUresult r = ready()) return r;
+  const CUfunction f = shape.func;
+  if (!f) return CUDA_ERROR_INVALID_HANDLE;
+  const Function& function = *f->function;
+  LaunchConfig config = config_of(shape, attributes);
+  if (CUresult r = read_params(*f, shape.kernelParams, shape.extra, &config.params)) return r;
   if (function.req_cluster[0] && config.cluster.count() == 1)
     config.cluster = {function.req_cluster[0], std::max(1u, function.req_cluster[1]),
                       std::max(1u, function.req_cluster[2])};
@@ -201,69 +225,50 @@ CUresult fp4lab::emu::driver::prepare_launch(CUfunction f, LaunchConfig config, 
     config.grid = {ctas(config.grid.x, config.cluster.x), ctas(config.grid.y, config.cluster.y),
                    ctas(config.grid.z, config.cluster.z)};
   if (CUresult r = check(*f, config)) return r;
-  auto launch = kernel_launch(f, config);
+  auto launch = kernel_launch(shape, function, attributes, config);
   *work = {[f, config = std::move(config)] { return run(*f, config); }, std::move(launch)};
   return CUDA_SUCCESS;
 }
 
 namespace {
 
-CUresult launch_kernel(CUfunction f, LaunchConfig config, CUstream stream, void** params, void** extra) {
+CUresult launch_kernel(const CUDA_KERNEL_NODE_PARAMS& shape, const LaunchAttributes& attributes,
+                       CUstream stream) {
   Work work;
-  if (CUresult r = prepare_launch(f, std::move(config), params, extra, &work)) return r;
+  if (CUresult r = prepare_launch(shape, attributes, &work)) return r;
   return submit(stream, CU_GRAPH_NODE_TYPE_KERNEL, std::move(work));
-}
-
-// CTAs of one SM by shared memory (1 KiB of it the system's), threads and the CTA limit; PTX knows no
-// register count.
-int ctas_per_sm(const CUfunc_st& f, int threads, size_t dynamic) {
-  const DeviceModel& d = *state().device;
-  const uint64_t shared = f.function->static_shared_bytes + dynamic + kReservedShared;
-  const uint32_t warps = (uint32_t(threads) + kLanes - 1) / kLanes;
-  if (!threads || dynamic > f.max_dynamic_shared) return 0;
-  return int(std::min(
-      {uint64_t(d.ctas_per_sm), d.shared_per_sm / shared, uint64_t(d.threads_per_sm / (warps * kLanes))}));
 }
 
 }  // namespace
 
 CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
                         unsigned bz, unsigned shared, CUstream stream, void** params, void** extra) {
-  return launch_kernel(f, {{gx, gy, gz}, {bx, by, bz}, {1, 1, 1}, shared, {}, false}, stream, params, extra);
+  return launch_kernel({f, gx, gy, gz, bx, by, bz, shared, params, extra, nullptr, nullptr}, {}, stream);
 }
 
 CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
                                    unsigned by, unsigned bz, unsigned shared, CUstream stream,
                                    void** params) {
-  return launch_kernel(f, {{gx, gy, gz}, {bx, by, bz}, {1, 1, 1}, shared, {}, true}, stream, params, nullptr);
+  return launch_kernel({f, gx, gy, gz, bx, by, bz, shared, params, nullptr, nullptr, nullptr},
+                       {{CU_LAUNCH_ATTRIBUTE_COOPERATIVE, {.cooperative = 1}}}, stream);
 }
 
 CUresult cuLaunchKernelEx(const CUlaunchConfig* c, CUfunction f, void** params, void** extra) {
   if (!c) return CUDA_ERROR_INVALID_VALUE;
-  LaunchConfig config{{c->gridDimX, c->gridDimY, c->gridDimZ},
-                      {c->blockDimX, c->blockDimY, c->blockDimZ},
-                      {1, 1, 1},
-                      c->sharedMemBytes,
-                      {},
-                      false};
+  LaunchAttributes attributes;
   std::vector<CUevent> behind;  // kernels run one after the other: all of this one's CTAs are over by then
   for (unsigned i = 0; i < c->numAttrs; ++i) {
     const CUlaunchAttribute& a = c->attrs[i];
     switch (a.id) {
-      case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
-        config.cluster = {a.value.clusterDim.x, a.value.clusterDim.y, a.value.clusterDim.z};
-        break;
-      case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
-        config.cooperative = a.value.cooperative;
-        break;
       case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
         behind.push_back(a.value.programmaticEvent.event);
         break;
       case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
         behind.push_back(a.value.launchCompletionEvent.event);
         break;
+      case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
+      case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
       // Hints, or orderings that hold because kernels run one after the other.
-      case CU_LAUNCH_ATTRIBUTE_IGNORE:
       case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
       case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
       case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
@@ -274,68 +279,30 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* c, CUfunction f, void** params, 
       case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
       case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:
       case CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING:
+        attributes[a.id] = a.value;
+        break;
+      case CU_LAUNCH_ATTRIBUTE_IGNORE:
         break;
       default:
         return explain(CUDA_ERROR_NOT_SUPPORTED,
                        fmt::format("cuLaunchKernelEx: launch attribute {} is not emulated", int(a.id)));
     }
   }
-  if (CUresult r = launch_kernel(f, std::move(config), c->hStream, params, extra)) return r;
+  const CUDA_KERNEL_NODE_PARAMS shape{f,
+                                      c->gridDimX,
+                                      c->gridDimY,
+                                      c->gridDimZ,
+                                      c->blockDimX,
+                                      c->blockDimY,
+                                      c->blockDimZ,
+                                      c->sharedMemBytes,
+                                      params,
+                                      extra,
+                                      nullptr,
+                                      nullptr};
+  if (CUresult r = launch_kernel(shape, attributes, c->hStream)) return r;
   for (CUevent event : behind)
     if (CUresult r = cuEventRecord(event, c->hStream)) return r;
-  return CUDA_SUCCESS;
-}
-
-CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, CUfunction f, int threads,
-                                                              size_t dynamic, unsigned) {
-  if (CUresult r = ready()) return r;
-  *blocks = ctas_per_sm(*f, threads, dynamic);
-  return CUDA_SUCCESS;
-}
-CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction f, int threads, size_t dynamic) {
-  return cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, f, threads, dynamic, 0);
-}
-// The block of most threads with which an SM holds the most of them, and blocks for all SMs.
-CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int* grid, int* block, CUfunction f,
-                                                   CUoccupancyB2DSize shared_of_block, size_t dynamic,
-                                                   int limit, unsigned) {
-  if (CUresult r = ready()) return r;
-  if (!grid || !block || !f) return CUDA_ERROR_INVALID_VALUE;
-  const int most = limit > 0 ? std::min(limit, 1024) : 1024;
-  int best = 0;
-  for (int threads = most; threads > 0; threads = (threads - 1) / int(kLanes) * int(kLanes)) {
-    const int ctas = ctas_per_sm(*f, threads, shared_of_block ? shared_of_block(threads) : dynamic);
-    if (ctas * threads <= best) continue;
-    best = ctas * threads;
-    *block = threads;
-    *grid = ctas * int(state().device->sms);
-  }
-  return best ? CUDA_SUCCESS : CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
-}
-CUresult cuOccupancyMaxPotentialBlockSize(int* grid, int* block, CUfunction f,
-                                          CUoccupancyB2DSize shared_of_block, size_t dynamic, int limit) {
-  return cuOccupancyMaxPotentialBlockSizeWithFlags(grid, block, f, shared_of_block, dynamic, limit, 0);
-}
-CUresult cuOccupancyMaxActiveClusters(int* clusters, CUfunction f, const CUlaunchConfig* c) {
-  if (CUresult r = ready()) return r;
-  unsigned size = 1;
-  for (unsigned i = 0; i < c->numAttrs; ++i)
-    if (c->attrs[i].id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
-      size = c->attrs[i].value.clusterDim.x * c->attrs[i].value.clusterDim.y * c->attrs[i].value.clusterDim.z;
-  *clusters = ctas_per_sm(*f, int(c->blockDimX * c->blockDimY * c->blockDimZ), c->sharedMemBytes) *
-              int(state().device->sms) / int(size);
-  return CUDA_SUCCESS;
-}
-CUresult cuOccupancyMaxPotentialClusterSize(int* size, CUfunction f, const CUlaunchConfig*) {
-  if (CUresult r = ready()) return r;
-  *size = f->non_portable_cluster ? int(state().device->max_cluster) : 8;
-  return CUDA_SUCCESS;
-}
-CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t* bytes, CUfunction f, int blocks, int) {
-  if (CUresult r = ready()) return r;
-  const DeviceModel& d = *state().device;
-  *bytes = std::min<size_t>(d.shared_per_sm / std::max(1, blocks) - kReservedShared, d.shared_per_cta_optin) -
-           f->function->static_shared_bytes;
   return CUDA_SUCCESS;
 }
 

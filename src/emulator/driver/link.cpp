@@ -1,23 +1,32 @@
-// The linker, as far as programs use it to compile PTX: what is "linked" from one text of PTX is that text,
-// which the calls that load modules take. Several pieces are not put together.
+// The linker, as far as programs use it on PTX: what is linked is one text of PTX again, which the calls that
+// load modules take.
 #include <fmt/format.h>
 
 #include <fstream>
 #include <iterator>
 
+#include "emulator/driver/jit_options.h"
 #include "emulator/driver/state.h"
 
+using namespace fp4lab::emu;
 using namespace fp4lab::emu::driver;
 
 struct CUlinkState_st {
-  std::string ptx;
+  JitOptions options;
+  std::vector<PtxText> texts;
+  std::string whole;
+
+  CUresult refuse(CUresult code, const std::string& why) const {
+    options.write(why);
+    return explain(code, why);
+  }
 };
 
-// Options say how to compile and where a log goes: there is no compiler here.
-CUresult cuLinkCreate(unsigned, CUjit_option*, void**, CUlinkState* out) {
+CUresult cuLinkCreate(unsigned count, CUjit_option* options, void** values, CUlinkState* out) {
   if (CUresult r = ready()) return r;
   if (!out) return CUDA_ERROR_INVALID_VALUE;
-  *out = new CUlinkState_st;
+  *out = new CUlinkState_st{{count, options, values}, {}, {}};
+  (*out)->options.write("");
   return CUDA_SUCCESS;
 }
 
@@ -25,17 +34,15 @@ CUresult cuLinkAddData(CUlinkState link, CUjitInputType type, void* data, size_t
                        unsigned, CUjit_option*, void**) {
   if (CUresult r = ready()) return r;
   if (!link || !data || !bytes) return CUDA_ERROR_INVALID_VALUE;
+  const std::string shown = name && *name ? name : fmt::format("input {}", link->texts.size() + 1);
   if (type != CU_JIT_INPUT_PTX && type != CU_JIT_INPUT_FATBINARY)
-    return explain(
+    return link->refuse(
         CUDA_ERROR_NOT_SUPPORTED,
-        fmt::format("cuLinkAddData({}): the emulator runs PTX, not machine code or libraries of it",
-                    name ? name : ""));
-  if (!link->ptx.empty())
-    return explain(CUDA_ERROR_NOT_SUPPORTED,
-                   fmt::format("cuLinkAddData({}): several texts are not linked to one", name ? name : ""));
-  const Image image = read_image(data, bytes);
-  if (image.ptx.empty()) return explain(CUDA_ERROR_INVALID_IMAGE, "cuLinkAddData: " + image.reason);
-  link->ptx = image.ptx;
+        fmt::format("cuLinkAddData({}): the emulator runs PTX, not machine code or libraries of it", shown));
+  Image image = read_image(data, bytes);
+  if (image.ptx.empty())
+    return link->refuse(CUDA_ERROR_INVALID_IMAGE, fmt::format("cuLinkAddData({}): {}", shown, image.reason));
+  link->texts.push_back({shown, std::move(image.ptx)});
   return CUDA_SUCCESS;
 }
 
@@ -49,9 +56,12 @@ CUresult cuLinkAddFile(CUlinkState link, CUjitInputType type, const char* path, 
 }
 
 CUresult cuLinkComplete(CUlinkState link, void** image, size_t* bytes) {
-  if (!link || !image || link->ptx.empty()) return CUDA_ERROR_INVALID_VALUE;
-  *image = link->ptx.data();
-  if (bytes) *bytes = link->ptx.size() + 1;
+  if (!link || !image || link->texts.empty()) return CUDA_ERROR_INVALID_VALUE;
+  Image whole = linked(link->texts);
+  if (whole.ptx.empty()) return link->refuse(CUDA_ERROR_INVALID_PTX, "cuLinkComplete: " + whole.reason);
+  link->whole = std::move(whole.ptx);
+  *image = link->whole.data();
+  if (bytes) *bytes = link->whole.size() + 1;
   return CUDA_SUCCESS;
 }
 

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "emulator/driver/exchange.h"
+#include "emulator/driver/jit_options.h"
 #include "emulator/driver/register_count.h"
 #include "emulator/driver/state.h"
 #include "emulator/ptx/load.h"
@@ -31,25 +32,6 @@ std::string foreign_target(const Module& module) {
       "the PTX is for {}, the emulated device is {} (sm_{}a); FP4LAB_EMULATOR_DEVICE chooses another: {}",
       module.target, device.name, device.major * 10 + device.minor, device_model_names());
 }
-
-// Of the JIT's options those that say something here: how to compile, and where the reason of a failure goes.
-struct JitOptions {
-  Compilation how = Compilation::optimised;
-  char* log = nullptr;
-  size_t log_bytes = 0;
-
-  JitOptions() = default;
-  JitOptions(unsigned count, const CUjit_option* options, void* const* values) {
-    for (unsigned i = 0; i < count; ++i) {
-      if (options[i] == CU_JIT_OPTIMIZATION_LEVEL && !values[i]) how = Compilation::as_written;
-      if (options[i] == CU_JIT_ERROR_LOG_BUFFER) log = static_cast<char*>(values[i]);
-      if (options[i] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES) log_bytes = reinterpret_cast<size_t>(values[i]);
-    }
-  }
-  void write(const std::string& text) const {
-    if (log && log_bytes) std::snprintf(log, log_bytes, "%s", text.c_str());
-  }
-};
 
 CUresult load_image(CUmodule* out, const void* image, size_t bytes, std::string_view name,
                     const JitOptions& options = {}) {

@@ -11,11 +11,13 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "emulator/core/machine.h"
+#include "emulator/ptx/link_texts.h"
 #include "emulator/watch/order.h"
 #include "emulator/watch/watchers.h"
 
@@ -42,17 +44,27 @@ struct CUmod_st {  // a CUlibrary is one too
   std::map<std::string, Global, std::less<>> globals;
 };
 
+using LaunchAttributes = std::map<CUlaunchAttributeID, CUlaunchAttributeValue>;
+
 // A launch's own copy of its parameters: cuGraphKernelNodeGetParams gives out pointers to it.
 struct KernelLaunch {
   CUDA_KERNEL_NODE_PARAMS shape{};  // kernelParams: `pointers`
+  LaunchAttributes attributes;
   std::vector<std::byte> block;
   std::vector<void*> pointers;  // into `block`
 };
 
+// What a conditional node decides by, and the graphs that it chooses among.
+struct Conditional {
+  CUDA_CONDITIONAL_NODE_PARAMS params{};
+  std::vector<CUgraph> bodies = {};                 // params.phGraph_out points to them
+  std::shared_ptr<const void> condition = nullptr;  // keeps the handle's memory
+};
+
 // What a node of a graph was made from, for those who ask.
-using NodeParams =
-    std::variant<std::monostate, std::shared_ptr<const KernelLaunch>, CUDA_MEMCPY3D, CUDA_MEMSET_NODE_PARAMS,
-                 CUDA_HOST_NODE_PARAMS, CUgraph, CUevent, CUDA_MEM_ALLOC_NODE_PARAMS, CUdeviceptr>;
+using NodeParams = std::variant<std::monostate, std::shared_ptr<const KernelLaunch>, CUDA_MEMCPY3D,
+                                CUDA_MEMSET_NODE_PARAMS, CUDA_HOST_NODE_PARAMS, CUgraph, CUevent,
+                                CUDA_MEM_ALLOC_NODE_PARAMS, CUdeviceptr, std::shared_ptr<const Conditional>>;
 
 // Something to be done now, or each time a graph is launched.
 struct Work {
@@ -99,19 +111,30 @@ struct HeldObjects {
 };
 
 struct CUgraph_st {
-  // The graphs of its child nodes are its own.
+  struct Condition {  // of a handle that was created for this graph
+    CUgraphConditionalHandle handle;
+    std::shared_ptr<const void> memory;
+    unsigned value;  // at the begin of each launch, if it is assigned
+    bool is_assigned;
+  };
+  // The graphs of its child nodes and the bodies of its conditional nodes are its own.
   std::vector<std::unique_ptr<CUgraph_st>> children = {};
+  bool is_child = false;
+  std::vector<Condition> conditions = {};
   HeldObjects objects = {};
   std::vector<std::unique_ptr<CUgraphNode_st>> nodes;  // as they were added
 };
 struct CUgraphExec_st {
   struct Step {
     const CUgraphNode_st* node;  // of the graph it was made from; an identity, never looked into
+    CUgraphNodeType type;
     Work work;
     bool enabled = true;
   };
   std::vector<Step> steps;  // in an order that the edges allow
+  std::vector<CUgraph_st::Condition> conditions;
   HeldObjects objects;
+  unsigned long long flags = 0;
 };
 
 // What a capture has become: the graph, and in each of its streams the nodes that the next one follows.
@@ -222,9 +245,9 @@ CUresult submit(CUstream handle, CUgraphNodeType type, Work work);
 // Memory given back to the pool that it counts for; nothing for other memory. Called with the state locked.
 void leave_pool(CUdeviceptr pointer);
 
-// A checked launch, to be run now or later. The parameters are read from `params` or `extra` here.
-CUresult prepare_launch(CUfunction f, fp4lab::emu::LaunchConfig config, void** params, void** extra,
-                        Work* work);
+// A checked launch, to be run now or later. The parameters are read from `params` or `extra` here; of the
+// attributes only the cluster and whether it is cooperative change what it does.
+CUresult prepare_launch(const CUDA_KERNEL_NODE_PARAMS&, const LaunchAttributes&, Work* work);
 
 // capture.cpp. Does a stream capture into the graph? Then it keeps its nodes and is not destroyed (CUDA
 // Driver API, cuStreamGetCaptureInfo).
@@ -283,6 +306,8 @@ struct Image {
   std::string ptx, reason;
 };
 Image read_image(const void* image, size_t bytes_or_zero);
+// Several texts linked to one; a single one is left as it is.
+Image linked(std::span<const PtxText>);
 
 // May PTX for that target ("sm_90a") run on the device?
 bool runs_on(std::string_view target, const fp4lab::emu::DeviceModel&);

@@ -1,4 +1,5 @@
-// vprintf, __assertfail, malloc and free (CUDA C++ Programming Guide, "Formatted Output", "Assertion").
+// vprintf, __assertfail, malloc and free (CUDA C++ Programming Guide, "Formatted Output", "Assertion"), and
+// the device runtime's cudaGraphSetConditional.
 #include "emulator/op/builtins.h"
 
 #include <cstdio>
@@ -157,6 +158,12 @@ void call_builtin(Warp& w, const Instr& i, const Function& callee) {
       if (!device_free(w.cta.cluster.grid.memory, at))
         fault(FaultKind::illegal_address, lane,
               "free({:#x}): malloc gave no such address, or it was freed before", at);
+    } else if (callee.name == "cudaGraphSetConditional") {
+      const auto value = argument<uint32_t>(w, i, callee, 1, lane);
+      const auto handle = argument<uint64_t>(
+          w, i, callee, 0, lane);  // where the condition lies (driver/graph_conditional.cpp)
+      std::memcpy(w.memory(i, Space::global, AccessKind::write, handle, sizeof value, lane), &value,
+                  sizeof value);
     } else if (callee.name == "vprintf")
       print(w, i, callee, lane);
     else if (callee.name == "__assertfail")

@@ -19,7 +19,8 @@ constexpr uint32_t kMinDynamicAlign = 16;
 
 // Functions that a kernel may call although the module does not define them: CUDA's device runtime. Their
 // bodies are the call instruction's business (op/).
-constexpr std::string_view kBuiltin[] = {"__assertfail", "vprintf", "malloc", "free"};
+constexpr std::string_view kBuiltin[] = {"__assertfail", "vprintf", "malloc", "free",
+                                         "cudaGraphSetConditional"};
 
 uint64_t align_up(uint64_t x, uint64_t align) { return (x + align - 1) & ~(align - 1); }
 
@@ -186,10 +187,7 @@ CallText read_call(const Module& module, const ast::Module& tree, const ast::Sta
   if (!call.function->has_body &&
       std::find(std::begin(kBuiltin), std::end(kBuiltin), name) == std::end(kBuiltin) &&
       !name.starts_with(kTooDeep))
-    fail_at(module, *call.name->at,
-            "function '{}' has no body in this module: link it in (nvlink or cuLink leave machine code only, "
-            "so build "
-            "without -rdc=true, or with all of it in one file)",
+    fail_at(module, *call.name->at, "function '{}' has no body in this module, nor in what was linked to it",
             name);
   return call;
 }

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdio>
+#include <string>
+
+#include "emulator/ptx/parser.h"
+
+namespace fp4lab::emu::driver {
+
+// Of the JIT's options those that say something here: how to compile, and where the reason of a failure goes.
+struct JitOptions {
+  Compilation how = Compilation::optimised;
+  char* log = nullptr;
+  size_t log_bytes = 0;
+
+  JitOptions() = default;
+  JitOptions(unsigned count, const CUjit_option* options, void* const* values) {
+    for (unsigned i = 0; i < count; ++i) {
+      if (options[i] == CU_JIT_OPTIMIZATION_LEVEL && !values[i]) how = Compilation::as_written;
+      if (options[i] == CU_JIT_ERROR_LOG_BUFFER) log = static_cast<char*>(values[i]);
+      if (options[i] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES) log_bytes = reinterpret_cast<size_t>(values[i]);
+    }
+  }
+  void write(const std::string& text) const {
+    if (log && log_bytes) std::snprintf(log, log_bytes, "%s", text.c_str());
+  }
+};
+
+}  // namespace fp4lab::emu::driver

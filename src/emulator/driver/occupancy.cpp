@@ -1,0 +1,75 @@
+// How many CTAs and clusters fit on the device.
+#include <algorithm>
+
+#include "emulator/driver/state.h"
+
+using namespace fp4lab::emu;
+using namespace fp4lab::emu::driver;
+
+namespace {
+
+// CTAs of one SM by shared memory (1 KiB of it the system's), threads and the CTA limit; PTX knows no
+// register count.
+int ctas_per_sm(const CUfunc_st& f, int threads, size_t dynamic) {
+  const DeviceModel& d = *state().device;
+  const uint64_t shared = f.function->static_shared_bytes + dynamic + kReservedShared;
+  const uint32_t warps = (uint32_t(threads) + kLanes - 1) / kLanes;
+  if (!threads || dynamic > f.max_dynamic_shared) return 0;
+  return int(std::min(
+      {uint64_t(d.ctas_per_sm), d.shared_per_sm / shared, uint64_t(d.threads_per_sm / (warps * kLanes))}));
+}
+
+}  // namespace
+
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, CUfunction f, int threads,
+                                                              size_t dynamic, unsigned) {
+  if (CUresult r = ready()) return r;
+  *blocks = ctas_per_sm(*f, threads, dynamic);
+  return CUDA_SUCCESS;
+}
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction f, int threads, size_t dynamic) {
+  return cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, f, threads, dynamic, 0);
+}
+// The block of most threads with which an SM holds the most of them, and blocks for all SMs.
+CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int* grid, int* block, CUfunction f,
+                                                   CUoccupancyB2DSize shared_of_block, size_t dynamic,
+                                                   int limit, unsigned) {
+  if (CUresult r = ready()) return r;
+  if (!grid || !block || !f) return CUDA_ERROR_INVALID_VALUE;
+  const int most = limit > 0 ? std::min(limit, 1024) : 1024;
+  int best = 0;
+  for (int threads = most; threads > 0; threads = (threads - 1) / int(kLanes) * int(kLanes)) {
+    const int ctas = ctas_per_sm(*f, threads, shared_of_block ? shared_of_block(threads) : dynamic);
+    if (ctas * threads <= best) continue;
+    best = ctas * threads;
+    *block = threads;
+    *grid = ctas * int(state().device->sms);
+  }
+  return best ? CUDA_SUCCESS : CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+}
+CUresult cuOccupancyMaxPotentialBlockSize(int* grid, int* block, CUfunction f,
+                                          CUoccupancyB2DSize shared_of_block, size_t dynamic, int limit) {
+  return cuOccupancyMaxPotentialBlockSizeWithFlags(grid, block, f, shared_of_block, dynamic, limit, 0);
+}
+CUresult cuOccupancyMaxActiveClusters(int* clusters, CUfunction f, const CUlaunchConfig* c) {
+  if (CUresult r = ready()) return r;
+  unsigned size = 1;
+  for (unsigned i = 0; i < c->numAttrs; ++i)
+    if (c->attrs[i].id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
+      size = c->attrs[i].value.clusterDim.x * c->attrs[i].value.clusterDim.y * c->attrs[i].value.clusterDim.z;
+  *clusters = ctas_per_sm(*f, int(c->blockDimX * c->blockDimY * c->blockDimZ), c->sharedMemBytes) *
+              int(state().device->sms) / int(size);
+  return CUDA_SUCCESS;
+}
+CUresult cuOccupancyMaxPotentialClusterSize(int* size, CUfunction f, const CUlaunchConfig*) {
+  if (CUresult r = ready()) return r;
+  *size = f->non_portable_cluster ? int(state().device->max_cluster) : 8;
+  return CUDA_SUCCESS;
+}
+CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t* bytes, CUfunction f, int blocks, int) {
+  if (CUresult r = ready()) return r;
+  const DeviceModel& d = *state().device;
+  *bytes = std::min<size_t>(d.shared_per_sm / std::max(1, blocks) - kReservedShared, d.shared_per_cta_optin) -
+           f->function->static_shared_bytes;
+  return CUDA_SUCCESS;
+}
