@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "emulator/isa/opcode.h"
+#include "emulator/ptx/loop_weight.h"
 #include "emulator/ptx/rewrite.h"
 
 namespace fp4lab::emu {
@@ -102,6 +103,7 @@ class Finder {
     loop.rounds = rounds(*count, first, back, at_end);
     find_changing(loop, first == back);
     loop.size = size(loop);
+    loop.is_light = is_light_loop(f_, flow_, loop.begin, loop.back + 1);
     return loop;
   }
 
@@ -295,10 +297,9 @@ bool becomes_straight(const CountedLoop& loop) {
 }
 
 bool becomes_several(const Function& f, const CountedLoop& loop) {
-  constexpr uint32_t kMostInstructions = 21;
   static const std::unordered_set<std::string_view> kAlone = {"atom", "red",   "bar",    "barrier", "shfl",
                                                               "vote", "match", "membar", "fence",   "redux"};
-  if (loop.has_other_exits || loop.size > kMostInstructions || loop.rounds) return false;
+  if (loop.has_other_exits || !loop.is_light || loop.rounds) return false;
   return std::none_of(f.source.begin() + loop.begin, f.source.begin() + loop.back,
                       [](const Source& s) { return kAlone.contains(s.tokens[0]); });
 }

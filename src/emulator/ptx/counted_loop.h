@@ -20,7 +20,8 @@ struct CountedLoop {
   std::optional<uint32_t> rounds;  // of all that stands behind the test, or before it if that is at the end
   std::vector<uint32_t> changing;  // instructions but those that the compiler moves before the loop
   std::vector<uint32_t> leaving;   // those whose results it changes for the code behind it
-  uint32_t size = 0;               // as the compiler counts them
+  uint32_t size = 0;               // how many they are; a store is two, and so is a shift of 64 bits
+  bool is_light = false;           // see loop_weight.h
 
   uint32_t length() const { return back - begin + 1; }
 };

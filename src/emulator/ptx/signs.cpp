@@ -15,12 +15,21 @@ bool is_sign_of(const Instr& i, const Source& s) {
   return (name == "abs_float" || name == "neg_float") && s.type() == Type::f32 && !s.has("ftz");
 }
 
+// An abs or neg of halves that an fma of the same type takes as its operand's sign (ptxas 13.0 has the form
+// of each operand: -x and |x| of f16 and f16x2, -x of bf16).
+bool is_sign_of_halves(const Instr& i, const Source& s) {
+  if (is_negation(i, s)) return i.opcode->name == "neg_half";
+  return i.opcode->name == "abs_half" && i.guard < 0 && !s.has("ftz") &&
+         (s.type() == Type::f16 || s.type() == Type::f16x2);
+}
+
 // What registers of abs and neg are called.
 std::vector<uint32_t> signed_registers(const Function& f, const Dataflow& flow) {
   std::vector<uint32_t> registers;
   for (uint32_t pc = 0; pc < f.code.size(); ++pc)
     if (f.code[pc].guard < 0 &&
-        (is_sign_of(f.code[pc], f.source[pc]) || is_negation(f.code[pc], f.source[pc])))
+        (is_sign_of(f.code[pc], f.source[pc]) || is_negation(f.code[pc], f.source[pc]) ||
+         is_sign_of_halves(f.code[pc], f.source[pc])))
       registers.push_back(flow.number_of(f.code[pc].op[0]));
   std::sort(registers.begin(), registers.end());
   registers.erase(std::unique(registers.begin(), registers.end()), registers.end());
@@ -64,6 +73,9 @@ void Signs::fold(uint32_t pc) {
       if (const auto bits = changed_sign(maker_of(pc, found->second)))
         w_.insert(pc, {"mov", "b32"}, {i.op[0], *bits});
   }
+  if (f_.source[pc].has("oob"))
+    for (const unsigned slot : {1u, 2u})
+      if (const auto bits = changed_halves(pc, slot, f_.source[pc].type())) f_.code[pc].op[slot] = *bits;
   if (i.guard >= 0 && is_sign_of(i, f_.source[pc])) return make_bitwise(pc);
   if (is_negation(i, f_.source[pc])) fold_two_negations(pc);
 }
@@ -93,6 +105,21 @@ std::optional<Operand> Signs::changed_sign(uint32_t maker) {
   const Operand bits = w_.fresh(f_.code[maker].op[0].type);
   w_.insert(maker, {abs ? "and" : "xor", "b32"},
             {bits, f_.code[maker].op[1], w_.constant(abs ? 0x7fffffff : 0x80000000)});
+  return bits;
+}
+
+// A factor of fma.oob without abs and neg, which would make a NaN of out-of-bounds elements another one.
+std::optional<Operand> Signs::changed_halves(uint32_t pc, unsigned slot, Type type) {
+  const uint32_t from = maker(pc, f_.code[pc].op[slot]);
+  if (from == Ssa::kNone || f_.source[from].type() != type ||
+      !is_sign_of_halves(f_.code[from], f_.source[from]))
+    return std::nullopt;
+  const Operand a = changed_halves(from, 1, type).value_or(f_.code[from].op[1]);
+  const bool abs = f_.code[from].opcode->name == "abs_half";
+  const uint32_t signs = type == Type::f16x2 ? 0x80008000 : 0x8000;
+  const Operand bits = w_.fresh(f_.code[from].op[0].type);
+  w_.insert(from, {abs ? "and" : "xor", type == Type::f16x2 ? "b32" : "b16"},
+            {bits, a, w_.constant(abs ? ~signs : signs)});
   return bits;
 }
 

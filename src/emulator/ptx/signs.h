@@ -1,6 +1,6 @@
 // abs and neg that the compiler folds into what reads them: a selection of f32 (selp, slct, or a guard's)
 // takes the change of the sign's bit alone, where the instruction would make a NaN canonical; two negations
-// are none.
+// are none; fma.oob sees the NaN that a sign was taken of.
 #pragma once
 
 #include <optional>
@@ -22,6 +22,7 @@ class Signs {
   uint32_t maker(uint32_t pc, const Operand&) const;
   void make_bitwise(uint32_t pc);
   std::optional<Operand> changed_sign(uint32_t maker);
+  std::optional<Operand> changed_halves(uint32_t pc, unsigned slot, Type);
   void fold_two_negations(uint32_t pc);
 
   Rewriter& w_;
