@@ -10,26 +10,6 @@
 using namespace fp4lab::emu;
 using namespace fp4lab::emu::test;
 
-namespace {
-
-// In some of 20 seeds the CTA exits too early: a fault, or else a note.
-constexpr const char* kEarly = "exits while an operation that it issued is still running";
-void check_early_exit(const std::string& text, const char* note = kEarly) {
-  unsigned faults = 0, notes = 0;
-  for (const bool tolerant : {false, true})
-    for (uint64_t seed = 0; seed < 20; ++seed) {
-      const Ran r = run(text, tolerant, 32, 1, {.seed = seed});
-      INFO(r.result.report);
-      CHECK((r.result.ok || !tolerant));
-      faults += r.result.report.find(kEarly) != std::string::npos;
-      notes += r.result.notes.find(note) != std::string::npos;
-    }
-  CHECK(faults > 0);
-  CHECK(notes > 0);
-}
-
-}  // namespace
-
 TEST_CASE("a load of shared memory that nobody wrote: a fault, or poison and a note") {
   const std::string text = module_text("sm_90a", ".param .u64 out", R"(
       .shared .align 8 .b8 s[16];
@@ -144,66 +124,6 @@ TEST_CASE("the index of a launch control request that failed: a fault, or nothin
   }
 }
 
-// A kernel that writes its lanes' numbers to TMEM column 0 and stores what one tcgen05.ld of %r3 then brings.
-std::string loads_column(const std::string& address) {
-  return module_text("sm_100a", ".param .u64 out", R"(
-      .shared .align 8 .b32 where;
-      mov.u32 %r0, where; mov.u32 %r1, %tid.x; ld.param.u64 %rd0, [out];
-      tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r0], 32;
-      ld.shared.u32 %r2, [%r0];
-      tcgen05.st.sync.aligned.32x32b.x1.b32 [%r2], {%r1};
-      tcgen05.wait::st.sync.aligned;
-      )" + address + R"(
-      tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r4}, [%r3];
-      tcgen05.wait::ld.sync.aligned;
-      tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r2, 32;
-      mul.wide.u32 %rd1, %r1, 4; add.u64 %rd0, %rd0, %rd1; st.global.u32 [%rd0], %r4;)");
-}
-
-TEST_CASE("tcgen05.ld with each lane's own row for an address: a fault, or the first lane's and a note") {
-  const std::string text = loads_column("shl.b32 %r3, %r1, 16; or.b32 %r3, %r3, %r2;");
-  for (const bool tolerant : {false, true}) {
-    const Ran r = run(text, tolerant, 32, 32);
-    INFO(r.result.report);
-    CHECK(r.result.ok == tolerant);
-    CHECK(r.says("the TMEM address differs between the lanes of a warp"));
-    for (uint32_t lane = 0; tolerant && lane < 32; ++lane) CHECK(r.out[lane] == lane);
-  }
-}
-
-TEST_CASE("tcgen05.ld of cells that nobody wrote: a fault, or poison and a note") {
-  const std::string text = loads_column("add.u32 %r3, %r2, 1;");
-  for (const bool tolerant : {false, true}) {
-    const Ran r = run(text, tolerant, 32, 32);
-    INFO(r.result.report);
-    CHECK(r.result.ok == tolerant);
-    CHECK(r.says("TMEM columns [1, 2), lanes [0, 32): nobody has written"));
-    for (uint32_t lane = 0; tolerant && lane < 32; ++lane) CHECK(r.out[lane] == 0xffffffff);
-  }
-}
-
-TEST_CASE("a tcgen05.ld result that is used before the wait: a fault, or its value and a note") {
-  const std::string text = module_text("sm_100a", ".param .u64 out", R"(
-      .shared .align 8 .b32 where;
-      mov.u32 %r0, where; mov.u32 %r1, %tid.x;
-      tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r0], 32;
-      ld.shared.u32 %r2, [%r0]; add.u32 %r3, %r1, 100;
-      tcgen05.st.sync.aligned.32x32b.x1.b32 [%r2], {%r3};
-      tcgen05.wait::st.sync.aligned;
-      tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r4}, [%r2];
-      mov.b32 %r5, %r4; add.u32 %r6, %r5, 1;
-      tcgen05.wait::ld.sync.aligned;
-      ld.param.u64 %rd0, [out]; mul.wide.u32 %rd1, %r1, 4; add.u64 %rd0, %rd0, %rd1; st.global.u32 [%rd0], %r6;
-      tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r2, 32;)");
-  for (const bool tolerant : {false, true})
-    for (uint64_t seed = 0; seed < 8; ++seed) {
-      const Ran r = run(text, tolerant, 32, 32, {.seed = seed});
-      CHECK(r.result.ok == tolerant);
-      CHECK(r.says("is read before it was written"));
-      for (uint32_t l = 0; tolerant && l < 32; ++l) CHECK(r.out[l] == l + 101);
-    }
-}
-
 TEST_CASE(
     "a .shared address where a generic one is due: a fault, or the mbarrier that ptxas would take and a "
     "note") {
@@ -263,6 +183,24 @@ TEST_CASE("an accumulator of wgmma that is used before the wait: a fault, or its
   CHECK(waited.result.notes.empty());
 }
 
+TEST_CASE("a copy over an operand that a product still reads: in any order, or behind the product") {
+  const std::string text = product(R"(
+      wgmma.commit_group.sync.aligned;
+      ld.param.u64 %rd4, [out]; mul.wide.u32 %rd5, %r1, 16; add.u64 %rd5, %rd5, %rd4;
+      shl.b32 %r7, %r1, 4; add.u32 %r7, %r7, %r2; cp.async.ca.shared.global [%r7], [%rd5], 16;
+      wgmma.wait_group.sync.aligned 0; add.f32 %e4, %e1, 0f3f800000; cp.async.wait_all;)");
+  for (const bool tolerant : {false, true}) {
+    unsigned wrong = 0;
+    for (uint64_t seed = 0; seed < 20; ++seed) {
+      const Ran r = run(text, tolerant, 128, 512, {.seed = seed});
+      INFO(r.result.report);
+      REQUIRE(r.result.ok);
+      for (uint32_t t = 0; t < 128; ++t) wrong += std::bit_cast<float>(r.out[t]) != 17;
+    }
+    CHECK((wrong == 0) == tolerant);
+  }
+}
+
 TEST_CASE("reserved bits of a wgmma descriptor: a fault, or passed by and a note") {
   const char* end = R"(
       wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0; add.f32 %e4, %e1, 0f3f800000;)";
@@ -309,70 +247,19 @@ TEST_CASE("a matrix product of rows that nobody wrote: a fault, or poison for th
   }
 }
 
-// 32 of 128 rows of A are written to tensor memory.
-TEST_CASE("a tcgen05.mma of rows of A that nobody wrote: a fault, or poison for those rows and a note") {
-  const std::string text = module_text("sm_100a", ".param .u64 out", R"(
-      .shared .align 128 .b8 b[512]; .shared .align 8 .b64 bar; .shared .align 4 .b32 where;
-      mov.u32 %r0, where; mov.u32 %r1, %tid.x; mov.u32 %r2, b; mov.u32 %r3, bar; setp.gt.u32 %p1, %r1, 31;
-      setp.ne.u32 %p2, %r1, 0;
-      mov.u32 %r4, 0x3c003c00; shl.b32 %r5, %r1, 2; add.u32 %r5, %r5, %r2; st.shared.u32 [%r5], %r4;
-      @!%p2 mbarrier.init.shared::cta.b64 [%r3], 1;
-      @%p1 bra MADE;
-      tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r0], 64;
-      ld.shared.u32 %r6, [%r0];
-      tcgen05.st.sync.aligned.32x32b.x8.b32 [%r6+32], {%r4, %r4, %r4, %r4, %r4, %r4, %r4, %r4};
-      tcgen05.wait::st.sync.aligned;
-    MADE:
+TEST_CASE("a bulk copy out of shared memory that nobody wrote: a fault, or poison and a note") {
+  const std::string text = module_text("sm_90a", ".param .u64 out", R"(
+      .shared .align 16 .b8 s[16];
+      ld.param.u64 %rd0, [out]; mov.u32 %r1, s; st.shared.u32 [%r1], 7;
       fence.proxy.async.shared::cta;
-      tcgen05.fence::before_thread_sync; bar.sync 0; tcgen05.fence::after_thread_sync;
-      ld.shared.u32 %r6, [%r0]; add.u32 %r7, %r6, 32;
-      @%p2 bra WAIT;
-      shr.u32 %r8, %r2, 4; cvt.u64.u32 %rd1, %r8; or.b64 %rd1, %rd1, 0x401000080000; mov.u32 %r9, 0x8040010;
-      setp.ne.u32 %p0, 0, 0;
-      tcgen05.mma.cta_group::1.kind::f16 [%r6], [%r7], %rd1, %r9, %p0;
-      tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r3];
-    WAIT:
-      mbarrier.try_wait.parity.shared::cta.b64 %p0, [%r3], 0; @!%p0 bra WAIT;
-      bar.warp.sync -1; tcgen05.fence::after_thread_sync;
-      and.b32 %r10, %r1, 96; shl.b32 %r10, %r10, 16; add.u32 %r10, %r10, %r6;
-      tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r11}, [%r10];
-      tcgen05.wait::ld.sync.aligned;
-      ld.param.u64 %rd0, [out]; mul.wide.u32 %rd1, %r1, 4; add.u64 %rd0, %rd0, %rd1; st.global.u32 [%rd0], %r11;
-      bar.sync 0;
-      @%p1 exit;
-      tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r6, 64;)");
+      cp.async.bulk.global.shared::cta.bulk_group [%rd0], [%r1], 16;
+      cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;)");
   for (const bool tolerant : {false, true}) {
-    const Ran r = run(text, tolerant, 128, 128);
-    INFO(r.result.report);
+    const Ran r = run(text, tolerant, 1, 4);
     CHECK(r.result.ok == tolerant);
-    CHECK(r.says("A in TMEM column 32, lane 32 was never written"));
+    CHECK(r.says("byte 4 was never written"));
     if (!tolerant) continue;
-    for (uint32_t t = 0; t < 32; ++t) CHECK(r.out[t] == std::bit_cast<uint32_t>(16.0f));
-    CHECK(r.out[32] != r.out[0]);
+    CHECK(r.out[0] == 7);
+    CHECK(r.out[1] != 0);
   }
-}
-
-// Nobody waits for the copy of scale factors that all lanes make.
-TEST_CASE("a tcgen05.cp that outlives its CTA's tensor memory: a fault, or nothing and a note") {
-  check_early_exit(module_text("sm_100a", ".param .u64 out", R"(
-      .shared .align 128 .b8 scales[512]; .shared .align 4 .b32 where;
-      mov.u32 %r0, where; mov.u32 %r1, %tid.x; shl.b32 %r2, %r1, 4; mov.u32 %r3, scales; add.u32 %r4, %r3, %r2;
-      st.shared.v4.u32 [%r4], {%r1, %r1, %r1, %r1};
-      fence.proxy.async.shared::cta;
-      tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r0], 32;
-      ld.shared.u32 %r5, [%r0];
-      shr.u32 %r6, %r3, 4; cvt.u64.u32 %rd1, %r6; or.b64 %rd1, %rd1, 0x400800010000;
-      tcgen05.cp.cta_group::1.32x128b.warpx4 [%r5], %rd1;
-      tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r5, 32;)"));
-}
-
-TEST_CASE("a tcgen05.commit that nobody waits for: a fault, or an arrival that finds nobody and a note") {
-  check_early_exit(module_text("sm_100a", ".param .u64 out", R"(
-      .shared .align 8 .b64 bar;
-      mov.u32 %r0, bar; mov.u32 %r1, %tid.x; setp.ne.u32 %p0, %r1, 0;
-      @%p0 bra END;
-      mbarrier.init.shared::cta.b64 [%r0], 1;
-      tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r0];
-    END:)"),
-                   "arrives on an mbarrier of CTA rank 0, which has exited");
 }

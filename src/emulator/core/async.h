@@ -35,11 +35,13 @@ struct AsyncOp {
   virtual bool serial() const { return false; }  // touches global memory atomically: run in the serial phase
   // Asked when every warp of its CTA has exited: true = still running then is a fault.
   virtual bool holds_exit() const { return true; }
-  // True: it would change nothing but tensor memory that its CTA has given back. Such a one is dropped at the
-  // CTA's exit, with a note, where the schedule tolerates it.
-  virtual bool writes_freed_memory() const { return false; }
+  // True: it would change nothing but registers of the CTA or tensor memory that the CTA has given back. Such
+  // a one is dropped at the CTA's exit, with a note, where the schedule tolerates it.
+  virtual bool lost_at_exit() const { return false; }
   // A store that has not read its CTA's shared memory yet.
   virtual bool reads_shared() const { return false; }
+  // A matrix product, which reads shared memory a while behind its issue.
+  virtual bool is_product() const { return false; }
   // True: not now, as long as warps can run (see Cluster::all_moved_since, CtaState::ahead_of_init).
   virtual bool held(const Cluster&) const { return false; }
 

@@ -146,10 +146,24 @@ void Cluster::finish_now(const Warp& w, std::string_view name) {
 void Cluster::tolerated(const Fault& fault, const Warp& w) { tolerated(fault, w.current(), &w, nullptr); }
 void Cluster::tolerated(const Fault& fault, const AsyncOp& op) { tolerated(fault, op.origin, nullptr, &op); }
 
+void Cluster::note_or_throw(const Fault& fault, const AsyncOp& op) {
+  if (!grid.schedule.tolerant) throw fault;
+  tolerated(fault, op);
+}
+
 void Cluster::tolerated(const Fault& fault, const Instr* at, const Warp* w, const AsyncOp* op) {
   std::lock_guard lock(grid.notes_mutex);
   auto [it, fresh] = grid.notes.try_emplace(at);
   if (fresh) it->second = {fault.kind, fault_report(fault, grid, w, op), fault_line(grid, w, op)};
+}
+
+bool Cluster::behind_product(const AsyncOp& copy) const {
+  if (!grid.schedule.tolerant) return false;
+  for (const auto& op : ops_) {
+    if (op->sequence >= copy.sequence) return false;  // in issue order
+    if (op->is_product()) return true;
+  }
+  return false;
 }
 
 AsyncOp* Cluster::eligible(size_t index) const {
@@ -228,7 +242,7 @@ bool Cluster::dropped_at_exit(const Warp& w, const AsyncOp& op) {
       fmt::format("{} exits while an operation that it issued is still running: {}, issued by {}",
                   w.cta.name(), op.name(),
                   one_line(grid.module, grid.module.functions[op.function].source[op.origin->pc])));
-  if (!op.writes_freed_memory() || !grid.schedule.tolerant) throw early;
+  if (!op.lost_at_exit() || !grid.schedule.tolerant) throw early;
   tolerated(early, w);
   return true;
 }

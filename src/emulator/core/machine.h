@@ -60,9 +60,11 @@ struct Schedule {
   // the result); one of which the result is still on its way stays a fault. And with a .shared address where
   // a generic one is due: ptxas takes the low 32 bits for mbarriers (Triton's tcgen05.commit). And an arrival
   // on an mbarrier of a CTA that has exited does nothing, and a copy goes by its tensor map as it was at
-  // issue. Nor does a tcgen05.cp that is still running when its CTA, which has given its tensor memory
-  // back, exits; and a matrix product reads poison. The warps of a cluster take turns of some 32
-  // instructions, and what they give to their tensor core runs in the order of issue.
+  // issue. Nor does a tcgen05 operation that is still running when its CTA exits, which nobody can see any
+  // more; and a matrix product and a copy out of shared memory read poison. The warps of a cluster take turns
+  // of some 32 instructions, and what they give to their tensor core runs in the order of issue; a copy from
+  // global memory, which takes longer than a product, lands behind the products that were issued before it
+  // (code of TileLang gives a slot back without a tcgen05.commit, and contest kernels do).
   bool tolerant = false;
   // A run is called hung when this many warp instructions were executed by polling alone (nothing but the
   // pollers ran, and they saw nothing change), or by one cluster without ever synchronising.
@@ -166,12 +168,17 @@ class Cluster {
   // A fault that the schedule tolerates becomes a note of the launch, the first one of each instruction.
   void tolerated(const struct Fault&, const Warp&);
   void tolerated(const struct Fault&, const AsyncOp&);
+  // A note where the schedule tolerates faults like this one, else the fault.
+  void note_or_throw(const struct Fault&, const AsyncOp&);
   // Whether every warp that can run has had its chance since turn number `turn`: it came to a wait or a poll,
   // or executed kChance instructions.
   bool all_moved_since(uint64_t turn) const;
   // Whether each has had a turn since then (see in_turn), and since it could go on if it waited.
   bool all_awake_since(uint64_t turn) const;
   uint64_t turns() const { return turns_; }
+  // Whether a copy from global memory, `copy`, is to let a product go first that was issued before it: where
+  // the schedule is tolerant it does (see Schedule).
+  bool behind_product(const AsyncOp& copy) const;
   // Number of unfinished operations that satisfy the predicate (for wait_group, tcgen05.wait, reports). The
   // operation that is running counts until its run() has returned true.
   template <class P>

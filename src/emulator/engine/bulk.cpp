@@ -41,16 +41,23 @@ struct BulkCopy final : AsyncOp {
     return has_read ? any_part_concerns(parts, targets, *cta) : any_concerns(targets, *cta);
   }
   bool reads_shared() const override { return way == Way::shared_to_global && !has_read; }
-  bool held(const Cluster&) const override { return !has_read && any_ahead_of_init(targets, barrier, *this); }
+  bool held(const Cluster& cluster) const override {
+    if (has_read) return false;
+    return any_ahead_of_init(targets, barrier, *this) ||
+           (way == Way::global_to_shared && cluster.behind_product(*this));
+  }
 
   void read_shared(Cluster& cluster) {
     const std::byte* from = cta->window(source, bytes, name());
-    if (byte_mask == 0xffff && !cta->is_defined(source, bytes))
-      for (uint32_t i = 0; i < bytes; ++i)
-        if (!cta->is_defined(source + i, 1))
-          fault(FaultKind::uninitialized, lane,
-                "{} reads shared [{:#x}, {:#x}) of CTA rank {}: byte {} was never written", name(), source,
-                source + bytes, cta->rank, i);
+    if (byte_mask == 0xffff && !cta->is_defined(source, bytes)) {
+      uint32_t i = 0;
+      while (cta->is_defined(source + i, 1)) ++i;
+      cluster.note_or_throw(
+          Fault(FaultKind::uninitialized, lane,
+                fmt::format("{} reads shared [{:#x}, {:#x}) of CTA rank {}: byte {} was never written",
+                            name(), source, source + bytes, cta->rank, i)),
+          *this);
+    }
     data.assign(from, from + bytes);
     watch_access(cluster, AccessKind::read, Space::shared, source, bytes, cta, *this);
   }

@@ -16,6 +16,7 @@ struct LaneCopies final : AsyncOp {
   uint64_t group[kLanes];
 
   const char* name() const override { return "cp.async"; }
+  bool held(const Cluster& cluster) const override { return cluster.behind_product(*this); }
   bool run(Cluster& cluster) override {
     for_lanes(lanes, [&](unsigned l) {
       lane = l;

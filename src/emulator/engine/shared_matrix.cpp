@@ -33,8 +33,7 @@ void undefined(Cluster& cluster, const Cta& cta, const AsyncOp& op, const char* 
       FaultKind::uninitialized, op.lane,
       fmt::format("{}: {} reads shared {:#x} of CTA rank {} (row {}, byte {} of K), which nobody has written",
                   op.name(), operand, address, cta.rank, row, k));
-  if (!cluster.grid.schedule.tolerant) throw unwritten;
-  cluster.tolerated(unwritten, op);
+  cluster.note_or_throw(unwritten, op);
 }
 
 // Elements of 4 and 6 bits: 16 along MN in the first bytes of 16 (CUTLASS's unit tests

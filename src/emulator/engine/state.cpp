@@ -131,8 +131,7 @@ struct LateSignal final : AsyncOp {
       const Fault gone(
           FaultKind::peer_exited, lane,
           fmt::format("{} signals an mbarrier of CTA rank {}, which has exited", name(), barrier_cta->rank));
-      if (!cluster.grid.schedule.tolerant) throw gone;
-      cluster.tolerated(gone, *this);
+      cluster.note_or_throw(gone, *this);
       return true;
     }
     barrier_cta->state->signal(barrier_cta->state->mbarrier(offset, name()), offset, count, bytes);

@@ -31,6 +31,7 @@ struct StoredOperand {
 
 // What an operation that multiplies matrices says of itself.
 struct MatrixProduct : AsyncOp {
+  bool is_product() const override { return true; }
   // Of the share that this operation's CTA reads. Nothing when the operand does not come from shared memory.
   virtual std::optional<StoredOperand> stored(char operand) const = 0;
 };

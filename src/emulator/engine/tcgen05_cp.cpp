@@ -115,13 +115,11 @@ struct TmemCopy final : AsyncOp {
     watch_tmem(cluster, true, &to, a.lane(), 128 - a.lane(), a.column(), bytes / 4, *this);
   }
 
-  bool writes_freed_memory() const override {
+  bool lost_at_exit() const override {
     const TensorMemory& tmem = tensor_memory(*cta);
     const unsigned first = TmemAddress{address}.column(),
                    columns = kShapes[static_cast<int>(m.shape)].bytes / 4;
-    for (unsigned c = first; c < first + columns; ++c)
-      if (tmem.owner[c] == cta) return false;
-    return m.group == 1;
+    return m.group == 1 && !tmem.owns_any(*cta, first, columns);
   }
 
   bool run(Cluster& cluster) override {
@@ -171,8 +169,7 @@ struct Commit final : AsyncOp {
       const Fault gone(
           FaultKind::peer_exited, lane,
           fmt::format("tcgen05.commit arrives on an mbarrier of CTA rank {}, which has exited", to->rank));
-      if (!cluster.grid.schedule.tolerant) throw gone;
-      cluster.tolerated(gone, *this);
+      cluster.note_or_throw(gone, *this);
     }
     return true;
   }

@@ -82,6 +82,7 @@ struct TmemLoad final : AsyncOp {
   std::vector<uint32_t*> rows;  // one per register
 
   const char* name() const override { return "tcgen05.ld"; }
+  bool lost_at_exit() const override { return true; }
   bool run(Cluster& cluster) override {
     TensorMemory& tmem = tensor_memory(*cta);
     tmem.check(*cta, win.column, win.columns, name(), this);
@@ -123,8 +124,7 @@ struct TmemLoad final : AsyncOp {
         fmt::format(
             "tcgen05.ld of TMEM columns [{}, {}), lanes [{}, {}): nobody has written any of these cells",
             win.column, win.column + win.columns, win.lane, win.lane + win.lanes));
-    if (!cluster.grid.schedule.tolerant) throw nobody;
-    cluster.tolerated(nobody, *this);
+    cluster.note_or_throw(nobody, *this);
   }
 };
 
@@ -134,6 +134,7 @@ struct TmemStore final : AsyncOp {
   std::vector<std::array<uint32_t, kLanes>> data;
 
   const char* name() const override { return "tcgen05.st"; }
+  bool lost_at_exit() const override { return !tensor_memory(*cta).owns_any(*cta, win.column, win.columns); }
   bool run(Cluster& cluster) override {
     TensorMemory& tmem = tensor_memory(*cta);
     tmem.check(*cta, win.column, win.columns, name(), this);

@@ -144,8 +144,7 @@ void MmaOp::read_a_tmem(Cluster& cluster, Cta& cta, std::byte* out) {
     if (noted) return;
     const Fault nobody(FaultKind::uninitialized, lane,
                        fmt::format("tcgen05.mma: A in TMEM column {}, lane {} was never written", column, l));
-    if (!cluster.grid.schedule.tolerant) throw nobody;
-    cluster.tolerated(nobody, *this);
+    cluster.note_or_throw(nobody, *this);
     noted = true;
   };
   for (const Part& p : layout()) {
@@ -210,7 +209,9 @@ SparseRows MmaOp::read_metadata(Cluster& cluster, Cta& cta, const std::byte* a_r
   return s;
 }
 
-void MmaOp::check_accumulator(Cta& cta) const {
+// Where the schedule tolerates it the sum goes on from what lies there, with a note: a product whose sums are
+// nobody's (probes of the instruction alone).
+void MmaOp::check_accumulator(Cluster& cluster, Cta& cta) const {
   if (!accumulate) return;
   const TensorMemory& tmem = tensor_memory(cta);
   for (const Part& p : layout())
@@ -218,12 +219,20 @@ void MmaOp::check_accumulator(Cta& cta) const {
       if (!tmem.is_defined(c, p.lane, p.rows)) {
         uint32_t l = p.lane;
         while (tmem.is_defined(c, l, 1)) ++l;
-        fault(FaultKind::uninitialized, lane,
-              "tcgen05.mma adds to an accumulator that nobody has written: TMEM column {} (n = {}), lane {} "
-              "(the first mma "
-              "of a tile must have enable-input-d false)",
-              c, c - p.column + p.n, l);
+        return cluster.note_or_throw(
+            Fault(FaultKind::uninitialized, lane,
+                  fmt::format("tcgen05.mma adds to an accumulator that nobody has written: TMEM column {} (n "
+                              "= {}), lane {} (the first mma of a tile must have enable-input-d false)",
+                              c, c - p.column + p.n, l)),
+            *this);
       }
+}
+
+bool MmaOp::lost_at_exit() const {
+  const auto owned = [this](const Part& p) {
+    return tensor_memory(*cta).owns_any(*cta, p.column, p.columns);
+  };
+  return group == 1 && std::ranges::none_of(layout(), owned);
 }
 
 void MmaOp::finish(Cluster& cluster, Cta& cta) {
@@ -375,7 +384,7 @@ void MmaOp::plain(Cluster& cluster, Cta& cta, const std::byte* a_rows, const std
 
 void MmaOp::share(Cluster& cluster, Cta& to, const std::byte* b_rows) {
   check_tmem(to);
-  check_accumulator(to);
+  check_accumulator(cluster, to);
   const uint32_t m = rows_per_cta();
   thread_local std::vector<std::byte> a_rows;
   a_rows.resize(a_rows_stored() * kMmaRowBytes);

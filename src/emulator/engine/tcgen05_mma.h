@@ -25,6 +25,7 @@ struct MmaOp final : MatrixProduct {
 
   const char* name() const override { return "tcgen05.mma"; }
   bool run(Cluster&) override;
+  bool lost_at_exit() const override;
   std::optional<StoredOperand> stored(char operand) const override;
   ElementFormat format(char operand) const;
 
@@ -63,7 +64,7 @@ struct MmaOp final : MatrixProduct {
   void read_a_tmem(Cluster&, Cta&, std::byte* out);
   void read_b(Cluster&, Cta&, uint32_t rows, std::byte* out);
   SparseRows read_metadata(Cluster&, Cta&, const std::byte* a_rows);
-  void check_accumulator(Cta&) const;
+  void check_accumulator(Cluster&, Cta&) const;
   void finish(Cluster&, Cta&);
 };
 

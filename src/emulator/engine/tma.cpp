@@ -122,7 +122,9 @@ struct TmaLoad final : AsyncOp {
   bool holds_exit() const override {
     return started ? any_part_concerns(parts, targets, *cta) : any_concerns(targets, *cta);
   }
-  bool held(const Cluster&) const override { return !started && any_ahead_of_init(targets, barrier, *this); }
+  bool held(const Cluster& cluster) const override {
+    return !started && (any_ahead_of_init(targets, barrier, *this) || cluster.behind_product(*this));
+  }
 
   // A box may arrive in pieces and in any order.
   void plan(Cluster& cluster) {

@@ -75,6 +75,7 @@ struct TmaStore final : AsyncOp {
     const uint32_t lo = source / unit * unit, hi = (source + m.shared_bytes() + unit - 1) / unit * unit;
     const std::byte* window = cta->window(lo, hi - lo, name()) - lo;
     const uint32_t atom = std::min<uint32_t>(swizzle_atom(m.swizzle), 16);
+    bool noted = false;
     for (uint32_t r = 0; r < count; ++r) {
       runs[r] = im2col    ? tensor_run(m, pixels[r].data(), 0)
                 : scatter ? tensor_run_of_four(m, coordinates.data(), r)
@@ -85,11 +86,16 @@ struct TmaStore final : AsyncOp {
       gather_run(m.swizzle, linear, line, image.data() + r * pitch, window);
       for (uint32_t i = 0; i < runs[r].hi; i += atom) {
         const uint32_t where = swizzled(m.swizzle, linear + i), n = std::min(atom, runs[r].hi - i);
-        if (!cta->is_defined(where, n))
-          fault(
-              FaultKind::uninitialized, lane,
-              "{} reads shared [{:#x}, {:#x}) of CTA rank {}, which nobody has written (byte {} of the box)",
-              name(), where, where + n, cta->rank, r * pitch + i);
+        if (!noted && !cta->is_defined(where, n)) {
+          noted = true;
+          cluster.note_or_throw(
+              Fault(
+                  FaultKind::uninitialized, lane,
+                  fmt::format("{} reads shared [{:#x}, {:#x}) of CTA rank {}, which nobody has written (byte "
+                              "{} of the box)",
+                              name(), where, where + n, cta->rank, r * pitch + i)),
+              *this);
+        }
         watch_access(cluster, AccessKind::read, Space::shared, where, n, cta, *this);
       }
     }

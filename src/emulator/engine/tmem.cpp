@@ -112,9 +112,14 @@ void TensorMemory::check(const Cta& cta, unsigned column, unsigned columns, cons
                              : "is not allocated",
                     live));
     if (!freed || !cta.cluster.grid.schedule.tolerant) throw outside;
-    if (op) cta.cluster.tolerated(outside, *op);  // the instruction that issues it says nothing yet
+    if (op && op->origin) cta.cluster.tolerated(outside, *op);  // what is being issued says nothing yet
     return;
   }
+}
+
+bool TensorMemory::owns_any(const Cta& cta, unsigned column, unsigned columns) const {
+  const auto end = owner.begin() + std::min(column + columns, kTmemColumns);
+  return std::find(owner.begin() + std::min(column, kTmemColumns), end, &cta) != end;
 }
 
 }  // namespace fp4lab::emu

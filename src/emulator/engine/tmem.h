@@ -50,6 +50,7 @@ struct TensorMemory {
   bool is_defined(unsigned c, unsigned lane0, unsigned lanes) const;
   void define(unsigned c, unsigned lane0, unsigned lanes);
   void undefine(unsigned c, unsigned lane0, unsigned lanes);
+  bool owns_any(const Cta&, unsigned column, unsigned columns) const;
   // Faults (illegal_address) unless all the columns are allocated to `cta`. Where the schedule tolerates
   // unwritten values it tolerates this too: columns that `cta` has freed and nobody has taken since keep what
   // they hold.
