@@ -65,9 +65,11 @@ unsigned mma_count(const OperandSpec& spec, const Source& source) {
                                                                                : 16;
   const unsigned lane_bits = bits == 64 ? 64 : 32;
   const unsigned stored = has("sp") || has("sp::ordered_metadata") ? k / 2 : k;
-  if (spec.text.starts_with("{a}")) return m * stored * bits / 32 / lane_bits;
-  if (spec.text.starts_with("{b}")) return 8 * k * bits / 32 / lane_bits;
-  return m * 8 / 32 / (source.type(0) == Type::f16 ? 2 : 1);
+  const unsigned products = m == 8 && k == 4 && bits == 16 ? 4 : 1;
+  if (spec.text.starts_with("{a}")) return products * m * stored * bits / 32 / lane_bits;
+  if (spec.text.starts_with("{b}")) return products * 8 * k * bits / 32 / lane_bits;
+  const Type sum = source.type(spec.text.starts_with("{c}") ? 3 : 0);
+  return products * m * 8 / 32 / (sum == Type::f16 ? 2 : 1);
 }
 
 // wmma's: accumulators, A or B of the shape, over 32 lanes; fp16 operands have 8 registers whatever the

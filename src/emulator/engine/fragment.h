@@ -2,6 +2,8 @@
 // ISA 9.7.14.5).
 #pragma once
 
+#include <span>
+
 #include "emulator/core/warp.h"
 #include "emulator/engine/mma_float.h"
 
@@ -12,6 +14,9 @@ inline unsigned fragment_registers(const Operand& o) { return o.kind == Operand:
 inline const Operand& fragment_register(Warp& w, const Operand& o, unsigned r) {
   return o.kind == Operand::Kind::vector ? w.element(o, r) : o;
 }
+
+// A fault unless D, A, B and C of an mma.sync have this many registers.
+void require_fragments(const Instr&, std::span<const unsigned, 4> counts);
 
 // A (m rows x k) and B (n columns x k, so transposed) of 32-bit registers: the four lanes of a group hold 16
 // consecutive bytes of a row, register by register the next 8 rows (16-row operands only), then the next 16

@@ -141,11 +141,7 @@ Mods decode(Instr& in, const Source& s, unsigned bits) {
   m.a = element_format(s.type(1)), m.b = element_format(s.type(2));
   const unsigned packed = k * bits / 16, accumulators = m.half_output ? 2 : 4;
   const unsigned counts[] = {accumulators, packed / 8, packed / 8, accumulators};
-  constexpr const char* names[] = {"D", "A", "B", "C"};
-  for (unsigned i = 0; i < 4; ++i)
-    if (fragment_registers(in.op[i]) != counts[i])
-      fault(FaultKind::misuse, 0, "{} has {} registers, this shape takes {}", names[i],
-            fragment_registers(in.op[i]), counts[i]);
+  require_fragments(in, counts);
   SparseRows rows;
   rows.chunks = m.chunks;
   const unsigned selectors = metadata_selectors(rows);

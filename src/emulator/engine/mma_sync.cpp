@@ -68,6 +68,14 @@ void widen_nibbles(bool is_signed, const std::byte* in, size_t bytes, std::byte*
   }
 }
 
+void require_fragments(const Instr& in, std::span<const unsigned, 4> counts) {
+  constexpr const char* names[] = {"D", "A", "B", "C"};
+  for (unsigned i = 0; i < 4; ++i)
+    if (fragment_registers(in.op[i]) != counts[i])
+      fault(FaultKind::misuse, 0, "{} has {} registers, this shape takes {}", names[i],
+            fragment_registers(in.op[i]), counts[i]);
+}
+
 namespace {
 
 struct Mods {
@@ -236,11 +244,7 @@ Mods decode(Instr& in, const Source& s, unsigned bits) {
   const unsigned halves = m.m / 8u, per_row = m.row_bytes / (bits == 64 ? 32u : 16u);
   const unsigned accumulators = m.half_output ? halves : halves * 2;
   const unsigned counts[] = {accumulators, halves * per_row, per_row, accumulators};
-  constexpr const char* names[] = {"D", "A", "B", "C"};
-  for (unsigned i = 0; i < 4; ++i)
-    if (fragment_registers(in.op[i]) != counts[i])
-      fault(FaultKind::misuse, 0, "{} has {} registers, this shape takes {}", names[i],
-            fragment_registers(in.op[i]), counts[i]);
+  require_fragments(in, counts);
   return m;
 }
 

@@ -26,8 +26,6 @@ constexpr Refusal kRefused[] = {
     {"sust.b.1d.b32.trap", "9.7.11.2", "surfaces"},
     {"sured.b.add.1d.u32.trap", "9.7.11.3", "surfaces"},
     {"suq.width.b32", "9.7.11.4", "surfaces"},
-    {"mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32", "9.7.14.5.14",
-     "Volta's shape; later machines emulate it with single multiplications"},
     {"mma.sync.aligned.m16n8k32.row.col.kind::f8f6f4.f32.e2m1.e2m1.f32", "9.7.14.5.14", "sm_120a only"},
     {"mma.sync.aligned.m16n8k64.row.col.kind::mxf4nvf4.block_scale.scale_vec::4X.f32.e2m1.e2m1.f32.ue4m3",
      "9.7.14.5.14", "sm_120a only"},
