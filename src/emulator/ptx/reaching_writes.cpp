@@ -1,5 +1,7 @@
 #include "emulator/ptx/reaching_writes.h"
 
+#include "emulator/ptx/routine.h"
+
 namespace fp4lab::emu {
 
 namespace {
@@ -41,7 +43,9 @@ uint32_t ReachingWrites::maker(uint32_t pc, uint32_t reg) const {
 std::vector<char> ReachingWrites::meets() const {
   std::vector<char> meets(f_.code.size(), 0);
   for (const Ssa::Value& meeting : ssa_.values()) {
-    const bool is_selection = meeting.kind == Ssa::Value::Kind::kept && !flow_.becomes_branch(meeting.at);
+    const bool is_selection =
+        meeting.kind == Ssa::Value::Kind::kept &&
+        (!flow_.becomes_branch(meeting.at) || is_selected_routine(f_.source[meeting.at]));
     if (is_selection) continue;
     for (const uint32_t value : meeting.operands)
       if (const uint32_t pc = made_by(value); pc != kNone) meets[pc] = 1;

@@ -35,6 +35,10 @@ bool is_integer_routine(const Source& s) {
   return (s.tokens[0] == "div" || s.tokens[0] == "rem") && !is_float_type(s);
 }
 
+bool is_selected_routine(const Source& s) {
+  return is_float_routine(s) && s.type() == Type::f32 && (s.tokens[0] != "div" || s.has("rn"));
+}
+
 bool ends_stretch(const Source& s) {
   static const std::unordered_set<std::string_view> kNames = {"bar",    "barrier", "activemask",
                                                               "membar", "fence",   "nanosleep"};

@@ -13,6 +13,9 @@ bool is_float_routine(const Source&);
 bool is_routine_inline(const Source&, uint64_t constant);
 // Quotients and remainders of integers: those of u32 are straight-line code.
 bool is_integer_routine(const Source&);
+// One of f32 that under a guard is executed for all: the guard selects its result. Quotients that are rounded
+// in a direction stay behind a branch.
+bool is_selected_routine(const Source&);
 
 // What ends straight-line code for the compiler: routines, also where nobody wants their results, barriers,
 // and collectives of a warp.

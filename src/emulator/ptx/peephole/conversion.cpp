@@ -81,6 +81,19 @@ void convert_halves(Pass& p, uint32_t pc) {
     }
 }
 
+// What `set` made as f16 or bf16 is the conversion of an integer, 0 or 1, which a conversion to an integer
+// takes instead: also one from the other of the two types. Not where `set` combines its comparison.
+bool take_truth(Pass& p, uint32_t pc) {
+  const auto set = p.made_by(pc, 1, "set");
+  if (!set || bits_of(p.source(*set).type()) != 16 || !is_float(p.source(*set).type())) return false;
+  for (const std::string_view combination : {"and", "or", "xor"})
+    if (p.source(*set).has(combination)) return false;
+  const Operand truth = p.w.fresh(Type::b16);
+  p.insert(pc, {"min", "u16"}, {truth, p.operand(pc, 1), p.w.constant(1, Type::b16)});
+  p.replace(pc, {"cvt", name_of(p.source(pc).type(0)), "u16"}, {truth});
+  return true;
+}
+
 // A product that is converted to 64 bits flushes itself if the conversion would.
 void flush_product(Pass& p, uint32_t pc) {
   const auto product = p.made_by(pc, 1, "mul");
@@ -100,7 +113,10 @@ void fold_conversion(Pass& p, uint32_t pc) {
   if (s.has("pack")) return;
   if (s.has("sat") && (convert_at_once(p, pc) || drop_saturation(p, pc))) return;
   if (from == Type::f32 && s.has("ftz") && bits_of(to) == 64) flush_product(p, pc);
-  if ((from == Type::f16 || from == Type::bf16) && !is_float(to)) return convert_halves(p, pc);
+  if ((from == Type::f16 || from == Type::bf16) && !is_float(to)) {
+    if (!take_truth(p, pc)) convert_halves(p, pc);
+    return;
+  }
   if (to == Type::f64 && is_float(from) && from != Type::f64 && !s.has("sat")) take_sign(p, pc);
   if (!is_foldable(s) || !p.known.is_constant(pc, 1)) return;
   const auto x = p.bits(pc, 1);
