@@ -50,8 +50,9 @@ struct Variable {
   bool is_array = false;
   bool unsized = false;  // x[]
   bool external = false;
-  bool is_pointer = false;  // .ptr
-  struct Item {             // one element of the initialiser
+  bool is_pointer = false;   // .ptr
+  bool in_register = false;  // a function's parameter that is a register of the name at `at`
+  struct Item {              // one element of the initialiser
     const Token* at;
     Constant value;                // added to the symbol's address if there is one
     std::string_view symbol;       // empty: `value` alone

@@ -17,6 +17,9 @@ class BodyReader {
     c_.expect("{", "before a function's body");
     f_.scopes.push_back({});
     scope_ = 0;
+    for (const auto* list : {&f_.params, &f_.results})
+      for (const ast::Variable& v : *list)
+        if (v.in_register) scope().registers[v.at->text] = {v.at, v.type, 0};
     block(0);
   }
 
@@ -166,6 +169,7 @@ class BodyReader {
       s.opcode.push_back(c_.next().text);
       if (s.opcode.size() > kMaxModifiers) c_.fail("more than {} modifiers", kMaxModifiers);
     }
+    in_call_ = s.opcode[0] == "call";
     if (!c_.peek().mark(";")) {
       do s.operands.push_back(operand(0));
       while (c_.accept(","));
@@ -203,7 +207,7 @@ class BodyReader {
     } else if (c_.accept("{")) {
       n.kind = ast::Node::Kind::vector;
       elements(n, "}", depth);
-    } else if (n.at->mark("(") && !constant_in_parentheses()) {
+    } else if (n.at->mark("(") && ((in_call_ && depth == 0) || !constant_in_parentheses())) {
       c_.next();
       n.kind = ast::Node::Kind::list;
       elements(n, ")", depth);
@@ -300,6 +304,7 @@ class BodyReader {
   uint32_t scope_ = 0;
   uint32_t location_ = 0;
   bool has_vectors_ = false;
+  bool in_call_ = false;  // of whose operands those in ( ) are lists
 };
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "emulator/core/memory.h"
 #include "emulator/ptx/image.h"
 #include "emulator/ptx/lower.h"
+#include "emulator/ptx/tree_edit.h"
 
 namespace fp4lab::emu {
 
@@ -38,10 +39,6 @@ class Resolver {
   }
 
  private:
-  // Where the callee's name stands among the operands.
-  static size_t callee_at(const ast::Statement& s) {
-    return !s.operands.empty() && s.operands[0].kind == Kind::list ? 1 : 0;
-  }
   ast::Function* function_named(std::string_view name) const {
     if (auto alias = tree_.aliases.find(name); alias != tree_.aliases.end()) name = alias->second;
     auto found = tree_.function_by_name.find(name);
@@ -49,7 +46,7 @@ class Resolver {
   }
   bool is_indirect(const ast::Statement& s) const {
     if (!is_call(s)) return false;
-    const size_t i = callee_at(s);
+    const size_t i = ast::callee_at(s);
     return i < s.operands.size() && s.operands[i].kind == Kind::name && s.operands[i].name.starts_with('%') &&
            !function_named(s.operands[i].name);
   }
@@ -86,7 +83,7 @@ class Resolver {
     bool found = false;
     for (const ast::Statement& s : from.statements)
       if (is_call(s))
-        if (const size_t i = callee_at(s); i < s.operands.size())
+        if (const size_t i = ast::callee_at(s); i < s.operands.size())
           if (const ast::Function* next = function_named(s.operands[i].name))
             found |= reaches(*next, to, seen, shares);
     return found;
@@ -126,26 +123,17 @@ class Resolver {
   }
 
   void rewrite(ast::Function& f) {
-    std::vector<ast::Statement> old = std::move(f.statements);
-    std::vector<uint32_t> moved(old.size() + 1);
-    f.statements.clear();
-    std::vector<std::pair<uint32_t, std::string_view>> made_labels;
-    for (size_t i = 0; i < old.size(); ++i) {
-      moved[i] = static_cast<uint32_t>(f.statements.size());
-      if (is_indirect(old[i]))
-        expand(f, old[i]);
+    ast::rewrite_statements(f, [&](ast::Statement& s) {
+      if (is_indirect(s))
+        expand(f, s);
       else
-        f.statements.push_back(std::move(old[i]));
-    }
-    moved[old.size()] = static_cast<uint32_t>(f.statements.size());
-    for (ast::Scope& scope : f.scopes)
-      for (auto& [name, at] : scope.labels)
-        if (!name.starts_with("$made")) at = moved[at];
+        f.statements.push_back(std::move(s));
+    });
   }
 
   void expand(ast::Function& f, const ast::Statement& call) {
     const Token& at = *call.at;
-    size_t i = callee_at(call);
+    size_t i = ast::callee_at(call);
     const ast::Node* results = i ? &call.operands[0] : nullptr;
     const ast::Node& pointer = call.operands[i];
     const ast::Node* arguments = i + 1 < call.operands.size() && call.operands[i + 1].kind == Kind::list
@@ -157,11 +145,7 @@ class Resolver {
     auto name = [&](const char* what, unsigned k) {
       return made(fmt::format("$made{}_{}{}", number, what, k));
     };
-    auto node = [&](std::string_view text) {
-      ast::Node n;
-      n.at = &at, n.name = text;
-      return n;
-    };
+    auto node = [&](std::string_view text) { return ast::made_name(at, text); };
     auto constant = [&](uint64_t bits) {
       ast::Node n;
       n.at = &at, n.kind = Kind::constant, n.value.bits = bits;
@@ -173,22 +157,10 @@ class Resolver {
       return n;
     };
     auto address = [&](std::string_view text, uint64_t offset) {
-      ast::Node n = node(text);
-      n.kind = Kind::address, n.displaced = true, n.value.bits = offset;
-      return n;
+      return ast::made_address(at, text, offset);
     };
     auto emit = [&](std::string_view opcode, std::vector<ast::Node> operands) -> ast::Statement& {
-      ast::Statement s;
-      s.at = &at, s.scope = call.scope, s.location = call.location;
-      for (std::string_view rest = opcode;;) {
-        const size_t dot = rest.find('.');
-        s.opcode.push_back(rest.substr(0, dot));
-        s.opcode_at.push_back(&at);
-        if (dot == rest.npos) break;
-        rest.remove_prefix(dot + 1);
-      }
-      s.operands = std::move(operands);
-      return f.statements.emplace_back(std::move(s));
+      return f.statements.emplace_back(ast::made_statement(call, opcode, std::move(operands)));
     };
     auto label = [&](std::string_view text) {
       scope.labels[text] = static_cast<uint32_t>(f.statements.size());

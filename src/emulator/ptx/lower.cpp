@@ -254,6 +254,7 @@ std::unique_ptr<Module> parse_with(const Table& table, std::string text, std::st
     if (module->files.size() <= number) module->files.resize(number + 1);
     module->files[number] = std::move(name);
   }
+  pass_by_value(*module, tree);
   resolve_indirect_calls(*module, tree);
   unroll_recursion(*module, tree);
   lower_module(*module, tree, table, how);

@@ -14,6 +14,8 @@ void lower_module(Module& out, const ast::Module& tree, const Table& table,
 std::unique_ptr<Module> parse_with(const Table& table, std::string text, std::string_view file_name,
                                    Compilation = Compilation::optimised);
 
+// Hands registers and constants over in .param variables.
+void pass_by_value(Module&, ast::Module&);
 // Gives functions their addresses and makes calls through pointers into calls by name.
 void resolve_indirect_calls(Module&, ast::Module&);
 // Gives each level of a recursion a function of its own, down to a last one that faults.

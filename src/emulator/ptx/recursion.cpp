@@ -6,6 +6,7 @@
 
 #include "emulator/ptx/image.h"
 #include "emulator/ptx/lower.h"
+#include "emulator/ptx/tree_edit.h"
 
 namespace fp4lab::emu {
 
@@ -33,7 +34,7 @@ class Unroller {
   // The callee's node of a call by name, and the function; null for anything else.
   ast::Node* callee(ast::Statement& s, ast::Function*& f) const {
     if (!is_call(s)) return nullptr;
-    const size_t i = !s.operands.empty() && s.operands[0].kind == ast::Node::Kind::list ? 1 : 0;
+    const size_t i = ast::callee_at(s);
     if (i >= s.operands.size() || s.operands[i].kind != ast::Node::Kind::name) return nullptr;
     std::string_view name = s.operands[i].name;
     if (auto alias = tree_.aliases.find(name); alias != tree_.aliases.end()) name = alias->second;

@@ -167,9 +167,13 @@ class ModuleReader {
     if (c_.accept(")")) return params;
     do {
       const Token& t = c_.next();
-      if (t.dotted("reg")) fail_at(c_.module, t, "parameters in .reg space are not supported, only .param");
-      if (!t.dotted("param")) fail_at(c_.module, t, "expected .param, found {}", Cursor::shown(t));
+      const bool in_register = !of_kernel && t.dotted("reg");
+      if (!in_register && !t.dotted("param"))
+        fail_at(c_.module, t, "expected .param{}, found {}", of_kernel ? "" : " or .reg", Cursor::shown(t));
       ast::Variable v = std::move(parse_variables(c_, Space::param, true).at(0));
+      v.in_register = in_register;
+      if (in_register && (v.is_array || v.is_pointer || bits_of(v.type) < 32))
+        fail_at(c_.module, *v.at, "'{}' cannot be passed in a register", v.name);
       if (of_kernel && v.bytes() == 0) fail_at(c_.module, *v.at, "the parameter '{}' has no size", v.name);
       if (!of_kernel && v.is_pointer) fail_at(c_.module, *v.at, ".ptr is for the parameters of kernels");
       for (const ast::Variable& other : params)
@@ -189,11 +193,14 @@ class ModuleReader {
       while (!c_.ended() && !c_.accept(")")) c_.next();
     }
     if (!f.entry && c_.accept("(")) f.results = parameters(false);
-    if (f.results.size() > 1)
+    if (f.results.size() > 1 && !f.results[0].in_register)
       fail_at(c_.module, *f.results[1].at, "a function has one result in .param space");
     f.at = &new_name(c_, "the function's name");
     f.name = f.at->text;
     if (c_.accept("(")) f.params = parameters(f.entry);
+    for (auto* list : {&f.params, &f.results})
+      for (ast::Variable& v : *list)
+        if (v.in_register) v.name = f.made_names.emplace_back(fmt::format("${}", v.name));
     directives(f);
     if (c_.peek().mark("{")) {
       f.has_body = true;
