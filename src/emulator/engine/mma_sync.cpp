@@ -2,12 +2,12 @@
 // fused sum per instruction (mma_float.h, 25 fraction bits). Neither machine multiplies fp8 here: ptxas 13.0
 // makes two fp16 products of it, the even pairs of bytes first, and adds C at the end in a step of its own.
 #include <bit>
-#include <cmath>
 #include <cstring>
 
 #include "emulator/engine/fragment.h"
 #include "emulator/engine/mma_float.h"
 #include "emulator/engine/operand.h"
+#include "emulator/op/float_fma.h"
 #include "emulator/op/float_format.h"
 #include "emulator/op/rounding.h"
 #include "fp4lab/half.h"
@@ -193,11 +193,12 @@ void mma_bits_sync(Warp& w, const Instr& in) {
 
 // As DFMA has it: of several NaNs b's counts, then the sum's, then a's (seen on an H200).
 double fused_step(double a, double b, double sum) {
-  const double d = std::fma(a, b, sum);
+  const double d = opaque(fused(opaque(a), opaque(b), opaque(sum)));
   return d == d ? d : nan_of(b, sum, a);
 }
 
-// fp64: a chain of fused multiply-adds along k.
+// fp64: a chain of fused multiply-adds along k, each rounded.
+template <Round kRound>
 void mma_f64_sync(Warp& w, const Instr& in) {
   w.require_full(in);
   const Mods m = unpack_aux<Mods>(in);
@@ -219,9 +220,12 @@ void mma_f64_sync(Warp& w, const Instr& in) {
       d[column][row] = std::bit_cast<double>(c[t]);
     }
   }
-  for (unsigned column = 0; column < kN; ++column)
-    for (unsigned row = 0; row < m.m; ++row)
-      for (unsigned i = 0; i < k; ++i) d[column][row] = fused_step(a[row][i], b[column][i], d[column][row]);
+  {
+    const ScopedRounding<kRound> mode;
+    for (unsigned column = 0; column < kN; ++column)
+      for (unsigned row = 0; row < m.m; ++row)
+        for (unsigned i = 0; i < k; ++i) d[column][row] = fused_step(a[row][i], b[column][i], d[column][row]);
+  }
   for (unsigned v = 0; v < m.m / 4; ++v) {
     uint64_t* out = w.target<uint64_t>(fragment_register(w, in.op[0], v));
     for (unsigned t = 0; t < kLanes; ++t) {
@@ -281,7 +285,16 @@ Body bind_mma_bits(Instr& in, const Source& s) {
 }
 Body bind_mma_f64(Instr& in, const Source& s) {
   in.aux = pack_aux(decode(in, s, 64));
-  return mma_f64_sync;
+  switch (rounding_of(s)) {
+    case Round::rz:
+      return mma_f64_sync<Round::rz>;
+    case Round::rm:
+      return mma_f64_sync<Round::rm>;
+    case Round::rp:
+      return mma_f64_sync<Round::rp>;
+    default:
+      return mma_f64_sync<Round::rn>;
+  }
 }
 
 }  // namespace fp4lab::emu
