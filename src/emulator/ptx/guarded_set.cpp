@@ -11,7 +11,7 @@ bool converts_without_guard(const Instr& i, const Source& s) {
   const Type d = s.type(0);
   const bool narrow = bits_of(s.type(1)) == 16;
   if (d == Type::u32 || d == Type::s32) return narrow;
-  return d == Type::f32 || ((d == Type::f16 || d == Type::bf16) && narrow);
+  return d == Type::f32 || d == Type::f16 || d == Type::bf16;
 }
 
 void convert_before_guard(Rewriter& w, uint32_t pc) {
@@ -32,6 +32,10 @@ void convert_before_guard(Rewriter& w, uint32_t pc) {
     w.insert(pc, {"shr", "s32"}, {d, d, sixteen});
   };
   const bool narrow = bits_of(s.type(1)) == 16;
+  if (!narrow && bits_of(to) == 16) {  // of the whole register, whose upper half a load or a cvt has cleared
+    w.insert(pc, {"cvt", "rn", name_of(to), "u16"}, {d, d});
+    return;
+  }
   if (narrow && bits_of(to) == 32) extend();
   if (to == Type::u32 || to == Type::s32) return;
   const std::string_view integer = bits_of(to) == 32 ? "s32" : "s16";
