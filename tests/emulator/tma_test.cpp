@@ -113,6 +113,31 @@ TEST_CASE("loads: every swizzle, inside and across each edge, at destinations of
       }
 }
 
+TEST_CASE(
+    "loads round f32 to tf32 where the map says so, also without .ftz's zeros; the fill stays as it is") {
+  const std::vector<uint32_t> source = {0x3f801234, 0xbf801001, 0x3f800fff,
+                                        0xffffffff, 0x00001801, 0x7f7fffff};
+  const std::vector<uint32_t> rounded = {0x3f802000, 0xbf802000, 0x3f800000,
+                                         0x7fffe000, 0x00002000, 0x7f800000};
+  for (TensorType type : {TensorType::f32, TensorType::tf32, TensorType::tf32_ftz}) {
+    Kernel k(load_kernel(0, 32, 0, 0, 128));
+    TensorMap m;
+    m.type = type, m.rank = 2, m.address = k.upload(source), m.fill = 1;
+    m.dim = {6, 1, 1, 1, 1}, m.stride = {0, 32, 0, 0, 0};
+    m.box = {8, 1, 1, 1, 1}, m.element_stride = {1, 1, 1, 1, 1};
+    k.map(m);
+    const uint64_t out = k.buffer(128);
+    k.param(out);
+    k.config.dynamic_shared = 128;
+    const LaunchResult r = k.run(2);
+    INFO(r.report);
+    REQUIRE(r.ok);
+    std::vector<uint32_t> want = type == TensorType::f32 ? source : rounded;
+    want.insert(want.end(), 2, 0x7ff77ff7);
+    CHECK(k.download<uint32_t>(out, 8) == want);
+  }
+}
+
 TEST_CASE("byte counts: the full box counts, whatever lies outside") {
   const std::vector<uint8_t> source = pattern(256 * 40);
   auto run = [&](uint32_t bytes, int x, int y) {
@@ -205,6 +230,22 @@ TEST_CASE("stores and reductions write what is in bounds and nothing else") {
         w = op.empty() ? v : op == ".add" ? w + v : std::max(w, v);
       }
     CHECK(k.download<uint32_t>(out, 200) == want);
+  }
+}
+
+TEST_CASE("an INT64 map has no and, or and xor: an H200 traps") {
+  for (TensorType type : {TensorType::s64, TensorType::u64}) {
+    Kernel k(store_kernel(
+        "cp.reduce.async.bulk.tensor.2d.global.shared::cta.xor.bulk_group [%rd0, {0, 0}], [%r0];",
+        "cp.async.bulk.wait_group 0;"));
+    TensorMap m = word_map(k.upload(std::vector<uint32_t>(200)), type);
+    m.dim = {10, 10, 1, 1, 1}, m.box = {8, 8, 1, 1, 1};
+    k.map(m);
+    k.config.block.x = 1;
+    k.config.dynamic_shared = 2048;
+    const LaunchResult r = k.run(1);
+    CHECK(r.ok == (type == TensorType::u64));
+    if (!r.ok) CHECK(r.kind == FaultKind::illegal_instruction);
   }
 }
 

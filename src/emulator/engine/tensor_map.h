@@ -63,6 +63,8 @@ struct TensorMap {
   unsigned element_bits() const;
   bool padded() const { return type == TensorType::u4_align16 || type == TensorType::u6_align16; }
   bool sub_byte() const { return type >= TensorType::u4_align8; }
+  // Loads make f32 of these types tf32; stores leave them as they are (seen on an H200).
+  bool rounds() const { return type == TensorType::tf32 || type == TensorType::tf32_ftz; }
 
   // Of one box: elements that are copied in dimension d (element strides skip some), bytes of one innermost
   // run in global memory and in shared memory (where the padded types take a byte per element), number of

@@ -173,11 +173,12 @@ struct TmaLoad final : AsyncOp {
         const uint32_t n = run.hi - run.lo;
         if (!range.contains(run.global, n)) range = global_range(cluster.grid, run.global, n, name());
         const std::byte* source = cluster.grid.memory.host(run.global);
-        if (n == run_bytes) {
+        if (n == run_bytes && !m.rounds()) {
           image = source;
         } else {
           for (uint32_t i = 0; i < run_bytes; i += 16) std::memcpy(row + i, fill, 16);
           std::memcpy(row + run.lo, source, n);
+          if (m.rounds()) round_to_tf32(row + run.lo, n);
         }
         watch_access(cluster, AccessKind::read, Space::global, run.global, n, nullptr, *this);
       } else {

@@ -92,6 +92,21 @@ inline void fill_pattern(const TensorMap& m, std::byte out[16]) {
   for (unsigned i = 0; i < 16; ++i) out[i] = m.fill ? std::byte{uint8_t(i % 2 ? 0x7f : 0xf7)} : std::byte{0};
 }
 
+// f32 to tf32 as a load does it: to nearest, subnormal numbers too (also with ..._TFLOAT32_FTZ), and one NaN;
+// what lies out of bounds is filled as it is (seen on an H200).
+inline void round_to_tf32(std::byte* row, uint32_t bytes) {
+  for (uint32_t i = 0; i < bytes; i += 4) {
+    uint32_t v;
+    std::memcpy(&v, row + i, 4);
+    const uint32_t magnitude = v & 0x7fffffff;
+    if (magnitude > 0x7f800000)
+      v = 0x7fffe000;
+    else
+      v = (v & 0x80000000) | ((magnitude + 0x1000) & 0x7fffe000);
+    std::memcpy(row + i, &v, 4);
+  }
+}
+
 namespace detail {
 
 // The swizzles with 16-byte atoms or larger are address ^ ((address >> shift) & mask).

@@ -66,6 +66,9 @@ struct TmaStore final : AsyncOp {
               coordinates[d], d);
     if (m.padded())
       fault(FaultKind::tensor_map, lane, "{}: maps of type {} cannot be stored to", name(), name_of(m.type));
+    if (m.type == TensorType::s64 && reduction >= Reduction::bit_and)
+      fault(FaultKind::illegal_instruction, lane,
+            "{}: and, or and xor of a map of type {} trap (seen on an H200)", name(), name_of(m.type));
     if (m.sub_byte() && reduction != Reduction::none)
       fault(FaultKind::tensor_map, lane, "{}: no reductions on type {}", name(), name_of(m.type));
     const uint32_t pitch = m.pitch(), line = m.line(), count = m.runs();
