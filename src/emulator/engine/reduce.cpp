@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "emulator/engine/tma.h"
+#include "emulator/op/atomic.h"
 #include "fp4lab/half.h"
 
 namespace fp4lab::emu {
@@ -19,7 +20,7 @@ T combine(Reduction r, T a, T b, bool& known) {  // a in memory, b from the sour
         return static_cast<T>(static_cast<std::make_unsigned_t<T>>(a) +
                               static_cast<std::make_unsigned_t<T>>(b));
       else
-        return static_cast<T>(a + b);
+        return std::bit_cast<T>(sum_in_global(std::bit_cast<uint64_t>(a), std::bit_cast<uint64_t>(b)));
     case Reduction::min:
       return b < a ? b : a;
     case Reduction::max:

@@ -80,9 +80,9 @@ template <bool kOptimised>
 struct AddDouble {
   using Cell = uint64_t;
   static uint64_t apply(uint64_t old, uint64_t b, uint64_t, bool global) {
+    if (global) return sum_in_global(old, b);
     const double x = std::bit_cast<double>(old), y = std::bit_cast<double>(b), sum = x + y;
     if (sum == sum) return std::bit_cast<uint64_t>(sum);
-    if (global && (x != x || y != y)) return y != y ? b : old;
     return std::bit_cast<uint64_t>(kOptimised ? nan_of(x, y) : nan_of(y, x));
   }
 };
@@ -260,6 +260,11 @@ Body bind_update(Instr& i, const Source& s, bool returns) {
 }
 
 }  // namespace
+
+uint64_t sum_in_global(uint64_t old, uint64_t operand) {
+  const double x = std::bit_cast<double>(old), y = std::bit_cast<double>(operand), sum = x + y;
+  return sum == sum ? std::bit_cast<uint64_t>(sum) : y != y ? operand : x != x ? old : kNan64;
+}
 
 Body optimised_add_f64() { return update<AddDouble<true>, false>; }
 
