@@ -7,6 +7,7 @@
 
 #include "emulator/isa/opcode.h"
 #include "emulator/op/atomic.h"
+#include "emulator/ptx/alternating_sign.h"
 #include "emulator/ptx/approximate.h"
 #include "emulator/ptx/branch_knowledge.h"
 #include "emulator/ptx/contraction.h"
@@ -214,6 +215,7 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows,
   afresh([&](const Dataflow& flow, Known& known) {
     fold_guards(w, flow, known, sums_f64) ? afresh(single) : single(flow, known);
   });
+  if (may_alternate_signs(f)) step([&](const Dataflow& flow) { alternate_signs(w, flow, nounroll); });
 }
 
 }  // namespace fp4lab::emu

@@ -9,8 +9,8 @@
 namespace fp4lab::emu {
 
 // It has f64 sums or products. Other functions keep their loops, although ptxas unrolls those too: there a
-// product of one round does not become part of a sum of the next, and a sign is not undone by the next
-// round's.
+// product of one round does not become part of a sum of the next. (Signs that rounds undo:
+// alternating_sign.h.)
 bool may_unroll(const Function&);
 // Whether there was such a loop.
 bool unroll(Rewriter&, const Dataflow&, const std::vector<const Token*>& nounroll);
