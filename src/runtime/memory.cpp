@@ -22,7 +22,7 @@ CUresult allocate_pitched(void** pointer, size_t* pitch, size_t width, size_t he
 CUresult allocate_host(void** pointer, size_t bytes, unsigned flags) {
   if (!pointer) return CUDA_ERROR_INVALID_VALUE;
   *pointer = nullptr;
-  return bytes ? cuMemHostAlloc(pointer, bytes, flags) : CUDA_SUCCESS;
+  return cuMemHostAlloc(pointer, bytes, flags);
 }
 
 }  // namespace
@@ -45,7 +45,9 @@ cudaError_t cudaMalloc3D(cudaPitchedPtr* p, cudaExtent extent) {
 }
 cudaError_t cudaMallocManaged(void** pointer, size_t bytes, unsigned flags) {
   return call([&] {
-    if (!pointer || !bytes) return CUDA_ERROR_INVALID_VALUE;
+    if (!pointer) return CUDA_ERROR_INVALID_VALUE;
+    *pointer = nullptr;
+    if (!bytes) return CUDA_SUCCESS;
     return cuMemAllocManaged(reinterpret_cast<CUdeviceptr*>(pointer), bytes, flags);
   });
 }

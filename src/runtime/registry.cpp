@@ -29,6 +29,7 @@ struct FatBinary {
   const void* wrapper;
   bool tried = false;
   CUresult result = CUDA_SUCCESS;
+  CUlibrary library = nullptr;  // whose kernels run in every context
   CUmodule module = nullptr;
   std::vector<Variable*> managed = {};
 };
@@ -51,7 +52,8 @@ Registry& registry() {
 CUresult load(FatBinary& b) {
   if (b.tried) return b.result;
   b.tried = true;
-  b.result = cuModuleLoadFatBinary(&b.module, b.wrapper);
+  b.result = cuLibraryLoadData(&b.library, b.wrapper, nullptr, nullptr, 0, nullptr, nullptr, 0);
+  if (!b.result) b.result = cuLibraryGetModule(&b.module, b.library);
   for (Variable* v : b.managed) {
     CUdeviceptr address = 0;
     if (!b.result) b.result = cuModuleGetGlobal(&address, nullptr, b.module, v->name.c_str());
@@ -98,7 +100,7 @@ cudaError_t find_function(const void* kernel, CUfunction* function) {
   else if (auto handle = r.handles.find(kernel); handle != r.handles.end())
     k = handle->second;
   if (!k) {
-    if (!r.functions.contains(kernel)) return cudaErrorInvalidDeviceFunction;
+    if (!r.functions.contains(kernel)) return cudaErrorInvalidResourceHandle;
     *function = static_cast<CUfunction>(const_cast<void*>(kernel));
     return cudaSuccess;
   }
@@ -156,7 +158,7 @@ void __cudaUnregisterFatBinary(void** handle) {
   std::erase_if(r.handles, [b](const auto& k) { return k.second->binary == b; });
   std::erase_if(r.kernels, [b](const auto& k) { return k.second->binary == b; });
   std::erase_if(r.variables, [b](const auto& v) { return v.second->binary == b; });
-  if (b->module) cuModuleUnload(b->module);
+  if (b->library) cuLibraryUnload(b->library);
   delete b;
 }
 

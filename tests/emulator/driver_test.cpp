@@ -346,7 +346,8 @@ TEST_CASE("driver: what the launch checks") {
   config.attrs = &cluster;
   config.numAttrs = 1;
   cluster.value.clusterDim = {4, 1, 1};
-  CHECK(cuLaunchKernelEx(&config, f, params, nullptr) == CUDA_ERROR_INVALID_VALUE);  // 18 is no multiple of 4
+  CHECK(cuLaunchKernelEx(&config, f, params, nullptr) ==
+        CUDA_ERROR_INVALID_CLUSTER_SIZE);  // 18 is no multiple of 4
   cluster.value.clusterDim = {9, 1, 1};
   CHECK(cuLaunchKernelEx(&config, f, params, nullptr) == CUDA_ERROR_INVALID_CLUSTER_SIZE);
   REQUIRE(cuFuncSetAttribute(f, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1) == CUDA_SUCCESS);
@@ -394,7 +395,7 @@ TEST_CASE("driver: images that cannot be loaded say why") {
   CHECK(cuModuleLoadData(&module, "\177ELF\2\1\1") == CUDA_ERROR_NO_BINARY_FOR_GPU);
   std::string hopper = kPtx;
   hopper.replace(hopper.find("sm_90"), 5, "sm_90a");
-  CHECK(cuModuleLoadDataEx(&module, hopper.c_str(), 2, options, settings) == CUDA_ERROR_NO_BINARY_FOR_GPU);
+  CHECK(cuModuleLoadDataEx(&module, hopper.c_str(), 2, options, settings) == CUDA_ERROR_INVALID_PTX);
   CHECK(std::string(log).find("the PTX is for sm_90a, the emulated device is") == 0);
   CHECK(cuModuleLoad(&module, "/nonexistent/x.ptx") == CUDA_ERROR_FILE_NOT_FOUND);
 

@@ -17,7 +17,8 @@ std::string text(const char* version, const char* target, const std::string& bod
 
 std::string link(const std::vector<std::string>& bodies) {
   std::vector<PtxText> texts;
-  for (const std::string& b : bodies) texts.push_back({fmt::format("t{}", texts.size()), text("8.0", "sm_90", b)});
+  for (const std::string& b : bodies)
+    texts.push_back({fmt::format("t{}", texts.size()), text("8.0", "sm_90", b)});
   return link_texts(texts);
 }
 
@@ -49,11 +50,13 @@ TEST_CASE("linked texts: what is declared without a directive stays each text's 
   CHECK(parse(link({kCallee, kCaller}), "m")->functions.size() == 2);
   // A text's own symbol does not answer another's .extern.
   const std::string hidden = ".global .u32 shared_one = 1;\n.visible .func (.param .b32 r) f { ret; }\n";
-  CHECK_THROWS_WITH(parse(link({kCaller, hidden}), "m"), doctest::Contains("no module that was linked defines it"));
+  CHECK_THROWS_WITH(parse(link({kCaller, hidden}), "m"),
+                    doctest::Contains("no module that was linked defines it"));
 }
 
 TEST_CASE("linked texts: one of several weak definitions, a strong one first") {
-  const std::string weak = ".weak .global .u32 w = 1;\n.weak .func f() { ret; }\n.weak .entry e() { call f; ret; }\n";
+  const std::string weak =
+      ".weak .global .u32 w = 1;\n.weak .func f() { ret; }\n.weak .entry e() { call f; ret; }\n";
   const std::string strong = ".visible .global .u32 w = 2;\n";
   for (const auto& texts : {std::vector{weak, weak, strong}, std::vector{strong, weak, weak}}) {
     const auto module = parse(link(texts), "m");
@@ -64,9 +67,13 @@ TEST_CASE("linked texts: one of several weak definitions, a strong one first") {
 }
 
 TEST_CASE("linked texts: the newest version and target, files numbered one behind the other") {
-  const std::string body = ".file 1 \"a.cu\"\n.entry {}() {\n.loc 1 5 3\nret;\n}\n.section .debug_str { .b8 0 }\n";
-  const auto named = [&](const char* kernel) { return std::string(body).replace(body.find("{}"), 2, kernel); };
-  const PtxText texts[] = {{"a", text("8.10", "sm_90", named("k1"))}, {"b", text("8.9", "sm_90a", named("k2"))}};
+  const std::string body =
+      ".file 1 \"a.cu\"\n.entry {}() {\n.loc 1 5 3\nret;\n}\n.section .debug_str { .b8 0 }\n";
+  const auto named = [&](const char* kernel) {
+    return std::string(body).replace(body.find("{}"), 2, kernel);
+  };
+  const PtxText texts[] = {{"a", text("8.10", "sm_90", named("k1"))},
+                           {"b", text("8.9", "sm_90a", named("k2"))}};
   const auto module = parse(link_texts(texts), "m");
   CHECK(module->version == "8.10");
   CHECK(module->target == "sm_90a");

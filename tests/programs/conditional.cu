@@ -9,7 +9,9 @@
 #include "check.h"
 
 __global__ void add(int* p, int n) { atomicAdd(p, n); }
-__global__ void set(cudaGraphConditionalHandle condition, unsigned value) { cudaGraphSetConditional(condition, value); }
+__global__ void set(cudaGraphConditionalHandle condition, unsigned value) {
+  cudaGraphSetConditional(condition, value);
+}
 __global__ void count_down(int* left, cudaGraphConditionalHandle condition) {
   cudaGraphSetConditional(condition, --*left > 0);
 }
@@ -20,7 +22,8 @@ __global__ void cluster_size(int* p) {
 }
 
 template <class... Arguments>
-cudaGraphNode_t kernel(cudaGraph_t graph, cudaGraphNode_t behind, void* function, unsigned blocks, Arguments... given) {
+cudaGraphNode_t kernel(cudaGraph_t graph, cudaGraphNode_t behind, void* function, unsigned blocks,
+                       Arguments... given) {
   void* pointers[] = {&given...};
   cudaGraphNodeParams p = {cudaGraphNodeTypeKernel};
   p.kernel.func = function;
@@ -58,7 +61,8 @@ void loops(int* p) {
   cudaGraphConditionalHandle condition;
   CUDA(cudaGraphCreate(&graph, 0));
   CUDA(cudaGraphConditionalHandleCreate(&condition, graph, 1, cudaGraphCondAssignDefault));
-  const cudaGraph_t body = choose(graph, kernel(graph, nullptr, (void*)add, 1, p, 5), condition, cudaGraphCondTypeWhile, 1)[0];
+  const cudaGraph_t body =
+      choose(graph, kernel(graph, nullptr, (void*)add, 1, p, 5), condition, cudaGraphCondTypeWhile, 1)[0];
   cudaStream_t stream;
   CUDA(cudaStreamCreate(&stream));
   CUDA(cudaStreamBeginCaptureToGraph(stream, body, nullptr, nullptr, 0, cudaStreamCaptureModeRelaxed));
@@ -87,7 +91,8 @@ void branches(int* p, cudaGraphConditionalNodeType type, unsigned bodies, unsign
   cudaGraphConditionalHandle condition;
   CUDA(cudaGraphCreate(&graph, 0));
   CUDA(cudaGraphConditionalHandleCreate(&condition, graph));
-  const cudaGraph_t* body = choose(graph, kernel(graph, nullptr, (void*)set, 1, condition, value), condition, type, bodies);
+  const cudaGraph_t* body =
+      choose(graph, kernel(graph, nullptr, (void*)set, 1, condition, value), condition, type, bodies);
   for (unsigned i = 0; i < bodies; ++i) kernel(body[i], nullptr, (void*)add, 1, p + i, 1);
   run(graph);
   CUDA(cudaGraphDestroy(graph));

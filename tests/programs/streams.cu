@@ -63,8 +63,12 @@ void capture_fork_and_join(int* a, int* b) {
   CUDA(cudaStreamWaitEvent(side, fork, 0));
   step<<<1, 1, 0, side>>>(b, 2, 1);
   cudaGraph_t broken;
-  FAILS(cudaErrorStreamCaptureUnmatched, cudaStreamEndCapture(side, &broken));
   FAILS(cudaErrorStreamCaptureUnjoined, cudaStreamEndCapture(main, &broken));
+  CUDA(cudaStreamBeginCapture(main, cudaStreamCaptureModeGlobal));
+  CUDA(cudaEventRecord(fork, main));
+  CUDA(cudaStreamWaitEvent(side, fork, 0));
+  FAILS(cudaErrorStreamCaptureUnmatched, cudaStreamEndCapture(side, &broken));
+  FAILS(cudaErrorStreamCaptureInvalidated, cudaStreamEndCapture(main, &broken));
   CUDA(cudaGraphExecDestroy(exec));
   CUDA(cudaGraphDestroy(graph));
   CUDA(cudaGraphDestroy(again));

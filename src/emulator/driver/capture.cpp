@@ -14,8 +14,11 @@ void each_stream(F&& f) {
   f(state().per_thread);
 }
 
-CUresult begin(CUstream handle, CUgraph graph, std::vector<CUgraphNode> behind) {
+thread_local CUstreamCaptureMode thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+
+CUresult begin(CUstream handle, CUgraph graph, std::vector<CUgraphNode> behind, CUstreamCaptureMode mode) {
   if (CUresult r = ready()) return r;
+  if (mode > CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_ERROR_INVALID_VALUE;
   CUstream_st* stream = stream_of(handle);
   if (!stream) return CUDA_ERROR_INVALID_HANDLE;
   if (stream == &state().legacy) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
@@ -25,7 +28,11 @@ CUresult begin(CUstream handle, CUgraph graph, std::vector<CUgraphNode> behind) 
   std::lock_guard lock(state().mutex);
   auto own = graph ? nullptr : std::make_unique<CUgraph_st>();
   if (own) graph = own.get();
-  stream->capture = std::make_shared<Capture>(Capture{++last_id, graph, std::move(own)});
+  stream->capture = std::make_shared<Capture>(Capture{.id = ++last_id,
+                                                      .graph = graph,
+                                                      .own = std::move(own),
+                                                      .mode = mode,
+                                                      .thread = std::this_thread::get_id()});
   stream->capture_origin = true;
   stream->tail = std::move(behind);
   return CUDA_SUCCESS;
@@ -40,6 +47,16 @@ bool is_joined(const Capture& capture, const std::vector<CUgraphNode>& tail) {
   return std::ranges::all_of(capture.open, [&](CUgraphNode node) {
     return followed.contains(node) || std::ranges::find(tail, node) != tail.end();
   });
+}
+
+template <class F>
+bool invalidate_where(F&& concerns) {
+  std::lock_guard lock(state().mutex);
+  bool any = false;
+  each_stream([&](CUstream_st& s) {
+    if (s.capture && concerns(s)) any = s.capture->invalid = true;
+  });
+  return any;
 }
 
 }  // namespace
@@ -68,22 +85,34 @@ void leave_capture(std::shared_ptr<Capture> capture) {
 }
 
 bool invalidate_captures() {
-  std::lock_guard lock(state().mutex);
-  bool any = false;
-  each_stream([&](CUstream_st& s) {
-    if (s.capture) any = s.capture->invalid = true;
+  return invalidate_where([](const CUstream_st&) { return true; });
+}
+
+CUresult refuse_in_capture() {
+  if (thread_mode == CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_SUCCESS;
+  const bool any = invalidate_where([](const CUstream_st& s) {
+    return s.capture->thread == std::this_thread::get_id()
+               ? s.capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED
+               : s.capture->mode == CU_STREAM_CAPTURE_MODE_GLOBAL &&
+                     thread_mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
   });
-  return any;
+  return any ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
+}
+
+bool meets_legacy_stream() {
+  return invalidate_where([](const CUstream_st& s) { return !(s.flags & CU_STREAM_NON_BLOCKING); });
 }
 
 }  // namespace fp4lab::emu::driver
 
-CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode) { return begin(stream, nullptr, {}); }
+CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode mode) {
+  return begin(stream, nullptr, {}, mode);
+}
 
 CUresult cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph, const CUgraphNode* behind,
-                                     const CUgraphEdgeData*, size_t count, CUstreamCaptureMode) {
+                                     const CUgraphEdgeData*, size_t count, CUstreamCaptureMode mode) {
   if (!graph || (count && !behind)) return CUDA_ERROR_INVALID_VALUE;
-  return begin(stream, graph, {behind, behind + count});
+  return begin(stream, graph, {behind, behind + count}, mode);
 }
 
 CUresult cuStreamEndCapture(CUstream handle, CUgraph* graph) {
@@ -91,7 +120,10 @@ CUresult cuStreamEndCapture(CUstream handle, CUgraph* graph) {
   CUstream_st* stream = stream_of(handle);
   if (!stream) return CUDA_ERROR_INVALID_HANDLE;
   if (!stream->capture) return CUDA_ERROR_ILLEGAL_STATE;
-  if (!stream->capture_origin) return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
+  if (!stream->capture_origin) {
+    stream->capture->invalid = true;
+    return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
+  }
   if (!graph && stream->capture->own) return CUDA_ERROR_INVALID_VALUE;
   const auto capture = stream->capture;
   std::lock_guard lock(state().mutex);
@@ -151,7 +183,7 @@ CUresult CUDAAPI cuStreamUpdateCaptureDependencies_v2(CUstream handle, CUgraphNo
 }
 
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
-  static thread_local CUstreamCaptureMode current = CU_STREAM_CAPTURE_MODE_GLOBAL;
-  std::swap(current, *mode);
+  if (!mode || *mode > CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_ERROR_INVALID_VALUE;
+  std::swap(thread_mode, *mode);
   return CUDA_SUCCESS;
 }

@@ -9,7 +9,7 @@ namespace {
 CUresult create(CUcontext* context, unsigned flags, CUdevice device) {
   if (CUresult r = ready(false)) return r;
   if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
-  if (!context) return CUDA_ERROR_INVALID_VALUE;
+  if (!context || (flags & ~unsigned(CU_CTX_FLAGS_MASK))) return CUDA_ERROR_INVALID_VALUE;
   State& s = state();
   std::lock_guard lock(s.mutex);
   *context = new CUctx_st{flags};
@@ -129,7 +129,7 @@ CUresult cuCtxGetFlags(unsigned* flags) {
 
 CUresult cuCtxGetApiVersion(CUcontext, unsigned* version) {
   if (CUresult r = ready(false)) return r;
-  *version = CUDA_VERSION;
+  *version = 3020;  // of contexts, since CUDA 3.2
   return CUDA_SUCCESS;
 }
 

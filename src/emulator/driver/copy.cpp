@@ -43,7 +43,7 @@ CUdeviceptr address(const void* p) { return reinterpret_cast<CUdeviceptr>(p); }
 template <class T>
 CUresult fill(CUdeviceptr to, size_t pitch, T value, size_t width, size_t height, const char* call) {
   if (!width || !height) return CUDA_SUCCESS;
-  if (to % sizeof(T)) return CUDA_ERROR_INVALID_VALUE;
+  if (to % sizeof(T) || (height > 1 && pitch < width * sizeof(T))) return CUDA_ERROR_INVALID_VALUE;
   std::byte* d = checked(to, (height - 1) * pitch + width * sizeof(T), End::device, call);
   if (!d) return CUDA_ERROR_INVALID_VALUE;
   for (size_t row = 0; row < height; ++row) {
@@ -72,6 +72,12 @@ CUresult copy_3d(const CUDA_MEMCPY3D& c, const char* call) {
   for (CUmemorytype type : {c.srcMemoryType, c.dstMemoryType})
     if (type == CU_MEMORYTYPE_ARRAY)
       return explain(CUDA_ERROR_NOT_SUPPORTED, fmt::format("{}: CUDA arrays are not emulated", call));
+  const auto overlap = [&](size_t pitch, size_t x) {
+    return c.Height > 1 && pitch && pitch < x + c.WidthInBytes;
+  };
+  if (overlap(c.srcPitch, c.srcXInBytes) || overlap(c.dstPitch, c.dstXInBytes))
+    return explain(CUDA_ERROR_INVALID_VALUE, fmt::format("{}: rows of {} bytes, pitches of {} and {}", call,
+                                                         c.WidthInBytes, c.srcPitch, c.dstPitch));
   const CUdeviceptr from = end_of(c.srcMemoryType, c.srcHost, c.srcDevice),
                     to = end_of(c.dstMemoryType, c.dstHost, c.dstDevice);
   for (size_t z = 0; z < c.Depth; ++z)

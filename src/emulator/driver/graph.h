@@ -1,4 +1,5 @@
-// What the parts of the graph API share: nodes' work, and the steps that a graph becomes when it is instantiated.
+// What the parts of the graph API share: nodes' work, and the steps that a graph becomes when it is
+// instantiated.
 #pragma once
 
 #include "emulator/driver/state.h"
@@ -7,8 +8,8 @@ namespace fp4lab::emu::driver {
 
 using Steps = std::vector<CUgraphExec_st::Step>;
 
-// The graph's nodes in an order that the edges allow, with the work of each as it is now: bodies and child graphs
-// may have changed since their nodes were made. CUDA_ERROR_INVALID_VALUE: the edges make a cycle.
+// The graph's nodes in an order that the edges allow, with the work of each as it is now: bodies and child
+// graphs may have changed since their nodes were made. CUDA_ERROR_INVALID_VALUE: the edges make a cycle.
 CUresult steps_of(const CUgraph_st& graph, Steps* steps);
 CUresult run_steps(const Steps& steps);
 

@@ -8,7 +8,8 @@ using namespace fp4lab::emu::driver;
 namespace {
 
 CUresult other_kind(const char* call, CUgraphNodeType type) {
-  return explain(CUDA_ERROR_NOT_SUPPORTED, fmt::format("{}: nodes of type {} are not emulated", call, int(type)));
+  return explain(CUDA_ERROR_NOT_SUPPORTED,
+                 fmt::format("{}: nodes of type {} are not emulated", call, int(type)));
 }
 
 CUDA_MEMSET_NODE_PARAMS fill_of(const CUDA_MEMSET_NODE_PARAMS_v2& p) {
@@ -64,8 +65,8 @@ CUresult add(CUgraphNode* node, CUgraph graph, const CUgraphNode* needs, size_t 
 
 #undef cuGraphAddNode
 extern "C" {
-CUresult CUDAAPI cuGraphAddNode_v2(CUgraphNode* node, CUgraph graph, const CUgraphNode* needs, const CUgraphEdgeData*,
-                                   size_t count, CUgraphNodeParams* params) {
+CUresult CUDAAPI cuGraphAddNode_v2(CUgraphNode* node, CUgraph graph, const CUgraphNode* needs,
+                                   const CUgraphEdgeData*, size_t count, CUgraphNodeParams* params) {
   return add(node, graph, needs, count, params);
 }
 CUresult CUDAAPI cuGraphAddNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* needs, size_t count,

@@ -1,5 +1,6 @@
-// Conditional nodes (CUDA C++ Programming Guide, "Conditional Graph Nodes"): a kernel writes the condition, the
-// node chooses a body by it when its turn comes. A handle is the address of the condition in device memory.
+// Conditional nodes (CUDA C++ Programming Guide, "Conditional Graph Nodes"): a kernel writes the condition,
+// the node chooses a body by it when its turn comes. A handle is the address of the condition in device
+// memory.
 #include <algorithm>
 #include <cstring>
 
@@ -10,7 +11,7 @@ using namespace fp4lab::emu::driver;
 namespace {
 
 std::shared_ptr<const void> device_word(CUdeviceptr* address) {
-  if (cuMemAlloc(address, sizeof(unsigned))) return nullptr;
+  if (allocate_device(address, sizeof(unsigned), "cuGraphConditionalHandleCreate")) return nullptr;
   return {reinterpret_cast<const void*>(*address), [](const void* p) {
             std::lock_guard lock(state().mutex);
             state().memory->free(reinterpret_cast<CUdeviceptr>(p));
@@ -79,7 +80,8 @@ void assign_defaults(const std::vector<CUgraph_st::Condition>& conditions) {
 }
 
 bool has_conditions(const CUgraph_st& graph) {
-  return std::ranges::any_of(graph.nodes, [](const auto& n) { return n->type == CU_GRAPH_NODE_TYPE_CONDITIONAL; }) ||
+  return std::ranges::any_of(graph.nodes,
+                             [](const auto& n) { return n->type == CU_GRAPH_NODE_TYPE_CONDITIONAL; }) ||
          std::ranges::any_of(graph.children, [](const auto& g) { return has_conditions(*g); });
 }
 
@@ -97,7 +99,8 @@ CUresult add_conditional_node(CUgraphNode* node, CUgraph graph, const CUgraphNod
   params->phGraph_out = made_from->params.phGraph_out = made_from->bodies.data();
   Work work;
   if (CUresult r = conditional_work(made_from, &work)) return r;
-  if (CUresult r = add_checked_node(node, graph, needs, count, CU_GRAPH_NODE_TYPE_CONDITIONAL, std::move(work)))
+  if (CUresult r =
+          add_checked_node(node, graph, needs, count, CU_GRAPH_NODE_TYPE_CONDITIONAL, std::move(work)))
     return r;
   std::ranges::move(bodies, std::back_inserter(graph->children));
   return CUDA_SUCCESS;
@@ -105,8 +108,8 @@ CUresult add_conditional_node(CUgraphNode* node, CUgraph graph, const CUgraphNod
 
 }  // namespace fp4lab::emu::driver
 
-CUresult cuGraphConditionalHandleCreate(CUgraphConditionalHandle* handle, CUgraph graph, CUcontext, unsigned value,
-                                        unsigned flags) {
+CUresult cuGraphConditionalHandleCreate(CUgraphConditionalHandle* handle, CUgraph graph, CUcontext,
+                                        unsigned value, unsigned flags) {
   if (CUresult r = ready()) return r;
   if (!handle || !graph || (flags & ~unsigned(CU_GRAPH_COND_ASSIGN_DEFAULT))) return CUDA_ERROR_INVALID_VALUE;
   CUdeviceptr address = 0;
@@ -115,6 +118,7 @@ CUresult cuGraphConditionalHandleCreate(CUgraphConditionalHandle* handle, CUgrap
   *handle = address;
   write(*handle, value);
   handles()[*handle] = memory;
-  graph->conditions.push_back({*handle, std::move(memory), value, (flags & CU_GRAPH_COND_ASSIGN_DEFAULT) != 0});
+  graph->conditions.push_back(
+      {*handle, std::move(memory), value, (flags & CU_GRAPH_COND_ASSIGN_DEFAULT) != 0});
   return CUDA_SUCCESS;
 }

@@ -30,7 +30,7 @@ struct Owned {
 }  // namespace
 
 CUresult fp4lab::emu::driver::graph_allocation(size_t bytes, CUDA_MEM_ALLOC_NODE_PARAMS* params, Work* work) {
-  if (CUresult r = cuMemAlloc(&params->dptr, bytes)) return r;
+  if (CUresult r = allocate_device(&params->dptr, bytes, "memory of a graph")) return r;
   auto memory = std::make_shared<const Owned>(params->dptr, bytes);
   *work = {[memory, bytes] {
              state().memory->refresh(reinterpret_cast<void*>(memory->address), bytes);
@@ -54,7 +54,7 @@ CUresult cuGraphMemAllocNodeGetParams(CUgraphNode node, CUDA_MEM_ALLOC_NODE_PARA
 CUresult cuGraphAddMemFreeNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* needs, size_t count,
                                CUdeviceptr pointer) {
   return add_checked_node(node, graph, needs, count, CU_GRAPH_NODE_TYPE_MEM_FREE,
-                          {[=] { return cuMemFree(pointer); }, pointer});
+                          {[=] { return free_device(pointer); }, pointer});
 }
 CUresult cuGraphMemFreeNodeGetParams(CUgraphNode node, CUdeviceptr* pointer) {
   return params_of(node, pointer);

@@ -79,7 +79,8 @@ CUresult cuGraphExecKernelNodeSetParams(CUgraphExec exec, CUgraphNode node,
   return CUDA_SUCCESS;
 }
 
-CUresult cuGraphKernelNodeGetAttribute(CUgraphNode node, CUkernelNodeAttrID id, CUkernelNodeAttrValue* value) {
+CUresult cuGraphKernelNodeGetAttribute(CUgraphNode node, CUkernelNodeAttrID id,
+                                       CUkernelNodeAttrValue* value) {
   std::shared_ptr<const KernelLaunch> launch;
   if (CUresult r = params_of(node, &launch)) return r;
   if (!value) return CUDA_ERROR_INVALID_VALUE;
@@ -189,4 +190,3 @@ CUresult cuGraphEventWaitNodeSetEvent(CUgraphNode node, CUevent event) {
 CUresult cuGraphExecEventWaitNodeSetEvent(CUgraphExec exec, CUgraphNode node, CUevent event) {
   return replace(exec, node, wait_work(event));
 }
-

@@ -10,16 +10,17 @@ using namespace fp4lab::emu::driver;
 namespace {
 
 const char* kind(CUgraphNodeType type) {
-  constexpr const char* kNames[] = {"KERNEL",       "MEMCPY",         "MEMSET",          "HOST",      "GRAPH",
-                                    "EMPTY",        "WAIT_EVENT",     "EVENT_RECORD",    "EXT_SEMAS_SIGNAL",
-                                    "EXT_SEMAS_WAIT", "MEM_ALLOC",    "MEM_FREE",        "BATCH_MEM_OP",
-                                    "CONDITIONAL"};
+  constexpr const char* kNames[] = {
+      "KERNEL",       "MEMCPY",       "MEMSET",           "HOST",           "GRAPH",     "EMPTY",
+      "WAIT_EVENT",   "EVENT_RECORD", "EXT_SEMAS_SIGNAL", "EXT_SEMAS_WAIT", "MEM_ALLOC", "MEM_FREE",
+      "BATCH_MEM_OP", "CONDITIONAL"};
   return size_t(type) < std::size(kNames) ? kNames[type] : "?";
 }
 
 class Printer {
  public:
-  Printer(std::ostream& out, unsigned flags) : out_(out), verbose_(flags & CU_GRAPH_DEBUG_DOT_FLAGS_VERBOSE), flags_(flags) {}
+  Printer(std::ostream& out, unsigned flags)
+      : out_(out), verbose_(flags & CU_GRAPH_DEBUG_DOT_FLAGS_VERBOSE), flags_(flags) {}
 
   void graph(const CUgraph_st& g) {
     const unsigned number = count_++;
@@ -33,7 +34,8 @@ class Printer {
     }
     for (const auto& node : g.nodes)
       for (const CUgraphNode_st* need : node->needs)
-        out_ << fmt::format("\"graph_{0}_node_{1}\" -> \"graph_{0}_node_{2}\";\n", number, at[need], at[node.get()]);
+        out_ << fmt::format("\"graph_{0}_node_{1}\" -> \"graph_{0}_node_{2}\";\n", number, at[need],
+                            at[node.get()]);
     for (const auto& child : g.children) graph(*child);
     out_ << "}\n";
   }
@@ -48,20 +50,21 @@ class Printer {
       const CUDA_KERNEL_NODE_PARAMS& p = (*launch)->shape;
       text = p.func->function->name;
       if (asked(CU_GRAPH_DEBUG_DOT_FLAGS_KERNEL_NODE_PARAMS))
-        text += fmt::format("\\n\\<\\<\\<({},{},{}),({},{},{}),{}\\>\\>\\>", p.gridDimX, p.gridDimY, p.gridDimZ,
-                            p.blockDimX, p.blockDimY, p.blockDimZ, p.sharedMemBytes);
+        text += fmt::format("\\n\\<\\<\\<({},{},{}),({},{},{}),{}\\>\\>\\>", p.gridDimX, p.gridDimY,
+                            p.gridDimZ, p.blockDimX, p.blockDimY, p.blockDimZ, p.sharedMemBytes);
     } else if (const auto* copy = std::get_if<CUDA_MEMCPY3D>(&params)) {
       if (asked(CU_GRAPH_DEBUG_DOT_FLAGS_MEMCPY_NODE_PARAMS))
         text += fmt::format("\\n{} x {} x {}", copy->WidthInBytes, copy->Height, copy->Depth);
     } else if (const auto* fill = std::get_if<CUDA_MEMSET_NODE_PARAMS>(&params)) {
       if (asked(CU_GRAPH_DEBUG_DOT_FLAGS_MEMSET_NODE_PARAMS))
-        text += fmt::format("\\n{:#x} = {}, {} x {} elements of {}", fill->dst, fill->value, fill->width, fill->height,
-                            fill->elementSize);
+        text += fmt::format("\\n{:#x} = {}, {} x {} elements of {}", fill->dst, fill->value, fill->width,
+                            fill->height, fill->elementSize);
     } else if (const auto* alloc = std::get_if<CUDA_MEM_ALLOC_NODE_PARAMS>(&params)) {
       if (asked(CU_GRAPH_DEBUG_DOT_FLAGS_MEM_ALLOC_NODE_PARAMS))
         text += fmt::format("\\n{:#x}, {} bytes", alloc->dptr, alloc->bytesize);
     }
-    if (asked(CU_GRAPH_DEBUG_DOT_FLAGS_HANDLES)) text += fmt::format("\\n{}", static_cast<const void*>(&node));
+    if (asked(CU_GRAPH_DEBUG_DOT_FLAGS_HANDLES))
+      text += fmt::format("\\n{}", static_cast<const void*>(&node));
     return text;
   }
 

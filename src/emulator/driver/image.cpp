@@ -248,7 +248,8 @@ Image read_image(const void* image, size_t size) {
             "or nvcc -ptx makes"};
   const char* text = static_cast<const char*>(image);
   std::string ptx = size ? std::string(text, strnlen(text, size)) : std::string(text);
-  if (ptx.empty()) return {{}, "the image is empty"};
+  if (ptx.find(".version") == ptx.npos)
+    return {{}, "the image is neither PTX nor a fatbin", CUDA_ERROR_INVALID_IMAGE};
   return {std::move(ptx), {}};
 }
 

@@ -57,7 +57,7 @@ CUresult check(const CUfunc_st& f, const LaunchConfig& c) {
                   fmt::format("{} threads in a block; the kernel requires {} (.reqntid)", threads,
                               volume(function.req_ntid)));
   if (c.dynamic_shared > f.max_dynamic_shared)
-    return refuse(CUDA_ERROR_INVALID_VALUE, f,
+    return refuse(c.cooperative ? CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE : CUDA_ERROR_INVALID_VALUE, f,
                   fmt::format("{} bytes of dynamic shared memory; {} are allowed until "
                               "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES raises it (at most {})",
                               c.dynamic_shared, f.max_dynamic_shared, device.shared_per_cta_optin));
@@ -65,10 +65,19 @@ CUresult check(const CUfunc_st& f, const LaunchConfig& c) {
     return refuse(CUDA_ERROR_INVALID_VALUE, f,
                   fmt::format("{} + {} bytes of shared memory; a block may have {}", c.dynamic_shared,
                               function.static_shared_bytes, device.shared_per_cta_optin));
+  if (!cluster)
+    return refuse(CUDA_ERROR_INVALID_CLUSTER_SIZE, f,
+                  fmt::format("cluster {}x{}x{}: a dimension is 0", c.cluster.x, c.cluster.y, c.cluster.z));
   if (c.grid.x % c.cluster.x || c.grid.y % c.cluster.y || c.grid.z % c.cluster.z)
-    return refuse(CUDA_ERROR_INVALID_VALUE, f,
+    return refuse(CUDA_ERROR_INVALID_CLUSTER_SIZE, f,
                   fmt::format("grid {}x{}x{} is not a multiple of the cluster {}x{}x{}", c.grid.x, c.grid.y,
                               c.grid.z, c.cluster.x, c.cluster.y, c.cluster.z));
+  const auto& required = function.req_cluster;
+  if (required[0] && (c.cluster.x != required[0] || c.cluster.y != std::max(1u, required[1]) ||
+                      c.cluster.z != std::max(1u, required[2])))
+    return refuse(CUDA_ERROR_INVALID_CLUSTER_SIZE, f,
+                  fmt::format("cluster {}x{}x{}; the kernel requires {}x{}x{} (.reqnctapercluster)",
+                              c.cluster.x, c.cluster.y, c.cluster.z, required[0], required[1], required[2]));
   const uint32_t portable = 8, limit = f.non_portable_cluster ? device.max_cluster : portable;
   if (cluster > limit)
     return refuse(
@@ -197,6 +206,9 @@ CUresult read_params(const CUfunc_st& f, void** params, void** extra, std::vecto
         return refuse(CUDA_ERROR_INVALID_VALUE, f,
                       "an entry of `extra` is neither a buffer, its size nor the end");
     }
+    if (bytes > function.param_bytes)
+      return refuse(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, f,
+                    fmt::format("{} bytes of parameters given, {} needed", bytes, function.param_bytes));
     if (!buffer || bytes < function.param_bytes)
       return refuse(CUDA_ERROR_INVALID_VALUE, f,
                     fmt::format("{} bytes of parameters given, {} needed", bytes, function.param_bytes));
@@ -235,6 +247,11 @@ namespace {
 CUresult launch_kernel(const CUDA_KERNEL_NODE_PARAMS& shape, const LaunchAttributes& attributes,
                        CUstream stream) {
   Work work;
+  if (CUresult r = ready()) return r;
+  const CUstream_st* known = stream_of(stream);
+  if (!known || !shape.func) return CUDA_ERROR_INVALID_HANDLE;
+  if (const CUcontext of = shape.func->module->context; of && of != context_of(*known))
+    return refuse(CUDA_ERROR_INVALID_HANDLE, *shape.func, "the function's context is not the stream's");
   if (CUresult r = prepare_launch(shape, attributes, &work)) return r;
   return submit(stream, CU_GRAPH_NODE_TYPE_KERNEL, std::move(work));
 }
@@ -284,7 +301,8 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* c, CUfunction f, void** params, 
       case CU_LAUNCH_ATTRIBUTE_IGNORE:
         break;
       default:
-        return explain(CUDA_ERROR_NOT_SUPPORTED,
+        return explain(a.id > CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING ? CUDA_ERROR_INVALID_VALUE
+                                                                                 : CUDA_ERROR_NOT_SUPPORTED,
                        fmt::format("cuLaunchKernelEx: launch attribute {} is not emulated", int(a.id)));
     }
   }

@@ -14,18 +14,35 @@ namespace {
 CUmodule module_of(CUlibrary library) { return reinterpret_cast<CUmodule>(library); }
 CUfunction function_of(CUkernel kernel) { return reinterpret_cast<CUfunction>(kernel); }
 
+CUresult of_no_context(CUlibrary* library, CUresult loaded) {
+  if (!loaded) module_of(*library)->context = nullptr;
+  return loaded;
+}
+
 }  // namespace
 
 // Options of loading say how, not what.
 CUresult cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option* options, void** values,
                            unsigned count, CUlibraryOption*, void**, unsigned) {
-  return cuModuleLoadDataEx(reinterpret_cast<CUmodule*>(library), code, count, options, values);
+  return of_no_context(
+      library, cuModuleLoadDataEx(reinterpret_cast<CUmodule*>(library), code, count, options, values));
 }
 CUresult cuLibraryLoadFromFile(CUlibrary* library, const char* file, CUjit_option* options, void** values,
                                unsigned count, CUlibraryOption*, void**, unsigned) {
-  return load_file(reinterpret_cast<CUmodule*>(library), file, count, options, values);
+  return of_no_context(library,
+                       load_file(reinterpret_cast<CUmodule*>(library), file, count, options, values));
 }
-CUresult cuLibraryUnload(CUlibrary library) { return cuModuleUnload(module_of(library)); }
+CUresult cuLibraryUnload(CUlibrary library) {
+  if (CUresult r = ready(false)) return r;
+  {
+    std::lock_guard lock(state().mutex);
+    if (!state().modules.erase(module_of(library))) return CUDA_ERROR_INVALID_HANDLE;
+  }
+  free_module(module_of(library));
+  return CUDA_SUCCESS;
+}
+// There are no functions of one address on host and device.
+CUresult cuLibraryGetUnifiedFunction(void**, CUlibrary, const char*) { return CUDA_ERROR_INVALID_VALUE; }
 CUresult cuLibraryGetModule(CUmodule* module, CUlibrary library) {
   if (CUresult r = ready()) return r;
   *module = module_of(library);

@@ -41,7 +41,7 @@ CUresult cuLinkAddData(CUlinkState link, CUjitInputType type, void* data, size_t
         fmt::format("cuLinkAddData({}): the emulator runs PTX, not machine code or libraries of it", shown));
   Image image = read_image(data, bytes);
   if (image.ptx.empty())
-    return link->refuse(CUDA_ERROR_INVALID_IMAGE, fmt::format("cuLinkAddData({}): {}", shown, image.reason));
+    return link->refuse(image.code, fmt::format("cuLinkAddData({}): {}", shown, image.reason));
   link->texts.push_back({shown, std::move(image.ptx)});
   return CUDA_SUCCESS;
 }
@@ -58,7 +58,12 @@ CUresult cuLinkAddFile(CUlinkState link, CUjitInputType type, const char* path, 
 CUresult cuLinkComplete(CUlinkState link, void** image, size_t* bytes) {
   if (!link || !image || link->texts.empty()) return CUDA_ERROR_INVALID_VALUE;
   Image whole = linked(link->texts);
-  if (whole.ptx.empty()) return link->refuse(CUDA_ERROR_INVALID_PTX, "cuLinkComplete: " + whole.reason);
+  if (whole.ptx.empty()) return link->refuse(CUDA_ERROR_UNKNOWN, "cuLinkComplete: " + whole.reason);
+  try {
+    parse(whole.ptx, "linked", Compilation::as_written);  // is everything there?
+  } catch (const std::exception& e) {
+    return link->refuse(CUDA_ERROR_UNKNOWN, fmt::format("cuLinkComplete: {}", e.what()));
+  }
   link->whole = std::move(whole.ptx);
   *image = link->whole.data();
   if (bytes) *bytes = link->whole.size() + 1;

@@ -10,17 +10,9 @@ using namespace fp4lab::emu::driver;
 
 namespace {
 
-CUresult allocate(CUdeviceptr* pointer, size_t bytes, const char* call) {
-  if (CUresult r = ready()) return r;
-  if (!pointer || !bytes) return CUDA_ERROR_INVALID_VALUE;
-  *pointer = state().memory->allocate(bytes);
-  if (*pointer) return CUDA_SUCCESS;
-  return explain(CUDA_ERROR_OUT_OF_MEMORY, fmt::format("{}: {} bytes asked for, {} of {} in use", call, bytes,
-                                                       state().memory->used(), state().memory->capacity()));
-}
-
 CUresult allocate_host(CUdeviceptr* pointer, size_t bytes, HostMemory kind, const char* call) {
-  if (CUresult r = allocate(pointer, bytes, call)) return r;
+  if (CUresult r = refuse_in_capture()) return r;
+  if (CUresult r = allocate_device(pointer, bytes, call)) return r;
   kind.bytes = bytes;
   std::lock_guard lock(state().mutex);
   state().host_memory[*pointer] = kind;
@@ -38,17 +30,19 @@ const HostMemory* host_memory(CUdeviceptr address) {
 
 }  // namespace
 
-CUresult cuMemAlloc(CUdeviceptr* pointer, size_t bytes) { return allocate(pointer, bytes, "cuMemAlloc"); }
+namespace fp4lab::emu::driver {
 
-CUresult cuMemAllocPitch(CUdeviceptr* pointer, size_t* pitch, size_t width, size_t height, unsigned) {
-  if (!pitch) return CUDA_ERROR_INVALID_VALUE;
-  *pitch = (width + 511) / 512 * 512;
-  return allocate(pointer, *pitch * height, "cuMemAllocPitch");
+CUresult allocate_device(CUdeviceptr* pointer, size_t bytes, const char* call) {
+  if (CUresult r = ready()) return r;
+  if (!pointer || !bytes) return CUDA_ERROR_INVALID_VALUE;
+  *pointer = state().memory->allocate(bytes);
+  if (*pointer) return CUDA_SUCCESS;
+  return explain(CUDA_ERROR_OUT_OF_MEMORY, fmt::format("{}: {} bytes asked for, {} of {} in use", call, bytes,
+                                                       state().memory->used(), state().memory->capacity()));
 }
 
-CUresult cuMemFree(CUdeviceptr pointer) {
+CUresult free_device(CUdeviceptr pointer) {
   if (CUresult r = ready()) return r;
-  if (!pointer) return CUDA_SUCCESS;
   State& s = state();
   std::lock_guard lock(s.mutex);
   if (auto it = s.host_memory.find(pointer); it != s.host_memory.end()) {
@@ -63,8 +57,29 @@ CUresult cuMemFree(CUdeviceptr pointer) {
                  fmt::format("cuMemFree({:#x}): {}", pointer, state().memory->describe(pointer)));
 }
 
+}  // namespace fp4lab::emu::driver
+
+CUresult cuMemAlloc(CUdeviceptr* pointer, size_t bytes) {
+  if (CUresult r = refuse_in_capture()) return r;
+  return allocate_device(pointer, bytes, "cuMemAlloc");
+}
+
+CUresult cuMemAllocPitch(CUdeviceptr* pointer, size_t* pitch, size_t width, size_t height, unsigned element) {
+  if (!pitch || (element != 4 && element != 8 && element != 16)) return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult r = refuse_in_capture()) return r;
+  *pitch = (width + 511) / 512 * 512;
+  return allocate_device(pointer, *pitch * height, "cuMemAllocPitch");
+}
+
+CUresult cuMemFree(CUdeviceptr pointer) {
+  if (CUresult r = ready()) return r;
+  if (!pointer) return CUDA_SUCCESS;
+  if (CUresult r = refuse_in_capture()) return r;
+  return free_device(pointer);
+}
+
 CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream stream) {
-  return submit(stream, CU_GRAPH_NODE_TYPE_MEM_FREE, {[=] { return cuMemFree(pointer); }, pointer});
+  return submit(stream, CU_GRAPH_NODE_TYPE_MEM_FREE, {[=] { return free_device(pointer); }, pointer});
 }
 
 CUresult cuMemGetInfo(size_t* free, size_t* total) {
@@ -85,10 +100,16 @@ CUresult cuMemGetAddressRange(CUdeviceptr* base, size_t* bytes, CUdeviceptr poin
 
 // Managed memory is device memory: the host reaches that at its address anyway.
 CUresult cuMemAllocManaged(CUdeviceptr* pointer, size_t bytes, unsigned flags) {
+  if (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST) return CUDA_ERROR_INVALID_VALUE;
   return allocate_host(pointer, bytes, {0, HostMemory::managed, flags}, "cuMemAllocManaged");
 }
 
 CUresult cuMemHostAlloc(void** pointer, size_t bytes, unsigned flags) {
+  constexpr unsigned kKnown =
+      CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
+  if (!pointer || (flags & ~kKnown)) return CUDA_ERROR_INVALID_VALUE;
+  *pointer = nullptr;
+  if (!bytes) return ready();
   return allocate_host(reinterpret_cast<CUdeviceptr*>(pointer), bytes, {0, HostMemory::page_locked, flags},
                        "cuMemHostAlloc");
 }
@@ -160,9 +181,10 @@ CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdevi
   const bool managed = memory && memory->kind == HostMemory::managed, host = memory && !managed;
   const GlobalMemory::Range range = s.memory->find(pointer, 1);
   if (!data || range.begin == range.end) return CUDA_ERROR_INVALID_VALUE;
+  if (attribute > CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE) return CUDA_ERROR_INVALID_VALUE;
   switch (attribute) {
-    case CU_POINTER_ATTRIBUTE_CONTEXT:
-      *static_cast<CUcontext*>(data) = &s.primary;
+    case CU_POINTER_ATTRIBUTE_CONTEXT:  // memory is not the contexts' here
+      *static_cast<CUcontext*>(data) = context_stack().empty() ? &s.primary : context_stack().back();
       break;
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
       *static_cast<unsigned*>(data) = host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;

@@ -43,14 +43,15 @@ CUresult load_image(CUmodule* out, const void* image, size_t bytes, std::string_
     return explain(code, why);
   };
   Image found = read_image(image, bytes);
-  if (found.ptx.empty()) return refuse(CUDA_ERROR_NO_BINARY_FOR_GPU, found.reason);
+  if (found.ptx.empty()) return refuse(found.code, found.reason);
   auto handle = std::make_unique<CUmod_st>();
+  handle->context = context_stack().back();
   try {
     std::string label(name);
     std::string ptx = exchange_ptx(std::move(found.ptx), label);
     handle->module = parse(std::move(ptx), label, options.how);
     if (!runs_on(handle->module->target, *state().device))
-      return refuse(CUDA_ERROR_NO_BINARY_FOR_GPU, foreign_target(*handle->module));
+      return refuse(CUDA_ERROR_INVALID_PTX, foreign_target(*handle->module));
     load(*handle->module, *state().memory);
   } catch (const PtxError& e) {
     record_refusal(name, e.what());
@@ -118,16 +119,22 @@ CUresult cuModuleUnload(CUmodule module) {
   if (CUresult r = ready(false)) return r;
   {
     std::lock_guard lock(state().mutex);
-    if (!state().modules.erase(module)) return CUDA_ERROR_INVALID_HANDLE;
+    if (!state().modules.contains(module)) return CUDA_ERROR_INVALID_HANDLE;
+    if (!module->context) return CUDA_ERROR_NOT_PERMITTED;  // a library's
+    state().modules.erase(module);
   }
+  free_module(module);
+  return CUDA_SUCCESS;
+}
+void fp4lab::emu::driver::free_module(CUmodule module) {
   unload(*module->module, *state().memory);
   delete module;
-  return CUDA_SUCCESS;
 }
 
 CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* name) {
   if (CUresult r = ready()) return r;
   if (!known(module)) return CUDA_ERROR_INVALID_HANDLE;
+  if (!function || !name) return CUDA_ERROR_INVALID_VALUE;
   const auto found = module->functions.find(std::string_view(name));
   if (found != module->functions.end()) {
     *function = found->second.get();
@@ -157,6 +164,7 @@ CUresult cuModuleEnumerateFunctions(CUfunction* functions, unsigned count, CUmod
 CUresult cuModuleGetGlobal(CUdeviceptr* address, size_t* bytes, CUmodule module, const char* name) {
   if (CUresult r = ready()) return r;
   if (!known(module)) return CUDA_ERROR_INVALID_HANDLE;
+  if (!name) return CUDA_ERROR_INVALID_VALUE;
   const auto found = module->globals.find(std::string_view(name));
   if (found == module->globals.end()) return CUDA_ERROR_NOT_FOUND;
   if (address) *address = found->second.address;
@@ -192,7 +200,7 @@ CUresult cuFuncGetParamInfo(CUfunction f, size_t index, size_t* offset, size_t* 
 
 CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute, CUfunction f) {
   if (CUresult r = ready()) return r;
-  if (!value || !f) return CUDA_ERROR_INVALID_VALUE;
+  if (!value || !f || attribute < 0 || attribute >= CU_FUNC_ATTRIBUTE_MAX) return CUDA_ERROR_INVALID_VALUE;
   const Function& function = *f->function;
   switch (attribute) {
     case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
@@ -236,7 +244,9 @@ CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute, CUfuncti
       *value = int(function.req_cluster[2]);
       break;
     default:
-      *value = f->attributes.contains(attribute) ? f->attributes[attribute] : 0;
+      *value = f->attributes.contains(attribute)                                 ? f->attributes[attribute]
+               : attribute == CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT ? -1
+                                                                                 : 0;
   }
   return CUDA_SUCCESS;
 }
@@ -257,9 +267,28 @@ CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute attribute, int va
     case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
       f->non_portable_cluster = value != 0;
       break;
-    default:
+    case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+      if (value < -1 || value > 100) return CUDA_ERROR_INVALID_VALUE;
       f->attributes[attribute] = value;
+      break;
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
+    case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+      f->attributes[attribute] = value;
+      break;
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
   }
+  return CUDA_SUCCESS;
+}
+
+// Everything is loaded with its module.
+CUresult cuFuncLoad(CUfunction f) { return f ? ready() : CUDA_ERROR_INVALID_HANDLE; }
+CUresult cuFuncIsLoaded(CUfunctionLoadingState* loaded, CUfunction f) {
+  if (CUresult r = ready()) return r;
+  if (!loaded || !f) return CUDA_ERROR_INVALID_VALUE;
+  *loaded = CU_FUNCTION_LOADING_STATE_LOADED;
   return CUDA_SUCCESS;
 }
 

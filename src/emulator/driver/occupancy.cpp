@@ -1,6 +1,7 @@
 // How many CTAs and clusters fit on the device.
 #include <algorithm>
 
+#include "emulator/driver/register_count.h"
 #include "emulator/driver/state.h"
 
 using namespace fp4lab::emu;
@@ -14,7 +15,7 @@ int ctas_per_sm(const CUfunc_st& f, int threads, size_t dynamic) {
   const DeviceModel& d = *state().device;
   const uint64_t shared = f.function->static_shared_bytes + dynamic + kReservedShared;
   const uint32_t warps = (uint32_t(threads) + kLanes - 1) / kLanes;
-  if (!threads || dynamic > f.max_dynamic_shared) return 0;
+  if (threads > int(max_threads(*f.function)) || dynamic > f.max_dynamic_shared) return 0;
   return int(std::min(
       {uint64_t(d.ctas_per_sm), d.shared_per_sm / shared, uint64_t(d.threads_per_sm / (warps * kLanes))}));
 }
@@ -22,8 +23,10 @@ int ctas_per_sm(const CUfunc_st& f, int threads, size_t dynamic) {
 }  // namespace
 
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, CUfunction f, int threads,
-                                                              size_t dynamic, unsigned) {
+                                                              size_t dynamic, unsigned flags) {
   if (CUresult r = ready()) return r;
+  if (!blocks || !f || threads <= 0 || flags > CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE)
+    return CUDA_ERROR_INVALID_VALUE;
   *blocks = ctas_per_sm(*f, threads, dynamic);
   return CUDA_SUCCESS;
 }
@@ -71,5 +74,6 @@ CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t* bytes, CUfunction f, in
   const DeviceModel& d = *state().device;
   *bytes = std::min<size_t>(d.shared_per_sm / std::max(1, blocks) - kReservedShared, d.shared_per_cta_optin) -
            f->function->static_shared_bytes;
+  *bytes = std::min<size_t>(*bytes, f->max_dynamic_shared);
   return CUDA_SUCCESS;
 }

@@ -135,7 +135,7 @@ CUresult cuMemAllocFromPoolAsync(CUdeviceptr* pointer, size_t bytes, CUmemoryPoo
     return explain(CUDA_ERROR_OUT_OF_MEMORY,
                    fmt::format("cuMemAllocFromPoolAsync: {} bytes asked for, {} of the pool's {} in use",
                                bytes, pool->used, pool->max_bytes));
-  if (CUresult r = cuMemAlloc(pointer, bytes)) return r;
+  if (CUresult r = allocate_device(pointer, bytes, "cuMemAllocAsync")) return r;
   pool->used += bytes;
   pool->most_used = std::max(pool->most_used, pool->used);
   state().pool_memory[*pointer] = {pool, bytes};

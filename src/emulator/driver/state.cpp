@@ -35,11 +35,23 @@ CUstream_st* stream_of(CUstream handle) {
   return s.streams.contains(handle) ? handle : nullptr;
 }
 
+CUctx_st* context_of(const CUstream_st& stream) {
+  return stream.context ? stream.context : context_stack().back();
+}
+
 CUresult submit(CUstream handle, CUgraphNodeType type, Work work) {
+  static thread_local bool is_running = false;
   if (CUresult r = ready()) return r;
+  if (is_running) return work();  // a part of other work
   CUstream_st* stream = stream_of(handle);
   if (!stream) return CUDA_ERROR_INVALID_HANDLE;
-  if (!stream->capture) return work();
+  if (stream == &state().legacy && meets_legacy_stream()) return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+  if (!stream->capture) {
+    is_running = true;
+    const CUresult r = work();
+    is_running = false;
+    return r;
+  }
   if (stream->capture->invalid) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
   Capture& capture = *stream->capture;
   for (const CUgraphNode node : stream->tail) capture.open.erase(node);

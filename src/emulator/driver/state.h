@@ -13,6 +13,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <thread>
 #include <variant>
 #include <vector>
 
@@ -35,7 +36,8 @@ struct CUfunc_st {
   std::map<CUfunction_attribute, int> attributes = {};
 };
 
-struct CUmod_st {  // a CUlibrary is one too
+struct CUmod_st {               // a CUlibrary is one too
+  CUctx_st* context = nullptr;  // null for a library: its kernels run in every context
   std::unique_ptr<fp4lab::emu::Module> module;
   std::map<std::string, std::unique_ptr<CUfunc_st>, std::less<>> functions;
   struct Global {
@@ -144,9 +146,12 @@ struct Capture {
   std::unique_ptr<CUgraph_st> own = nullptr;  // until the capture ends
   std::set<CUgraphNode> open = {};            // captured nodes that no captured one follows yet
   bool invalid = false;                       // by a call that cannot be captured
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+  std::thread::id thread = {};  // that began it
 };
 
 struct CUstream_st {
+  CUctx_st* context = nullptr;  // null for the default streams: the current one
   unsigned flags = 0;
   int priority = 0;
   std::shared_ptr<Capture> capture =
@@ -158,6 +163,7 @@ struct CUstream_st {
 };
 
 struct CUevent_st {
+  CUctx_st* context = nullptr;
   unsigned flags = 0;
   bool recorded = false;
   std::chrono::steady_clock::time_point when = {};
@@ -237,10 +243,16 @@ CUresult ready(bool needs_context = true);
 // The stream behind a handle (0, 1 and 2 are the legacy and per-thread streams), or null when it is none of
 // ours.
 CUstream_st* stream_of(CUstream handle);
+// The context that a stream's work runs in.
+CUctx_st* context_of(const CUstream_st&);
 
 // Does the work now, or puts it into the graph that the stream captures. The emulator runs every stream's
 // work when it is submitted: an order that the stream rules always allow.
 CUresult submit(CUstream handle, CUgraphNodeType type, Work work);
+
+// Device memory, and its end; `call` is who asks, for messages.
+CUresult allocate_device(CUdeviceptr* pointer, size_t bytes, const char* call);
+CUresult free_device(CUdeviceptr pointer);
 
 // Memory given back to the pool that it counts for; nothing for other memory. Called with the state locked.
 void leave_pool(CUdeviceptr pointer);
@@ -256,6 +268,12 @@ bool is_captured(const CUgraph_st& graph);
 void leave_capture(std::shared_ptr<Capture> capture);
 // A call that concerns every stream invalidates the captures that are under way. False: there is none.
 bool invalidate_captures();
+// What an allocation, for one, answers while captures are under way that it may not meet (CUDA Driver API,
+// cuThreadExchangeStreamCaptureMode): they become invalid.
+CUresult refuse_in_capture();
+// Work on the legacy stream waits for that of all streams but the non-blocking ones, which cannot be
+// captured: such captures become invalid. False: there is none.
+bool meets_legacy_stream();
 
 // Are they all nodes of the graph?
 bool has_nodes(CUgraph graph, const CUgraphNode* nodes, size_t count);
@@ -284,6 +302,9 @@ CUresult params_of(CUgraphNode node, T* out) {
 // only says that nobody needs it before the next launch.
 CUresult graph_allocation(size_t bytes, CUDA_MEM_ALLOC_NODE_PARAMS* params, Work* work);
 
+// A module that nobody knows any more.
+void free_module(CUmodule);
+
 // What cuModuleLoad and cuLibraryLoadFromFile do, with the JIT's options.
 CUresult load_file(CUmodule* module, const char* path, unsigned count, CUjit_option* options, void** values);
 
@@ -304,6 +325,7 @@ void tell_observed(const CUfunc_st&);
 // when there is none.
 struct Image {
   std::string ptx, reason;
+  CUresult code = CUDA_ERROR_NO_BINARY_FOR_GPU;  // of the reason
 };
 Image read_image(const void* image, size_t bytes_or_zero);
 // Several texts linked to one; a single one is left as it is.

@@ -7,6 +7,8 @@ using namespace fp4lab::emu::driver;
 
 namespace {
 
+constexpr int kGreatestPriority = -5;  // cuCtxGetStreamPriorityRange
+
 template <class T>
 CUresult known(const std::set<T*>& set, T* handle) {
   std::lock_guard lock(state().mutex);
@@ -17,10 +19,13 @@ CUresult known(const std::set<T*>& set, T* handle) {
 
 CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned flags, int priority) {
   if (CUresult r = ready()) return r;
-  if (!stream) return CUDA_ERROR_INVALID_VALUE;
+  if (!stream || (flags & ~unsigned(CU_STREAM_NON_BLOCKING))) return CUDA_ERROR_INVALID_VALUE;
   static uint64_t last_id = 2;  // 1 and 2 are the default streams
   std::lock_guard lock(state().mutex);
-  *stream = new CUstream_st{.flags = flags, .priority = priority, .id = ++last_id};
+  *stream = new CUstream_st{.context = context_stack().back(),
+                            .flags = flags,
+                            .priority = std::clamp(priority, kGreatestPriority, 0),
+                            .id = ++last_id};
   state().streams.insert(*stream);
   return CUDA_SUCCESS;
 }
@@ -61,8 +66,12 @@ CUresult cuStreamGetPriority(CUstream handle, int* priority) {
   return CUDA_SUCCESS;
 }
 CUresult cuStreamGetCtx(CUstream handle, CUcontext* context) {
-  if (!stream_of(handle)) return CUDA_ERROR_INVALID_HANDLE;
-  return cuCtxGetCurrent(context);
+  if (CUresult r = ready()) return r;
+  const CUstream_st* stream = stream_of(handle);
+  if (!stream) return CUDA_ERROR_INVALID_HANDLE;
+  if (!context) return CUDA_ERROR_INVALID_VALUE;
+  *context = context_of(*stream);
+  return CUDA_SUCCESS;
 }
 
 CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned) {
@@ -80,17 +89,21 @@ CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned) {
 }
 
 CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void* data) {
+  if (!function) return CUDA_ERROR_INVALID_VALUE;
   return submit(stream, CU_GRAPH_NODE_TYPE_HOST, [=] { return function(data), CUDA_SUCCESS; });
 }
-CUresult cuStreamAddCallback(CUstream stream, CUstreamCallback callback, void* data, unsigned) {
+CUresult cuStreamAddCallback(CUstream stream, CUstreamCallback callback, void* data, unsigned flags) {
+  if (!callback || flags) return CUDA_ERROR_INVALID_VALUE;
   return submit(stream, CU_GRAPH_NODE_TYPE_HOST,
                 [=] { return callback(stream, CUDA_SUCCESS, data), CUDA_SUCCESS; });
 }
 
 CUresult cuEventCreate(CUevent* event, unsigned flags) {
   if (CUresult r = ready()) return r;
-  if (!event) return CUDA_ERROR_INVALID_VALUE;
-  *event = new CUevent_st{.flags = flags};
+  constexpr unsigned kKnown = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
+  if (!event || (flags & ~kKnown)) return CUDA_ERROR_INVALID_VALUE;
+  if ((flags & CU_EVENT_INTERPROCESS) && !(flags & CU_EVENT_DISABLE_TIMING)) return CUDA_ERROR_INVALID_VALUE;
+  *event = new CUevent_st{.context = context_stack().back(), .flags = flags};
   std::lock_guard lock(state().mutex);
   state().events.insert(*event);
   return CUDA_SUCCESS;
@@ -108,7 +121,8 @@ CUresult cuEventRecordWithFlags(CUevent event, CUstream handle, unsigned flags) 
   if (CUresult r = ready()) return r;
   if (CUresult r = known(state().events, event)) return r;
   CUstream_st* stream = stream_of(handle);
-  if (!stream) return CUDA_ERROR_INVALID_HANDLE;
+  if (!stream || event->context != context_of(*stream)) return CUDA_ERROR_INVALID_HANDLE;
+  if (flags & ~unsigned(CU_EVENT_RECORD_EXTERNAL)) return CUDA_ERROR_INVALID_VALUE;
   if (stream->capture && (flags & CU_EVENT_RECORD_EXTERNAL))
     return submit(handle, CU_GRAPH_NODE_TYPE_EVENT_RECORD, record_work(event));
   event->capture = stream->capture;
@@ -135,6 +149,7 @@ CUresult cuEventElapsedTime(float* ms, CUevent start, CUevent end) {
     if (CUresult r = known(state().events, e)) return r;
   if (!start->recorded || !end->recorded || ((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING))
     return CUDA_ERROR_INVALID_HANDLE;
+  if (!ms) return CUDA_ERROR_INVALID_VALUE;
   *ms = std::chrono::duration<float, std::milli>(end->when - start->when).count();
   return CUDA_SUCCESS;
 }

@@ -140,9 +140,9 @@ CUresult cuMemAddressFree(CUdeviceptr pointer, size_t bytes) {
 }
 
 CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t bytes,
-                     const CUmemAllocationProp* properties, unsigned long long) {
+                     const CUmemAllocationProp* properties, unsigned long long flags) {
   return with_tables([&](VirtualMemory& v) {
-    if (!handle || !properties) return CUDA_ERROR_INVALID_VALUE;
+    if (!handle || !properties || flags) return CUDA_ERROR_INVALID_VALUE;
     if (!bytes || bytes % kGranularity)
       return invalid("cuMemCreate: {} bytes, must be a multiple of {}", bytes, kGranularity);
     if (bytes > state().memory->capacity() - state().memory->used()) return CUDA_ERROR_OUT_OF_MEMORY;

@@ -94,7 +94,7 @@ std::string convert(Warp& w, const Instr& i, const char*& f, uint64_t& at, unsig
     case 'c':
       return printed(spec + c, take<int32_t>(w, i, at, lane));
     case 'p':
-      return fmt::format("0x{:x}", take<uint64_t>(w, i, at, lane));
+      return printed(spec + c, reinterpret_cast<void*>(take<uint64_t>(w, i, at, lane)));
     case 's':
       return printed(spec + c, string_at(w, i, take<uint64_t>(w, i, at, lane), lane).c_str());
     case 'e':
@@ -156,8 +156,7 @@ void call_builtin(Warp& w, const Instr& i, const Function& callee) {
     } else if (frees) {
       const uint64_t at = argument<uint64_t>(w, i, callee, 0, lane);
       if (!device_free(w.cta.cluster.grid.memory, at))
-        fault(FaultKind::illegal_address, lane,
-              "free({:#x}): malloc gave no such address, or it was freed before", at);
+        fault(FaultKind::trap, lane, "free({:#x}): malloc gave no such address, or it was freed before", at);
     } else if (callee.name == "cudaGraphSetConditional") {
       const auto value = argument<uint32_t>(w, i, callee, 1, lane);
       const auto handle = argument<uint64_t>(
@@ -169,7 +168,7 @@ void call_builtin(Warp& w, const Instr& i, const Function& callee) {
     else if (callee.name == "__assertfail")
       assert_failed(w, i, callee, lane);
     else if (callee.name.starts_with(kTooDeep))
-      fault(FaultKind::misuse, lane, "recursion: {}", callee.name);
+      fault(FaultKind::illegal_address, lane, "recursion: {}", callee.name);
     else
       fail("call of {}, which is not implemented", callee.name);
   }

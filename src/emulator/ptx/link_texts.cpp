@@ -20,7 +20,7 @@ enum class Linking : uint8_t { own, external, weak, strong };
 struct Item {
   size_t begin, end;
   Linking linking = Linking::own;
-  bool defines = true;                      // it is no function's head alone
+  bool defines = true;  // it is no function's head alone
   std::vector<std::string_view> names = {};
 };
 
@@ -53,7 +53,8 @@ class Piece {
   }
   // Files are numbered anew: behind those of the texts before.
   void number_files_from(size_t first) {
-    for (const Token* t : file_numbers_) edits_.push_back({offset(*t), t->text.size(), std::to_string(number(*t) + first)});
+    for (const Token* t : file_numbers_)
+      edits_.push_back({offset(*t), t->text.size(), std::to_string(number(*t) + first)});
   }
 
   std::string edited() {
@@ -205,7 +206,8 @@ std::vector<int> numbers(std::string_view text) {
   std::vector<int> out;
   for (size_t i = 0; i < text.size(); ++i)
     if (int value = 0; text[i] >= '0' && text[i] <= '9') {
-      i = static_cast<size_t>(std::from_chars(&text[i], text.data() + text.size(), value).ptr - text.data()) - 1;
+      i = static_cast<size_t>(std::from_chars(&text[i], text.data() + text.size(), value).ptr - text.data()) -
+          1;
       out.push_back(value);
     }
   out.push_back(text.ends_with('a') ? 2 : text.ends_with('f') ? 1 : 0);
@@ -267,7 +269,8 @@ class Linker {
     std::set<std::string_view> done;
     for (const Item& item : p.items())
       for (const std::string_view name : item.names) {
-        if (item.linking != Linking::own || declared_in_.at(name).size() == 1 || !done.insert(name).second) continue;
+        if (item.linking != Linking::own || declared_in_.at(name).size() == 1 || !done.insert(name).second)
+          continue;
         const auto shared = shared_in_.find(name);
         if (shared == shared_in_.end() ? first_own_.at(name) == &p : shared->second.contains(&p)) continue;
         std::string to;
@@ -279,7 +282,8 @@ class Linker {
 
   std::deque<Piece> pieces_;
   std::map<std::string_view, std::set<const Piece*>> declared_in_;
-  std::map<std::string_view, const Piece*> first_own_;  // which text has it first, without a linking directive
+  std::map<std::string_view, const Piece*>
+      first_own_;  // which text has it first, without a linking directive
   std::map<std::string_view, std::set<const Piece*>> shared_in_;  // declared with one
   std::map<std::string_view, Symbol> defined_;
   unsigned count_ = 0;

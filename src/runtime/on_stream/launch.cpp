@@ -14,20 +14,10 @@ static_assert(int(cudaLaunchAttributeClusterDimension) == int(CU_LAUNCH_ATTRIBUT
 static_assert(int(cudaLaunchAttributePreferredSharedMemoryCarveout) ==
               int(CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT));
 
-// The shapes that the runtime calls an invalid configuration, where the driver says invalid value.
-bool valid_shape(dim3 grid, dim3 block) {
-  const auto some = [](dim3 d) { return d.x && d.y && d.z; };
-  return some(grid) && some(block) && grid.x <= 0x7fffffff && grid.y <= 65535 && grid.z <= 65535 &&
-         block.x <= 1024 && block.y <= 1024 && block.z <= 64 && size_t(block.x) * block.y * block.z <= 1024;
-}
-
 cudaError_t launch(const void* kernel, dim3 grid, dim3 block, void** args, size_t shared, cudaStream_t stream,
                    CUlaunchAttribute* attributes, unsigned count) {
   CUfunction f;
   if (cudaError_t e = find_function(kernel, &f)) return e;
-  if (!valid_shape(grid, block))
-    return explain(cudaErrorInvalidConfiguration, "a launch with grid %ux%ux%u and block %ux%ux%u", grid.x,
-                   grid.y, grid.z, block.x, block.y, block.z);
   if (shared > 0xffffffff) return cudaErrorInvalidValue;
   const CUlaunchConfig config{grid.x,  grid.y,           grid.z,     block.x,    block.y,
                               block.z, unsigned(shared), on(stream), attributes, count};

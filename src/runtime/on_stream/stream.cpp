@@ -49,6 +49,7 @@ cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t call
     void* data;
   };
   return call([&] {
+    if (!callback || flags) return CUDA_ERROR_INVALID_VALUE;
     auto* context = new Context{callback, data};
     const auto run = [](CUstream s, CUresult r, void* p) {
       const Context c = *static_cast<Context*>(p);

@@ -1,0 +1,150 @@
+// nvcc: -lcuda
+// What misuse is answered with, as an H200 with driver 580 and CUDA 13.0 answers it.
+#include <cuda.h>
+
+#include "check.h"
+
+__global__ void mark(int* p) { p[threadIdx.x] = int(threadIdx.x) + 1; }
+__global__ void __cluster_dims__(2, 1, 1) pair(int* p) { p[blockIdx.x] = 1; }
+
+const char kPtx[] = R"(
+.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry k(.param .u64 p) { ret; }
+)";
+
+void launches(int* p) {
+  const auto last = [] { return cudaGetLastError(); };
+  mark<<<1, dim3(1, 1, 65)>>>(p);
+  EXPECT(last() == cudaErrorInvalidValue);
+  mark<<<dim3(1, 70000), 32>>>(p);
+  EXPECT(last() == cudaErrorInvalidValue);
+  pair<<<3, 32>>>(p);
+  EXPECT(last() == cudaErrorInvalidClusterSize);
+  cudaLaunchAttribute attribute;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = 8, config.blockDim = 32, config.attrs = &attribute, config.numAttrs = 1;
+  attribute.id = cudaLaunchAttributeClusterDimension;
+  for (const unsigned size : {0u, 3u, 16u}) {
+    attribute.val.clusterDim = {size, 1, 1};
+    FAILS(cudaErrorInvalidClusterSize, cudaLaunchKernelEx(&config, mark, p));
+  }
+  attribute.val.clusterDim = {4, 1, 1};
+  FAILS(cudaErrorInvalidClusterSize, cudaLaunchKernelEx(&config, pair, p));
+  attribute.val.clusterDim = {2, 1, 1};
+  CUDA(cudaLaunchKernelEx(&config, pair, p));
+  attribute.id = static_cast<cudaLaunchAttributeID>(99);
+  FAILS(cudaErrorInvalidValue, cudaLaunchKernelEx(&config, mark, p));
+  FAILS(cudaErrorInvalidResourceHandle, cudaLaunchKernel((void*)launches, 1, 1, nullptr, 0, nullptr));
+  int blocks;
+  FAILS(cudaErrorInvalidValue, cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, mark, 0, 0));
+  FAILS(cudaErrorInvalidValue, cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, mark, -32, 0));
+  FAILS(cudaErrorInvalidValue, cudaFuncSetAttribute(mark, cudaFuncAttributePreferredSharedMemoryCarveout, 101));
+  FAILS(cudaErrorInvalidValue, cudaFuncSetAttribute(mark, cudaFuncAttributeMax, 1));
+}
+
+// A function of one context is not launched in another's stream; a library's kernel is at home in all.
+void contexts() {
+  CUcontext primary, other, got;
+  EXPECT(!cuCtxGetCurrent(&primary));
+  CUmodule module;
+  CUfunction f;
+  CUevent event;
+  CUdeviceptr p;
+  EXPECT(!cuModuleLoadData(&module, kPtx) && !cuModuleGetFunction(&f, module, "k"));
+  EXPECT(cuModuleGetFunction(&f, module, nullptr) == CUDA_ERROR_INVALID_VALUE);
+  EXPECT(!cuEventCreate(&event, 0) && !cuMemAlloc(&p, 64));
+  CUstream stream, far;
+  EXPECT(!cuStreamCreate(&stream, 0));
+  EXPECT(cuCtxCreate(&other, nullptr, 0x1000, 0) == CUDA_ERROR_INVALID_VALUE);
+  EXPECT(!cuCtxCreate(&other, nullptr, 0, 0) && !cuStreamCreate(&far, 0));
+  void* arguments[] = {&p};
+  const auto launch = [&](CUfunction what, CUstream where) {
+    return cuLaunchKernel(what, 1, 1, 1, 32, 1, 1, 0, where, arguments, nullptr);
+  };
+  EXPECT(launch(f, nullptr) == CUDA_ERROR_INVALID_HANDLE && launch(f, far) == CUDA_ERROR_INVALID_HANDLE);
+  EXPECT(!launch(f, stream));
+  EXPECT(cuEventRecord(event, far) == CUDA_ERROR_INVALID_HANDLE && !cuEventRecord(event, stream));
+  EXPECT(!cuStreamWaitEvent(far, event, 0));
+  EXPECT(!cuStreamGetCtx(stream, &got) && got == primary);
+  CUlibrary library;
+  CUkernel kernel;
+  CUmodule of_library;
+  EXPECT(!cuLibraryLoadData(&library, kPtx, nullptr, nullptr, 0, nullptr, nullptr, 0));
+  EXPECT(!cuLibraryGetKernel(&kernel, library, "k") && !launch(reinterpret_cast<CUfunction>(kernel), far));
+  mark<<<1, 16, 0, far>>>(reinterpret_cast<int*>(p));
+  CUDA(cudaGetLastError());
+  EXPECT(!cuLibraryGetModule(&of_library, library) && cuModuleUnload(of_library) == CUDA_ERROR_NOT_PERMITTED);
+  EXPECT(!cuLibraryUnload(library) && !cuCtxDestroy(other));
+  EXPECT(!cuCtxSetCurrent(primary) && !launch(f, nullptr) && !cuModuleUnload(module));
+}
+
+// What may not meet a capture makes it invalid.
+void captures(int* p) {
+  cudaStream_t stream;
+  cudaGraph_t graph;
+  void* memory;
+  CUDA(cudaStreamCreate(&stream));
+  FAILS(cudaErrorInvalidValue, cudaStreamBeginCapture(stream, static_cast<cudaStreamCaptureMode>(9)));
+  CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+  FAILS(cudaErrorStreamCaptureUnsupported, cudaMalloc(&memory, 64));
+  FAILS(cudaErrorStreamCaptureInvalidated, cudaStreamEndCapture(stream, &graph));
+  CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+  CUDA(cudaMalloc(&memory, 64));
+  CUDA(cudaStreamEndCapture(stream, &graph));
+  CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+  CUDA(cudaThreadExchangeStreamCaptureMode(&mode));
+  CUDA(cudaMalloc(&memory, 64));
+  CUDA(cudaThreadExchangeStreamCaptureMode(&mode));
+  EXPECT(mode == cudaStreamCaptureModeRelaxed);
+  mark<<<1, 1>>>(p);  // the legacy stream waits for the captured one
+  EXPECT(cudaGetLastError() == cudaErrorStreamCaptureImplicit);
+  FAILS(cudaErrorStreamCaptureInvalidated, cudaStreamEndCapture(stream, &graph));
+  CUDA(cudaStreamDestroy(stream));
+  CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+  mark<<<1, 1>>>(p);
+  CUDA(cudaGetLastError());
+  CUDA(cudaMemsetAsync(p, 0, 4, stream));
+  CUDA(cudaStreamEndCapture(stream, &graph));
+  cudaGraphExec_t exec;
+  CUDA(cudaGraphInstantiate(&exec, graph, 0));
+  cudaStream_t capturing;
+  CUDA(cudaStreamCreate(&capturing));
+  CUDA(cudaStreamBeginCapture(capturing, cudaStreamCaptureModeRelaxed));
+  CUDA(cudaGraphLaunch(exec, stream));  // its copies and fills are no work of the legacy stream's
+  CUDA(cudaStreamEndCapture(capturing, &graph));
+}
+
+void handles_and_sizes() {
+  CUstream stream;
+  CUevent event;
+  CUdeviceptr p;
+  size_t pitch;
+  void* host = nullptr;
+  EXPECT(cuStreamCreate(&stream, 5) == CUDA_ERROR_INVALID_VALUE);
+  EXPECT(cuEventCreate(&event, 0x100) == CUDA_ERROR_INVALID_VALUE);
+  EXPECT(cuMemAllocManaged(&p, 64, 0) == CUDA_ERROR_INVALID_VALUE);
+  EXPECT(cuMemAllocManaged(&p, 64, CU_MEM_ATTACH_SINGLE) == CUDA_ERROR_INVALID_VALUE);
+  EXPECT(cuMemAllocPitch(&p, &pitch, 100, 4, 3) == CUDA_ERROR_INVALID_VALUE);
+  EXPECT(cuMemHostAlloc(&host, 64, 0x100) == CUDA_ERROR_INVALID_VALUE);
+  CUDA(cudaMallocManaged(&host, 0));
+  EXPECT(!cuMemAlloc(&p, 64) && cuMemsetD2D32(p, 4, 0, 4, 2) == CUDA_ERROR_INVALID_VALUE);
+  CUmodule module;
+  EXPECT(cuModuleLoadData(&module, "garbage") == CUDA_ERROR_INVALID_IMAGE);
+  EXPECT(cuModuleLoadData(&module, "") == CUDA_ERROR_INVALID_IMAGE);
+  EXPECT(cuModuleLoadData(&module, ".version 8.8\n.target sm_103a\n.address_size 64\n.entry k() { ret; }") ==
+         CUDA_ERROR_INVALID_PTX);
+}
+
+int main() {
+  int* p;
+  CUDA(cudaMalloc(&p, 4096));
+  launches(p);
+  contexts();
+  captures(p);
+  handles_and_sizes();
+  std::puts("ok");
+}
