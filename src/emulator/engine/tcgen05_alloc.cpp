@@ -150,11 +150,11 @@ void alloc(Warp& w, const Instr& in) {
   } else {  // one warp of each CTA of the pair comes; both get the same columns
     Cta& peer = pair_of(w.cta, "tcgen05.alloc");
     CtaState& other = *peer.state;
-    if (other.pair_wanted && other.pair_wanted != columns)
-      fault(FaultKind::tmem_life, kLanes,
-            "tcgen05.alloc with .cta_group::2 of {} columns, the pair's other CTA wants {}", columns,
-            other.pair_wanted);
     if (state.pair_granted < 0) {
+      if (other.pair_wanted && other.pair_wanted != columns)
+        fault(FaultKind::tmem_life, kLanes,
+              "tcgen05.alloc with .cta_group::2 of {} columns, the pair's other CTA wants {}", columns,
+              other.pair_wanted);
       state.pair_wanted = columns;
       column = other.pair_wanted ? common_free(w.cta, peer, columns) : -1;
       if (column < 0) {
@@ -163,7 +163,8 @@ void alloc(Warp& w, const Instr& in) {
       }
       give(w.cta, in, function, static_cast<unsigned>(column), columns, 2);
       give(peer, in, function, static_cast<unsigned>(column), columns, 2);
-      other.pair_granted = column;
+      // The other goes on when it comes to it: what this CTA asks for next has nothing to do with it.
+      other.pair_granted = column, other.pair_wanted = 0;
       w.cta.cluster.notify();
     } else {
       column = state.pair_granted;

@@ -1,0 +1,34 @@
+// tcgen05.alloc by a pair of CTAs.
+#include <doctest/doctest.h>
+
+#include "tolerated.h"
+
+using namespace fp4lab::emu;
+using namespace fp4lab::emu::test;
+
+// Between two allocations nothing makes a CTA wait for the other, which may still stand at the last one
+// (TileLang's block-scaled products: accumulators, then both scale factors).
+TEST_CASE("a CTA of a pair may ask for its next columns before the other has gone on with the last") {
+  const std::string text = module_text("sm_100a", ".param .u64 out", R"(
+      .shared .align 16 .b32 where[4];
+      mov.u32 %r0, where; mov.u32 %r1, %cluster_ctarank; mov.u32 %r2, %tid.x; ld.param.u64 %rd0, [out];
+      tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [%r0], 64;
+      tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [%r0+4], 32;
+      tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [%r0+8], 32;
+      ld.shared.u32 %r3, [%r0]; ld.shared.u32 %r4, [%r0+4]; ld.shared.u32 %r5, [%r0+8];
+      mul.wide.u32 %rd1, %r1, 12; add.u64 %rd0, %rd0, %rd1; setp.ne.u32 %p0, %r2, 0;
+      @%p0 bra STORED;
+      st.global.u32 [%rd0], %r3; st.global.u32 [%rd0+4], %r4; st.global.u32 [%rd0+8], %r5;
+    STORED:
+      bar.warp.sync -1;
+      barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+      tcgen05.dealloc.cta_group::2.sync.aligned.b32 %r5, 32;
+      tcgen05.dealloc.cta_group::2.sync.aligned.b32 %r4, 32;
+      tcgen05.dealloc.cta_group::2.sync.aligned.b32 %r3, 64;)");
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    const Ran r = run(text, false, 32, 6, {.seed = seed, .cluster = 2});
+    INFO(r.result.report);
+    REQUIRE(r.result.ok);
+    CHECK(r.out == std::vector<uint32_t>{0, 64, 96, 0, 64, 96});
+  }
+}
