@@ -173,9 +173,9 @@ class Optimiser {
 bool is_worth_it(const Function& f) {
   return std::any_of(f.source.begin(), f.source.end(), [](const Source& s) {
     static const std::unordered_set<std::string_view> kNames = {
-        "abs",  "add", "and", "atom", "red",  "bfe",  "bfi", "cos", "cvt",  "div", "ex2",
-        "fma",  "lg2", "mad", "max",  "min",  "mul",  "neg", "or",  "rcp",  "rem", "rsqrt",
-        "setp", "shl", "shr", "sin",  "slct", "sqrt", "st",  "sub", "selp", "xor"};
+        "abs",  "add", "and", "atom", "red",  "bfe",  "bfi", "cnot", "cos",  "cvt", "div", "ex2",
+        "fma",  "fns", "lg2", "mad",  "max",  "min",  "mul", "neg",  "or",   "rcp", "rem", "rsqrt",
+        "setp", "shl", "shr", "sin",  "slct", "sqrt", "st",  "sub",  "selp", "xor"};
     return kNames.contains(s.tokens[0]);
   });
 }
