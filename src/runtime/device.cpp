@@ -175,11 +175,11 @@ cudaError_t cudaProfilerStop() { return cudaSuccess; }
 }
 
 // There is one device, which is nobody's peer.
-cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) {
-  return plain([] { return cudaErrorInvalidDevice; });
+cudaError_t cudaDeviceEnablePeerAccess(int device, unsigned) {
+  return plain([&] { return device ? cudaErrorInvalidDevice : cudaErrorPeerAccessUnsupported; });
 }
-cudaError_t cudaDeviceDisablePeerAccess(int) {
-  return plain([] { return cudaErrorInvalidDevice; });
+cudaError_t cudaDeviceDisablePeerAccess(int device) {
+  return plain([&] { return device ? cudaErrorInvalidDevice : cudaErrorPeerAccessNotEnabled; });
 }
 cudaError_t cudaDeviceGetP2PAttribute(int*, cudaDeviceP2PAttr, int, int) {
   return plain([] { return cudaErrorInvalidDevice; });

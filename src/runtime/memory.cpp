@@ -88,9 +88,27 @@ cudaError_t cudaMemcpyPeerAsync(void* to, int to_device, const void* from, int f
   });
 }
 
-// One memory serves host and device: advice has nothing to change.
-cudaError_t cudaMemAdvise(const void*, size_t, cudaMemoryAdvise, cudaMemLocation) {
-  return call([] { return CUDA_SUCCESS; });
+cudaError_t cudaMemAdvise(const void* p, size_t bytes, cudaMemoryAdvise advice, cudaMemLocation where) {
+  static_assert(int(cudaMemAdviseUnsetAccessedBy) == int(CU_MEM_ADVISE_UNSET_ACCESSED_BY));
+  return call([&] {
+    return cuMemAdvise(device_pointer(p), bytes, static_cast<CUmem_advise>(advice), driver_location(where));
+  });
+}
+cudaError_t cudaMemRangeGetAttribute(void* data, size_t data_bytes, cudaMemRangeAttribute attribute,
+                                     const void* p, size_t bytes) {
+  static_assert(int(cudaMemRangeAttributeLastPrefetchLocation) ==
+                int(CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION));
+  return call([&] {
+    return cuMemRangeGetAttribute(data, data_bytes, static_cast<CUmem_range_attribute>(attribute),
+                                  device_pointer(p), bytes);
+  });
+}
+cudaError_t cudaMemRangeGetAttributes(void** data, size_t* data_bytes, cudaMemRangeAttribute* attributes,
+                                      size_t count, const void* p, size_t bytes) {
+  return call([&] {
+    return cuMemRangeGetAttributes(data, data_bytes, reinterpret_cast<CUmem_range_attribute*>(attributes),
+                                   count, device_pointer(p), bytes);
+  });
 }
 
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* out, const void* pointer) {

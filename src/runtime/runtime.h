@@ -37,6 +37,14 @@ cudaError_t explain(cudaError_t, const char* format, ...) __attribute__((format(
 
 CUresult set_device(int ordinal);  // there is only device 0
 
+inline CUmemLocation driver_location(cudaMemLocation where) {
+  static_assert(int(cudaMemLocationTypeHostNumaCurrent) == int(CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT));
+  CUmemLocation out{};
+  out.type = static_cast<CUmemLocationType>(where.type);
+  out.id = where.id;
+  return out;
+}
+
 inline CUdeviceptr device_pointer(const void* p) { return reinterpret_cast<CUdeviceptr>(p); }
 
 }  // namespace fp4lab::cudart

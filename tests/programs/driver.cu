@@ -124,6 +124,31 @@ int main() {
   EXPECT(cuLinkComplete(link, &image, &bytes) != CUDA_SUCCESS && cuLinkDestroy(link) == CUDA_SUCCESS);
   EXPECT(std::strstr(log, "'seen' is defined in a and in b"));
 
+  // A program of CUDA 12 asks for calls as it knows them.
+  void* call = nullptr;
+  CUdriverProcAddressQueryResult status;
+  const auto of_cuda_12 = [&](const char* which) {
+    return cuGetProcAddress(which, &call, 12000, 0, &status) == CUDA_SUCCESS && call;
+  };
+  EXPECT(of_cuda_12("cuMemPrefetchAsync"));
+  void* managed;
+  CUDA(cudaMallocManaged(&managed, 64));
+  using Prefetch = CUresult(CUdeviceptr, size_t, CUdevice, CUstream);
+  EXPECT(
+      !reinterpret_cast<Prefetch*>(call)(reinterpret_cast<CUdeviceptr>(managed), 64, CU_DEVICE_CPU, nullptr));
+  CUevent event;
+  float ms = -1;
+  EXPECT(!cuEventCreate(&event, 0) && !cuEventRecord(event, nullptr) && of_cuda_12("cuEventElapsedTime"));
+  EXPECT(!reinterpret_cast<CUresult (*)(float*, CUevent, CUevent)>(call)(&ms, event, event) && ms == 0);
+  CUgraph graph;
+  CUgraphNode first, second, from, to;
+  size_t edges = 1;
+  EXPECT(!cuGraphCreate(&graph, 0) && !cuGraphAddEmptyNode(&first, graph, nullptr, 0));
+  EXPECT(!cuGraphAddEmptyNode(&second, graph, &first, 1) && of_cuda_12("cuGraphGetEdges"));
+  using Edges = CUresult(CUgraph, CUgraphNode*, CUgraphNode*, size_t*);
+  EXPECT(!reinterpret_cast<Edges*>(call)(graph, &from, &to, &edges) && edges == 1 && from == first &&
+         to == second);
+
   // Parameters are given in one way.
   void* extra[] = {CU_LAUNCH_PARAM_END};
   EXPECT(cuLaunchKernel(twice, 1, 1, 1, 1, 1, 1, 0, nullptr, arguments, extra) == CUDA_ERROR_INVALID_VALUE);

@@ -38,9 +38,16 @@ void launches(int* p) {
   FAILS(cudaErrorInvalidValue, cudaLaunchKernelEx(&config, mark, p));
   FAILS(cudaErrorInvalidResourceHandle, cudaLaunchKernel((void*)launches, 1, 1, nullptr, 0, nullptr));
   int blocks;
+  size_t bytes;
+  CUDA(cudaOccupancyAvailableDynamicSMemPerBlock(&bytes, mark, 8, 256));
+  EXPECT(bytes == 228 * 1024 / 8);
+  CUDA(cudaOccupancyAvailableDynamicSMemPerBlock(&bytes, mark, 1, 256));
+  EXPECT(bytes == 48 * 1024);
+  FAILS(cudaErrorInvalidValue, cudaOccupancyAvailableDynamicSMemPerBlock(&bytes, mark, 4, 1024));
   FAILS(cudaErrorInvalidValue, cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, mark, 0, 0));
   FAILS(cudaErrorInvalidValue, cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, mark, -32, 0));
-  FAILS(cudaErrorInvalidValue, cudaFuncSetAttribute(mark, cudaFuncAttributePreferredSharedMemoryCarveout, 101));
+  FAILS(cudaErrorInvalidValue,
+        cudaFuncSetAttribute(mark, cudaFuncAttributePreferredSharedMemoryCarveout, 101));
   FAILS(cudaErrorInvalidValue, cudaFuncSetAttribute(mark, cudaFuncAttributeMax, 1));
 }
 
@@ -116,6 +123,75 @@ void captures(int* p) {
   CUDA(cudaStreamBeginCapture(capturing, cudaStreamCaptureModeRelaxed));
   CUDA(cudaGraphLaunch(exec, stream));  // its copies and fills are no work of the legacy stream's
   CUDA(cudaStreamEndCapture(capturing, &graph));
+
+  // An event that was recorded in a capture stands for nothing when the capture is over.
+  cudaEvent_t event;
+  float ms;
+  CUDA(cudaEventCreate(&event));
+  CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+  CUDA(cudaEventRecord(event, stream));
+  FAILS(cudaErrorStreamCaptureUnsupported, cudaStreamQuery(capturing));
+  FAILS(cudaErrorStreamCaptureInvalidated, cudaStreamEndCapture(stream, &graph));
+  FAILS(cudaErrorInvalidValue, cudaEventQuery(event));
+  FAILS(cudaErrorInvalidValue, cudaEventSynchronize(event));
+  FAILS(cudaErrorInvalidValue, cudaStreamWaitEvent(stream, event));
+  FAILS(cudaErrorInvalidValue, cudaEventElapsedTime(&ms, event, event));
+  CUDA(cudaEventRecord(event, stream));
+  CUDA(cudaEventQuery(event));
+}
+
+void advice(int* device) {
+  const cudaMemLocation here = {cudaMemLocationTypeDevice, 0}, far = {cudaMemLocationTypeDevice, 9},
+                        host = {cudaMemLocationTypeHost, 0};
+  int* p;
+  constexpr size_t kBytes = 1 << 20;
+  CUDA(cudaMallocManaged(&p, kBytes));
+  const auto is = [&](cudaMemRangeAttribute attribute, int want) {
+    int got = 77;
+    CUDA(cudaMemRangeGetAttribute(&got, sizeof got, attribute, p, kBytes));
+    return got == want;
+  };
+  EXPECT(is(cudaMemRangeAttributeLastPrefetchLocation, cudaInvalidDeviceId));
+  CUDA(cudaMemPrefetchAsync(p, kBytes, here, 0));
+  EXPECT(is(cudaMemRangeAttributeLastPrefetchLocation, 0));
+  CUDA(cudaMemAdvise(p, kBytes, cudaMemAdviseSetReadMostly, here));
+  CUDA(cudaMemAdvise(p, kBytes, cudaMemAdviseSetPreferredLocation, host));
+  EXPECT(is(cudaMemRangeAttributeReadMostly, 1) &&
+         is(cudaMemRangeAttributePreferredLocation, cudaCpuDeviceId));
+  EXPECT(is(cudaMemRangeAttributeAccessedBy, cudaInvalidDeviceId));
+  FAILS(cudaErrorInvalidDevice, cudaMemPrefetchAsync(p, kBytes, far, 0));
+  FAILS(cudaErrorInvalidValue, cudaMemPrefetchAsync(p, kBytes, here, 1));
+  FAILS(cudaErrorInvalidValue, cudaMemPrefetchAsync(p, 2 * kBytes, here, 0));
+  FAILS(cudaErrorInvalidValue, cudaMemPrefetchAsync(device, 64, here, 0));
+  FAILS(cudaErrorInvalidValue, cudaMemAdvise(device, 64, cudaMemAdviseSetReadMostly, here));
+  FAILS(cudaErrorInvalidValue, cudaMemAdvise(p, kBytes, static_cast<cudaMemoryAdvise>(77), here));
+  int got;
+  FAILS(cudaErrorInvalidValue, cudaMemRangeGetAttribute(&got, 8, cudaMemRangeAttributeReadMostly, p, kBytes));
+  FAILS(cudaErrorInvalidValue,
+        cudaMemRangeGetAttribute(&got, 4, cudaMemRangeAttributeReadMostly, device, 64));
+}
+
+void nodes() {
+  cudaGraph_t graph, child;
+  cudaGraphNode_t a, b;
+  const cudaHostNodeParams nobody = {};
+  CUDA(cudaGraphCreate(&graph, 0));
+  FAILS(cudaErrorInvalidValue, cudaGraphCreate(&child, 1));
+  CUDA(cudaGraphAddEmptyNode(&a, graph, nullptr, 0));
+  CUDA(cudaGraphAddEmptyNode(&b, graph, &a, 1));
+  FAILS(cudaErrorInvalidValue, cudaGraphAddDependencies(graph, &a, &b, nullptr, 1));
+  FAILS(cudaErrorInvalidValue, cudaGraphAddDependencies(graph, &a, &a, nullptr, 1));
+  FAILS(cudaErrorInvalidValue, cudaGraphAddHostNode(&b, graph, nullptr, 0, &nobody));
+  FAILS(cudaErrorInvalidValue, cudaGraphAddEventRecordNode(&b, graph, nullptr, 0, nullptr));
+  FAILS(cudaErrorInvalidValue, cudaGraphAddMemFreeNode(&b, graph, nullptr, 0, graph));
+  FAILS(cudaErrorInvalidValue, cudaGraphDestroy(nullptr));
+  FAILS(cudaErrorInvalidValue, cudaGraphExecDestroy(nullptr));
+  FAILS(cudaErrorInvalidValue, cudaGraphLaunch(nullptr, nullptr));
+  CUDA(cudaGraphCreate(&child, 0));
+  CUDA(cudaGraphAddChildGraphNode(&b, graph, nullptr, 0, child));
+  CUDA(cudaGraphChildGraphNodeGetGraph(b, &child));
+  FAILS(cudaErrorInvalidValue, cudaGraphDestroy(child));
+  CUDA(cudaGraphDestroy(graph));
 }
 
 void handles_and_sizes() {
@@ -131,6 +207,12 @@ void handles_and_sizes() {
   EXPECT(cuMemAllocPitch(&p, &pitch, 100, 4, 3) == CUDA_ERROR_INVALID_VALUE);
   EXPECT(cuMemHostAlloc(&host, 64, 0x100) == CUDA_ERROR_INVALID_VALUE);
   CUDA(cudaMallocManaged(&host, 0));
+  cudaMemPool_t pool;
+  const cudaMemPoolProps nothing = {};
+  FAILS(cudaErrorInvalidValue, cudaMemPoolCreate(&pool, &nothing));
+  FAILS(cudaErrorPeerAccessUnsupported, cudaDeviceEnablePeerAccess(0, 0));
+  FAILS(cudaErrorPeerAccessNotEnabled, cudaDeviceDisablePeerAccess(0));
+  FAILS(cudaErrorUnsupportedLimit, cudaDeviceSetLimit(cudaLimitDevRuntimeSyncDepth, 4));
   EXPECT(!cuMemAlloc(&p, 64) && cuMemsetD2D32(p, 4, 0, 4, 2) == CUDA_ERROR_INVALID_VALUE);
   CUmodule module;
   EXPECT(cuModuleLoadData(&module, "garbage") == CUDA_ERROR_INVALID_IMAGE);
@@ -145,6 +227,8 @@ int main() {
   launches(p);
   contexts();
   captures(p);
+  nodes();
+  advice(p);
   handles_and_sizes();
   std::puts("ok");
 }

@@ -81,7 +81,10 @@ void leave_capture(std::shared_ptr<Capture> capture) {
     if (s.capture == capture) s.capture_origin = false;
     leave(s);
   });
-  for (CUevent_st* e : state().events) leave(*e);
+  for (CUevent_st* e : state().events) {
+    e->is_spent |= e->capture == capture;
+    leave(*e);
+  }
 }
 
 bool invalidate_captures() {
@@ -140,6 +143,7 @@ CUresult cuStreamEndCapture(CUstream handle, CUgraph* graph) {
 CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus* status) {
   CUstream_st* stream = stream_of(handle);
   if (!stream) return CUDA_ERROR_INVALID_HANDLE;
+  if (!status) return CUDA_ERROR_INVALID_VALUE;
   *status = !stream->capture           ? CU_STREAM_CAPTURE_STATUS_NONE
             : stream->capture->invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
                                        : CU_STREAM_CAPTURE_STATUS_ACTIVE;

@@ -149,8 +149,8 @@ CUresult cuCtxSynchronize() {
 // kept for those who ask.
 CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
   if (CUresult r = ready()) return r;
-  if (limit < 0 || limit >= CU_LIMIT_MAX) return CUDA_ERROR_UNSUPPORTED_LIMIT;
   std::lock_guard lock(state().mutex);
+  if (!state().limits.contains(limit)) return CUDA_ERROR_UNSUPPORTED_LIMIT;
   state().limits[limit] = value;
   if (limit == CU_LIMIT_MALLOC_HEAP_SIZE) state().memory->heap.limit = value;
   return CUDA_SUCCESS;

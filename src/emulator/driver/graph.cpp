@@ -120,7 +120,9 @@ CUresult CUDAAPI cuGraphGetEdges_v2(CUgraph graph, CUgraphNode* from, CUgraphNod
 CUresult CUDAAPI cuGraphAddDependencies_v2(CUgraph graph, const CUgraphNode* from, const CUgraphNode* to,
                                            const CUgraphEdgeData*, size_t count) {
   for (size_t i = 0; i < count; ++i) {
-    if (from[i]->graph != graph || to[i]->graph != graph || from[i] == to[i]) return CUDA_ERROR_INVALID_VALUE;
+    if (from[i]->graph != graph || to[i]->graph != graph || from[i] == to[i] ||
+        std::ranges::find(to[i]->needs, from[i]) != to[i]->needs.end())
+      return CUDA_ERROR_INVALID_VALUE;
     to[i]->needs.push_back(from[i]);
   }
   return CUDA_SUCCESS;

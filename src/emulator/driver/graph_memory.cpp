@@ -53,6 +53,10 @@ CUresult cuGraphMemAllocNodeGetParams(CUgraphNode node, CUDA_MEM_ALLOC_NODE_PARA
 
 CUresult cuGraphAddMemFreeNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* needs, size_t count,
                                CUdeviceptr pointer) {
+  {
+    std::lock_guard lock(state().mutex);
+    if (!state().graph_memory.contains(pointer)) return CUDA_ERROR_INVALID_VALUE;
+  }
   return add_checked_node(node, graph, needs, count, CU_GRAPH_NODE_TYPE_MEM_FREE,
                           {[=] { return free_device(pointer); }, pointer});
 }

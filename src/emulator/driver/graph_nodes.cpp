@@ -135,6 +135,7 @@ CUresult cuGraphMemsetNodeSetParams(CUgraphNode node, const CUDA_MEMSET_NODE_PAR
 }
 CUresult cuGraphAddHostNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* needs, size_t count,
                             const CUDA_HOST_NODE_PARAMS* params) {
+  if (!params || !params->fn) return CUDA_ERROR_INVALID_VALUE;
   return add_checked_node(node, graph, needs, count, CU_GRAPH_NODE_TYPE_HOST, host_work(*params));
 }
 CUresult cuGraphHostNodeGetParams(CUgraphNode node, CUDA_HOST_NODE_PARAMS* params) {
@@ -152,7 +153,7 @@ CUresult cuGraphAddEmptyNode(CUgraphNode* node, CUgraph graph, const CUgraphNode
 }
 CUresult cuGraphAddChildGraphNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* needs, size_t count,
                                   CUgraph child) {
-  if (!graph || !child) return CUDA_ERROR_INVALID_VALUE;
+  if (!graph || !child || graph == child) return CUDA_ERROR_INVALID_VALUE;
   CUgraph own = nullptr;
   Work work;
   if (CUresult r = cuGraphClone(&own, child)) return r;
@@ -170,6 +171,7 @@ CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec exec, CUgraphNode node, 
 
 CUresult cuGraphAddEventRecordNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* needs, size_t count,
                                    CUevent event) {
+  if (!event) return CUDA_ERROR_INVALID_VALUE;
   return add_checked_node(node, graph, needs, count, CU_GRAPH_NODE_TYPE_EVENT_RECORD, record_work(event));
 }
 CUresult cuGraphEventRecordNodeGetEvent(CUgraphNode node, CUevent* event) { return params_of(node, event); }
@@ -181,6 +183,7 @@ CUresult cuGraphExecEventRecordNodeSetEvent(CUgraphExec exec, CUgraphNode node, 
 }
 CUresult cuGraphAddEventWaitNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* needs, size_t count,
                                  CUevent event) {
+  if (!event) return CUDA_ERROR_INVALID_VALUE;
   return add_checked_node(node, graph, needs, count, CU_GRAPH_NODE_TYPE_WAIT_EVENT, wait_work(event));
 }
 CUresult cuGraphEventWaitNodeGetEvent(CUgraphNode node, CUevent* event) { return params_of(node, event); }

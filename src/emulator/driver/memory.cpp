@@ -19,18 +19,17 @@ CUresult allocate_host(CUdeviceptr* pointer, size_t bytes, HostMemory kind, cons
   return CUDA_SUCCESS;
 }
 
-// The host memory that an address lies in, or null.
-const HostMemory* host_memory(CUdeviceptr address) {
-  const auto& all = state().host_memory;
-  auto next = all.upper_bound(address);
-  if (next == all.begin()) return nullptr;
-  const auto& [begin, memory] = *std::prev(next);
-  return address - begin < memory.bytes ? &memory : nullptr;
-}
-
 }  // namespace
 
 namespace fp4lab::emu::driver {
+
+HostMemory* host_memory(CUdeviceptr address) {
+  auto& all = state().host_memory;
+  auto next = all.upper_bound(address);
+  if (next == all.begin()) return nullptr;
+  auto& [begin, memory] = *std::prev(next);
+  return address - begin < memory.bytes ? &memory : nullptr;
+}
 
 CUresult allocate_device(CUdeviceptr* pointer, size_t bytes, const char* call) {
   if (CUresult r = ready()) return r;
@@ -250,14 +249,3 @@ CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* attributes,
   }
   return CUDA_SUCCESS;
 }
-
-// One memory serves host and device: advice and prefetches have nothing to move.
-extern "C" {
-#undef cuMemPrefetchAsync
-#undef cuMemAdvise
-CUresult CUDAAPI cuMemPrefetchAsync_v2(CUdeviceptr, size_t, CUmemLocation, unsigned, CUstream) {
-  return ready();
-}
-CUresult CUDAAPI cuMemAdvise_v2(CUdeviceptr, size_t, CUmem_advise, CUmemLocation) { return ready(); }
-}
-CUresult cuStreamAttachMemAsync(CUstream, CUdeviceptr, size_t, unsigned) { return ready(); }

@@ -232,7 +232,7 @@ CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute, CUfuncti
       *value = f->non_portable_cluster;
       break;
     case CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET:
-      *value = 0;
+      *value = function.req_cluster[0] != 0;
       break;
     case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
       *value = int(function.req_cluster[0]);
@@ -275,6 +275,7 @@ CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute attribute, int va
     case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
     case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
     case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+      if (value < 0) return CUDA_ERROR_INVALID_VALUE;
       f->attributes[attribute] = value;
       break;
     default:

@@ -1,7 +1,6 @@
 // How many CTAs and clusters fit on the device.
 #include <algorithm>
 
-#include "emulator/driver/register_count.h"
 #include "emulator/driver/state.h"
 
 using namespace fp4lab::emu;
@@ -15,7 +14,10 @@ int ctas_per_sm(const CUfunc_st& f, int threads, size_t dynamic) {
   const DeviceModel& d = *state().device;
   const uint64_t shared = f.function->static_shared_bytes + dynamic + kReservedShared;
   const uint32_t warps = (uint32_t(threads) + kLanes - 1) / kLanes;
-  if (threads > int(max_threads(*f.function)) || dynamic > f.max_dynamic_shared) return 0;
+  // What the kernel may have, whatever it has set less than the default to.
+  const uint64_t limit =
+      std::max<uint64_t>(48 * 1024, f.function->static_shared_bytes + uint64_t(f.max_dynamic_shared));
+  if (!threads || f.function->static_shared_bytes + dynamic > limit) return 0;
   return int(std::min(
       {uint64_t(d.ctas_per_sm), d.shared_per_sm / shared, uint64_t(d.threads_per_sm / (warps * kLanes))}));
 }
@@ -27,7 +29,7 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, CUfun
   if (CUresult r = ready()) return r;
   if (!blocks || !f || threads <= 0 || flags > CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE)
     return CUDA_ERROR_INVALID_VALUE;
-  *blocks = ctas_per_sm(*f, threads, dynamic);
+  *blocks = threads > 1024 ? 0 : ctas_per_sm(*f, threads, dynamic);
   return CUDA_SUCCESS;
 }
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction f, int threads, size_t dynamic) {
@@ -69,11 +71,12 @@ CUresult cuOccupancyMaxPotentialClusterSize(int* size, CUfunction f, const CUlau
   *size = f->non_portable_cluster ? int(state().device->max_cluster) : 8;
   return CUDA_SUCCESS;
 }
-CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t* bytes, CUfunction f, int blocks, int) {
+CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t* bytes, CUfunction f, int blocks, int threads) {
   if (CUresult r = ready()) return r;
+  if (!bytes || !f || blocks <= 0 || threads <= 0 || ctas_per_sm(*f, threads, 0) < blocks)
+    return CUDA_ERROR_INVALID_VALUE;
   const DeviceModel& d = *state().device;
-  *bytes = std::min<size_t>(d.shared_per_sm / std::max(1, blocks) - kReservedShared, d.shared_per_cta_optin) -
-           f->function->static_shared_bytes;
-  *bytes = std::min<size_t>(*bytes, f->max_dynamic_shared);
+  const size_t most = std::min<size_t>(d.shared_per_sm / unsigned(blocks), d.shared_per_cta_optin);
+  *bytes = std::min<size_t>(most - f->function->static_shared_bytes, f->max_dynamic_shared);
   return CUDA_SUCCESS;
 }

@@ -46,7 +46,9 @@ CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool) {
 
 CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* properties) {
   if (CUresult r = ready(false)) return r;
-  if (!pool || !properties) return CUDA_ERROR_INVALID_VALUE;
+  if (!pool || !properties || properties->allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
+      properties->location.type == CU_MEM_LOCATION_TYPE_INVALID)
+    return CUDA_ERROR_INVALID_VALUE;
   *pool = new CUmemPoolHandle_st{.max_bytes = properties->maxSize};
   std::lock_guard lock(state().mutex);
   state().pools.insert(*pool);

@@ -168,6 +168,7 @@ struct CUevent_st {
   bool recorded = false;
   std::chrono::steady_clock::time_point when = {};
   std::shared_ptr<Capture> capture = nullptr;  // recorded while capturing, behind these nodes
+  bool is_spent = false;  // the capture is over: it stands for nothing until it is recorded again
   std::vector<CUgraphNode_st*> tail = {};
 };
 
@@ -183,6 +184,9 @@ struct HostMemory {
   size_t bytes;
   enum Kind { page_locked, registered, managed } kind;
   unsigned flags;
+  // Of managed memory: what was advised, and where it was last sent; CU_DEVICE_INVALID where nothing was.
+  bool read_mostly = false, accessed_by_device = false;
+  int preferred = CU_DEVICE_INVALID, last_prefetch = CU_DEVICE_INVALID;
 };
 
 struct State {
@@ -203,6 +207,8 @@ struct State {
   std::map<CUlimit, size_t> limits{{CU_LIMIT_STACK_SIZE, 1024},
                                    {CU_LIMIT_PRINTF_FIFO_SIZE, 7 << 20},
                                    {CU_LIMIT_MALLOC_HEAP_SIZE, 8 << 20},
+                                   {CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT, 2048},
+                                   {CU_LIMIT_MAX_L2_FETCH_GRANULARITY, 64},
                                    {CU_LIMIT_PERSISTING_L2_CACHE_SIZE, 0}};
   CUmemPoolHandle_st default_pool;
   CUmemoryPool pool = &default_pool;  // the device's current one
@@ -249,6 +255,9 @@ CUctx_st* context_of(const CUstream_st&);
 // Does the work now, or puts it into the graph that the stream captures. The emulator runs every stream's
 // work when it is submitted: an order that the stream rules always allow.
 CUresult submit(CUstream handle, CUgraphNodeType type, Work work);
+
+// The host's or managed memory that an address lies in, or null. Called with the state locked.
+HostMemory* host_memory(CUdeviceptr);
 
 // Device memory, and its end; `call` is who asks, for messages.
 CUresult allocate_device(CUdeviceptr* pointer, size_t bytes, const char* call);

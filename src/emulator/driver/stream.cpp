@@ -51,7 +51,12 @@ CUresult cuStreamSynchronize(CUstream handle) {
   stream->capture->invalid = true;
   return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 }
-CUresult cuStreamQuery(CUstream handle) { return cuStreamSynchronize(handle); }
+CUresult cuStreamQuery(CUstream handle) {
+  const CUstream_st* stream = stream_of(handle);
+  if (stream && !stream->capture)
+    if (CUresult r = refuse_in_capture()) return r;
+  return cuStreamSynchronize(handle);
+}
 
 CUresult cuStreamGetFlags(CUstream handle, unsigned* flags) {
   CUstream_st* stream = stream_of(handle);
@@ -74,11 +79,12 @@ CUresult cuStreamGetCtx(CUstream handle, CUcontext* context) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned) {
+CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned flags) {
   if (CUresult r = ready()) return r;
   CUstream_st* stream = stream_of(handle);
   if (!stream) return CUDA_ERROR_INVALID_HANDLE;
   if (CUresult r = known(state().events, event)) return r;
+  if (event->is_spent || (flags & ~unsigned(CU_EVENT_WAIT_EXTERNAL))) return CUDA_ERROR_INVALID_VALUE;
   if (!event->capture) return CUDA_SUCCESS;
   if (stream->capture && stream->capture != event->capture) return CUDA_ERROR_STREAM_CAPTURE_MERGE;
   if (stream == &state().legacy) return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
@@ -126,6 +132,7 @@ CUresult cuEventRecordWithFlags(CUevent event, CUstream handle, unsigned flags) 
   if (stream->capture && (flags & CU_EVENT_RECORD_EXTERNAL))
     return submit(handle, CU_GRAPH_NODE_TYPE_EVENT_RECORD, record_work(event));
   event->capture = stream->capture;
+  event->is_spent = false;
   event->tail = stream->tail;
   event->recorded = true;
   event->when = std::chrono::steady_clock::now();
@@ -136,17 +143,22 @@ CUresult cuEventRecord(CUevent event, CUstream stream) { return cuEventRecordWit
 CUresult cuEventSynchronize(CUevent event) {
   if (CUresult r = ready()) return r;
   if (CUresult r = known(state().events, event)) return r;
+  if (event->is_spent) return CUDA_ERROR_INVALID_VALUE;
   if (!event->capture) return CUDA_SUCCESS;
   event->capture->invalid = true;
   return CUDA_ERROR_CAPTURED_EVENT;
 }
-CUresult cuEventQuery(CUevent event) { return cuEventSynchronize(event); }
+CUresult cuEventQuery(CUevent event) {
+  const CUresult r = cuEventSynchronize(event);
+  return r ? r : refuse_in_capture();
+}
 
 // Host seconds between the two records: the emulator's own time, not a GPU's.
 CUresult cuEventElapsedTime(float* ms, CUevent start, CUevent end) {
   if (CUresult r = ready()) return r;
   for (CUevent e : {start, end})
     if (CUresult r = known(state().events, e)) return r;
+  if (start->is_spent || end->is_spent) return CUDA_ERROR_INVALID_VALUE;
   if (!start->recorded || !end->recorded || ((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING))
     return CUDA_ERROR_INVALID_HANDLE;
   if (!ms) return CUDA_ERROR_INVALID_VALUE;

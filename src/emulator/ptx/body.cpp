@@ -82,7 +82,7 @@ class BodyReader {
     } else if (t.text == "loc") {
       location(t);
     } else if (t.text == "pragma") {
-      parse_pragma(c_, f_);
+      parse_pragma(c_, f_.nounroll);
     } else if (space_named(t.text, space)) {
       for (ast::Variable& v : parse_variables(c_, space, false)) add_variable(std::move(v));
       c_.expect(";", "behind a declaration");

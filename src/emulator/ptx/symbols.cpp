@@ -27,8 +27,12 @@ uint64_t bits_for(const Module& module, const ast::Variable& v, const ast::Varia
     case Type::f32:
     case Type::b32:
       return single ? bits : std::bit_cast<uint32_t>(static_cast<float>(std::bit_cast<double>(bits)));
-    case Type::f64:
+    case Type::b8:  // the constant's own bits, as many as there is room for
+    case Type::b16:
     case Type::b64:
+    case Type::b128:
+      return bits;
+    case Type::f64:
       return single ? std::bit_cast<uint64_t>(
                           static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(bits))))
                     : bits;

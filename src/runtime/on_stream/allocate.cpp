@@ -16,9 +16,12 @@ cudaError_t cudaFreeAsync(void* pointer, cudaStream_t stream) {
 }
 
 // One memory serves host and device: nothing has to move.
-cudaError_t cudaMemPrefetchAsync(const void*, size_t, cudaMemLocation, unsigned, cudaStream_t) {
-  return call([] { return CUDA_SUCCESS; });
+cudaError_t cudaMemPrefetchAsync(const void* p, size_t bytes, cudaMemLocation where, unsigned flags,
+                                 cudaStream_t stream) {
+  return call([&] {
+    return cuMemPrefetchAsync(device_pointer(p), bytes, driver_location(where), flags, on(stream));
+  });
 }
-cudaError_t cudaStreamAttachMemAsync(cudaStream_t, void*, size_t, unsigned) {
-  return call([] { return CUDA_SUCCESS; });
+cudaError_t cudaStreamAttachMemAsync(cudaStream_t stream, void* p, size_t bytes, unsigned flags) {
+  return call([&] { return cuStreamAttachMemAsync(on(stream), device_pointer(p), bytes, flags); });
 }
