@@ -115,9 +115,9 @@ TEST_CASE("loads: every swizzle, inside and across each edge, at destinations of
 
 TEST_CASE(
     "loads round f32 to tf32 where the map says so, also without .ftz's zeros; the fill stays as it is") {
-  const std::vector<uint32_t> source = {0x3f801234, 0xbf801001, 0x3f800fff,
-                                        0xffffffff, 0x00001801, 0x7f7fffff};
-  const std::vector<uint32_t> rounded = {0x3f802000, 0xbf802000, 0x3f800000,
+  const std::vector<uint32_t> source = {0x3f801234, 0xbf801000, 0x3f803000,
+                                        0xffffffff, 0x00001800, 0x7f7fffff};
+  const std::vector<uint32_t> rounded = {0x3f802000, 0xbf800000, 0x3f804000,
                                          0x7fffe000, 0x00002000, 0x7f800000};
   for (TensorType type : {TensorType::f32, TensorType::tf32, TensorType::tf32_ftz}) {
     Kernel k(load_kernel(0, 32, 0, 0, 128));

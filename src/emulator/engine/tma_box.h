@@ -92,8 +92,8 @@ inline void fill_pattern(const TensorMap& m, std::byte out[16]) {
   for (unsigned i = 0; i < 16; ++i) out[i] = m.fill ? std::byte{uint8_t(i % 2 ? 0x7f : 0xf7)} : std::byte{0};
 }
 
-// f32 to tf32 as a load does it: to nearest, subnormal numbers too (also with ..._TFLOAT32_FTZ), and one NaN;
-// what lies out of bounds is filled as it is (seen on an H200).
+// f32 to tf32 as a load does it: to nearest even, subnormal numbers too (also with ..._TFLOAT32_FTZ), and one
+// NaN; what lies out of bounds is filled as it is (seen on an H200).
 inline void round_to_tf32(std::byte* row, uint32_t bytes) {
   for (uint32_t i = 0; i < bytes; i += 4) {
     uint32_t v;
@@ -102,7 +102,7 @@ inline void round_to_tf32(std::byte* row, uint32_t bytes) {
     if (magnitude > 0x7f800000)
       v = 0x7fffe000;
     else
-      v = (v & 0x80000000) | ((magnitude + 0x1000) & 0x7fffe000);
+      v = (v & 0x80000000) | ((magnitude + 0xfff + (magnitude >> 13 & 1)) & 0x7fffe000);
     std::memcpy(row + i, &v, 4);
   }
 }
