@@ -41,7 +41,8 @@ bool in_constant(const Module& module, uint64_t address) {
   return false;
 }
 
-// isspacep.global holds for what lies in no window, and for kernel parameters (the manual says so).
+// isspacep.global holds for what lies in no window and is no constant, and for kernel parameters (the manual
+// says so).
 template <Space kSpace>
 void isspacep(Warp& w, const Instr& i) {
   const auto* a = w.source<uint64_t>(i.op[1]);
@@ -50,7 +51,8 @@ void isspacep(Warp& w, const Instr& i) {
     const uint64_t x = a[l];
     bool in;
     if constexpr (kSpace == Space::global)
-      in = !in_window(x, kSharedWindow) && !in_window(x, kLocalWindow);
+      in = !in_window(x, kSharedWindow) && !in_window(x, kLocalWindow) &&
+           !in_constant(w.cta.cluster.grid.module, x);
     else if constexpr (kSpace == Space::shared)
       in = in_window(x, kSharedWindow) && (x - kSharedWindow) >> kRankShift == w.cta.rank;
     else if constexpr (kSpace == Space::shared_cluster)
