@@ -69,7 +69,7 @@ void convert_halves(Pass& p, uint32_t pc) {
     const bool halves = (a == Type::f16 && b == Type::bf16) || (a == Type::bf16 && b == Type::f16);
     if (!halves) return;
     const std::string_view r = p.source(*first).tokens[1];
-    tokens[1] = r == "rn" ? "rni" : r == "rz" ? "rzi" : r == "rm" ? "rmi" : "rpi";
+    tokens[1] = r == "rz" ? "rzi" : r == "rm" ? "rmi" : r == "rp" ? "rpi" : "rni";
     return p.replace(pc, tokens, {p.kept(*first, 1)});
   }
   for (const std::string_view name : {"neg", "abs"})
