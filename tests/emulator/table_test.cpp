@@ -435,6 +435,7 @@ TEST_CASE("modifiers are taken in any order, as ptxas takes them") {
         "mbarrier_arrive");
   CHECK(row_of({"vote", "ballot", "sync", "b32"}) == "vote_ballot");  // CUB's order
   CHECK(row_of({"shfl", "idx", "sync", "b32"}) == "shfl");
+  CHECK(row_of({"match", "sync", "any", "b32"}) == "match_any");
   CHECK(row_of({"cvt", "satfinite", "rn", "e4m3x2", "f16x2"}) == "cvt_narrow");  // FlashInfer's order
   CHECK(row_of({"add", "s32", "sat"}) == "add_sat");
   CHECK(row_of({"cvt", "sat", "pack", "u8", "s32", "b32"}) == "none or several");

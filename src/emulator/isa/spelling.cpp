@@ -146,7 +146,7 @@ Order order_of(std::string_view w) {
 }
 
 bool says_how(std::string_view w) {
-  constexpr std::string_view kWords[] = {"sync", "sat", "cc", "rn", "rs"};
+  constexpr std::string_view kWords[] = {"sync", "sat", "cc", "rn", "rs", "any", "all"};
   return std::find(std::begin(kWords), std::end(kWords), w) != std::end(kWords) ||
          type_named(w) != Type::none;
 }
