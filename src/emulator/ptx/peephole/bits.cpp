@@ -127,7 +127,8 @@ void fold_undone(Pass& p, uint32_t pc) {
   for (const unsigned slot : {1u, 2u})
     for (const bool difference : {false, true}) {
       const auto from = p.made_by(pc, slot, difference ? "sub" : "add");
-      if (!from || p.source(*from).tokens.size() != 2 || !is_word(p.source(*from).type())) continue;
+      if (!from || !is_word(p.source(*from).type())) continue;
+      if (p.source(*from).tokens.size() != 2 && !p.source(*from).has("cc")) continue;
       const auto shares = [&](unsigned with) { return p.same_value(*from, with, pc, 3 - slot); };
       // (a - b) + b; a - (a - b); (a + b) - a or b
       if (!minus && difference && shares(2)) return p.become_copy(pc, p.kept(*from, 1), Type::s32);
@@ -139,6 +140,9 @@ void fold_undone(Pass& p, uint32_t pc) {
         return p.become_copy(pc, p.kept(*from, 1), Type::s32);
       if (minus && difference && slot == 1 && shares(1))  // (a - b) - a
         return p.replace(pc, {"sub", "sat", "s32"}, {p.w.constant(0), p.kept(*from, 2)});
+      for (const unsigned shared : {1u, 2u})  // a - (a + b), a - (b + a)
+        if (minus && !difference && slot == 2 && shares(shared))
+          return p.replace(pc, {"sub", "sat", "s32"}, {p.w.constant(0), p.kept(*from, 3 - shared)});
     }
 }
 
