@@ -52,12 +52,16 @@ void Contraction::find_products() {
 // A product with the sums that use it; nothing when it is used otherwise too, or behind the block.
 std::optional<SummedProduct> Contraction::used_in_sums(uint32_t block, uint32_t product) const {
   const Dataflow::Block& b = flow_.blocks()[block];
-  std::vector<std::pair<uint32_t, bool>> holders;  // registers that hold it, or its negation
+  struct Holder {  // a register that holds it, or its negation
+    uint32_t reg;
+    bool negated, flushed;
+  };
+  std::vector<Holder> holders;
   const auto holder = [&](const Operand& op) {
     const uint32_t reg = flow_.number_of(op);
-    return std::find_if(holders.begin(), holders.end(), [&](const auto& h) { return h.first == reg; });
+    return std::find_if(holders.begin(), holders.end(), [&](const Holder& h) { return h.reg == reg; });
   };
-  holders.emplace_back(flow_.number_of(f_.code[product].op[0]), false);
+  holders.push_back({flow_.number_of(f_.code[product].op[0]), false, false});
   SummedProduct found{product, {}};
   bool behind = false;  // behind what ends the compiler's block
   for (uint32_t pc = product + 1; pc < b.end && !holders.empty(); ++pc) {
@@ -68,19 +72,21 @@ std::optional<SummedProduct> Contraction::used_in_sums(uint32_t block, uint32_t 
     }
     const Dataflow::Access& access = flow_.access(pc);
     const auto held = [&](uint32_t reg) {
-      return std::any_of(holders.begin(), holders.end(), [&](const auto& h) { return h.first == reg; });
+      return std::any_of(holders.begin(), holders.end(), [&](const Holder& h) { return h.reg == reg; });
     };
-    std::optional<std::pair<uint32_t, bool>> another;
+    std::optional<Holder> another;
     if (std::any_of(access.reads.begin(), access.reads.end(), held)) {
       const Shape shape = shape_of(pc);
       const auto first = holder(i.op[1]), second = holder(i.op[2]);
-      if (shape == Shape::copy ||
-          (shape == Shape::negation && f_.source[pc].type() == f_.source[product].type())) {
-        another = {flow_.number_of(i.op[0]), first->second != (shape == Shape::negation)};
+      if (shape == Shape::copy) {
+        another = {flow_.number_of(i.op[0]), first->negated, first->flushed};
+      } else if (goes_on_through(shape, f_.source[pc], f_.source[product],
+                                 first != holders.end() && first->flushed)) {
+        another = {flow_.number_of(i.op[0]), !first->negated, shape == Shape::flushed_negation};
       } else if (shape == Shape::sum && same_kind(f_.source[pc], f_.source[product]) &&
                  (first == holders.end()) != (second == holders.end())) {
         const bool is_second = first == holders.end();
-        found.uses.push_back({pc, is_second, (is_second ? second : first)->second});
+        found.uses.push_back({pc, is_second, (is_second ? second : first)->negated});
       } else {
         return std::nullopt;
       }
@@ -90,12 +96,12 @@ std::optional<SummedProduct> Contraction::used_in_sums(uint32_t block, uint32_t 
     for (const uint32_t reg : access.writes) {
       if (!held(reg)) continue;
       if (i.guard >= 0) return std::nullopt;  // the product stays in some lanes
-      std::erase_if(holders, [&](const auto& h) { return h.first == reg; });
+      std::erase_if(holders, [&](const Holder& h) { return h.reg == reg; });
     }
     if (another) holders.push_back(*another);
   }
-  for (const auto& [reg, _] : holders)
-    if (flow_.lives_behind(block, reg)) return std::nullopt;
+  for (const Holder& h : holders)
+    if (flow_.lives_behind(block, h.reg)) return std::nullopt;
   return found;
 }
 
@@ -120,12 +126,13 @@ bool Contraction::is_free(const SummedProduct& p) const {
   });
 }
 
-// x * 2 - x is x, whatever that is, and x - x * 2 is -x: whether it is the negation, where it is one of them.
+// x * 2 - x is x, whatever that is (with .ftz: x + -0), and x - x * 2 is -x: whether it is the negation, where it
+// is one of them.
 std::optional<bool> Contraction::difference_from_twice(uint32_t pc, const Operand& a, const Operand& b,
                                                        const Operand& other, bool negate_product,
                                                        bool negate_other) const {
   const Source& s = f_.source[pc];
-  if (s.has("ftz") || s.has("sat") || (s.type() != Type::f32 && s.type() != Type::f64)) return std::nullopt;
+  if (s.has("sat") || (s.type() != Type::f32 && s.type() != Type::f64)) return std::nullopt;
   const Operand& factor = b.immediate ? b : a;
   const Operand& x = b.immediate ? a : b;
   const auto bits = static_cast<uint64_t>(factor.displacement);
@@ -148,6 +155,9 @@ void Contraction::fuse(uint32_t pc) {
   Operand other = f_.code[pc].op[fusion.second ? 1 : 2];
   if (const auto sign = difference_from_twice(pc, a, b, other, negate_product, negate_other)) {
     const std::string_view type = name_of(s.type());
+    if (s.has("ftz"))
+      return *sign ? w_.replace(pc, {"neg", "ftz", type}, {other})
+                   : w_.replace(pc, {"add", "rn", "ftz", type}, {other, w_.constant(0x80000000)});
     return *sign ? w_.replace(pc, {"neg", type}, {other}) : w_.replace(pc, {"mov", type}, {other});
   }
   std::vector<std::string_view> tokens{"fma", "rn"};

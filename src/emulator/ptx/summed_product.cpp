@@ -19,11 +19,17 @@ bool is_negation(const Instr& i, const Source& s) {
          s.type() != Type::bf16x2;
 }
 
+bool goes_on_through(Shape negation, const Source& s, const Source& product, bool is_flushed) {
+  return s.type() == product.type() && !is_flushed &&
+         (negation == Shape::negation || (negation == Shape::flushed_negation && product.has("ftz")));
+}
+
 Shape shape_of(const Instr& i, const Source& s) {
   const std::string_view name = i.opcode->name;
   if (name == "mov" && i.guard < 0 && is_value(i.op[0]) && is_value(i.op[1]) && !i.op[1].immediate)
     return Shape::copy;
   if (is_negation(i, s)) return Shape::negation;
+  if (name == "neg_float" && i.guard < 0) return Shape::flushed_negation;
   if (says_rounding(s) || !is_value(i.op[0])) return Shape::other;
   if (name == "mul_float" || name == "mul_half" || ends_in_product(s))
     return i.guard < 0 && !s.has("sat") ? Shape::product : Shape::other;
@@ -75,9 +81,12 @@ class ConstantProducts {
  private:
   struct Held {  // the product that a value is, or the negation of
     uint32_t product = kNone;
-    bool negated = false;
+    bool negated = false, flushed = false;
   };
 
+  static bool may_hand_on(Shape s) {
+    return s == Shape::copy || s == Shape::negation || s == Shape::flushed_negation;
+  }
   Shape shape_of(uint32_t pc) const { return emu::shape_of(f_.code[pc], f_.source[pc]); }
 
   bool has_constant(uint32_t pc) const {
@@ -113,7 +122,7 @@ class ConstantProducts {
       more = false;
       for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
         const Shape shape = shape_of(pc);
-        if (flow_.is_dead(pc) || (shape != Shape::copy && shape != Shape::negation)) continue;
+        if (flow_.is_dead(pc) || !may_hand_on(shape)) continue;
         const uint32_t from = flow_.number_of(f_.code[pc].op[1]);
         if (from != kNone && is_listed[from]) more |= add(pc);
       }
@@ -123,6 +132,7 @@ class ConstantProducts {
 
   Held held_by(const Ssa& ssa, uint32_t v) const {
     Held held;
+    bool is_negated_behind = false;
     while (v != kNone) {
       const Ssa::Value& value = ssa.values()[v];
       if (value.kind != Ssa::Value::Kind::made) return {};
@@ -131,8 +141,10 @@ class ConstantProducts {
         held.product = value.at;
         return held;
       }
-      if (shape != Shape::copy && shape != Shape::negation) return {};
-      held.negated ^= shape == Shape::negation;
+      if (!may_hand_on(shape) || (shape == Shape::flushed_negation && is_negated_behind)) return {};
+      held.negated ^= shape != Shape::copy;
+      held.flushed |= shape == Shape::flushed_negation;
+      is_negated_behind |= shape != Shape::copy;
       v = ssa.read(value.at, flow_.number_of(f_.code[value.at].op[1]));
     }
     return {};
@@ -146,9 +158,10 @@ class ConstantProducts {
   // A copy, or a negation of the product's type.
   bool hands_on(const Ssa& ssa, uint32_t pc) const {
     const Shape shape = shape_of(pc);
-    if (shape != Shape::negation) return shape == Shape::copy;
+    if (!may_hand_on(shape) || shape == Shape::copy) return shape == Shape::copy;
     const Held held = held_in(ssa, pc, 1);
-    return held.product == kNone || f_.source[held.product].type() == f_.source[pc].type();
+    return held.product == kNone ||
+           goes_on_through(shape, f_.source[pc], f_.source[held.product], held.flushed);
   }
 
   template <class F>

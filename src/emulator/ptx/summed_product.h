@@ -10,12 +10,16 @@
 
 namespace fp4lab::emu {
 
-enum class Shape : uint8_t { other, product, sum, copy, negation };
+// A flushed negation is a neg.ftz, which changes nothing else in a product with .ftz: ptxas takes one up too,
+// but no negation behind it.
+enum class Shape : uint8_t { other, product, sum, copy, negation, flushed_negation };
 Shape shape_of(const Instr&, const Source&);
 // Of one type, and both with .ftz or without.
 bool same_kind(const Source& a, const Source& b);
 // An unguarded neg without .ftz that products go through. (Of bf16x2 ptxas negates with an fma of its own.)
 bool is_negation(const Instr&, const Source&);
+// Whether a product, or what a neg.ftz has made of it already (is_flushed), goes on through a negation.
+bool goes_on_through(Shape negation, const Source&, const Source& product, bool is_flushed);
 
 struct SummedProduct {
   uint32_t pc;
