@@ -23,6 +23,7 @@ class Folding {
     const Source& s = f_.source[pc];
     const bool approximate = s.has("approx") || s.has("full");
     if (approximate && s.tokens[0] == "div") return fold_quotient(pc);
+    if (loses_flush(pc)) return;
     if (const auto result = folded(pc)) return replace(pc, {"mov", "b32"}, {w_.constant(*result)});
     if (approximate && s.tokens[0] == "rcp" && s.has("ftz"))
       if (const auto inverse = inverse_of(pc, 1)) replace(pc, {"mov", "b32"}, {*inverse});
@@ -68,7 +69,27 @@ class Folding {
     replace(pc, s.has("ftz") ? Rewriter::Tokens{"mul", "ftz", "f32"} : Rewriter::Tokens{"mul", "f32"},
             {a, w_.constant(std::bit_cast<uint32_t>(by.factor))});
     if (by.before != 1) return;
+    if (loses_flush(pc)) return;
     if (const auto result = folded(pc)) replace(pc, {"mov", "b32"}, {w_.constant(*result)});
+  }
+
+  // The product of an infinite and a subnormal constant, which .ftz would make a NaN of: ptxas drops the
+  // .ftz.
+  bool loses_flush(uint32_t pc) {
+    const Source& s = f_.source[pc];
+    if (s.tokens[0] != "mul" || !s.has("ftz") || says_rounding(s)) return false;
+    const auto a = known_.bits(pc, 1), b = known_.bits(pc, 2);
+    if (!a || !b) return false;
+    const auto is = [](uint64_t bits, int kind) {
+      return std::fpclassify(std::bit_cast<float>(static_cast<uint32_t>(bits))) == kind;
+    };
+    if (!(is(*a, FP_INFINITE) && is(*b, FP_SUBNORMAL)) && !(is(*a, FP_SUBNORMAL) && is(*b, FP_INFINITE)))
+      return false;
+    Rewriter::Tokens tokens{"mul", "rn"};
+    if (s.has("sat")) tokens.push_back("sat");
+    tokens.push_back("f32");
+    replace(pc, std::move(tokens), {f_.code[pc].op[1], f_.code[pc].op[2]});
+    return true;
   }
 
   // 1 / operand where the compiler has it otherwise: a reciprocal's operand, and 2^-x of a 2^x that nothing

@@ -126,8 +126,8 @@ bool Contraction::is_free(const SummedProduct& p) const {
   });
 }
 
-// x * 2 - x is x, whatever that is (with .ftz: x + -0), and x - x * 2 is -x: whether it is the negation, where it
-// is one of them.
+// x * 2 - x is x, whatever that is (with .ftz: x + -0), and x - x * 2 is -x: whether it is the negation,
+// where it is one of them.
 std::optional<bool> Contraction::difference_from_twice(uint32_t pc, const Operand& a, const Operand& b,
                                                        const Operand& other, bool negate_product,
                                                        bool negate_other) const {

@@ -31,7 +31,8 @@ class Optimiser {
   void run(const Dataflow& flow, const Known& known, const std::vector<const Token*>& nounroll) {
     const ValueOrder order(f_, flow, nounroll);
     std::optional<Known> folded;
-    if (fold_approximate(w_, flow, known)) folded.emplace(w_, flow);
+    while (fold_approximate(w_, flow, folded ? *folded : known))
+      folded.emplace(w_, flow);  // one feeds the next
     Contraction contraction(w_, flow, folded ? *folded : known);
     Signs signs(w_, flow, known);
     for (const Dataflow::Block& b : flow.blocks())
