@@ -1,24 +1,27 @@
-// Which instructions ptxas 13.0 makes of 32-bit ones that work on the halves of 64-bit registers (observed).
+// Which 64-bit registers ptxas 13.0 keeps as halves, two 32-bit registers: the instructions that make or read
+// one are asked, and the majority decides (observed).
 #pragma once
 
 #include "emulator/core/ir.h"
 
 namespace fp4lab::emu {
 
-// Of an unguarded instruction: its result is made as halves.
-bool makes_halves(const Source&);
-// The same, and each reader joins them for itself.
-bool makes_loose_halves(const Source&);
+// How the machine code of an unguarded instruction makes a 64-bit result.
+enum class Makes : uint8_t {
+  whole,
+  packed,  // as halves, which its end joins
+  halves,
+  loose,  // as halves, which each reader joins for itself
+};
+Makes makes(const Instr&, const Source&);
+// What says that a result is an f64 says so of the register; copysign works on bits.
+bool makes_f64(const Source&);
 
 // A guarded instruction is a branch, or else a selection of halves between the old and the new.
 bool is_branch_under_guard(const Source&);
 
-// How it reads its 64-bit operands.
-enum class Reads : uint8_t {
-  whole,
-  halves,
-  parts,  // one of the halves, or both as they are: does not count
-};
-Reads reads(const Instr&, const Source&);
+// How an instruction reads a 64-bit register in one of its operands: how many times as a whole, less the
+// times as halves. 0 for one that needs only one of the halves, or both as they are.
+int reads_whole(const Instr&, const Source&, unsigned slot);
 
 }  // namespace fp4lab::emu

@@ -36,6 +36,11 @@ uint32_t Ssa::read(uint32_t pc, uint32_t reg) const {
   return found == reads_.end() ? kNone : found->second;
 }
 
+bool Ssa::dominates(uint32_t other, uint32_t block) const {
+  while (block != other && block != 0 && block != kNone) block = up_[block];
+  return block == other;
+}
+
 uint32_t Ssa::add(Value v) {
   values_.push_back(std::move(v));
   return static_cast<uint32_t>(values_.size() - 1);

@@ -40,6 +40,8 @@ class Ssa {
   // The value that an instruction reads in a register; kNone if it does not, or nobody asked for the
   // register.
   uint32_t read(uint32_t pc, uint32_t reg) const;
+  // Every way to the block comes through the other.
+  bool dominates(uint32_t other, uint32_t block) const;
 
  private:
   void place_merges(const std::vector<Stretch>&);

@@ -20,12 +20,10 @@
 //   are the first of these, the last one before the others. A loop that is unrolled by four has several
 //   exits.
 // * Constants come behind these, and with them a kernel's parameters.
-// * 64-bit integers are made as halves. So is what a guarded instruction may have made, which is selected by
-//   halves; a guarded load is one of several ways. Halves are joined where they are made, if several
-//   instructions read them as a whole and none by halves, or if one reads them twice; else before each
-//   instruction that reads them as a whole, behind everything above.
-// * So is a variable that is kept in halves: if no fewer operands (and instructions that make it) are halves
-//   than are whole.
+// * 64-bit integers are made as halves, and so is what a guarded instruction may have made, which is selected
+//   by halves; a guarded load is one of several ways. What is kept as halves (value_uses.cpp) is joined
+//   before the first instruction on every way here that reads it as a whole: behind everything above, and of
+//   several in the order of these instructions.
 
 namespace fp4lab::emu {
 
@@ -33,12 +31,9 @@ namespace {
 
 using Kind = Ssa::Value::Kind;
 
-constexpr unsigned kSlots = 5;  // operands 1 to 4 are asked for
 // Steps within a block: of an instruction, for each register; then the variables.
 constexpr int64_t kStep = 64, kBehind = int64_t(1) << 40;
 constexpr int64_t kMetInside = -16;  // before all other values that several ways bring
-
-uint64_t place(uint32_t pc, unsigned slot) { return uint64_t(pc) * kSlots + slot; }
 
 int64_t nth(const std::vector<uint32_t>& registers, uint32_t reg) {
   return std::find(registers.begin(), registers.end(), reg) - registers.begin();
@@ -48,21 +43,10 @@ bool is_copy(const Instr& i) {
   return i.guard < 0 && i.opcode->name == "mov" && is_value(i.op[0]) && is_value(i.op[1]);
 }
 
-// Copies, and what becomes a part of the instruction that reads it.
-bool comes_with_source(const Instr& i, const Source& s) {
-  const std::string_view name = i.opcode->name;
-  if (i.guard >= 0 || !is_value(i.op[0]) || !is_value(i.op[1])) return false;
-  if ((name == "neg_float" || name == "abs_float") && s.type() == Type::f64) return true;
-  const std::string_view mnemonic = s.tokens[0];
-  return is_copy(i) ||
-         (mnemonic == "cvt" && s.tokens.size() == 3 && s.type(0) == Type::f64 && s.type(1) == Type::f64) ||
-         (mnemonic == "cvta" && s.has("global"));
-}
-
 // One of several ways in the machine code of one instruction brings it.
 bool is_met_inside(const Source& s) {
   const std::string_view name = s.tokens[0];
-  return s.type() == Type::f64 &&
+  return s.type() == Type::f64 && !s.has("ftz") &&
          (name == "rsqrt" || ((name == "div" || name == "sqrt" || name == "rcp") && s.has("rn")));
 }
 
@@ -89,6 +73,16 @@ std::vector<Ssa::Stretch> loops_with_several_exits(const Function& f, const Data
 
 }  // namespace
 
+bool comes_with_source(const Instr& i, const Source& s) {
+  const std::string_view name = i.opcode->name;
+  if (i.guard >= 0 || !is_value(i.op[0]) || !is_value(i.op[1])) return false;
+  if ((name == "neg_float" || name == "abs_float") && s.type() == Type::f64) return true;
+  const std::string_view mnemonic = s.tokens[0];
+  return is_copy(i) ||
+         (mnemonic == "cvt" && s.tokens.size() == 3 && s.type(0) == Type::f64 && s.type(1) == Type::f64) ||
+         (mnemonic == "cvta" && s.has("global"));
+}
+
 ValueOrder::ValueOrder(const Function& f, const Dataflow& flow, const std::vector<const Token*>& nounroll)
     : f_(f), flow_(flow), ssa_(f, flow, registers_asked_for(), loops_with_several_exits(f, flow, nounroll)) {
   find_blocks();
@@ -105,10 +99,12 @@ ValueOrder::ValueOrder(const Function& f, const Dataflow& flow, const std::vecto
 void ValueOrder::find_blocks() {
   reads_in_.resize(f_.code.size());
   made_in_.resize(f_.code.size());
+  flow_block_.resize(f_.code.size());
   uint32_t block = 0;
   for (const Dataflow::Block& b : flow_.blocks()) {
     for (uint32_t pc = b.begin; pc < b.end; ++pc) {
       reads_in_[pc] = block;
+      flow_block_[pc] = static_cast<uint32_t>(&b - flow_.blocks().data());
       block += flow_.becomes_branch(pc);
       made_in_[pc] = block;
     }
@@ -120,9 +116,9 @@ uint32_t ValueOrder::block_of(const Ssa::Value& v) const {
   return v.kind == Kind::made || v.kind == Kind::kept ? made_in_[v.at] : reads_in_[v.at];
 }
 
-// Those that are operands, and what is copied into them.
+// Those that are operands, what is copied into them, and what they are copied into.
 std::vector<uint32_t> ValueOrder::registers_asked_for() const {
-  std::unordered_map<uint32_t, std::vector<uint32_t>> sources;
+  std::unordered_map<uint32_t, std::vector<uint32_t>> copies;
   std::vector<uint32_t> found;
   std::unordered_set<uint32_t> known;
   const auto ask = [&](uint32_t reg) {
@@ -133,11 +129,14 @@ std::vector<uint32_t> ValueOrder::registers_asked_for() const {
     const Instr& i = f_.code[pc];
     const auto [first, count] = asked_for(f_.source[pc]);
     for (unsigned slot = first; slot < first + count; ++slot) ask(flow_.number_of(i.op[slot]));
-    if (comes_with_source(i, f_.source[pc]))
-      sources[flow_.number_of(i.op[0])].push_back(flow_.number_of(i.op[1]));
+    if (!comes_with_source(i, f_.source[pc])) continue;
+    const uint32_t to = flow_.number_of(i.op[0]), from = flow_.number_of(i.op[1]);
+    if (from == Dataflow::kNone) continue;
+    copies[to].push_back(from);
+    copies[from].push_back(to);
   }
   for (size_t next = 0; next < found.size(); ++next)
-    if (const auto copied = sources.find(found[next]); copied != sources.end())
+    if (const auto copied = copies.find(found[next]); copied != copies.end())
       for (const uint32_t reg : copied->second) ask(reg);
   return found;
 }
@@ -168,12 +167,6 @@ void ValueOrder::find_webs() {
 bool ValueOrder::is_selection(uint32_t v) const {
   const Ssa::Value& value = ssa_.values()[v];
   return value.kind == Kind::kept && !is_branch_under_guard(f_.source[value.at]);
-}
-
-bool ValueOrder::is_made_as_halves(uint32_t v) const {
-  const Ssa::Value& value = ssa_.values()[v];
-  return is_selection(v) ||
-         (value.kind == Kind::made && f_.code[value.at].guard < 0 && makes_halves(f_.source[value.at]));
 }
 
 // A register's first web that is read in several blocks has the register's own rank.
@@ -267,68 +260,19 @@ bool ValueOrder::is_variable_in(uint32_t v, uint32_t block) {
   return webs_[web_of(v)].is_variable && block_of(ssa_.values()[v]) != block;
 }
 
-void ValueOrder::count_uses() {
-  uses_.resize(ssa_.values().size());
-  for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
-    const Instr& i = f_.code[pc];
-    // Whoever reads a copy counts.
-    const bool copies = comes_with_source(i, f_.source[pc]) && ssa_.knows(flow_.number_of(i.op[0]));
-    if (flow_.is_dead(pc) || copies) continue;
-    const std::vector<uint32_t>& list = flow_.access(pc).reads;
-    for (auto reg = list.begin(); reg != list.end(); ++reg)
-      if (std::find(list.begin(), reg, *reg) == reg)
-        if (const uint32_t v = ssa_.read(pc, *reg); v != Ssa::kNone)
-          count_use(v, pc, reads(i, f_.source[pc]), static_cast<uint32_t>(std::count(reg, list.end(), *reg)));
-  }
-  for (uint32_t v = 0; v < uses_.size(); ++v)
-    if (is_selection(v))
-      for (const uint32_t from : ssa_.values()[v].operands)
-        count_use(from, ssa_.values()[v].at, Reads::halves, 1);
-  for (uint32_t v = 0; v < uses_.size(); ++v)
-    if (meets_[v]) count_definition(v);
-}
-
-// Of a variable, other blocks read what the variable holds; its own, the value itself.
-void ValueOrder::count_use(uint32_t read, uint32_t pc, Reads how, uint32_t operands) {
-  if (how == Reads::parts) return;
-  const uint32_t v = source_of(read, reads_in_[pc]);
-  const bool halves = how == Reads::halves, here = block_of(ssa_.values()[v]) == reads_in_[pc];
-  if (meets_[v]) {
-    Uses& uses = webs_[web_of(v)].uses;
-    const bool as_made = halves && here && is_made_as_halves(v);
-    if (!as_made) (halves ? uses.halves : uses.whole) += operands;
-    if (!here) return;
-  }
-  Uses& uses = uses_[v];
-  (halves ? uses.halves : uses.whole) += operands;
-  uses.twice |= !halves && operands > 1;
-}
-
-void ValueOrder::count_definition(uint32_t v) {
-  const Ssa::Value& value = ssa_.values()[v];
-  if (value.kind != Kind::made && !is_selection(v)) return;
-  const Instr& i = f_.code[value.at];
-  const Source& s = f_.source[value.at];
-  const bool constant = comes_with_source(i, s) && flow_.number_of(i.op[1]) == Dataflow::kNone;
-  if (value.kind == Kind::made && constant) return;
-  const bool halves = s.type() != Type::f64 && is_made_as_halves(v) && !is_joined_once(v);
-  Uses& uses = webs_[web_of(v)].uses;
-  ++(halves ? uses.halves : uses.whole);
-}
-
 // As an operand of an instruction.
 ValueOrder::Rank ValueOrder::rank(uint32_t v, uint32_t pc, unsigned slot) {
   uint32_t block = reads_in_[pc];
   for (;;) {
     const Ssa::Value& value = ssa_.values()[v];
     const Web& web = webs_[web_of(v)];
-    if (value.kind == Kind::merged) return rank_of_variable(v, slot);
+    if (value.kind == Kind::merged) return rank_of_variable(v, pc, slot);
     if (value.kind == Kind::unknown) return web.rank;
     const Instr& i = f_.code[value.at];
     const Source& s = f_.source[value.at];
     if (value.kind == Kind::kept && is_branch_under_guard(s))
-      return meets_[v] ? rank_of_variable(v, slot) : Rank{Rank::Class::met, 1, -web.rank.at};
-    if (is_variable_in(v, block)) return rank_of_variable(v, slot);
+      return meets_[v] ? rank_of_variable(v, pc, slot) : Rank{Rank::Class::met, 1, -web.rank.at};
+    if (is_variable_in(v, block)) return rank_of_variable(v, pc, slot);
     if (value.kind == Kind::made) {
       if (comes_with_source(i, s)) {
         const uint32_t from = flow_.number_of(i.op[1]);
@@ -337,11 +281,10 @@ ValueOrder::Rank ValueOrder::rank(uint32_t v, uint32_t pc, unsigned slot) {
         block = block_of(value);
         continue;
       }
-      if (makes_loose_halves(s)) return joined(slot, false);
       if (flow_.is_in_bank(value.at)) return {Rank::Class::constant, 0, 0};
       if (is_met_inside(s)) return {Rank::Class::met, kMetInside, -int64_t(value.at)};
     }
-    return is_made_as_halves(v) && !is_joined_once(v) ? joined(slot, false) : made_at(value);
+    return is_joined(v) ? joined(v, pc, slot) : made_at(value);
   }
 }
 
@@ -350,23 +293,11 @@ ValueOrder::Rank ValueOrder::made_at(const Ssa::Value& value) const {
           kStep * value.at + nth(flow_.access(value.at).writes, value.reg)};
 }
 
-ValueOrder::Rank ValueOrder::rank_of_variable(uint32_t v, unsigned slot) {
+ValueOrder::Rank ValueOrder::rank_of_variable(uint32_t v, uint32_t pc, unsigned slot) {
   const Web& web = webs_[web_of(v)];
   const bool is_last = !meets_[v] && ssa_.values()[v].kind == Kind::merged;
-  if (const Uses& uses = is_last ? uses_[v] : web.uses; uses.halves > 0 && uses.halves >= uses.whole)
-    return joined(slot, is_last);
+  if (is_last ? whole_[v] <= 0 && !is_f64(v) : web.whole <= 0) return joined(v, pc, slot);
   return is_last ? Rank{Rank::Class::met, -static_cast<int64_t>(web.rank.of), -web.rank.at} : web.rank;
-}
-
-// Before the instruction that reads it; what several ways have brought, behind the others.
-ValueOrder::Rank ValueOrder::joined(unsigned slot, bool is_last) {
-  return {Rank::Class::joined, is_last, slot};
-}
-
-// Halves, where they are made.
-bool ValueOrder::is_joined_once(uint32_t v) const {
-  const Uses& uses = uses_[v];
-  return uses.twice || (uses.whole > 1 && uses.halves == 0);
 }
 
 bool ValueOrder::comes_later(uint32_t pc, unsigned slot, unsigned than) const {

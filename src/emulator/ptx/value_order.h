@@ -14,6 +14,9 @@
 
 namespace fp4lab::emu {
 
+// Copies, and what becomes a part of the instruction that reads it.
+bool comes_with_source(const Instr&, const Source&);
+
 class ValueOrder {
  public:
   // `nounroll`: see optimise.h.
@@ -31,22 +34,20 @@ class ValueOrder {
     int64_t block = 0, at = 0;
     auto operator<=>(const Rank&) const = default;
   };
-  // Operands that read a value, or instructions that make a variable.
-  struct Uses {
-    uint32_t whole = 0, halves = 0;
-    bool twice = false;  // an instruction reads it as a whole for two operands
-  };
   // Values that a register holds by turns, because they meet somewhere.
   struct Web {
     Rank rank;
     bool is_variable = false;  // there are several
-    Uses uses;
+    int whole = 0;             // voices for the whole, less those for halves
   };
   struct Held {
     Rank rank;
     uint64_t is = 0;  // the value; or kConstant and a row, kUnknown and the slot
   };
   static constexpr uint64_t kConstant = uint64_t(1) << 32, kUnknown = uint64_t(1) << 33;
+
+  // Of an operand.
+  static uint64_t place(uint32_t pc, unsigned slot) { return uint64_t(pc) * kMaxOperands + slot; }
 
   std::vector<uint32_t> registers_asked_for() const;
   void find_blocks();
@@ -56,28 +57,32 @@ class ValueOrder {
   std::vector<char> webs_that_cross();
   uint32_t web_of(uint32_t value);
   bool is_selection(uint32_t value) const;
-  bool is_made_as_halves(uint32_t value) const;
+  Makes made_as(uint32_t value) const;
+  bool is_f64(uint32_t value) const;
   uint32_t source_of(uint32_t value, uint32_t block);
   bool is_variable_in(uint32_t value, uint32_t block);
   void count_uses();
-  void count_use(uint32_t value, uint32_t pc, Reads how, uint32_t operands);
-  void count_definition(uint32_t value);
-  bool is_joined_once(uint32_t value) const;
+  void count_operands(uint32_t pc);
+  void count_use(uint32_t value, uint32_t pc, unsigned slot, int whole);
+  int definition(uint32_t value);
+  bool is_joined(uint32_t value) const;
   Held held(uint32_t pc, unsigned slot);
   Rank rank(uint32_t value, uint32_t pc, unsigned slot);
   Rank made_at(const Ssa::Value&) const;
-  Rank rank_of_variable(uint32_t value, unsigned slot);
-  static Rank joined(unsigned slot, bool is_last);
+  Rank rank_of_variable(uint32_t value, uint32_t pc, unsigned slot);
+  Rank joined(uint32_t value, uint32_t pc, unsigned slot) const;
 
   const Function& f_;
   const Dataflow& flow_;
   Ssa ssa_;
   std::vector<uint32_t> reads_in_, made_in_;  // by pc: the compiler's block of an instruction, of its result
+  std::vector<uint32_t> flow_block_;          // by pc
   std::vector<uint32_t> parent_;              // of a value, towards its web's name
   std::vector<char> meets_;                   // values that others are merged from
-  std::vector<Uses> uses_;                    // of a value
-  std::vector<Web> webs_;                     // by name
-  std::unordered_map<uint64_t, Held> held_;   // by pc and slot
+  std::vector<int> whole_;                    // of a value, as Web::whole
+  std::vector<std::vector<uint64_t>> readers_;  // of a value as a whole: places in the text's order
+  std::vector<Web> webs_;                       // by name
+  std::unordered_map<uint64_t, Held> held_;     // by pc and slot
 };
 
 }  // namespace fp4lab::emu
