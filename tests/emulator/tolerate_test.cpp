@@ -263,3 +263,33 @@ TEST_CASE("a bulk copy out of shared memory that nobody wrote: a fault, or poiso
     CHECK(r.out[1] != 0);
   }
 }
+
+// The second CTA stores between its arrivals. On an H200 the first one's first wait ends behind them both.
+TEST_CASE("two arrivals at the cluster barrier before the waits: a fault, or one for each phase and a note") {
+  const std::string text = module_text("sm_90a", ".param .u64 out", R"(
+      ld.param.u64 %rd0, [out]; mov.u32 %r1, %cluster_ctarank; setp.eq.u32 %p0, %r1, 0; mov.u32 %r2, 7;
+      barrier.cluster.arrive;
+      @!%p0 st.global.u32 [%rd0+4], %r2;
+      barrier.cluster.arrive;
+      barrier.cluster.wait;
+      ld.global.u32 %r3, [%rd0+4];
+      barrier.cluster.wait;
+      barrier.cluster.arrive;
+      barrier.cluster.wait;
+      @%p0 st.global.u32 [%rd0], %r3;)");
+  for (const bool tolerant : {false, true})
+    for (uint64_t seed = 0; seed < 20; ++seed) {
+      const Ran r = run(text, tolerant, 32, 2, {.seed = seed, .cluster = 2});
+      INFO(r.result.report);
+      CHECK(r.result.ok == tolerant);
+      CHECK(r.says("arrived before and has not executed barrier.cluster.wait since"));
+      if (tolerant) CHECK(r.out[0] == 7);
+    }
+}
+
+TEST_CASE("a third arrival at the cluster barrier before the waits is a fault") {
+  const Ran r = run(module_text("sm_90a", ".param .u64 out", R"(
+      barrier.cluster.arrive; barrier.cluster.arrive; barrier.cluster.arrive; barrier.cluster.wait;)"),
+                    true, 32, 1, {.cluster = 2});
+  CHECK_FALSE(r.result.ok);
+}

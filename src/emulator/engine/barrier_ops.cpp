@@ -146,25 +146,35 @@ bool settle_cluster(Cluster& cluster) {
     }
   if (!any) return false;
   for (auto& cta : cluster.ctas)
-    for (ClusterBarrierPart& p : parts(*cta)) p.complete |= p.arrived, p.arrived = 0;
+    for (ClusterBarrierPart& p : parts(*cta)) p.finish_phase();
   return true;
 }
 
 bool cluster_released(Warp& w, const LaneGroup& g) {
-  auto gone = [&] { return (parts(w.cta)[w.id].complete & g.mask) == g.mask; };
+  auto gone = [&] { return parts(w.cta)[w.id].ends_wait(g.mask); };
   if (gone()) return true;
   settle_cluster(w.cta.cluster);
   return gone();
 }
 
+// "Each thread must arrive at the barrier only once before the barrier completes" (PTX ISA 9.7.13.4).
+// FlashAttention 4's MLA kernels arrive twice and then wait twice: where the schedule tolerates it the second
+// arrival is one for the next phase, with a note, as on an H200.
+void arrive_again(Warp& w, ClusterBarrierPart& p, uint32_t lanes) {
+  const Fault again(FaultKind::cluster_barrier, static_cast<unsigned>(std::countr_zero(lanes)),
+                    "barrier.cluster.arrive by a thread that arrived before and has not executed "
+                    "barrier.cluster.wait since");
+  const uint32_t full = p.next | p.complete_twice | (p.complete & p.arrived);
+  if (full & lanes || !w.cta.cluster.grid.schedule.tolerant) throw again;
+  w.cta.cluster.tolerated(again, w);
+}
+
 void cluster_arrive(Warp& w, const Instr& in) {
   if (unpack_aux<Mods>(in).aligned) w.require_full(in);
   ClusterBarrierPart& p = parts(w.cta)[w.id];
-  if (uint32_t twice = (p.arrived | p.complete) & w.active)
-    fault(FaultKind::cluster_barrier, static_cast<unsigned>(std::countr_zero(twice)),
-          "barrier.cluster.arrive by a thread that arrived before and has not executed barrier.cluster.wait "
-          "since");
+  if (uint32_t twice = (p.arrived | p.complete) & w.active) arrive_again(w, p, twice);
   settle_tensor_memory(w);
+  p.next |= p.arrived & w.active;
   p.arrived |= w.active;
   tell(w, BarrierEvent::What::cluster_arrive, 0, w.active);
   if (settle_cluster(w.cta.cluster)) w.cta.cluster.notify();
@@ -177,11 +187,11 @@ void cluster_wait(Warp& w, const Instr& in) {
     fault(FaultKind::cluster_barrier, static_cast<unsigned>(std::countr_zero(never)),
           "barrier.cluster.wait by a thread that has not executed barrier.cluster.arrive");
   settle_cluster(w.cta.cluster);
-  if ((p.complete & w.active) != w.active) {
+  if (!p.ends_wait(w.active)) {
     w.block({Wait::Kind::cluster_barrier, 0, 0, cluster_released});
     return;
   }
-  p.complete &= ~w.active;
+  p.waited(w.active);
   tell(w, BarrierEvent::What::cluster_done, 0, w.active);
 }
 

@@ -41,6 +41,21 @@ struct NamedBarrier {
 struct ClusterBarrierPart {
   uint32_t arrived = 0;   // in the running phase
   uint32_t complete = 0;  // arrived in a phase that is complete, wait not executed yet
+  // Where it is tolerated that a thread arrives twice before it waits:
+  uint32_t next = 0;            // lanes that arrived in the running phase and for the next one
+  uint32_t complete_twice = 0;  // lanes whose last two phases are complete, neither waited for
+
+  // A wait ends behind the phase of the latest arrival (an H200's does so).
+  bool ends_wait(uint32_t lanes) const { return (complete & lanes) == lanes && !(arrived & lanes); }
+  void finish_phase() {
+    complete_twice |= complete & arrived;
+    complete |= arrived;
+    arrived = next, next = 0;
+  }
+  void waited(uint32_t lanes) {
+    complete &= ~lanes | complete_twice;
+    complete_twice &= ~lanes;
+  }
 };
 
 }  // namespace fp4lab::emu

@@ -166,15 +166,16 @@ void OrderChecker::cluster_arrive(ClusterState& c, WarpState& w, const BarrierEv
   CtaStateOf& own = c.cta[e.cta->rank];
   uint32_t left = e.lanes;
   while (left) {  // lanes of a warp are in the same phase, nearly always
-    const uint32_t phase = w.thread[static_cast<unsigned>(std::countr_zero(left))].cluster_phase;
+    const auto next = [&](unsigned l) { return w.thread[l].cluster_phase + w.thread[l].cluster_arrived; };
+    const uint32_t phase = next(static_cast<unsigned>(std::countr_zero(left)));
     uint32_t same = 0;
-    for_lanes(left, [&](unsigned l) { same |= uint32_t(w.thread[l].cluster_phase == phase) << l; });
+    for_lanes(left, [&](unsigned l) { same |= uint32_t(next(l) == phase) << l; });
     Sum& sum = sum_of(c.cluster_number, c.cluster_barrier, phase);
     if (w.init_sync && !relaxed) sum.v.raise(w.init_sync, w.time);
     publish(sum, c, w, same, relaxed ? Reach::streams : Reach::all);
     publish(sum_of(c.ran_number, c.cluster_ran, phase), c, w, same, Reach::all);
     if (relaxed) publish(sum_of(own.relaxed_number, own.relaxed, phase), c, w, same, Reach::all);
-    for_lanes(same, [&](unsigned l) { w.thread[l].cluster_arrived = true; });
+    for_lanes(same, [&](unsigned l) { ++w.thread[l].cluster_arrived; });
     left &= ~same;
   }
 }
@@ -189,7 +190,7 @@ void OrderChecker::cluster_done(ClusterState& c, WarpState& w, const BarrierEven
     if (first <= phase) acquire(w, e.lanes, sum);
   for_lanes(e.lanes, [&](unsigned l) {
     ++w.thread[l].cluster_phase;
-    w.thread[l].cluster_arrived = false;
+    --w.thread[l].cluster_arrived;
   });
 }
 

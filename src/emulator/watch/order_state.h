@@ -94,8 +94,8 @@ struct ThreadState : Knowledge {
   std::array<Seen, 3> observed;  // what relaxed reads saw, by the scope of the fence that takes it in
   uint32_t fenced = 0;           // own accesses up to this time lie before a fence.proxy.async
   uint32_t released_at = 0;
-  uint32_t cluster_phase = 0;    // of barrier.cluster
-  bool cluster_arrived = false;  // in that phase
+  uint32_t cluster_phase = 0;   // of barrier.cluster
+  uint8_t cluster_arrived = 0;  // in that phase, and (where that is tolerated) the next
 };
 
 // Where a warp has waited, or arrived, last: for reports.
