@@ -10,6 +10,8 @@ namespace fp4lab::emu {
 
 namespace {
 
+constexpr unsigned kSigns = 8;  // one on the other that are followed
+
 bool is_sign_of(const Instr& i, const Source& s) {
   const std::string_view name = i.opcode->name;
   return (name == "abs_float" || name == "neg_float") && s.type() == Type::f32 && !s.has("ftz");
@@ -98,13 +100,15 @@ void Signs::make_bitwise(uint32_t pc) {
   w_.replace(pc, {abs ? "and" : "xor", "b32"}, {a, w_.constant(abs ? 0x7fffffff : 0x80000000)});
 }
 
-// What an abs or neg made, without its way with NaNs.
-std::optional<Operand> Signs::changed_sign(uint32_t maker) {
-  if (maker == Ssa::kNone || !is_sign_of(f_.code[maker], f_.source[maker])) return std::nullopt;
-  const bool abs = f_.code[maker].opcode->name == "abs_float";
-  const Operand bits = w_.fresh(f_.code[maker].op[0].type);
-  w_.insert(maker, {abs ? "and" : "xor", "b32"},
-            {bits, f_.code[maker].op[1], w_.constant(abs ? 0x7fffffff : 0x80000000)});
+// What an abs or neg made, also of another's value, without its way with NaNs.
+std::optional<Operand> Signs::changed_sign(uint32_t made_at, unsigned depth) {
+  if (made_at == Ssa::kNone || !is_sign_of(f_.code[made_at], f_.source[made_at])) return std::nullopt;
+  const bool abs = f_.code[made_at].opcode->name == "abs_float";
+  const Operand& read = f_.code[made_at].op[1];
+  const auto inner = depth < kSigns ? changed_sign(maker(made_at, read), depth + 1) : std::nullopt;
+  const Operand a = inner.value_or(read);
+  const Operand bits = w_.fresh(f_.code[made_at].op[0].type);
+  w_.insert(made_at, {abs ? "and" : "xor", "b32"}, {bits, a, w_.constant(abs ? 0x7fffffff : 0x80000000)});
   return bits;
 }
 
