@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -246,4 +247,21 @@ TEST_CASE("what the fuzzers found: a sign without a selector, an image whose PTX
   const auto found = driver::read_image(image.data(), image.size());
   driver::state().device = saved;
   CHECK(found.ptx.empty() != found.reason.empty());
+}
+
+// A minute once, now half a second: what a chain of moves holds is found out once, not by each reader.
+TEST_CASE(
+    "a long chain of moves that many instructions read, many branches to one place: loaded in seconds") {
+  constexpr int kMoves = 50000, kReaders = 5000;
+  std::string text = fmt::format(
+      ".version 8.0\n.target sm_90\n.address_size 64\n.entry k(.param .u64 p) {{ .reg .b64 %d; .reg .b32 "
+      "%r<{}>; "
+      ".reg .pred %q;\nld.param.u64 %d, [p];\nld.global.u32 %r0, [%d];\n",
+      kMoves);
+  for (int i = 1; i < kMoves; ++i) text += fmt::format("mov.u32 %r{}, %r{};\n", i, i - 1);
+  for (int i = 0; i < kReaders; ++i)
+    text += fmt::format("setp.eq.u32 %q, %r{}, {};\n@%q bra END;\nst.global.u32 [%d], %r0;\n", kMoves - 1, i);
+  const auto start = std::chrono::steady_clock::now();
+  CHECK(parse(text + "END: ret; }", "long")->functions.size() == 1);
+  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(12));
 }

@@ -1,5 +1,5 @@
-// Managed memory: one memory serves host and device, so advice and prefetches move nothing; they are checked, and
-// kept for those who ask.
+// Managed memory: one memory serves host and device, so advice and prefetches move nothing; they are checked,
+// and kept for those who ask.
 #include "emulator/driver/state.h"
 
 using namespace fp4lab::emu::driver;
@@ -20,10 +20,12 @@ CUresult check(CUmemLocation where) {
 }
 
 // As the attributes tell it.
-int ordinal(CUmemLocation where) { return where.type == CU_MEM_LOCATION_TYPE_DEVICE ? where.id : CU_DEVICE_CPU; }
+int ordinal(CUmemLocation where) {
+  return where.type == CU_MEM_LOCATION_TYPE_DEVICE ? where.id : CU_DEVICE_CPU;
+}
 
-// Carries `body` out for the managed memory that holds [p, p + bytes). The host's own memory is another case of
-// these calls: nothing is kept of it, and nothing is refused.
+// Carries `body` out for the managed memory that holds [p, p + bytes). The host's own memory is another case
+// of these calls: nothing is kept of it, and nothing is refused.
 template <class Body>
 CUresult with_managed(CUdeviceptr p, size_t bytes, Body&& body) {
   if (CUresult r = ready()) return r;
@@ -40,7 +42,8 @@ CUresult with_managed(CUdeviceptr p, size_t bytes, Body&& body) {
 extern "C" {
 #undef cuMemPrefetchAsync
 #undef cuMemAdvise
-CUresult CUDAAPI cuMemPrefetchAsync_v2(CUdeviceptr p, size_t bytes, CUmemLocation where, unsigned flags, CUstream) {
+CUresult CUDAAPI cuMemPrefetchAsync_v2(CUdeviceptr p, size_t bytes, CUmemLocation where, unsigned flags,
+                                       CUstream) {
   if (flags) return CUDA_ERROR_INVALID_VALUE;
   if (CUresult r = check(where)) return r;
   return with_managed(p, bytes, [&](HostMemory& m) {
@@ -96,8 +99,8 @@ CUresult cuMemRangeGetAttribute(void* data, size_t data_bytes, CUmem_range_attri
     }
   });
 }
-CUresult cuMemRangeGetAttributes(void** data, size_t* data_bytes, CUmem_range_attribute* attributes, size_t count,
-                                 CUdeviceptr p, size_t bytes) {
+CUresult cuMemRangeGetAttributes(void** data, size_t* data_bytes, CUmem_range_attribute* attributes,
+                                 size_t count, CUdeviceptr p, size_t bytes) {
   if (!data || !data_bytes || !attributes || !count) return CUDA_ERROR_INVALID_VALUE;
   for (size_t i = 0; i < count; ++i)
     if (CUresult r = cuMemRangeGetAttribute(data[i], data_bytes[i], attributes[i], p, bytes)) return r;

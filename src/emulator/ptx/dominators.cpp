@@ -1,6 +1,7 @@
 #include "emulator/ptx/dominators.h"
 
 #include <algorithm>
+#include <ranges>
 #include <utility>
 
 namespace fp4lab::emu {
@@ -40,7 +41,8 @@ Dominators immediate_dominators(const std::vector<std::vector<uint32_t>>& succes
     for (const uint32_t b : d.order) {
       if (b == root) continue;
       uint32_t best = kNone;
-      for (const uint32_t p : predecessors[b])
+      // The last one first: of a chain of blocks that all lead here, each then meets its neighbour.
+      for (const uint32_t p : predecessors[b] | std::views::reverse)
         if (d.up[p] != kNone) best = best == kNone ? p : meet(p, best);
       if (best != std::exchange(d.up[b], best)) changed = true;
     }

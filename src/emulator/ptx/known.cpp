@@ -195,15 +195,22 @@ std::optional<uint64_t> Known::bits_of_row(const Operand& op) const {
 }
 
 std::optional<uint64_t> Known::bits(const Operand& operand, uint32_t maker, uint32_t pc) const {
+  std::vector<uint32_t> passed;  // moves
+  const auto found = [&](const std::optional<uint64_t>& value) {
+    for (const uint32_t move : passed) moved_[move] = value;
+    return value;
+  };
   for (const Operand* op = &operand;;) {
-    if (const auto known = bits_of_row(*op)) return known;
-    if (maker == Dataflow::kNone || maker >= pc) return std::nullopt;
+    if (const auto known = bits_of_row(*op)) return found(known);
+    if (maker == Dataflow::kNone || maker >= pc) return found(std::nullopt);
     const Instr& i = f_.code[maker];
     if (f_.source[maker].tokens[0] != "mov" || !is_value(i.op[0]) || !is_value(i.op[1]) ||
         bits_of(i.op[0].type) != bits_of(op->type)) {
       const auto value = values_.find({maker, key_of(*op)});
-      return value == values_.end() ? std::nullopt : std::optional(value->second);
+      return found(value == values_.end() ? std::nullopt : std::optional(value->second));
     }
+    if (const auto known = moved_.find(maker); known != moved_.end()) return found(known->second);
+    passed.push_back(maker);
     pc = maker, op = &i.op[1], maker = makers_[pc][1];
   }
 }

@@ -42,7 +42,10 @@ class Known {
   // What an instruction makes counts as constant from now on, in operands behind it.
   void mark_constant(uint32_t pc) { constant_[pc] = 1; }
   // A rule has replaced an instruction: nothing is known about its operands.
-  void forget(uint32_t pc) { makers_[pc].fill(Dataflow::kNone); }
+  void forget(uint32_t pc) {
+    makers_[pc].fill(Dataflow::kNone);
+    moved_.clear();
+  }
 
  private:
   void find_makers(const Dataflow&);
@@ -69,6 +72,8 @@ class Known {
   std::vector<char> constant_;
   std::vector<char> makes_nan_;  // arithmetic of constants that the compiler leaves to execute
   Values values_;
+  mutable std::unordered_map<uint32_t, std::optional<uint64_t>>
+      moved_;  // by moves that were asked: their sources
 };
 
 }  // namespace fp4lab::emu
