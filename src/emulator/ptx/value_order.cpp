@@ -1,6 +1,8 @@
 #include "emulator/ptx/value_order.h"
 
 #include <algorithm>
+#include <map>
+#include <numeric>
 #include <utility>
 
 #include "emulator/isa/opcode.h"
@@ -61,6 +63,13 @@ std::pair<unsigned, unsigned> asked_for(const Source& s) {
   return {1, sum && type == Type::f64 ? 2 : 0};
 }
 
+// Sums, products and signs of f64, of which a second that is equal is the first.
+bool may_repeat(const Source& s) {
+  static const std::unordered_set<std::string_view> kNames = {"add", "sub", "mul", "fma",
+                                                              "mad", "neg", "abs"};
+  return kNames.contains(s.tokens[0]) && s.type() == Type::f64;
+}
+
 // Unrolled by four, a loop has an exit of its own for what is left of the rounds.
 std::vector<Ssa::Stretch> loops_with_several_exits(const Function& f, const Dataflow& flow,
                                                    const std::vector<const Token*>& nounroll) {
@@ -89,6 +98,7 @@ ValueOrder::ValueOrder(const Function& f, const Dataflow& flow, const std::vecto
   find_webs();
   rank_webs();
   count_uses();
+  find_equals();
   for (uint32_t pc = 0; pc < f.code.size(); ++pc) {
     if (flow.is_dead(pc)) continue;
     const auto [first, count] = asked_for(f.source[pc]);
@@ -129,6 +139,7 @@ std::vector<uint32_t> ValueOrder::registers_asked_for() const {
     const Instr& i = f_.code[pc];
     const auto [first, count] = asked_for(f_.source[pc]);
     for (unsigned slot = first; slot < first + count; ++slot) ask(flow_.number_of(i.op[slot]));
+    if (may_repeat(f_.source[pc])) ask(flow_.number_of(i.op[0]));
     if (!comes_with_source(i, f_.source[pc])) continue;
     const uint32_t to = flow_.number_of(i.op[0]), from = flow_.number_of(i.op[1]);
     if (from == Dataflow::kNone) continue;
@@ -159,6 +170,8 @@ void ValueOrder::find_webs() {
       parent_[web_of(from)] = web_of(v);
     }
   }
+  for (uint32_t v = 0; v < values.size(); ++v)
+    if (values[v].kind == Kind::made) made_[values[v].at] = v;
   for (uint32_t v = 0; v < values.size(); ++v)
     if (!values[v].operands.empty() && !is_selection(v)) webs_[web_of(v)].is_variable = true;
 }
@@ -238,8 +251,37 @@ ValueOrder::Held ValueOrder::held(uint32_t pc, unsigned slot) {
     }
     v = ssa_.read(at, from);
   }
-  result.is = v;
+  result.is = equal_[v];
   return result;
+}
+
+// The value of an unguarded f64 sum, product or sign that does not become part of a variable; else kNone.
+uint32_t ValueOrder::result_of(uint32_t pc) const {
+  if (!may_repeat(f_.source[pc]) || f_.code[pc].guard >= 0 || flow_.is_dead(pc)) return Ssa::kNone;
+  const auto found = made_.find(pc);
+  return found == made_.end() || meets_[found->second] ? Ssa::kNone : found->second;
+}
+
+// An instruction that repeats another, which every way here has come through, is that other.
+void ValueOrder::find_equals() {
+  equal_.resize(ssa_.values().size());
+  std::iota(equal_.begin(), equal_.end(), 0);
+  std::map<std::pair<std::vector<std::string_view>, std::vector<uint64_t>>, std::vector<uint32_t>> makers;
+  for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
+    const uint32_t v = result_of(pc);
+    if (v == Ssa::kNone) continue;
+    std::vector<uint64_t> sources;
+    for (unsigned slot = 1; slot < 4; ++slot)
+      if (is_value(f_.code[pc].op[slot])) sources.push_back(held(pc, slot).is);
+    std::vector<uint32_t>& equals = makers[{f_.source[pc].tokens, std::move(sources)}];
+    const auto first = std::find_if(equals.begin(), equals.end(), [&](uint32_t other) {
+      return ssa_.dominates(flow_block_[ssa_.values()[other].at], flow_block_[pc]);
+    });
+    if (first != equals.end())
+      equal_[v] = *first;
+    else
+      equals.push_back(v);
+  }
 }
 
 // What a value is a copy of, or becomes a part of the reader with.
@@ -264,6 +306,7 @@ bool ValueOrder::is_variable_in(uint32_t v, uint32_t block) {
 ValueOrder::Rank ValueOrder::rank(uint32_t v, uint32_t pc, unsigned slot) {
   uint32_t block = reads_in_[pc];
   for (;;) {
+    v = equal_[v];
     const Ssa::Value& value = ssa_.values()[v];
     const Web& web = webs_[web_of(v)];
     if (value.kind == Kind::merged) return rank_of_variable(v, pc, slot);

@@ -67,6 +67,8 @@ class ValueOrder {
   int definition(uint32_t value);
   bool is_joined(uint32_t value) const;
   Held held(uint32_t pc, unsigned slot);
+  void find_equals();
+  uint32_t result_of(uint32_t pc) const;
   Rank rank(uint32_t value, uint32_t pc, unsigned slot);
   Rank made_at(const Ssa::Value&) const;
   Rank rank_of_variable(uint32_t value, uint32_t pc, unsigned slot);
@@ -79,7 +81,9 @@ class ValueOrder {
   std::vector<uint32_t> flow_block_;          // by pc
   std::vector<uint32_t> parent_;              // of a value, towards its web's name
   std::vector<char> meets_;                   // values that others are merged from
-  std::vector<int> whole_;                    // of a value, as Web::whole
+  std::unordered_map<uint32_t, uint32_t> made_;  // by pc, of one result
+  std::vector<uint32_t> equal_;  // the value that an equal instruction made before it, or the value itself
+  std::vector<int> whole_;       // of a value, as Web::whole
   std::vector<std::vector<uint64_t>> readers_;  // of a value as a whole: places in the text's order
   std::vector<Web> webs_;                       // by name
   std::unordered_map<uint64_t, Held> held_;     // by pc and slot
