@@ -107,6 +107,10 @@ TEST_CASE("cuTensorMapEncodeTiled's rules, each broken by itself") {
   has(why([](TensorMap& m) { m.element_stride[1] = 9; }), "elementStrides[1] is 9");
   has(why([](TensorMap& m) { m.fill = 1; }), "floating-point");
   has(why([](TensorMap& m) { m.interleave = 1; }), "rank of at least 3");
+  has(why([](TensorMap& m) {
+        m.rank = 3, m.type = TensorType::u16, m.swizzle = TensorSwizzle::none, m.interleave = 1, m.box[0] = 4;
+      }),
+      "not a multiple of 16 bytes");
   has(why([](TensorMap& m) { m.type = TensorType::u4_align16; }), "exactly 128");
   has(why(
           [](TensorMap& m) {

@@ -170,7 +170,7 @@ std::string TensorMap::invalid(bool hopper) const {
   if (wide && box[0] != 128)
     return fmt::format("{} is {}: type {} needs exactly 128", im2col ? "channelsPerPixel" : "boxDim[0]",
                        box[0], name_of(type));
-  if (!interleave && (box[0] * element_bits()) % 128)
+  if ((box[0] * element_bits()) % 128)
     return fmt::format("the inner box of {} {} elements is {} bits, not a multiple of 16 bytes", box[0],
                        name_of(type), box[0] * element_bits());
   if (interleave == 2 && swizzle != TensorSwizzle::b32) return "INTERLEAVE_32B needs SWIZZLE_32B";
@@ -184,6 +184,18 @@ std::string TensorMap::invalid(bool hopper) const {
     return fmt::format("oobFill NAN_REQUEST_ZERO_FMA needs a floating-point type, not {}", name_of(type));
   if (l2_promotion > 3) return fmt::format("l2Promotion is {}, must be 0 to 3", l2_promotion);
   return {};
+}
+
+void TensorMap::split_units() {
+  const uint64_t unit = interleave == 1 ? 16 : 32;
+  box[rank - 2u] = 1, element_stride[rank - 2u] = 1;
+  stride[0] = unit;
+  for (auto* dimensions : {&dim, &stride}) std::shift_right(dimensions->begin(), dimensions->end(), 1);
+  for (auto* extents : {&box, &element_stride}) std::shift_right(extents->begin(), extents->end(), 1);
+  dim[0] = unit * 8 / element_bits();
+  box[0] = static_cast<uint32_t>(dim[0]);
+  element_stride[0] = 1;
+  ++rank;
 }
 
 std::array<std::byte, kTensorMapBytes> TensorMap::encode() const {

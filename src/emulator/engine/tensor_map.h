@@ -49,10 +49,11 @@ struct TensorMap {
   uint8_t interleave = 0, l2_promotion = 0, fill = 0;  // fill: 0 zeros, 1 NaN
   uint8_t rank = 0;
   uint64_t address = 0;
-  std::array<uint64_t, 5> dim{};     // elements, dim[0] innermost
-  std::array<uint64_t, 5> stride{};  // bytes; stride[0] is the element's own, implied
-  std::array<uint32_t, 5> box{};     // elements
-  std::array<uint32_t, 5> element_stride{};
+  // One more than the rank may be: see split_units.
+  std::array<uint64_t, 6> dim{};     // elements, dim[0] innermost
+  std::array<uint64_t, 6> stride{};  // bytes; stride[0] is the element's own, implied
+  std::array<uint32_t, 6> box{};     // elements
+  std::array<uint32_t, 6> element_stride{};
   // im2col (PTX ISA 5.5.4): box[0] is the channels of a pixel, the other dimensions are walked pixel by pixel
   // within [lower, dim - 1 + upper], `pixels` of them. Corners by dimension: lower[0] belongs to dim[1].
   bool im2col = false;
@@ -76,10 +77,18 @@ struct TensorMap {
   uint32_t line() const { return padded() ? box[0] : run_bytes(); }
   // From one run to the next in shared memory: a swizzled row takes the whole span of its swizzle, also where
   // the box is narrower (seen on an H200; the bytes behind it are left alone).
-  uint32_t pitch() const { return swizzle == TensorSwizzle::none ? line() : swizzle_span(swizzle); }
+  // Units of an interleaved map follow each other.
+  uint32_t pitch() const {
+    return interleave || swizzle == TensorSwizzle::none ? line() : swizzle_span(swizzle);
+  }
   uint32_t runs() const;
   uint32_t shared_bytes() const { return (runs() - 1) * pitch() + line(); }
   uint32_t transaction_bytes() const { return runs() * run_bytes(); }
+
+  // An interleaved map counts units of 16 or 32 bytes in dimension 0 (its size, box, coordinate and element
+  // stride), and takes one slice of channels, whatever the box says of the last dimension but one (seen on an
+  // H200). This makes the units' bytes a dimension of their own, in front of the others.
+  void split_units();
 
   // The reason why the hardware would not take this map, by cuda.h's rules for cuTensorMapEncodeTiled; empty
   // when it is valid. `hopper`: sm_90 has neither the sub-byte types nor the swizzles with larger atoms (seen

@@ -69,8 +69,9 @@ void check_coordinates(const TensorMap& m, const int32_t* c, unsigned count, boo
   if (count != m.rank)
     fault(FaultKind::tensor_map, 0, "a tensor map of rank {} used by an instruction for {} dimensions",
           m.rank, count);
-  if (m.interleave)
-    fault(FaultKind::absent, 0, "tensor maps with interleave {} are not implemented", m.interleave);
+  if (m.interleave && m.im2col)
+    fault(FaultKind::absent, 0, "im2col tensor maps with interleave {} are not implemented", m.interleave);
+  if (m.interleave) return;  // units
   if (m.padded() ? c[0] % 128 : int64_t(c[0]) * m.element_bits() % 128)
     fault(FaultKind::coordinates, 0,
           "the innermost start coordinate {} of a {} map is not a multiple of {}: the hardware traps", c[0],
@@ -98,7 +99,7 @@ Layout layout_of(TensorSwizzle s) {
 
 struct TmaLoad final : AsyncOp {
   TensorMapRef map;
-  std::array<int32_t, 5> coordinates{};
+  TensorCoordinates coordinates{};
   unsigned dimensions = 0;
   uint32_t destination = 0, barrier = 0;  // offsets, the same in every target CTA
   std::vector<TmaTarget> targets;
@@ -130,6 +131,7 @@ struct TmaLoad final : AsyncOp {
   void plan(Cluster& cluster) {
     m = map.read(cluster, *this);
     check_coordinates(m, coordinates.data(), gather ? 2 : dimensions, im2col);
+    split_units(m, coordinates);
     if (gather) four_rows(m);
     if (im2col) pixels = im2col_pixels(m, coordinates.data(), offsets.data());
     const uint32_t runs = m.runs();

@@ -12,6 +12,17 @@
 
 namespace fp4lab::emu {
 
+// Start coordinates in elements, dimension 0 first; room for the dimension that split_units adds.
+using TensorCoordinates = std::array<int32_t, 6>;
+
+// An interleaved map and its coordinates as those of a map that is not.
+inline void split_units(TensorMap& m, TensorCoordinates& coordinates) {
+  if (!m.interleave) return;
+  m.split_units();
+  std::shift_right(coordinates.begin(), coordinates.end(), 1);
+  coordinates[0] = 0;
+}
+
 struct TensorRun {
   bool inside = false;      // some of it is in bounds; else nothing below is set
   uint64_t global = 0;      // address of the first byte in bounds

@@ -18,7 +18,7 @@ Type element_type(TensorType t) {
 // Two moments: it reads shared memory (wait_group.read waits for that), and later writes global memory.
 struct TmaStore final : AsyncOp {
   TensorMapRef map;
-  std::array<int32_t, 5> coordinates{};
+  TensorCoordinates coordinates{};
   unsigned dimensions = 0;
   uint32_t source = 0;
   uint64_t group = 0;
@@ -71,6 +71,7 @@ struct TmaStore final : AsyncOp {
             "{}: and, or and xor of a map of type {} trap (seen on an H200)", name(), name_of(m.type));
     if (m.sub_byte() && reduction != Reduction::none)
       fault(FaultKind::tensor_map, lane, "{}: no reductions on type {}", name(), name_of(m.type));
+    split_units(m, coordinates);
     const uint32_t pitch = m.pitch(), line = m.line(), count = m.runs();
     image.resize(m.shared_bytes());
     runs.resize(count);
