@@ -1,5 +1,6 @@
 #include "runtime/registry.h"
 
+#include <algorithm>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -126,7 +127,12 @@ const void* find_kernel(CUfunction function) {
 cudaError_t find_variable(const void* symbol, CUdeviceptr* address, size_t* bytes) {
   Registry& r = registry();
   std::lock_guard lock(r.mutex);
-  const auto it = r.variables.find(symbol);
+  auto it = r.variables.find(symbol);
+  // The host's code reaches a managed variable through its pointer, so `&variable` is what that points to.
+  if (it == r.variables.end())
+    it = std::ranges::find_if(r.variables, [symbol](const auto& entry) {
+      return entry.second->managed && *entry.second->managed == symbol;
+    });
   if (it == r.variables.end()) return cudaErrorInvalidSymbol;
   const Variable& v = *it->second;
   if (CUresult e = load(*v.binary)) return from_driver(e);
@@ -174,7 +180,6 @@ void __cudaRegisterVar(void** handle, char* host, char*, const char* name, int, 
   add_variable(handle, host, name, bytes, nullptr);
 }
 
-// The host's code reaches a managed variable through a pointer, which is also its symbol.
 void __cudaRegisterManagedVar(void** handle, void** host, char*, const char* name, int, size_t bytes, int,
                               int) {
   add_variable(handle, host, name, bytes, host);

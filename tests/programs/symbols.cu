@@ -34,6 +34,13 @@ int main() {
   CUDA(cudaMemcpy(got, out, sizeof got, cudaMemcpyDeviceToHost));
   EXPECT(got[0] == 1 * 0.5 * 8 && got[1] == 3 * 2.0 * 8);
   EXPECT(shared_with_host == 41);
+  void* managed = nullptr;
+  cudaPointerAttributes what;
+  CUDA(cudaGetSymbolAddress(&managed, shared_with_host));
+  CUDA(cudaGetSymbolSize(&bytes, shared_with_host));
+  CUDA(cudaPointerGetAttributes(&what, managed));
+  EXPECT(managed == &shared_with_host && bytes == sizeof(int) && what.type == cudaMemoryTypeManaged);
+  CUDA(cudaMemPrefetchAsync(managed, sizeof(int), {cudaMemLocationTypeDevice, 0}, 0));
   int value = 0;
   CUDA(cudaMemcpyFromSymbol(&value, counter, sizeof value));
   EXPECT(value == 7 + 9);

@@ -158,6 +158,7 @@ struct Symbol {
   uint32_t align = 1;
   Type element = Type::b8;
   bool external_shared = false;  // `.extern .shared x[]`: the dynamic shared memory
+  bool managed = false;          // .attribute(.managed): the host reaches it too
   std::vector<std::byte> init;   // .global/.const initialiser, empty = zeros
   struct Relocation {
     uint64_t at;

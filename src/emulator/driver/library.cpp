@@ -60,6 +60,14 @@ CUresult cuLibraryEnumerateKernels(CUkernel* kernels, unsigned count, CUlibrary 
 CUresult cuLibraryGetGlobal(CUdeviceptr* address, size_t* bytes, CUlibrary library, const char* name) {
   return cuModuleGetGlobal(address, bytes, module_of(library), name);
 }
+CUresult cuLibraryGetManaged(CUdeviceptr* address, size_t* bytes, CUlibrary library, const char* name) {
+  CUdeviceptr found = 0;
+  if (CUresult r = cuLibraryGetGlobal(&found, bytes, library, name)) return r;
+  std::lock_guard lock(state().mutex);
+  if (!host_memory(found)) return CUDA_ERROR_NOT_FOUND;  // a variable, but not a managed one
+  if (address) *address = found;
+  return CUDA_SUCCESS;
+}
 
 CUresult cuKernelGetFunction(CUfunction* function, CUkernel kernel) {
   if (CUresult r = ready()) return r;

@@ -70,6 +70,8 @@ CUresult load_image(CUmodule* out, const void* image, size_t bytes, std::string_
   for (const Symbol& s : handle->module->symbols)
     if (s.space == Space::global || s.space == Space::constant) handle->globals[s.name] = {s.address, s.size};
   std::lock_guard lock(state().mutex);
+  for (const Symbol& s : handle->module->symbols)
+    if (s.managed) state().host_memory[s.address] = {s.size, HostMemory::managed, CU_MEM_ATTACH_GLOBAL};
   state().modules.insert(handle.get());
   *out = handle.release();
   return CUDA_SUCCESS;
@@ -127,6 +129,11 @@ CUresult cuModuleUnload(CUmodule module) {
   return CUDA_SUCCESS;
 }
 void fp4lab::emu::driver::free_module(CUmodule module) {
+  {
+    std::lock_guard lock(state().mutex);
+    for (const Symbol& s : module->module->symbols)
+      if (s.managed) state().host_memory.erase(s.address);
+  }
   unload(*module->module, *state().memory);
   delete module;
 }

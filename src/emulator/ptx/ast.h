@@ -51,6 +51,7 @@ struct Variable {
   bool unsized = false;  // x[]
   bool external = false;
   bool is_pointer = false;   // .ptr
+  bool managed = false;      // .attribute(.managed)
   bool in_register = false;  // a function's parameter that is a register of the name at `at`
   struct Item {              // one element of the initialiser
     const Token* at;

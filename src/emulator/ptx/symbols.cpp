@@ -123,6 +123,7 @@ void make_symbols(Module& out, const ast::Module& tree) {
     s.size = v.bytes();
     s.align = v.align;
     s.element = v.type;
+    s.managed = v.managed;
     initialise(out, tree, v, s);
     out.symbols.push_back(std::move(s));
   }

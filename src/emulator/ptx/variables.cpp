@@ -90,7 +90,7 @@ std::vector<ast::Variable> parse_variables(Cursor& c, Space space, bool paramete
     } else if ((t.text == "v2" || t.text == "v4") && !parameter) {
       vector = static_cast<uint64_t>(t.text[1] - '0');
     } else if (t.text == "attribute") {
-      while (!c.ended() && !c.accept(")")) c.next();
+      while (!c.ended() && !c.accept(")")) like.managed |= c.next().dotted("managed");
     } else if (Type type = type_named(t.text); type != Type::none && type != Type::pred) {
       check_declared_type(c.module, t, type);
       like.type = type;
