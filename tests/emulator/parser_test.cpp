@@ -526,6 +526,9 @@ TEST_CASE("refusals at module scope") {
                  "a function that calls itself cannot have .shared"));
   CHECK(contains(why(".entry k() { call g; ret; }"), "call of the undeclared function 'g'"));
   CHECK(contains(why(".extern .func g(); .entry k() { call g; ret; }"), "function 'g' has no body"));
+  CHECK(contains(
+      why(".extern .func __cudaCDP2LaunchDeviceV2(); .entry k() { call __cudaCDP2LaunchDeviceV2; ret; }"),
+      "a kernel launches kernels"));
   CHECK(contains(why(".func f(.param .b32 x) { ret; } .entry k() { call f; ret; }"),
                  "'f' has 1 argument, the call gives 0"));
   CHECK(why(".extern .global .u32 x; .entry k() { ret; }") == "accepted");

@@ -22,6 +22,9 @@ constexpr uint32_t kMinDynamicAlign = 16;
 constexpr std::string_view kBuiltin[] = {"__assertfail", "vprintf", "malloc", "free",
                                          "cudaGraphSetConditional"};
 
+// What libcudadevrt's functions begin with.
+constexpr std::string_view kDeviceRuntime = "__cudaCDP2";
+
 uint64_t align_up(uint64_t x, uint64_t align) { return (x + align - 1) & ~(align - 1); }
 
 void reach(Image& image, const ast::Function& f, std::vector<const ast::Function*>& chain) {
@@ -186,9 +189,15 @@ CallText read_call(const Module& module, const ast::Module& tree, const ast::Sta
   if (call.function->entry) fail_at(module, *call.name->at, "a kernel cannot be called ('{}')", name);
   if (!call.function->has_body &&
       std::find(std::begin(kBuiltin), std::end(kBuiltin), name) == std::end(kBuiltin) &&
-      !name.starts_with(kTooDeep))
+      !name.starts_with(kTooDeep)) {
+    if (name.starts_with(kDeviceRuntime))
+      fail_at(
+          module, *call.name->at,
+          "CUDA's runtime in kernels (dynamic parallelism: a kernel launches kernels) is not emulated ('{}')",
+          name);
     fail_at(module, *call.name->at, "function '{}' has no body in this module, nor in what was linked to it",
             name);
+  }
   return call;
 }
 
