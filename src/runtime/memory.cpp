@@ -16,6 +16,8 @@ CUresult allocate(void** pointer, size_t bytes) {
 
 CUresult allocate_pitched(void** pointer, size_t* pitch, size_t width, size_t height) {
   if (!pointer || !pitch) return CUDA_ERROR_INVALID_VALUE;
+  *pointer = nullptr, *pitch = 0;
+  if (!width || !height) return CUDA_SUCCESS;
   return cuMemAllocPitch(reinterpret_cast<CUdeviceptr*>(pointer), pitch, width, height, 4);
 }
 

@@ -92,18 +92,31 @@ void nodes() {
   // Of the graph: seen by what is instantiated from now on.
   by = 7;
   CUDA(cudaGraphKernelNodeSetParams(times, &k));
+  CUDA(cudaGraphExecDestroy(exec));
   CUDA(cudaGraphInstantiate(&changed, graph, 0));
   EXPECT(run(changed, out) == 7 * kCount);
-  cudaGraph_t clone;
-  cudaGraphNode_t twin;
+  CUDA(cudaGraphExecDestroy(changed));
+  CUDA(cudaGraphDestroy(graph));
+}
+
+void clones() {
+  int *p, by = 7;
+  CUDA(cudaMalloc(&p, kCount * sizeof(int)));
+  cudaGraph_t graph, clone;
+  cudaGraphNode_t times, empty, twin;
+  cudaKernelNodeParams k = kernel(reinterpret_cast<void*>(scale), kCount, &p, &by), asked;
+  CUDA(cudaGraphCreate(&graph, 0));
+  CUDA(cudaGraphAddKernelNode(&times, graph, nullptr, 0, &k));
+  CUDA(cudaGraphAddEmptyNode(&empty, graph, &times, 1));
   CUDA(cudaGraphClone(&clone, graph));
   CUDA(cudaGraphNodeFindInClone(&twin, times, clone));
   CUDA(cudaGraphKernelNodeGetParams(twin, &asked));
   EXPECT(*static_cast<int*>(asked.kernelParams[1]) == 7);
-  CUDA(cudaGraphDestroyNode(call));
+  CUDA(cudaGraphDestroyNode(empty));
+  size_t count = 0, of_clone = 0;
   CUDA(cudaGraphGetNodes(graph, nullptr, &count));
-  EXPECT(count == 6);
-  for (cudaGraphExec_t e : {exec, changed}) CUDA(cudaGraphExecDestroy(e));
+  CUDA(cudaGraphGetNodes(clone, nullptr, &of_clone));
+  EXPECT(count == 1 && of_clone == 2);
   for (cudaGraph_t g : {graph, clone}) CUDA(cudaGraphDestroy(g));
 }
 
@@ -182,6 +195,7 @@ void objects() {
 
 int main() {
   nodes();
+  clones();
   children();
   captured_memory();
   objects();

@@ -138,6 +138,17 @@ void captures(int* p) {
   FAILS(cudaErrorInvalidValue, cudaEventElapsedTime(&ms, event, event));
   CUDA(cudaEventRecord(event, stream));
   CUDA(cudaEventQuery(event));
+
+  // To ask for the legacy stream beside a capture is refused, and harms nothing.
+  cudaStreamCaptureStatus status;
+  CUDA(cudaStreamBeginCapture(capturing, cudaStreamCaptureModeGlobal));
+  FAILS(cudaErrorStreamCaptureImplicit, cudaStreamIsCapturing(nullptr, &status));
+  CUDA(cudaStreamIsCapturing(stream, &status));
+  EXPECT(status == cudaStreamCaptureStatusNone);
+  CUDA(cudaStreamIsCapturing(capturing, &status));
+  EXPECT(status == cudaStreamCaptureStatusActive);
+  CUDA(cudaStreamEndCapture(capturing, &graph));
+  CUDA(cudaStreamIsCapturing(nullptr, &status));
 }
 
 void advice(int* device) {
@@ -194,6 +205,58 @@ void nodes() {
   CUDA(cudaGraphDestroy(graph));
 }
 
+// A graph that allocates keeps its nodes, is not cloned, and is instantiated once at a time.
+void allocating_graph() {
+  cudaGraph_t graph, clone;
+  cudaGraphNode_t allocate, release;
+  cudaGraphExec_t exec, second;
+  cudaMemAllocNodeParams memory{};
+  memory.poolProps.allocType = cudaMemAllocationTypePinned;
+  memory.poolProps.location = {cudaMemLocationTypeDevice, 0};
+  memory.bytesize = 64;
+  CUDA(cudaGraphCreate(&graph, 0));
+  CUDA(cudaGraphAddMemAllocNode(&allocate, graph, nullptr, 0, &memory));
+  CUDA(cudaGraphAddMemFreeNode(&release, graph, &allocate, 1, memory.dptr));
+  FAILS(cudaErrorInvalidValue, cudaGraphAddMemFreeNode(&release, graph, &allocate, 1, memory.dptr));
+  FAILS(cudaErrorNotSupported, cudaGraphClone(&clone, graph));
+  FAILS(cudaErrorNotSupported, cudaGraphDestroyNode(release));
+  CUDA(cudaGraphInstantiate(&exec, graph, 0));
+  FAILS(cudaErrorNotSupported, cudaGraphInstantiate(&second, graph, 0));
+  CUDA(cudaGraphLaunch(exec, nullptr));
+  CUDA(cudaGraphExecDestroy(exec));
+  CUDA(cudaGraphInstantiate(&second, graph, 0));
+  CUDA(cudaGraphDestroy(graph));
+}
+
+// No bytes are a null pointer, and that may be freed.
+void nothing() {
+  void* p = nullptr;
+  size_t pitch;
+  CUDA(cudaMallocAsync(&p, 0, nullptr));
+  CUDA(cudaFreeAsync(p, nullptr));
+  CUDA(cudaFreeAsync(nullptr, nullptr));
+  CUDA(cudaMallocPitch(&p, &pitch, 0, 10));
+  CUDA(cudaFree(p));
+}
+
+void mappings() {
+  constexpr size_t kPiece = 2 << 20;
+  CUmemAllocationProp properties{};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+  CUmemGenericAllocationHandle memory;
+  CUdeviceptr at;
+  EXPECT(!cuMemCreate(&memory, kPiece, &properties, 0));
+  EXPECT(cuMemAddressReserve(&at, 4 * kPiece, 0, 0, 1) == CUDA_ERROR_INVALID_VALUE);
+  EXPECT(!cuMemAddressReserve(&at, 4 * kPiece, 0, 0, 0));
+  EXPECT(cuMemMap(at, kPiece, kPiece, memory, 0) == CUDA_ERROR_NOT_SUPPORTED);
+  EXPECT(cuMemMap(at, 2 * kPiece, 0, memory, 0) == CUDA_ERROR_NOT_SUPPORTED);
+  EXPECT(!cuMemMap(at, kPiece, 0, memory, 0));
+  EXPECT(!cuMemUnmap(at, 2 * kPiece) && !cuMemUnmap(at, kPiece / 2) && !cuMemUnmap(at, kPiece));
+  EXPECT(!cuMemMap(at, kPiece, 0, memory, 0) && !cuMemUnmap(at, kPiece));
+  EXPECT(!cuMemAddressFree(at, 4 * kPiece) && !cuMemRelease(memory));
+}
+
 void handles_and_sizes() {
   CUstream stream;
   CUevent event;
@@ -219,6 +282,8 @@ void handles_and_sizes() {
   EXPECT(cuModuleLoadData(&module, "") == CUDA_ERROR_INVALID_IMAGE);
   EXPECT(cuModuleLoadData(&module, ".version 8.8\n.target sm_103a\n.address_size 64\n.entry k() { ret; }") ==
          CUDA_ERROR_INVALID_PTX);
+  EXPECT(cuModuleLoadData(&module, ".version 99.0\n.target sm_90\n.address_size 64\n.entry k() { ret; }") ==
+         CUDA_ERROR_UNSUPPORTED_PTX_VERSION);
 }
 
 int main() {
@@ -230,5 +295,8 @@ int main() {
   nodes();
   advice(p);
   handles_and_sizes();
+  allocating_graph();
+  nothing();
+  mappings();
   std::puts("ok");
 }

@@ -59,6 +59,8 @@ bool invalidate_where(F&& concerns) {
   return any;
 }
 
+bool is_blocking(const CUstream_st& s) { return !(s.flags & CU_STREAM_NON_BLOCKING); }
+
 }  // namespace
 
 namespace fp4lab::emu::driver {
@@ -102,8 +104,13 @@ CUresult refuse_in_capture() {
   return any ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
 }
 
-bool meets_legacy_stream() {
-  return invalidate_where([](const CUstream_st& s) { return !(s.flags & CU_STREAM_NON_BLOCKING); });
+bool meets_legacy_stream() { return invalidate_where(is_blocking); }
+
+bool is_capturing_beside_legacy() {
+  std::lock_guard lock(state().mutex);
+  bool any = false;
+  each_stream([&](const CUstream_st& s) { any |= s.capture && is_blocking(s); });
+  return any;
 }
 
 }  // namespace fp4lab::emu::driver
@@ -144,6 +151,8 @@ CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus* status) {
   CUstream_st* stream = stream_of(handle);
   if (!stream) return CUDA_ERROR_INVALID_HANDLE;
   if (!status) return CUDA_ERROR_INVALID_VALUE;
+  // The captures stay valid (CUDA Driver API, cuStreamIsCapturing).
+  if (stream == &state().legacy && is_capturing_beside_legacy()) return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
   *status = !stream->capture           ? CU_STREAM_CAPTURE_STATUS_NONE
             : stream->capture->invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
                                        : CU_STREAM_CAPTURE_STATUS_ACTIVE;

@@ -70,6 +70,8 @@ CUresult cuGraphClone(CUgraph* clone, CUgraph original) {
   if (!clone || !original) return CUDA_ERROR_INVALID_VALUE;
   if (has_conditions(*original))
     return explain(CUDA_ERROR_NOT_SUPPORTED, "a graph with conditional nodes is neither cloned nor a child");
+  if (allocates(*original))
+    return explain(CUDA_ERROR_NOT_SUPPORTED, "a graph that allocates or frees is neither cloned nor a child");
   *clone = new CUgraph_st;
   std::map<CUgraphNode, CUgraphNode> twin;
   for (const auto& node : original->nodes) twin[node.get()] = add_node(**clone, node->type, node->work, {});
@@ -129,6 +131,7 @@ CUresult CUDAAPI cuGraphAddDependencies_v2(CUgraph graph, const CUgraphNode* fro
 }
 CUresult CUDAAPI cuGraphRemoveDependencies_v2(CUgraph graph, const CUgraphNode* from, const CUgraphNode* to,
                                               const CUgraphEdgeData*, size_t count) {
+  if (graph && allocates(*graph)) return CUDA_ERROR_NOT_SUPPORTED;
   for (size_t i = 0; i < count; ++i) {
     if (from[i]->graph != graph || to[i]->graph != graph) return CUDA_ERROR_INVALID_VALUE;
     if (!std::erase(to[i]->needs, from[i])) return CUDA_ERROR_INVALID_VALUE;
@@ -146,6 +149,7 @@ CUresult cuGraphNodeFindInClone(CUgraphNode* found, CUgraphNode original, CUgrap
 CUresult cuGraphDestroyNode(CUgraphNode node) {
   CUgraph_st& graph = *node->graph;
   if (is_captured(graph)) return CUDA_ERROR_INVALID_VALUE;
+  if (allocates(graph)) return CUDA_ERROR_NOT_SUPPORTED;
   for (const auto& other : graph.nodes) std::erase(other->needs, node);
   std::erase_if(graph.nodes, [node](const auto& n) { return n.get() == node; });
   return CUDA_SUCCESS;

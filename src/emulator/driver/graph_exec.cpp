@@ -88,7 +88,11 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec* exec, CUgraph graph, unsigned 
   if (CUresult r = ready()) return r;
   if (!exec || !graph || (flags & ~kKnown)) return CUDA_ERROR_INVALID_VALUE;
   auto made = std::make_unique<CUgraphExec_st>(Steps{}, graph->conditions, graph->objects, flags);
+  if (allocates(*graph) && !graph->instance.expired())
+    return explain(CUDA_ERROR_NOT_SUPPORTED,
+                   "a graph that allocates or frees is instantiated once at a time");
   if (CUresult r = steps_of(*graph, &made->steps)) return r;
+  if (allocates(*graph)) graph->instance = made->instance = std::make_shared<char>();
   *exec = made.release();
   return CUDA_SUCCESS;
 }

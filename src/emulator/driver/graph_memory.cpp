@@ -27,6 +27,13 @@ struct Owned {
   Owned(const Owned&) = delete;
 };
 
+bool frees(const CUgraph_st& graph, CUdeviceptr pointer) {
+  return std::ranges::any_of(graph.nodes, [pointer](const auto& node) {
+    const auto* freed = std::get_if<CUdeviceptr>(&node->work.params);
+    return freed && *freed == pointer;
+  });
+}
+
 }  // namespace
 
 CUresult fp4lab::emu::driver::graph_allocation(size_t bytes, CUDA_MEM_ALLOC_NODE_PARAMS* params, Work* work) {
@@ -38,6 +45,12 @@ CUresult fp4lab::emu::driver::graph_allocation(size_t bytes, CUDA_MEM_ALLOC_NODE
            },
            *params};
   return CUDA_SUCCESS;
+}
+
+bool fp4lab::emu::driver::allocates(const CUgraph_st& graph) {
+  return std::ranges::any_of(graph.nodes, [](const auto& node) {
+    return node->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC || node->type == CU_GRAPH_NODE_TYPE_MEM_FREE;
+  });
 }
 
 CUresult cuGraphAddMemAllocNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* needs, size_t count,
@@ -57,6 +70,7 @@ CUresult cuGraphAddMemFreeNode(CUgraphNode* node, CUgraph graph, const CUgraphNo
     std::lock_guard lock(state().mutex);
     if (!state().graph_memory.contains(pointer)) return CUDA_ERROR_INVALID_VALUE;
   }
+  if (graph && frees(*graph, pointer)) return CUDA_ERROR_INVALID_VALUE;
   return add_checked_node(node, graph, needs, count, CU_GRAPH_NODE_TYPE_MEM_FREE,
                           {[=] { return free_device(pointer); }, pointer});
 }

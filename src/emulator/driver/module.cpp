@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "emulator/driver/exchange.h"
@@ -33,6 +34,10 @@ std::string foreign_target(const Module& module) {
       module.target, device.name, device.major * 10 + device.minor, device_model_names());
 }
 
+// The driver of CUDA 13 has PTX ISA 9. What a later CUDA 13 writes (9.1, ...) comes with machine code that
+// this driver would run (CUDA Compatibility, minor versions), so the PTX beside it is taken.
+bool is_too_new(const Module& module) { return std::atoi(module.version.c_str()) > 9; }
+
 CUresult load_image(CUmodule* out, const void* image, size_t bytes, std::string_view name,
                     const JitOptions& options = {}) {
   if (CUresult r = ready()) return r;
@@ -52,6 +57,10 @@ CUresult load_image(CUmodule* out, const void* image, size_t bytes, std::string_
     handle->module = parse(std::move(ptx), label, options.how);
     if (!runs_on(handle->module->target, *state().device))
       return refuse(CUDA_ERROR_INVALID_PTX, foreign_target(*handle->module));
+    if (is_too_new(*handle->module))
+      return refuse(CUDA_ERROR_UNSUPPORTED_PTX_VERSION,
+                    fmt::format("the PTX's .version is {}, the emulated driver's PTX ISA is 9",
+                                handle->module->version));
     load(*handle->module, *state().memory);
   } catch (const PtxError& e) {
     record_refusal(name, e.what());

@@ -113,6 +113,8 @@ struct HeldObjects {
 };
 
 struct CUgraph_st {
+  // Of a graph that allocates: what was made from it last, which must go before it is made again.
+  std::weak_ptr<const void> instance = {};
   struct Condition {  // of a handle that was created for this graph
     CUgraphConditionalHandle handle;
     std::shared_ptr<const void> memory;
@@ -137,6 +139,7 @@ struct CUgraphExec_st {
   std::vector<CUgraph_st::Condition> conditions;
   HeldObjects objects;
   unsigned long long flags = 0;
+  std::shared_ptr<const void> instance = {};  // of a graph that allocates
 };
 
 // What a capture has become: the graph, and in each of its streams the nodes that the next one follows.
@@ -283,6 +286,8 @@ CUresult refuse_in_capture();
 // Work on the legacy stream waits for that of all streams but the non-blocking ones, which cannot be
 // captured: such captures become invalid. False: there is none.
 bool meets_legacy_stream();
+// Does a stream that the legacy one waits for capture?
+bool is_capturing_beside_legacy();
 
 // Are they all nodes of the graph?
 bool has_nodes(CUgraph graph, const CUgraphNode* nodes, size_t count);
@@ -296,6 +301,10 @@ CUgraphNode add_node(CUgraph_st& graph, CUgraphNodeType type, Work work, std::ve
 // The same for a caller's lists, which are checked.
 CUresult add_checked_node(CUgraphNode* out, CUgraph graph, const CUgraphNode* needs, size_t count,
                           CUgraphNodeType type, Work work);
+
+// Has it allocation or free nodes? Then it is not cloned, loses no node or edge, and is instantiated once at
+// a time (CUDA Driver API, cuGraphAddMemAllocNode).
+bool allocates(const CUgraph_st& graph);
 
 // What the node was made from, where that is a T.
 template <class T>

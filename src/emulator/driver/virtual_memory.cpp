@@ -41,6 +41,11 @@ struct VirtualMemory {
     return address - it->first < it->second.bytes ? &it->second : nullptr;
   }
 
+  bool is_reserved(CUdeviceptr address, size_t bytes) const {
+    auto room = reserved.upper_bound(address);
+    return room != reserved.begin() && address + bytes <= (--room)->first + room->second;
+  }
+
   // Tells GlobalMemory what can be accessed: runs of accessible mappings without a gap.
   void publish() {
     fp4lab::emu::GlobalMemory& memory = *state().memory;
@@ -107,9 +112,9 @@ CUresult cuMemGetAllocationGranularity(size_t* bytes, const CUmemAllocationProp*
 }
 
 CUresult cuMemAddressReserve(CUdeviceptr* pointer, size_t bytes, size_t alignment, CUdeviceptr,
-                             unsigned long long) {
+                             unsigned long long flags) {
   return with_tables([&](VirtualMemory& v) {
-    if (!pointer) return CUDA_ERROR_INVALID_VALUE;
+    if (!pointer || flags) return CUDA_ERROR_INVALID_VALUE;
     if (!bytes || bytes % kGranularity)
       return invalid("cuMemAddressReserve: {} bytes, must be a multiple of {}", bytes, kGranularity);
     if (alignment & (alignment - 1))
@@ -197,13 +202,12 @@ CUresult cuMemMap(CUdeviceptr pointer, size_t bytes, size_t offset, CUmemGeneric
                   unsigned long long) {
   return with_tables([&](VirtualMemory& v) {
     const auto it = v.handles.find(handle);
-    auto room = v.reserved.upper_bound(pointer);
     if (it == v.handles.end()) return invalid("cuMemMap: {:#x} is no handle of memory", handle);
     if (offset || bytes != it->second.first->bytes)  // CUDA Driver API, cuMemMap
-      return invalid("cuMemMap: offset {} and {} bytes, must be 0 and all {} bytes of the handle", offset,
-                     bytes, it->second.first->bytes);
-    if (pointer % kGranularity || room == v.reserved.begin() ||
-        pointer + bytes > (--room)->first + room->second)
+      return explain(CUDA_ERROR_NOT_SUPPORTED,
+                     fmt::format("cuMemMap: offset {} and {} bytes, must be 0 and all {} bytes of the handle",
+                                 offset, bytes, it->second.first->bytes));
+    if (pointer % kGranularity || !v.is_reserved(pointer, bytes))
       return invalid("cuMemMap: {} bytes at {:#x}: not at a multiple of {} within a reserved range", bytes,
                      pointer, kGranularity);
     const auto next = v.mapped.lower_bound(pointer);
@@ -217,16 +221,23 @@ CUresult cuMemMap(CUdeviceptr pointer, size_t bytes, size_t offset, CUmemGeneric
   });
 }
 
+// Whole mappings of a reserved range; where nothing is mapped there is nothing to undo, as an H200 with
+// driver 580 answers.
 CUresult cuMemUnmap(CUdeviceptr pointer, size_t bytes) {
   return with_tables([&](VirtualMemory& v) {
-    const CUresult r = for_mappings(v, pointer, bytes, [&](auto it) {
+    const CUdeviceptr end = pointer + bytes;
+    if (!v.is_reserved(pointer, bytes))
+      return invalid("cuMemUnmap: {} bytes at {:#x} are not within a reserved range", bytes, pointer);
+    for (const CUdeviceptr edge : {pointer, end})
+      if (const Mapping* m = v.at(edge); m && !v.mapped.contains(edge))
+        return invalid("cuMemUnmap: {:#x} lies within a mapping of {} bytes", edge, m->bytes);
+    const auto first = v.mapped.lower_bound(pointer), last = v.mapped.lower_bound(end);
+    for (auto it = first; it != last; ++it)
       mmap(host(it->first), it->second.bytes, PROT_NONE,
            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-      v.mapped.erase(it);
-      return CUDA_SUCCESS;
-    });
+    v.mapped.erase(first, last);
     v.publish();
-    return r;
+    return CUDA_SUCCESS;
   });
 }
 

@@ -3,8 +3,14 @@
 
 using namespace fp4lab::cudart;
 
+// No bytes are a null pointer, which is freed like any other: as an H200 with driver 580 answers.
 cudaError_t cudaMallocAsync(void** pointer, size_t bytes, cudaStream_t stream) {
-  return call([&] { return cuMemAllocAsync(reinterpret_cast<CUdeviceptr*>(pointer), bytes, on(stream)); });
+  return call([&] {
+    if (!pointer) return CUDA_ERROR_INVALID_VALUE;
+    *pointer = nullptr;
+    if (!bytes) return CUDA_SUCCESS;
+    return cuMemAllocAsync(reinterpret_cast<CUdeviceptr*>(pointer), bytes, on(stream));
+  });
 }
 cudaError_t cudaMallocFromPoolAsync(void** pointer, size_t bytes, cudaMemPool_t pool, cudaStream_t stream) {
   return call([&] {
@@ -12,7 +18,7 @@ cudaError_t cudaMallocFromPoolAsync(void** pointer, size_t bytes, cudaMemPool_t 
   });
 }
 cudaError_t cudaFreeAsync(void* pointer, cudaStream_t stream) {
-  return call([&] { return cuMemFreeAsync(device_pointer(pointer), on(stream)); });
+  return call([&] { return pointer ? cuMemFreeAsync(device_pointer(pointer), on(stream)) : CUDA_SUCCESS; });
 }
 
 // One memory serves host and device: nothing has to move.
