@@ -93,6 +93,7 @@ void remember_function(CUfunction f) {
 }
 
 cudaError_t find_function(const void* kernel, CUfunction* function) {
+  if (!kernel) return cudaErrorInvalidDeviceFunction;
   Registry& r = registry();
   std::lock_guard lock(r.mutex);
   Kernel* k = nullptr;
@@ -209,7 +210,7 @@ cudaError_t cudaGetFuncBySymbol(cudaFunction_t* function, const void* kernel) {
     if (!function) return cudaErrorInvalidValue;
     const cudaError_t e = find_function(kernel, function);
     if (!e) remember_function(*function);
-    return e;
+    return e == cudaErrorInvalidResourceHandle ? cudaErrorInvalidDeviceFunction : e;
   });
 }
 

@@ -37,7 +37,14 @@ void launches(int* p) {
   attribute.id = static_cast<cudaLaunchAttributeID>(99);
   FAILS(cudaErrorInvalidValue, cudaLaunchKernelEx(&config, mark, p));
   FAILS(cudaErrorInvalidResourceHandle, cudaLaunchKernel((void*)launches, 1, 1, nullptr, 0, nullptr));
+  FAILS(cudaErrorInvalidDeviceFunction, cudaLaunchKernel(nullptr, 1, 1, nullptr, 0, nullptr));
+  cudaFunction_t function;
+  FAILS(cudaErrorInvalidDeviceFunction, cudaGetFuncBySymbol(&function, (void*)launches));
+  attribute.id = cudaLaunchAttributeClusterDimension, attribute.val.clusterDim = {16, 1, 1};
+  config.gridDim = 16;
   int blocks;
+  FAILS(cudaErrorInvalidClusterSize, cudaOccupancyMaxActiveClusters(&blocks, mark, &config));
+  FAILS(cudaErrorInvalidClusterSize, cudaOccupancyMaxPotentialClusterSize(&blocks, mark, &config));
   size_t bytes;
   CUDA(cudaOccupancyAvailableDynamicSMemPerBlock(&bytes, mark, 8, 256));
   EXPECT(bytes == 228 * 1024 / 8);
@@ -49,6 +56,29 @@ void launches(int* p) {
   FAILS(cudaErrorInvalidValue,
         cudaFuncSetAttribute(mark, cudaFuncAttributePreferredSharedMemoryCarveout, 101));
   FAILS(cudaErrorInvalidValue, cudaFuncSetAttribute(mark, cudaFuncAttributeMax, 1));
+  FAILS(cudaErrorInvalidValue,
+        cudaFuncSetAttribute(mark, cudaFuncAttributeClusterSchedulingPolicyPreference, 3));
+  FAILS(cudaErrorInvalidValue, cudaFuncSetCacheConfig(mark, static_cast<cudaFuncCache>(9)));
+  FAILS(cudaErrorInvalidValue, cudaDeviceSetCacheConfig(static_cast<cudaFuncCache>(9)));
+  FAILS(cudaErrorInvalidValue, cudaSetDeviceFlags(0x1000));
+}
+
+// A kernel whose attributes ask for a cluster has it without another word, or is not launched.
+__global__ void clustered(unsigned* size) { asm volatile("mov.u32 %0, %%cluster_nctarank;" : "=r"(*size)); }
+void cluster_by_attribute(unsigned* size) {
+  for (const auto dimension : {cudaFuncAttributeRequiredClusterWidth, cudaFuncAttributeRequiredClusterHeight,
+                               cudaFuncAttributeRequiredClusterDepth})
+    CUDA(cudaFuncSetAttribute(clustered, dimension,
+                              dimension == cudaFuncAttributeRequiredClusterWidth ? 4 : 1));
+  clustered<<<8, 1>>>(size);
+  unsigned got = 0;
+  CUDA(cudaMemcpy(&got, size, sizeof got, cudaMemcpyDeviceToHost));
+  EXPECT(got == 4);
+  clustered<<<6, 1>>>(size);
+  EXPECT(cudaGetLastError() == cudaErrorInvalidClusterSize);
+  cudaFuncAttributes attributes;
+  CUDA(cudaFuncGetAttributes(&attributes, clustered));
+  EXPECT(attributes.requiredClusterWidth == 4 && attributes.clusterDimMustBeSet == 0);
 }
 
 // A function of one context is not launched in another's stream; a library's kernel is at home in all.
@@ -138,6 +168,12 @@ void captures(int* p) {
   FAILS(cudaErrorInvalidValue, cudaEventElapsedTime(&ms, event, event));
   CUDA(cudaEventRecord(event, stream));
   CUDA(cudaEventQuery(event));
+
+  // Nor may the legacy stream wait for what is captured.
+  CUDA(cudaStreamBeginCapture(capturing, cudaStreamCaptureModeGlobal));
+  CUDA(cudaEventRecord(event, capturing));
+  FAILS(cudaErrorStreamCaptureImplicit, cudaStreamWaitEvent(nullptr, event));
+  FAILS(cudaErrorStreamCaptureInvalidated, cudaStreamEndCapture(capturing, &graph));
 
   // To ask for the legacy stream beside a capture is refused, and harms nothing.
   cudaStreamCaptureStatus status;
@@ -271,6 +307,8 @@ void handles_and_sizes() {
   EXPECT(cuMemHostAlloc(&host, 64, 0x100) == CUDA_ERROR_INVALID_VALUE);
   CUDA(cudaMallocManaged(&host, 0));
   cudaMemPool_t pool;
+  CUDA(cudaDeviceGetDefaultMemPool(&pool, 0));
+  FAILS(cudaErrorInvalidValue, cudaMemPoolGetAttribute(pool, static_cast<cudaMemPoolAttr>(99), &pitch));
   const cudaMemPoolProps nothing = {};
   FAILS(cudaErrorInvalidValue, cudaMemPoolCreate(&pool, &nothing));
   FAILS(cudaErrorPeerAccessUnsupported, cudaDeviceEnablePeerAccess(0, 0));
@@ -290,6 +328,7 @@ int main() {
   int* p;
   CUDA(cudaMalloc(&p, 4096));
   launches(p);
+  cluster_by_attribute(reinterpret_cast<unsigned*>(p));
   contexts();
   captures(p);
   nodes();

@@ -28,6 +28,9 @@ int main() {
   size_t bytes = 0;
   CUDA(cudaGetSymbolSize(&bytes, coefficients));
   EXPECT(bytes == sizeof coefficients);
+  cudaFuncAttributes attributes;
+  CUDA(cudaFuncGetAttributes(&attributes, use));
+  EXPECT(attributes.constSizeBytes == sizeof coefficients);
   double *out, got[2];
   CUDA(cudaMalloc(&out, sizeof got));
   use<<<1, 2>>>(out);

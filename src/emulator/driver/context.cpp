@@ -79,6 +79,7 @@ CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned* flags, int* activ
 CUresult cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned flags) {
   if (CUresult r = ready(false)) return r;
   if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
+  if (flags & ~unsigned(CU_CTX_FLAGS_MASK)) return CUDA_ERROR_INVALID_VALUE;
   state().primary.flags = flags;
   return CUDA_SUCCESS;
 }
@@ -164,7 +165,9 @@ CUresult cuCtxGetLimit(size_t* value, CUlimit limit) {
   *value = it->second;
   return CUDA_SUCCESS;
 }
-CUresult cuCtxSetCacheConfig(CUfunc_cache) { return ready(); }
+CUresult cuCtxSetCacheConfig(CUfunc_cache config) {
+  return config > CU_FUNC_CACHE_PREFER_EQUAL ? CUDA_ERROR_INVALID_VALUE : ready();
+}
 CUresult cuCtxGetCacheConfig(CUfunc_cache* config) {
   if (CUresult r = ready()) return r;
   *config = CU_FUNC_CACHE_PREFER_NONE;

@@ -29,6 +29,8 @@ uint32_t ctas(uint32_t clusters, uint32_t size) {
   return uint32_t(std::min<uint64_t>(uint64_t(clusters) * size, UINT32_MAX));
 }
 
+bool same(const Dim3& a, const Dim3& b) { return a.x == b.x && a.y == b.y && a.z == b.z; }
+
 CUresult check(const CUfunc_st& f, const LaunchConfig& c) {
   const DeviceModel& device = *state().device;
   const Function& function = *f.function;
@@ -72,13 +74,12 @@ CUresult check(const CUfunc_st& f, const LaunchConfig& c) {
     return refuse(CUDA_ERROR_INVALID_CLUSTER_SIZE, f,
                   fmt::format("grid {}x{}x{} is not a multiple of the cluster {}x{}x{}", c.grid.x, c.grid.y,
                               c.grid.z, c.cluster.x, c.cluster.y, c.cluster.z));
-  const auto& required = function.req_cluster;
-  if (required[0] && (c.cluster.x != required[0] || c.cluster.y != std::max(1u, required[1]) ||
-                      c.cluster.z != std::max(1u, required[2])))
+  const Dim3 required = required_cluster(f);
+  if (required.count() && !same(required, c.cluster))
     return refuse(CUDA_ERROR_INVALID_CLUSTER_SIZE, f,
                   fmt::format("cluster {}x{}x{}; the kernel requires {}x{}x{} (.reqnctapercluster)",
-                              c.cluster.x, c.cluster.y, c.cluster.z, required[0], required[1], required[2]));
-  const uint32_t portable = 8, limit = f.non_portable_cluster ? device.max_cluster : portable;
+                              c.cluster.x, c.cluster.y, c.cluster.z, required.x, required.y, required.z));
+  const uint32_t limit = largest_cluster(f);
   if (cluster > limit)
     return refuse(
         CUDA_ERROR_INVALID_CLUSTER_SIZE, f,
@@ -222,6 +223,22 @@ CUresult read_params(const CUfunc_st& f, void** params, void** extra, std::vecto
 
 }  // namespace
 
+Dim3 fp4lab::emu::driver::required_cluster(const CUfunc_st& f) {
+  const auto& compiled = f.function->req_cluster;
+  if (compiled[0]) return {compiled[0], std::max(1u, compiled[1]), std::max(1u, compiled[2])};
+  const auto asked = [&f](CUfunction_attribute a) {
+    const auto it = f.attributes.find(a);
+    return it == f.attributes.end() ? 0u : unsigned(it->second);
+  };
+  return {asked(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH), asked(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT),
+          asked(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH)};
+}
+
+uint32_t fp4lab::emu::driver::largest_cluster(const CUfunc_st& f) {
+  constexpr uint32_t kPortable = 8;
+  return f.non_portable_cluster ? state().device->max_cluster : kPortable;
+}
+
 CUresult fp4lab::emu::driver::prepare_launch(const CUDA_KERNEL_NODE_PARAMS& shape,
                                              const LaunchAttributes& attributes, Work* work) {
   if (CUresult r = ready()) return r;
@@ -230,9 +247,8 @@ CUresult fp4lab::emu::driver::prepare_launch(const CUDA_KERNEL_NODE_PARAMS& shap
   const Function& function = *f->function;
   LaunchConfig config = config_of(shape, attributes);
   if (CUresult r = read_params(*f, shape.kernelParams, shape.extra, &config.params)) return r;
-  if (function.req_cluster[0] && config.cluster.count() == 1)
-    config.cluster = {function.req_cluster[0], std::max(1u, function.req_cluster[1]),
-                      std::max(1u, function.req_cluster[2])};
+  if (const Dim3 c = required_cluster(*f); (c.x || c.y || c.z) && config.cluster.count() == 1)
+    config.cluster = c;
   if (function.blocks_are_clusters)
     config.grid = {ctas(config.grid.x, config.cluster.x), ctas(config.grid.y, config.cluster.y),
                    ctas(config.grid.z, config.cluster.z)};

@@ -86,6 +86,14 @@ CUresult load_image(CUmodule* out, const void* image, size_t bytes, std::string_
   return CUDA_SUCCESS;
 }
 
+// All of a module's constants, whichever its kernels read: as an H200 with driver 580 answers.
+uint64_t constant_bytes(const Module& module) {
+  uint64_t end = 0;
+  for (const Symbol& s : module.symbols)
+    if (s.space == Space::constant) end = (end + s.align - 1) / s.align * s.align + s.size;
+  return end;
+}
+
 bool known(CUmodule m) {
   std::lock_guard lock(state().mutex);
   return state().modules.contains(m);
@@ -226,7 +234,7 @@ CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute, CUfuncti
       *value = int(function.static_shared_bytes);
       break;
     case CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES:
-      *value = 0;
+      *value = int(constant_bytes(*f->module->module));
       break;
     case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES:
       *value = int(function.local_bytes);
@@ -251,13 +259,13 @@ CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute, CUfuncti
       *value = function.req_cluster[0] != 0;
       break;
     case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
-      *value = int(function.req_cluster[0]);
+      *value = int(required_cluster(*f).x);
       break;
     case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
-      *value = int(function.req_cluster[1]);
+      *value = int(required_cluster(*f).y);
       break;
     case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
-      *value = int(function.req_cluster[2]);
+      *value = int(required_cluster(*f).z);
       break;
     default:
       *value = f->attributes.contains(attribute)                                 ? f->attributes[attribute]
@@ -290,8 +298,12 @@ CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute attribute, int va
     case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
     case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
     case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
-    case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
       if (value < 0) return CUDA_ERROR_INVALID_VALUE;
+      if (f->function->req_cluster[0]) return CUDA_ERROR_NOT_PERMITTED;  // the kernel was compiled with one
+      f->attributes[attribute] = value;
+      break;
+    case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+      if (value < 0 || value > CU_CLUSTER_SCHEDULING_POLICY_LOAD_BALANCING) return CUDA_ERROR_INVALID_VALUE;
       f->attributes[attribute] = value;
       break;
     default:
@@ -309,4 +321,4 @@ CUresult cuFuncIsLoaded(CUfunctionLoadingState* loaded, CUfunction f) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuFuncSetCacheConfig(CUfunction, CUfunc_cache) { return ready(); }
+CUresult cuFuncSetCacheConfig(CUfunction, CUfunc_cache config) { return cuCtxSetCacheConfig(config); }

@@ -22,6 +22,14 @@ int ctas_per_sm(const CUfunc_st& f, int threads, size_t dynamic) {
       {uint64_t(d.ctas_per_sm), d.shared_per_sm / shared, uint64_t(d.threads_per_sm / (warps * kLanes))}));
 }
 
+unsigned cluster_of(const CUlaunchConfig& c) {
+  unsigned size = 1;
+  for (unsigned i = 0; i < c.numAttrs; ++i)
+    if (c.attrs[i].id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
+      size = c.attrs[i].value.clusterDim.x * c.attrs[i].value.clusterDim.y * c.attrs[i].value.clusterDim.z;
+  return size;
+}
+
 }  // namespace
 
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, CUfunction f, int threads,
@@ -58,17 +66,16 @@ CUresult cuOccupancyMaxPotentialBlockSize(int* grid, int* block, CUfunction f,
 }
 CUresult cuOccupancyMaxActiveClusters(int* clusters, CUfunction f, const CUlaunchConfig* c) {
   if (CUresult r = ready()) return r;
-  unsigned size = 1;
-  for (unsigned i = 0; i < c->numAttrs; ++i)
-    if (c->attrs[i].id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
-      size = c->attrs[i].value.clusterDim.x * c->attrs[i].value.clusterDim.y * c->attrs[i].value.clusterDim.z;
+  const unsigned size = cluster_of(*c);
+  if (!size || size > largest_cluster(*f)) return CUDA_ERROR_INVALID_CLUSTER_SIZE;
   *clusters = ctas_per_sm(*f, int(c->blockDimX * c->blockDimY * c->blockDimZ), c->sharedMemBytes) *
               int(state().device->sms) / int(size);
   return CUDA_SUCCESS;
 }
-CUresult cuOccupancyMaxPotentialClusterSize(int* size, CUfunction f, const CUlaunchConfig*) {
+CUresult cuOccupancyMaxPotentialClusterSize(int* size, CUfunction f, const CUlaunchConfig* c) {
   if (CUresult r = ready()) return r;
-  *size = f->non_portable_cluster ? int(state().device->max_cluster) : 8;
+  if (cluster_of(*c) > largest_cluster(*f)) return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+  *size = int(largest_cluster(*f));
   return CUDA_SUCCESS;
 }
 CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t* bytes, CUfunction f, int blocks, int threads) {

@@ -88,7 +88,7 @@ CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute,
 }
 CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void* value) {
   if (CUresult r = ready(false)) return r;
-  if (!known(pool) || !value) return CUDA_ERROR_INVALID_VALUE;
+  if (!known(pool) || !value || attribute > CU_MEMPOOL_ATTR_USED_MEM_HIGH) return CUDA_ERROR_INVALID_VALUE;
   const auto it = pool->attributes.find(attribute);
   if (is_int(attribute))
     *static_cast<int*>(value) = it == pool->attributes.end() ? 1 : int(it->second);

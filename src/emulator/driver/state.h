@@ -320,6 +320,10 @@ CUresult params_of(CUgraphNode node, T* out) {
 // only says that nobody needs it before the next launch.
 CUresult graph_allocation(size_t bytes, CUDA_MEM_ALLOC_NODE_PARAMS* params, Work* work);
 
+// The cluster that the kernel was compiled with, or that its attributes ask for; all zeros: any.
+fp4lab::emu::Dim3 required_cluster(const CUfunc_st&);
+uint32_t largest_cluster(const CUfunc_st&);
+
 // A module that nobody knows any more.
 void free_module(CUmodule);
 

@@ -87,7 +87,10 @@ CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned flags) {
   if (event->is_spent || (flags & ~unsigned(CU_EVENT_WAIT_EXTERNAL))) return CUDA_ERROR_INVALID_VALUE;
   if (!event->capture) return CUDA_SUCCESS;
   if (stream->capture && stream->capture != event->capture) return CUDA_ERROR_STREAM_CAPTURE_MERGE;
-  if (stream == &state().legacy) return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+  if (stream == &state().legacy) {
+    event->capture->invalid = true;
+    return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+  }
   stream->capture = event->capture;  // the waiting stream joins the capture
   for (CUgraphNode node : event->tail)
     if (std::ranges::find(stream->tail, node) == stream->tail.end()) stream->tail.push_back(node);
