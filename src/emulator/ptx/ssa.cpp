@@ -37,8 +37,23 @@ uint32_t Ssa::read(uint32_t pc, uint32_t reg) const {
 }
 
 bool Ssa::dominates(uint32_t other, uint32_t block) const {
-  while (block != other && block != 0 && block != kNone) block = up_[block];
-  return block == other;
+  return other == block || (below_[other] && place_[block] - place_[other] < below_[other]);
+}
+
+// Each block in front of all that it dominates, which stand together.
+void Ssa::number_blocks() {
+  below_.assign(up_.size(), 0);
+  place_.assign(up_.size(), kNone);
+  for (auto b = order_.rbegin(); b != order_.rend(); ++b) {
+    ++below_[*b];
+    if (*b != order_[0]) below_[up_[*b]] += below_[*b];
+  }
+  std::vector<uint32_t> next(up_.size(), 0);
+  for (const uint32_t b : order_) {
+    place_[b] = b == order_[0] ? 0 : next[up_[b]];
+    next[b] = place_[b] + 1;
+    if (b != order_[0]) next[up_[b]] += below_[b];
+  }
 }
 
 uint32_t Ssa::add(Value v) {
@@ -58,6 +73,7 @@ void Ssa::place_merges(const std::vector<Stretch>& stretches) {
   Dominators dominators = immediate_dominators(successors, predecessors, 0);
   order_ = std::move(dominators.order);
   up_ = std::move(dominators.up);
+  number_blocks();
   for (const uint32_t b : order_) {
     if (predecessors[b].size() < 2) continue;
     for (uint32_t p : predecessors[b])

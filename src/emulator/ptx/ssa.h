@@ -44,6 +44,7 @@ class Ssa {
   bool dominates(uint32_t other, uint32_t block) const;
 
  private:
+  void number_blocks();
   void place_merges(const std::vector<Stretch>&);
   void name_values();
   uint32_t add(Value);
@@ -55,6 +56,7 @@ class Ssa {
   std::vector<uint32_t> registers_;
   std::unordered_map<uint32_t, uint32_t> index_;  // into registers_
   std::vector<uint32_t> order_, up_;              // blocks in reverse post-order; immediate dominators
+  std::vector<uint32_t> place_, below_;           // of a block among all; how many it dominates, itself too
   std::vector<uint32_t> merged_, end_;            // values at a block's begin, if it merges, and end; by cell
   std::vector<Value> values_;
   std::unordered_map<uint64_t, uint32_t> reads_;  // by pc and register

@@ -273,6 +273,7 @@ void ValueOrder::find_equals() {
     std::vector<uint64_t> sources;
     for (unsigned slot = 1; slot < 4; ++slot)
       if (is_value(f_.code[pc].op[slot])) sources.push_back(held(pc, slot).is);
+    if (std::ranges::any_of(sources, [](uint64_t is) { return is >= kUnknown; })) continue;
     std::vector<uint32_t>& equals = makers[{f_.source[pc].tokens, std::move(sources)}];
     const auto first = std::find_if(equals.begin(), equals.end(), [&](uint32_t other) {
       return ssa_.dominates(flow_block_[ssa_.values()[other].at], flow_block_[pc]);
