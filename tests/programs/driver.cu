@@ -87,6 +87,24 @@ int main() {
   CUDA(cudaLibraryGetGlobal(reinterpret_cast<void**>(&seen), &bytes, library, "seen"));
   CUDA(cudaMemcpy(&value, seen, 4, cudaMemcpyDeviceToHost));
   EXPECT(bytes == 4 && value == 21);
+
+  // In a graph the kernel stands for its function.
+  CUDA_KERNEL_NODE_PARAMS of_kernel = {};
+  of_kernel.kern = reinterpret_cast<CUkernel>(kernel);
+  of_kernel.gridDimX = of_kernel.gridDimY = of_kernel.gridDimZ = 1;
+  of_kernel.blockDimX = of_kernel.blockDimY = of_kernel.blockDimZ = 1;
+  of_kernel.kernelParams = arguments;
+  CUgraph kernels;
+  CUgraphNode node;
+  CUgraphExec runs;
+  EXPECT(!cuGraphCreate(&kernels, 0) && !cuGraphAddKernelNode(&node, kernels, nullptr, 0, &of_kernel));
+  EXPECT(!cuGraphInstantiate(&runs, kernels, 0) && !cuGraphLaunch(runs, nullptr));
+  CUDA(cudaMemcpy(&value, p, 4, cudaMemcpyDeviceToHost));
+  EXPECT(value == 84);
+  const CUDA_HOST_NODE_PARAMS host = {[](void*) {}, nullptr};
+  EXPECT(cuGraphExecHostNodeSetParams(runs, node, &host) == CUDA_ERROR_INVALID_VALUE);  // it is a kernel
+  EXPECT(!cuGraphExecDestroy(runs) && !cuGraphDestroy(kernels));
+  CUDA(cudaMemset(p, 42, 1));
   CUDA(cudaLibraryUnload(library));
 
   // Two texts linked are a module.

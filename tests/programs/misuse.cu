@@ -229,6 +229,7 @@ void nodes() {
   FAILS(cudaErrorInvalidValue, cudaGraphAddDependencies(graph, &a, &b, nullptr, 1));
   FAILS(cudaErrorInvalidValue, cudaGraphAddDependencies(graph, &a, &a, nullptr, 1));
   FAILS(cudaErrorInvalidValue, cudaGraphAddHostNode(&b, graph, nullptr, 0, &nobody));
+  FAILS(cudaErrorInvalidValue, cudaGraphAddMemsetNode(&b, graph, nullptr, 0, nullptr));
   FAILS(cudaErrorInvalidValue, cudaGraphAddEventRecordNode(&b, graph, nullptr, 0, nullptr));
   FAILS(cudaErrorInvalidValue, cudaGraphAddMemFreeNode(&b, graph, nullptr, 0, graph));
   FAILS(cudaErrorInvalidValue, cudaGraphDestroy(nullptr));

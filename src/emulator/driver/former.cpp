@@ -98,7 +98,7 @@ CUresult CUDAAPI cuGraphExecUpdate(CUgraphExec exec, CUgraph graph, CUgraphNode*
                                    CUgraphExecUpdateResult* result);
 CUresult CUDAAPI cuGraphExecUpdate(CUgraphExec exec, CUgraph graph, CUgraphNode* node,
                                    CUgraphExecUpdateResult* result) {
-  CUgraphExecUpdateResultInfo info;
+  CUgraphExecUpdateResultInfo info{};
   const CUresult r = cuGraphExecUpdate_v2(exec, graph, &info);
   if (node) *node = info.errorNode;
   if (result) *result = info.result;

@@ -17,7 +17,7 @@ CUresult run_steps(const Steps& steps);
 CUresult change(CUgraphNode node, CUgraphNodeType type, Work work);
 // What a node has become in an instantiated graph; null where there is none. Either may be null.
 CUgraphExec_st::Step* step_of(CUgraphExec exec, CUgraphNode node);
-CUresult replace(CUgraphExec exec, CUgraphNode node, Work work);
+CUresult replace(CUgraphExec exec, CUgraphNode node, CUgraphNodeType type, Work work);
 
 CUresult child_work(CUgraph child, Work* work);
 

@@ -28,11 +28,13 @@ unsigned read(CUgraphConditionalHandle handle) {
   return value;
 }
 
+// Asked with the state locked.
 std::map<CUgraphConditionalHandle, std::weak_ptr<const void>>& handles() {
   static auto* all = new std::map<CUgraphConditionalHandle, std::weak_ptr<const void>>;
   return *all;
 }
 std::shared_ptr<const void> memory_of(CUgraphConditionalHandle handle) {
+  std::lock_guard lock(state().mutex);
   const auto found = handles().find(handle);
   return found == handles().end() ? nullptr : found->second.lock();
 }
@@ -117,6 +119,7 @@ CUresult cuGraphConditionalHandleCreate(CUgraphConditionalHandle* handle, CUgrap
   if (!memory) return CUDA_ERROR_OUT_OF_MEMORY;
   *handle = address;
   write(*handle, value);
+  std::lock_guard lock(state().mutex);
   handles()[*handle] = memory;
   graph->conditions.push_back(
       {*handle, std::move(memory), value, (flags & CU_GRAPH_COND_ASSIGN_DEFAULT) != 0});

@@ -71,9 +71,9 @@ CUgraphExec_st::Step* step_of(CUgraphExec exec, CUgraphNode node) {
   return nullptr;
 }
 
-CUresult replace(CUgraphExec exec, CUgraphNode node, Work work) {
+CUresult replace(CUgraphExec exec, CUgraphNode node, CUgraphNodeType type, Work work) {
   CUgraphExec_st::Step* step = step_of(exec, node);
-  if (!step) return CUDA_ERROR_INVALID_VALUE;
+  if (!step || step->type != type) return CUDA_ERROR_INVALID_VALUE;
   step->work = std::move(work);
   return CUDA_SUCCESS;
 }

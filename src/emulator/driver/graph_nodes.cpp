@@ -6,7 +6,10 @@ using namespace fp4lab::emu::driver;
 
 namespace {
 
-CUresult fill_work(const CUDA_MEMSET_NODE_PARAMS& p, Work* work) {
+// What a node of these parameters does.
+CUresult work_of(const CUDA_MEMSET_NODE_PARAMS* params, Work* work) {
+  if (!params) return CUDA_ERROR_INVALID_VALUE;
+  const CUDA_MEMSET_NODE_PARAMS p = *params;
   if (p.elementSize != 1 && p.elementSize != 2 && p.elementSize != 4) return CUDA_ERROR_INVALID_VALUE;
   const auto fill = [p] {
     const size_t pitch = p.height > 1 ? p.pitch : p.width * p.elementSize;
@@ -22,13 +25,38 @@ CUresult fill_work(const CUDA_MEMSET_NODE_PARAMS& p, Work* work) {
   *work = {fill, p};
   return CUDA_SUCCESS;
 }
+CUresult work_of(const CUDA_MEMCPY3D* params, Work* work) {
+  if (!params) return CUDA_ERROR_INVALID_VALUE;
+  *work = {[c = *params] { return cuMemcpy3D(&c); }, *params};
+  return CUDA_SUCCESS;
+}
+CUresult work_of(const CUDA_HOST_NODE_PARAMS* params, Work* work) {
+  if (!params || !params->fn) return CUDA_ERROR_INVALID_VALUE;
+  *work = {[p = *params] { return p.fn(p.userData), CUDA_SUCCESS; }, *params};
+  return CUDA_SUCCESS;
+}
 
-Work copy_work(const CUDA_MEMCPY3D& c) {
-  return {[c] { return cuMemcpy3D(&c); }, c};
+// Nodes of these parameters: a new one, an old one, one that has become a step.
+template <class Params>
+CUresult add_with(CUgraphNode* node, CUgraph graph, const CUgraphNode* needs, size_t count,
+                  CUgraphNodeType type, const Params* params) {
+  Work work;
+  if (CUresult r = work_of(params, &work)) return r;
+  return add_checked_node(node, graph, needs, count, type, std::move(work));
 }
-Work host_work(const CUDA_HOST_NODE_PARAMS& p) {
-  return {[p] { return p.fn(p.userData), CUDA_SUCCESS; }, p};
+template <class Params>
+CUresult change_to(CUgraphNode node, CUgraphNodeType type, const Params* params) {
+  Work work;
+  if (CUresult r = work_of(params, &work)) return r;
+  return change(node, type, std::move(work));
 }
+template <class Params>
+CUresult replace_by(CUgraphExec exec, CUgraphNode node, CUgraphNodeType type, const Params* params) {
+  Work work;
+  if (CUresult r = work_of(params, &work)) return r;
+  return replace(exec, node, type, std::move(work));
+}
+
 // Launches run one after the other: what the event was recorded behind is over.
 Work wait_work(CUevent event) {
   return {[] { return CUDA_SUCCESS; }, event};
@@ -64,6 +92,7 @@ CUresult cuGraphKernelNodeGetParams(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS* p
 CUresult cuGraphKernelNodeSetParams(CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS* params) {
   std::shared_ptr<const KernelLaunch> old;
   Work work;
+  if (!params) return CUDA_ERROR_INVALID_VALUE;
   if (CUresult r = params_of(node, &old)) return r;
   if (CUresult r = prepare_launch(*params, old->attributes, &work)) return r;
   return change(node, CU_GRAPH_NODE_TYPE_KERNEL, std::move(work));
@@ -101,52 +130,45 @@ CUresult cuGraphKernelNodeCopyAttributes(CUgraphNode to, CUgraphNode from) {
 
 CUresult cuGraphAddMemcpyNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* needs, size_t count,
                               const CUDA_MEMCPY3D* params, CUcontext) {
-  return add_checked_node(node, graph, needs, count, CU_GRAPH_NODE_TYPE_MEMCPY, copy_work(*params));
+  return add_with(node, graph, needs, count, CU_GRAPH_NODE_TYPE_MEMCPY, params);
 }
 CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D* params,
                                         CUcontext) {
-  return replace(exec, node, copy_work(*params));
+  return replace_by(exec, node, CU_GRAPH_NODE_TYPE_MEMCPY, params);
 }
 CUresult cuGraphMemcpyNodeGetParams(CUgraphNode node, CUDA_MEMCPY3D* params) {
   return params_of(node, params);
 }
 CUresult cuGraphMemcpyNodeSetParams(CUgraphNode node, const CUDA_MEMCPY3D* params) {
-  return change(node, CU_GRAPH_NODE_TYPE_MEMCPY, copy_work(*params));
+  return change_to(node, CU_GRAPH_NODE_TYPE_MEMCPY, params);
 }
 CUresult cuGraphAddMemsetNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* needs, size_t count,
                               const CUDA_MEMSET_NODE_PARAMS* params, CUcontext) {
-  Work work;
-  if (CUresult r = fill_work(*params, &work)) return r;
-  return add_checked_node(node, graph, needs, count, CU_GRAPH_NODE_TYPE_MEMSET, std::move(work));
+  return add_with(node, graph, needs, count, CU_GRAPH_NODE_TYPE_MEMSET, params);
 }
 CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node,
                                         const CUDA_MEMSET_NODE_PARAMS* params, CUcontext) {
-  Work work;
-  if (CUresult r = fill_work(*params, &work)) return r;
-  return replace(exec, node, std::move(work));
+  return replace_by(exec, node, CU_GRAPH_NODE_TYPE_MEMSET, params);
 }
 CUresult cuGraphMemsetNodeGetParams(CUgraphNode node, CUDA_MEMSET_NODE_PARAMS* params) {
   return params_of(node, params);
 }
 CUresult cuGraphMemsetNodeSetParams(CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS* params) {
-  Work work;
-  if (CUresult r = fill_work(*params, &work)) return r;
-  return change(node, CU_GRAPH_NODE_TYPE_MEMSET, std::move(work));
+  return change_to(node, CU_GRAPH_NODE_TYPE_MEMSET, params);
 }
 CUresult cuGraphAddHostNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* needs, size_t count,
                             const CUDA_HOST_NODE_PARAMS* params) {
-  if (!params || !params->fn) return CUDA_ERROR_INVALID_VALUE;
-  return add_checked_node(node, graph, needs, count, CU_GRAPH_NODE_TYPE_HOST, host_work(*params));
+  return add_with(node, graph, needs, count, CU_GRAPH_NODE_TYPE_HOST, params);
 }
 CUresult cuGraphHostNodeGetParams(CUgraphNode node, CUDA_HOST_NODE_PARAMS* params) {
   return params_of(node, params);
 }
 CUresult cuGraphHostNodeSetParams(CUgraphNode node, const CUDA_HOST_NODE_PARAMS* params) {
-  return change(node, CU_GRAPH_NODE_TYPE_HOST, host_work(*params));
+  return change_to(node, CU_GRAPH_NODE_TYPE_HOST, params);
 }
 CUresult cuGraphExecHostNodeSetParams(CUgraphExec exec, CUgraphNode node,
                                       const CUDA_HOST_NODE_PARAMS* params) {
-  return replace(exec, node, host_work(*params));
+  return replace_by(exec, node, CU_GRAPH_NODE_TYPE_HOST, params);
 }
 CUresult cuGraphAddEmptyNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* needs, size_t count) {
   return add_checked_node(node, graph, needs, count, CU_GRAPH_NODE_TYPE_EMPTY, {});
@@ -164,9 +186,10 @@ CUresult cuGraphAddChildGraphNode(CUgraphNode* node, CUgraph graph, const CUgrap
 }
 CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode node, CUgraph* graph) { return params_of(node, graph); }
 CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec exec, CUgraphNode node, CUgraph child) {
+  if (!child) return CUDA_ERROR_INVALID_VALUE;
   Work work;
   if (CUresult r = child_work(child, &work)) return r;
-  return replace(exec, node, std::move(work));
+  return replace(exec, node, CU_GRAPH_NODE_TYPE_GRAPH, std::move(work));
 }
 
 CUresult cuGraphAddEventRecordNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* needs, size_t count,
@@ -179,7 +202,7 @@ CUresult cuGraphEventRecordNodeSetEvent(CUgraphNode node, CUevent event) {
   return change(node, CU_GRAPH_NODE_TYPE_EVENT_RECORD, record_work(event));
 }
 CUresult cuGraphExecEventRecordNodeSetEvent(CUgraphExec exec, CUgraphNode node, CUevent event) {
-  return replace(exec, node, record_work(event));
+  return replace(exec, node, CU_GRAPH_NODE_TYPE_EVENT_RECORD, record_work(event));
 }
 CUresult cuGraphAddEventWaitNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* needs, size_t count,
                                  CUevent event) {
@@ -191,5 +214,5 @@ CUresult cuGraphEventWaitNodeSetEvent(CUgraphNode node, CUevent event) {
   return change(node, CU_GRAPH_NODE_TYPE_WAIT_EVENT, wait_work(event));
 }
 CUresult cuGraphExecEventWaitNodeSetEvent(CUgraphExec exec, CUgraphNode node, CUevent event) {
-  return replace(exec, node, wait_work(event));
+  return replace(exec, node, CU_GRAPH_NODE_TYPE_WAIT_EVENT, wait_work(event));
 }

@@ -153,15 +153,15 @@ CUresult run(const CUfunc_st& f, const LaunchConfig& config) {
   return context_stack().back()->sticky = explain(result_of(result.kind), result.report);
 }
 
-std::shared_ptr<const KernelLaunch> kernel_launch(const CUDA_KERNEL_NODE_PARAMS& shape,
-                                                  const Function& function,
+std::shared_ptr<const KernelLaunch> kernel_launch(const CUDA_KERNEL_NODE_PARAMS& shape, CUfunction f,
                                                   const LaunchAttributes& attributes,
                                                   const LaunchConfig& config) {
   auto launch = std::make_shared<KernelLaunch>();
   launch->attributes = attributes;
   launch->block = config.params;
-  for (const auto& p : function.params) launch->pointers.push_back(launch->block.data() + p.offset);
+  for (const auto& p : f->function->params) launch->pointers.push_back(launch->block.data() + p.offset);
   launch->shape = shape;
+  launch->shape.func = f;
   launch->shape.kernelParams = launch->pointers.data();
   launch->shape.extra = nullptr;
   return launch;
@@ -242,7 +242,8 @@ uint32_t fp4lab::emu::driver::largest_cluster(const CUfunc_st& f) {
 CUresult fp4lab::emu::driver::prepare_launch(const CUDA_KERNEL_NODE_PARAMS& shape,
                                              const LaunchAttributes& attributes, Work* work) {
   if (CUresult r = ready()) return r;
-  const CUfunction f = shape.func;
+  // A kernel of a library is a function too.
+  const CUfunction f = shape.func ? shape.func : reinterpret_cast<CUfunction>(shape.kern);
   if (!f) return CUDA_ERROR_INVALID_HANDLE;
   const Function& function = *f->function;
   LaunchConfig config = config_of(shape, attributes);
@@ -253,7 +254,7 @@ CUresult fp4lab::emu::driver::prepare_launch(const CUDA_KERNEL_NODE_PARAMS& shap
     config.grid = {ctas(config.grid.x, config.cluster.x), ctas(config.grid.y, config.cluster.y),
                    ctas(config.grid.z, config.cluster.z)};
   if (CUresult r = check(*f, config)) return r;
-  auto launch = kernel_launch(shape, function, attributes, config);
+  auto launch = kernel_launch(shape, f, attributes, config);
   *work = {[f, config = std::move(config)] { return run(*f, config); }, std::move(launch)};
   return CUDA_SUCCESS;
 }
