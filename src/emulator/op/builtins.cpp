@@ -158,9 +158,9 @@ void call_builtin(Warp& w, const Instr& i, const Function& callee) {
       if (!device_free(w.cta.cluster.grid.memory, at))
         fault(FaultKind::trap, lane, "free({:#x}): malloc gave no such address, or it was freed before", at);
     } else if (callee.name == "cudaGraphSetConditional") {
+      // The handle says where the condition lies (driver/graph_conditional.cpp).
+      const auto handle = argument<uint64_t>(w, i, callee, 0, lane);
       const auto value = argument<uint32_t>(w, i, callee, 1, lane);
-      const auto handle = argument<uint64_t>(
-          w, i, callee, 0, lane);  // where the condition lies (driver/graph_conditional.cpp)
       std::memcpy(w.memory(i, Space::global, AccessKind::write, handle, sizeof value, lane), &value,
                   sizeof value);
     } else if (callee.name == "vprintf")

@@ -104,14 +104,14 @@ const Operand* address_of(const Instr& i, const Source& s) {
   return name == "ld" || name == "ldu" ? &i.op[1] : name == "st" ? &i.op[0] : nullptr;
 }
 
-}  // namespace
-
 uint32_t weight_of(const Instr& i, const Source& s) {
   const bool branch = i.opcode->name == "bra";
   if (const Operand* address = address_of(i, s))  // the sum of base and offset is one of its own
     return 1 + (address->has_base && address->displacement != 0) + (i.guard >= 0);
   return branch ? 1 : weight_of_unguarded(i, s) + (i.guard >= 0 ? weight_of_guard(s) : 0);
 }
+
+}  // namespace
 
 bool is_light_loop(const Function& f, const Dataflow& flow, uint32_t begin, uint32_t end) {
   // Loads that unrolled rounds could do at once are worth more.

@@ -7,7 +7,6 @@
 
 namespace fp4lab::emu {
 
-uint32_t weight_of(const Instr&, const Source&);
 // Whether the instructions [begin, end) of a loop are few enough to be unrolled by four.
 bool is_light_loop(const Function&, const Dataflow&, uint32_t begin, uint32_t end);
 

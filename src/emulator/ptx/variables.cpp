@@ -45,6 +45,29 @@ ast::Variable::Item initialiser(Cursor& c) {
   return item;
 }
 
+// The sizes in [ ] behind a name, 0 for an open first one.
+std::vector<uint64_t> array_sizes(Cursor& c, ast::Variable& v) {
+  std::vector<uint64_t> sizes;
+  while (c.accept("[")) {
+    v.is_array = true;
+    if (c.peek().mark("]")) {
+      if (!sizes.empty()) c.fail("only the first size may be left open");
+      v.unsized = true;
+      sizes.push_back(0);
+    } else {
+      const Token& at = c.peek();
+      sizes.push_back(static_cast<uint64_t>(parse_size(c, "an array's size", 0, int64_t(1) << 40)));
+      if (!sizes.back()) fail_at(c.module, at, "'{}' has no elements", v.name);
+      if (v.elements > kMaxVariableBytes / sizes.back() / 16)
+        c.fail("'{}' is larger than {} bytes", v.name, kMaxVariableBytes);
+      v.elements *= sizes.back();
+    }
+    c.expect("]", "behind an array's size");
+  }
+  if (v.unsized) v.elements = 0;
+  return sizes;
+}
+
 // The values of one dimension, which has braces of its own; what is left out is 0. `sizes` are those of the
 // dimensions from here on, 0 for an open first one.
 void initialisers(Cursor& c, ast::Variable& v, std::span<const uint64_t> sizes, uint64_t first) {
@@ -108,24 +131,7 @@ std::vector<ast::Variable> parse_variables(Cursor& c, Space space, bool paramete
     v.at = &new_name(c, "a variable's name");
     v.name = v.at->text;
     v.elements = vector;
-    std::vector<uint64_t> sizes;
-    while (c.accept("[")) {
-      v.is_array = true;
-      if (c.peek().mark("]")) {
-        if (!sizes.empty()) c.fail("only the first size may be left open");
-        v.unsized = true;
-        sizes.push_back(0);
-      } else {
-        const Token& at = c.peek();
-        sizes.push_back(static_cast<uint64_t>(parse_size(c, "an array's size", 0, int64_t(1) << 40)));
-        if (!sizes.back()) fail_at(c.module, at, "'{}' has no elements", v.name);
-        if (v.elements > kMaxVariableBytes / sizes.back() / 16)
-          c.fail("'{}' is larger than {} bytes", v.name, kMaxVariableBytes);
-        v.elements *= sizes.back();
-      }
-      c.expect("]", "behind an array's size");
-    }
-    if (v.unsized) v.elements = 0;
+    std::vector<uint64_t> sizes = array_sizes(c, v);
     v.align = std::max<uint32_t>(align, static_cast<uint32_t>(vector * (bits_of(v.type) / 8)));
     if (align) v.align = align;
     if (vector > 1) sizes.push_back(vector);
