@@ -307,6 +307,15 @@ void handles_and_sizes() {
   EXPECT(cuMemAllocPitch(&p, &pitch, 100, 4, 3) == CUDA_ERROR_INVALID_VALUE);
   EXPECT(cuMemHostAlloc(&host, 64, 0x100) == CUDA_ERROR_INVALID_VALUE);
   CUDA(cudaMallocManaged(&host, 0));
+  char bus[64];
+  int device;
+  FAILS(cudaErrorInvalidValue, cudaDeviceGetPCIBusId(bus, 4, 0));
+  FAILS(cudaErrorInvalidValue, cudaDeviceGetByPCIBusId(&device, "zz"));
+  CUDA(cudaDeviceGetPCIBusId(bus, sizeof bus, 0));
+  CUDA(cudaDeviceGetByPCIBusId(&device, bus));
+  cudaDeviceProp properties;
+  CUDA(cudaGetDeviceProperties(&properties, 0));
+  EXPECT(properties.persistingL2CacheMaxSize == properties.l2CacheSize / 8 * 5);
   cudaMemPool_t pool;
   CUDA(cudaDeviceGetDefaultMemPool(&pool, 0));
   FAILS(cudaErrorInvalidValue, cudaMemPoolGetAttribute(pool, static_cast<cudaMemPoolAttr>(99), &pitch));

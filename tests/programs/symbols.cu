@@ -43,6 +43,7 @@ int main() {
   CUDA(cudaGetSymbolSize(&bytes, shared_with_host));
   CUDA(cudaPointerGetAttributes(&what, managed));
   EXPECT(managed == &shared_with_host && bytes == sizeof(int) && what.type == cudaMemoryTypeManaged);
+  FAILS(cudaErrorInvalidValue, cudaFree(managed));
   CUDA(cudaMemPrefetchAsync(managed, sizeof(int), {cudaMemLocationTypeDevice, 0}, 0));
   int value = 0;
   CUDA(cudaMemcpyFromSymbol(&value, counter, sizeof value));
@@ -50,6 +51,7 @@ int main() {
   use<<<1, 1>>>(out);
   int* address = nullptr;
   CUDA(cudaGetSymbolAddress(reinterpret_cast<void**>(&address), counter));
+  FAILS(cudaErrorInvalidValue, cudaFree(address));
   CUDA(cudaMemcpy(&value, address, sizeof value, cudaMemcpyDeviceToHost));
   EXPECT(value == 7 + 9 + 9);
   FAILS(cudaErrorInvalidValue, cudaMemcpyToSymbol(scale, &host_scale, 4, 4));

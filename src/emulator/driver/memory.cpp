@@ -3,6 +3,8 @@
 // host's address.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "emulator/driver/state.h"
 
 using namespace fp4lab::emu;
@@ -17,6 +19,12 @@ CUresult allocate_host(CUdeviceptr* pointer, size_t bytes, HostMemory kind, cons
   std::lock_guard lock(state().mutex);
   state().host_memory[*pointer] = kind;
   return CUDA_SUCCESS;
+}
+
+bool is_variable(CUdeviceptr address) {
+  return std::ranges::any_of(state().modules, [address](const CUmod_st* m) {
+    return std::ranges::any_of(m->globals, [address](const auto& g) { return g.second.address == address; });
+  });
 }
 
 }  // namespace
@@ -44,6 +52,8 @@ CUresult free_device(CUdeviceptr pointer) {
   if (CUresult r = ready()) return r;
   State& s = state();
   std::lock_guard lock(s.mutex);
+  if (is_variable(pointer))
+    return explain(CUDA_ERROR_INVALID_VALUE, fmt::format("cuMemFree({:#x}): a module's variable", pointer));
   if (auto it = s.host_memory.find(pointer); it != s.host_memory.end()) {
     if (it->second.kind != HostMemory::managed)
       return explain(CUDA_ERROR_INVALID_VALUE,
