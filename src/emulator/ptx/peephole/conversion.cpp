@@ -34,6 +34,21 @@ bool convert_at_once(Pass& p, uint32_t pc) {
   return true;
 }
 
+// From f32 to u32, back and to u32 again: the last of the three alone, of what the first converted, so that
+// what f32 has no bits for stays. Not of s32 or other widths.
+bool convert_last(Pass& p, uint32_t pc) {
+  const auto is = [&](uint32_t at, Type to, Type from) {
+    return p.source(at).type(0) == to && p.source(at).type(1) == from;
+  };
+  if (!is(pc, Type::u32, Type::f32)) return false;
+  const auto back = p.made_by(pc, 1, "cvt");
+  if (!back || !is(*back, Type::f32, Type::u32) || p.source(*back).has("sat")) return false;
+  const auto first = p.made_by(*back, 1, "cvt");
+  if (!first || !is(*first, Type::u32, Type::f32)) return false;
+  p.replace(pc, p.source(pc).tokens, {p.kept(*first, 1)});
+  return true;
+}
+
 // What an integer instruction saturated counts as saturated, also where it is read as a float. Not with .ftz.
 bool drop_saturation(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
@@ -110,7 +125,7 @@ void flush_product(Pass& p, uint32_t pc) {
 void fold_conversion(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
   const Type to = s.type(0), from = s.type(1);
-  if (s.has("pack")) return;
+  if (s.has("pack") || convert_last(p, pc)) return;
   if (s.has("sat") && (convert_at_once(p, pc) || drop_saturation(p, pc))) return;
   if (from == Type::f32 && s.has("ftz") && bits_of(to) == 64) flush_product(p, pc);
   if ((from == Type::f16 || from == Type::bf16) && !is_float(to)) {
