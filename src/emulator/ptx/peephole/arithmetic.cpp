@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "emulator/ptx/peephole/pass.h"
-#include "emulator/ptx/peephole/range.h"
 #include "emulator/ptx/peephole/rules.h"
 
 namespace fp4lab::emu::peephole {
@@ -118,24 +117,12 @@ void fold_extreme(Pass& p, uint32_t pc) {
   p.become_copy(pc, p.operand(pc, 1), type);
 }
 
-// A sum that lies between two numbers which are one as f32 is that number, also where it would be a NaN.
-void fold_certain_sum(Pass& p, uint32_t pc) {
-  const Source& s = p.source(pc);
-  if (s.type() != Type::f32 || s.tokens.size() != 2 || (p.bits(pc, 1) && p.bits(pc, 2))) return;
-  const auto range = range_made(p, pc);
-  if (!range) return;
-  const float least = static_cast<float>(range->least), most = static_cast<float>(range->most);
-  if (least == most && least != 0 && std::isfinite(least))
-    p.become(pc, std::bit_cast<uint32_t>(least), Type::f32);
-}
-
 }  // namespace
 
 std::span<const Rule> arithmetic_rules() {
   static constexpr Rule kRules[] = {
-      {"neg", fold_sign},        {"abs", fold_sign},        {"mul", fold_product}, {"add", fold_tie},
-      {"sub", fold_tie},         {"sub", fold_difference},  {"min", fold_extreme}, {"max", fold_extreme},
-      {"add", fold_certain_sum}, {"sub", fold_certain_sum},
+      {"neg", fold_sign}, {"abs", fold_sign},       {"mul", fold_product}, {"add", fold_tie},
+      {"sub", fold_tie},  {"sub", fold_difference}, {"min", fold_extreme}, {"max", fold_extreme},
   };
   return kRules;
 }

@@ -40,7 +40,22 @@ class Ranges {
     return p_.source(from).type() == Type::f32 ? made(from, steps - 1) : std::nullopt;
   }
 
-  std::optional<Range> made(uint32_t pc, unsigned steps = kMostSteps) {
+ private:
+  uint32_t maker(uint32_t pc, unsigned slot) const {
+    const uint32_t from = p_.known.maker(pc, slot);
+    return from < pc ? from : Dataflow::kNone;
+  }
+
+  // A copy through which Known::bits looks: what it knows of `to` it knows of the source as well.
+  bool shows_bits(uint32_t pc, const Operand& to) const {
+    const Operand& made = p_.operand(pc, 0);
+    return p_.source(pc).tokens[0] == "mov" && p_.is_copy(pc) && made.offset == to.offset &&
+           bits_of(made.type) == bits_of(to.type);
+  }
+
+  bool count_copy() { return copies_++ < kMostCopies; }
+
+  std::optional<Range> made(uint32_t pc, unsigned steps) {
     const Source& s = p_.source(pc);
     const std::string_view name = s.tokens[0];
     if (s.has("sat")) return Range{0, 1};
@@ -61,21 +76,6 @@ class Ranges {
     if (may_choose) return Range{std::min(a->least, b->least), std::max(a->most, b->most)};
     return is_extreme ? extreme(*a, *b, name == "max") : arithmetic(name, *a, *b);
   }
-
- private:
-  uint32_t maker(uint32_t pc, unsigned slot) const {
-    const uint32_t from = p_.known.maker(pc, slot);
-    return from < pc ? from : Dataflow::kNone;
-  }
-
-  // A copy through which Known::bits looks: what it knows of `to` it knows of the source as well.
-  bool shows_bits(uint32_t pc, const Operand& to) const {
-    const Operand& made = p_.operand(pc, 0);
-    return p_.source(pc).tokens[0] == "mov" && p_.is_copy(pc) && made.offset == to.offset &&
-           bits_of(made.type) == bits_of(to.type);
-  }
-
-  bool count_copy() { return copies_++ < kMostCopies; }
 
   static std::optional<Range> square(const std::optional<Range>& a) {
     const double most = a ? std::max(std::abs(a->least), std::abs(a->most)) : kInfinity;
@@ -104,6 +104,5 @@ class Ranges {
 }  // namespace
 
 std::optional<Range> range_of(const Pass& p, uint32_t pc, unsigned slot) { return Ranges(p).of(pc, slot); }
-std::optional<Range> range_made(const Pass& p, uint32_t pc) { return Ranges(p).made(pc); }
 
 }  // namespace fp4lab::emu::peephole

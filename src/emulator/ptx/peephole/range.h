@@ -14,7 +14,5 @@ struct Range {
 
 // Of an operand of f32; nothing if it may be anything.
 std::optional<Range> range_of(const Pass&, uint32_t pc, unsigned slot);
-// Of what an instruction of f32 makes, before it is rounded.
-std::optional<Range> range_made(const Pass&, uint32_t pc);
 
 }  // namespace fp4lab::emu::peephole
