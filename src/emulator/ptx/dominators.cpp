@@ -1,7 +1,6 @@
 #include "emulator/ptx/dominators.h"
 
 #include <algorithm>
-#include <ranges>
 #include <utility>
 
 namespace fp4lab::emu {
@@ -42,8 +41,8 @@ Dominators immediate_dominators(const std::vector<std::vector<uint32_t>>& succes
       if (b == root) continue;
       uint32_t best = kNone;
       // The last one first: of a chain of blocks that all lead here, each then meets its neighbour.
-      for (const uint32_t p : predecessors[b] | std::views::reverse)
-        if (d.up[p] != kNone) best = best == kNone ? p : meet(p, best);
+      for (auto p = predecessors[b].rbegin(); p != predecessors[b].rend(); ++p)
+        if (d.up[*p] != kNone) best = best == kNone ? *p : meet(*p, best);
       if (best != std::exchange(d.up[b], best)) changed = true;
     }
   }
