@@ -30,7 +30,7 @@ struct FatBinary {
   const void* wrapper;
   bool tried = false;
   CUresult result = CUDA_SUCCESS;
-  CUlibrary library = nullptr;  // whose kernels run in every context
+  CUlibrary loaded = nullptr;  // whose kernels run in every context
   CUmodule module = nullptr;
   std::vector<Variable*> managed = {};
 };
@@ -53,8 +53,8 @@ Registry& registry() {
 CUresult load(FatBinary& b) {
   if (b.tried) return b.result;
   b.tried = true;
-  b.result = cuLibraryLoadData(&b.library, b.wrapper, nullptr, nullptr, 0, nullptr, nullptr, 0);
-  if (!b.result) b.result = cuLibraryGetModule(&b.module, b.library);
+  b.result = cuLibraryLoadData(&b.loaded, b.wrapper, nullptr, nullptr, 0, nullptr, nullptr, 0);
+  if (!b.result) b.result = cuLibraryGetModule(&b.module, b.loaded);
   for (Variable* v : b.managed) {
     CUdeviceptr address = 0;
     if (!b.result) b.result = cuModuleGetGlobal(&address, nullptr, b.module, v->name.c_str());
@@ -165,7 +165,7 @@ void __cudaUnregisterFatBinary(void** handle) {
   std::erase_if(r.handles, [b](const auto& k) { return k.second->binary == b; });
   std::erase_if(r.kernels, [b](const auto& k) { return k.second->binary == b; });
   std::erase_if(r.variables, [b](const auto& v) { return v.second->binary == b; });
-  if (b->library) cuLibraryUnload(b->library);
+  if (b->loaded) cuLibraryUnload(b->loaded);
   delete b;
 }
 
