@@ -2,6 +2,7 @@
 // because CTAs of other clusters share the SM's tensor memory.
 #include <bit>
 #include <cstring>
+#include <optional>
 
 #include "emulator/engine/tcgen05.h"
 
@@ -113,14 +114,8 @@ void give(Cta& cta, const Instr& in, uint32_t function, unsigned column, unsigne
   state.last_alloc_columns = columns;
 }
 
-// op 0 [dst] in shared memory, op 1 the number of columns
-void alloc(Warp& w, const Instr& in) {
-  w.require_full(in);
-  const Mods m = unpack_aux<Mods>(in);
-  const uint32_t columns = uniform_operand(w, in.op[1], "the number of TMEM columns");
+void check_request(const CtaState& state, uint32_t columns) {
   check_columns(columns, "tcgen05.alloc");
-  use_group(w.cta, m.group);
-  CtaState& state = *w.cta.state;
   if (!state.alloc_permit)
     fault(FaultKind::tmem_life, kLanes,
           "tcgen05.alloc after this CTA executed tcgen05.relinquish_alloc_permit");
@@ -129,6 +124,62 @@ void alloc(Warp& w, const Instr& in) {
           "tcgen05.alloc of {} columns after one of {}: the sizes of successive allocations of a CTA must "
           "not grow",
           columns, state.last_alloc_columns);
+}
+
+// The first column; or nothing, and the warp waits until there is room.
+std::optional<unsigned> columns_of_one(Warp& w, const Instr& in, uint32_t columns) {
+  const int column = tensor_memory(w.cta).find_free(columns);
+  if (column < 0) {
+    w.block({Wait::Kind::tmem_alloc, 0, columns, columns_free});
+    return std::nullopt;
+  }
+  give(w.cta, in, w.source_of(in).function, static_cast<unsigned>(column), columns, 1);
+  return static_cast<unsigned>(column);
+}
+
+// The same for a pair: one warp of each CTA comes, and both get the same columns, when the second has come.
+std::optional<unsigned> columns_of_pair(Warp& w, const Instr& in, uint32_t columns) {
+  Cta& peer = pair_of(w.cta, "tcgen05.alloc");
+  CtaState &mine = *w.cta.state, &other = *peer.state;
+  int column = mine.pair_granted;
+  if (column < 0) {
+    if (other.pair_wanted && other.pair_wanted != columns)
+      fault(FaultKind::tmem_life, kLanes,
+            "tcgen05.alloc with .cta_group::2 of {} columns, the pair's other CTA wants {}", columns,
+            other.pair_wanted);
+    mine.pair_wanted = columns;
+    column = other.pair_wanted ? common_free(w.cta, peer, columns) : -1;
+    if (column < 0) {
+      w.block({Wait::Kind::tmem_alloc, 1, columns, pair_ready});
+      return std::nullopt;
+    }
+    for (Cta* cta : {&w.cta, &peer})
+      give(*cta, in, w.source_of(in).function, static_cast<unsigned>(column), columns, 2);
+    // The other goes on when it comes to it: what this CTA asks for next has nothing to do with it.
+    other.pair_granted = column, other.pair_wanted = 0;
+    w.cta.cluster.notify();
+  }
+  mine.pair_wanted = 0;
+  mine.pair_granted = -1;
+  return static_cast<unsigned>(column);
+}
+
+void store_address(Warp& w, const Instr& in, Space space, uint32_t column) {
+  const unsigned lane = static_cast<unsigned>(std::countr_zero(w.active));
+  std::memcpy(w.memory(in, space, AccessKind::write, w.address(in.op[0], lane), 4, lane), &column, 4);
+  // The whole warp has executed it (.sync.aligned), so that each of its lanes may read what it stored:
+  // FlashMLA does at once.
+  if (Watcher* watch = w.cta.cluster.watcher) [[unlikely]]
+    watch->barrier({BarrierEvent::What::warp_sync, &w.cta, 0, 0, 0, &w, w.active, nullptr});
+}
+
+// op 0 [dst] in shared memory, op 1 the number of columns
+void alloc(Warp& w, const Instr& in) {
+  w.require_full(in);
+  const Mods m = unpack_aux<Mods>(in);
+  const uint32_t columns = uniform_operand(w, in.op[1], "the number of TMEM columns");
+  use_group(w.cta, m.group);
+  check_request(*w.cta.state, columns);
   if (!w.in_serial_phase()) {
     w.block({Wait::Kind::serial, 0, 0, nullptr});
     return;
@@ -138,51 +189,11 @@ void alloc(Warp& w, const Instr& in) {
       tensor_memory(*cta);  // faults on a device without
       cta->sm.tmem = std::make_unique<TensorMemory>();
     }
-  const uint32_t function = w.source_of(in).function;
-  int column = -1;
-  if (m.group == 1) {
-    column = tensor_memory(w.cta).find_free(columns);
-    if (column < 0) {
-      w.block({Wait::Kind::tmem_alloc, 0, columns, columns_free});
-      return;
-    }
-    give(w.cta, in, function, static_cast<unsigned>(column), columns, 1);
-  } else {  // one warp of each CTA of the pair comes; both get the same columns
-    Cta& peer = pair_of(w.cta, "tcgen05.alloc");
-    CtaState& other = *peer.state;
-    if (state.pair_granted < 0) {
-      if (other.pair_wanted && other.pair_wanted != columns)
-        fault(FaultKind::tmem_life, kLanes,
-              "tcgen05.alloc with .cta_group::2 of {} columns, the pair's other CTA wants {}", columns,
-              other.pair_wanted);
-      state.pair_wanted = columns;
-      column = other.pair_wanted ? common_free(w.cta, peer, columns) : -1;
-      if (column < 0) {
-        w.block({Wait::Kind::tmem_alloc, 1, columns, pair_ready});
-        return;
-      }
-      give(w.cta, in, function, static_cast<unsigned>(column), columns, 2);
-      give(peer, in, function, static_cast<unsigned>(column), columns, 2);
-      // The other goes on when it comes to it: what this CTA asks for next has nothing to do with it.
-      other.pair_granted = column, other.pair_wanted = 0;
-      w.cta.cluster.notify();
-    } else {
-      column = state.pair_granted;
-    }
-    state.pair_wanted = 0;
-    state.pair_granted = -1;
-  }
+  const auto column = m.group == 1 ? columns_of_one(w, in, columns) : columns_of_pair(w, in, columns);
+  if (!column) return;
   if (Watcher* watch = w.cta.cluster.watcher) [[unlikely]]
-    watch->tmem({TmemAccess::What::alloc, &w.cta, 0, kTmemLanes, static_cast<unsigned>(column), columns, &w,
-                 nullptr});
-  const unsigned lane = static_cast<unsigned>(std::countr_zero(w.active));
-  std::byte* to = w.memory(in, m.space, AccessKind::write, w.address(in.op[0], lane), 4, lane);
-  const uint32_t address = static_cast<uint32_t>(column);
-  std::memcpy(to, &address, 4);
-  // The whole warp has executed it (.sync.aligned), so that each of its lanes may read what it stored:
-  // FlashMLA does at once.
-  if (Watcher* watch = w.cta.cluster.watcher) [[unlikely]]
-    watch->barrier({BarrierEvent::What::warp_sync, &w.cta, 0, 0, 0, &w, w.active, nullptr});
+    watch->tmem({TmemAccess::What::alloc, &w.cta, 0, kTmemLanes, *column, columns, &w, nullptr});
+  store_address(w, in, m.space, *column);
 }
 
 // op 0 the address, op 1 the number of columns

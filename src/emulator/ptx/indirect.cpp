@@ -22,6 +22,114 @@ namespace fp4lab::emu {
 namespace {
 
 using Kind = ast::Node::Kind;
+using Variables = std::vector<const ast::Variable*>;
+
+// What stands for one call: statements, registers and variables at the end of the function so far.
+class Expansion {
+ public:
+  Expansion(Module& out, ast::Module& tree, ast::Function& f, const ast::Statement& call, unsigned number)
+      : out_(out), tree_(tree), f_(f), call_(call), scope_(f.scopes[call.scope]), number_(number) {
+    add_register(matches_, Type::pred);
+    if (!call.guard) return;
+    ast::Statement& skip = emit("bra", {node(end_)});
+    skip.guard = call.guard, skip.guard_negated = !call.guard_negated;
+  }
+
+  // Calls `target` if the pointer holds its address.
+  void try_target(const ast::Function& target, const ast::Node& pointer, const Variables& given,
+                  const Variables& wanted) {
+    const std::string_view next = name("next", ++target_);
+    emit("setp.ne.u64", {node(matches_), node(pointer.name), constant(target.address)});
+    Token& guard = tree_.made_tokens.emplace_back(at_);
+    guard.text = matches_, guard.kind = Token::Kind::word;
+    emit("bra", {node(next)}).guard = &guard;
+    const auto in = own_variables(given, "a"), out = own_variables(wanted, "r");
+    for (size_t v = 0; v < given.size(); ++v) copy(in[v], given[v]->name, given[v]->bytes());
+    std::vector<ast::Node> operands;
+    if (!out.empty()) operands.push_back(list(out));
+    operands.push_back(node(target.name));
+    operands.push_back(list(in));
+    emit("call", std::move(operands));
+    for (size_t v = 0; v < wanted.size(); ++v) copy(wanted[v]->name, out[v], wanted[v]->bytes());
+    emit("bra", {node(end_)});
+    label(next);
+  }
+
+  void finish() {
+    emit("trap", {});  // no function of this module
+    label(end_);
+  }
+
+ private:
+  using Names = std::vector<std::string_view>;
+
+  std::string_view made(std::string text) { return out_.made_names.emplace_back(std::move(text)); }
+  std::string_view name(const char* what, unsigned k) {
+    return made(fmt::format("$made{}_{}{}", number_, what, k));
+  }
+
+  ast::Node node(std::string_view text) const { return ast::made_name(at_, text); }
+  ast::Node constant(uint64_t bits) const {
+    ast::Node n;
+    n.at = &at_, n.kind = Kind::constant, n.value.bits = bits;
+    return n;
+  }
+  ast::Node list(const Names& names) const {
+    ast::Node n;
+    n.at = &at_, n.kind = Kind::list;
+    for (std::string_view part : names) n.parts.push_back(node(part));
+    return n;
+  }
+
+  ast::Statement& emit(std::string_view opcode, std::vector<ast::Node> operands) {
+    return f_.statements.emplace_back(ast::made_statement(call_, opcode, std::move(operands)));
+  }
+  void label(std::string_view text) { scope_.labels[text] = static_cast<uint32_t>(f_.statements.size()); }
+  void add_register(std::string_view text, Type type) { scope_.registers[text] = {&at_, type, 0}; }
+
+  // Variables of this call for one target's parameters or results.
+  Names own_variables(const Variables& like, const char* what) {
+    Names names;
+    for (size_t v = 0; v < like.size(); ++v) {
+      ast::Variable own = *like[v];
+      own.name = made(fmt::format("$made{}_{}{}_{}", number_, what, target_, v));
+      scope_.variables[own.name] = static_cast<uint32_t>(f_.variables.size());
+      names.push_back(own.name);
+      f_.variables.push_back(std::move(own));
+    }
+    return names;
+  }
+
+  // Bytes of one .param variable to another, in the largest pieces that fit.
+  void copy(std::string_view to, std::string_view from, uint64_t bytes) {
+    static constexpr struct {
+      unsigned bytes;
+      Type type;
+      std::string_view load, store, reg;
+    } kPieces[] = {{8, Type::b64, "ld.param.b64", "st.param.b64", "$made_b64"},
+                   {4, Type::b32, "ld.param.b32", "st.param.b32", "$made_b32"},
+                   {1, Type::b32, "ld.param.b8", "st.param.b8", "$made_b8"}};
+    for (uint64_t done = 0; done < bytes;)
+      for (const auto& piece : kPieces) {
+        if (done % piece.bytes || bytes - done < piece.bytes) continue;
+        add_register(piece.reg, piece.type);
+        emit(piece.load, {node(piece.reg), ast::made_address(at_, from, done)});
+        emit(piece.store, {ast::made_address(at_, to, done), node(piece.reg)});
+        done += piece.bytes;
+        break;
+      }
+  }
+
+  Module& out_;
+  ast::Module& tree_;
+  ast::Function& f_;
+  const ast::Statement& call_;
+  const Token& at_ = *call_.at;
+  ast::Scope& scope_;
+  const unsigned number_;  // of the call in its module
+  unsigned target_ = 0;    // how many were tried
+  const std::string_view end_ = name("end", 0), matches_ = name("p", 0);
+};
 
 class Resolver {
  public:
@@ -94,12 +202,9 @@ class Resolver {
     return !reaches(target, f, seen, shares) || !shares;
   }
 
-  std::string_view made(std::string text) { return out_.made_names.emplace_back(std::move(text)); }
-
   // The variables of a list of arguments or results, where the statement stands.
-  std::vector<const ast::Variable*> variables(const ast::Function& f, const ast::Statement& s,
-                                              const ast::Node* list) {
-    std::vector<const ast::Variable*> out;
+  Variables variables(const ast::Function& f, const ast::Statement& s, const ast::Node* list) const {
+    Variables out;
     if (!list) return out;
     for (const ast::Node& n : list->parts) {
       const ast::Variable* found = nullptr;
@@ -115,7 +220,7 @@ class Resolver {
     return out;
   }
 
-  static bool fits(const std::vector<const ast::Variable*>& given, const std::vector<ast::Variable>& wanted) {
+  static bool fits(const Variables& given, const std::vector<ast::Variable>& wanted) {
     if (given.size() != wanted.size()) return false;
     for (size_t i = 0; i < given.size(); ++i)
       if (given[i]->bytes() != wanted[i].bytes()) return false;
@@ -132,109 +237,22 @@ class Resolver {
   }
 
   void expand(ast::Function& f, const ast::Statement& call) {
-    const Token& at = *call.at;
-    size_t i = ast::callee_at(call);
+    const size_t i = ast::callee_at(call);
     const ast::Node* results = i ? &call.operands[0] : nullptr;
-    const ast::Node& pointer = call.operands[i];
     const ast::Node* arguments = i + 1 < call.operands.size() && call.operands[i + 1].kind == Kind::list
                                      ? &call.operands[i + 1]
                                      : nullptr;
     const auto given = variables(f, call, arguments), wanted = variables(f, call, results);
-    const unsigned number = count_++;
-    ast::Scope& scope = f.scopes[call.scope];
-    auto name = [&](const char* what, unsigned k) {
-      return made(fmt::format("$made{}_{}{}", number, what, k));
-    };
-    auto node = [&](std::string_view text) { return ast::made_name(at, text); };
-    auto constant = [&](uint64_t bits) {
-      ast::Node n;
-      n.at = &at, n.kind = Kind::constant, n.value.bits = bits;
-      return n;
-    };
-    auto list = [&](std::vector<ast::Node> parts) {
-      ast::Node n;
-      n.at = &at, n.kind = Kind::list, n.parts = std::move(parts);
-      return n;
-    };
-    auto address = [&](std::string_view text, uint64_t offset) {
-      return ast::made_address(at, text, offset);
-    };
-    auto emit = [&](std::string_view opcode, std::vector<ast::Node> operands) -> ast::Statement& {
-      return f.statements.emplace_back(ast::made_statement(call, opcode, std::move(operands)));
-    };
-    auto label = [&](std::string_view text) {
-      scope.labels[text] = static_cast<uint32_t>(f.statements.size());
-    };
-    auto add_register = [&](std::string_view text, Type type) { scope.registers[text] = {&at, type, 0}; };
-    auto copy = [&](std::string_view to, std::string_view from, uint64_t bytes) {
-      static constexpr struct {
-        unsigned bytes;
-        Type type;
-        std::string_view load, store, reg;
-      } kPieces[] = {{8, Type::b64, "ld.param.b64", "st.param.b64", "$made_b64"},
-                     {4, Type::b32, "ld.param.b32", "st.param.b32", "$made_b32"},
-                     {1, Type::b32, "ld.param.b8", "st.param.b8", "$made_b8"}};
-      for (uint64_t done = 0; done < bytes;)
-        for (const auto& piece : kPieces) {
-          if (done % piece.bytes || bytes - done < piece.bytes) continue;
-          add_register(piece.reg, piece.type);
-          emit(piece.load, {node(piece.reg), address(from, done)});
-          emit(piece.store, {address(to, done), node(piece.reg)});
-          done += piece.bytes;
-          break;
-        }
-    };
-    auto copies = [&](const std::vector<const ast::Variable*>& like, const char* what, unsigned k) {
-      std::vector<std::string_view> names;
-      for (size_t v = 0; v < like.size(); ++v) {
-        ast::Variable own = *like[v];
-        own.name = made(fmt::format("$made{}_{}{}_{}", number, what, k, v));
-        scope.variables[own.name] = static_cast<uint32_t>(f.variables.size());
-        names.push_back(own.name);
-        f.variables.push_back(std::move(own));
-      }
-      return names;
-    };
-    auto nodes = [&](const std::vector<std::string_view>& names) {
-      std::vector<ast::Node> out;
-      for (std::string_view n : names) out.push_back(node(n));
-      return out;
-    };
-
-    const std::string_view end = name("end", 0), matches = name("p", 0);
-    add_register(matches, Type::pred);
-    if (call.guard) {
-      ast::Statement& skip = emit("bra", {node(end)});
-      skip.guard = call.guard, skip.guard_negated = !call.guard_negated;
-    }
-    unsigned k = 0;
-    for (ast::Function* target : taken_) {
-      if (!fits(given, target->params) || !fits(wanted, target->results) || !may_call(*target, f)) continue;
-      const std::string_view next = name("next", ++k);
-      emit("setp.ne.u64", {node(matches), node(pointer.name), constant(target->address)});
-      guard_names_.push_back(at);
-      Token& token = guard_names_.back();
-      token.text = matches, token.kind = Token::Kind::word;
-      emit("bra", {node(next)}).guard = &token;
-      const auto in = copies(given, "a", k), out = copies(wanted, "r", k);
-      for (size_t v = 0; v < given.size(); ++v) copy(in[v], given[v]->name, given[v]->bytes());
-      std::vector<ast::Node> operands;
-      if (!out.empty()) operands.push_back(list(nodes(out)));
-      operands.push_back(node(target->name));
-      operands.push_back(list(nodes(in)));
-      emit("call", std::move(operands));
-      for (size_t v = 0; v < wanted.size(); ++v) copy(wanted[v]->name, out[v], wanted[v]->bytes());
-      emit("bra", {node(end)});
-      label(next);
-    }
-    emit("trap", {});  // no function of this module
-    label(end);
+    Expansion expansion(out_, tree_, f, call, count_++);
+    for (const ast::Function* target : taken_)
+      if (fits(given, target->params) && fits(wanted, target->results) && may_call(*target, f))
+        expansion.try_target(*target, call.operands[i], given, wanted);
+    expansion.finish();
   }
 
   Module& out_;
   ast::Module& tree_;
   std::vector<ast::Function*> taken_;
-  std::deque<Token>& guard_names_ = tree_.made_tokens;
   unsigned count_ = 0;
 };
 
