@@ -1,5 +1,5 @@
 // mul and add (or sub) that do not say how they round become one fma (PTX ISA 9.7.3.3: such an "add may be
-// optimized aggressively"), where ptxas 13.0 makes one: see the conformance record and
+// optimized aggressively"), where ptxas 13.0 makes one: see notes/design/ptxas.md and
 // tests/ptx/contraction.ptx.
 #pragma once
 

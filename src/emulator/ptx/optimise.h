@@ -12,7 +12,7 @@
 //   product, which may become part of an fma as others do (approximate.h).
 // * A store of integers or bits that are narrower than the register converts what a float instruction wrote.
 //
-// The rules were read off ptxas 13.0's machine code and compared with an H200, see the conformance record.
+// The rules were read off ptxas 13.0's machine code and compared with an H200, see notes/design/ptxas.md.
 #pragma once
 
 #include <span>

@@ -1,6 +1,6 @@
 // Single instructions that the compiler folds, as far as their bits then differ from what executes: of
 // constants (see also fold.h), of 1 as a factor, of comparisons whose outcome it believes to know, and pairs
-// of which it makes one. Read off ptxas 13.0's machine code and seen on an H200, see the conformance record.
+// of which it makes one. Read off ptxas 13.0's machine code and seen on an H200, see notes/design/ptxas.md.
 #pragma once
 
 #include "emulator/ptx/dataflow.h"
