@@ -327,6 +327,7 @@ TEST_CASE("tiles of the other kinds") {
       {.kind = "f16", .element = kBf16, .m = 32, .n = 64, .stationary = true},
       {.kind = "f8f6f4", .element = kE4m3, .m = 64, .n = 128, .stationary = true},
       {.kind = "f16", .element = kBf16, .m = 64, .n = 128, .a_in_tmem = true, .stationary = true},
+      {.kind = "f16", .element = kBf16, .m = 32, .n = 64, .a_in_tmem = true, .stationary = true},
       {.kind = "i8", .element = kS8, .m = 128, .n = 64, .d_format = 2, .stationary = true},
       {.kind = "f16",
        .element = kF16,

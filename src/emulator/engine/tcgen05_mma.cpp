@@ -57,17 +57,17 @@ void MmaOp::check_tmem(Cta& cta) const {
                                                                      : idesc.n;
   tmem.check(cta, at.column(), columns, "tcgen05.mma: D", this);
   if (scale_vec) {
-    for (auto [address, rows, what] : {std::tuple{sfa, rows_per_cta(), "tcgen05.mma: scale-A"},
-                                       std::tuple{sfb, idesc.n, "tcgen05.mma: scale-B"}}) {
-      const TmemAddress s{address & 0x3fffffff};  // bits 31:30 carry the scale's id in CUTLASS: ignored
-      if (s.lane() != 0)
+    for (const char operand : {'A', 'B'}) {
+      const Scales s = scales_of(operand);
+      const std::string what = fmt::format("tcgen05.mma: scale-{}", operand);
+      if (s.at.lane() != 0)
         fault(FaultKind::tmem_address, lane, "{} at TMEM address {:#010x}: its lane is {}, must be 0", what,
-              address, s.lane());
-      tmem.check(cta, s.column(), (rows + 31) / 32, what, this);
-      const uint32_t last = s.column() + (rows + 31) / 32;
-      if (s.column() < at.column() + columns && at.column() < last)
+              operand == 'A' ? sfa : sfb, s.at.lane());
+      tmem.check(cta, s.at.column(), s.columns(), what.c_str(), this);
+      const uint32_t last = s.at.column() + s.columns();
+      if (s.at.column() < at.column() + columns && at.column() < last)
         fault(FaultKind::tmem_address, lane, "{} in TMEM columns [{}, {}) overlaps D in [{}, {})", what,
-              s.column(), last, at.column(), at.column() + columns);
+              s.at.column(), last, at.column(), at.column() + columns);
     }
   }
   if (sparse) {
@@ -92,44 +92,56 @@ void MmaOp::check_tmem(Cta& cta) const {
   }
 }
 
-void MmaOp::read_scales(Cluster& cluster, Cta& cta, uint32_t address, uint32_t rows, uint32_t id,
-                        const char* operand, uint8_t* out) {
+// Of a pair with M = 128 the right half of D lies in the upper 64 lanes, and so do the scales of its half of
+// B (CUTLASS 4.x, cute/atom/mma_traits_sm100_frag.hpp, tmem_sf_frg with ScaleFactorDuplicated2by2; no kernel
+// that ships uses it, and no hardware was asked).
+MmaOp::Scales MmaOp::scales_of(char operand) const {
+  constexpr uint32_t kPlace = 0x3fffffff;  // bits 31:30 carry the scale's id in CUTLASS: ignored
+  if (operand == 'A') return {TmemAddress{sfa & kPlace}, rows_per_cta(), 1, idesc.sfa_id};
+  return {TmemAddress{sfb & kPlace}, idesc.n, group == 2 && idesc.m == 128 ? 2u : 1u, idesc.sfb_id};
+}
+
+void MmaOp::read_scales(Cluster& cluster, Cta& cta, char operand, uint8_t* out) {
   const TensorMemory& tmem = tensor_memory(cta);
-  const uint32_t c = TmemAddress{address & 0x3fffffff}.column();
-  for (uint32_t r = 0; r < rows; ++r) {
-    const uint32_t column = c + r / 32, l = r % 32;
-    const auto& cells = tmem.column(column);
-    if (l == 0) {
-      const uint32_t lanes = std::min(rows - r, 32u);
-      for (uint32_t p = 0; p < 4; ++p)
-        if (!tmem.is_defined(column, 32 * p, lanes)) {
+  const Scales scales = scales_of(operand);
+  const uint32_t part_rows = scales.rows / scales.parts, copies = 4 / scales.parts;
+  for (uint32_t r = 0; r < scales.rows; ++r) {
+    const uint32_t row = r % part_rows, column = scales.at.column() + row / 32,
+                   first = kTmemLanes / scales.parts * (r / part_rows) + row % 32;
+    if (row % 32 == 0) {
+      const uint32_t lanes = std::min(part_rows - row, 32u);
+      for (uint32_t p = 0; p < copies; ++p)
+        if (!tmem.is_defined(column, first + 32 * p, lanes)) {
           uint32_t bad = 0;
-          while (tmem.is_defined(column, 32 * p + bad, 1)) ++bad;
+          while (tmem.is_defined(column, first + 32 * p + bad, 1)) ++bad;
           fault(FaultKind::uninitialized, lane,
                 "tcgen05.mma: the scale of row {} of {} (TMEM column {}, lane {}) was never written{}{}",
-                r + bad, operand, column, 32 * p + bad,
-                p ? "; scales must be in all four 32-lane quarters" : "", tmem.copies_near(column));
+                r + bad, operand, column, first + 32 * p + bad,
+                !p            ? ""
+                : copies == 4 ? "; scales must be in all four 32-lane quarters"
+                              : "; scales must be in both 32-lane quarters of their half",
+                tmem.copies_near(column));
         }
     }
-    const uint32_t word = cells[l];
-    for (uint32_t p = 1; p < 4; ++p)
-      if (cells[32 * p + l] != word)
+    const auto& cells = tmem.column(column);
+    const uint32_t word = cells[first];
+    for (uint32_t l = first + 32; l < first + 32 * copies; l += 32)
+      if (cells[l] != word)
         fault(FaultKind::scale, lane,
               "tcgen05.mma: the scales of row {} of {} differ between the quarters of TMEM column {}: lane "
-              "{} holds "
-              "{:#010x}, lane {} holds {:#010x}",
-              r, operand, column, l, word, 32 * p + l, cells[32 * p + l]);
+              "{} holds {:#010x}, lane {} holds {:#010x}",
+              r, operand, column, first, word, l, cells[l]);
     uint8_t byte[4];
     std::memcpy(byte, &word, 4);
     for (uint32_t s = 0; s < 4; ++s) {  // one for each quarter of K
-      const uint8_t code = out[4 * r + s] = byte[scale_byte(s, id)];
+      const uint8_t code = out[4 * r + s] = byte[scale_byte(s, scales.id)];
       if (!idesc.scale_ue8m0 && code >> 7)
         fault(FaultKind::scale, lane,
               "tcgen05.mma: scale {} of row {} of {} is {:#04x}: bit 7 of ue4m3 must be 0", s, r, operand,
               code);
     }
   }
-  watch_tmem(cluster, false, &cta, 0, 128, c, (rows + 31) / 32, *this);
+  watch_tmem(cluster, false, &cta, 0, 128, scales.at.column(), scales.columns(), *this);
 }
 
 // Where the schedule tolerates it rows of A that nobody wrote are read as they are, with a note: attention
@@ -254,8 +266,8 @@ void MmaOp::fp4(Cluster& cluster, Cta& cta, const std::byte* a_rows, const std::
   unpack_e2m1_twice(reinterpret_cast<const uint8_t*>(a_rows), m * 64, a8.data());
   if (!sparse) unpack_e2m1_twice(reinterpret_cast<const uint8_t*>(b_rows), n * 64, b8.data());
   const SparseRows rows = sparse ? read_metadata(cluster, cta, a_rows) : SparseRows{};
-  read_scales(cluster, cta, sfa, m, idesc.sfa_id, "A", scale_a.data());
-  read_scales(cluster, cta, sfb, n, idesc.sfb_id, "B", scale_b.data());
+  read_scales(cluster, cta, 'A', scale_a.data());
+  read_scales(cluster, cta, 'B', scale_b.data());
   TensorMemory& tmem = tensor_memory(cta);
   for (const Part& p : layout()) {
     // TMEM keeps a column's lanes together, so the tile is computed transposed: its rows are D's columns.
@@ -333,15 +345,14 @@ void MmaOp::plain(Cluster& cluster, Cta& cta, const std::byte* a_rows, const std
   const SparseRows metadata_rows = sparse ? read_metadata(cluster, cta, a_copy.data()) : SparseRows{};
   std::vector<int32_t> scale_a, scale_b;
   std::vector<uint8_t> nan_a, nan_b, bytes;
-  auto scales = [&](uint32_t address, uint32_t rows, uint32_t id, const char* what, std::vector<int32_t>& e,
-                    std::vector<uint8_t>& nan) {
+  auto scales = [&](char operand, uint32_t rows, std::vector<int32_t>& e, std::vector<uint8_t>& nan) {
     bytes.resize(rows * 4), e.resize(rows), nan.resize(rows);
-    read_scales(cluster, cta, address, rows, id, what, bytes.data());
+    read_scales(cluster, cta, operand, bytes.data());
     for (uint32_t r = 0; r < rows; ++r) e[r] = bytes[4 * r] - 127, nan[r] = bytes[4 * r] == 0xff;
   };
   if (scale_vec) {
-    scales(sfa, m, idesc.sfa_id, "A", scale_a, nan_a);
-    scales(sfb, n, idesc.sfb_id, "B", scale_b, nan_b);
+    scales('A', m, scale_a, nan_a);
+    scales('B', n, scale_b, nan_b);
   }
   TensorMemory& tmem = tensor_memory(cta);
   for (const Part& p : layout()) {

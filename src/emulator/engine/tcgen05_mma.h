@@ -47,7 +47,7 @@ struct MmaOp final : MatrixProduct {
   bool half_lanes() const { return rows_per_cta() == 64 && !weight_stationary && (group == 1 || sparse); }
   // .ws with A in TMEM: a part of D takes the rows of A that stand in its own lanes. They need not be the
   // same in all parts: FlashMLA (sm100/prefill/sparse/fwd/head64) multiplies two halves of K that way at
-  // once.
+  // once, with M = 64. M = 32 is taken to do so with its four parts.
   bool a_by_lane() const { return weight_stationary && a_in_tmem; }
   uint32_t a_row(const Part& p) const { return a_by_lane() ? p.lane : p.row; }
   uint32_t a_rows_stored() const { return a_by_lane() ? kTmemLanes : rows_per_cta(); }
@@ -59,8 +59,15 @@ struct MmaOp final : MatrixProduct {
   void share(Cluster&, Cta&, const std::byte* b_rows);  // what one CTA of the group computes
   void fp4(Cluster&, Cta&, const std::byte* a_rows, const std::byte* b_rows);
   void plain(Cluster&, Cta&, const std::byte* a_rows, const std::byte* b_rows);
-  void read_scales(Cluster&, Cta&, uint32_t address, uint32_t rows, uint32_t id, const char* operand,
-                   uint8_t* out);
+  // The scales of operand A or B in one CTA's TMEM: 32 rows to a column, again in each quarter of the lanes;
+  // or in two parts, each in the lanes of one half.
+  struct Scales {
+    TmemAddress at;
+    uint32_t rows, parts, id;  // id: see scale_byte
+    uint32_t columns() const { return (rows / parts + 31) / 32; }
+  };
+  Scales scales_of(char operand) const;
+  void read_scales(Cluster&, Cta&, char operand, uint8_t* out);
   void read_a_tmem(Cluster&, Cta&, std::byte* out);
   void read_b(Cluster&, Cta&, uint32_t rows, std::byte* out);
   SparseRows read_metadata(Cluster&, Cta&, const std::byte* a_rows);

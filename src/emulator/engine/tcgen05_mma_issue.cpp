@@ -109,11 +109,6 @@ void issue(Warp& w, const Instr& in) {
               "M = {} at most {}",
               bits, op->column_shift, op->idesc.maximum_shift, op->idesc.m, op->idesc.m == 32 ? 16 : 32);
     }
-    if (ws && m.a_in_tmem && op->idesc.m == 32)
-      fault(FaultKind::absent, lane,
-            "tcgen05.mma.ws with A in tensor memory and M = {} is not implemented: where its rows lie is not "
-            "publicly known for certain",
-            op->idesc.m);
     op->accumulate = enable >> lane & 1;
     op->d = static_cast<uint32_t>(w.address(in.op[0], lane));
     if (m.a_in_tmem) {
@@ -141,11 +136,6 @@ void issue(Warp& w, const Instr& in) {
     if constexpr (form == Form::scaled) {
       op->sfa = static_cast<uint32_t>(w.address(rest[0], lane));
       op->sfb = static_cast<uint32_t>(w.address(rest[1], lane));
-      if (m.group == 2 && op->idesc.m == 128)
-        fault(FaultKind::absent, lane,
-              "block-scaled tcgen05.mma with M = 128 and .cta_group::2 is not implemented: where the scales "
-              "of B lie is "
-              "not publicly known for certain");
     } else if constexpr (!ws) {
       if constexpr (form == Form::masked) {
         const Operand& v = rest[0];
