@@ -1,0 +1,97 @@
+// A launch as it runs, and what is told of it.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "emulator/core/place.h"
+#include "emulator/driver/exchange.h"
+#include "emulator/driver/findings.h"
+#include "emulator/driver/launch.h"
+#include "fp4lab/error.h"
+
+namespace fp4lab::emu::driver {
+
+namespace {
+
+void add(const Statistics& launch, double seconds) {
+  State& s = state();
+  s.all.warp_instructions += launch.warp_instructions;
+  s.all_seconds += seconds;
+  for (const auto& [op, count] : launch.by_opcode) {
+    auto known = std::ranges::find(s.all.by_opcode, op, &std::pair<const Opcode*, uint64_t>::first);
+    if (known == s.all.by_opcode.end())
+      s.all.by_opcode.emplace_back(op, count);
+    else
+      known->second += count;
+  }
+}
+
+void add_watchers(State& s, const CUfunc_st& f, Watchers& watchers) {
+  if (is_observed(f))
+    for (const auto& o : s.observers) watchers.add(*o);
+  if (!s.check) return;
+  if (!s.checker) s.checker = std::make_unique<OrderChecker>();
+  watchers.add(*s.checker);
+}
+
+// Errors of the order checker are errors of the launch; its notes are told once for each kernel.
+void judge_order(State& s, const CUfunc_st& f, LaunchResult& result) {
+  s.notes += s.checker->report(false);
+  for (const OrderChecker::FoldedNotes& n : s.checker->folded_notes())
+    if (s.told_notes.emplace(f.function->name, n.kind).second)
+      explain(CUDA_SUCCESS, fmt::format("note: {}\n  kernel {}", n.text, kernel_name(f.function->name)));
+  if (!s.checker->errors()) return;
+  const std::string found = s.checker->report(true);
+  result.report = result.ok ? found : result.report + "\nand before that:\n" + found;
+  if (result.ok) result.kind = FaultKind::misuse;
+  result.ok = false;
+}
+
+// A program that launches a kernel often is told once.
+void tell_notes(State& s, const CUfunc_st& f, const LaunchResult& result) {
+  bool news = false;
+  for (const Tolerated& t : result.tolerated)
+    news |= s.told_notes.emplace(f.function->name, fmt::format("{} {}", int(t.kind), t.line)).second;
+  if (news) explain(CUDA_SUCCESS, "note: " + result.notes);
+}
+
+void keep(State& s, const CUfunc_st& f, LaunchResult& result) {
+  static const std::vector<OrderChecker::Finding> no_findings;
+  s.last = std::move(result.statistics);
+  ++s.launches;
+  s.findings = findings_json(result, f.function->name, s.check ? s.checker->findings() : no_findings);
+  record_launch(f, s);
+  if (s.tell_observed) tell_observed(f);
+  if (s.tell_fidelity) add(s.last, s.last_seconds);
+  s.notes = result.notes;
+}
+
+}  // namespace
+
+CUresult run_launch(const CUfunc_st& f, const LaunchConfig& config) {
+  State& s = state();
+  std::lock_guard lock(s.mutex);
+  Watchers watchers;
+  add_watchers(s, f, watchers);
+  s.notes.clear();
+  s.findings = "[]";
+  const auto start = std::chrono::steady_clock::now();
+  LaunchResult result;
+  try {
+    result =
+        launch(*f.module->module, *f.function, config, *s.device, *s.memory, s.schedule, watchers.front());
+  } catch (const fp4lab::Error& e) {
+    return refuse(
+        config.cooperative ? CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE : CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, f,
+        e.what());
+  }
+  s.last_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  keep(s, f, result);
+  if (s.check) judge_order(s, f, result);
+  tell_notes(s, f, result);
+  if (result.ok) return CUDA_SUCCESS;
+  return context_stack().back()->sticky = explain(result_of(result.kind), result.report);
+}
+
+}  // namespace fp4lab::emu::driver
