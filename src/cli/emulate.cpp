@@ -59,8 +59,7 @@ void check_program(const fs::path& program, const fs::path& folder) {
   if (elf.has_rpath && (runtime || driver))
     fmt::print(stderr,
                "fp4lab: {} has a DT_RPATH, which comes before the library path; if it holds CUDA's own "
-               "libraries, link "
-               "with -Wl,--enable-new-dtags\n",
+               "libraries, link with -Wl,--enable-new-dtags\n",
                program.string());
 }
 

@@ -113,8 +113,7 @@ class Tally {
     if (sum.reported)
       fmt::print(
           "of {} reports {} name the altered line, {} an instruction next to it, {} the kind of what is "
-          "missing "
-          "and the lines around it; {} do none of these\n",
+          "missing and the lines around it; {} do none of these\n",
           sum.reported, named_[0], named_[1], named_[2], named_[3]);
     if (refused_) fmt::print("{} mutants are no PTX that can be loaded, and are left out\n", refused_);
   }

@@ -84,8 +84,7 @@ void launch_bytes(const Kernel& kernel, const LaunchConfig& config, std::span<co
 std::string describe(const TensorMapSpec& s) {
   return fmt::format(
       "type {}, address {:#x}, dims [{}], strides [{}] bytes, box [{}], element strides [{}], swizzle {}, "
-      "interleave {}, L2 "
-      "promotion {}, fill {}",
+      "interleave {}, L2 promotion {}, fill {}",
       int(s.type), s.address, fmt::join(s.dims, ", "), fmt::join(s.strides, ", "), fmt::join(s.box, ", "),
       fmt::join(s.element_strides, ", "), int(s.swizzle), int(s.interleave), int(s.l2_promotion),
       int(s.fill));

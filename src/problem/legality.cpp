@@ -25,12 +25,10 @@ void instruction_reasons(const Plan& p, Reasons& r) {
            "cta_group is 1 or 2 (one CTA, or a pair; PTX ISA 9.7.16.5), not {}", p.cta_group);
   r.unless(p.mma_m != 64, "mma_m",
            "kind::mxf4nvf4 has no M = 64: M is 128 with cta_group 1, 256 with cta_group 2 (PTX ISA "
-           "9.7.16.2.1). For few "
-           "tokens swap the operands: weights on MMA_M = 128, tokens on MMA_N = 8..256");
+           "9.7.16.2.1). For few tokens swap the operands: weights on MMA_M = 128, tokens on MMA_N = 8..256");
   r.unless(p.mma_m == 64 || mma_m_fits(p), "mma_m",
            "M = {} with cta_group {}: kind::mxf4nvf4 takes M = 128 with cta_group 1 and 256 with cta_group 2 "
-           "(PTX ISA "
-           "9.7.16.2.1; M = 128 over a pair exists in the manual, but its scale layout is unproven)",
+           "(PTX ISA 9.7.16.2.1; M = 128 over a pair exists in the manual, but its scale layout is unproven)",
            p.mma_m, p.cta_group);
   r.unless(mma_n_fits(p), "mma_n",
            "N = {}: kind::mxf4nvf4 takes {}..256 in steps of {} with cta_group {} (PTX ISA 9.7.16.2.1)",
@@ -52,8 +50,7 @@ void resource_reasons(const Plan& p, Reasons& r) {
   if (!r.list.empty()) return;  // the sums below need sane factors
   r.unless(p.shared_bytes() <= kSharedBytesPerCta, "shared memory",
            "{} stages of {} bytes and {} bytes of barriers and staging are {} bytes of shared memory; a CTA "
-           "has {} (227 "
-           "KiB), enough for {} stages",
+           "has {} (227 KiB), enough for {} stages",
            p.stages, p.stage_bytes(), p.shared_bytes() - p.stages * p.stage_bytes(), p.shared_bytes(),
            kSharedBytesPerCta,
            (kSharedBytesPerCta - (p.shared_bytes() - p.stages * p.stage_bytes())) / p.stage_bytes());
@@ -78,8 +75,7 @@ void combination_reasons(const Plan& p, Reasons& r) {
            "cta_group 2 needs roles=specialized");
   r.unless(p.cta_group == 1 || p.scale_copy == ScaleCopy::kTensor, "scale_copy",
            "cta_group 2 needs scale_copy=tensor: the odd CTA's copies must signal the even CTA's mbarrier, "
-           "and plain "
-           "cp.async.bulk has no .cta_group (PTX ISA 9.7.9.25.4.1)");
+           "and plain cp.async.bulk has no .cta_group (PTX ISA 9.7.9.25.4.1)");
   r.unless(!p.multicast || p.cta_group == 2, "multicast", "multicast needs a pair of CTAs (cta_group 2)");
   r.unless(p.schedule != Schedule::kTilePerCta || p.acc_slots == 1, "acc_slots",
            "acc_slots = {} with one tile per CTA: only one would be used", p.acc_slots);
@@ -118,8 +114,7 @@ std::vector<Reason> shape_reasons(const Plan& p, int m, int n, int k) {
   const int right = p.swap ? m : n;
   r.unless(right <= p.mma_n || p.mma_n % 64 == 0, "mma_n",
            "{} rows in tiles of {}: a tile must start at a multiple of 64 rows, where its scales start at an "
-           "even TMEM "
-           "column",
+           "even TMEM column",
            right, p.mma_n);
   return r.list;
 }

@@ -52,8 +52,7 @@ void Straight::module_head() {
   line(".address_size 64");
   line(
       ".const .align 8 .b32 table[16] = {1, -1, 0x3f800000, 7, 0x7f800000, 31, 0x80000000, 9, 100, "
-      "0x40490fdb, 2, "
-      "0xdeadbeef, 0, 64, 0x7fffffff, 5};");
+      "0x40490fdb, 2, 0xdeadbeef, 0, 64, 0x7fffffff, 5};");
 }
 void Straight::find_places(unsigned threads) {
   line("  mov.u32 %me, %tid.x; mov.u32 %t, %ctaid.x;");

@@ -50,9 +50,7 @@ class Writer {
         ".version 8.7\n.target sm_90a\n.address_size 64\n.extern .shared .align 1024 .b8 smem[];\n"
         ".visible .entry k(.param .u64 out_p, .param .u64 in_p)\n{\n"
         "  .reg .b32 %d<128>; .reg .b32 %a<4>; .reg .b32 %t, %u, %v<4>, %base, %e; .reg .b64 %out, %in, %x, "
-        "%y, "
-        "%smem; "
-        ".reg .pred %p;\n"
+        "%y, %smem; .reg .pred %p;\n"
         "  ld.param.u64 %out, [out_p]; ld.param.u64 %in, [in_p]; mov.u32 %base, smem; mov.u32 %t, %tid.x;\n"
         "  mad.wide.u32 %x, %t, 16, %in; mad.lo.u32 %u, %t, 16, %base;\n";
     text += fmt::format("  add.u32 %a0, %base, {};\nFILL:\n", kShared);

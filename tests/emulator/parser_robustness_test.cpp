@@ -265,8 +265,7 @@ TEST_CASE(
   constexpr int kMoves = 50000, kReaders = 5000;
   std::string text = fmt::format(
       ".version 8.0\n.target sm_90\n.address_size 64\n.entry k(.param .u64 p) {{ .reg .b64 %d; .reg .b32 "
-      "%r<{}>; "
-      ".reg .pred %q;\nld.param.u64 %d, [p];\nld.global.u32 %r0, [%d];\n",
+      "%r<{}>; .reg .pred %q;\nld.param.u64 %d, [p];\nld.global.u32 %r0, [%d];\n",
       kMoves);
   for (int i = 1; i < kMoves; ++i) text += fmt::format("mov.u32 %r{}, %r{};\n", i, i - 1);
   for (int i = 0; i < kReaders; ++i)

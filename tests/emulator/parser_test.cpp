@@ -39,8 +39,7 @@ constexpr Opcode kRows[] = {
      bind_nothing},
     {"tma",
      "cp.async.bulk.tensor<.1d,.2d>[{.cta_group::1,.cta_group::2}.shared::cluster.global{.multicast::cluster}"
-     "]"
-     "{.L2::cache_hint}",
+     "]{.L2::cache_hint}",
      "[d], [m,{c}], [b], mask:u16?multicast::cluster, policy:b64?L2::cache_hint", "9.7.9.27", Fidelity::exact,
      0, bind_nothing},
     {"mma", "tcgen05.mma.kind::f16", "[d], a/[m]:b64, b:b64, c:b32, {v}:b32?, p", "9.7.16.10.9",
@@ -490,8 +489,7 @@ TEST_CASE("what ptxas takes and refuses at module scope, in constants and initia
       {".entry k(.param .u32 a, .param .u32 a) { ret; }", "'a' is declared twice"},
       {".entry k(.param .u32 a) { .reg .u32 r; st.param.u32 [a], r; ret; }", "'a' is a parameter"},
       {".func (.param .b32 r) f() { .reg .b32 x; ld.param.b32 x, [r]; ret; } .entry k() { .param .b32 y; "
-       "call (y), f; "
-       "ret; }",
+       "call (y), f; ret; }",
        "'r' is a result"},
       {".version 9.0", "unknown directive '.version'"},
   };

@@ -326,8 +326,8 @@ TEST_CASE("what ptxas takes for a target is taken") {
   for (const Case& c : kCases) {
     const std::string text = fmt::format(
         ".version 9.0\n.target {}\n.address_size 64\n.visible .entry k() {{ .reg .b16 %h<8>; .reg .b32 "
-        "%r<8>; "
-        ".reg .f32 %f<4>; .reg .f16x2 %x<2>; .reg .b64 %d<3>; .reg .b128 %q<2>; .reg .pred %p<3>; {}; ret; "
+        "%r<8>; .reg .f32 %f<4>; .reg .f16x2 %x<2>; .reg .b64 %d<3>; .reg .b128 %q<2>; .reg .pred %p<3>; {}; "
+        "ret; "
         "}}",
         c.target, c.statement);
     CAPTURE(text);

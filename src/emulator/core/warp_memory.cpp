@@ -138,8 +138,7 @@ Warp::SharedPlace Warp::shared_place(const Instr&, Space space, uint64_t address
             address, lane, bytes, kReservedShared);
     fault(FaultKind::illegal_address, lane,
           "shared address {:#x} (lane {}, {} bytes) is outside of shared memory: the CTA's ends at offset "
-          "{:#x} ({} bytes "
-          "static and dynamic)",
+          "{:#x} ({} bytes static and dynamic)",
           address, lane, bytes, size, size - kReservedShared);
   }
   return {owner, offset, owner->shared.data() + offset};

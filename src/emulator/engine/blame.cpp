@@ -240,8 +240,7 @@ class MbarrierBlame {
         blame_.weight = kPeerHasIt;
         line(
             fmt::format("but on the one at the same offset of CTA rank {} has arrived: {} (a multicast mask "
-                        "without CTA rank "
-                        "{}?)",
+                        "without CTA rank {}?)",
                         other->rank, party(p), cta_.rank));
       }
     }

@@ -95,8 +95,7 @@ Mbarrier& CtaState::mbarrier(uint32_t offset, const char* what) {
   if (bits != b->state().bits)
     fault(FaultKind::mbarrier_overwritten, 0,
           "{} on the mbarrier at shared offset {:#x}: its bytes were overwritten by something else "
-          "({:#018x}, should "
-          "be {:#018x}: {})",
+          "({:#018x}, should be {:#018x}: {})",
           what, offset, bits, b->state().bits, b->describe());
   return *b;
 }
@@ -192,8 +191,7 @@ bool CtaState::ahead_of_init(const AsyncOp& op, uint32_t offset) const {
 void CtaState::payload_fault(uint32_t offset, uint32_t bytes, uint32_t barrier, const char* what) const {
   fault(FaultKind::mbarrier_overwritten, 0,
         "{} writes shared [{:#x}, {:#x}) of CTA {}, over the live mbarrier at {:#x} (no mbarrier.inval "
-        "before the "
-        "bytes were used for something else)",
+        "before the bytes were used for something else)",
         what, offset, offset + bytes, cta.rank, barrier);
 }
 

@@ -169,8 +169,7 @@ void MmaOp::read_a_tmem(Cluster& cluster, Cta& cta, std::byte* out) {
         if (rows == 64 && group == 2 && !sparse && tmem.column(c + w)[l + 64] != tmem.column(c + w)[l])
           fault(FaultKind::tmem_address, lane,
                 "tcgen05.mma: with M = 128 and .cta_group::2, A must stand in TMEM lanes 0-63 and again in "
-                "64-127; column {} "
-                "differs in lane {}",
+                "64-127; column {} differs in lane {}",
                 c + w, l);
       }
   }

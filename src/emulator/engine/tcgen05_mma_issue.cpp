@@ -76,6 +76,56 @@ uint32_t data_bytes(MmaKind kind, uint32_t format) {
   return format == 5 ? 8 : format == 3 || format == 4 ? 12 : 16;  // e2m1; e2m3, e3m2
 }
 
+// .ws: columns of B for which zeros stand, and by how many the others are shifted.
+void set_zero_columns(MmaOp& op, uint64_t bits) {
+  op.zero_columns = zero_column_mask(bits, op.idesc.m, op.idesc.n);
+  op.column_shift = static_cast<uint32_t>(bits >> 56 & 63);
+  const uint32_t most = op.idesc.m == 32 ? 16 : 32;
+  if (op.column_shift > most || op.column_shift > op.idesc.maximum_shift)
+    fault(
+        FaultKind::misuse, op.lane,
+        "tcgen05.mma.ws: the zero-column mask {:#x} shifts by {} columns; the instruction descriptor allows "
+        "{}, M = {} at most {}",
+        bits, op.column_shift, op.idesc.maximum_shift, op.idesc.m, most);
+}
+
+// kind::tf32 alone takes the swizzle with 32-byte atoms, and needs it for an MN-major operand.
+void check_swizzle(const SharedMatrix& x, const char* which, MmaKind kind, unsigned lane) {
+  const bool atom32 = x.swizzle == SharedMatrix::Swizzle::b128_atom32;
+  if (atom32 && kind != MmaKind::tf32)
+    fault(FaultKind::descriptor, lane,
+          "tcgen05.mma.kind::{}: {} has the 128B swizzle with 32B atoms, which only kind::tf32 takes",
+          name_of(kind), which);
+  if (!x.k_major && kind == MmaKind::tf32 && !atom32)
+    fault(FaultKind::descriptor, lane,
+          "tcgen05.mma.kind::tf32: {} is MN-major, which needs the 128B swizzle with 32B atoms", which);
+}
+
+// Where A and B are.
+void set_operands(MmaOp& op, Warp& w, const Instr& in, MmaKind kind) {
+  const unsigned lane = op.lane;
+  if (op.a_in_tmem) {
+    op.a_tmem = static_cast<uint32_t>(w.address(in.op[1], lane));
+  } else {
+    op.a = decode_tcgen05_descriptor(w.source<uint64_t>(in.op[1])[lane], "tcgen05.mma: descriptor of A");
+    op.a.k_major = !op.idesc.transpose_a;
+    op.a.data_bytes = data_bytes(kind, op.idesc.a_format);
+    check_swizzle(op.a, "A", kind, lane);
+  }
+  op.b = decode_tcgen05_descriptor(w.source<uint64_t>(in.op[2])[lane], "tcgen05.mma: descriptor of B");
+  op.b.k_major = !op.idesc.transpose_b;
+  op.b.data_bytes = data_bytes(kind, op.idesc.b_format);
+  check_swizzle(op.b, "B", kind, lane);
+}
+
+void set_disabled_lanes(MmaOp& op, Warp& w, const Operand& v) {
+  const unsigned words = op.group == 2 ? 8 : 4;
+  if (v.count != words)
+    fault(FaultKind::misuse, op.lane, "disable-output-lane has {} registers, must have {}", v.count, words);
+  for (unsigned i = 0; i < words; ++i) op.disabled[i] = w.source<uint32_t>(w.element(v, i))[op.lane];
+  op.any_disabled = true;
+}
+
 template <Form form>
 void issue(Warp& w, const Instr& in) {
   const Mods m = unpack_aux<Mods>(in);
@@ -85,7 +135,6 @@ void issue(Warp& w, const Instr& in) {
   // scaled: [sfa], [sfb], enable-input-d; .ws: enable-input-d, zero-column mask
   const Operand* const rest = in.op + (m.sparse ? 5 : 4);
   const uint32_t* idesc = w.source<uint32_t>(rest[-1]);
-  const uint64_t* b = w.source<uint64_t>(in.op[2]);
   constexpr bool ws = form == Form::weight_stationary;
   const uint32_t enable = w.mask(rest[form == Form::plain || ws ? 0 : form == Form::masked ? 1 : 2]);
   const uint64_t* zero_columns = ws && rest[1] ? w.source<uint64_t>(rest[1]) : nullptr;
@@ -98,54 +147,15 @@ void issue(Warp& w, const Instr& in) {
         decode_instruction_descriptor(idesc[lane], m.kind, m.scale_vec, m.group, m.a_in_tmem, ws, m.sparse);
     op->sparse = m.sparse;
     if (m.sparse) op->metadata = static_cast<uint32_t>(w.address(in.op[3], lane));
-    if (zero_columns) {
-      const uint64_t bits = zero_columns[lane];
-      op->zero_columns = zero_column_mask(bits, op->idesc.m, op->idesc.n);
-      op->column_shift = static_cast<uint32_t>(bits >> 56 & 63);
-      if (op->column_shift > (op->idesc.m == 32 ? 16u : 32u) || op->column_shift > op->idesc.maximum_shift)
-        fault(FaultKind::misuse, lane,
-              "tcgen05.mma.ws: the zero-column mask {:#x} shifts by {} columns; the instruction descriptor "
-              "allows {}, "
-              "M = {} at most {}",
-              bits, op->column_shift, op->idesc.maximum_shift, op->idesc.m, op->idesc.m == 32 ? 16 : 32);
-    }
+    if (zero_columns) set_zero_columns(*op, zero_columns[lane]);
     op->accumulate = enable >> lane & 1;
     op->d = static_cast<uint32_t>(w.address(in.op[0], lane));
-    if (m.a_in_tmem) {
-      op->a_tmem = static_cast<uint32_t>(w.address(in.op[1], lane));
-    } else {
-      op->a = decode_tcgen05_descriptor(w.source<uint64_t>(in.op[1])[lane], "tcgen05.mma: descriptor of A");
-      op->a.k_major = !op->idesc.transpose_a;
-      op->a.data_bytes = data_bytes(m.kind, op->idesc.a_format);
-    }
-    op->b = decode_tcgen05_descriptor(b[lane], "tcgen05.mma: descriptor of B");
-    op->b.k_major = !op->idesc.transpose_b;
-    op->b.data_bytes = data_bytes(m.kind, op->idesc.b_format);
-    for (const SharedMatrix* x : {&op->a, &op->b}) {
-      if (x == &op->a && m.a_in_tmem) continue;
-      const bool atom32 = x->swizzle == SharedMatrix::Swizzle::b128_atom32;
-      const char* which = x == &op->a ? "A" : "B";
-      if (atom32 && m.kind != MmaKind::tf32)
-        fault(FaultKind::descriptor, lane,
-              "tcgen05.mma.kind::{}: {} has the 128B swizzle with 32B atoms, which only kind::tf32 takes",
-              name_of(m.kind), which);
-      if (!x->k_major && m.kind == MmaKind::tf32 && !atom32)
-        fault(FaultKind::descriptor, lane,
-              "tcgen05.mma.kind::tf32: {} is MN-major, which needs the 128B swizzle with 32B atoms", which);
-    }
+    set_operands(*op, w, in, m.kind);
     if constexpr (form == Form::scaled) {
       op->sfa = static_cast<uint32_t>(w.address(rest[0], lane));
       op->sfb = static_cast<uint32_t>(w.address(rest[1], lane));
     } else if constexpr (!ws) {
-      if constexpr (form == Form::masked) {
-        const Operand& v = rest[0];
-        const unsigned words = m.group == 2 ? 8 : 4;
-        if (v.count != words)
-          fault(FaultKind::misuse, lane, "disable-output-lane has {} registers, must have {}", v.count,
-                words);
-        for (unsigned i = 0; i < words; ++i) op->disabled[i] = w.source<uint32_t>(w.element(v, i))[lane];
-        op->any_disabled = true;
-      }
+      if constexpr (form == Form::masked) set_disabled_lanes(*op, w, rest[0]);
       op->scale_input_d = static_cast<uint8_t>(rest[form == Form::masked ? 2 : 1].displacement);
     }
     if constexpr (!ws)

@@ -281,8 +281,7 @@ void load(Warp& w, const Instr& in) {
       if (mods.group != 2 && dst.cta != bar.cta)
         fault(FaultKind::multicast, lane,
               "{}: the destination is in CTA rank {}, the mbarrier in rank {}; without .cta_group::2 they "
-              "must be in "
-              "the same CTA",
+              "must be in the same CTA",
               what, dst.cta->rank, bar.cta->rank);
       if (mods.group == 2 && (dst.cta->rank ^ bar.cta->rank) > 1)
         fault(FaultKind::multicast, lane,

@@ -54,8 +54,7 @@ struct TmaStore final : AsyncOp {
       if (m.lower[d] < 0 || m.upper[d] > 0)
         fault(FaultKind::illegal_instruction, lane,
               "{}: the im2col bounding box leaves the tensor in dimension {} (corners {} and {}): the "
-              "hardware traps "
-              "(seen on an H200)",
+              "hardware traps (seen on an H200)",
               name(), d + 1, m.lower[d], m.upper[d]);
     constexpr uint16_t kNone[3] = {};
     std::vector<std::array<int32_t, 5>> pixels;

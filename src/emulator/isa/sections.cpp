@@ -22,8 +22,7 @@ constexpr Section kSections[] = {
     {"9.7.8", "and or xor not cnot lop3 shf shl shr"},
     {"9.7.9",
      "mov shfl prmt ld ldu st multimem prefetch prefetchu applypriority discard createpolicy isspacep cvta "
-     "cvt "
-     "cp mapa getctarank"},
+     "cvt cp mapa getctarank"},
     {"9.7.10", "tex tld4 txq istypep"},
     {"9.7.11", "suld sust sured suq"},
     {"9.7.12", "bra brx call ret exit"},
@@ -36,8 +35,7 @@ constexpr Section kSections[] = {
     {"9.7.17", "stacksave stackrestore alloca"},
     {"9.7.18",
      "vadd vsub vabsdiff vmin vmax vshl vshr vmad vset vabsdiff4 vadd2 vsub2 vavrg2 vabsdiff2 vmin2 vmax2 "
-     "vset2 vadd4 "
-     "vsub4 vavrg4 vmin4 vmax4 vset4"},
+     "vset2 vadd4 vsub4 vavrg4 vmin4 vmax4 vset4"},
     {"9.7.19", "brkpt nanosleep pmevent trap setmaxnreg"},
 };
 

@@ -104,8 +104,7 @@ std::string OrderChecker::missing(const Touch& before, const Actor& a, const Tou
   if (before.cluster != c.id)
     return fmt::format(
         "a release of .gpu scope (fence.acq_rel.gpu and a flag, atom.acq_rel.gpu) by cluster {} behind its "
-        "access, and an "
-        "acquire of the same flag before {}",
+        "access, and an acquire of the same flag before {}",
         before.cluster, here);
   if (before.lanes) {
     const uint32_t first = before.component + static_cast<uint32_t>(std::countr_zero(before.lanes));
@@ -133,8 +132,7 @@ std::string OrderChecker::missing(const Touch& before, const Actor& a, const Tou
           a.own / kLanes / c.warps == s.cta
               ? ""
               : " (when a thread of the other CTA waits: then mbarrier.arrive.release.cluster by it and a "
-                "wait "
-                "with .acquire.cluster; the default scope .cta does not reach the other CTA)");
+                "wait with .acquire.cluster; the default scope .cta does not reach the other CTA)");
     case Stream::pipe:
       return fmt::format(
           "tcgen05.commit by {} behind it, and a wait for the mbarrier that it arrives on, before {}",
@@ -244,8 +242,7 @@ OrderChecker::Wording OrderChecker::tensor_words(Class k, const Touch& before, c
     return {
         fmt::format("tcgen05.cp overwrites {} that an earlier tcgen05.mma of the same thread reads", where),
         "a commit and a wait between them by the manual's list of what stays in order; shipped kernels rely "
-        "on "
-        "the tensor pipe's order"};
+        "on the tensor pipe's order"};
   if (k == Class::store_wait)
     return {fmt::format("{} handed on to another warp's tcgen05.ld without tcgen05.wait::st", where),
             fmt::format("{} ({})", missing(before, a, now), kShipped)};

@@ -47,8 +47,7 @@ void run_peer_script(const std::string& name, const PeerScripts& how,
   const std::string file = (fs::path(how.problems) / (name + ".json")).string();
   const std::string command = fmt::format(
       "PYTHONDONTWRITEBYTECODE=1 timeout -k 5 {} {} {} --problems {} --json {} --repeats {} --warmups {} "
-      "--rounds "
-      "{} --flush {} 2>&1",
+      "--rounds {} --flush {} 2>&1",
       how.seconds, shell_word(how.python),
       shell_word((jit::project_root() / "bench/peers" / (name + ".py")).string()), shell_word(how.problems),
       shell_word(file), how.timing.repeats, how.timing.warmups, how.timing.rounds, how.timing.flush_bytes);
