@@ -111,6 +111,17 @@ ast::Node Operands::all_of(const ast::Node& special) {
   return all;
 }
 
+// A constant beside registers that are wider than what is stored has their width: st.v2.b8 {%rs0, 0}.
+Type Operands::as_wide_as_registers(const ast::Node& vector, Type constant) {
+  for (const ast::Node& part : vector.parts) {
+    if (part.kind != NodeKind::name || !part.component.empty()) continue;
+    const Meaning& m = meaning(part);
+    if (m.kind == Meaning::Kind::reg && bits_of(m.reg.type) > bits_of(constant))
+      return bits_type(bits_of(m.reg.type));
+  }
+  return constant;
+}
+
 Operand Operands::vector(const ast::Node& n, Type element, bool relaxed, bool target) {
   if (n.kind != NodeKind::vector) fail_at(image_.out, *n.at, "expected a vector {{ }}");
   if (n.parts.empty() || n.parts.size() > 256)
@@ -123,6 +134,7 @@ Operand Operands::vector(const ast::Node& n, Type element, bool relaxed, bool ta
   Type whole = source_->type(0);
   Type constant_type =
       element != Type::none ? element : bits_type(bits_of(whole) / static_cast<unsigned>(n.parts.size()));
+  if (relaxed) constant_type = as_wide_as_registers(n, constant_type);
   bool first = true;
   for (const ast::Node& part : n.parts) {
     if (target && part.kind == NodeKind::constant)
