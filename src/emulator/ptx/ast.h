@@ -109,6 +109,7 @@ struct Function {
 
 struct Module {
   std::string_view version, target;
+  bool debug = false;  // .target ..., debug: ptxas does not optimise
   std::deque<Function> functions;
   std::map<std::string_view, Function*, std::less<>> function_by_name;
   std::deque<Variable> variables;

@@ -43,6 +43,7 @@ class Piece {
   std::string_view name() const { return module_.name; }
   std::string_view version() const { return version_; }
   std::string_view target() const { return target_; }
+  bool debug() const { return debug_; }
   const std::vector<Item>& items() const { return items_; }
   size_t files() const { return most_file_ + 1; }
 
@@ -122,7 +123,8 @@ class Piece {
       if (t.dotted("version")) version_ = peek().text;
       if (t.dotted("target")) target_ = peek().text;
       next();
-      while (peek().mark(",")) next(), next();  // .target sm_90a, debug
+      while (peek().mark(","))
+        next(), debug_ |= next().is(Token::Kind::word, "debug");  // .target sm_90a, debug
       leave_out(begin, at_);
     } else if (t.dotted("section") || t.mark("@")) {
       while (!ended() && !peek().mark("{") && (t.text == "section" || peek().line == t.line)) next();
@@ -196,6 +198,7 @@ class Piece {
   std::vector<Token> tokens_;
   size_t at_ = 0, most_file_ = 0;
   std::string_view version_ = "0", target_;
+  bool debug_ = false;
   std::vector<Item> items_;
   std::vector<const Token*> file_numbers_;
   std::vector<Edit> edits_;
@@ -229,16 +232,19 @@ class Linker {
         for (const std::string_view name : item.names) declare(p, item, name);
     for (Piece& p : pieces_) rename_own(p);
     std::string_view version, target;
+    bool debug = false;  // one is enough: the whole is compiled without optimisation
     size_t files = 0;
     std::string out;
     for (Piece& p : pieces_) {
       take_newer(version, p.version());
       take_newer(target, p.target());
+      debug |= p.debug();
       p.number_files_from(files);
       files += p.files();
       out += fmt::format("\n// {}\n{}\n", p.name(), p.edited());
     }
-    return fmt::format(".version {}\n.target {}\n.address_size 64\n{}", version, target, out);
+    return fmt::format(".version {}\n.target {}{}\n.address_size 64\n{}", version, target,
+                       debug ? ", debug" : "", out);
   }
 
  private:

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "emulator/isa/target.h"
+#include "emulator/op/cvt.h"
 #include "emulator/ptx/flow.h"
 #include "emulator/ptx/guarded_set.h"
 #include "emulator/ptx/image.h"
@@ -140,7 +141,10 @@ class Lowering {
       statement(end, names, operands, out, index);
     }
     insert_what_stands_before(image, operands, out);
-    if (how_ == Compilation::optimised) optimise(image, out, entries_, f.nounroll);
+    if (how_ == Compilation::optimised)
+      optimise(image, out, entries_, f.nounroll);
+    else
+      std::for_each(out.code.begin(), out.code.end(), cvt::convert_as_written);
     out_.functions[index] = std::move(out);
     find_reconvergence(out_, out_.functions[index]);
   }
@@ -257,7 +261,7 @@ std::unique_ptr<Module> parse_with(const Table& table, std::string text, std::st
   pass_by_value(*module, tree);
   resolve_indirect_calls(*module, tree);
   unroll_recursion(*module, tree);
-  lower_module(*module, tree, table, how);
+  lower_module(*module, tree, table, tree.debug ? Compilation::as_written : how);
   return module;
 }
 

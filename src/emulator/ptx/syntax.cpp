@@ -60,7 +60,7 @@ class ModuleReader {
     if (!c_.accept_dotted("target")) c_.fail("the module has no .target behind .version");
     const Token& target = c_.word("a target");
     module_.target = target.text;
-    while (c_.accept(",")) c_.word("a target option");
+    while (c_.accept(",")) module_.debug |= c_.word("a target option").text == "debug";
     if (const std::string_view least = least_version(module_.target); version_before(module_.version, least))
       fail_at(c_.module, target, "{} needs PTX ISA {}, the module's .version is {}", target.text, least,
               module_.version);
