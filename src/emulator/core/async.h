@@ -40,6 +40,8 @@ struct AsyncOp {
   virtual bool lost_at_exit() const { return false; }
   // A store that has not read its CTA's shared memory yet.
   virtual bool reads_shared() const { return false; }
+  // A load of tensor memory.
+  virtual bool loads_registers() const { return false; }
   // A matrix product, which reads shared memory a while behind its issue.
   virtual bool is_product() const { return false; }
   // True: not now, as long as warps can run (see Cluster::all_moved_since, CtaState::ahead_of_init).
@@ -51,6 +53,7 @@ struct AsyncOp {
   Cta* cta = nullptr;     // the issuing CTA, warp and lane
   unsigned warp = 0, lane = 0;
   uint64_t sequence = 0;  // issue order within the cluster, set by Cluster::submit
+  uint64_t turn = 0;      // of the cluster's warps, at issue
   std::unique_ptr<struct WatchedOp> watched;
   bool due = false;   // the cluster's: chosen to run in the next serial phase
   bool rest = false;  // of an operation that was split: watchers know only the first part

@@ -96,6 +96,7 @@ void Cluster::submit(std::unique_ptr<AsyncOp> op, Warp& w, const Instr& i, unsig
   op->warp = w.id;
   op->lane = lane;
   op->sequence = next_sequence_++;
+  op->turn = turns_;
   ++progress_;
   w.note();
   AsyncOp* raw = op.get();
@@ -164,6 +165,13 @@ bool Cluster::behind_product(const AsyncOp& copy) const {
     if (op->is_product()) return true;
   }
   return false;
+}
+
+bool Cluster::at_once(const AsyncOp& op) const {
+  if (!grid.schedule.tolerant) return false;
+  if (!all_moved_since(op.turn)) return true;
+  return std::ranges::any_of(
+      ops_, [&](const auto& older) { return older->loads_registers() && older->sequence < op.sequence; });
 }
 
 AsyncOp* Cluster::eligible(size_t index) const {

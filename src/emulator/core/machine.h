@@ -179,6 +179,11 @@ class Cluster {
   // Whether a copy from global memory, `copy`, is to let a product go first that was issued before it: where
   // the schedule is tolerant it does (see Schedule).
   bool behind_product(const AsyncOp& copy) const;
+  // Whether `op`, of the tensor pipe, would write tensor memory before the warps that can run have had their
+  // chance since its issue, or before an older tcgen05.ld: hardware takes as long as that. Where the schedule
+  // is tolerant it waits for those: mmcomposer's epilogues let one warp give an accumulator, or columns for
+  // scales, back for all four, which are a few instructions from their last loads.
+  bool at_once(const AsyncOp& op) const;
   // Number of unfinished operations that satisfy the predicate (for wait_group, tcgen05.wait, reports). The
   // operation that is running counts until its run() has returned true.
   template <class P>

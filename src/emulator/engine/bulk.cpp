@@ -43,7 +43,7 @@ struct BulkCopy final : AsyncOp {
   bool reads_shared() const override { return way == Way::shared_to_global && !has_read; }
   bool held(const Cluster& cluster) const override {
     if (has_read) return false;
-    return any_ahead_of_init(targets, barrier, *this) ||
+    return too_soon(cluster, *this) || any_ahead_of_init(targets, barrier, *this) ||
            (way == Way::global_to_shared && cluster.behind_product(*this));
   }
 

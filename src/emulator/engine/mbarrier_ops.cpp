@@ -94,6 +94,7 @@ void init(Warp& w, const Instr& in) {
     r.cta->define(r.offset, 8);
     tell(w, BarrierEvent::What::init, r, count[lane], 0, lane);
   });
+  w.cta.cluster.notify();  // see await_init
 }
 
 void inval(Warp& w, const Instr& in) {
@@ -154,6 +155,36 @@ void complete_tx(Warp& w, const Instr& in) {
   });
 }
 
+bool initialised(Warp& w, const LaneGroup& g) {
+  const Cta& there = *w.cta.cluster.ctas[g.wait.value];
+  return there.exited || there.state->mbarriers.overlapping(g.wait.address, 8) >= 0;
+}
+
+// An arrival on another CTA's mbarrier, and nothing has made that CTA come to its `mbarrier.init` first.
+// Hardware starts the CTAs of a cluster together, and the way to another SM is longer than a few
+// instructions, so programs without a cluster barrier between get by. Where the schedule tolerates that, the
+// warp waits here, as if it had come later, with a note. True: it is parked.
+bool await_init(Warp& w, const Mods& m, const Operand& address, const char* what) {
+  Cluster& cluster = w.cta.cluster;
+  if (!cluster.grid.schedule.tolerant || cluster.ctas.size() == 1) return false;
+  const bool in_vain = std::exchange(w.group->timed_out, false);
+  bool parked = false;
+  for_lanes(w.active, [&](unsigned lane) {
+    if (parked || in_vain) return;
+    SharedRef r;
+    try {
+      r = shared_ref(w, m.space, address, lane, what);
+      if (r.cta != &w.cta && r.offset % 8 == 0) r.cta->state->mbarrier(r.offset, what);
+    } catch (const Fault& early) {
+      if (early.kind != FaultKind::mbarrier_absent) return;  // the instruction's own
+      cluster.tolerated(early, w);
+      w.block({Wait::Kind::mbarrier, r.offset, r.cta->rank, initialised});
+      parked = true;
+    }
+  });
+  return parked;
+}
+
 // mbarrier.arrive and arrive_drop: op 0 the state or a sink, op 1 the address, op 2 the count, or the bytes
 // of .expect_tx.
 template <bool drop>
@@ -162,6 +193,7 @@ void arrive(Warp& w, const Instr& in) {
   const Mods m = unpack_aux<Mods>(in);
   const uint32_t* amount = in.op[2] ? w.source<uint32_t>(in.op[2]) : nullptr;
   const bool wants_state = in.op[0].kind == Operand::Kind::value;
+  if (await_init(w, m, in.op[1], what)) return;
   if (ends_over_sleepers(w, in, m, amount)) return w.again(in);
   settle_tensor_memory(w);
   uint64_t states[kLanes];

@@ -56,6 +56,7 @@ struct TmemCopy final : AsyncOp {
   SharedMatrix source;
 
   const char* name() const override { return "tcgen05.cp"; }
+  bool held(const Cluster& cluster) const override { return cluster.at_once(*this); }
 
   void check(Cta& to) const {
     const TmemAddress a{address};

@@ -83,6 +83,7 @@ struct TmemLoad final : AsyncOp {
 
   const char* name() const override { return "tcgen05.ld"; }
   bool lost_at_exit() const override { return true; }
+  bool loads_registers() const override { return true; }
   bool run(Cluster& cluster) override {
     TensorMemory& tmem = tensor_memory(*cta);
     tmem.check(*cta, win.column, win.columns, name(), this);

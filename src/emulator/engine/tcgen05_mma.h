@@ -26,6 +26,7 @@ struct MmaOp final : MatrixProduct {
   const char* name() const override { return "tcgen05.mma"; }
   bool run(Cluster&) override;
   bool lost_at_exit() const override;
+  bool held(const Cluster& cluster) const override { return cluster.at_once(*this); }
   std::optional<StoredOperand> stored(char operand) const override;
   ElementFormat format(char operand) const;
 

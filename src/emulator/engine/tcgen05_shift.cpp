@@ -15,6 +15,7 @@ struct Shift final : AsyncOp {
   uint32_t address = 0;
 
   const char* name() const override { return "tcgen05.shift"; }
+  bool held(const Cluster& cluster) const override { return cluster.at_once(*this); }
 
   void check(Cta& to) const {
     const TmemAddress a{address};

@@ -124,7 +124,8 @@ struct TmaLoad final : AsyncOp {
     return started ? any_part_concerns(parts, targets, *cta) : any_concerns(targets, *cta);
   }
   bool held(const Cluster& cluster) const override {
-    return !started && (any_ahead_of_init(targets, barrier, *this) || cluster.behind_product(*this));
+    return !started && (too_soon(cluster, *this) || any_ahead_of_init(targets, barrier, *this) ||
+                        cluster.behind_product(*this));
   }
 
   // A box may arrive in pieces and in any order.

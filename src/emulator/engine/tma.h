@@ -54,6 +54,14 @@ inline bool any_ahead_of_init(const std::vector<TmaTarget>& targets, uint32_t ba
   });
 }
 
+// Whether a copy would begin before the warps that can run have had their chance since its issue. Hardware
+// takes as long as that, and public kernels count on it (bertmaher/simplegemm issues the store of a tile
+// while three of the four warps may still have a few of its rows to write). Where the schedule tolerates
+// that, the copy begins behind them.
+inline bool too_soon(const Cluster& cluster, const AsyncOp& copy) {
+  return cluster.grid.schedule.tolerant && !cluster.all_moved_since(copy.turn);
+}
+
 // Faults unless the start coordinates suit the map: as many as its rank, the innermost at a multiple of 16
 // bytes (seen on an H200: any other traps as an illegal instruction), and the map is of the instruction's
 // mode.

@@ -36,6 +36,7 @@ struct TmaStore final : AsyncOp {
   // GEMMs exit behind their last stores, and are in daily use. The order checker has a note for it.
   bool holds_exit() const override { return false; }
   bool reads_shared() const override { return !has_read; }
+  bool held(const Cluster& cluster) const override { return !has_read && too_soon(cluster, *this); }
   AsyncGroups::Group& counts() const { return cta->state->bulk[warp * kLanes + lane].at(group); }
 
   // Rows end at a multiple of 16 bytes in global memory (strides are multiples), and a store that crosses the

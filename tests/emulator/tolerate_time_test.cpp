@@ -1,0 +1,123 @@
+// What the time that hardware takes gives to kernels that lack a barrier: in any order, or as there, where a
+// launch may be asked to tolerate it.
+#include <doctest/doctest.h>
+
+#include "tolerated.h"
+
+using namespace fp4lab::emu;
+using namespace fp4lab::emu::test;
+
+// The odd CTA arrives at once, the even one makes its mbarrier late or not at all.
+TEST_CASE("an arrival ahead of another CTA's mbarrier.init: a fault, or it comes later and a note") {
+  for (const char* init : {"mbarrier.init.shared::cta.b64 [%r0], 1;", ""}) {
+    const std::string text = module_text("sm_90a", ".param .u64 out", std::string(R"(
+      .shared .align 8 .b64 bar;
+      mov.u32 %r0, bar; mov.u32 %r1, %cluster_ctarank; setp.eq.u32 %p0, %r1, 1; mov.u32 %r2, 0;
+      @%p0 bra ODD;
+  LATE: add.u32 %r2, %r2, 1; setp.lt.u32 %p1, %r2, 2000;
+      @%p1 bra LATE;
+      )") + init + R"(
+      barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+  WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r0], 0;
+      @!%p1 bra WAIT;
+      ld.param.u64 %rd0, [out]; st.global.u32 [%rd0], 7;
+      bra END;
+  ODD: mapa.shared::cluster.u32 %r3, %r0, 0;
+      mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r3];
+      barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+  END:)");
+    for (const bool tolerant : {false, true}) {
+      const Ran r = run(text, tolerant, 1, 1, {.cluster = 2, .eager = true});
+      INFO(r.result.report);
+      CHECK(r.result.ok == (tolerant && *init));
+      CHECK(r.says("where no mbarrier is: not initialised yet"));
+      if (r.result.ok) CHECK(r.out[0] == 7);
+    }
+  }
+}
+
+// Warp 0 gives columns back that warp 1 has yet to load too; warp 2 copies 99 into them.
+TEST_CASE("columns that one warp gives back for two: a race, or the copy comes behind both loads") {
+  const std::string text = module_text("sm_100a", ".param .u64 out", R"(
+      .shared .align 128 .b8 scales[512]; .shared .align 8 .b64 free; .shared .align 8 .b64 done;
+      .shared .align 4 .b32 where;
+      mov.u32 %r0, where; mov.u32 %r1, %tid.x; shr.u32 %r2, %r1, 5; mov.u32 %r3, scales; mov.u32 %r8, free;
+      mov.u32 %r9, done; and.b32 %r10, %r1, 31; setp.ne.u32 %p1, %r2, 0; setp.ne.u32 %p2, %r10, 0;
+      setp.eq.u32 %p3, %r2, 2; shl.b32 %r4, %r10, 4; add.u32 %r4, %r4, %r3; mov.u32 %r5, 99;
+      st.shared.v4.u32 [%r4], {%r5, %r5, %r5, %r5};
+      fence.proxy.async.shared::cta;
+      @%p1 bra MADE;
+      tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r0], 32;
+      @%p2 bra MADE;
+      mbarrier.init.shared::cta.b64 [%r8], 1; mbarrier.init.shared::cta.b64 [%r9], 1;
+    MADE:
+      bar.sync 0;
+      ld.shared.u32 %r6, [%r0];
+      @%p3 bra COPY;
+      shl.b32 %r7, %r2, 21; add.u32 %r7, %r7, %r6;
+      tcgen05.st.sync.aligned.32x32b.x1.b32 [%r7], {%r1};
+      tcgen05.wait::st.sync.aligned;
+      bar.sync 1, 64;
+      tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r5}, [%r7];
+      tcgen05.wait::ld.sync.aligned;
+      or.pred %p4, %p1, %p2;
+      @!%p4 mbarrier.arrive.shared::cta.b64 _, [%r8];
+      ld.param.u64 %rd0, [out]; mul.wide.u32 %rd1, %r1, 4; add.u64 %rd0, %rd0, %rd1; st.global.u32 [%rd0], %r5;
+      bra END;
+    COPY:
+      @%p2 bra END;
+    WAIT:
+      mbarrier.try_wait.parity.shared::cta.b64 %p0, [%r8], 0; @!%p0 bra WAIT;
+      shr.u32 %r7, %r3, 4; cvt.u64.u32 %rd1, %r7; or.b64 %rd1, %rd1, 0x400800010000;
+      tcgen05.cp.cta_group::1.32x128b.warpx4 [%r6], %rd1;
+      tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r9];
+    COPIED:
+      mbarrier.try_wait.parity.shared::cta.b64 %p0, [%r9], 0; @!%p0 bra COPIED;
+    END:
+      bar.warp.sync -1; bar.sync 0;
+      @%p1 exit;
+      tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r6, 32;)");
+  unsigned wrong = 0;
+  for (const bool tolerant : {false, true})
+    for (uint64_t seed = 0; seed < 40; ++seed) {
+      const Ran r = run(text, tolerant, 96, 64, {.seed = seed});
+      INFO(r.result.report);
+      REQUIRE(r.result.ok);
+      for (uint32_t k = 0; k < 64; ++k) {
+        if (tolerant) CHECK(r.out[k] == k);
+        wrong += r.out[k] != k;
+      }
+    }
+  CHECK(wrong > 0);
+}
+
+// Warp 0 stores the words of both.
+TEST_CASE("a bulk store of what another warp is about to write: a race, or the store comes behind it") {
+  const std::string text = module_text("sm_90a", ".param .u64 out", R"(
+      .shared .align 16 .b8 s[256];
+      mov.u32 %r0, s; mov.u32 %r1, %tid.x; shl.b32 %r2, %r1, 2; add.u32 %r2, %r2, %r0; mov.u32 %r3, 0;
+      setp.ne.u32 %p0, %r1, 0; ld.param.u64 %rd0, [out];
+      st.shared.u32 [%r2], %r3;
+      bar.sync 0;
+      st.shared.u32 [%r2], %r1;
+      fence.proxy.async.shared::cta;
+      bar.warp.sync -1;
+      @%p0 bra END;
+      cp.async.bulk.global.shared::cta.bulk_group [%rd0], [%r0], 256;
+      cp.async.bulk.commit_group;
+      cp.async.bulk.wait_group 0;
+    END:
+      bar.sync 0;)");
+  unsigned wrong = 0;
+  for (const bool tolerant : {false, true})
+    for (uint64_t seed = 0; seed < 40; ++seed) {
+      const Ran r = run(text, tolerant, 64, 64, {.seed = seed});
+      INFO(r.result.report);
+      REQUIRE(r.result.ok);
+      for (uint32_t k = 0; k < 64; ++k) {
+        if (tolerant) CHECK(r.out[k] == k);
+        wrong += r.out[k] != k;
+      }
+    }
+  CHECK(wrong > 0);
+}
