@@ -23,6 +23,7 @@ objects   = $(patsubst %.cpp,$(BUILD)/obj/%.o,$(call find,$(1)))
 LAB       := $(call objects,src/numerics src/reference src/problem src/jit src/device src/lab)
 EMULATOR  := $(call objects,src/emulator)
 RUNTIME   := $(call objects,src/runtime)
+CUBLAS    := $(call objects,src/cublas)
 CLI       := $(call objects,src/cli)
 TESTS     := $(call objects,tests)
 BENCHES   := $(patsubst bench/%.cpp,$(BUILD)/bench/%,$(call find,bench))
@@ -30,11 +31,11 @@ FUZZERS   := $(patsubst tests/fuzz/%.cc,$(BUILD)/fuzz/%,$(wildcard tests/fuzz/*.
 # Foreign-looking programs for the tests, where there is an nvcc: built as their users would, with PTX for both devices.
 # Not for a sanitized emulator, which a program without the sanitizer's runtime cannot load.
 NVCC       = $(wildcard $(CUDA_HOME)/bin/nvcc)
-PROGRAMS   = $(if $(SANITIZE),,$(if $(and $(NVCC),$(wildcard $(CUDA_HOME)/nvvm/bin/cicc)),$(patsubst tests/%.cu,$(BUILD)/%,$(wildcard tests/programs/*.cu))))
+PROGRAMS   = $(if $(SANITIZE),,$(if $(and $(NVCC),$(wildcard $(CUDA_HOME)/nvvm/bin/cicc)),$(patsubst tests/%.cu,$(BUILD)/%,$(filter-out $(if $(wildcard $(CUDA_HOME)/include/cublasLt.h),,%/cublas.cu),$(wildcard tests/programs/*.cu)))))
 FORMATTED  = $(shell git ls-files '*.cpp' '*.h' '*.cu' '*.cuh' '*.cc')
 
 .PHONY: build setup run test matrix conformance fuzz check format bench clean help
-build: $(BUILD)/fp4lab $(BUILD)/emulator/libcuda.so.1 $(BUILD)/emulator/libcudart.so.13 ## compile everything (the default)
+build: $(BUILD)/fp4lab $(addprefix $(BUILD)/emulator/,libcuda.so.1 libcudart.so.13 libcublas.so.13 libcublasLt.so.13) ## compile everything (the default)
 
 setup: ## only make what a build needs
 	@echo "CUDA: $(CUDA_HOME)"
@@ -105,6 +106,13 @@ $(BUILD)/emulator/libcudart.so.13: $(RUNTIME) $(BUILD)/emulator/libcuda.so.1 src
 	@echo "  $(@:$(BUILD)/%=%)"
 	$(Q)$(CXX) $(CXXFLAGS) -shared -Wl,-soname,libcudart.so.13 -Wl,-z,defs -Wl,--version-script=src/runtime/exports.map \
 	  -Wl,--disable-new-dtags,-rpath,'$$ORIGIN' $(RUNTIME) $(BUILD)/emulator/libcuda.so.1 -o $@
+$(BUILD)/obj/src/cublas/%.o: CXXFLAGS += -ffp-contract=fast
+$(BUILD)/emulator/libcublas.so.13: src/cublas/exports.map $(filter-out %/lt.o,$(CUBLAS))
+$(BUILD)/emulator/libcublasLt.so.13: src/cublas/exports_lt.map $(filter-out %/cublas.o %/copies.o,$(CUBLAS))
+$(BUILD)/emulator/libcublas%so.13: $(BUILD)/libfp4lab.a $(BUILD)/emulator/libcuda.so.1
+	@echo "  $(@:$(BUILD)/%=%)"
+	$(Q)$(CXX) $(CXXFLAGS) -shared -Wl,-soname,$(@F) -Wl,-z,defs -Wl,--version-script=$(filter %.map,$^) \
+	  -Wl,--disable-new-dtags,-rpath,'$$ORIGIN' $(filter %.o,$^) $(filter %.a,$^) $(filter %.so.1,$^) $(LDLIBS) -o $@
 $(BUILD)/tests: $(TESTS) $(BUILD)/libemulator.a $(BUILD)/libfp4lab.a
 	@echo "  $(@:$(BUILD)/%=%)"
 	$(Q)$(CXX) $(CXXFLAGS) $(TESTS) $(BUILD)/libemulator.a $(BUILD)/libfp4lab.a $(LDLIBS) -o $@

@@ -1,0 +1,19 @@
+// What libcublas.so.13 and libcublasLt.so.13 share.
+#pragma once
+
+#include "cublas/product.h"
+
+namespace fp4lab::blas {
+
+inline constexpr int kVersion = 130100;  // 13.1.0, that of CUDA 13.0
+
+// Makes the device's primary context current where there is none. False: there is no device.
+bool have_context();
+
+// libraryPropertyType: major, minor, patch level.
+Status property(int type, int* value);
+
+const char* status_name(int);
+const char* status_text(int);
+
+}  // namespace fp4lab::blas
