@@ -36,7 +36,7 @@ bool Contraction::ends_block(uint32_t pc) const {
 
 void Contraction::find_products() {
   std::vector<char> is_found(f_.code.size(), 0);
-  if (auto products = constant_products(w_, flow_, known_))
+  if (auto products = constant_products(w_, flow_, known_, [&](uint32_t pc) { return ends_block(pc); }))
     for (SummedProduct& p : *products) {
       is_found[p.pc] = 1;
       if (!p.uses.empty()) products_.push_back(std::move(p));

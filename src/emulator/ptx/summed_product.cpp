@@ -44,12 +44,20 @@ constexpr uint32_t kNone = Dataflow::kNone;
 
 class ConstantProducts {
  public:
-  ConstantProducts(const Rewriter& w, const Dataflow& flow, const Known& known)
-      : f_(w.f), flow_(flow), known_(known), place_(w.f.code.size(), kNone) {}
+  ConstantProducts(const Rewriter& w, const Dataflow& flow, const Known& known,
+                   const std::function<bool(uint32_t)>& ends_block)
+      : f_(w.f),
+        flow_(flow),
+        known_(known),
+        ends_block_(ends_block),
+        place_(w.f.code.size(), kNone),
+        is_read_as_it_is_(w.f.code.size(), 0) {}
 
   std::optional<std::vector<SummedProduct>> run() {
+    for (const Dataflow::Block& b : flow_.blocks()) find_negations(b);
     for (uint32_t pc = 0; pc < f_.code.size(); ++pc)
-      if (!flow_.is_dead(pc) && shape_of(pc) == Shape::product && has_constant(pc)) {
+      if (!flow_.is_dead(pc) && shape_of(pc) == Shape::product &&
+          (has_constant(pc) || negations_.contains(pc))) {
         place_[pc] = static_cast<uint32_t>(found_.size());
         found_.push_back({pc, {}});
       }
@@ -58,7 +66,8 @@ class ConstantProducts {
     if (ssa.is_too_big()) return std::nullopt;
     std::vector<char> is_read_otherwise(found_.size(), 0);
     const auto otherwise = [&](const Held& held) {
-      if (held.product != kNone) is_read_otherwise[place_[held.product]] = 1;
+      if (held.product == kNone || (held.flushed && negations_.contains(held.product))) return;
+      is_read_otherwise[place_[held.product]] = is_read_as_it_is_[held.product] = 1;
     };
     for (const Ssa::Value& value : ssa.values())
       for (const uint32_t v : value.operands) otherwise(held_by(ssa, v));
@@ -75,6 +84,9 @@ class ConstantProducts {
     }
     for (size_t k = 0; k < found_.size(); ++k)
       if (is_read_otherwise[k]) found_[k].uses.clear();
+    // What is read without its negation too is a product like others.
+    std::erase_if(found_,
+                  [&](const SummedProduct& p) { return !has_constant(p.pc) && is_read_as_it_is_[p.pc]; });
     return std::move(found_);
   }
 
@@ -88,6 +100,21 @@ class ConstantProducts {
     return s == Shape::copy || s == Shape::negation || s == Shape::flushed_negation;
   }
   Shape shape_of(uint32_t pc) const { return emu::shape_of(f_.code[pc], f_.source[pc]); }
+
+  // The products with .ftz of a block that a neg.ftz there reads, and nothing else.
+  void find_negations(const Dataflow::Block& b) {
+    for (uint32_t pc = b.begin; pc < b.end; ++pc) {
+      if (flow_.is_dead(pc) || shape_of(pc) != Shape::flushed_negation) continue;
+      const uint32_t product = known_.maker(pc, 1);
+      if (product == kNone || product < b.begin || product >= pc || shape_of(product) != Shape::product ||
+          ends_in_product(f_.source[product]) || !f_.source[product].has("ftz") ||
+          f_.source[product].type() != f_.source[pc].type())
+        continue;
+      bool is_here = true;
+      for (uint32_t between = product; between < pc; ++between) is_here &= !ends_block_(between);
+      if (is_here && !negations_.insert(product).second) is_read_as_it_is_[product] = 1;
+    }
+  }
 
   bool has_constant(uint32_t pc) const {
     if (ends_in_product(f_.source[pc])) return false;
@@ -167,22 +194,28 @@ class ConstantProducts {
   template <class F>
   void take(uint32_t sum, const Held& held, bool second, F&& otherwise) {
     if (held.product == kNone) return;
-    if (!same_kind(f_.source[sum], f_.source[held.product])) return otherwise(held);
+    const bool is_subtracted = second && held.flushed && f_.source[sum].tokens[0] == "sub";
+    if (!same_kind(f_.source[sum], f_.source[held.product]) || is_subtracted) return otherwise(held);
     found_[place_[held.product]].uses.push_back({sum, second, held.negated});
+    if (!held.flushed) is_read_as_it_is_[held.product] = 1;
   }
 
   const Function& f_;
   const Dataflow& flow_;
   const Known& known_;
-  std::vector<uint32_t> place_;  // in found_, by pc
+  const std::function<bool(uint32_t)>& ends_block_;
+  std::unordered_set<uint32_t> negations_;  // products that stand for their neg.ftz
+  std::vector<uint32_t> place_;             // in found_, by pc
+  std::vector<char> is_read_as_it_is_;      // by pc
   std::vector<SummedProduct> found_;
 };
 
 }  // namespace
 
 std::optional<std::vector<SummedProduct>> constant_products(const Rewriter& w, const Dataflow& flow,
-                                                            const Known& known) {
-  return ConstantProducts(w, flow, known).run();
+                                                            const Known& known,
+                                                            const std::function<bool(uint32_t)>& ends_block) {
+  return ConstantProducts(w, flow, known, ends_block).run();
 }
 
 }  // namespace fp4lab::emu

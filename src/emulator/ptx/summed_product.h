@@ -1,6 +1,7 @@
 // Products that only sums read, and what stands between: the parts of which contraction makes fma.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -33,7 +34,10 @@ struct SummedProduct {
 // The products by what machine code has as a constant: a number, a kernel's parameter, what lies at a fixed
 // address of .const memory. ptxas 13.0 takes them up into sums of any block, as if each stood in front of its
 // sum; other products only within their block. One without uses is read otherwise too. Nothing for a function
-// that is too big.
-std::optional<std::vector<SummedProduct>> constant_products(const Rewriter&, const Dataflow&, const Known&);
+// that is too big. A product with .ftz that only a neg.ftz of its block reads is such a one too: the negation
+// is a sum with -0, thus fma(-a, b, -0), and ptxas makes fma(-a, b, c) where c is added to that, whatever
+// else reads it. `ends_block` says of an instruction whether ptxas's block ends with it.
+std::optional<std::vector<SummedProduct>> constant_products(const Rewriter&, const Dataflow&, const Known&,
+                                                            const std::function<bool(uint32_t)>& ends_block);
 
 }  // namespace fp4lab::emu
