@@ -82,8 +82,9 @@ class Finder {
     loop.begin = block(first).begin;
     loop.back = block(back).end - 1;
     if (!is_simple(first, back) || stays_as_it_is(first)) return std::nullopt;
-    const bool at_end = f_.code[loop.back].guard >= 0;
-    const uint32_t tests = at_end ? back : first;
+    const bool leaves_at_end = leaves_before_branch_back(first, back);
+    const bool at_end = leaves_at_end || f_.code[loop.back].guard >= 0;
+    const uint32_t tests = leaves_at_end ? back - 1 : at_end ? back : first;
     loop.test = block(tests).end - 1;
     const Instr& test = f_.code[loop.test];
     if (test.opcode->name != "bra" || test.guard <= 0 || (at_end && test.guard_negated)) return std::nullopt;
@@ -98,10 +99,12 @@ class Finder {
       }
     if (out == Dataflow::kNone) return std::nullopt;
     loop.out = out;
-    const auto count = count_of(loop, first, back, at_end);
+    const auto count = count_of(loop, first, tests, at_end, leaves_at_end);
     if (!count) return std::nullopt;
     loop.rounds = rounds(*count, first, back, at_end);
-    find_changing(loop, first == back);
+    if (leaves_at_end && !loop.rounds) return std::nullopt;
+    if (leaves_at_end) --*loop.rounds;  // the last one has no branch back
+    find_changing(loop, first + leaves_at_end == back);
     loop.size = size(loop);
     loop.is_light = is_light_loop(f_, flow_, loop.begin, loop.back + 1);
     return loop;
@@ -201,14 +204,24 @@ class Finder {
     return false;
   }
 
-  std::optional<Count> count_of(const CountedLoop& loop, uint32_t first, uint32_t back, bool at_end) const {
+  // The last block is the branch back alone, and the one before it leaves where the comparison holds; not to
+  // behind the loop, which ptxas turns round.
+  bool leaves_before_branch_back(uint32_t first, uint32_t back) const {
+    if (back == first || block(back).end - block(back).begin != 1 || last(back).guard >= 0) return false;
+    const auto& to = block(back - 1).successors;
+    return last(back - 1).opcode->name == "bra" && last(back - 1).guard > 0 && to.size() == 2 &&
+           std::none_of(to.begin(), to.end(), [&](uint32_t b) { return b == back + 1; }) &&
+           std::any_of(to.begin(), to.end(), [&](uint32_t b) { return b < first || b > back; });
+  }
+
+  std::optional<Count> count_of(const CountedLoop& loop, uint32_t first, uint32_t tests, bool at_end,
+                                bool leaves) const {
     const Instr& test = f_.code[loop.test];
     Count c;
     c.compared_at = only_writer(loop, flow_.number_of(guard_of(test)));
     if (c.compared_at == Dataflow::kNone || c.compared_at > loop.test) return std::nullopt;
     const Instr& compared = f_.code[c.compared_at];
     const Source& s = f_.source[c.compared_at];
-    const uint32_t tests = at_end ? back : first;
     if (s.tokens[0] != "setp" || s.tokens.size() != 3 || compared.guard >= 0 || compared.op[1] ||
         c.compared_at < block(tests).begin || is_float(s.type()))
       return std::nullopt;
@@ -219,10 +232,10 @@ class Finder {
     c.limit = compared.op[counts_second ? 2 : 3];
     if (c.goes_on.empty() || changes(loop, c.limit) || !is_value(c.counter)) return std::nullopt;
     if (counts_second) c.goes_on = swapped(c.goes_on);
-    if (!at_end && !test.guard_negated) c.goes_on = negation(c.goes_on);
+    if ((!at_end || leaves) && !test.guard_negated) c.goes_on = negation(c.goes_on);
     if (!find_step(loop, c) || (at_end ? c.step_at > c.compared_at : c.step_at < c.compared_at))
       return std::nullopt;
-    const bool each_round = c.step_at < block(first).end || c.step_at >= block(back).begin;
+    const bool each_round = c.step_at < block(first).end || c.step_at >= block(tests).begin;
     const bool grows = c.goes_on == "lt" || c.goes_on == "le", falls = c.goes_on == "gt" || c.goes_on == "ge";
     if (!each_round || c.goes_on == "eq" || (grows && c.step < 0) || (falls && c.step > 0))
       return std::nullopt;

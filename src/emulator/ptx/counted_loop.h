@@ -11,7 +11,8 @@ namespace fp4lab::emu {
 
 // An innermost loop in one stretch of the text, entered at its begin alone. A register grows by a constant in
 // each round and is compared with what does not change; whether the loop goes on is decided at the end of the
-// last block (which branches back where the comparison holds), or at that of the first (which leaves).
+// last block (which branches back where the comparison holds, or leaves before a branch back that is a block
+// of its own), or at that of the first (which leaves).
 struct CountedLoop {
   uint32_t begin = 0, back = 0;  // its first instruction, and the branch back to it: its last one
   uint32_t test = 0;             // the branch by the comparison; `back`, or one at the end of the first block

@@ -208,13 +208,13 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows,
     fold_single(w, flow, known) ? afresh(arithmetic) : arithmetic(flow, known);
   };
   constexpr int kMostNested = 4;
-  const bool sums_f64 = may_unroll(f);
-  bool unrolls = sums_f64;
+  const bool has_f64 = sums_f64(f);
+  bool unrolls = has_f64 || has_products(f);
   for (int depth = 0; depth < kMostNested && std::exchange(unrolls, false); ++depth)
     step([&](const Dataflow& flow) { unrolls = unroll(w, flow, nounroll); });
   if (may_mistake_branches(f)) step([&](const Dataflow& flow) { fold_known_branches(w, flow, nounroll); });
   afresh([&](const Dataflow& flow, Known& known) {
-    fold_guards(w, flow, known, sums_f64) ? afresh(single) : single(flow, known);
+    fold_guards(w, flow, known, has_f64) ? afresh(single) : single(flow, known);
   });
   if (may_alternate_signs(f)) step([&](const Dataflow& flow) { alternate_signs(w, flow, nounroll); });
 }

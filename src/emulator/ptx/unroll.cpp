@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "emulator/ptx/counted_loop.h"
+#include "emulator/ptx/summed_product.h"
 
 namespace fp4lab::emu {
 
@@ -12,12 +13,18 @@ constexpr size_t kMostInstructions = 1u << 16;
 
 }  // namespace
 
-bool may_unroll(const Function& f) {
+bool sums_f64(const Function& f) {
   return std::any_of(f.source.begin(), f.source.end(), [](const Source& s) {
     const std::string_view name = s.tokens[0];
     return (name == "add" || name == "sub" || name == "mul" || name == "fma" || name == "mad") &&
            s.type() == Type::f64;
   });
+}
+
+bool has_products(const Function& f) {
+  for (size_t pc = 0; pc < f.code.size(); ++pc)
+    if (shape_of(f.code[pc], f.source[pc]) == Shape::product) return true;
+  return false;
 }
 
 bool unroll(Rewriter& w, const Dataflow& flow, const std::vector<const Token*>& nounroll) {

@@ -1,5 +1,6 @@
 // Loops whose number of rounds is a constant become straight-line code, as ptxas 13.0 makes it: which of two
-// NaNs f64 sums keep depends on that (value_order.h).
+// NaNs f64 sums keep depends on that (value_order.h), and which products become part of a sum: those before
+// the loop, in it and of the round before stand in one block with the sums in and behind it.
 #pragma once
 
 #include "emulator/ptx/dataflow.h"
@@ -8,10 +9,10 @@
 
 namespace fp4lab::emu {
 
-// It has f64 sums or products. Other functions keep their loops, although ptxas unrolls those too: there a
-// product of one round does not become part of a sum of the next. (Signs that rounds undo:
-// alternating_sign.h.)
-bool may_unroll(const Function&);
+// It has f64 sums or products. (Signs that rounds undo: alternating_sign.h.)
+bool sums_f64(const Function&);
+// It has products that may become part of a sum.
+bool has_products(const Function&);
 // Whether there was such a loop.
 bool unroll(Rewriter&, const Dataflow&, const std::vector<const Token*>& nounroll);
 

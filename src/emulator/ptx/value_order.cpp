@@ -74,7 +74,7 @@ bool may_repeat(const Source& s) {
 std::vector<Ssa::Stretch> loops_with_several_exits(const Function& f, const Dataflow& flow,
                                                    const std::vector<const Token*>& nounroll) {
   std::vector<Ssa::Stretch> stretches;
-  if (!may_unroll(f)) return stretches;
+  if (!sums_f64(f)) return stretches;
   for (const CountedLoop& loop : counted_loops(f, flow, nounroll))
     if (becomes_several(f, loop)) stretches.push_back({loop.leaving, loop.out});
   return stretches;
