@@ -42,6 +42,8 @@ class Ssa {
   uint32_t read(uint32_t pc, uint32_t reg) const;
   // Every way to the block comes through the other.
   bool dominates(uint32_t other, uint32_t block) const;
+  // The last block on every way to one; kNone if there is none.
+  uint32_t dominator(uint32_t block) const { return up_[block] == block ? kNone : up_[block]; }
 
  private:
   void number_blocks();

@@ -21,6 +21,7 @@
 //   would be first last. The results of instructions that become several ways in machine code (div.rn.f64)
 //   are the first of these, the last one before the others. A loop that is unrolled by four has several
 //   exits.
+// * What is computed later than where it stands (sinking.h) comes behind these, by the blocks where it is.
 // * Constants come behind these, and with them a kernel's parameters.
 // * 64-bit integers are made as halves, and so is what a guarded instruction may have made, which is selected
 //   by halves; a guarded load is one of several ways. What is kept as halves (value_uses.cpp) is joined
@@ -99,6 +100,7 @@ ValueOrder::ValueOrder(const Function& f, const Dataflow& flow, const std::vecto
   rank_webs();
   count_uses();
   find_equals();
+  find_sunk();
   for (uint32_t pc = 0; pc < f.code.size(); ++pc) {
     if (flow.is_dead(pc)) continue;
     const auto [first, count] = asked_for(f.source[pc]);
@@ -107,23 +109,23 @@ ValueOrder::ValueOrder(const Function& f, const Dataflow& flow, const std::vecto
 }
 
 void ValueOrder::find_blocks() {
-  reads_in_.resize(f_.code.size());
-  made_in_.resize(f_.code.size());
-  flow_block_.resize(f_.code.size());
+  blocks_.reads.resize(f_.code.size());
+  blocks_.makes.resize(f_.code.size());
+  blocks_.flow.resize(f_.code.size());
   uint32_t block = 0;
   for (const Dataflow::Block& b : flow_.blocks()) {
     for (uint32_t pc = b.begin; pc < b.end; ++pc) {
-      reads_in_[pc] = block;
-      flow_block_[pc] = static_cast<uint32_t>(&b - flow_.blocks().data());
+      blocks_.reads[pc] = block;
+      blocks_.flow[pc] = static_cast<uint32_t>(&b - flow_.blocks().data());
       block += flow_.becomes_branch(pc);
-      made_in_[pc] = block;
+      blocks_.makes[pc] = block;
     }
     ++block;
   }
 }
 
 uint32_t ValueOrder::block_of(const Ssa::Value& v) const {
-  return v.kind == Kind::made || v.kind == Kind::kept ? made_in_[v.at] : reads_in_[v.at];
+  return v.kind == Kind::made || v.kind == Kind::kept ? blocks_.makes[v.at] : blocks_.reads[v.at];
 }
 
 // Those that are operands, what is copied into them, and what they are copied into.
@@ -193,8 +195,8 @@ void ValueOrder::rank_webs() {
     mentioned.try_emplace(reg, block, mentioned.size());
   };
   for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
-    for (const uint32_t reg : flow_.access(pc).writes) mention(reg, made_in_[pc]);
-    for (const uint32_t reg : flow_.access(pc).reads) mention(reg, reads_in_[pc]);
+    for (const uint32_t reg : flow_.access(pc).writes) mention(reg, blocks_.makes[pc]);
+    for (const uint32_t reg : flow_.access(pc).reads) mention(reg, blocks_.reads[pc]);
   }
   for (uint32_t v = 0; v < values.size(); ++v)
     if (values[v].kind != Kind::unknown) first[web_of(v)] = std::min(first[web_of(v)], values[v].at);
@@ -226,7 +228,7 @@ std::vector<char> ValueOrder::webs_that_cross() {
   for (uint32_t pc = 0; pc < f_.code.size(); ++pc)
     for (const uint32_t reg : flow_.access(pc).reads) {
       const uint32_t v = ssa_.read(pc, reg);
-      if (v != Ssa::kNone && block_of(values[v]) != reads_in_[pc] && !flow_.is_dead(pc))
+      if (v != Ssa::kNone && block_of(values[v]) != blocks_.reads[pc] && !flow_.is_dead(pc))
         crosses[web_of(v)] = 1;
     }
   return crosses;
@@ -276,26 +278,12 @@ void ValueOrder::find_equals() {
     if (std::ranges::any_of(sources, [](uint64_t is) { return is >= kUnknown; })) continue;
     std::vector<uint32_t>& equals = makers[{f_.source[pc].tokens, std::move(sources)}];
     const auto first = std::find_if(equals.begin(), equals.end(), [&](uint32_t other) {
-      return ssa_.dominates(flow_block_[ssa_.values()[other].at], flow_block_[pc]);
+      return ssa_.dominates(blocks_.flow[ssa_.values()[other].at], blocks_.flow[pc]);
     });
     if (first != equals.end())
       equal_[v] = *first;
     else
       equals.push_back(v);
-  }
-}
-
-// What a value is a copy of, or becomes a part of the reader with.
-uint32_t ValueOrder::source_of(uint32_t v, uint32_t block) {
-  for (;;) {
-    const Ssa::Value& value = ssa_.values()[v];
-    if (value.kind != Kind::made || is_variable_in(v, block) ||
-        !comes_with_source(f_.code[value.at], f_.source[value.at]))
-      return v;
-    const uint32_t from = flow_.number_of(f_.code[value.at].op[1]);
-    if (from == Dataflow::kNone) return v;
-    v = ssa_.read(value.at, from);
-    block = block_of(value);
   }
 }
 
@@ -305,7 +293,7 @@ bool ValueOrder::is_variable_in(uint32_t v, uint32_t block) {
 
 // As an operand of an instruction.
 ValueOrder::Rank ValueOrder::rank(uint32_t v, uint32_t pc, unsigned slot) {
-  uint32_t block = reads_in_[pc];
+  uint32_t block = blocks_.reads[pc];
   for (;;) {
     v = equal_[v];
     const Ssa::Value& value = ssa_.values()[v];
@@ -333,6 +321,8 @@ ValueOrder::Rank ValueOrder::rank(uint32_t v, uint32_t pc, unsigned slot) {
 }
 
 ValueOrder::Rank ValueOrder::made_at(const Ssa::Value& value) const {
+  if (value.kind == Kind::made && !sunk_.empty() && sunk_[value.at] != Ssa::kNone)
+    return {Rank::Class::sunk, sunk_[value.at], value.at};
   return {Rank::Class::known, block_of(value),
           kStep * value.at + nth(flow_.access(value.at).writes, value.reg)};
 }

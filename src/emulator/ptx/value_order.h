@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "emulator/ptx/halves.h"
+#include "emulator/ptx/sinking.h"
 #include "emulator/ptx/ssa.h"
 #include "emulator/ptx/token.h"
 
@@ -29,7 +30,7 @@ class ValueOrder {
 
  private:
   struct Rank {
-    enum class Class : uint8_t { known, variable, met, constant, joined };
+    enum class Class : uint8_t { known, variable, met, sunk, constant, joined };
     Class of = Class::known;
     int64_t block = 0, at = 0;
     auto operator<=>(const Rank&) const = default;
@@ -68,6 +69,7 @@ class ValueOrder {
   bool is_joined(uint32_t value) const;
   Held held(uint32_t pc, unsigned slot);
   void find_equals();
+  void find_sunk();
   uint32_t result_of(uint32_t pc) const;
   Rank rank(uint32_t value, uint32_t pc, unsigned slot);
   Rank made_at(const Ssa::Value&) const;
@@ -77,14 +79,14 @@ class ValueOrder {
   const Function& f_;
   const Dataflow& flow_;
   Ssa ssa_;
-  std::vector<uint32_t> reads_in_, made_in_;  // by pc: the compiler's block of an instruction, of its result
-  std::vector<uint32_t> flow_block_;          // by pc
-  std::vector<uint32_t> parent_;              // of a value, towards its web's name
-  std::vector<char> meets_;                   // values that others are merged from
+  Sinking::Blocks blocks_;
+  std::vector<uint32_t> parent_;                 // of a value, towards its web's name
+  std::vector<char> meets_;                      // values that others are merged from
   std::unordered_map<uint32_t, uint32_t> made_;  // by pc, of one result
   std::vector<uint32_t> equal_;  // the value that an equal instruction made before it, or the value itself
   std::vector<int> whole_;       // of a value, as Web::whole
   std::vector<std::vector<uint64_t>> readers_;  // of a value as a whole: places in the text's order
+  std::vector<uint32_t> sunk_;                  // by pc: the block that computes it; kNone = its own
   std::vector<Web> webs_;                       // by name
   std::unordered_map<uint64_t, Held> held_;     // by pc and slot
 };

@@ -26,6 +26,50 @@ bool ValueOrder::is_f64(uint32_t v) const {
   return false;
 }
 
+// What a value is a copy of, or becomes a part of the reader with.
+uint32_t ValueOrder::source_of(uint32_t v, uint32_t block) {
+  for (;;) {
+    const Ssa::Value& value = ssa_.values()[v];
+    if (value.kind != Kind::made || is_variable_in(v, block) ||
+        !comes_with_source(f_.code[value.at], f_.source[value.at]))
+      return v;
+    const uint32_t from = flow_.number_of(f_.code[value.at].op[1]);
+    if (from == Dataflow::kNone) return v;
+    v = ssa_.read(value.at, from);
+    block = block_of(value);
+  }
+}
+
+// The readers of results, by way of copies and signs, which move with them.
+void ValueOrder::find_sunk() {
+  const std::vector<Ssa::Value>& values = ssa_.values();
+  std::vector<std::vector<uint32_t>> users(f_.code.size());
+  const auto use = [&](uint32_t v, uint32_t pc) {
+    if (v == Ssa::kNone) return;
+    const uint32_t from = equal_[source_of(equal_[v], blocks_.reads[pc])];
+    if (values[from].kind == Kind::made) users[values[from].at].push_back(pc);
+  };
+  for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
+    if (flow_.is_dead(pc)) continue;
+    const auto& writes = flow_.access(pc).writes;
+    const bool copies = comes_with_source(f_.code[pc], f_.source[pc]) && ssa_.knows(writes[0]);
+    if (!copies)
+      for (const uint32_t reg : flow_.access(pc).reads) use(ssa_.read(pc, reg), pc);
+  }
+  for (const Ssa::Value& value : values)
+    for (const uint32_t from : value.operands)
+      if (values[from].kind == Kind::made && !flow_.is_dead(values[from].at)) use(from, values[from].at);
+  // What becomes part of a variable stays.
+  for (uint32_t v = 0; v < values.size(); ++v)
+    if (meets_[v] && values[v].kind == Kind::made) users[values[v].at].push_back(values[v].at);
+  sunk_.resize(f_.code.size());
+  std::vector<char> is_variable(values.size());
+  for (uint32_t v = 0; v < values.size(); ++v)
+    is_variable[v] = static_cast<char>(webs_[web_of(v)].is_variable);
+  const Sinking sinking(f_, flow_, ssa_, blocks_, users, is_variable);
+  for (uint32_t pc = 0; pc < sunk_.size(); ++pc) sunk_[pc] = sinking.place(pc);
+}
+
 void ValueOrder::count_uses() {
   whole_.resize(ssa_.values().size());
   readers_.resize(ssa_.values().size());
@@ -65,9 +109,9 @@ void ValueOrder::count_operands(uint32_t pc) {
 
 // Of a variable, other blocks read what the variable holds; its own, the value itself.
 void ValueOrder::count_use(uint32_t read, uint32_t pc, unsigned slot, int whole) {
-  const uint32_t v = source_of(read, reads_in_[pc]);
+  const uint32_t v = source_of(read, blocks_.reads[pc]);
   const bool made = ssa_.values()[v].kind == Kind::made || is_selection(v);
-  const bool here = block_of(ssa_.values()[v]) == reads_in_[pc];
+  const bool here = block_of(ssa_.values()[v]) == blocks_.reads[pc];
   if (meets_[v] && !(made && here)) webs_[web_of(v)].whole += whole;
   if (!meets_[v] || here) whole_[v] += whole;
   if (whole > 0) readers_[v].push_back(place(pc, slot));
@@ -84,7 +128,7 @@ int ValueOrder::definition(uint32_t v) {
   if (value.kind == Kind::made && comes_with_source(i, s)) {
     const uint32_t reg = flow_.number_of(i.op[1]);
     if (reg == Dataflow::kNone) return 0;
-    from = source_of(ssa_.read(value.at, reg), reads_in_[value.at]);
+    from = source_of(ssa_.read(value.at, reg), blocks_.reads[value.at]);
   }
   if (flow_.is_in_bank(ssa_.values()[from].at)) return 0;
   if (made_as(from) == Makes::loose) return -1;
@@ -98,7 +142,7 @@ ValueOrder::Rank ValueOrder::joined(uint32_t v, uint32_t pc, unsigned slot) cons
   uint64_t at = place(pc, slot);
   for (const uint64_t reader : readers_[v]) {
     const auto other = static_cast<uint32_t>(reader / kMaxOperands);
-    if (other < pc && ssa_.dominates(flow_block_[other], flow_block_[pc])) {
+    if (other < pc && ssa_.dominates(blocks_.flow[other], blocks_.flow[pc])) {
       at = reader;
       break;
     }
