@@ -57,10 +57,14 @@ struct SharedMatrix {
     return address;
   }
   // Address of byte k (0..) of row r of a K-major operand: cores of 8 rows, SBO apart; without a swizzle a
-  // row has 16 bytes in each core and the next 16 bytes of K lie LBO further.
+  // row has 16 bytes in each core and the next 16 bytes of K lie LBO further. So do the second 32 bytes of a
+  // row of 64 (B beside a sparse A) in 32-byte swizzle; elsewhere a row goes on behind its span. wgmma on an
+  // H200 (2026-11-22) does so with every start, stride and base offset that was tried, also those that are no
+  // multiples of the pattern.
   uint32_t k_major_address(uint32_t row, uint32_t k) const {
     const uint32_t core = start + row / 8 * sbo + row % 8 * span();
-    return swizzle == Swizzle::none ? core + k / 16 * lbo + k % 16 : permuted(core + k);
+    if (swizzle == Swizzle::none) return core + k / 16 * lbo + k % 16;
+    return permuted(swizzle == Swizzle::b32 ? core + k / 32 * lbo + k % 32 : core + k);
   }
   // Address of element (mn, k) of an MN-major operand of `bytes`-byte elements.
   uint32_t mn_major_address(uint32_t mn, uint32_t k, uint32_t bytes) const;

@@ -87,59 +87,64 @@ uint16_t unwritten_words(const Cta& cta, const SharedMatrix& m, uint32_t at, uin
   return static_cast<uint16_t>(words << k / 4);
 }
 
+// The canonical layouts keep a row's bytes within its span of the swizzle. Hardware goes on behind it by the
+// same function: wgmma with rows of 64 bytes in 32-byte swizzle, or with a start in the middle of a span, on
+// an H200 (2026-11-22).
+void check_span(Cluster& cluster, const SharedMatrix& m, uint32_t bytes, const AsyncOp& op,
+                const char* operand) {
+  const uint32_t span = m.span();
+  if (m.swizzle == SharedMatrix::Swizzle::none || m.start % span + bytes <= span) return;
+  cluster.note_or_throw(
+      Fault(
+          FaultKind::descriptor, op.lane,
+          fmt::format("{}: {} starts at shared {:#x} and needs {} bytes of K, past the {}-byte swizzle span",
+                      op.name(), operand, m.start, bytes, span)),
+      op);
+}
+
+// Rows of 32 bytes whose two chunks lie in the same 32 bytes, as every canonical layout with a swizzle has
+// them. False, and nothing is done, when the `count` rows at `core` leave the window or hold a byte that was
+// never written.
+bool read_pairs(Cta& cta, const SharedMatrix& m, uint32_t core, uint32_t count, std::byte* out,
+                const AsyncOp& op) {
+  const uint32_t span = m.span(), lo = core / span * span,
+                 hi = (core + (count - 1) * span + 32 + span - 1) / span * span;
+  if (!cta.owns(lo, hi - lo) || !cta.is_defined(lo, hi - lo)) return false;
+  const std::byte* const window = cta.window(lo, hi - lo, op.name()) - lo;
+  for (uint32_t r = 0; r < count; ++r) {
+    const uint32_t at = m.permuted(core + r * span);
+    std::memcpy(out + size_t(r) * 32, window + at, 16);
+    std::memcpy(out + size_t(r) * 32 + 16, window + (at ^ 16), 16);
+  }
+  return true;
+}
+
 }  // namespace
 
 void read_k_major(Cluster& cluster, Cta& cta, const SharedMatrix& m, uint32_t rows, uint32_t bytes,
                   std::byte* out, const AsyncOp& op, const char* operand, uint16_t* defined,
                   uint32_t first_row) {
-  const bool plain = m.swizzle == SharedMatrix::Swizzle::none;
-  const uint32_t span = m.span(), cores = (rows + 7) / 8;
-  if (!plain && m.start % span + bytes > span)
-    fault(FaultKind::descriptor, op.lane,
-          "{}: {} starts at shared {:#x} and needs {} bytes of K, past the {}-byte swizzle span", op.name(),
-          operand, m.start, bytes, span);
-  // The last core begins (cores - 1) * SBO behind the first; the swizzle stays within a core.
-  const uint32_t core_bytes = plain ? (bytes / 16 - 1) * m.lbo + 128 : span * 8;
-  const uint32_t first = (plain ? m.start : m.start / span * span) + first_row / 8 * m.sbo;
-  const uint32_t end = first + (cores - 1) * m.sbo + core_bytes;
-  const std::byte* window = cta.window(first, end - first, op.name()) - first;
-  const uint32_t back = m.base << 7;
-  const uint32_t shift = m.swizzle == SharedMatrix::Swizzle::b128_atom32 ? 2 : 3;
-  const uint32_t mask = m.swizzle == SharedMatrix::Swizzle::b128_atom32 ? 0x60 : (span - 1) & 0x70;
-  for (uint32_t core = 0; core < cores; ++core) {
-    const uint32_t count = std::min(rows - core * 8, 8u);
-    // All of the core was written in nearly every case: one test instead of one for each 16 bytes.
-    const bool whole = !plain && cta.is_defined(first + core * m.sbo, span * 8);
-    if (whole &&
-        bytes == 32) {  // the usual case: two chunks of a row, whose swizzle depends on the row alone
-      for (uint32_t r = 0; r < count; ++r) {
-        const uint32_t at = first + core * m.sbo + r * span + m.start % span, row = core * 8 + r;
-        const uint32_t turn = (at - back) >> shift & mask;
-        std::memcpy(out + size_t(row) * 32, window + (at ^ turn), 16);
-        std::memcpy(out + size_t(row) * 32 + 16, window + ((at + 16) ^ turn), 16);
-        if (defined) defined[row] = kAllWords;
+  check_span(cluster, m, bytes, op, operand);
+  const bool pairs = m.swizzle != SharedMatrix::Swizzle::none && bytes == 32 && (m.start | m.sbo) % 32 == 0;
+  for (uint32_t core = 0; core < rows; core += 8) {
+    const uint32_t count = std::min(rows - core, 8u), start = m.start + (first_row + core) / 8 * m.sbo;
+    const bool done = pairs && read_pairs(cta, m, start, count, out + size_t(core) * bytes, op);
+    for (uint32_t row = core; row < core + count; ++row) {
+      uint16_t known = kAllWords;
+      for (uint32_t k = 0; k < bytes && !done; k += 16) {
+        const uint32_t at = m.k_major_address(first_row + row, k);
+        std::memcpy(out + size_t(row) * bytes + k, cta.window(at, 16, op.name()), 16);
+        if (cta.is_defined(at, m.data_bytes)) continue;
+        if (!defined) undefined(cluster, cta, op, operand, first_row + row, k, at);
+        known &= ~unwritten_words(cta, m, at, k);
       }
-    } else {
-      for (uint32_t r = 0; r < count; ++r) {
-        const uint32_t row = core * 8 + r;
-        uint16_t known = kAllWords;
-        for (uint32_t k = 0; k < bytes; k += 16) {
-          const uint32_t at = m.k_major_address(first_row + row, k);
-          std::memcpy(out + size_t(row) * bytes + k, window + at, 16);
-          if (!whole && !cta.is_defined(at, m.data_bytes)) {
-            if (!defined) undefined(cluster, cta, op, operand, first_row + row, k, at);
-            known &= ~unwritten_words(cta, m, at, k);
-          }
-        }
-        if (defined) defined[row] = known;
-      }
+      if (defined) defined[row] = known;
     }
     if (cluster.watcher) [[unlikely]]
-      for (uint32_t r = 0; r < count; ++r)
+      for (uint32_t row = first_row + core; row < first_row + core + count; ++row)
         for (uint32_t k = 0; k < bytes; k += 16)
-          watch_access(cluster, AccessKind::read, Space::shared,
-                       m.k_major_address(first_row + core * 8 + r, k), m.data_bytes, &cta, op, Proxy::async,
-                       layout_of(m.swizzle));
+          watch_access(cluster, AccessKind::read, Space::shared, m.k_major_address(row, k), m.data_bytes,
+                       &cta, op, Proxy::async, layout_of(m.swizzle));
   }
 }
 
