@@ -108,6 +108,20 @@ struct HalfPair {
   }
 };
 
+// ptxas 13.0 leaves sums of f16x2 and bf16x2 in another CTA's shared memory to the instruction for global
+// memory, and an H200 adds 32-bit integers there (2026-11-22: atom and red, by shared and by generic
+// addresses; the scalar forms are loops, and right).
+template <class F>
+constexpr bool kSumOfHalves =
+    std::is_same_v<F, HalfPair<HalfValue, Op::add>> || std::is_same_v<F, HalfPair<BfloatValue, Op::add>>;
+bool is_peers(const Warp& w, Space space, uint64_t address) {
+  if (w.cta.cluster.grid.device.major != 9) return false;
+  if (space == Space::generic && (address < kSharedWindow || address - kSharedWindow >= kWindowBytes))
+    return false;
+  return (space == Space::generic || space == Space::shared_cluster) &&
+         (address >> kRankShift & 0xff) != w.cta.rank;
+}
+
 const Operand& element(Warp& w, const Operand& o, unsigned n) {
   return o.kind == Operand::Kind::vector ? w.element(o, n) : o;
 }
@@ -135,7 +149,11 @@ void update(Warp& w, const Instr& i) {
       const T c = kCas ? T(w.source<T>(i.op[address + 2])[l]) : b;
       T old;
       std::memcpy(&old, p + n * sizeof(T), sizeof(T));
-      const T now = F::apply(old, b, c, global);
+      T now;
+      if constexpr (kSumOfHalves<F>)
+        now = is_peers(w, a.space, at[l]) ? old + b : F::apply(old, b, c, global);
+      else
+        now = F::apply(old, b, c, global);
       changed |= now != old;
       std::memcpy(p + n * sizeof(T), &now, sizeof(T));
       if (a.returns) w.target<T>(element(w, i.op[0], n))[l] = std::make_unsigned_t<T>(old);
