@@ -163,6 +163,18 @@ struct Mods {
   bool multicast, masked, hint;
 };
 
+// The manual wants a multiple of 16, and more than 0. An H200 leaves off what is beyond one, and does nothing
+// at all of 0 bytes (2026-11-22).
+uint32_t size_of(Warp& w, uint32_t size, const char* name, unsigned lane) {
+  if (size && size % 16 == 0) return size;
+  const Fault odd(FaultKind::misaligned_address, lane,
+                  size ? fmt::format("{}: the size {:#x} is not a multiple of 16 bytes", name, size)
+                       : fmt::format("{} of 0 bytes", name));
+  if (!w.cta.cluster.grid.schedule.tolerant) throw odd;
+  w.cta.cluster.tolerated(odd, w);
+  return size / 16 * 16;
+}
+
 void require_multiple(uint64_t value, const char* what, const char* name, unsigned lane) {
   if (value % 16)
     fault(FaultKind::misaligned_address, lane, "{}: {} {:#x} is not a multiple of 16 bytes", name, what,
@@ -179,9 +191,8 @@ void copy(Warp& w, const Instr& in) {
     auto op = std::make_unique<BulkCopy>();
     op->way = m.way, op->reduction = m.reduction, op->type = m.type;
     const char* what = op->name();
-    op->bytes = size[lane];
-    require_multiple(op->bytes, "the size", what, lane);
-    if (op->bytes == 0) fault(FaultKind::misuse, lane, "{} of 0 bytes", what);
+    op->bytes = size_of(w, size[lane], what, lane);
+    if (op->bytes == 0) return;
     if (m.way == Way::shared_to_global) {
       op->global = w.address(in.op[0], lane);
       op->source = shared_ref(w, Space::shared, in.op[1], lane, what).offset;
@@ -208,18 +219,29 @@ void copy(Warp& w, const Instr& in) {
     }
     if (m.multicast) {
       const uint32_t mask = w.source<uint16_t>(in.op[4])[lane] & 0xffff;
-      if (mask == 0 || mask >> cluster.ctas.size())
-        fault(FaultKind::multicast, lane, "{}.multicast::cluster with mask {:#06x} in a cluster of {} CTAs",
-              what, mask, cluster.ctas.size());
+      if (mask == 0 || mask >> cluster.ctas.size()) {
+        const Fault nobody(FaultKind::multicast, lane,
+                           fmt::format("{}.multicast::cluster with mask {:#06x} in a cluster of {} CTAs",
+                                       what, mask, cluster.ctas.size()));
+        if (mask || !cluster.grid.schedule.tolerant) throw nobody;
+        cluster.tolerated(nobody, w);  // an H200 copies for nobody
+        return;
+      }
       for (uint32_t rank = 0; rank < cluster.ctas.size(); ++rank)
         if (mask >> rank & 1) op->targets.push_back({cluster.ctas[rank].get(), cluster.ctas[rank].get()});
     } else {
       if (dst.cta != bar.cta)
         fault(FaultKind::multicast, lane, "{}: the destination is in CTA rank {}, the mbarrier in rank {}",
               what, dst.cta->rank, bar.cta->rank);
-      if (m.way == Way::shared_to_shared && dst.cta == &w.cta)
-        fault(FaultKind::multicast, lane,
-              "{} from shared::cta to shared::cluster: the destination must be another CTA's", what);
+      // An H200 copies within a CTA all the same (2026-11-22).
+      if (m.way == Way::shared_to_shared && dst.cta == &w.cta) {
+        const Fault own(
+            FaultKind::multicast, lane,
+            fmt::format("{} from shared::cta to shared::cluster: the destination must be another CTA's",
+                        what));
+        if (!cluster.grid.schedule.tolerant) throw own;
+        cluster.tolerated(own, w);
+      }
       op->targets.push_back({dst.cta, bar.cta});
     }
     for (const TmaTarget& t : op->targets) t.barrier_cta->state->expect_signal(w, op->barrier, what);
