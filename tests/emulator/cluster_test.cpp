@@ -281,13 +281,17 @@ TEST_CASE("a tensor map edited in shared memory, published, and used") {
       mul.wide.u32 %rd6, %r2, 16; add.u64 %rd6, %rd6, %rd3; st.global.v4.u32 [%rd6], {{%r10,%r11,%r12,%r13}};)",
                                    edit, wait("%r3", 0)));
   };
+  bool tolerant = false, tf32 = false;
   auto run = [&](const std::string& edit, std::vector<uint32_t>& got) {
     Kernel k(text(edit));
+    k.schedule.tolerant = tolerant;
     const uint64_t first = k.upload(counting(64 * 8)), other = k.upload(std::vector<uint32_t>(64 * 8, 7));
     std::vector<uint32_t> numbers = counting(64 * 8);
     for (uint32_t& x : numbers) x += 5000;
     std::memcpy(k.memory.host(other), numbers.data(), numbers.size() * 4);
-    k.map(words(first, 64, 8));
+    TensorMap m = words(first, 64, 8);
+    m.made_tf32 = tf32;
+    k.map(m);
     k.param(k.buffer(128)), k.param(other);
     const uint64_t out = k.buffer(512);
     k.param(out);
@@ -333,6 +337,38 @@ TEST_CASE("a tensor map edited in shared memory, published, and used") {
       CHECK(got[y * 32 + x] == (16 + x < 40 ? 5000 + (2 + y) * 64 + 16 + x : 0));
   r = run("st.shared.b32 [%r1], 1;", got);
   CHECK(r.report.find("no tensor map") != std::string::npos);
+  // What a field has no bits for is not there, as on an H200 (2026-11-22).
+  const std::pair<const char*, const char*> beyond[] = {
+      {"box_dim.shared::cta.b1024.b32 [%r1], 1, 260", "box_dim of dimension 1 to 260: must be 1 to 256"},
+      {"element_stride.shared::cta.b1024.b32 [%r1], 1, 17", "element_stride of dimension 1 to 17"},
+      {"global_dim.shared::cta.b1024.b32 [%r1], 3, 0", "global_dim of dimension 3 to 0: must be 1 to"},
+      {"global_stride.shared::cta.b1024.b64 [%r1], 0, 0x10000000107", "must be a multiple of 16 below 2^40"}};
+  for (const auto& [field, note] : beyond)
+    for (const bool kept : {false, true}) {
+      CAPTURE(field);
+      tolerant = kept;
+      r = run(fmt::format("tensormap.replace.tile.{};\n", field), got);
+      CHECK(r.ok == kept);
+      CHECK((kept ? r.notes : r.report).find(note) != std::string::npos);
+      if (kept) CHECK(got[33] == 3 * 64 + 16 + 1);
+    }
+  r = run("tensormap.replace.tile.global_dim.shared::cta.b1024.b32 [%r1], 1, 0x80000000;", got);
+  CHECK(r.ok);
+  r = run("tensormap.replace.tile.global_dim.shared::cta.b1024.b32 [%r1], 1, 0x80000001;", got);
+  CHECK(r.kind == FaultKind::illegal_instruction);
+  // A map that was for TFLOAT32 once rounds on as f32, and traps as any other type.
+  r =
+      run("tensormap.replace.tile.elemtype.shared::cta.b1024.b32 [%r1], 11;"
+          "tensormap.replace.tile.elemtype.shared::cta.b1024.b32 [%r1], 7;",
+          got);
+  CHECK(r.ok);
+  CHECK(got[33] == 0);  // a subnormal number, rounded
+  tf32 = true;
+  r = run("tensormap.replace.tile.elemtype.shared::cta.b1024.b32 [%r1], 7;", got);
+  CHECK(r.ok);
+  CHECK(got[33] == 0);  // a subnormal number, rounded
+  r = run("tensormap.replace.tile.elemtype.shared::cta.b1024.b32 [%r1], 2;", got);
+  CHECK(r.kind == FaultKind::illegal_instruction);
 }
 
 TEST_CASE("a cooperative launch has a workspace for grid.sync()") {

@@ -75,3 +75,52 @@ TEST_CASE("interleaved maps: dimension 0 counts units, and a box holds one slice
       CHECK(store.download<uint8_t>(tensor, after.size()) == after);
     }
 }
+
+// What an H200 did with 41 such maps of rank 3 to 5 (2026-11-22): dimension 0 is the pictures' width, the
+// corners are those of the dimensions from 0 on, and a pixel is one unit, whatever channelsPerPixel says.
+TEST_CASE("interleaved im2col maps: a unit of each pixel of one slice of channels") {
+  constexpr int kWidth = 6, kHeight = 5, kSlices = 3, kImages = 3, kPixels = 30, kStride[3] = {2, 1, 2};
+  constexpr int kLower[2] = {-1, 0}, kUpper[2] = {-2, -1}, kStart[4] = {1, 2, 1, 0}, kOffset[2] = {1, 0};
+  const std::vector<uint8_t> source = pattern(kWidth * kHeight * kSlices * kImages * 16);
+  TensorMap m;
+  m.type = TensorType::f16, m.rank = 4, m.interleave = 1, m.im2col = true, m.pixels = kPixels;
+  m.dim = {kWidth, kHeight, kSlices, kImages};
+  m.stride = {0, kWidth * 16, kWidth * kHeight * 16, kWidth * kHeight * kSlices * 16};
+  m.box = {24, 1, 1, 1}, m.element_stride = {kStride[0], kStride[1], 1, kStride[2]};
+  m.lower = {kLower[0], kLower[1]}, m.upper = {kUpper[0], kUpper[1]};
+  Kernel k(copy_kernel(
+      kPixels * 16, "mov.u32 %r6, 0xcbcbcbcb;",
+      fmt::format("mov.b16 %h0, {}; mov.b16 %h1, {};\n"
+                  "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r1], {};\n"
+                  "cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%r0], "
+                  "[%rd0, {{{}, {}, {}, {}}}], [%r1], {{%h0, %h1}};",
+                  kOffset[0], kOffset[1], kPixels * 16, kStart[0], kStart[1], kStart[2], kStart[3]),
+      wait("%r1", 0)));
+  m.address = k.upload(source);
+  CHECK(m.invalid(true).empty());
+  k.map(m);
+  const uint64_t out = k.buffer(kPixels * 16);
+  k.param(out);
+  k.config.dynamic_shared = kPixels * 16;
+  const LaunchResult r = k.run(4);
+  INFO(r.report);
+  REQUIRE(r.ok);
+  std::vector<uint8_t> want;
+  int x = kStart[0], y = kStart[1], image = kStart[3];
+  for (int p = 0; p < kPixels; ++p) {
+    const int px = x + kOffset[0], py = y + kOffset[1];
+    const bool inside = px >= 0 && px < kWidth && py >= 0 && py < kHeight && image < kImages;
+    for (int i = 0; i < 16; ++i)
+      want.push_back(inside ? source[static_cast<size_t>(
+                                  (((image * kSlices + kStart[2]) * kHeight + py) * kWidth + px) * 16 + i)]
+                            : 0);
+    x += kStride[0];
+    if (x <= kWidth - 1 + kUpper[0]) continue;
+    x = kLower[0], y += kStride[1];
+    if (y <= kHeight - 1 + kUpper[1]) continue;
+    y = kLower[1], image += kStride[2];
+  }
+  CHECK(k.download<uint8_t>(out, kPixels * 16) == want);
+  m.lower[1] = 4;  // of dimension 1, which has 5 - 1
+  CHECK(m.invalid(true) == "the bounding box of dimension 1 is empty: from 4 to 5 - 1 + -1");
+}

@@ -37,7 +37,8 @@ struct Encoded {
   uint32_t stride_rest[4];  // offset 64: bits 63:40 and 3:0
   int16_t lower[3], upper[3];
   uint16_t pixels;
-  uint8_t unused[18];
+  uint8_t made_tf32;
+  uint8_t unused[17];
   uint64_t check;  // offset 112: of everything before it
   uint64_t magic;
 };
@@ -117,12 +118,14 @@ std::string invalid_pixels(const TensorMap& m) {
       if (value < -limit || value >= limit)
         return fmt::format("{}[{}] is {}, must be {} to {} with rank {}", name, d, value, -limit, limit - 1,
                            m.rank);
-    // In 32 bits, as an H200's driver (580.159.04) reckons.
+    // In 32 bits, as an H200's driver (580.159.04) reckons. An interleaved map has no dimension of channels
+    // in front of those of the picture.
+    const unsigned of = m.interleave ? d : d + 1;
     const auto end =
-        static_cast<int32_t>(static_cast<uint32_t>(m.dim[d + 1]) + static_cast<uint32_t>(m.upper[d]));
+        static_cast<int32_t>(static_cast<uint32_t>(m.dim[of]) + static_cast<uint32_t>(m.upper[d]));
     if (end <= m.lower[d])
-      return fmt::format("the bounding box of dimension {} is empty: from {} to {} - 1 + {}", d + 1,
-                         m.lower[d], m.dim[d + 1], m.upper[d]);
+      return fmt::format("the bounding box of dimension {} is empty: from {} to {} - 1 + {}", of, m.lower[d],
+                         m.dim[of], m.upper[d]);
   }
   // That driver's limit: as much as an SM's shared memory.
   constexpr uint64_t kMaxColumn = 228 << 10;
@@ -133,7 +136,7 @@ std::string invalid_pixels(const TensorMap& m) {
 
 }  // namespace
 
-std::string TensorMap::invalid(bool hopper) const {
+std::string TensorMap::invalid(bool hopper, bool edited) const {
   const bool wide = type == TensorType::u4_align16 || type == TensorType::u6_align16;
   if (rank < 1 || rank > 5) return fmt::format("tensorRank is {}, must be 1 to 5", rank);
   if (im2col)
@@ -170,10 +173,10 @@ std::string TensorMap::invalid(bool hopper) const {
   if (wide && box[0] != 128)
     return fmt::format("{} is {}: type {} needs exactly 128", im2col ? "channelsPerPixel" : "boxDim[0]",
                        box[0], name_of(type));
-  if ((box[0] * element_bits()) % 128)
+  if (!(edited && interleave) && (box[0] * element_bits()) % 128)
     return fmt::format("the inner box of {} {} elements is {} bits, not a multiple of 16 bytes", box[0],
                        name_of(type), box[0] * element_bits());
-  if (interleave == 2 && swizzle != TensorSwizzle::b32) return "INTERLEAVE_32B needs SWIZZLE_32B";
+  if (!edited && interleave == 2 && swizzle != TensorSwizzle::b32) return "INTERLEAVE_32B needs SWIZZLE_32B";
   if (wide && (swizzle == TensorSwizzle::b32 || swizzle == TensorSwizzle::b64))
     return fmt::format("type {} takes swizzle NONE or a 128B one, not {}", name_of(type), name_of(swizzle));
   if (!interleave && line() > swizzle_span(swizzle))
@@ -213,7 +216,7 @@ std::array<std::byte, kTensorMapBytes> TensorMap::encode() const {
     element_strides |= ((element_stride[d] - 1) & 7) << 3 * d;
   }
   std::memcpy(e.element_stride_minus_1, &element_strides, sizeof e.element_stride_minus_1);
-  e.pixels = static_cast<uint16_t>(pixels);
+  e.pixels = static_cast<uint16_t>(pixels), e.made_tf32 = made_tf32;
   for (unsigned d = 0; d < 3; ++d) e.lower[d] = lower[d], e.upper[d] = upper[d];
   e.magic = kMagic;
   e.check = checksum(e);
@@ -251,6 +254,7 @@ TensorMap decode_tensor_map(const std::byte* bytes, bool& ok) {
   for (unsigned d = 0; d < 4; ++d)
     m.stride[d + 1] |= uint64_t(e.stride_rest[d] >> 4) << 40 | (e.stride_rest[d] & 0xf);
   m.im2col = kKind.of(e.flags) == kKind.of(kIm2col), m.pixels = e.pixels;
+  m.made_tf32 = e.made_tf32;
   for (unsigned d = 0; d < 3; ++d) m.lower[d] = e.lower[d], m.upper[d] = e.upper[d];
   return m;
 }
@@ -278,7 +282,7 @@ std::string encode_common(TensorMap& m, CUtensorMap* map, const TensorMapArgumen
   m.rank = static_cast<uint8_t>(a.rank);
   m.address = reinterpret_cast<uint64_t>(a.address);
   m.interleave = static_cast<uint8_t>(a.interleave), m.l2_promotion = static_cast<uint8_t>(a.promotion);
-  m.fill = static_cast<uint8_t>(a.fill);
+  m.fill = static_cast<uint8_t>(a.fill), m.made_tf32 = m.is_tf32();
   m.dim.fill(1), m.box.fill(1), m.element_stride.fill(1);
   for (unsigned d = 0; d < a.rank; ++d) {
     m.dim[d] = a.dims[d], m.element_stride[d] = a.element_strides[d];

@@ -47,6 +47,9 @@ struct TensorMap {
   TensorType type = TensorType::u8;
   TensorSwizzle swizzle = TensorSwizzle::none;
   uint8_t interleave = 0, l2_promotion = 0, fill = 0;  // fill: 0 zeros, 1 NaN
+  // It was of type TFLOAT32 once, from the driver or by tensormap.replace: no other type takes that away.
+  // Loads of the types of f32 round on, and those of all others trap (seen on an H200).
+  bool made_tf32 = false;
   uint8_t rank = 0;
   uint64_t address = 0;
   // One more than the rank may be: see split_units.
@@ -65,7 +68,9 @@ struct TensorMap {
   bool padded() const { return type == TensorType::u4_align16 || type == TensorType::u6_align16; }
   bool sub_byte() const { return type >= TensorType::u4_align8; }
   // Loads make f32 of these types tf32; stores leave them as they are (seen on an H200).
-  bool rounds() const { return type == TensorType::tf32 || type == TensorType::tf32_ftz; }
+  bool rounds() const { return made_tf32 || is_tf32(); }
+  bool is_tf32() const { return type == TensorType::tf32 || type == TensorType::tf32_ftz; }
+  bool is_f32() const { return is_tf32() || type == TensorType::f32 || type == TensorType::f32_ftz; }
 
   // Of one box: elements that are copied in dimension d (element strides skip some), bytes of one innermost
   // run in global memory and in shared memory (where the padded types take a byte per element), number of
@@ -92,8 +97,9 @@ struct TensorMap {
 
   // The reason why the hardware would not take this map, by cuda.h's rules for cuTensorMapEncodeTiled; empty
   // when it is valid. `hopper`: sm_90 has neither the sub-byte types nor the swizzles with larger atoms (seen
-  // on an H200: CUDA_ERROR_INVALID_VALUE).
-  std::string invalid(bool hopper) const;
+  // on an H200: CUDA_ERROR_INVALID_VALUE). `edited`: what tensormap.replace made of it, where the hardware
+  // does not ask for all that the driver does.
+  std::string invalid(bool hopper, bool edited = false) const;
 
   std::array<std::byte, kTensorMapBytes> encode() const;
 };

@@ -59,6 +59,31 @@ TensorMap empty_tensor_map() {
   return m;
 }
 
+constexpr uint64_t kStrideBits = 0xff'ffff'fff0;
+
+// A value that the manual does not allow, and hardware keeps as many bits of as the field has (seen on an
+// H200: extents less one of 8 bits in boxes, of 32 in tensors, of 3 for element strides; bits 39:4 of
+// strides).
+void check(Warp& w, unsigned lane, const Mods& mods, uint64_t value) {
+  const auto tolerate = [&](std::string why) {
+    const Fault beyond(FaultKind::tensor_map, lane, std::move(why));
+    if (!w.cta.cluster.grid.schedule.tolerant) throw beyond;
+    w.cta.cluster.tolerated(beyond, w);
+  };
+  const auto require = [&](const char* name, uint64_t limit) {
+    if (value < 1 || value > limit)
+      tolerate(fmt::format("tensormap.replace.{} of dimension {} to {}: must be 1 to {}", name, mods.ordinal,
+                           value, limit));
+  };
+  if (mods.field == Field::stride && value & ~kStrideBits)
+    tolerate(fmt::format(
+        "tensormap.replace.global_stride of dimension {} to {}: must be a multiple of 16 below 2^40",
+        mods.ordinal + 1, value));
+  if (mods.field == Field::box) require("box_dim", 256);
+  if (mods.field == Field::dim) require("global_dim", uint64_t(1) << 32);
+  if (mods.field == Field::element_stride) require("element_stride", 8);
+}
+
 void edit(TensorMap& m, const Mods& mods, uint64_t value, unsigned lane) {
   const unsigned d = mods.ordinal;
   const unsigned swizzle = static_cast<unsigned>(m.swizzle);
@@ -73,25 +98,20 @@ void edit(TensorMap& m, const Mods& mods, uint64_t value, unsigned lane) {
       m.rank = static_cast<uint8_t>(value + 1);
       break;
     case Field::box:
-      if (value < 1 || value > 256)
-        fault(FaultKind::tensor_map, lane, "tensormap.replace.box_dim {}: must be 1 to 256", value);
       m.box[d] = static_cast<uint32_t>(value);
       break;
     case Field::dim:
-      if (value == 0)
-        fault(FaultKind::tensor_map, lane, "tensormap.replace.global_dim of dimension {} to 0", d);
       m.dim[d] = value;
       break;
     case Field::element_stride:
-      if (value < 1 || value > 8)
-        fault(FaultKind::tensor_map, lane, "tensormap.replace.element_stride {}: must be 1 to 8", value);
       m.element_stride[d] = static_cast<uint32_t>(value);
       break;
     case Field::stride:
-      m.stride[d + 1] = value;
+      m.stride[d + 1] = value & kStrideBits;
       break;
     case Field::elemtype:
       m.type = element_type(static_cast<unsigned>(value), lane);
+      m.made_tf32 |= m.is_tf32();
       break;
     case Field::interleave:
       m.interleave = static_cast<uint8_t>(value);
@@ -130,6 +150,7 @@ void replace(Warp& w, const Instr& in) {
     if (!ok)
       fault(FaultKind::tensor_map, lane, "tensormap.replace: the 128 bytes at {:#x} are no tensor map",
             address);
+    check(w, lane, m, value);
     edit(map, m, value, lane);
     std::byte* to = w.memory(in, m.space, AccessKind::write, address, kTensorMapBytes, lane);
     std::memcpy(to, map.encode().data(), kTensorMapBytes);

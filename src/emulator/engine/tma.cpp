@@ -57,7 +57,7 @@ TensorMap TensorMapRef::read(Cluster& cluster, const AsyncOp& op) const {
     fault(FaultKind::tensor_map, op.lane,
           "{}: the 128 bytes at {:#x} are no tensor map (none that cuTensorMapEncodeTiled made)", what,
           address);
-  if (std::string why = m.invalid(cluster.grid.device.major < 10); !why.empty())  // edited on the device
+  if (std::string why = m.invalid(cluster.grid.device.major < 10, true); !why.empty())
     fault(FaultKind::tensor_map, op.lane, "{}: the tensor map at {:#x} is not valid: {}", what, address, why);
   return m;
 }
@@ -69,8 +69,13 @@ void check_coordinates(const TensorMap& m, const int32_t* c, unsigned count, boo
   if (count != m.rank)
     fault(FaultKind::tensor_map, 0, "a tensor map of rank {} used by an instruction for {} dimensions",
           m.rank, count);
-  if (m.interleave && m.im2col)
-    fault(FaultKind::absent, 0, "im2col tensor maps with interleave {} are not implemented", m.interleave);
+  for (unsigned d = 0; d < m.rank; ++d)
+    if (m.dim[d] > uint64_t(1) << 31)
+      fault(FaultKind::illegal_instruction, 0,
+            "a tensor map with {} elements in dimension {}: cuTensorMapEncodeTiled takes it, but beyond 2^31 "
+            "the "
+            "hardware traps (seen on an H200)",
+            m.dim[d], d);
   if (m.interleave) return;  // units
   if (m.padded() ? c[0] % 128 : int64_t(c[0]) * m.element_bits() % 128)
     fault(FaultKind::coordinates, 0,
@@ -109,8 +114,8 @@ struct TmaLoad final : AsyncOp {
   };
   std::vector<Part> parts;
   bool started = false, gather = false, im2col = false;
-  std::array<uint16_t, 3> offsets{};           // im2col
-  std::vector<std::array<int32_t, 5>> pixels;  // im2col
+  std::array<uint16_t, 3> offsets{};      // im2col
+  std::vector<TensorCoordinates> pixels;  // im2col
   TensorMap m;
 
   TensorRun run_number(uint32_t r) const {
@@ -132,6 +137,12 @@ struct TmaLoad final : AsyncOp {
   void plan(Cluster& cluster) {
     m = map.read(cluster, *this);
     check_coordinates(m, coordinates.data(), gather ? 2 : dimensions, im2col);
+    if (m.made_tf32 && !m.is_f32())
+      fault(FaultKind::illegal_instruction, lane,
+            "{}: the tensor map was made for TFLOAT32, and tensormap.replace has made its type {}: the "
+            "hardware "
+            "traps (seen on an H200)",
+            name(), name_of(m.type));
     split_units(m, coordinates);
     if (gather) four_rows(m);
     if (im2col) pixels = im2col_pixels(m, coordinates.data(), offsets.data());
@@ -270,9 +281,14 @@ void load(Warp& w, const Instr& in) {
     };
     if (mods.multicast) {
       const uint32_t mask = w.source<uint16_t>(in.op[mods.im2col ? 5 : 4])[lane] & 0xffff;
-      if (mask == 0 || mask >> cluster.ctas.size())
-        fault(FaultKind::multicast, lane, "{}.multicast::cluster with mask {:#06x} in a cluster of {} CTAs",
-              what, mask, cluster.ctas.size());
+      if (mask == 0 || mask >> cluster.ctas.size()) {
+        const Fault nobody(FaultKind::multicast, lane,
+                           fmt::format("{}.multicast::cluster with mask {:#06x} in a cluster of {} CTAs",
+                                       what, mask, cluster.ctas.size()));
+        if (mask || !cluster.grid.schedule.tolerant) throw nobody;
+        cluster.tolerated(nobody, w);  // an H200 loads for nobody, and traps at CTAs that are not there
+        return;
+      }
       for (uint32_t rank = 0; rank < cluster.ctas.size(); ++rank)
         if (mask >> rank & 1) {
           Cta& to = *cluster.ctas[rank];

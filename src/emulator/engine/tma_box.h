@@ -69,10 +69,11 @@ inline void four_rows(TensorMap& m) {
 // then H, D and N, in steps of the traversal strides; at the box's end it begins at the lower corner again. A
 // pixel lies `offsets` beside the corner. The pixels' coordinates, rank() for each; the map's box becomes one
 // column of pixels.
-inline std::vector<std::array<int32_t, 5>> im2col_pixels(TensorMap& m, const int32_t* coordinates,
-                                                         const uint16_t* offsets) {
-  const unsigned spatial = m.rank - 2u;
-  std::array<int32_t, 5> corner{};
+// Of an interleaved map, whose units were split before, the slice of channels stays.
+inline std::vector<TensorCoordinates> im2col_pixels(TensorMap& m, const int32_t* coordinates,
+                                                    const uint16_t* offsets) {
+  const unsigned spatial = m.rank - (m.interleave ? 3u : 2u);
+  TensorCoordinates corner{};
   std::copy_n(coordinates, m.rank, corner.begin());
   auto last = [&](unsigned d) { return static_cast<int64_t>(m.dim[d]) - 1 + m.upper[d - 1]; };
   for (unsigned d = 1; d <= spatial; ++d)
@@ -80,7 +81,7 @@ inline std::vector<std::array<int32_t, 5>> im2col_pixels(TensorMap& m, const int
       fault(FaultKind::misuse, 0,
             "im2col: the filter's corner {} in dimension {} is outside the bounding box, {} to {}", corner[d],
             d, m.lower[d - 1], last(d));
-  std::vector<std::array<int32_t, 5>> pixels(m.pixels);
+  std::vector<TensorCoordinates> pixels(m.pixels);
   for (auto& pixel : pixels) {
     pixel = corner;
     for (unsigned d = 1; d <= spatial; ++d) pixel[d] += offsets[d - 1];
@@ -90,7 +91,7 @@ inline std::vector<std::array<int32_t, 5>> im2col_pixels(TensorMap& m, const int
       if (corner[d] <= last(d)) break;
       corner[d] = m.lower[d - 1];
     }
-    if (d > spatial) ++corner[m.rank - 1u];
+    if (d > spatial) corner[m.rank - 1u] += static_cast<int32_t>(m.element_stride[m.rank - 1u]);
   }
   m.box[1] = m.pixels;
   m.element_stride.fill(1);

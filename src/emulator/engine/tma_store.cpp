@@ -58,20 +58,20 @@ struct TmaStore final : AsyncOp {
               "hardware traps (seen on an H200)",
               name(), d + 1, m.lower[d], m.upper[d]);
     constexpr uint16_t kNone[3] = {};
-    std::vector<std::array<int32_t, 5>> pixels;
-    if (im2col) pixels = im2col_pixels(m, coordinates.data(), kNone);
     for (unsigned d = 0; d < dimensions; ++d)
       if (coordinates[d] < 0 && !im2col)
         fault(FaultKind::coordinates, lane, "{}: start coordinate {} of dimension {} is negative", name(),
               coordinates[d], d);
     if (m.padded())
       fault(FaultKind::tensor_map, lane, "{}: maps of type {} cannot be stored to", name(), name_of(m.type));
-    if (m.type == TensorType::s64 && reduction >= Reduction::bit_and)
+    if (m.type == TensorType::s64 && (reduction == Reduction::add || reduction >= Reduction::bit_and))
       fault(FaultKind::illegal_instruction, lane,
-            "{}: and, or and xor of a map of type {} trap (seen on an H200)", name(), name_of(m.type));
+            "{}: add, and, or and xor of a map of type {} trap (seen on an H200)", name(), name_of(m.type));
     if (m.sub_byte() && reduction != Reduction::none)
       fault(FaultKind::tensor_map, lane, "{}: no reductions on type {}", name(), name_of(m.type));
     split_units(m, coordinates);
+    std::vector<TensorCoordinates> pixels;
+    if (im2col) pixels = im2col_pixels(m, coordinates.data(), kNone);
     const uint32_t pitch = m.pitch(), line = m.line(), count = m.runs();
     image.resize(m.shared_bytes());
     runs.resize(count);
@@ -124,7 +124,7 @@ struct TmaStore final : AsyncOp {
       } else {
         cluster.grid.watch_change(to, n);
         const Type type = element_type(m.type);
-        const bool flush = m.type == TensorType::f32_ftz;
+        const bool flush = m.type == TensorType::f32_ftz || m.type == TensorType::tf32_ftz;
         if (!reduce_elements(reduction, type, flush, from, to, n * 8 / m.element_bits()))
           fault(FaultKind::tensor_map, lane, "{}: this reduction is not defined on type {}", name(),
                 name_of(m.type));
