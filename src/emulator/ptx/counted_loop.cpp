@@ -101,6 +101,7 @@ class Finder {
     loop.out = out;
     const auto count = count_of(loop, first, tests, at_end, leaves_at_end);
     if (!count) return std::nullopt;
+    loop.step_at = count->step_at, loop.compared_at = count->compared_at;
     loop.rounds = rounds(*count, first, back, at_end);
     if (leaves_at_end && !loop.rounds) return std::nullopt;
     if (leaves_at_end) --*loop.rounds;  // the last one has no branch back

@@ -17,6 +17,7 @@ struct CountedLoop {
   uint32_t begin = 0, back = 0;  // its first instruction, and the branch back to it: its last one
   uint32_t test = 0;             // the branch by the comparison; `back`, or one at the end of the first block
   uint32_t out = 0;              // the block where the test leaves
+  uint32_t step_at = 0, compared_at = 0;  // where the register grows, and is compared
   bool has_other_exits = false;
   std::optional<uint32_t> rounds;  // of all that stands behind the test, or before it if that is at the end
   std::vector<uint32_t> changing;  // instructions but those that the compiler moves before the loop

@@ -10,6 +10,7 @@
 #include "emulator/ptx/alternating_sign.h"
 #include "emulator/ptx/approximate.h"
 #include "emulator/ptx/branch_knowledge.h"
+#include "emulator/ptx/carried_product.h"
 #include "emulator/ptx/contraction.h"
 #include "emulator/ptx/dataflow.h"
 #include "emulator/ptx/peephole.h"
@@ -216,6 +217,7 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows,
   afresh([&](const Dataflow& flow, Known& known) {
     fold_guards(w, flow, known, has_f64) ? afresh(single) : single(flow, known);
   });
+  if (has_products(f)) step([&](const Dataflow& flow) { carry_products(w, flow, nounroll); });
   if (may_alternate_signs(f)) step([&](const Dataflow& flow) { alternate_signs(w, flow, nounroll); });
 }
 
