@@ -51,8 +51,8 @@ class Carrier {
     return true;
   }
 
-  // The product of the round before that an operand of a sum is, if nothing else in the loop reads it. The other
-  // operand must be none, or the sum takes that.
+  // The product of the round before that an operand of a sum is, if nothing else in the loop reads it. The
+  // other operand must be none, or the sum takes that.
   uint32_t carried(const CountedLoop& loop, uint32_t sum, unsigned slot) const {
     const uint32_t reg = flow_.number_of(f_.code[sum].op[slot]);
     const uint32_t other = flow_.number_of(f_.code[sum].op[3 - slot]);
@@ -72,15 +72,16 @@ class Carrier {
            same_kind(f_.source[pc], f_.source[sum]);
   }
 
-  Operand made(uint32_t before, Rewriter::Tokens tokens, std::vector<Operand> sources, Type type = Type::b32) {
+  Operand made(uint32_t before, Rewriter::Tokens tokens, std::vector<Operand> sources,
+               Type type = Type::b32) {
     const Operand d = w_.fresh(type);
     sources.insert(sources.begin(), d);
     w_.insert(before, std::move(tokens), std::move(sources));
     return d;
   }
 
-  // -1 where the sum stands in a group behind its first round, else 0: in the second and fourth round of four, and
-  // in the third if another follows.
+  // -1 where the sum stands in a group behind its first round, else 0: in the second and fourth round of
+  // four, and in the third if another follows.
   Operand behind_first(const CountedLoop& loop, uint32_t sum) {
     const Operand round = w_.fresh(Type::b32), phase = w_.fresh(Type::b32);
     w_.insert(0, {"mov", "b32"}, {round, w_.constant(0)});
@@ -91,12 +92,14 @@ class Carrier {
     const Source& compared = f_.source[loop.compared_at];
     Operand a = f_.code[loop.compared_at].op[2], b = f_.code[loop.compared_at].op[3];
     if (loop.step_at > sum) {
-      const Operand next = made(sum, f_.source[loop.step_at].tokens, {step.op[1], step.op[2]}, step.op[0].type);
+      const Operand next =
+          made(sum, f_.source[loop.step_at].tokens, {step.op[1], step.op[2]}, step.op[0].type);
       (flow_.number_of(a) == flow_.number_of(step.op[0]) ? a : b) = next;
     }
     const Operand more = made(sum, {"set", compared.tokens[1], "u32", compared.tokens[2]}, {a, b});
     const Operand third = made(sum, {"set", "eq", "u32", "u32"}, {phase, w_.constant(2)});
-    const Operand pair = made(sum, {"and", "b32"}, {third, more}), odd = made(sum, {"and", "b32"}, {phase, w_.constant(1)});
+    const Operand pair = made(sum, {"and", "b32"}, {third, more}),
+                  odd = made(sum, {"and", "b32"}, {phase, w_.constant(1)});
     return made(sum, {"set", "ne", "u32", "u32"}, {made(sum, {"or", "b32"}, {pair, odd}), w_.constant(0)});
   }
 

@@ -10,10 +10,22 @@ namespace fp4lab::emu::peephole {
 
 namespace {
 
+// The square of an f32 without a rounding has no sign to lose: abs is a copy, through which the product goes
+// on.
+bool is_of_square(Pass& p, uint32_t pc) {
+  const auto square = p.made_by(pc, 1, "mul");
+  if (!square) return false;
+  const Source& s = p.source(*square);
+  return s.type() == Type::f32 && !says_rounding(s) && p.same_register(*square, 1, 2) &&
+         (s.has("ftz") || !p.source(pc).has("ftz"));
+}
+
 // Of a constant abs and neg change the sign, also of a NaN, which f32 makes quiet.
 void fold_sign(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
   const Type type = s.type();
+  if (s.tokens[0] == "abs" && type == Type::f32 && is_of_square(p, pc))
+    return p.become_copy(pc, p.operand(pc, 1), type);
   if (type != Type::f32 && type != Type::f64 && type != Type::f16x2) return;
   if (!p.known.is_constant(pc, 1)) return;
   const uint64_t sign = type == Type::f64 ? uint64_t(1) << 63 : type == Type::f32 ? 0x80000000 : 0x80008000;
@@ -37,18 +49,24 @@ void fold_product(Pass& p, uint32_t pc) {
                        : type == Type::f16  ? 0x3c00
                        : type == Type::bf16 ? 0x3f80
                                             : 0;
-  if (!one || says_rounding(s) || s.has("ftz") || s.has("sat")) return;
+  if (!one || says_rounding(s) || s.has("sat")) return;
+  const uint64_t minus_one = one | uint64_t(1) << (bits_of(type) - 1);
+  if (s.has("ftz")) {
+    for (const unsigned slot : {1u, 2u})
+      if (p.bits(pc, slot) == minus_one)
+        return p.replace(pc, {"neg", "ftz", "f32"}, {p.operand(pc, 3 - slot)});
+    return;
+  }
   const auto a = p.bits(pc, 1), b = p.bits(pc, 2);
   if (a && b && type == Type::f32 && !is_nan32(*a) && !is_nan32(*b)) {
     const float product = float_of(*a) * float_of(*b);  // on its own: no sum takes it
     if (!std::isnan(product)) return p.become(pc, std::bit_cast<uint32_t>(product), type);
   }
   if (a && b && type == Type::f16) return;
-  const uint64_t minus_one = one | uint64_t(1) << (bits_of(type) - 1);
   for (const unsigned slot : {1u, 2u}) {
     if (p.bits(pc, slot) == one) return p.become_copy(pc, p.operand(pc, 3 - slot), type);
-    if (type == Type::f32 && p.bits(pc, slot) == minus_one)
-      return p.replace(pc, {"neg", "f32"}, {p.operand(pc, 3 - slot)});
+    if (p.bits(pc, slot) == minus_one && (type == Type::f32 || !a || !b))
+      return p.replace(pc, {"neg", name_of(type)}, {p.operand(pc, 3 - slot)});
   }
 }
 
