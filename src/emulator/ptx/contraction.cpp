@@ -127,20 +127,25 @@ bool Contraction::is_free(const SummedProduct& p) const {
 }
 
 // x * 2 - x is x, whatever that is (with .ftz: x + -0), and x - x * 2 is -x: whether it is the negation,
-// where it is one of them.
-std::optional<bool> Contraction::difference_from_twice(uint32_t pc, const Operand& a, const Operand& b,
-                                                       const Operand& other, bool negate_product,
+// where it is one of them. Not of pairs of halves.
+std::optional<bool> Contraction::difference_from_twice(uint32_t pc, const Operand& other, bool negate_product,
                                                        bool negate_other) const {
   const Source& s = f_.source[pc];
-  if (s.has("sat") || (s.type() != Type::f32 && s.type() != Type::f64)) return std::nullopt;
-  const Operand& factor = b.immediate ? b : a;
-  const Operand& x = b.immediate ? a : b;
-  const auto bits = static_cast<uint64_t>(factor.displacement);
-  const double value =
-      s.type() == Type::f32 ? std::bit_cast<float>(static_cast<uint32_t>(bits)) : std::bit_cast<double>(bits);
-  if (!factor.immediate || (value != 2 && value != -2) || x.offset != other.offset) return std::nullopt;
-  const bool is_negative = (value < 0) != negate_product;
-  return is_negative == negate_other ? std::nullopt : std::optional(is_negative);
+  const uint32_t product = fusions_[pc].product;
+  const uint64_t two = s.type() == Type::f32                             ? 0x40000000
+                       : s.type() == Type::f64                           ? 0x4000000000000000
+                       : s.type() == Type::f16 || s.type() == Type::bf16 ? 0x4000
+                                                                         : 0;
+  if (!two || s.has("sat") || ends_in_product(f_.source[product])) return std::nullopt;
+  const uint64_t sign = uint64_t(1) << (bits_of(s.type()) - 1);
+  for (const unsigned slot : {1u, 2u}) {
+    const Operand& x = f_.code[product].op[3 - slot];
+    const auto factor = known_.bits(product, slot);
+    if (!factor || (*factor & ~sign) != two || x.immediate || x.offset != other.offset) continue;
+    const bool is_negative = ((*factor & sign) != 0) != negate_product;
+    if (is_negative != negate_other && !may_change(x, product, pc)) return is_negative;
+  }
+  return std::nullopt;
 }
 
 // sum = a * b + c for a sum and its product.
@@ -153,12 +158,15 @@ void Contraction::fuse(uint32_t pc) {
   const bool quotient = ends_in_product(f_.source[fusion.product]);
   const auto [a, b] = quotient ? quotient_of(fusion.product) : factors(fusion.product, pc);
   Operand other = f_.code[pc].op[fusion.second ? 1 : 2];
-  if (const auto sign = difference_from_twice(pc, a, b, other, negate_product, negate_other)) {
+  if (const auto sign = difference_from_twice(pc, other, negate_product, negate_other)) {
     const std::string_view type = name_of(s.type());
     if (s.has("ftz"))
       return *sign ? w_.replace(pc, {"neg", "ftz", type}, {other})
-                   : w_.replace(pc, {"add", "rn", "ftz", type}, {other, w_.constant(0x80000000)});
-    return *sign ? w_.replace(pc, {"neg", type}, {other}) : w_.replace(pc, {"mov", type}, {other});
+                   : w_.replace(
+                         pc, {"add", "rn", "ftz", type},
+                         {other, w_.constant(uint64_t(1) << (bits_of(s.type()) - 1), bits_type(s.type()))});
+    return *sign ? w_.replace(pc, {"neg", type}, {other})
+                 : w_.replace(pc, {"mov", name_of(bits_type(s.type()))}, {other});
   }
   std::vector<std::string_view> tokens{"fma", "rn"};
   if (s.has("ftz")) tokens.push_back("ftz");

@@ -32,8 +32,7 @@ class Contraction {
   void choose_products();
   bool is_free(const SummedProduct&) const;
   void fuse(uint32_t sum);
-  std::optional<bool> difference_from_twice(uint32_t sum, const Operand& a, const Operand& b,
-                                            const Operand& other, bool negate_product,
+  std::optional<bool> difference_from_twice(uint32_t sum, const Operand& other, bool negate_product,
                                             bool negate_other) const;
   bool may_change(const Operand&, uint32_t product, uint32_t sum) const;
   std::pair<Operand, Operand> factors(uint32_t product, uint32_t sum);
