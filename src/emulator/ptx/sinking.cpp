@@ -14,8 +14,8 @@
 //   instruction that moves with it, but not what several ways bring;
 //
 // to the end of the last block outside of loops that dominates all who read it, without being one of them.
-// Of programs of random branches ptxas follows it in most, and in others for reasons that were not found: half
-// as many sums have their operands in another order as without it.
+// Of programs of random branches ptxas follows it in most, and in others for reasons that were not found:
+// half as many sums have their operands in another order as without it.
 
 namespace fp4lab::emu {
 
@@ -30,9 +30,8 @@ Sinking::Sinking(const Function& f, const Dataflow& flow, const Ssa& ssa, const 
   find_results();
   for (uint32_t pc = 0; pc < size; ++pc)
     if (!users[pc].empty())
-      results_[pc].is_kept = std::ranges::any_of(users[pc], [&](uint32_t user) {
-        return blocks_.reads[user] != blocks_.makes[pc];
-      });
+      results_[pc].is_kept = std::ranges::any_of(
+          users[pc], [&](uint32_t user) { return blocks_.reads[user] != blocks_.makes[pc]; });
   can_move_.assign(size, 0);
   for (uint32_t pc = 0; pc < size; ++pc) can_move_[pc] = static_cast<char>(can_move(pc));
   for (uint32_t pc = size; pc-- > 0;)
@@ -164,7 +163,8 @@ uint32_t Sinking::find_place(uint32_t pc, const std::vector<uint32_t>& users) {
     return result.is_kept || result.readers != 1 ? kNone : place_[result.reader];
   }
   uint32_t place = kNone;
-  const bool is_for_others = std::ranges::all_of(users, [&](uint32_t user) { return blocks_.reads[user] == own; });
+  const bool is_for_others =
+      std::ranges::all_of(users, [&](uint32_t user) { return blocks_.reads[user] == own; });
   for (const uint32_t user : users) {
     const bool is_here = blocks_.reads[user] == own;
     const uint32_t to = !is_here ? before(blocks_.reads[user]) : is_for_others ? place_[user] : kNone;

@@ -16,8 +16,8 @@ class Sinking {
   struct Blocks {
     std::vector<uint32_t> reads, makes, flow;
   };
-  // Of values in registers that `ssa` knows: `users` by pc, who reads the result; `is_variable` by value, it is
-  // one of several that a register holds by turns.
+  // Of values in registers that `ssa` knows: `users` by pc, who reads the result; `is_variable` by value, it
+  // is one of several that a register holds by turns.
   Sinking(const Function&, const Dataflow&, const Ssa&, const Blocks&,
           const std::vector<std::vector<uint32_t>>& users, const std::vector<char>& is_variable);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <tuple>
 #include <utility>
 
 #include "emulator/isa/opcode.h"
@@ -236,25 +237,29 @@ std::vector<char> ValueOrder::webs_that_cross() {
 
 ValueOrder::Held ValueOrder::held(uint32_t pc, unsigned slot) {
   const Operand& op = f_.code[pc].op[slot];
-  const auto constant = [](const Operand& row) {
-    return Held{{Rank::Class::constant, 0, 0}, kConstant | row.offset};
-  };
   const uint32_t reg = is_value(op) ? flow_.number_of(op) : Dataflow::kNone;
-  if (reg == Dataflow::kNone) return constant(op);
-  uint32_t v = ssa_.read(pc, reg);
+  if (reg == Dataflow::kNone) return {{Rank::Class::constant, 0, 0}, kConstant | op.offset};
+  const uint32_t v = ssa_.read(pc, reg);
   if (v == Ssa::kNone) return {{}, kUnknown | slot};
-  Held result{rank(v, pc, slot), 0};
-  while (ssa_.values()[v].kind == Kind::made && is_copy(f_.code[ssa_.values()[v].at])) {
-    const uint32_t at = ssa_.values()[v].at;
-    const uint32_t from = flow_.number_of(f_.code[at].op[1]);
-    if (from == Dataflow::kNone) {
-      result.is = constant(f_.code[at].op[1]).is;
-      return result;
-    }
-    v = ssa_.read(at, from);
+  const uint64_t is = copied_from(v);
+  return {rank(v, pc, slot), is < kConstant ? equal_[is] : is};
+}
+
+// What a value is a copy of, as Held::is.
+uint64_t ValueOrder::copied_from(uint32_t v) {
+  std::vector<uint32_t> path;
+  uint64_t is = v;
+  for (; is < kConstant && copied_[is] == is; is = copied_[is]) {
+    const Ssa::Value& value = ssa_.values()[is];
+    if (value.kind != Kind::made || !is_copy(f_.code[value.at])) break;
+    const Operand& source = f_.code[value.at].op[1];
+    const uint32_t from = flow_.number_of(source);
+    path.push_back(static_cast<uint32_t>(is));
+    copied_[is] = from == Dataflow::kNone ? kConstant | source.offset : ssa_.read(value.at, from);
   }
-  result.is = equal_[v];
-  return result;
+  while (is < kConstant && copied_[is] != is) is = copied_[is];
+  for (const uint32_t copy : path) copied_[copy] = is;
+  return is;
 }
 
 // The value of an unguarded f64 sum, product or sign that does not become part of a variable; else kNone.
@@ -268,6 +273,7 @@ uint32_t ValueOrder::result_of(uint32_t pc) const {
 void ValueOrder::find_equals() {
   equal_.resize(ssa_.values().size());
   std::iota(equal_.begin(), equal_.end(), 0);
+  copied_.assign(equal_.begin(), equal_.end());
   std::map<std::pair<std::vector<std::string_view>, std::vector<uint64_t>>, std::vector<uint32_t>> makers;
   for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
     const uint32_t v = result_of(pc);
@@ -307,10 +313,8 @@ ValueOrder::Rank ValueOrder::rank(uint32_t v, uint32_t pc, unsigned slot) {
     if (is_variable_in(v, block)) return rank_of_variable(v, pc, slot);
     if (value.kind == Kind::made) {
       if (comes_with_source(i, s)) {
-        const uint32_t from = flow_.number_of(i.op[1]);
-        if (from == Dataflow::kNone) return {Rank::Class::constant, 0, 0};
-        v = ssa_.read(value.at, from);
-        block = block_of(value);
+        if (flow_.number_of(i.op[1]) == Dataflow::kNone) return {Rank::Class::constant, 0, 0};
+        std::tie(v, block) = behind(v);
         continue;
       }
       if (flow_.is_in_bank(value.at)) return {Rank::Class::constant, 0, 0};

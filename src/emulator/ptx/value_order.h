@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "emulator/ptx/halves.h"
@@ -60,6 +61,8 @@ class ValueOrder {
   bool is_selection(uint32_t value) const;
   Makes made_as(uint32_t value) const;
   bool is_f64(uint32_t value) const;
+  bool is_seen_through(uint32_t value, uint32_t block);
+  std::pair<uint32_t, uint32_t> behind(uint32_t copy);
   uint32_t source_of(uint32_t value, uint32_t block);
   bool is_variable_in(uint32_t value, uint32_t block);
   void count_uses();
@@ -68,6 +71,7 @@ class ValueOrder {
   int definition(uint32_t value);
   bool is_joined(uint32_t value) const;
   Held held(uint32_t pc, unsigned slot);
+  uint64_t copied_from(uint32_t value);
   void find_equals();
   void find_sunk();
   uint32_t result_of(uint32_t pc) const;
@@ -84,7 +88,10 @@ class ValueOrder {
   std::vector<char> meets_;                      // values that others are merged from
   std::unordered_map<uint32_t, uint32_t> made_;  // by pc, of one result
   std::vector<uint32_t> equal_;  // the value that an equal instruction made before it, or the value itself
-  std::vector<int> whole_;       // of a value, as Web::whole
+  // By value, so that chains of copies are walked once: what it shows, and where (behind); what it copies.
+  std::vector<std::pair<uint32_t, uint32_t>> behind_;
+  std::vector<uint64_t> copied_;
+  std::vector<int> whole_;                      // of a value, as Web::whole
   std::vector<std::vector<uint64_t>> readers_;  // of a value as a whole: places in the text's order
   std::vector<uint32_t> sunk_;                  // by pc: the block that computes it; kNone = its own
   std::vector<Web> webs_;                       // by name

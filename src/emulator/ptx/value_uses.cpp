@@ -26,18 +26,33 @@ bool ValueOrder::is_f64(uint32_t v) const {
   return false;
 }
 
-// What a value is a copy of, or becomes a part of the reader with.
-uint32_t ValueOrder::source_of(uint32_t v, uint32_t block) {
-  for (;;) {
-    const Ssa::Value& value = ssa_.values()[v];
-    if (value.kind != Kind::made || is_variable_in(v, block) ||
-        !comes_with_source(f_.code[value.at], f_.source[value.at]))
-      return v;
-    const uint32_t from = flow_.number_of(f_.code[value.at].op[1]);
-    if (from == Dataflow::kNone) return v;
-    v = ssa_.read(value.at, from);
-    block = block_of(value);
+// Whether a reader in a block sees what a value is a copy of, or becomes a part of it with.
+bool ValueOrder::is_seen_through(uint32_t v, uint32_t block) {
+  const Ssa::Value& value = ssa_.values()[v];
+  return value.kind == Kind::made && !is_variable_in(v, block) &&
+         comes_with_source(f_.code[value.at], f_.source[value.at]) &&
+         flow_.number_of(f_.code[value.at].op[1]) != Dataflow::kNone;
+}
+
+// What such a value shows, and the block of the last copy before it.
+std::pair<uint32_t, uint32_t> ValueOrder::behind(uint32_t v) {
+  std::vector<uint32_t> path;
+  for (;; v = behind_[v].first) {
+    auto& [from, block] = behind_[v];
+    if (from == Ssa::kNone) {
+      const uint32_t at = ssa_.values()[v].at;
+      from = ssa_.read(at, flow_.number_of(f_.code[at].op[1]));
+      block = block_of(ssa_.values()[v]);
+      path.push_back(v);
+    }
+    if (!is_seen_through(from, block)) break;
   }
+  for (const uint32_t copy : path) behind_[copy] = behind_[v];
+  return behind_[v];
+}
+
+uint32_t ValueOrder::source_of(uint32_t v, uint32_t block) {
+  return is_seen_through(v, block) ? behind(v).first : v;
 }
 
 // The readers of results, by way of copies and signs, which move with them.
@@ -73,6 +88,7 @@ void ValueOrder::find_sunk() {
 void ValueOrder::count_uses() {
   whole_.resize(ssa_.values().size());
   readers_.resize(ssa_.values().size());
+  behind_.assign(ssa_.values().size(), {Ssa::kNone, 0});
   for (uint32_t v = 0; v < whole_.size(); ++v)
     if (ssa_.values()[v].kind == Kind::made || is_selection(v))
       whole_[v] = made_as(v) == Makes::halves ? -1 : 1;
