@@ -390,3 +390,48 @@ TEST_CASE("tiles of the other kinds") {
     CHECK(wrong == 0);
   }
 }
+
+namespace {
+
+// What is said of the kernel of a form when every `from` in it is `to`.
+std::string report_of(const Form& f, const std::string& from, const std::string& to) {
+  std::string text = kernel(f);
+  size_t found = 0;
+  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size(), ++found)
+    text.replace(at, from.size(), to);
+  REQUIRE(found > 0);
+  Kernel kern(text);
+  kern.param(kern.buffer(f.input_bytes()));
+  kern.param(kern.buffer(f.n * 512));
+  kern.config.block.x = 128;
+  kern.config.dynamic_shared = 65536 + 64;
+  return kern.run(1).report;
+}
+
+}  // namespace
+
+TEST_CASE("operands in tensor memory must not stand where D goes") {
+  const Form a{.kind = "f16", .element = kBf16, .m = 128, .n = 32, .a_in_tmem = true};
+  CHECK(report_of(a, "+320]", "+24]").find("A in TMEM columns [24, 32) overlaps D in [0, 32)") !=
+        std::string::npos);
+  CHECK(report_of(a, "+320]", "+32]").find("overlaps") == std::string::npos);
+  const Form sparse{.kind = "f16", .element = kF16, .m = 128, .n = 64, .sparse = true};
+  CHECK(report_of(sparse, "+424]", "+62]").find("metadata in TMEM columns [62, 64) overlaps D in [0, 64)") !=
+        std::string::npos);
+}
+
+// PTX ISA 9.7.16.10.3: K-major operands take every swizzle, MN-major ones of 8 and 16 bits all but this one.
+TEST_CASE("the 128-byte swizzle with 32-byte atoms") {
+  const Form f{.kind = "f16", .element = kF16, .m = 128, .n = 64};
+  const std::string a = fmt::format("{:#x}, ", uint64_t(0x400) >> 4 | uint64_t(8) << 16 | uint64_t(16) << 32 |
+                                                   uint64_t(1) << 46),
+                    swizzled = fmt::format("{:#x}, ", uint64_t(0x400) >> 4 | uint64_t(64) << 32 |
+                                                          uint64_t(1) << 46 | uint64_t(1) << 61);
+  CHECK(report_of(f, a, swizzled).find("which nobody has written") != std::string::npos);  // far rows
+  const Form transposed{.kind = "f16", .element = kF16, .m = 128, .n = 64, .transposed_b = true};
+  const std::string b =
+      fmt::format("{:#x}, ", uint64_t(0x400 + f.b_at()) >> 4 | uint64_t(8) << 16 |
+                                 uint64_t(transposed.b_core() * 32 >> 4) << 32 | uint64_t(1) << 46);
+  CHECK(report_of(transposed, b, swizzled).find("B is MN-major and has the 128B swizzle with 32B atoms") !=
+        std::string::npos);
+}

@@ -1,5 +1,5 @@
-// Bulk copies that the manual does not allow and an H200 carries out (2026-11-22): refused, or with a note where
-// that is asked for.
+// Bulk copies that the manual does not allow and an H200 carries out (2026-11-22): refused, or with a note
+// where that is asked for.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -10,10 +10,11 @@ using namespace fp4lab::emu::test;
 
 namespace {
 
-// One thread copies `size` bytes of its shared memory (words 0, 1, ...) 64 bytes on, by way of `copy`, and writes
-// the 16 words there to out.
+// One thread copies `size` bytes of its shared memory (words 0, 1, ...) 64 bytes on, by way of `copy`, and
+// writes the 16 words there to out.
 std::string copied(const std::string& copy, uint32_t announced) {
-  return module_text("sm_90a", ".param .u64 out", fmt::format(R"(
+  return module_text("sm_90a", ".param .u64 out",
+                     fmt::format(R"(
     .shared .align 8 .b64 bar; .shared .align 16 .b8 s[128];
     ld.param.u64 %rd0, [out]; mov.u32 %r0, s; mov.u32 %r1, bar; mov.u32 %r2, 0;
   F: shl.b32 %r3, %r2, 2; add.u32 %r3, %r3, %r0; st.shared.u32 [%r3], %r2; add.u32 %r2, %r2, 1;
@@ -28,7 +29,7 @@ std::string copied(const std::string& copy, uint32_t announced) {
   D: shl.b32 %r3, %r2, 2; add.u32 %r4, %r3, %r0; ld.shared.u32 %r4, [%r4+64]; cvt.u64.u32 %rd2, %r3;
     add.u64 %rd2, %rd2, %rd0; st.global.u32 [%rd2], %r4; add.u32 %r2, %r2, 1; setp.lt.u32 %p0, %r2, 16;
     @%p0 bra D;)",
-                                                              announced, copy, wait("%r1", 0)));
+                                 announced, copy, wait("%r1", 0)));
 }
 
 std::string within(uint32_t size) {

@@ -222,6 +222,13 @@ InstructionDescriptor decode_instruction_descriptor(uint32_t bits, MmaKind kind,
       !why.empty())
     fault(FaultKind::descriptor, 0, "{} {:#010x}: {} (M in bits {}, N in bits 22:17)", what, bits, why,
           mx ? "28:27" : "28:24");
+  const bool bytes = kind == MmaKind::f8f6f4 || kind == MmaKind::mxf8f6f4 || kind == MmaKind::i8;
+  if (const uint32_t step = 16 * group; bytes && d.transpose_b && d.n % step)  // PTX ISA 9.7.16.10.1
+    fault(FaultKind::descriptor, 0,
+          "{} {:#010x}: N = {}: must be a multiple of {} where B is transposed (bit 16) and its elements "
+          "have 8 "
+          "bits, with .cta_group::{}",
+          what, bits, d.n, step, group);
   if (fp4 && (d.transpose_a || d.transpose_b))
     fault(FaultKind::descriptor, 0,
           "{} {:#010x}: transpose A/B (bits 15, 16) is set, but e2m1 operands of "

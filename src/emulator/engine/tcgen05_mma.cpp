@@ -56,6 +56,12 @@ void MmaOp::check_tmem(Cta& cta) const {
                            : group == 2 && idesc.m == 128 && !sparse ? idesc.n / 2
                                                                      : idesc.n;
   tmem.check(cta, at.column(), columns, "tcgen05.mma: D", this);
+  // The manual gives no order in which a product reads its operands and writes D.
+  const auto beside_d = [&](const std::string& what, uint32_t first, uint32_t count) {
+    if (first < at.column() + columns && at.column() < first + count)
+      fault(FaultKind::tmem_address, lane, "{} in TMEM columns [{}, {}) overlaps D in [{}, {})", what, first,
+            first + count, at.column(), at.column() + columns);
+  };
   if (scale_vec) {
     for (const char operand : {'A', 'B'}) {
       const Scales s = scales_of(operand);
@@ -64,10 +70,7 @@ void MmaOp::check_tmem(Cta& cta) const {
         fault(FaultKind::tmem_address, lane, "{} at TMEM address {:#010x}: its lane is {}, must be 0", what,
               operand == 'A' ? sfa : sfb, s.at.lane());
       tmem.check(cta, s.at.column(), s.columns(), what.c_str(), this);
-      const uint32_t last = s.at.column() + s.columns();
-      if (s.at.column() < at.column() + columns && at.column() < last)
-        fault(FaultKind::tmem_address, lane, "{} in TMEM columns [{}, {}) overlaps D in [{}, {})", what,
-              s.at.column(), last, at.column(), at.column() + columns);
+      beside_d(what, s.at.column(), s.columns());
     }
   }
   if (sparse) {
@@ -82,6 +85,7 @@ void MmaOp::check_tmem(Cta& cta) const {
             "column",
             s.column());
     tmem.check(cta, s.column(), 2, "tcgen05.mma.sp: metadata", this);
+    beside_d("tcgen05.mma.sp: metadata", s.column(), 2);
   }
   if (a_in_tmem) {
     const TmemAddress s{a_tmem};
@@ -89,6 +93,7 @@ void MmaOp::check_tmem(Cta& cta) const {
       fault(FaultKind::tmem_address, lane,
             "tcgen05.mma: A at TMEM lane {}, D at lane {}: they must be the same", s.lane(), at.lane());
     tmem.check(cta, s.column(), 8, "tcgen05.mma: A", this);
+    beside_d("tcgen05.mma: A", s.column(), 8);
   }
 }
 

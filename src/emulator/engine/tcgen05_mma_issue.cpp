@@ -92,10 +92,13 @@ void set_zero_columns(MmaOp& op, uint64_t bits) {
 // kind::tf32 alone takes the swizzle with 32-byte atoms, and needs it for an MN-major operand.
 void check_swizzle(const SharedMatrix& x, const char* which, MmaKind kind, unsigned lane) {
   const bool atom32 = x.swizzle == SharedMatrix::Swizzle::b128_atom32;
-  if (atom32 && kind != MmaKind::tf32)
-    fault(FaultKind::descriptor, lane,
-          "tcgen05.mma.kind::{}: {} has the 128B swizzle with 32B atoms, which only kind::tf32 takes",
-          name_of(kind), which);
+  // K-major operands take every swizzle (PTX ISA 9.7.16.10.1 and .3).
+  if (atom32 && !x.k_major && kind != MmaKind::tf32)
+    fault(
+        FaultKind::descriptor, lane,
+        "tcgen05.mma.kind::{}: {} is MN-major and has the 128B swizzle with 32B atoms, which only kind::tf32 "
+        "takes there",
+        name_of(kind), which);
   if (!x.k_major && kind == MmaKind::tf32 && !atom32)
     fault(FaultKind::descriptor, lane,
           "tcgen05.mma.kind::tf32: {} is MN-major, which needs the 128B swizzle with 32B atoms", which);
