@@ -66,7 +66,10 @@ Values evaluate(const Rewriter& w, const std::vector<Step>& steps) {
     for (const Step& step : steps) {
       for (const auto& [op, maker] : step.overwritten) lane.set(op, values.at({maker, key_of(op)}));
       const Instr& i = w.f.code[step.pc];
-      lane.execute(i);
+      if (step.value)
+        lane.set(i.op[0], *step.value);
+      else
+        lane.execute(i);
       for_each_target(w.f, i, [&](const Operand& op) { values[{step.pc, key_of(op)}] = lane.bits(op); });
     }
   } catch (const std::exception&) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -31,6 +32,7 @@ struct Step {
   uint32_t pc;
   // Operands whose registers other steps have written since, and the steps that made them.
   std::vector<std::pair<Operand, uint32_t>> overwritten;
+  std::optional<uint64_t> value;  // what it makes, where that is known without executing it
 };
 
 // Of the steps in their order. Nothing if one of them faults.

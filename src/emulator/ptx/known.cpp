@@ -19,6 +19,9 @@ std::optional<bool> of_itself(std::string_view how, bool may_be_nan) {
   return how == "lo" || how == "hi" ? std::optional(false) : std::nullopt;
 }
 
+// What comes of comparing a float with a NaN.
+bool of_nan(std::string_view how) { return how == "nan" || (how.size() == 3 && how.ends_with('u')); }
+
 bool is_nan(uint64_t bits, Type type) {
   const auto exceeds = [](uint64_t value, unsigned width, uint64_t infinity) {
     return (value & ((uint64_t(1) << (width - 1)) - 1)) > infinity;
@@ -119,7 +122,8 @@ bool Known::reads_only(uint32_t pc, F&& fits) const {
   return true;
 }
 
-// A comparison of a value with itself, alone: what set and setp then give.
+// A comparison of a value with itself, or with a NaN that the instruction names, alone: what set and setp
+// then give.
 std::optional<uint64_t> Known::decided(uint32_t pc) const {
   const Instr& i = f_.code[pc];
   const Source& s = f_.source[pc];
@@ -127,10 +131,18 @@ std::optional<uint64_t> Known::decided(uint32_t pc) const {
   if (first == 0 || i.guard >= 0 || (first == 2 && i.op[1])) return std::nullopt;
   const Operand &a = i.op[first], &b = i.op[first + 1];
   const size_t words = (first == 2 ? 3 : 4) + (s.has("ftz") ? 1 : 0);
-  if (s.tokens.size() != words || !is_value(a) || !is_value(b) || a.offset != b.offset) return std::nullopt;
-  const Type to = s.type();
+  if (s.tokens.size() != words || !is_value(a) || !is_value(b)) return std::nullopt;
+  const Type to = s.type(), of = s.type(first == 2 ? 0 : 1);
   if (first == 1 && bits_of(to) != 32) return std::nullopt;
-  const auto holds = of_itself(s.tokens[1], is_float(s.type(first == 2 ? 0 : 1)));
+  const auto names_nan = [&](const Operand& op) {
+    const auto bits = bits_of_row(op);
+    return bits && (of == Type::f32 || of == Type::f64) && is_nan(*bits, of);
+  };
+  std::optional<bool> holds;
+  if (names_nan(a) || names_nan(b))
+    holds = of_nan(s.tokens[1]);
+  else if (a.offset == b.offset)
+    holds = of_itself(s.tokens[1], is_float(of));
   if (!holds) return std::nullopt;
   return !*holds ? 0 : first == 2 ? 1 : to == Type::f32 ? 0x3f800000 : 0xffffffff;
 }
@@ -143,7 +155,7 @@ void Known::find_constants(const Dataflow& flow) {
   }
 }
 
-// What is computed from constants, but for NaNs.
+// What is computed from constants, but for NaNs that are more than another NaN with a sign changed.
 void Known::find_values(const Rewriter& w, const Dataflow& flow) {
   std::vector<char> computed(f_.code.size(), 0);
   std::unordered_map<uint64_t, uint32_t> last;  // of the steps that wrote a register
@@ -155,8 +167,14 @@ void Known::find_values(const Rewriter& w, const Dataflow& flow) {
     const std::string_view name = s.tokens[0];
     const bool reads_carry = name == "addc" || name == "subc" || name == "madc";
     const bool is_pair = name == "setp" && i.op[1];
+    if (const auto value = decided(pc)) {
+      computed[pc] = 1;
+      steps.push_back({pc, {}, value});
+      last[key_of(i.op[0])] = pc;
+      continue;
+    }
     if (!is_foldable(s) || reads_carry || is_pair || !(flow.is_pure(pc) || s.has("cc"))) continue;
-    Step step{pc, {}};
+    Step step{pc, {}, {}};
     computed[pc] = reads_only(pc, [&](const Operand& op, uint32_t maker) {
       if (is_row(op)) return true;
       if (maker >= pc || !computed[maker]) return false;
@@ -176,7 +194,8 @@ void Known::find_values(const Rewriter& w, const Dataflow& flow) {
   std::erase_if(values_, [&](const auto& entry) {
     const uint32_t pc = entry.first.first;
     const Source& s = f_.source[pc];
-    if (s.tokens[0] == "mov" || !is_nan(entry.second, s.type())) return false;
+    const bool is_sign = (s.tokens[0] == "abs" || s.tokens[0] == "neg") && s.type() == Type::f64;
+    if (s.tokens[0] == "mov" || is_sign || !is_nan(entry.second, s.type())) return false;
     makes_nan_[pc] = is_arithmetic(s);
     return true;
   });

@@ -209,14 +209,17 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows,
     fold_single(w, flow, known) ? afresh(arithmetic) : arithmetic(flow, known);
   };
   constexpr int kMostNested = 4;
-  const bool has_f64 = sums_f64(f);
-  bool unrolls = has_f64 || has_products(f);
+  bool unrolls = sums_f64(f) || has_products(f);
   for (int depth = 0; depth < kMostNested && std::exchange(unrolls, false); ++depth)
     step([&](const Dataflow& flow) { unrolls = unroll(w, flow, nounroll); });
   if (may_mistake_branches(f)) step([&](const Dataflow& flow) { fold_known_branches(w, flow, nounroll); });
-  afresh([&](const Dataflow& flow, Known& known) {
-    fold_guards(w, flow, known, has_f64) ? afresh(single) : single(flow, known);
-  });
+  constexpr int kMostGuards = 4;  // what a guard leaves may be a constant, which decides another
+  const auto guards = [&](const auto& again, int rounds) -> void {
+    afresh([&](const Dataflow& flow, Known& known) {
+      rounds > 0 && fold_guards(w, flow, known) ? again(again, rounds - 1) : single(flow, known);
+    });
+  };
+  guards(guards, kMostGuards);
   if (has_products(f)) step([&](const Dataflow& flow) { carry_products(w, flow, nounroll); });
   if (may_alternate_signs(f)) step([&](const Dataflow& flow) { alternate_signs(w, flow, nounroll); });
 }

@@ -30,13 +30,21 @@ void remove_unreachable(Rewriter& w) {
   w.rebuild();
 }
 
+// A register that is moved into itself.
+bool does_nothing(const Instr& i, const Source& s) {
+  const Operand &to = i.op[0], &from = i.op[1];
+  return s.tokens[0] == "mov" && is_value(to) && is_value(from) && !from.immediate &&
+         to.offset == from.offset && bits_of(to.type) == bits_of(from.type);
+}
+
 }  // namespace
 
-bool fold_guards(Rewriter& w, const Dataflow& flow, const Known& known, bool of_branches) {
+bool fold_guards(Rewriter& w, const Dataflow& flow, const Known& known) {
   bool any = false, any_branch = false;
   for (uint32_t pc = 0; pc < w.f.code.size(); ++pc) {
-    const auto holds = known.guard(pc);
-    const bool is_branch = of_branches && w.f.code[pc].opcode->name == "bra";
+    const bool is_idle = w.f.code[pc].guard >= 0 && does_nothing(w.f.code[pc], w.f.source[pc]);
+    const auto holds = is_idle ? std::optional(false) : known.guard(pc);
+    const bool is_branch = w.f.code[pc].opcode->name == "bra";
     if (!holds || !(flow.is_pure(pc) || is_branch)) continue;
     any_branch |= is_branch;
     any = true;

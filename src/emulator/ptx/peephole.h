@@ -11,7 +11,7 @@ namespace fp4lab::emu {
 
 // Guards that always hold, or never; those of branches too, and the code that nothing leads to then. Whether
 // there was one.
-bool fold_guards(Rewriter&, const Dataflow&, const Known&, bool of_branches);
+bool fold_guards(Rewriter&, const Dataflow&, const Known&);
 // Whether anything has changed.
 bool fold_single(Rewriter&, const Dataflow&, Known&);
 
