@@ -69,6 +69,8 @@ void Signs::fold(uint32_t pc) {
     for (const unsigned slot : {1u, 2u})
       if (const auto bits = changed_sign(maker(pc, i.op[slot]))) f_.code[pc].op[slot] = *bits;
   }
+  if (mnemonic == "mov" && i.guard >= 0 && f_.source[pc].type() == Type::f32)  // a selection too
+    if (const auto bits = changed_sign(maker(pc, i.op[1]))) f_.code[pc].op[1] = *bits;
   if (is_selection(i, f_.source[pc]) && flow_.is_pure(pc)) {
     const auto found = found_.find(pc);
     if (found != found_.end())
@@ -79,7 +81,9 @@ void Signs::fold(uint32_t pc) {
     for (const unsigned slot : {1u, 2u})
       if (const auto bits = changed_halves(pc, slot, f_.source[pc].type())) f_.code[pc].op[slot] = *bits;
   if (i.guard >= 0 && is_sign_of(i, f_.source[pc])) return make_bitwise(pc);
-  if (is_negation(i, f_.source[pc])) fold_two_negations(pc);
+  Instr unguarded = i;  // under a guard it is a guarded move
+  unguarded.guard = -1;
+  if (is_negation(unguarded, f_.source[pc])) fold_two_negations(pc);
 }
 
 // The unguarded instruction that made a value, if the compiler sees it from pc.
@@ -131,8 +135,8 @@ void Signs::fold_two_negations(uint32_t pc) {
   const Instr& i = f_.code[pc];
   const Type type = f_.source[pc].type();
   const uint32_t from = maker(pc, i.op[1]);
-  if (from == Ssa::kNone || i.guard >= 0 || f_.code[from].opcode != i.opcode ||
-      f_.source[from].type() != type || f_.source[from].has("ftz"))
+  if (from == Ssa::kNone || f_.code[from].opcode != i.opcode || f_.source[from].type() != type ||
+      f_.source[from].has("ftz"))
     return;
   const std::string_view bits = name_of(bits_type(type));
   const Operand copy = w_.fresh(i.op[0].type);

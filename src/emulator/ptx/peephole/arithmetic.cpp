@@ -20,7 +20,8 @@ bool is_of_square(Pass& p, uint32_t pc) {
          (s.has("ftz") || !p.source(pc).has("ftz"));
 }
 
-// Of a constant abs and neg change the sign, also of a NaN, which f32 makes quiet.
+// Of a constant abs and neg change the sign, also of a NaN, which f32 makes quiet; with .ftz of one made
+// within the straight-line code.
 void fold_sign(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
   const Type type = s.type();
@@ -31,6 +32,7 @@ void fold_sign(Pass& p, uint32_t pc) {
   const uint64_t sign = type == Type::f64 ? uint64_t(1) << 63 : type == Type::f32 ? 0x80000000 : 0x80008000;
   const bool abs = s.tokens[0] == "abs";
   if (const auto x = p.bits(pc, 1); x && type == Type::f32) {
+    if (s.has("ftz") && is_nan32(*x) && !p.known.is_constant_here(pc, 1)) return;
     const uint64_t value = quiet32(s.has("ftz") ? flushed32(*x) : *x);
     p.become(pc, abs ? value & ~sign : value ^ sign, type);
   } else if (!s.has("ftz") && (x || type != Type::f16x2)) {
@@ -94,8 +96,9 @@ void fold_difference(Pass& p, uint32_t pc) {
   Rewriter::Tokens tokens = p.source(pc).tokens;
   tokens[0] = "add";
   const Operand a = p.operand(pc, 1), negative = p.w.constant(*x ^ uint64_t(1) << 63, Type::f64);
-  const bool swaps = p.bits(pc, 1) && !says_rounding(p.source(pc));
-  p.replace(pc, tokens, swaps ? std::vector{negative, a} : std::vector{a, negative});
+  const auto from = p.bits(pc, 1);
+  if (from && !says_rounding(p.source(pc))) return p.replace(pc, tokens, {negative, a});
+  p.replace(pc, tokens, {from ? p.w.constant(*from, Type::f64) : a, negative});
 }
 
 // Of one value each: the elements of a vector differ.

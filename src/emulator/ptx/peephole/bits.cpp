@@ -88,9 +88,11 @@ void fold_insertion(Pass& p, uint32_t pc) {
   if (at && length && (*at & 0xff) < 32 && *at % 8 != 0 && *length > 31) p.set_operand(pc, 4, *length % 32);
 }
 
-// bfe.s32 of a constant field that begins behind the register: ones, whatever the sign is.
+// bfe.s32 of a constant field that begins behind the register: ones, whatever the sign is. Not of a constant
+// that was made within the straight-line code.
 void fold_extraction(Pass& p, uint32_t pc) {
-  if (p.source(pc).type() != Type::s32 || is_plain_constant(p, pc, 1)) return;
+  const bool is_constant = is_plain_constant(p, pc, 1) && p.known.is_constant_here(pc, 1);
+  if (p.source(pc).type() != Type::s32 || is_constant) return;
   const auto at = p.bits(pc, 2), length = p.bits(pc, 3);
   if (at && length && (*at & 0xff) > 31 && (*length & 0xff) != 0) p.become(pc, 0xffffffff, Type::b32);
 }

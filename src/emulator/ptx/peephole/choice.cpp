@@ -62,8 +62,8 @@ void fold_choice(Pass& p, uint32_t pc) {
                                                    : static_cast<int32_t>(*by) >= 0;
     p.become_copy(pc, p.operand(pc, first ? 1 : 2), type);
   } else if (const auto sign = p.made_by(pc, 3, "neg");
-             sign && p.source(*sign).type() == Type::s32 && bits_of(type) == 32 && type != Type::f32) {
-    // By -x: as x is no more than 0, which the least integer is too.
+             sign && p.source(*sign).type() == Type::s32 && type == Type::s32) {
+    // slct.s32.s32 by -x: as x is no more than 0, which the least integer is too.
     const Operand above = p.w.fresh(Type::b32);
     p.insert(*sign, {"set", "gt", "s32", "s32"}, {above, p.operand(*sign, 1), p.w.constant(0)});
     p.operand(pc, 3) = above;

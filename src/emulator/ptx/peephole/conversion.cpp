@@ -57,7 +57,8 @@ bool drop_saturation(Pass& p, uint32_t pc) {
   if (to == from && s.tokens.size() != 4) return false;  // rounds to an integer
   const auto is_saturated = [&](std::string_view name) {
     const auto first = p.made_by(pc, 1, name);
-    if (!first || !p.source(*first).has("sat") || bits_of(p.source(*first).type()) != bits_of(from))
+    if (!first || !p.source(*first).has("sat") || p.source(*first).has("pack") ||
+        bits_of(p.source(*first).type()) != bits_of(from))
       return false;
     return !is_float(p.source(*first).type()) && (name != "cvt" || !is_float(p.source(*first).type(1)));
   };
