@@ -71,6 +71,42 @@ void fold_logic(Pass& p, uint32_t pc) {
   }
 }
 
+// How many bytes of a word an `and` with a constant, or a conversion of the lower bytes, lets through.
+unsigned lower_bytes(const Pass& p, uint32_t pc, unsigned slot) {
+  const Source& s = p.source(pc);
+  if (s.tokens[0] == "cvt") {
+    const Type to = s.type(0), from = s.type(1);
+    if (s.tokens.size() != 3 || is_float(to) || bits_of(to) < 32 || slot != 1) return 0;
+    return from == Type::u8 ? 1 : from == Type::u16 ? 2 : 0;
+  }
+  const auto mask = s.type() == Type::b32 ? p.bits(pc, 3 - slot) : std::nullopt;
+  return !mask ? 0 : *mask == 0xff ? 1 : *mask == 0xffff ? 2 : *mask == 0xffffff ? 3 : 0;
+}
+
+// The lower bytes of a prmt by a constant are a prmt that takes zeros from the first operand, if they come
+// from the second: a sign of the first is then 0 too.
+void fold_lower_bytes(Pass& p, uint32_t pc) {
+  for (const unsigned slot : {1u, 2u}) {
+    const unsigned bytes = lower_bytes(p, pc, slot);
+    const auto from = bytes ? p.made_by(pc, slot, "prmt") : std::nullopt;
+    if (!from || p.source(*from).tokens.size() != 2) continue;
+    const auto selector = p.bits(*from, 3);
+    if (!selector) return;
+    bool takes_sign = false;
+    for (unsigned byte = 0; byte < bytes; ++byte) {
+      const unsigned which = *selector >> 4 * byte & 15;
+      if (which < 4) return;
+      takes_sign |= which >= 8 && which < 12;
+    }
+    if (!takes_sign) return;
+    const Operand second = p.kept(*from, 2), low = p.w.fresh(Type::b32);
+    p.insert(pc, {"prmt", "b32"},
+             {low, p.w.constant(0), second, p.w.constant(*selector & ((1u << 4 * bytes) - 1))});
+    const bool wide = p.source(pc).tokens[0] == "cvt" && bits_of(p.source(pc).type()) == 64;
+    return wide ? p.replace(pc, {"cvt", "u64", "u32"}, {low}) : p.replace(pc, {"mov", "b32"}, {low});
+  }
+}
+
 // Constants for fields: not what divisions and the like compute, or conversions that round up or down.
 bool is_plain_constant(Pass& p, uint32_t pc, unsigned slot) {
   for (const std::string_view late : {"div", "rem", "dp2a", "dp4a", "prmt"})
@@ -185,7 +221,7 @@ std::span<const Rule> bit_rules() {
       {"shl", fold_signed_amount}, {"shr", fold_signed_amount}, {"bfi", fold_insertion},
       {"bfe", fold_extraction},    {"add", fold_saturated},     {"sub", fold_saturated},
       {"add", fold_undone},        {"sub", fold_undone},        {"sub", fold_borrow},
-      {"mad", fold_whole_product},
+      {"mad", fold_whole_product}, {"and", fold_lower_bytes},   {"cvt", fold_lower_bytes},
   };
   return kRules;
 }
