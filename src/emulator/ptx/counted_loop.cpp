@@ -206,9 +206,11 @@ class Finder {
   }
 
   // The last block is the branch back alone, and the one before it leaves where the comparison holds; not to
-  // behind the loop, which ptxas turns round.
+  // behind the loop, which ptxas turns round. No other branch comes to the one back: such a round would go on
+  // without the comparison.
   bool leaves_before_branch_back(uint32_t first, uint32_t back) const {
     if (back == first || block(back).end - block(back).begin != 1 || last(back).guard >= 0) return false;
+    if (block(back).predecessors.size() != 1) return false;
     const auto& to = block(back - 1).successors;
     return last(back - 1).opcode->name == "bra" && last(back - 1).guard > 0 && to.size() == 2 &&
            std::none_of(to.begin(), to.end(), [&](uint32_t b) { return b == back + 1; }) &&
