@@ -13,9 +13,16 @@
 namespace fp4lab::emu {
 
 Contraction::Contraction(Rewriter& w, const Dataflow& flow, const Known& known)
-    : w_(w), f_(w.f), flow_(flow), known_(known), block_(w.f.code.size()), fusions_(w.f.code.size()) {
+    : w_(w),
+      f_(w.f),
+      flow_(flow),
+      known_(known),
+      part_{0},
+      block_(w.f.code.size()),
+      fusions_(w.f.code.size()) {
   for (uint32_t b = 0; b < flow.blocks().size(); ++b)
     for (uint32_t pc = flow.blocks()[b].begin; pc < flow.blocks()[b].end; ++pc) block_[pc] = b;
+  for (uint32_t pc = 0; pc < f_.code.size(); ++pc) part_.push_back(part_.back() + is_fence(pc));
   find_products();
   choose_products();
 }
@@ -25,10 +32,14 @@ void Contraction::apply() {
     if (takes_product(pc)) fuse(pc);
 }
 
-bool Contraction::ends_block(uint32_t pc) const {
+// A block of ptxas ends behind it, though none of the data flow does. Of fences those do that are a MEMBAR:
+// not those between proxies, of one direction alone, or behind mbarrier.init.
+bool Contraction::is_fence(uint32_t pc) const {
   static const std::unordered_set<std::string_view> kFences = {"membar", "fence", "setmaxnreg", "trap",
                                                                "brkpt"};
+  static const std::unordered_set<std::string_view> kLight = {"proxy", "mbarrier_init", "acquire", "release"};
   const Source& s = f_.source[pc];
+  if (s.tokens[0] == "fence" && kLight.contains(s.tokens[1])) return false;
   if (is_float_routine(s))
     if (const auto constant = known_.bits(pc, 1); constant && is_routine_inline(s, *constant)) return false;
   return kFences.contains(s.tokens[0]) || s.has("launch_dependents") || flow_.becomes_branch(pc);
@@ -36,7 +47,7 @@ bool Contraction::ends_block(uint32_t pc) const {
 
 void Contraction::find_products() {
   std::vector<char> is_found(f_.code.size(), 0);
-  if (auto products = constant_products(w_, flow_, known_, [&](uint32_t pc) { return ends_block(pc); }))
+  if (auto products = constant_products(w_, flow_, known_, part_))
     for (SummedProduct& p : *products) {
       is_found[p.pc] = 1;
       if (!p.uses.empty()) products_.push_back(std::move(p));

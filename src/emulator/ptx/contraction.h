@@ -26,7 +26,8 @@ class Contraction {
   };
 
   Shape shape_of(uint32_t pc) const { return emu::shape_of(f_.code[pc], f_.source[pc]); }
-  bool ends_block(uint32_t pc) const;
+  bool is_fence(uint32_t pc) const;
+  bool ends_block(uint32_t pc) const { return part_[pc] != part_[pc + 1]; }
   void find_products();
   std::optional<SummedProduct> used_in_sums(uint32_t block, uint32_t product) const;
   void choose_products();
@@ -42,6 +43,7 @@ class Contraction {
   Function& f_;
   const Dataflow& flow_;
   const Known& known_;
+  std::vector<uint32_t> part_;  // by pc: how many instructions before it end one of ptxas's blocks
   std::vector<SummedProduct> products_;
   std::vector<uint32_t> block_;                                          // by pc
   std::vector<Fusion> fusions_;                                          // by the sum's pc

@@ -45,11 +45,11 @@ constexpr uint32_t kNone = Dataflow::kNone;
 class ConstantProducts {
  public:
   ConstantProducts(const Rewriter& w, const Dataflow& flow, const Known& known,
-                   const std::function<bool(uint32_t)>& ends_block)
+                   const std::vector<uint32_t>& part)
       : f_(w.f),
         flow_(flow),
         known_(known),
-        ends_block_(ends_block),
+        part_(part),
         place_(w.f.code.size(), kNone),
         is_read_as_it_is_(w.f.code.size(), 0) {}
 
@@ -110,9 +110,7 @@ class ConstantProducts {
           ends_in_product(f_.source[product]) || !f_.source[product].has("ftz") ||
           f_.source[product].type() != f_.source[pc].type())
         continue;
-      bool is_here = true;
-      for (uint32_t between = product; between < pc; ++between) is_here &= !ends_block_(between);
-      if (is_here && !negations_.insert(product).second) is_read_as_it_is_[product] = 1;
+      if (part_[product] == part_[pc] && !negations_.insert(product).second) is_read_as_it_is_[product] = 1;
     }
   }
 
@@ -203,7 +201,7 @@ class ConstantProducts {
   const Function& f_;
   const Dataflow& flow_;
   const Known& known_;
-  const std::function<bool(uint32_t)>& ends_block_;
+  const std::vector<uint32_t>& part_;       // by pc, see constant_products
   std::unordered_set<uint32_t> negations_;  // products that stand for their neg.ftz
   std::vector<uint32_t> place_;             // in found_, by pc
   std::vector<char> is_read_as_it_is_;      // by pc
@@ -214,8 +212,8 @@ class ConstantProducts {
 
 std::optional<std::vector<SummedProduct>> constant_products(const Rewriter& w, const Dataflow& flow,
                                                             const Known& known,
-                                                            const std::function<bool(uint32_t)>& ends_block) {
-  return ConstantProducts(w, flow, known, ends_block).run();
+                                                            const std::vector<uint32_t>& part) {
+  return ConstantProducts(w, flow, known, part).run();
 }
 
 }  // namespace fp4lab::emu

@@ -1,7 +1,6 @@
 // Products that only sums read, and what stands between: the parts of which contraction makes fma.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <vector>
 
@@ -36,8 +35,8 @@ struct SummedProduct {
 // sum; other products only within their block. One without uses is read otherwise too. Nothing for a function
 // that is too big. A product with .ftz that only a neg.ftz of its block reads is such a one too: the negation
 // is a sum with -0, thus fma(-a, b, -0), and ptxas makes fma(-a, b, c) where c is added to that, whatever
-// else reads it. `ends_block` says of an instruction whether ptxas's block ends with it.
+// else reads it. `part` is equal for instructions of one of ptxas's blocks, within one of the data flow.
 std::optional<std::vector<SummedProduct>> constant_products(const Rewriter&, const Dataflow&, const Known&,
-                                                            const std::function<bool(uint32_t)>& ends_block);
+                                                            const std::vector<uint32_t>& part);
 
 }  // namespace fp4lab::emu
