@@ -2,13 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <memory>
 #include <mutex>
+#include <tuple>
 #include <vector>
 
 #include "cublas/elements.h"
+#include "fp4lab/scale_layout.h"
 #include "reference/parallel.h"
 
 namespace fp4lab::blas {
@@ -152,19 +155,58 @@ void run_any(const Product& p) {
   wide ? run<double>(p) : run<float>(p);
 }
 
-// Empty, or what is wrong with the memory of a matrix that is not behind pointers of the device.
-std::string missing_memory(const char* name, const Matrix& m, int64_t entries) {
-  if (m.each || !m.rows || !m.columns) return {};
-  const int64_t last = (m.rows - 1) * m.row + (m.columns - 1) * m.column + (entries - 1) * m.batch,
-                bytes = (last + 1) * bits_of(m.type) / 8;
+// Empty, or why `bytes` from `at` on are not the device's.
+std::string missing_bytes(const std::string& name, const void* at, int64_t bytes) {
   CUdeviceptr base = 0;
   size_t size = 0;
-  const auto at = reinterpret_cast<CUdeviceptr>(m.data);
-  if (cuMemGetAddressRange(&base, &size, at) != CUDA_SUCCESS)
-    return fmt::format("{} at {} is no memory of the device", name, m.data);
-  if (at + CUdeviceptr(bytes) <= base + size) return {};
-  return fmt::format("{}, {} x {}, takes {} bytes at {}; the allocation there has {}", name, m.rows,
-                     m.columns, bytes, m.data, base + size - at);
+  const auto begin = reinterpret_cast<CUdeviceptr>(at);
+  if (cuMemGetAddressRange(&base, &size, begin) != CUDA_SUCCESS)
+    return fmt::format("{} at {} is no memory of the device", name, at);
+  if (begin + CUdeviceptr(bytes) <= base + size) return {};
+  return fmt::format("{} takes {} bytes at {}; the allocation there has {}", name, bytes, at,
+                     base + size - begin);
+}
+
+// The bytes of a matrix's scales that are read.
+int64_t scale_bytes(const Matrix& m) {
+  if (m.mode == ScaleMode::tensor) return 4;
+  if (m.mode == ScaleMode::outer_vector) return 4 * m.rows;
+  const int64_t width = m.mode == ScaleMode::vec16_ue4m3 ? 16 : 32, blocks = (m.columns + width - 1) / width;
+  return m.rows && blocks ? int64_t(blocked_scale_offset(m.rows - 1, blocks - 1, blocks)) + 1 : 0;
+}
+
+// Empty, or what is wrong with the memory of a matrix, or of its scales. What the device's pointers to
+// several matrices hold is known only when the product is computed.
+std::string missing_memory(const char* name, const Matrix& m, int64_t entries) {
+  if (m.scale)
+    if (std::string why = missing_bytes(fmt::format("the scale of {}", name), m.scale, scale_bytes(m));
+        !why.empty())
+      return why;
+  if (m.each) return missing_bytes(fmt::format("the array of pointers to {}", name), m.each, 8 * entries);
+  if (!m.rows || !m.columns) return {};
+  const int64_t apart = (entries - 1) * m.batch, first = std::min<int64_t>(0, apart),
+                last = (m.rows - 1) * m.row + (m.columns - 1) * m.column + std::max<int64_t>(0, apart);
+  return missing_bytes(fmt::format("{}, {} x {},", name, m.rows, m.columns),
+                       static_cast<const char*>(m.data) + first * bits_of(m.type) / 8,
+                       (last - first + 1) * bits_of(m.type) / 8);
+}
+
+// The same for everything that a product reads or writes.
+std::string missing_memory(const Product& p) {
+  const bool adds = p.beta.on_device || p.beta.value != 0;
+  const Matrix b = p.b.transposed();
+  for (const auto& [name, m] : {std::pair{"A", &p.a}, {"B", &b}, {"C", adds ? &p.c : &p.d}, {"D", &p.d}})
+    if (std::string why = missing_memory(name, *m, p.entries); !why.empty()) return why;
+  const int64_t biases = (p.entries - 1) * p.bias_batch + p.d.rows;
+  const std::tuple<const char*, const void*, int64_t> others[] = {
+      {"alpha", p.alpha.on_device, bits_of(p.alpha.type) / 8},
+      {"beta", p.beta.on_device, bits_of(p.beta.type) / 8},
+      {"the bias", p.bias, biases * bits_of(p.bias_type) / 8},
+      {"the largest magnitude", p.largest, 4}};
+  for (const auto& [name, at, bytes] : others)
+    if (at)
+      if (std::string why = missing_bytes(name, at, bytes); !why.empty()) return why;
+  return {};
 }
 
 std::string wrong_operand(const char* name, const Matrix& m) {
@@ -191,6 +233,9 @@ Matrix Matrix::transposed() const {
 std::string why_not(const Product& p) {
   if (std::string why = wrong_operand("A", p.a); !why.empty()) return why;
   if (std::string why = wrong_operand("B", p.b.transposed()); !why.empty()) return why;
+  for (const Matrix* m : {&p.a, &p.b})
+    if (p.entries > 1 && m->scale && m->mode != ScaleMode::tensor)
+      return "scales of blocks or rows of several matrices are not emulated";
   if (!can_store(p.d.type) || !bits_of(p.c.type))
     return fmt::format("results of cudaDataType {} are not emulated", int(p.d.type));
   if (p.a.columns != p.b.rows || p.d.rows != p.a.rows || p.d.columns != p.b.columns)
@@ -207,10 +252,7 @@ Status explain(Status status, const char* call, const std::string& why) {
 Status enqueue(const char* call, const Product& p, CUstream stream) {
   if (std::string why = why_not(p); !why.empty()) return explain(kNotSupported, call, why);
   if (p.d.rows <= 0 || p.d.columns <= 0 || p.entries <= 0) return kSuccess;
-  const bool adds = p.beta.on_device || p.beta.value != 0;
-  for (const auto& [name, m] : {std::pair{"A", &p.a}, {"B", &p.b}, {"C", adds ? &p.c : &p.d}, {"D", &p.d}})
-    if (std::string why = missing_memory(name, *m, p.entries); !why.empty())
-      return explain(kInvalidValue, call, why);
+  if (std::string why = missing_memory(p); !why.empty()) return explain(kInvalidValue, call, why);
   static std::once_flag told;
   std::call_once(told, [call] {
     explain(kSuccess, call, "the CPU multiplies, and rounds otherwise than NVIDIA's library");

@@ -225,6 +225,22 @@ void copies() {
   EXPECT(p[0] == 1 && p[1] == 2 && p[2] == 4 && p[3] == 5);
 }
 
+// What is not the device's memory is refused, not read.
+void refused(cublasHandle_t h) {
+  float* const x = managed<float>(kM * kK);
+  const float one = 1, zero = 0, *const nowhere = reinterpret_cast<const float*>(0x10);
+  BLAS(cublasSetPointerMode(h, CUBLAS_POINTER_MODE_DEVICE));
+  EXPECT(cublasSgemm(h, CUBLAS_OP_N, CUBLAS_OP_N, 4, 4, 4, nowhere, x, 4, x, 4, nowhere, x + 32, 4));
+  BLAS(cublasSetPointerMode(h, CUBLAS_POINTER_MODE_HOST));
+  EXPECT(cublasSgemmStridedBatched(h, CUBLAS_OP_N, CUBLAS_OP_N, 4, 4, 4, &one, x, 4, -(1 << 20), x, 4, 16,
+                                   &zero, x + 32, 4, 16, 2));
+  Lt lt(CUDA_R_8F_E4M3, CUDA_R_32F, kM, kN, kK);
+  lt.set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, const_cast<float*>(nowhere));
+  EXPECT(cublasLtMatmul(lt.handle, lt.op, &one, x, lt.a, x, lt.b, &zero, x, lt.c, x, lt.c, nullptr, nullptr,
+                        0, nullptr));
+  CUDA(cudaDeviceSynchronize());
+}
+
 int main() {
   cublasHandle_t h;
   BLAS(cublasCreate(&h));
@@ -235,6 +251,7 @@ int main() {
   mixed<int8_t, int32_t, int32_t>(h, CUDA_R_8I, CUDA_R_32I, CUBLAS_COMPUTE_32I);
   in_order(h);
   copies();
+  refused(h);
   BLAS(cublasDestroy(h));
   lt_epilogue();
   lt_blocks(true);
