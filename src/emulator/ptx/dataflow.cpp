@@ -29,11 +29,12 @@ Operand guard_of(const Instr& i) {
 }
 
 Dataflow::Dataflow(const Module& module, const Function& f, std::span<const Entry* const> rows,
-                   const std::unordered_set<uint32_t>& constants)
+                   const std::unordered_set<uint32_t>& constants, std::span<const uint32_t> idle)
     : f_(f), constants_(constants), access_(f.code.size()), dead_(f.code.size(), 0) {
   for (uint32_t pc = 0; pc < f.code.size(); ++pc) collect(pc, *rows[pc]);
   flows_.reserve(f.code.size());
   for (uint32_t pc = 0; pc < f.code.size(); ++pc) flows_.push_back(flow_of(module, f, pc));
+  for (const uint32_t pc : idle) flows_[pc] = {};
   do {
     remove_idle_branches();
     find_blocks();
@@ -189,6 +190,12 @@ bool Dataflow::visit_backwards(uint32_t pc, RegisterSet& live) const {
     for (const uint32_t reg : a.writes) live[reg / 64] &= ~(uint64_t(1) << reg % 64);
   for (const uint32_t reg : a.reads) live[reg / 64] |= uint64_t(1) << reg % 64;
   return false;
+}
+
+bool Dataflow::any_lives_before(uint32_t block, std::span<const uint32_t> regs) const {
+  RegisterSet live = live_out_[block];
+  for (uint32_t pc = blocks_[block].end; pc-- > blocks_[block].begin;) visit_backwards(pc, live);
+  return std::any_of(regs.begin(), regs.end(), [&](uint32_t reg) { return has(live, reg); });
 }
 
 void Dataflow::find_live() {

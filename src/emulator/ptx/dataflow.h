@@ -18,9 +18,10 @@ Operand guard_of(const Instr&);
 
 class Dataflow {
  public:
-  // rows[pc] is the table's row of code[pc]; `constants` are the offsets of rows that nothing writes.
+  // rows[pc] is the table's row of code[pc]; `constants` are the offsets of rows that nothing writes. `idle`:
+  // branches that are taken for none.
   Dataflow(const Module&, const Function&, std::span<const Entry* const> rows,
-           const std::unordered_set<uint32_t>& constants);
+           const std::unordered_set<uint32_t>& constants, std::span<const uint32_t> idle = {});
 
   struct Block {
     uint32_t begin = 0, end = 0;
@@ -48,6 +49,7 @@ class Dataflow {
   // Whether something may read a register before anything has written it.
   bool lives_at_entry(uint32_t reg) const { return has(live_in_, reg); }
   bool lives_behind(uint32_t block, uint32_t reg) const { return has(live_out_[block], reg); }
+  bool any_lives_before(uint32_t block, std::span<const uint32_t> regs) const;
   size_t registers() const { return numbers_.size(); }
   // Of a register of any type; kNone for constants and what else is no register.
   uint32_t number_of(const Operand&) const;

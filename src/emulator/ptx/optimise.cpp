@@ -13,6 +13,7 @@
 #include "emulator/ptx/carried_product.h"
 #include "emulator/ptx/contraction.h"
 #include "emulator/ptx/dataflow.h"
+#include "emulator/ptx/idle_loop.h"
 #include "emulator/ptx/peephole.h"
 #include "emulator/ptx/routine.h"
 #include "emulator/ptx/scaled_product.h"
@@ -29,12 +30,14 @@ class Optimiser {
  public:
   explicit Optimiser(Rewriter& w) : w_(w), f_(w.f) {}
 
-  void run(const Dataflow& flow, const Known& known, const std::vector<const Token*>& nounroll) {
+  // `straight`: the same without idle loops.
+  void run(const Dataflow& flow, const Dataflow& straight, const Known& known,
+           const std::vector<const Token*>& nounroll) {
     const ValueOrder order(f_, flow, nounroll);
     std::optional<Known> folded;
     while (fold_approximate(w_, flow, folded ? *folded : known))
       folded.emplace(w_, flow);  // one feeds the next
-    Contraction contraction(w_, flow, folded ? *folded : known);
+    Contraction contraction(w_, straight, folded ? *folded : known);
     Signs signs(w_, flow, known);
     for (const Dataflow::Block& b : flow.blocks())
       for (uint32_t pc = b.begin; pc < b.end; ++pc) {
@@ -195,8 +198,24 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows,
     if (flow.is_too_big()) return;
     what(flow);
   };
+  constexpr int kMostNested = 4;
+  // Calls what() with `flow` as it is without idle loops.
+  const auto without_idle_loops = [&](const Dataflow& flow, auto what) {
+    if (!has_products(f) || !has_loops(w)) return what(flow);
+    const std::unordered_set<uint32_t> constants = constant_rows(image);
+    std::vector<uint32_t> idle = idle_branches(w, flow);
+    std::optional<Dataflow> straight;
+    for (int depth = 0; depth < kMostNested && !idle.empty(); ++depth) {
+      straight.emplace(image.out, f, w.rows, constants, idle);
+      const std::vector<uint32_t> outer = idle_branches(w, *straight);
+      if (outer.empty()) break;
+      idle.insert(idle.end(), outer.begin(), outer.end());
+    }
+    what(straight ? *straight : flow);
+  };
   const auto arithmetic = [&](const Dataflow& flow, const Known& known) {
-    Optimiser(w).run(flow, known, nounroll);
+    without_idle_loops(flow,
+                       [&](const Dataflow& straight) { Optimiser(w).run(flow, straight, known, nounroll); });
     if (may_scale_products(w)) step([&](const Dataflow& after) { scale_products(w, after); });
   };
   const auto afresh = [&](auto what) {
@@ -208,7 +227,6 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows,
   const auto single = [&](const Dataflow& flow, Known& known) {
     fold_single(w, flow, known) ? afresh(arithmetic) : arithmetic(flow, known);
   };
-  constexpr int kMostNested = 4;
   bool unrolls = sums_f64(f) || has_products(f);
   for (int depth = 0; depth < kMostNested && std::exchange(unrolls, false); ++depth)
     step([&](const Dataflow& flow) { unrolls = unroll(w, flow, nounroll); });
