@@ -129,7 +129,7 @@ $(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(BUILD)/libemulator.a $(BUILD)/libfp4l
 # What reads foreign text and images, once more with clang's sanitizers: the fuzzer finds its way by their
 # instrumentation. The rest is the ordinary build's.
 FUZZFLAGS := -std=c++20 -g1 -O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined
-FUZZED    := $(patsubst %.cpp,$(BUILD)/fuzz/obj/%.o,$(call find,src/emulator/ptx src/emulator/isa) src/emulator/driver/image.cpp)
+FUZZED    := $(patsubst %.cpp,$(BUILD)/fuzz/obj/%.o,$(call find,src/emulator/ptx src/emulator/ptxas src/emulator/isa) src/emulator/driver/image.cpp)
 .SECONDARY: $(FUZZED)
 $(BUILD)/fuzz/obj/%.o: %.cpp
 	@mkdir -p $(@D)

@@ -6,12 +6,12 @@
 #include "emulator/isa/target.h"
 #include "emulator/op/cvt.h"
 #include "emulator/ptx/flow.h"
-#include "emulator/ptx/guarded_set.h"
 #include "emulator/ptx/image.h"
-#include "emulator/ptx/optimise.h"
 #include "emulator/ptx/parser.h"
-#include "emulator/ptx/rewrite.h"
 #include "emulator/ptx/syntax.h"
+#include "emulator/ptxas/guarded_set.h"
+#include "emulator/ptxas/optimise.h"
+#include "emulator/ptxas/rewrite.h"
 #include "fp4lab/error.h"
 
 namespace fp4lab::emu {

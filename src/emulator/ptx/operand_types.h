@@ -1,7 +1,7 @@
 // Classes of types, as operands are checked against them (PTX ISA 9.4; leniencies as ptxas 13.0 shows them).
 #pragma once
 
-#include "emulator/ptx/rewrite.h"
+#include "emulator/ptxas/rewrite.h"
 
 namespace fp4lab::emu {
 

@@ -11,7 +11,7 @@
 namespace fp4lab::emu {
 
 // As the driver's compiler would make it: by default with optimisation, which shows in some results
-// (ptx/optimise.h), or each instruction as it is written.
+// (ptxas/optimise.h), or each instruction as it is written.
 enum class Compilation : uint8_t { optimised, as_written };
 
 // Parses and lowers a PTX module; every instruction is bound. `file_name` is what messages call it. Throws

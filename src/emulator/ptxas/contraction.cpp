@@ -1,0 +1,223 @@
+#include "emulator/ptxas/contraction.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <map>
+#include <unordered_set>
+
+#include "emulator/isa/opcode.h"
+#include "emulator/ptxas/approximate.h"
+#include "emulator/ptxas/routine.h"
+
+namespace fp4lab::emu {
+
+Contraction::Contraction(Rewriter& w, const Dataflow& flow, const Known& known)
+    : w_(w),
+      f_(w.f),
+      flow_(flow),
+      known_(known),
+      part_{0},
+      block_(w.f.code.size()),
+      fusions_(w.f.code.size()) {
+  for (uint32_t b = 0; b < flow.blocks().size(); ++b)
+    for (uint32_t pc = flow.blocks()[b].begin; pc < flow.blocks()[b].end; ++pc) block_[pc] = b;
+  for (uint32_t pc = 0; pc < f_.code.size(); ++pc) part_.push_back(part_.back() + is_fence(pc));
+  find_products();
+  choose_products();
+}
+
+void Contraction::apply() {
+  for (uint32_t pc = 0; pc < fusions_.size(); ++pc)
+    if (takes_product(pc)) fuse(pc);
+}
+
+// A block of ptxas ends behind it, though none of the data flow does. Of fences those do that are a MEMBAR:
+// not those between proxies, of one direction alone, or behind mbarrier.init.
+bool Contraction::is_fence(uint32_t pc) const {
+  static const std::unordered_set<std::string_view> kFences = {"membar", "fence", "setmaxnreg", "trap",
+                                                               "brkpt"};
+  static const std::unordered_set<std::string_view> kLight = {"proxy", "mbarrier_init", "acquire", "release"};
+  const Source& s = f_.source[pc];
+  if (s.tokens[0] == "fence" && kLight.contains(s.tokens[1])) return false;
+  if (is_float_routine(s))
+    if (const auto constant = known_.bits(pc, 1); constant && is_routine_inline(s, *constant)) return false;
+  return kFences.contains(s.tokens[0]) || s.has("launch_dependents") || flow_.becomes_branch(pc);
+}
+
+void Contraction::find_products() {
+  std::vector<char> is_found(f_.code.size(), 0);
+  if (auto products = constant_products(w_, flow_, known_, part_))
+    for (SummedProduct& p : *products) {
+      is_found[p.pc] = 1;
+      if (!p.uses.empty()) products_.push_back(std::move(p));
+    }
+  for (uint32_t block = 0; block < flow_.blocks().size(); ++block)
+    for (uint32_t pc = flow_.blocks()[block].begin; pc < flow_.blocks()[block].end; ++pc) {
+      if (is_found[pc] || flow_.is_dead(pc) || shape_of(pc) != Shape::product) continue;
+      if (auto product = used_in_sums(block, pc); product && !product->uses.empty())
+        products_.push_back(std::move(*product));
+    }
+}
+
+// A product with the sums that use it; nothing when it is used otherwise too, or behind the block.
+std::optional<SummedProduct> Contraction::used_in_sums(uint32_t block, uint32_t product) const {
+  const Dataflow::Block& b = flow_.blocks()[block];
+  struct Holder {  // a register that holds it, or its negation
+    uint32_t reg;
+    bool negated, flushed;
+  };
+  std::vector<Holder> holders;
+  const auto holder = [&](const Operand& op) {
+    const uint32_t reg = flow_.number_of(op);
+    return std::find_if(holders.begin(), holders.end(), [&](const Holder& h) { return h.reg == reg; });
+  };
+  holders.push_back({flow_.number_of(f_.code[product].op[0]), false, false});
+  SummedProduct found{product, {}};
+  bool behind = false;  // behind what ends the compiler's block
+  for (uint32_t pc = product + 1; pc < b.end && !holders.empty(); ++pc) {
+    const Instr& i = f_.code[pc];
+    if (flow_.is_dead(pc)) {
+      behind |= ends_block(pc);
+      continue;
+    }
+    const Dataflow::Access& access = flow_.access(pc);
+    const auto held = [&](uint32_t reg) {
+      return std::any_of(holders.begin(), holders.end(), [&](const Holder& h) { return h.reg == reg; });
+    };
+    std::optional<Holder> another;
+    if (std::any_of(access.reads.begin(), access.reads.end(), held)) {
+      const Shape shape = shape_of(pc);
+      const auto first = holder(i.op[1]), second = holder(i.op[2]);
+      if (shape == Shape::copy) {
+        another = {flow_.number_of(i.op[0]), first->negated, first->flushed};
+      } else if (goes_on_through(shape, f_.source[pc], f_.source[product],
+                                 first != holders.end() && first->flushed)) {
+        another = {flow_.number_of(i.op[0]), !first->negated, shape == Shape::flushed_negation};
+      } else if (shape == Shape::sum && same_kind(f_.source[pc], f_.source[product]) &&
+                 (first == holders.end()) != (second == holders.end())) {
+        const bool is_second = first == holders.end();
+        found.uses.push_back({pc, is_second, (is_second ? second : first)->negated});
+      } else {
+        return std::nullopt;
+      }
+      if (behind && shape == Shape::sum) return std::nullopt;
+    }
+    behind |= ends_block(pc);
+    for (const uint32_t reg : access.writes) {
+      if (!held(reg)) continue;
+      if (i.guard >= 0) return std::nullopt;  // the product stays in some lanes
+      std::erase_if(holders, [&](const Holder& h) { return h.reg == reg; });
+    }
+    if (another) holders.push_back(*another);
+  }
+  for (const Holder& h : holders)
+    if (flow_.lives_behind(block, h.reg)) return std::nullopt;
+  return found;
+}
+
+// Sums take products that nothing else uses before others, the first operand before the second. A product
+// of several sums is taken as long as none of them has taken its other operand.
+void Contraction::choose_products() {
+  std::map<uint32_t, std::array<const SummedProduct*, 2>> sums;  // by pc: what their operands are
+  for (const SummedProduct& p : products_)
+    for (const SummedProduct::Use& use : p.uses) sums[use.pc][use.second] = &p;
+  for (const bool single : {true, false})
+    for (const auto& [pc, operands] : sums)
+      for (const SummedProduct* p : operands)
+        if (p && fusions_[pc].product == kNone && (p->uses.size() == 1) == single && is_free(*p))
+          for (const SummedProduct::Use& use : p->uses)
+            if (use.pc == pc) fusions_[pc] = {p->pc, use.second, use.negated};
+}
+
+bool Contraction::is_free(const SummedProduct& p) const {
+  return std::all_of(p.uses.begin(), p.uses.end(), [&](const SummedProduct::Use& use) {
+    const uint32_t taken = fusions_[use.pc].product;
+    return taken == kNone || taken == p.pc;
+  });
+}
+
+// x * 2 - x is x, whatever that is (with .ftz: x + -0), and x - x * 2 is -x: whether it is the negation,
+// where it is one of them. Not of pairs of halves.
+std::optional<bool> Contraction::difference_from_twice(uint32_t pc, const Operand& other, bool negate_product,
+                                                       bool negate_other) const {
+  const Source& s = f_.source[pc];
+  const uint32_t product = fusions_[pc].product;
+  const uint64_t two = s.type() == Type::f32                             ? 0x40000000
+                       : s.type() == Type::f64                           ? 0x4000000000000000
+                       : s.type() == Type::f16 || s.type() == Type::bf16 ? 0x4000
+                                                                         : 0;
+  if (!two || s.has("sat") || ends_in_product(f_.source[product])) return std::nullopt;
+  const uint64_t sign = uint64_t(1) << (bits_of(s.type()) - 1);
+  for (const unsigned slot : {1u, 2u}) {
+    const Operand& x = f_.code[product].op[3 - slot];
+    const auto factor = known_.bits(product, slot);
+    if (!factor || (*factor & ~sign) != two || x.immediate || x.offset != other.offset) continue;
+    const bool is_negative = ((*factor & sign) != 0) != negate_product;
+    if (is_negative != negate_other && !may_change(x, product, pc)) return is_negative;
+  }
+  return std::nullopt;
+}
+
+// sum = a * b + c for a sum and its product.
+void Contraction::fuse(uint32_t pc) {
+  const Fusion& fusion = fusions_[pc];
+  const Source& s = f_.source[pc];
+  const bool subtracts = s.tokens[0] == "sub";
+  const bool negate_product = fusion.negated != (subtracts && fusion.second);
+  const bool negate_other = subtracts && !fusion.second;
+  const bool quotient = ends_in_product(f_.source[fusion.product]);
+  const auto [a, b] = quotient ? quotient_of(fusion.product) : factors(fusion.product, pc);
+  Operand other = f_.code[pc].op[fusion.second ? 1 : 2];
+  if (const auto sign = difference_from_twice(pc, other, negate_product, negate_other)) {
+    const std::string_view type = name_of(s.type());
+    if (s.has("ftz"))
+      return *sign ? w_.replace(pc, {"neg", "ftz", type}, {other})
+                   : w_.replace(
+                         pc, {"add", "rn", "ftz", type},
+                         {other, w_.constant(uint64_t(1) << (bits_of(s.type()) - 1), bits_type(s.type()))});
+    return *sign ? w_.replace(pc, {"neg", type}, {other})
+                 : w_.replace(pc, {"mov", name_of(bits_type(s.type()))}, {other});
+  }
+  std::vector<std::string_view> tokens{"fma", "rn"};
+  if (s.has("ftz")) tokens.push_back("ftz");
+  if (s.has("sat")) tokens.push_back("sat");
+  tokens.push_back(name_of(s.type()));
+  if (negate_other) other = w_.negated(other, pc);
+  w_.replace(pc, tokens, {negate_product ? w_.negated(a, pc) : a, b, other});
+}
+
+// Whether a factor may be another one where the sum stands. (Elsewhere than in the product's block it is the
+// same if one instruction makes it, because that and the product come before the sum.)
+bool Contraction::may_change(const Operand& op, uint32_t product, uint32_t sum) const {
+  const uint32_t reg = flow_.number_of(op);
+  if (reg == Dataflow::kNone) return false;
+  const auto writes = [&](uint32_t pc) {
+    const auto& written = flow_.access(pc).writes;
+    return std::find(written.begin(), written.end(), reg) != written.end();
+  };
+  const bool here = block_[product] == block_[sum] && product < sum;
+  uint32_t writers = 0;
+  for (uint32_t pc = here ? product : 0; pc < (here ? sum : f_.code.size()); ++pc) writers += writes(pc);
+  return writers > (here ? 0u : 1u);
+}
+
+// The factors of a product, where a sum that takes it stands: copies if they may have changed by then.
+std::pair<Operand, Operand> Contraction::factors(uint32_t product, uint32_t sum) {
+  const Instr& i = f_.code[product];
+  const auto at_sum = [&](const Operand& op) {
+    if (!may_change(op, product, sum)) return op;
+    const Operand copy = w_.fresh(op.type);
+    w_.insert(product, {"mov", name_of(bits_type(op.type))}, {copy, op});
+    return copy;
+  };
+  const Operand a = at_sum(i.op[1]);
+  return {a, at_sum(i.op[2])};
+}
+
+const std::pair<Operand, Operand>& Contraction::quotient_of(uint32_t pc) {
+  const auto known = quotients_.find(pc);
+  return known != quotients_.end() ? known->second : quotients_[pc] = expand_quotient(w_, pc);
+}
+
+}  // namespace fp4lab::emu

@@ -1,0 +1,323 @@
+#include "emulator/ptxas/counted_loop.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "emulator/isa/opcode.h"
+#include "emulator/ptxas/loop_weight.h"
+#include "emulator/ptxas/rewrite.h"
+
+namespace fp4lab::emu {
+
+namespace {
+
+constexpr uint32_t kMostRounds = 4096;
+
+uint64_t truncated(uint64_t bits, Type t) {
+  return bits_of(t) == 64 ? bits : bits & ((uint64_t(1) << bits_of(t)) - 1);
+}
+
+// "lt", "le", "gt", "ge", "eq" or "ne", whatever the words for unsigned numbers are; empty for others.
+std::string_view comparison(std::string_view word) {
+  static constexpr std::string_view kUnsigned[][2] = {{"lo", "lt"}, {"ls", "le"}, {"hi", "gt"}, {"hs", "ge"}};
+  for (const auto& [name, plain] : kUnsigned)
+    if (word == name) return plain;
+  static const std::unordered_set<std::string_view> kPlain = {"lt", "le", "gt", "ge", "eq", "ne"};
+  return kPlain.contains(word) ? word : "";
+}
+
+std::string_view swapped(std::string_view how) {
+  return how == "lt" ? "gt" : how == "le" ? "ge" : how == "gt" ? "lt" : how == "ge" ? "le" : how;
+}
+
+std::string_view negation(std::string_view how) {
+  return how == "lt"   ? "ge"
+         : how == "le" ? "gt"
+         : how == "gt" ? "le"
+         : how == "ge" ? "lt"
+         : how == "eq" ? "ne"
+                       : "eq";
+}
+
+bool holds(std::string_view how, uint64_t a, uint64_t b, Type type) {
+  const auto compare = [&](auto x, auto y) {
+    return how == "lt" ? x < y : how == "le" ? x <= y : how == "gt" ? x > y : how == "ge" ? x >= y : x != y;
+  };
+  if (type == Type::s16) return compare(static_cast<int16_t>(a), static_cast<int16_t>(b));
+  if (type == Type::s32) return compare(static_cast<int32_t>(a), static_cast<int32_t>(b));
+  if (type == Type::s64) return compare(static_cast<int64_t>(a), static_cast<int64_t>(b));
+  return compare(truncated(a, type), truncated(b, type));
+}
+
+// What the loop counts, and until when.
+struct Count {
+  uint32_t step_at = 0, compared_at = 0;
+  Operand counter, limit;
+  std::string_view goes_on;  // while the counter compares like this
+  Type type = Type::none;
+  int64_t step = 0;
+};
+
+class Finder {
+ public:
+  Finder(const Function& f, const Dataflow& flow, const std::vector<const Token*>& nounroll)
+      : f_(f), flow_(flow), nounroll_(nounroll) {}
+
+  std::vector<CountedLoop> find() const {
+    std::vector<CountedLoop> loops;
+    for (uint32_t b = 0; b < flow_.blocks().size(); ++b)
+      for (const uint32_t to : flow_.blocks()[b].successors)
+        if (to <= b)
+          if (const auto loop = loop_of(to, b)) loops.push_back(*loop);
+    return loops;
+  }
+
+ private:
+  const Dataflow::Block& block(uint32_t b) const { return flow_.blocks()[b]; }
+  const Instr& last(uint32_t b) const { return f_.code[block(b).end - 1]; }
+
+  std::optional<CountedLoop> loop_of(uint32_t first, uint32_t back) const {
+    CountedLoop loop;
+    loop.begin = block(first).begin;
+    loop.back = block(back).end - 1;
+    if (!is_simple(first, back) || stays_as_it_is(first)) return std::nullopt;
+    const bool leaves_at_end = leaves_before_branch_back(first, back);
+    const bool at_end = leaves_at_end || f_.code[loop.back].guard >= 0;
+    const uint32_t tests = leaves_at_end ? back - 1 : at_end ? back : first;
+    loop.test = block(tests).end - 1;
+    const Instr& test = f_.code[loop.test];
+    if (test.opcode->name != "bra" || test.guard <= 0 || (at_end && test.guard_negated)) return std::nullopt;
+    uint32_t out = Dataflow::kNone;
+    for (uint32_t b = first; b <= back; ++b)
+      for (const uint32_t to : block(b).successors) {
+        if (to >= first && to <= back) continue;
+        if (b == tests)
+          out = to;
+        else
+          loop.has_other_exits = true;
+      }
+    if (out == Dataflow::kNone) return std::nullopt;
+    loop.out = out;
+    const auto count = count_of(loop, first, tests, at_end, leaves_at_end);
+    if (!count) return std::nullopt;
+    loop.step_at = count->step_at, loop.compared_at = count->compared_at;
+    loop.rounds = rounds(*count, first, back, at_end);
+    if (leaves_at_end && !loop.rounds) return std::nullopt;
+    if (leaves_at_end) --*loop.rounds;  // the last one has no branch back
+    find_changing(loop, first + leaves_at_end == back);
+    loop.size = size(loop);
+    loop.is_light = is_light_loop(f_, flow_, loop.begin, loop.back + 1);
+    return loop;
+  }
+
+  bool stays_as_it_is(uint32_t first) const {
+    const uint32_t begin = block(first).begin, end = block(first).end - 1;
+    const auto place = [&](uint32_t pc) { return std::pair(f_.source[pc].line, f_.source[pc].column); };
+    return std::any_of(nounroll_.begin(), nounroll_.end(), [&](const Token* t) {
+      const auto pragma = std::pair(t->line, t->column);
+      return pragma < place(0) || ((begin == 0 || place(begin - 1) < pragma) && pragma < place(end));
+    });
+  }
+
+  // In one block a register changes until something writes what does not; in several, as long as anything
+  // else writes it too.
+  void find_changing(CountedLoop& loop, bool one_block) const {
+    std::unordered_map<uint32_t, uint32_t> written;  // how often
+    for (uint32_t pc = loop.begin; pc <= loop.back; ++pc)
+      for (const uint32_t reg : flow_.access(pc).writes) ++written[reg];
+    for (uint32_t pc = loop.begin; pc <= loop.back; ++pc) {
+      if (flow_.is_dead(pc)) continue;
+      const Dataflow::Access& a = flow_.access(pc);
+      const std::string_view name = f_.source[pc].tokens[0];
+      const bool copies = name == "mov" || name == "neg" || name == "abs";
+      const bool moves =
+          f_.source[pc].type() != Type::f64 || copies;  // f64 arithmetic: only when it is unrolled
+      const bool computes =
+          flow_.is_pure(pc) && name != "bra" && name != "ld" && f_.code[pc].guard < 0 && moves;
+      const auto changes = [&](uint32_t reg) { return written.contains(reg); };
+      const auto again = [&](uint32_t reg) {
+        return !one_block && written.contains(reg) && written.at(reg) > 1;
+      };
+      const bool fixed = computes && std::none_of(a.reads.begin(), a.reads.end(), changes) &&
+                         std::none_of(a.writes.begin(), a.writes.end(), again);
+      if (!fixed) loop.changing.push_back(pc);
+      for (const uint32_t reg : a.writes) {
+        if (fixed || one_block) written.erase(reg);
+        if (!fixed && one_block) written[reg] = 1;
+      }
+    }
+    for (const uint32_t pc : loop.changing) {
+      const auto& writes = flow_.access(pc).writes;
+      if (std::any_of(writes.begin(), writes.end(), [&](uint32_t reg) { return written.contains(reg); }))
+        loop.leaving.push_back(pc);
+    }
+  }
+
+  // A store counts as two, and so does a shift of 64 bits.
+  uint32_t size(const CountedLoop& loop) const {
+    uint32_t n = 0;
+    for (const uint32_t pc : loop.changing) {
+      const Source& s = f_.source[pc];
+      const std::string_view name = s.tokens[0];
+      n += name == "st" || ((name == "shl" || name == "shr") && bits_of(s.type()) == 64) ? 2 : 1;
+    }
+    return n;
+  }
+
+  // One way in, one way back, and nothing in it that would need to stay alone.
+  bool is_simple(uint32_t first, uint32_t back) const {
+    const auto inside = [&](uint32_t b) { return b >= first && b <= back; };
+    for (uint32_t b = first; b <= back; ++b) {
+      for (const uint32_t from : block(b).predecessors)
+        if (b == first ? inside(from) && from != back : !inside(from)) return false;
+      for (const uint32_t to : block(b).successors)
+        if (to <= b && inside(to) && !(b == back && to == first)) return false;
+    }
+    for (uint32_t pc = block(first).begin; pc < block(back).end; ++pc) {
+      const std::string_view name = f_.source[pc].tokens[0];
+      const bool alone =
+          name != "bra" && name != "ld" && name != "ldu" && name != "st" && name != "atom" && name != "red";
+      if (name == "brx" || name == "ret" || name == "exit" || (alone && flow_.becomes_branch(pc)))
+        return false;
+    }
+    return last(back).opcode->name == "bra";
+  }
+
+  // The only instruction of the loop that writes a register.
+  uint32_t only_writer(const CountedLoop& loop, uint32_t reg) const {
+    uint32_t found = Dataflow::kNone;
+    for (uint32_t pc = loop.begin; pc <= loop.back; ++pc)
+      for (const uint32_t written : flow_.access(pc).writes)
+        if (written == reg) {
+          if (found != Dataflow::kNone) return Dataflow::kNone;
+          found = pc;
+        }
+    return found;
+  }
+
+  bool changes(const CountedLoop& loop, const Operand& op) const {
+    const uint32_t reg = flow_.number_of(op);
+    if (reg == Dataflow::kNone) return false;
+    for (uint32_t pc = loop.begin; pc <= loop.back; ++pc)
+      for (const uint32_t written : flow_.access(pc).writes)
+        if (written == reg) return true;
+    return false;
+  }
+
+  // The last block is the branch back alone, and the one before it leaves where the comparison holds; not to
+  // behind the loop, which ptxas turns round. No other branch comes to the one back: such a round would go on
+  // without the comparison.
+  bool leaves_before_branch_back(uint32_t first, uint32_t back) const {
+    if (back == first || block(back).end - block(back).begin != 1 || last(back).guard >= 0) return false;
+    if (block(back).predecessors.size() != 1) return false;
+    const auto& to = block(back - 1).successors;
+    return last(back - 1).opcode->name == "bra" && last(back - 1).guard > 0 && to.size() == 2 &&
+           std::none_of(to.begin(), to.end(), [&](uint32_t b) { return b == back + 1; }) &&
+           std::any_of(to.begin(), to.end(), [&](uint32_t b) { return b < first || b > back; });
+  }
+
+  std::optional<Count> count_of(const CountedLoop& loop, uint32_t first, uint32_t tests, bool at_end,
+                                bool leaves) const {
+    const Instr& test = f_.code[loop.test];
+    Count c;
+    c.compared_at = only_writer(loop, flow_.number_of(guard_of(test)));
+    if (c.compared_at == Dataflow::kNone || c.compared_at > loop.test) return std::nullopt;
+    const Instr& compared = f_.code[c.compared_at];
+    const Source& s = f_.source[c.compared_at];
+    if (s.tokens[0] != "setp" || s.tokens.size() != 3 || compared.guard >= 0 || compared.op[1] ||
+        c.compared_at < block(tests).begin || is_float(s.type()))
+      return std::nullopt;
+    c.type = s.type();
+    c.goes_on = comparison(s.tokens[1]);
+    const bool counts_second = !changes(loop, compared.op[2]);
+    c.counter = compared.op[counts_second ? 3 : 2];
+    c.limit = compared.op[counts_second ? 2 : 3];
+    if (c.goes_on.empty() || changes(loop, c.limit) || !is_value(c.counter)) return std::nullopt;
+    if (counts_second) c.goes_on = swapped(c.goes_on);
+    if ((!at_end || leaves) && !test.guard_negated) c.goes_on = negation(c.goes_on);
+    if (!find_step(loop, c) || (at_end ? c.step_at > c.compared_at : c.step_at < c.compared_at))
+      return std::nullopt;
+    const bool each_round = c.step_at < block(first).end || c.step_at >= block(tests).begin;
+    const bool grows = c.goes_on == "lt" || c.goes_on == "le", falls = c.goes_on == "gt" || c.goes_on == "ge";
+    if (!each_round || c.goes_on == "eq" || (grows && c.step < 0) || (falls && c.step > 0))
+      return std::nullopt;
+    return c;
+  }
+
+  bool find_step(const CountedLoop& loop, Count& c) const {
+    c.step_at = only_writer(loop, flow_.number_of(c.counter));
+    if (c.step_at == Dataflow::kNone) return false;
+    const Instr& i = f_.code[c.step_at];
+    const Source& s = f_.source[c.step_at];
+    const bool adds = s.tokens[0] == "add", takes = s.tokens[0] == "sub";
+    if ((!adds && !takes) || s.tokens.size() != 2 || i.guard >= 0 || is_float(s.type()) ||
+        !is_value(i.op[1]) || i.op[1].offset != c.counter.offset || !i.op[2].immediate)
+      return false;
+    const int64_t by =
+        bits_of(s.type()) == 64 ? i.op[2].displacement : static_cast<int32_t>(i.op[2].displacement);
+    c.step = takes ? -by : by;
+    return c.step != 0;
+  }
+
+  // What the counter holds where the loop is entered, if a mov of a constant wrote it.
+  std::optional<uint64_t> initial(const Count& c, uint32_t first, uint32_t back) const {
+    const uint32_t reg = flow_.number_of(c.counter);
+    uint32_t b = first;
+    for (size_t steps = 0; steps < flow_.blocks().size(); ++steps) {
+      uint32_t before = Dataflow::kNone;
+      for (const uint32_t from : block(b).predecessors) {
+        if (b == first && from >= first && from <= back) continue;
+        if (before != Dataflow::kNone) return std::nullopt;
+        before = from;
+      }
+      if (before == Dataflow::kNone) return std::nullopt;
+      b = before;
+      for (uint32_t pc = block(b).end; pc-- > block(b).begin;) {
+        const auto& writes = flow_.access(pc).writes;
+        if (std::find(writes.begin(), writes.end(), reg) == writes.end()) continue;
+        const Instr& i = f_.code[pc];
+        if (i.guard >= 0 || f_.source[pc].tokens[0] != "mov" || !i.op[1].immediate) return std::nullopt;
+        return static_cast<uint64_t>(i.op[1].displacement);
+      }
+    }
+    return std::nullopt;
+  }
+
+  std::optional<uint32_t> rounds(const Count& c, uint32_t first, uint32_t back, bool at_end) const {
+    auto value = initial(c, first, back);
+    if (!value || !c.limit.immediate) return std::nullopt;
+    const auto limit = static_cast<uint64_t>(c.limit.displacement);
+    uint32_t n = at_end ? 1 : 0;
+    if (at_end) *value += static_cast<uint64_t>(c.step);
+    for (; holds(c.goes_on, *value, limit, c.type); ++n, *value += static_cast<uint64_t>(c.step))
+      if (n > kMostRounds) return std::nullopt;
+    return n;
+  }
+
+  const Function& f_;
+  const Dataflow& flow_;
+  const std::vector<const Token*>& nounroll_;
+};
+
+}  // namespace
+
+std::vector<CountedLoop> counted_loops(const Function& f, const Dataflow& flow,
+                                       const std::vector<const Token*>& nounroll) {
+  return Finder(f, flow, nounroll).find();
+}
+
+bool becomes_straight(const CountedLoop& loop) {
+  constexpr uint32_t kSmall = 16, kMostInstructions = 480;
+  return loop.rounds && (loop.size <= kSmall || *loop.rounds * loop.size <= kMostInstructions);
+}
+
+bool becomes_several(const Function& f, const CountedLoop& loop) {
+  static const std::unordered_set<std::string_view> kAlone = {"atom", "red",   "bar",    "barrier", "shfl",
+                                                              "vote", "match", "membar", "fence",   "redux"};
+  if (loop.has_other_exits || !loop.is_light || loop.rounds) return false;
+  return std::none_of(f.source.begin() + loop.begin, f.source.begin() + loop.back,
+                      [](const Source& s) { return kAlone.contains(s.tokens[0]); });
+}
+
+}  // namespace fp4lab::emu

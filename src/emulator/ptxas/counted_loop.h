@@ -1,0 +1,40 @@
+// Loops that count: what ptxas 13.0 unrolls (observed).
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "emulator/ptx/token.h"
+#include "emulator/ptxas/dataflow.h"
+
+namespace fp4lab::emu {
+
+// An innermost loop in one stretch of the text, entered at its begin alone. A register grows by a constant in
+// each round and is compared with what does not change; whether the loop goes on is decided at the end of the
+// last block (which branches back where the comparison holds, or leaves before a branch back that is a block
+// of its own), or at that of the first (which leaves).
+struct CountedLoop {
+  uint32_t begin = 0, back = 0;  // its first instruction, and the branch back to it: its last one
+  uint32_t test = 0;             // the branch by the comparison; `back`, or one at the end of the first block
+  uint32_t out = 0;              // the block where the test leaves
+  uint32_t step_at = 0, compared_at = 0;  // where the register grows, and is compared
+  bool has_other_exits = false;
+  std::optional<uint32_t> rounds;  // of all that stands behind the test, or before it if that is at the end
+  std::vector<uint32_t> changing;  // instructions but those that the compiler moves before the loop
+  std::vector<uint32_t> leaving;   // those whose results it changes for the code behind it
+  uint32_t size = 0;               // how many they are; a store is two, and so is a shift of 64 bits
+  bool is_light = false;           // see loop_weight.h
+
+  uint32_t length() const { return back - begin + 1; }
+};
+
+// Without those that have a pragma before or in their first block (PTX ISA 11.4.7), or before the body.
+std::vector<CountedLoop> counted_loops(const Function&, const Dataflow&,
+                                       const std::vector<const Token*>& nounroll);
+
+// ptxas makes straight-line code of it.
+bool becomes_straight(const CountedLoop&);
+// ptxas makes several loops of it, of four rounds at once, two and one.
+bool becomes_several(const Function&, const CountedLoop&);
+
+}  // namespace fp4lab::emu

@@ -1,0 +1,228 @@
+#include "emulator/ptxas/dataflow.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "emulator/isa/opcode.h"
+#include "emulator/ptxas/routine.h"
+
+namespace fp4lab::emu {
+
+namespace {
+
+constexpr unsigned kVideo = 18;
+
+// Of "9.7.4.1" the 4: the chapter on this kind of instructions.
+unsigned chapter(std::string_view section) {
+  unsigned n = 0;
+  if (section.starts_with("9.7.")) std::from_chars(section.data() + 4, section.data() + section.size(), n);
+  return n;
+}
+
+}  // namespace
+
+Operand guard_of(const Instr& i) {
+  Operand op;
+  op.kind = Operand::Kind::predicate;
+  op.index = static_cast<uint32_t>(i.guard);
+  return op;
+}
+
+Dataflow::Dataflow(const Module& module, const Function& f, std::span<const Entry* const> rows,
+                   const std::unordered_set<uint32_t>& constants, std::span<const uint32_t> idle)
+    : f_(f), constants_(constants), access_(f.code.size()), dead_(f.code.size(), 0) {
+  for (uint32_t pc = 0; pc < f.code.size(); ++pc) collect(pc, *rows[pc]);
+  flows_.reserve(f.code.size());
+  for (uint32_t pc = 0; pc < f.code.size(); ++pc) flows_.push_back(flow_of(module, f, pc));
+  for (const uint32_t pc : idle) flows_[pc] = {};
+  do {
+    remove_idle_branches();
+    find_blocks();
+    if (is_too_big()) return;
+    find_live();
+  } while (remove_idle_branches());
+}
+
+// A branch over nothing, or over what is dead, is none: its blocks are one. Whether there was such a branch.
+bool Dataflow::remove_idle_branches() {
+  bool any = false;
+  for (auto pc = static_cast<uint32_t>(f_.code.size()); pc-- > 0;) {
+    Flow& flow = flows_[pc];
+    if (f_.code[pc].opcode->name != "bra" || flow.targets.size() != 1) continue;
+    const uint32_t target = flow.targets[0];
+    if (target <= pc ||
+        std::find(dead_.begin() + pc + 1, dead_.begin() + target, 0) != dead_.begin() + target)
+      continue;
+    flow = {};
+    dead_[pc] = 1;
+    any = true;
+  }
+  return any;
+}
+
+uint64_t Dataflow::key_of(const Operand& op) {
+  return op.kind == Operand::Kind::predicate ? uint64_t(op.index) << 32 | 0xffffffffu : op.offset;
+}
+
+uint32_t Dataflow::number(uint64_t key) {
+  return numbers_.try_emplace(key, static_cast<uint32_t>(numbers_.size())).first->second;
+}
+
+uint32_t Dataflow::number_of(const Operand& op) const {
+  if (op.kind != Operand::Kind::value && op.kind != Operand::Kind::predicate) return kNone;
+  const auto found = numbers_.find(key_of(op));
+  return found == numbers_.end() ? kNone : found->second;
+}
+
+uint32_t Dataflow::number_of_base(const Operand& address) const {
+  const auto found = numbers_.find(address.offset);
+  return found == numbers_.end() ? kNone : found->second;
+}
+
+void Dataflow::add(const Operand& op, Access& to, bool read, bool write) {
+  switch (op.kind) {
+    case Operand::Kind::vector:
+      for (uint32_t i = op.index; i < op.index + op.count; ++i) add(f_.vectors[i], to, read, write);
+      return;
+    case Operand::Kind::address:
+      if (op.has_base && !constants_.contains(op.offset)) to.reads.push_back(number(op.offset));
+      return;
+    case Operand::Kind::value:
+      if (op.immediate || constants_.contains(op.offset)) return;
+      break;
+    case Operand::Kind::predicate:
+      if (op.index == 0) return;
+      break;
+    default:
+      return;
+  }
+  const uint32_t reg = number(key_of(op));
+  if (read) to.reads.push_back(reg);
+  if (write) to.writes.push_back(reg);
+}
+
+void Dataflow::collect(uint32_t pc, const Entry& row) {
+  const Instr& instr = f_.code[pc];
+  const std::string_view name = f_.source[pc].tokens[0];
+  Access& to = access_[pc];
+  if (instr.guard > 0) to.reads.push_back(number(uint64_t(instr.guard) << 32 | 0xffffffffu));
+  // Their targets may be sources as well.
+  const bool in_place = name == "wgmma" || name == "call" || name == "tcgen05";
+  bool target[kMaxOperands] = {};
+  for (const OperandSpec& spec : row.operands) {
+    if (!spec.is_target()) continue;
+    const bool pair =
+        spec.form == OperandSpec::Form::destination_pair || spec.form == OperandSpec::Form::predicate_pair;
+    for (unsigned slot = spec.slot; slot <= spec.slot + unsigned(pair) && slot < kMaxOperands; ++slot)
+      target[slot] = true;
+  }
+  for (unsigned slot = 0; slot < kMaxOperands; ++slot)
+    add(instr.op[slot], to, !target[slot] || in_place, target[slot] || in_place);
+}
+
+void Dataflow::find_blocks() {
+  blocks_.clear();
+  const auto n = static_cast<uint32_t>(f_.code.size());
+  std::vector<char> leader(n + 1, 0);
+  leader[0] = 1;
+  for (uint32_t pc = 0; pc < n; ++pc) {
+    if (!flows_[pc].targets.empty() || flows_[pc].leaves) leader[pc + 1] = 1;
+    for (const uint32_t t : flows_[pc].targets) leader[t] = 1;
+  }
+  std::vector<uint32_t> block_of(n + 1, kNone);
+  for (uint32_t pc = 0; pc < n; ++pc) {
+    if (leader[pc]) {
+      if (!blocks_.empty()) blocks_.back().end = pc;
+      blocks_.push_back({pc, n, {}, {}});
+    }
+    block_of[pc] = static_cast<uint32_t>(blocks_.size() - 1);
+  }
+  const auto edge = [&](uint32_t from, uint32_t to_pc) {
+    const uint32_t to = block_of[to_pc];
+    if (to == kNone) return;
+    blocks_[from].successors.push_back(to);
+    blocks_[to].predecessors.push_back(from);
+  };
+  for (uint32_t b = 0; b < blocks_.size(); ++b) {
+    const Flow& last = flows_[blocks_[b].end - 1];
+    for (const uint32_t t : last.targets) edge(b, t);
+    if (last.falls_through) edge(b, blocks_[b].end);
+  }
+}
+
+bool Dataflow::is_pure(uint32_t pc) const {
+  const Source& s = f_.source[pc];
+  const std::string_view name = s.tokens[0];
+  if (s.has("cc")) return false;
+  if (name == "bra") return flows_[pc].targets.empty();
+  if (name == "ld" || name == "ldu") return !s.has("volatile") && !s.has("relaxed") && !s.has("acquire");
+  if (name == "mov" || name == "cvt" || name == "cvta" || name == "prmt" || name == "isspacep") return true;
+  const unsigned of = chapter(f_.code[pc].opcode->section);
+  return (of >= 1 && of <= 8) || of == kVideo;
+}
+
+// Subroutines, also where nobody wants their results, and guarded instructions that do more than compute.
+bool Dataflow::becomes_branch(uint32_t pc) const {
+  const Instr& i = f_.code[pc];
+  const Source& s = f_.source[pc];
+  const std::string_view name = s.tokens[0];
+  if (name == "call" || name == "pmevent" || is_float_routine(s)) return true;
+  if (is_integer_routine(s)) return s.type() != Type::u32;
+  if (dead_[pc]) return false;
+  if (name == "bfind") return bits_of(s.type()) == 64;
+  return i.guard >= 0 && (!is_pure(pc) || name == "ld" || name == "ldu");
+}
+
+bool Dataflow::is_in_bank(uint32_t pc) const {
+  const Source& s = f_.source[pc];
+  if (s.tokens[0] != "ld") return false;
+  const bool parameter = f_.entry && (s.has("param") || s.has("param::entry"));
+  const Operand& address = f_.code[pc].op[1];
+  return (parameter || s.has("const")) && (!address.has_base || number_of_base(address) == kNone);
+}
+
+// Steps over an instruction, from the registers that live behind it to those before it. Whether it is dead.
+bool Dataflow::visit_backwards(uint32_t pc, RegisterSet& live) const {
+  const Access& a = access_[pc];
+  const auto wanted = [&](uint32_t reg) { return has(live, reg); };
+  if (is_pure(pc) && std::none_of(a.writes.begin(), a.writes.end(), wanted)) return true;
+  if (f_.code[pc].guard < 0)
+    for (const uint32_t reg : a.writes) live[reg / 64] &= ~(uint64_t(1) << reg % 64);
+  for (const uint32_t reg : a.reads) live[reg / 64] |= uint64_t(1) << reg % 64;
+  return false;
+}
+
+bool Dataflow::any_lives_before(uint32_t block, std::span<const uint32_t> regs) const {
+  RegisterSet live = live_out_[block];
+  for (uint32_t pc = blocks_[block].end; pc-- > blocks_[block].begin;) visit_backwards(pc, live);
+  return std::any_of(regs.begin(), regs.end(), [&](uint32_t reg) { return has(live, reg); });
+}
+
+void Dataflow::find_live() {
+  const size_t words = (numbers_.size() + 63) / 64;
+  live_out_.assign(blocks_.size(), RegisterSet(words, 0));
+  std::vector<char> queued(blocks_.size(), 1);
+  std::vector<uint32_t> work;
+  for (uint32_t b = 0; b < blocks_.size(); ++b) work.push_back(b);
+  RegisterSet live;
+  while (!work.empty()) {
+    const uint32_t b = work.back();
+    work.pop_back();
+    queued[b] = 0;
+    live = live_out_[b];
+    for (uint32_t pc = blocks_[b].end; pc-- > blocks_[b].begin;)
+      dead_[pc] = static_cast<char>(visit_backwards(pc, live));
+    if (b == 0) live_in_ = live;
+    for (const uint32_t before : blocks_[b].predecessors) {
+      RegisterSet& out = live_out_[before];
+      uint64_t grown = 0;
+      for (size_t w = 0; w < words; ++w) grown |= live[w] & ~out[w], out[w] |= live[w];
+      if (grown && !queued[before]) {
+        queued[before] = 1;
+        work.push_back(before);
+      }
+    }
+  }
+}
+
+}  // namespace fp4lab::emu

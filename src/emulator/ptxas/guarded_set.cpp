@@ -1,0 +1,62 @@
+#include "emulator/ptxas/guarded_set.h"
+
+#include "emulator/ptxas/dataflow.h"
+
+namespace fp4lab::emu {
+
+namespace {
+
+bool converts_without_guard(const Instr& i, const Source& s) {
+  if (i.guard < 0 || s.tokens[0] != "set") return false;
+  const Type d = s.type(0);
+  const bool narrow = bits_of(s.type(1)) == 16;
+  if (d == Type::u32 || d == Type::s32) return narrow;
+  return d == Type::f32 || d == Type::f16 || d == Type::bf16;
+}
+
+void convert_before_guard(Rewriter& w, uint32_t pc) {
+  Instr& i = w.f.code[pc];
+  const Source& s = w.f.source[pc];
+  const Type to = s.type(0);
+  Operand d = i.op[0];
+  const std::string_view bits = name_of(bits_type(to));
+  for (unsigned k : {1, 2})
+    if (is_value(i.op[k]) && !i.op[k].immediate && i.op[k].offset == d.offset) {
+      const Operand old = w.fresh(i.op[k].type);
+      w.insert(pc, {"mov", bits}, {old, i.op[k]});
+      i.op[k] = old;
+    }
+  const auto extend = [&] {  // from the lower half
+    const Operand sixteen = w.constant(16, Type::u32);
+    w.insert(pc, {"shl", "b32"}, {d, d, sixteen});
+    w.insert(pc, {"shr", "s32"}, {d, d, sixteen});
+  };
+  const bool narrow = bits_of(s.type(1)) == 16;
+  if (!narrow && bits_of(to) == 16) {  // of the whole register, whose upper half a load or a cvt has cleared
+    w.insert(pc, {"cvt", "rn", name_of(to), "u16"}, {d, d});
+    return;
+  }
+  if (narrow && bits_of(to) == 32) extend();
+  if (to == Type::u32 || to == Type::s32) return;
+  const std::string_view integer = bits_of(to) == 32 ? "s32" : "s16";
+  w.insert(pc, {"abs", integer}, {d, d});
+  if (narrow && bits_of(to) == 32) extend();
+  w.insert(pc, {"cvt", "rn", name_of(to), integer}, {d, d});
+}
+
+}  // namespace
+
+void convert_before_guards(Rewriter& w) {
+  std::vector<uint32_t> found;
+  for (uint32_t pc = 0; pc < w.f.code.size(); ++pc)
+    if (converts_without_guard(w.f.code[pc], w.f.source[pc])) found.push_back(pc);
+  if (found.empty()) return;
+  const std::unordered_set<uint32_t> constants = constant_rows(w.image);
+  const Dataflow flow(w.image.out, w.f, w.rows, constants);
+  for (const uint32_t pc : found) {
+    const uint32_t reg = flow.number_of(w.f.code[pc].op[0]);
+    if (flow.is_too_big() || !flow.lives_at_entry(reg)) convert_before_guard(w, pc);
+  }
+}
+
+}  // namespace fp4lab::emu

@@ -1,0 +1,267 @@
+#include "emulator/ptxas/known.h"
+
+#include <algorithm>
+
+#include "emulator/ptxas/foldable.h"
+#include "emulator/ptxas/reaching_writes.h"
+#include "emulator/ptxas/routine.h"
+
+namespace fp4lab::emu {
+
+namespace {
+
+// What comes of comparing a value with itself, if it does not depend on whether it is a NaN.
+std::optional<bool> of_itself(std::string_view how, bool may_be_nan) {
+  if (how == "equ" || how == "leu" || how == "geu") return true;
+  if (how == "ne" || how == "lt" || how == "gt") return false;
+  if (may_be_nan) return std::nullopt;
+  if (how == "eq" || how == "le" || how == "ge" || how == "ls" || how == "hs") return true;
+  return how == "lo" || how == "hi" ? std::optional(false) : std::nullopt;
+}
+
+// What comes of comparing a float with a NaN.
+bool of_nan(std::string_view how) { return how == "nan" || (how.size() == 3 && how.ends_with('u')); }
+
+bool is_nan(uint64_t bits, Type type) {
+  const auto exceeds = [](uint64_t value, unsigned width, uint64_t infinity) {
+    return (value & ((uint64_t(1) << (width - 1)) - 1)) > infinity;
+  };
+  switch (type) {
+    case Type::f64:
+      return exceeds(bits, 64, 0x7ff0000000000000);
+    case Type::f32:
+      return exceeds(bits, 32, 0x7f800000);
+    case Type::f16:
+    case Type::f16x2:
+      return exceeds(bits, 16, 0x7c00) || exceeds(bits >> 16, 16, 0x7c00);
+    case Type::bf16:
+    case Type::bf16x2:
+      return exceeds(bits, 16, 0x7f80) || exceeds(bits >> 16, 16, 0x7f80);
+    default:
+      return false;
+  }
+}
+
+bool is_arithmetic(const Source& s) {
+  const std::string_view name = s.tokens[0];
+  return name == "add" || name == "sub" || name == "mul" || name == "min" || name == "max";
+}
+
+bool is_register(const Operand& op) { return is_value(op) || op.kind == Operand::Kind::predicate; }
+
+}  // namespace
+
+Known::Known(const Rewriter& w, const Dataflow& flow)
+    : f_(w.f),
+      makers_(w.f.code.size()),
+      element_makers_(w.f.vectors.size(), Dataflow::kNone),
+      guard_makers_(w.f.code.size(), Dataflow::kNone),
+      uses_(w.f.code.size(), 0),
+      block_(w.f.code.size(), 0),
+      stretch_(w.f.code.size(), 0),
+      constant_(w.f.code.size(), 0),
+      makes_nan_(w.f.code.size(), 0) {
+  for (const Row& row : w.image.constants)
+    if (row.what == Row::What::bits32 || row.what == Row::What::bits64) rows_[row.offset] = row.bits;
+  for (const Fixup& address : w.image.fixups)
+    if (address.row < w.image.constants.size()) rows_.erase(w.image.constants[address.row].offset);
+  find_makers(flow);
+  find_stretches(flow);
+  find_values(w, flow);
+  find_constants(flow);
+}
+
+void Known::find_makers(const Dataflow& flow) {
+  const ReachingWrites writes(f_, flow);
+  for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
+    const Instr& i = f_.code[pc];
+    const auto maker = [&](const Operand& op) {
+      return is_register(op) ? writes.maker(pc, flow.number_of(op)) : Dataflow::kNone;
+    };
+    for (unsigned slot = 0; slot < kSlots; ++slot) {
+      makers_[pc][slot] = maker(i.op[slot]);
+      if (i.op[slot].kind == Operand::Kind::vector)
+        for (uint32_t e = i.op[slot].index; e < i.op[slot].index + i.op[slot].count; ++e)
+          element_makers_[e] = maker(f_.vectors[e]);
+    }
+    if (i.guard > 0) guard_makers_[pc] = maker(guard_of(i));
+  }
+  uses_ = writes.uses();
+  meets_ = writes.meets();
+}
+
+void Known::find_stretches(const Dataflow& flow) {
+  uint32_t stretch = 0;
+  for (uint32_t block = 0; block < flow.blocks().size(); ++block) {
+    const Dataflow::Block& b = flow.blocks()[block];
+    ++stretch;
+    for (uint32_t pc = b.begin; pc < b.end; ++pc) {
+      block_[pc] = block;
+      stretch_[pc] = stretch;
+      if (ends_stretch(f_.source[pc])) ++stretch;
+    }
+  }
+}
+
+// Whether an instruction makes one value out of others, all of which `fits` takes.
+template <class F>
+bool Known::reads_only(uint32_t pc, F&& fits) const {
+  const Instr& i = f_.code[pc];
+  if (i.guard >= 0 || i.op[0].kind == Operand::Kind::none) return false;
+  for (unsigned slot = 1; slot < kMaxOperands; ++slot) {
+    const Operand& op = i.op[slot];
+    if (op.kind == Operand::Kind::none) continue;
+    if (slot >= kSlots) return false;
+    if (op.kind == Operand::Kind::vector) {
+      for (uint32_t e = op.index; e < op.index + op.count; ++e)
+        if (!fits(f_.vectors[e], element_makers_[e])) return false;
+    } else if (!is_register(op) || !fits(op, makers_[pc][slot])) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// A comparison of a value with itself, or with a NaN that the instruction names, alone: what set and setp
+// then give.
+std::optional<uint64_t> Known::decided(uint32_t pc) const {
+  const Instr& i = f_.code[pc];
+  const Source& s = f_.source[pc];
+  const unsigned first = s.tokens[0] == "setp" ? 2 : s.tokens[0] == "set" ? 1 : 0;
+  if (first == 0 || i.guard >= 0 || (first == 2 && i.op[1])) return std::nullopt;
+  const Operand &a = i.op[first], &b = i.op[first + 1];
+  const size_t words = (first == 2 ? 3 : 4) + (s.has("ftz") ? 1 : 0);
+  if (s.tokens.size() != words || !is_value(a) || !is_value(b)) return std::nullopt;
+  const Type to = s.type(), of = s.type(first == 2 ? 0 : 1);
+  if (first == 1 && bits_of(to) != 32) return std::nullopt;
+  const auto names_nan = [&](const Operand& op) {
+    const auto bits = bits_of_row(op);
+    return bits && (of == Type::f32 || of == Type::f64) && is_nan(*bits, of);
+  };
+  std::optional<bool> holds;
+  if (names_nan(a) || names_nan(b))
+    holds = of_nan(s.tokens[1]);
+  else if (a.offset == b.offset)
+    holds = of_itself(s.tokens[1], is_float(of));
+  if (!holds) return std::nullopt;
+  return !*holds ? 0 : first == 2 ? 1 : to == Type::f32 ? 0x3f800000 : 0xffffffff;
+}
+
+void Known::find_constants(const Dataflow& flow) {
+  for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
+    const auto fits = [&](const Operand& op, uint32_t maker) { return is_constant(op, maker, pc); };
+    if (makes_nan_[pc]) continue;
+    constant_[pc] = decided(pc) || (is_foldable(f_.source[pc]) && flow.is_pure(pc) && reads_only(pc, fits));
+  }
+}
+
+// What is computed from constants, but for NaNs that are more than another NaN with a sign changed.
+void Known::find_values(const Rewriter& w, const Dataflow& flow) {
+  std::vector<char> computed(f_.code.size(), 0);
+  std::unordered_map<uint64_t, uint32_t> last;  // of the steps that wrote a register
+  std::vector<Step> steps;
+  bool is_worth_it = false;
+  for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
+    const Instr& i = f_.code[pc];
+    const Source& s = f_.source[pc];
+    const std::string_view name = s.tokens[0];
+    const bool reads_carry = name == "addc" || name == "subc" || name == "madc";
+    const bool is_pair = name == "setp" && i.op[1];
+    if (const auto value = decided(pc)) {
+      computed[pc] = 1;
+      steps.push_back({pc, {}, value});
+      last[key_of(i.op[0])] = pc;
+      continue;
+    }
+    if (!is_foldable(s) || reads_carry || is_pair || !(flow.is_pure(pc) || s.has("cc"))) continue;
+    Step step{pc, {}, {}};
+    computed[pc] = reads_only(pc, [&](const Operand& op, uint32_t maker) {
+      if (is_row(op)) return true;
+      if (maker >= pc || !computed[maker]) return false;
+      if (last.at(key_of(op)) != maker) step.overwritten.emplace_back(op, maker);
+      return true;
+    });
+    if (!computed[pc]) continue;
+    for (const auto& [op, maker] : step.overwritten)
+      last[key_of(op)] = maker;  // it is set back for this step
+    steps.push_back(std::move(step));
+    for_each_target(f_, i, [&](const Operand& op) { last[key_of(op)] = pc; });
+    is_worth_it |= name != "mov" || !is_value(i.op[0]) || !is_value(i.op[1]);
+  }
+  if (is_worth_it) values_ = evaluate(w, steps);
+  for (uint32_t pc = 0; pc < f_.code.size(); ++pc)
+    if (const auto value = decided(pc)) values_[{pc, key_of(f_.code[pc].op[0])}] = *value;
+  std::erase_if(values_, [&](const auto& entry) {
+    const uint32_t pc = entry.first.first;
+    const Source& s = f_.source[pc];
+    const bool is_sign = (s.tokens[0] == "abs" || s.tokens[0] == "neg") && s.type() == Type::f64;
+    if (s.tokens[0] == "mov" || is_sign || !is_nan(entry.second, s.type())) return false;
+    makes_nan_[pc] = is_arithmetic(s);
+    return true;
+  });
+}
+
+bool Known::is_row(const Operand& op) const {
+  return op.kind == Operand::Kind::predicate ? op.index == 0 : bits_of_row(op).has_value();
+}
+
+std::optional<uint64_t> Known::bits_of_row(const Operand& op) const {
+  if (!is_value(op)) return std::nullopt;
+  const auto found = rows_.find(op.offset);
+  if (found != rows_.end()) return found->second;
+  if (op.immediate) return static_cast<uint64_t>(op.displacement);
+  return std::nullopt;
+}
+
+std::optional<uint64_t> Known::bits(const Operand& operand, uint32_t maker, uint32_t pc) const {
+  std::vector<uint32_t> passed;  // moves
+  const auto found = [&](const std::optional<uint64_t>& value) {
+    for (const uint32_t move : passed) moved_[move] = value;
+    return value;
+  };
+  for (const Operand* op = &operand;;) {
+    if (const auto known = bits_of_row(*op)) return found(known);
+    if (maker == Dataflow::kNone || maker >= pc) return found(std::nullopt);
+    const Instr& i = f_.code[maker];
+    if (f_.source[maker].tokens[0] != "mov" || !is_value(i.op[0]) || !is_value(i.op[1]) ||
+        bits_of(i.op[0].type) != bits_of(op->type)) {
+      const auto value = values_.find({maker, key_of(*op)});
+      return found(value == values_.end() ? std::nullopt : std::optional(value->second));
+    }
+    if (const auto known = moved_.find(maker); known != moved_.end()) return found(known->second);
+    passed.push_back(maker);
+    pc = maker, op = &i.op[1], maker = makers_[pc][1];
+  }
+}
+
+std::optional<uint64_t> Known::bits(uint32_t pc, unsigned slot) const {
+  return bits(f_.code[pc].op[slot], makers_[pc][slot], pc);
+}
+
+std::optional<uint64_t> Known::bits_of_element(uint32_t pc, uint32_t index) const {
+  return bits(f_.vectors[index], element_makers_[index], pc);
+}
+
+std::optional<bool> Known::guard(uint32_t pc) const {
+  const Instr& i = f_.code[pc];
+  const uint32_t maker = guard_makers_[pc];
+  if (maker >= pc) return std::nullopt;
+  const auto value = values_.find({maker, key_of(guard_of(i))});
+  if (value != values_.end()) return bool(value->second) != i.guard_negated;
+  return std::nullopt;
+}
+
+bool Known::is_constant(const Operand& op, uint32_t maker, uint32_t pc) const {
+  return is_row(op) || (maker != Dataflow::kNone && maker < pc && constant_[maker]);
+}
+
+bool Known::is_constant(uint32_t pc, unsigned slot) const {
+  return is_constant(f_.code[pc].op[slot], makers_[pc][slot], pc);
+}
+
+bool Known::is_constant_here(uint32_t pc, unsigned slot) const {
+  const uint32_t maker = makers_[pc][slot];
+  return is_constant(pc, slot) && (is_row(f_.code[pc].op[slot]) || stretch_[maker] == stretch_[pc]);
+}
+
+}  // namespace fp4lab::emu

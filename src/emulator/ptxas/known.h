@@ -1,0 +1,79 @@
+// What the text of a function shows about operands: which instruction made them, which bits they have and
+// whether they are the same in every thread, because only constants went into them.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "emulator/ptxas/dataflow.h"
+#include "emulator/ptxas/evaluate.h"
+#include "emulator/ptxas/rewrite.h"
+
+namespace fp4lab::emu {
+
+class Known {
+ public:
+  static constexpr unsigned kSlots = 6;  // operands 1 to 5
+
+  Known(const Rewriter&, const Dataflow&);
+
+  // The unguarded instruction that made an operand on every way that leads here, if the compiler sees both.
+  // Dataflow::kNone if there are several, or none.
+  uint32_t maker(uint32_t pc, unsigned slot) const {
+    const uint32_t from = makers_[pc][slot];
+    return from == Dataflow::kNone || sees(pc, from) ? from : Dataflow::kNone;
+  }
+  // Whether the compiler makes something of an instruction and the one that made its operand.
+  bool sees(uint32_t pc, uint32_t maker) const { return !meets_[maker] || block_[maker] == block_[pc]; }
+  // How many operands hold what an instruction made; more than one also where that is not known.
+  uint32_t uses(uint32_t pc) const { return uses_[pc]; }
+  // Of a constant, and of what was computed from constants alone. Not of NaNs that arithmetic makes: there
+  // the compiler has its own ways.
+  std::optional<uint64_t> bits(uint32_t pc, unsigned slot) const;
+  // Of a vector's element.
+  std::optional<uint64_t> bits_of_element(uint32_t pc, uint32_t index) const;
+  // Of the instruction's guard: whether it always holds, or never.
+  std::optional<bool> guard(uint32_t pc) const;
+  bool is_constant(uint32_t pc, unsigned slot) const;
+  // The same within straight-line code.
+  bool is_constant_here(uint32_t pc, unsigned slot) const;
+  // What an instruction makes counts as constant from now on, in operands behind it.
+  void mark_constant(uint32_t pc) { constant_[pc] = 1; }
+  // A rule has replaced an instruction: nothing is known about its operands.
+  void forget(uint32_t pc) {
+    makers_[pc].fill(Dataflow::kNone);
+    moved_.clear();
+  }
+
+ private:
+  void find_makers(const Dataflow&);
+  void find_stretches(const Dataflow&);
+  void find_constants(const Dataflow&);
+  void find_values(const Rewriter&, const Dataflow&);
+  template <class F>
+  bool reads_only(uint32_t pc, F&& fits) const;
+  bool is_row(const Operand&) const;
+  std::optional<uint64_t> decided(uint32_t pc) const;
+  bool is_constant(const Operand&, uint32_t maker, uint32_t pc) const;
+  std::optional<uint64_t> bits_of_row(const Operand&) const;
+  std::optional<uint64_t> bits(const Operand&, uint32_t maker, uint32_t pc) const;
+
+  const Function& f_;
+  std::unordered_map<uint32_t, uint64_t> rows_;  // of constants whose bits are known, by offset
+  std::vector<std::array<uint32_t, kSlots>> makers_;
+  std::vector<uint32_t> element_makers_;  // by index in the function's vectors
+  std::vector<uint32_t> guard_makers_;
+  std::vector<uint32_t> uses_;
+  std::vector<char> meets_;        // what it made becomes a variable
+  std::vector<uint32_t> block_;    // which basic block an instruction stands in
+  std::vector<uint32_t> stretch_;  // which straight-line code an instruction stands in
+  std::vector<char> constant_;
+  std::vector<char> makes_nan_;  // arithmetic of constants that the compiler leaves to execute
+  Values values_;
+  mutable std::unordered_map<uint32_t, std::optional<uint64_t>>
+      moved_;  // by moves that were asked: their sources
+};
+
+}  // namespace fp4lab::emu

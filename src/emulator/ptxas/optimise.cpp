@@ -1,0 +1,245 @@
+#include "emulator/ptxas/optimise.h"
+
+#include <algorithm>
+#include <optional>
+#include <unordered_set>
+#include <utility>
+
+#include "emulator/isa/opcode.h"
+#include "emulator/op/atomic.h"
+#include "emulator/ptxas/alternating_sign.h"
+#include "emulator/ptxas/approximate.h"
+#include "emulator/ptxas/branch_knowledge.h"
+#include "emulator/ptxas/carried_product.h"
+#include "emulator/ptxas/contraction.h"
+#include "emulator/ptxas/dataflow.h"
+#include "emulator/ptxas/idle_loop.h"
+#include "emulator/ptxas/peephole.h"
+#include "emulator/ptxas/routine.h"
+#include "emulator/ptxas/scaled_product.h"
+#include "emulator/ptxas/signs.h"
+#include "emulator/ptxas/unroll.h"
+#include "emulator/ptxas/value_order.h"
+
+namespace fp4lab::emu {
+
+namespace {
+
+constexpr size_t kMostInstructions = 1u << 18;  // beyond: as written
+class Optimiser {
+ public:
+  explicit Optimiser(Rewriter& w) : w_(w), f_(w.f) {}
+
+  // `straight`: the same without idle loops.
+  void run(const Dataflow& flow, const Dataflow& straight, const Known& known,
+           const std::vector<const Token*>& nounroll) {
+    const ValueOrder order(f_, flow, nounroll);
+    std::optional<Known> folded;
+    while (fold_approximate(w_, flow, folded ? *folded : known))
+      folded.emplace(w_, flow);  // one feeds the next
+    Contraction contraction(w_, straight, folded ? *folded : known);
+    Signs signs(w_, flow, known);
+    for (const Dataflow::Block& b : flow.blocks())
+      for (uint32_t pc = b.begin; pc < b.end; ++pc) {
+        if (flow.is_dead(pc)) continue;
+        simplify(pc, order, contraction);
+        signs.fold(pc);
+        const std::string_view name = f_.source[pc].tokens[0];
+        if (name == "st") convert_stored(pc, b, flow);
+        if (name == "shl" || name == "shr") convert_amount(pc, b, flow);
+        if (name == "atom" || name == "red") order_atomic_sum(pc, flow);
+      }
+    contraction.apply();
+    w_.rebuild();
+  }
+
+ private:
+  // --- single instructions
+
+  void simplify(uint32_t pc, const ValueOrder& order, const Contraction& contraction) {
+    Instr& i = f_.code[pc];
+    const Source& s = f_.source[pc];
+    const std::string_view name = i.opcode->name;
+    const bool extreme = s.tokens[0] == "min" || s.tokens[0] == "max";
+    const Type type = s.type();
+    if (extreme && (name.ends_with("n_float") || name.ends_with("x_float") || name.ends_with("_half")) &&
+        !s.has("ftz") && !s.has("NaN") && !s.has("xorsign") &&
+        (type == Type::f32 || type == Type::f64 || type == Type::f16) && order.same(pc, 1, 2))
+      return w_.replace(pc,
+                        {"mov", type == Type::f32   ? "b32"
+                                : type == Type::f64 ? "b64"
+                                                    : "b16"},
+                        {i.op[1]});
+    if (type == Type::f64 && !contraction.takes_product(pc)) order_operands(pc, order);
+  }
+
+  bool writes(uint32_t pc, uint32_t reg, const Dataflow& flow) const {
+    const auto& list = flow.access(pc).writes;
+    return std::find(list.begin(), list.end(), reg) != list.end();
+  }
+
+  // Who wrote a register last in the straight-line code before pc; kNone = nobody there.
+  uint32_t writer(const Operand& op, uint32_t pc, const Dataflow::Block& b, const Dataflow& flow) const {
+    const uint32_t reg = flow.number_of(op);
+    if (reg == Dataflow::kNone) return Dataflow::kNone;
+    while (pc-- > b.begin && !ends_stretch(f_.source[pc]))
+      if (writes(pc, reg, flow)) return pc;
+    return Dataflow::kNone;
+  }
+
+  // A sum in shared memory: see optimised_add_f64. Of a constant it is as it is without optimisation.
+  void order_atomic_sum(uint32_t pc, const Dataflow& flow) {
+    const Source& s = f_.source[pc];
+    const Operand& added = f_.code[pc].op[s.tokens[0] == "atom" ? 2 : 1];
+    if (s.has("add") && s.type() == Type::f64 && flow.number_of(added) != Dataflow::kNone)
+      f_.code[pc].body = optimised_add_f64();
+  }
+
+  // --- stores
+
+  // A store of integers or bits that are narrower than the register converts what a float instruction wrote:
+  // all elements of a vector if the last one is such. Not under a guard.
+  void convert_stored(uint32_t pc, const Dataflow::Block& b, const Dataflow& flow) {
+    if (f_.code[pc].guard >= 0) return;
+    Operand& stored = f_.code[pc].op[1];
+    const bool vector = stored.kind == Operand::Kind::vector;
+    Operand* const first = vector ? &f_.vectors[stored.index] : &stored;
+    Operand* const last = vector ? first + stored.count - 1 : first;
+    const Type to = integer(f_.source[pc].type()), from = float_written(*last, pc, b, flow);
+    if (from == Type::none || bits_of(to) >= bits_of(from)) return;
+    for (Operand* op = first; op <= last; ++op) {
+      if (!is_value(*op)) continue;
+      const Operand wide = from == Type::bf16 ? converted(*op, Type::f32, Type::bf16, pc) : *op;
+      *op = converted(wide, to, from == Type::bf16 ? Type::f32 : from, pc);
+    }
+  }
+
+  // So does a shift of 64 bits with its amount: to 64 bits, of which it takes the lower half.
+  void convert_amount(uint32_t pc, const Dataflow::Block& b, const Dataflow& flow) {
+    Operand& amount = f_.code[pc].op[2];
+    if (bits_of(f_.source[pc].type()) != 64 || float_written(amount, pc, b, flow) != Type::f32) return;
+    const Operand wide = w_.fresh(Type::b64), low = w_.fresh(Type::b32);
+    w_.insert(pc, {"cvt", "rzi", f_.source[pc].type() == Type::s64 ? "s64" : "u64", "f32"}, {wide, amount});
+    w_.insert(pc, {"cvt", "u32", "u64"}, {low, wide});
+    amount = low;
+  }
+
+  Operand converted(const Operand& op, Type to, Type from, uint32_t before) {
+    Operand d = w_.fresh(op.type);
+    if (to == Type::f32 && from == Type::bf16) {
+      d.type = Type::b32;
+      w_.insert(before, {"cvt", "f32", "bf16"}, {d, op});
+    } else {
+      w_.insert(before, {"cvt", to == Type::f32 ? "rn" : "rzi", name_of(to), name_of(from)}, {d, op});
+    }
+    return d;
+  }
+
+  // The type of float that an instruction of the block wrote into a register as wide; none for anything else.
+  Type float_written(const Operand& op, uint32_t pc, const Dataflow::Block& b, const Dataflow& flow) const {
+    if (!is_value(op) || op.immediate) return Type::none;
+    const uint32_t from = writer(op, pc, b, flow);
+    if (from == Dataflow::kNone) return Type::none;
+    const std::string_view name = f_.source[from].tokens[0];
+    const Type named = f_.source[from].type();
+    const bool is_tf32 = named == Type::tf32 && !f_.source[from].has("rna");  // that one is integer code
+    const Type type = is_tf32 ? Type::f32 : named;
+    const bool scalar = type == Type::f16 || type == Type::bf16 || type == Type::f32 || type == Type::f64;
+    if (!scalar || bits_of(type) != bits_of(op.type) || name == "copysign" || name == "set")
+      return Type::none;
+    // Their expansions are of f16.
+    const bool halves = name == "neg" || name == "abs" || name == "min" || name == "max";
+    return type == Type::bf16 && halves ? Type::f16 : type;
+  }
+
+  static Type integer(Type t) {
+    return t == Type::b8 ? Type::u8 : t == Type::b16 ? Type::u16 : t == Type::b32 ? Type::u32 : t;
+  }
+
+  // Operands of a sum, product or extreme of f64: the one that was made first comes first.
+  void order_operands(uint32_t pc, const ValueOrder& order) {
+    Instr& i = f_.code[pc];
+    const std::string_view name = f_.source[pc].tokens[0];
+    const bool ordered = name == "add" || name == "sub" || name == "mul" || name == "fma" || name == "mad" ||
+                         name == "min" || name == "max";
+    if (!ordered || !order.comes_later(pc, 1, 2)) return;
+    if (name != "sub") return std::swap(i.op[1], i.op[2]);
+    std::vector<std::string_view> tokens = f_.source[pc].tokens;
+    tokens[0] = "add";
+    const Operand a = i.op[1];
+    w_.replace(pc, tokens, {w_.negated(i.op[2], pc), a});
+  }
+
+  Rewriter& w_;
+  Function& f_;
+};
+
+// Integer kernels without any of these are as they were written.
+bool is_worth_it(const Function& f) {
+  return std::any_of(f.source.begin(), f.source.end(), [](const Source& s) {
+    static const std::unordered_set<std::string_view> kNames = {
+        "abs",  "add", "and", "atom", "red",  "bfe",  "bfi", "cnot", "cos",  "cvt", "div", "ex2",
+        "fma",  "fns", "lg2", "mad",  "max",  "min",  "mul", "neg",  "or",   "rcp", "rem", "rsqrt",
+        "setp", "shl", "shr", "sin",  "slct", "sqrt", "st",  "sub",  "selp", "xor"};
+    return kNames.contains(s.tokens[0]);
+  });
+}
+
+}  // namespace
+
+void optimise(Image& image, Function& f, std::vector<const Entry*> rows,
+              const std::vector<const Token*>& nounroll) {
+  if (f.code.size() > kMostInstructions || !is_worth_it(f)) return;
+  Rewriter w(image, f, std::move(rows));
+  // Each step sees what the ones before it made.
+  const auto step = [&](auto what) {
+    const std::unordered_set<uint32_t> constants = constant_rows(image);
+    const Dataflow flow(image.out, f, w.rows, constants);
+    if (flow.is_too_big()) return;
+    what(flow);
+  };
+  constexpr int kMostNested = 4;
+  // Calls what() with `flow` as it is without idle loops.
+  const auto without_idle_loops = [&](const Dataflow& flow, auto what) {
+    if (!has_products(f) || !has_loops(w)) return what(flow);
+    const std::unordered_set<uint32_t> constants = constant_rows(image);
+    std::vector<uint32_t> idle = idle_branches(w, flow);
+    std::optional<Dataflow> straight;
+    for (int depth = 0; depth < kMostNested && !idle.empty(); ++depth) {
+      straight.emplace(image.out, f, w.rows, constants, idle);
+      const std::vector<uint32_t> outer = idle_branches(w, *straight);
+      if (outer.empty()) break;
+      idle.insert(idle.end(), outer.begin(), outer.end());
+    }
+    what(straight ? *straight : flow);
+  };
+  const auto arithmetic = [&](const Dataflow& flow, const Known& known) {
+    without_idle_loops(flow,
+                       [&](const Dataflow& straight) { Optimiser(w).run(flow, straight, known, nounroll); });
+    if (may_scale_products(w)) step([&](const Dataflow& after) { scale_products(w, after); });
+  };
+  const auto afresh = [&](auto what) {
+    step([&](const Dataflow& flow) {
+      Known known(w, flow);
+      what(flow, known);
+    });
+  };
+  const auto single = [&](const Dataflow& flow, Known& known) {
+    fold_single(w, flow, known) ? afresh(arithmetic) : arithmetic(flow, known);
+  };
+  bool unrolls = sums_f64(f) || has_products(f);
+  for (int depth = 0; depth < kMostNested && std::exchange(unrolls, false); ++depth)
+    step([&](const Dataflow& flow) { unrolls = unroll(w, flow, nounroll); });
+  if (may_mistake_branches(f)) step([&](const Dataflow& flow) { fold_known_branches(w, flow, nounroll); });
+  constexpr int kMostGuards = 4;  // what a guard leaves may be a constant, which decides another
+  const auto guards = [&](const auto& again, int rounds) -> void {
+    afresh([&](const Dataflow& flow, Known& known) {
+      rounds > 0 && fold_guards(w, flow, known) ? again(again, rounds - 1) : single(flow, known);
+    });
+  };
+  guards(guards, kMostGuards);
+  if (has_products(f)) step([&](const Dataflow& flow) { carry_products(w, flow, nounroll); });
+  if (may_alternate_signs(f)) step([&](const Dataflow& flow) { alternate_signs(w, flow, nounroll); });
+}
+
+}  // namespace fp4lab::emu

@@ -1,0 +1,76 @@
+#include "emulator/ptxas/peephole.h"
+
+#include <algorithm>
+
+#include "emulator/ptx/flow.h"
+#include "emulator/ptxas/peephole/pass.h"
+#include "emulator/ptxas/peephole/rules.h"
+
+namespace fp4lab::emu {
+
+namespace {
+
+// What no branch leads to any more.
+void remove_unreachable(Rewriter& w) {
+  std::vector<char> is_reached(w.f.code.size(), 0);
+  std::vector<uint32_t> work{0};
+  const auto reach = [&](uint32_t pc) {
+    if (pc < is_reached.size() && !is_reached[pc]) is_reached[pc] = 1, work.push_back(pc);
+  };
+  is_reached[0] = 1;
+  while (!work.empty()) {
+    const uint32_t pc = work.back();
+    work.pop_back();
+    const Flow flow = flow_of(w.image.out, w.f, pc);
+    std::for_each(flow.targets.begin(), flow.targets.end(), reach);
+    if (flow.falls_through) reach(pc + 1);
+  }
+  for (uint32_t pc = 0; pc < w.f.code.size(); ++pc)
+    if (!is_reached[pc]) w.remove(pc);
+  w.rebuild();
+}
+
+// A register that is moved into itself.
+bool does_nothing(const Instr& i, const Source& s) {
+  const Operand &to = i.op[0], &from = i.op[1];
+  return s.tokens[0] == "mov" && is_value(to) && is_value(from) && !from.immediate &&
+         to.offset == from.offset && bits_of(to.type) == bits_of(from.type);
+}
+
+}  // namespace
+
+bool fold_guards(Rewriter& w, const Dataflow& flow, const Known& known) {
+  bool any = false, any_branch = false;
+  for (uint32_t pc = 0; pc < w.f.code.size(); ++pc) {
+    const bool is_idle = w.f.code[pc].guard >= 0 && does_nothing(w.f.code[pc], w.f.source[pc]);
+    const auto holds = is_idle ? std::optional(false) : known.guard(pc);
+    const bool is_branch = w.f.code[pc].opcode->name == "bra";
+    if (!holds || !(flow.is_pure(pc) || is_branch)) continue;
+    any_branch |= is_branch;
+    any = true;
+    if (*holds)
+      w.f.code[pc].guard = -1;
+    else
+      w.remove(pc);
+  }
+  if (any) w.rebuild();
+  if (any_branch) remove_unreachable(w);
+  return any;
+}
+
+bool fold_single(Rewriter& w, const Dataflow& flow, Known& known) {
+  using namespace peephole;
+  Pass pass(w, flow, known);
+  const std::span<const Rule> all[] = {least_integer_rules(), arithmetic_rules(), bit_rules(), choice_rules(),
+                                       conversion_rules(),    flush_rules(),      pack_rules()};
+  for (uint32_t pc = 0; pc < w.f.code.size(); ++pc) {
+    if (flow.is_dead(pc)) continue;
+    for (const std::span<const Rule> rules : all)
+      for (const Rule& rule : rules)
+        if (!pass.has_replaced(pc) && rule.mnemonic == w.f.source[pc].tokens[0]) rule.apply(pass, pc);
+  }
+  if (pass.has_changed()) w.rebuild();
+  return pass.has_changed();
+}
+
+}  // namespace fp4lab::emu

@@ -1,0 +1,18 @@
+// Single instructions that the compiler folds, as far as their bits then differ from what executes: of
+// constants (see also fold.h), of 1 as a factor, of comparisons whose outcome it believes to know, and pairs
+// of which it makes one. Read off ptxas 13.0's machine code and seen on an H200, see notes/design/ptxas.md.
+#pragma once
+
+#include "emulator/ptxas/dataflow.h"
+#include "emulator/ptxas/known.h"
+#include "emulator/ptxas/rewrite.h"
+
+namespace fp4lab::emu {
+
+// Guards that always hold, or never; those of branches too, and the code that nothing leads to then. Whether
+// there was one.
+bool fold_guards(Rewriter&, const Dataflow&, const Known&);
+// Whether anything has changed.
+bool fold_single(Rewriter&, const Dataflow&, Known&);
+
+}  // namespace fp4lab::emu

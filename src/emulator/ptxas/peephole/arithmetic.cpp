@@ -1,0 +1,151 @@
+// Sums, products, signs and extremes of floats: of constants, of 1 as a factor, of a value and itself.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "emulator/ptxas/peephole/pass.h"
+#include "emulator/ptxas/peephole/rules.h"
+
+namespace fp4lab::emu::peephole {
+
+namespace {
+
+// The square of an f32 without a rounding has no sign to lose: abs is a copy, through which the product goes
+// on.
+bool is_of_square(Pass& p, uint32_t pc) {
+  const auto square = p.made_by(pc, 1, "mul");
+  if (!square) return false;
+  const Source& s = p.source(*square);
+  return s.type() == Type::f32 && !says_rounding(s) && p.same_register(*square, 1, 2) &&
+         (s.has("ftz") || !p.source(pc).has("ftz"));
+}
+
+// Of a constant abs and neg change the sign, also of a NaN, which f32 makes quiet; with .ftz of one made
+// within the straight-line code.
+void fold_sign(Pass& p, uint32_t pc) {
+  const Source& s = p.source(pc);
+  const Type type = s.type();
+  if (s.tokens[0] == "abs" && type == Type::f32 && is_of_square(p, pc))
+    return p.become_copy(pc, p.operand(pc, 1), type);
+  if (type != Type::f32 && type != Type::f64 && type != Type::f16x2) return;
+  if (!p.known.is_constant(pc, 1)) return;
+  const uint64_t sign = type == Type::f64 ? uint64_t(1) << 63 : type == Type::f32 ? 0x80000000 : 0x80008000;
+  const bool abs = s.tokens[0] == "abs";
+  if (const auto x = p.bits(pc, 1); x && type == Type::f32) {
+    if (s.has("ftz") && is_nan32(*x) && !p.known.is_constant_here(pc, 1)) return;
+    const uint64_t value = quiet32(s.has("ftz") ? flushed32(*x) : *x);
+    p.become(pc, abs ? value & ~sign : value ^ sign, type);
+  } else if (!s.has("ftz") && (x || type != Type::f16x2)) {
+    const Type as = bits_type(type);
+    const uint64_t mask = abs ? (type == Type::f64 ? ~sign : ~sign & 0xffffffff) : sign;
+    p.replace(pc, {abs ? "and" : "xor", name_of(as)}, {p.operand(pc, 1), p.w.constant(mask, as)});
+  }
+}
+
+// x * 1 is x, whatever NaN it is, x * -1 its negation.
+void fold_product(Pass& p, uint32_t pc) {
+  const Source& s = p.source(pc);
+  const Type type = s.type();
+  const uint64_t one = type == Type::f32    ? 0x3f800000
+                       : type == Type::f64  ? 0x3ff0000000000000
+                       : type == Type::f16  ? 0x3c00
+                       : type == Type::bf16 ? 0x3f80
+                                            : 0;
+  if (!one || says_rounding(s) || s.has("sat")) return;
+  const uint64_t minus_one = one | uint64_t(1) << (bits_of(type) - 1);
+  if (s.has("ftz")) {
+    for (const unsigned slot : {1u, 2u})
+      if (p.bits(pc, slot) == minus_one)
+        return p.replace(pc, {"neg", "ftz", "f32"}, {p.operand(pc, 3 - slot)});
+    return;
+  }
+  const auto a = p.bits(pc, 1), b = p.bits(pc, 2);
+  if (a && b && type == Type::f32 && !is_nan32(*a) && !is_nan32(*b)) {
+    const float product = float_of(*a) * float_of(*b);  // on its own: no sum takes it
+    if (!std::isnan(product)) return p.become(pc, std::bit_cast<uint32_t>(product), type);
+  }
+  if (a && b && type == Type::f16) return;
+  for (const unsigned slot : {1u, 2u}) {
+    if (p.bits(pc, slot) == one) return p.become_copy(pc, p.operand(pc, 3 - slot), type);
+    if (p.bits(pc, slot) == minus_one && (type == Type::f32 || !a || !b))
+      return p.replace(pc, {"neg", name_of(type)}, {p.operand(pc, 3 - slot)});
+  }
+}
+
+// A difference of constants below 0 that lies halfway between two numbers becomes the one nearer to 0.
+void fold_tie(Pass& p, uint32_t pc) {
+  const Source& s = p.source(pc);
+  const auto a = p.bits(pc, 1), b = p.bits(pc, 2);
+  if (!a || !b || !p.known.is_constant(pc, 1) || !p.known.is_constant(pc, 2) || s.type() != Type::f32 ||
+      says_rounding(s) || s.has("sat"))
+    return;
+  const double exact = double(float_of(*a)) + (s.tokens[0] == "sub" ? -1.0 : 1.0) * double(float_of(*b));
+  const auto sum = static_cast<float>(exact);
+  const float lesser = std::nextafter(sum, 0.0F);
+  const bool differ = (*a ^ *b ^ (s.tokens[0] == "sub" ? 0x80000000 : 0)) & 0x80000000;
+  if (!differ || sum > 0 || !std::isnormal(sum) || double(sum) - exact != exact - double(lesser)) return;
+  p.become(pc, std::bit_cast<uint32_t>(lesser), Type::f32);
+}
+
+// A constant NaN that is subtracted is added with its sign changed, before a constant that it is subtracted
+// from.
+void fold_difference(Pass& p, uint32_t pc) {
+  if (p.source(pc).type() != Type::f64) return;
+  const auto x = p.bits(pc, 2);
+  if (!x || !is_nan64(*x)) return;
+  Rewriter::Tokens tokens = p.source(pc).tokens;
+  tokens[0] = "add";
+  const Operand a = p.operand(pc, 1), negative = p.w.constant(*x ^ uint64_t(1) << 63, Type::f64);
+  const auto from = p.bits(pc, 1);
+  if (from && !says_rounding(p.source(pc))) return p.replace(pc, tokens, {negative, a});
+  p.replace(pc, tokens, {from ? p.w.constant(*from, Type::f64) : a, negative});
+}
+
+// Of one value each: the elements of a vector differ.
+bool same_load(Pass& p, uint32_t a, uint32_t b) {
+  if (a == Dataflow::kNone || b == Dataflow::kNone || p.source(a).tokens[0] != "ld") return false;
+  if (!is_value(p.f.code[a].op[0])) return false;
+  const auto [first, last] = std::minmax(a, b);
+  const Operand &x = p.f.code[first].op[1], &y = p.f.code[last].op[1];
+  if (p.source(a).tokens != p.source(b).tokens || x.kind != Operand::Kind::address || y.kind != x.kind)
+    return false;
+  if (x.has_base != y.has_base || (x.has_base && x.offset != y.offset) || x.displacement != y.displacement)
+    return false;
+  for (uint32_t pc = first; pc < last; ++pc) {
+    const auto& writes = p.flow.access(pc).writes;
+    if (!p.flow.is_pure(pc)) return false;
+    if (x.has_base && std::find(writes.begin(), writes.end(), p.flow.number_of_base(x)) != writes.end())
+      return false;
+  }
+  return true;
+}
+
+// The extreme of a value and itself is the value, of f32 and f64 also where it was loaded twice.
+void fold_extreme(Pass& p, uint32_t pc) {
+  const Source& s = p.source(pc);
+  const Type type = s.type();
+  const bool plain = s.tokens.size() == 2;
+  if (p.same_register(pc, 1, 2)) {
+    if (plain && (type == Type::f32 || type == Type::f64 || type == Type::f16))
+      return p.become_copy(pc, p.operand(pc, 1), type);
+    const auto x = p.bits(pc, 1);
+    if (x && type == Type::f32 && s.tokens.size() == 3 && s.has("ftz") && p.known.is_constant_here(pc, 1))
+      p.become(pc, quiet32(flushed32(*x)), type);
+    return;
+  }
+  if (!plain || (type != Type::f32 && type != Type::f64)) return;
+  if (!same_load(p, p.known.maker(pc, 1), p.known.maker(pc, 2))) return;
+  p.become_copy(pc, p.operand(pc, 1), type);
+}
+
+}  // namespace
+
+std::span<const Rule> arithmetic_rules() {
+  static constexpr Rule kRules[] = {
+      {"neg", fold_sign}, {"abs", fold_sign},       {"mul", fold_product}, {"add", fold_tie},
+      {"sub", fold_tie},  {"sub", fold_difference}, {"min", fold_extreme}, {"max", fold_extreme},
+  };
+  return kRules;
+}
+
+}  // namespace fp4lab::emu::peephole

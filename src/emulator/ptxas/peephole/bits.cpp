@@ -1,0 +1,229 @@
+// Shifts, bit fields, logic, and saturated sums of integers.
+#include "emulator/ptxas/peephole/pass.h"
+#include "emulator/ptxas/peephole/rules.h"
+
+namespace fp4lab::emu::peephole {
+
+namespace {
+
+bool is_word(Type t) { return t == Type::u32 || t == Type::s32; }
+
+// The amount of a 16-bit shift is cut to 16 bits if the instruction itself names it.
+void fold_shift(Pass& p, uint32_t pc) {
+  if (bits_of(p.source(pc).type()) != 16) return;
+  if (const auto amount = p.bits(pc, 2); amount && p.operand(pc, 2).immediate && *amount & 0xffff0000)
+    p.set_operand(pc, 2, *amount & 0xffff);
+}
+
+// The amount of an unsigned 16-bit shift is none below 0, if it is an element of a vector of s8.
+void fold_signed_amount(Pass& p, uint32_t pc) {
+  const Type type = p.source(pc).type();
+  const auto from = p.made_by(pc, 2, "ld");
+  if (bits_of(type) != 16 || type == Type::s16 || !from || p.source(*from).type() != Type::s8) return;
+  if (p.operand(*from, 0).kind != Operand::Kind::vector) return;
+  const Operand amount = p.w.fresh(Type::b32);
+  p.insert(pc, {"max", "s32"}, {amount, p.operand(pc, 2), p.w.constant(0)});
+  p.operand(pc, 2) = amount;
+}
+
+// A wide product with a constant that is shifted out of 64 bits stays where it is.
+void fold_wide_shift(Pass& p, uint32_t pc) {
+  if (bits_of(p.source(pc).type()) != 64) return;
+  const auto product = p.made_by(pc, 1, "mul");
+  const auto amount = p.bits(pc, 2);
+  if (!product || !p.source(*product).has("wide") || !amount || (*amount & 0xffffffff) < 64) return;
+  if (p.bits(*product, 1) || p.bits(*product, 2)) p.become_copy(pc, p.operand(pc, 1), Type::b64);
+}
+
+// and, or and xor of a lop3 and one of its operands become one lop3. Where the lop3 has an operand twice,
+// one of them is taken for 0.
+void fold_logic(Pass& p, uint32_t pc) {
+  const std::string_view name = p.source(pc).tokens[0];
+  if (p.source(pc).type() != Type::b32) return;
+  for (const unsigned slot : {2u, 1u}) {
+    const auto inner = p.made_by(pc, slot, "lop3");
+    if (!inner || p.source(*inner).tokens.size() != 2 || !p.operand(*inner, 4).immediate) continue;
+    unsigned first = 1;  // the operand that is the other one's too
+    const auto shared = [&](unsigned with) {
+      return p.operand(*inner, with).offset == p.operand(pc, 3 - slot).offset &&
+             p.known.maker(*inner, with) == p.known.maker(pc, 3 - slot);
+    };
+    while (first < 4 && !shared(first)) ++first;
+    if (first == 4) continue;
+    const unsigned order[] = {first, first % 3 + 1, (first + 1) % 3 + 1};
+    const auto equal = [&](unsigned a, unsigned b) { return p.same_register(*inner, order[a], order[b]); };
+    const bool drop_second = equal(0, 1) || equal(1, 2), drop_third = equal(0, 2);
+    if (!drop_second && !drop_third) return;
+    const auto table = static_cast<uint32_t>(p.operand(*inner, 4).displacement);
+    uint32_t merged = 0;
+    for (uint32_t i = 0; i < 8; ++i) {
+      uint32_t from = 0;  // the lop3's operands by place
+      for (unsigned k = 0; k < 3; ++k) from |= (i >> (2 - k) & 1) << (3 - order[k]);
+      const uint32_t a = table >> from & 1, b = i >> 2;
+      merged |= (name == "and" ? a & b : name == "or" ? a | b : a ^ b) << i;
+    }
+    std::vector<Operand> sources;
+    for (const unsigned k : order) sources.push_back(p.kept(*inner, k));
+    if (drop_second) sources[1] = p.w.constant(0);
+    if (drop_third) sources[2] = p.w.constant(0);
+    sources.push_back(p.w.constant(merged));
+    return p.replace(pc, {"lop3", "b32"}, sources);
+  }
+}
+
+// How many bytes of a word an `and` with a constant, or a conversion of the lower bytes, lets through.
+unsigned lower_bytes(const Pass& p, uint32_t pc, unsigned slot) {
+  const Source& s = p.source(pc);
+  if (s.tokens[0] == "cvt") {
+    const Type to = s.type(0), from = s.type(1);
+    if (s.tokens.size() != 3 || is_float(to) || bits_of(to) < 32 || slot != 1) return 0;
+    return from == Type::u8 ? 1 : from == Type::u16 ? 2 : 0;
+  }
+  const auto mask = s.type() == Type::b32 ? p.bits(pc, 3 - slot) : std::nullopt;
+  return !mask ? 0 : *mask == 0xff ? 1 : *mask == 0xffff ? 2 : *mask == 0xffffff ? 3 : 0;
+}
+
+// The lower bytes of a prmt by a constant are a prmt that takes zeros from the first operand, if they come
+// from the second: a sign of the first is then 0 too.
+void fold_lower_bytes(Pass& p, uint32_t pc) {
+  for (const unsigned slot : {1u, 2u}) {
+    const unsigned bytes = lower_bytes(p, pc, slot);
+    const auto from = bytes ? p.made_by(pc, slot, "prmt") : std::nullopt;
+    if (!from || p.source(*from).tokens.size() != 2) continue;
+    const auto selector = p.bits(*from, 3);
+    if (!selector) return;
+    bool takes_sign = false;
+    for (unsigned byte = 0; byte < bytes; ++byte) {
+      const unsigned which = *selector >> 4 * byte & 15;
+      if (which < 4) return;
+      takes_sign |= which >= 8 && which < 12;
+    }
+    if (!takes_sign) return;
+    const Operand second = p.kept(*from, 2), low = p.w.fresh(Type::b32);
+    p.insert(pc, {"prmt", "b32"},
+             {low, p.w.constant(0), second, p.w.constant(*selector & ((1u << 4 * bytes) - 1))});
+    const bool wide = p.source(pc).tokens[0] == "cvt" && bits_of(p.source(pc).type()) == 64;
+    return wide ? p.replace(pc, {"cvt", "u64", "u32"}, {low}) : p.replace(pc, {"mov", "b32"}, {low});
+  }
+}
+
+// Constants for fields: not what divisions and the like compute, or conversions that round up or down.
+bool is_plain_constant(Pass& p, uint32_t pc, unsigned slot) {
+  for (const std::string_view late : {"div", "rem", "dp2a", "dp4a", "prmt"})
+    if (p.made_by(pc, slot, late)) return false;
+  if (const auto from = p.made_by(pc, slot, "cvt"))
+    if (p.source(*from).has("rmi") || p.source(*from).has("rpi")) return false;
+  return p.known.is_constant(pc, slot);
+}
+
+// bfi.b32 of a constant place and length: the mask is of length modulo 32, but right at a byte's boundary
+// and where the constant field goes into a constant.
+void fold_insertion(Pass& p, uint32_t pc) {
+  if (p.source(pc).type() != Type::b32 || is_plain_constant(p, pc, 2)) return;
+  const auto at = p.bits(pc, 3), length = p.bits(pc, 4);
+  if (at && length && (*at & 0xff) < 32 && *at % 8 != 0 && *length > 31) p.set_operand(pc, 4, *length % 32);
+}
+
+// bfe.s32 of a constant field that begins behind the register: ones, whatever the sign is. Not of a constant
+// that was made within the straight-line code.
+void fold_extraction(Pass& p, uint32_t pc) {
+  const bool is_constant = is_plain_constant(p, pc, 1) && p.known.is_constant_here(pc, 1);
+  if (p.source(pc).type() != Type::s32 || is_constant) return;
+  const auto at = p.bits(pc, 2), length = p.bits(pc, 3);
+  if (at && length && (*at & 0xff) > 31 && (*length & 0xff) != 0) p.become(pc, 0xffffffff, Type::b32);
+}
+
+// A sum with a constant that saturates takes another constant that was added before.
+void fold_saturated(Pass& p, uint32_t pc) {
+  const Source& s = p.source(pc);
+  if (!s.has("sat") || s.type() != Type::s32) return;
+  const bool minus = s.tokens[0] == "sub";
+  for (const unsigned slot : {2u, 1u}) {
+    const auto c = p.bits(pc, slot);
+    if (!c || (minus && slot == 1)) continue;
+    for (const bool difference : {false, true}) {
+      const auto from = p.made_by(pc, 3 - slot, difference ? "sub" : "add");
+      if (!from || p.known.uses(*from) != 1 || p.source(*from).tokens.size() != 2 ||
+          !is_word(p.source(*from).type()))
+        continue;
+      const auto first = p.bits(*from, 1), second = p.bits(*from, 2);
+      if (bool(first) == bool(second)) continue;
+      const Operand x = p.kept(*from, first ? 2 : 1);
+      const auto known = static_cast<uint32_t>(first ? *first : *second);
+      const auto last = static_cast<uint32_t>(minus ? -*c : *c);
+      if (difference && first) return p.replace(pc, {"sub", "sat", "s32"}, {p.w.constant(known + last), x});
+      return p.replace(pc, {"add", "sat", "s32"}, {x, p.w.constant((difference ? -known : known) + last)});
+    }
+  }
+}
+
+// A saturated sum that undoes a sum before it is what is left.
+void fold_undone(Pass& p, uint32_t pc) {
+  const Source& s = p.source(pc);
+  if (!s.has("sat") || s.type() != Type::s32) return;
+  const bool minus = s.tokens[0] == "sub";
+  for (const unsigned slot : {1u, 2u})
+    for (const bool difference : {false, true}) {
+      const auto from = p.made_by(pc, slot, difference ? "sub" : "add");
+      if (!from || !is_word(p.source(*from).type())) continue;
+      if (p.source(*from).tokens.size() != 2 && !p.source(*from).has("cc")) continue;
+      const auto shares = [&](unsigned with) { return p.same_value(*from, with, pc, 3 - slot); };
+      // (a - b) + b; a - (a - b); (a + b) - a or b
+      if (!minus && difference && shares(2)) return p.become_copy(pc, p.kept(*from, 1), Type::s32);
+      if (minus && difference && slot == 2 && shares(1))
+        return p.become_copy(pc, p.kept(*from, 2), Type::s32);
+      if (minus && !difference && slot == 1 && shares(1))
+        return p.become_copy(pc, p.kept(*from, 2), Type::s32);
+      if (minus && !difference && slot == 1 && shares(2))
+        return p.become_copy(pc, p.kept(*from, 1), Type::s32);
+      if (minus && difference && slot == 1 && shares(1))  // (a - b) - a
+        return p.replace(pc, {"sub", "sat", "s32"}, {p.w.constant(0), p.kept(*from, 2)});
+      for (const unsigned shared : {1u, 2u})  // a - (a + b), a - (b + a)
+        if (minus && !difference && slot == 2 && shares(shared))
+          return p.replace(pc, {"sub", "sat", "s32"}, {p.w.constant(0), p.kept(*from, 3 - shared)});
+    }
+}
+
+// What is subtracted from the upper half of a product, with a borrow, is added with its sign changed: 0 then
+// borrows.
+void fold_borrow(Pass& p, uint32_t pc) {
+  const Source& s = p.source(pc);
+  const auto product = p.made_by(pc, 1, "mul");
+  if (!s.has("cc") || !is_word(s.type()) || !product || !p.source(*product).has("hi")) return;
+  if (!is_word(p.source(*product).type()) || p.known.uses(*product) != 1) return;
+  const Operand negative = p.w.fresh(Type::b32);
+  p.insert(pc, {"neg", "s32"}, {negative, p.operand(pc, 2)});
+  p.replace(pc, {"add", "cc", "u32"}, {p.operand(pc, 1), negative});
+}
+
+// The upper half of a product that is needed as a whole takes its sum with it, which then does not saturate.
+void fold_whole_product(Pass& p, uint32_t pc) {
+  if (!p.source(pc).has("hi") || !p.source(pc).has("sat")) return;
+  for (const Dataflow::Block& b : p.flow.blocks()) {
+    if (pc < b.begin || pc >= b.end) continue;
+    for (uint32_t low = b.begin; low < b.end; ++low) {
+      const Source& s = p.source(low);
+      if (p.flow.is_dead(low) || s.tokens[0] != "mul" || !s.has("lo") || !is_word(s.type())) continue;
+      const bool straight = p.same_value(low, 1, pc, 1) && p.same_value(low, 2, pc, 2);
+      const bool crossed = p.same_value(low, 1, pc, 2) && p.same_value(low, 2, pc, 1);
+      if (straight || crossed)
+        return p.replace(pc, {"mad", "hi", "s32"}, {p.operand(pc, 1), p.operand(pc, 2), p.operand(pc, 3)});
+    }
+  }
+}
+
+}  // namespace
+
+std::span<const Rule> bit_rules() {
+  static constexpr Rule kRules[] = {
+      {"shl", fold_shift},         {"shr", fold_shift},         {"shl", fold_wide_shift},
+      {"and", fold_logic},         {"or", fold_logic},          {"xor", fold_logic},
+      {"shl", fold_signed_amount}, {"shr", fold_signed_amount}, {"bfi", fold_insertion},
+      {"bfe", fold_extraction},    {"add", fold_saturated},     {"sub", fold_saturated},
+      {"add", fold_undone},        {"sub", fold_undone},        {"sub", fold_borrow},
+      {"mad", fold_whole_product}, {"and", fold_lower_bytes},   {"cvt", fold_lower_bytes},
+  };
+  return kRules;
+}
+
+}  // namespace fp4lab::emu::peephole

@@ -1,0 +1,117 @@
+// Comparisons whose outcome the compiler believes to know, and what is chosen by them.
+#include "emulator/ptxas/peephole/pass.h"
+#include "emulator/ptxas/peephole/range.h"
+#include "emulator/ptxas/peephole/rules.h"
+
+namespace fp4lab::emu::peephole {
+
+namespace {
+
+// Numbers that the compiler takes for no less than 0, a NaN or the least integer among them.
+bool is_not_negative(const Pass& p, uint32_t pc, unsigned slot, Type type) {
+  if (type == Type::f32) {
+    const auto range = range_of(p, pc, slot);
+    return range && range->least >= 0;
+  }
+  const uint32_t from = p.known.maker(pc, slot);
+  if (from == Dataflow::kNone || from >= pc || p.source(from).type() != type) return false;
+  return (type == Type::s32 || type == Type::s64) && p.source(from).tokens[0] == "abs";
+}
+
+// What the compiler makes of a comparison of a number in a range with another. It never decides le.
+std::optional<bool> decided(std::string_view how, const Range& a, double b) {
+  if ((how == "lt" && a.most < b) || (how == "gt" && a.least > b) || (how == "ge" && a.least >= b))
+    return true;
+  if ((how == "lt" && a.least >= b) || (how == "gt" && a.most <= b) || (how == "ge" && a.most < b))
+    return false;
+  return std::nullopt;
+}
+
+// The same for any type of which ranges are known.
+std::optional<bool> decided(const Pass& p, uint32_t pc, unsigned slot, std::string_view how, uint64_t with) {
+  const Type type = p.source(pc).type();
+  if (type != Type::f32) {
+    const int64_t c = type == Type::s32 ? static_cast<int32_t>(with) : static_cast<int64_t>(with);
+    if (c != 0 || !is_not_negative(p, pc, slot, type)) return std::nullopt;
+    return how == "ge" ? std::optional(true) : how == "lt" ? std::optional(false) : std::nullopt;
+  }
+  const auto range = range_of(p, pc, slot);
+  return range && !is_nan32(with) ? decided(how, *range, float_of(with)) : std::nullopt;
+}
+
+// The constant by which slct.s32.s32 chooses is compared as if it were f32.
+void fold_choice(Pass& p, uint32_t pc) {
+  const Source& s = p.source(pc);
+  const Type type = s.type(0);
+  if (p.same_register(pc, 1, 2)) return p.become_copy(pc, p.operand(pc, 1), type);
+  if (s.tokens[0] == "selp") {
+    const Operand& by = p.operand(pc, 3);
+    if (const auto bits = p.bits(pc, 3))
+      return p.become_copy(pc, p.operand(pc, (*bits != 0) != by.negated ? 1 : 2), type);
+    const bool is_decided = by.kind == Operand::Kind::predicate && by.index == 0;
+    if (is_decided && bits_of(type) < 64)  // those of 64 bits stay halves (halves.h)
+      return p.become_copy(pc, p.operand(pc, by.negated ? 2 : 1), type);
+    // A selection that is known takes no signs (see optimise.h).
+    if (type == Type::f32 && p.known.is_constant(pc, 3))
+      p.replace(pc, {"selp", "b32"}, {p.operand(pc, 1), p.operand(pc, 2), p.operand(pc, 3)});
+    return;
+  }
+  const bool of_f32 = s.type(1) == Type::f32;
+  if (const auto by = p.bits(pc, 3)) {
+    const bool first = of_f32 || type == Type::s32 ? float_of(s.has("ftz") ? flushed32(*by) : *by) >= 0
+                                                   : static_cast<int32_t>(*by) >= 0;
+    p.become_copy(pc, p.operand(pc, first ? 1 : 2), type);
+  } else if (const auto sign = p.made_by(pc, 3, "neg");
+             sign && p.source(*sign).type() == Type::s32 && type == Type::s32) {
+    // slct.s32.s32 by -x: as x is no more than 0, which the least integer is too.
+    const Operand above = p.w.fresh(Type::b32);
+    p.insert(*sign, {"set", "gt", "s32", "s32"}, {above, p.operand(*sign, 1), p.w.constant(0)});
+    p.operand(pc, 3) = above;
+  } else if (!p.bits(pc, 1) && type != (of_f32 ? Type::f32 : Type::s32) && !s.has("ftz") &&
+             is_not_negative(p, pc, 3, s.type(1))) {
+    p.become_copy(pc, p.operand(pc, 1), type);
+  }
+}
+
+// A comparison of what lies in a range with a constant is decided, for NaNs as well.
+void fold_comparison(Pass& p, uint32_t pc) {
+  const Source& s = p.source(pc);
+  std::string_view how = s.tokens[1];
+  if (s.tokens.size() > (s.has("ftz") ? 4 : 3) || p.operand(pc, 1))
+    return;  // combined with another, or two results
+  for (const unsigned slot : {3u, 2u}) {
+    if (slot == 2)
+      how = how == "lt" ? "gt" : how == "le" ? "ge" : how == "gt" ? "lt" : how == "ge" ? "le" : how;
+    const auto with = p.bits(pc, slot);
+    const auto holds = with && !p.bits(pc, 5 - slot) ? decided(p, pc, 5 - slot, how, *with) : std::nullopt;
+    if (!holds) continue;
+    p.known.mark_constant(pc);
+    p.f.source[pc].tokens = {"setp", *holds ? "eq" : "ne", "u32"};
+    return p.replace(pc, p.f.source[pc].tokens, {Operand{}, p.w.constant(0), p.w.constant(0)});
+  }
+}
+
+// A saturated sum of what is no less than 0 and of at least 1.
+void fold_sum(Pass& p, uint32_t pc) {
+  const Source& s = p.source(pc);
+  const Type type = s.type();
+  if (type != Type::f32 || !s.has("sat") || s.has("ftz") || says_rounding(s)) return;
+  const bool minus = s.tokens[0] == "sub";
+  for (const unsigned slot : {2u, 1u}) {
+    const auto c = p.bits(pc, slot);
+    if (!c || (minus && slot == 1) || !is_not_negative(p, pc, 3 - slot, type)) continue;
+    if ((minus ? -float_of(*c) : float_of(*c)) >= 1) return p.become(pc, 0x3f800000, type);
+  }
+}
+
+}  // namespace
+
+std::span<const Rule> choice_rules() {
+  static constexpr Rule kRules[] = {
+      {"selp", fold_choice}, {"slct", fold_choice}, {"setp", fold_comparison},
+      {"add", fold_sum},     {"sub", fold_sum},
+  };
+  return kRules;
+}
+
+}  // namespace fp4lab::emu::peephole

@@ -1,0 +1,164 @@
+// Conversions: of constants, whose NaNs go other ways than those that execute, and pairs of which the
+// compiler makes one.
+#include "emulator/ptxas/foldable.h"
+#include "emulator/ptxas/peephole/pass.h"
+#include "emulator/ptxas/peephole/rules.h"
+
+namespace fp4lab::emu::peephole {
+
+namespace {
+
+// A conversion to f64 takes the sign's change itself, which leaves a NaN as it was.
+void take_sign(Pass& p, uint32_t pc) {
+  for (const std::string_view name : {"neg", "abs"}) {
+    const auto from = p.made_by(pc, 1, name);
+    if (!from || p.source(*from).has("ftz") || p.source(*from).type() != p.source(pc).type(1)) continue;
+    const Operand wide = p.w.fresh(Type::b64);
+    p.insert(pc, p.source(pc).tokens, {wide, p.kept(*from, 1)});
+    return p.replace(pc, {name, "f64"}, {wide});
+  }
+}
+
+// From a float over an integer to a saturated one of half its width: without the step between, so that
+// numbers below 0 stay, and without .ftz.
+bool convert_at_once(Pass& p, uint32_t pc) {
+  const Type to = p.source(pc).type(0), over = p.source(pc).type(1);
+  const auto first = p.made_by(pc, 1, "cvt");
+  if (!first || is_float(to) || is_float(over) || p.source(*first).type(0) != over) return false;
+  const Type from = p.source(*first).type(1);
+  const bool words = bits_of(over) == 32 && bits_of(to) == 16 && from == Type::f32;
+  const bool pairs = (over == Type::s64 && to == Type::s32) || (over == Type::u64 && to == Type::u32);
+  if (!words && !(pairs && is_float(from) && from != Type::f64)) return false;
+  const std::string_view rounding = p.source(*first).tokens[1];
+  p.replace(pc, {"cvt", rounding, name_of(to), name_of(from)}, {p.kept(*first, 1)});
+  return true;
+}
+
+// From f32 to u32, back and to u32 again: the last of the three alone, of what the first converted, so that
+// what f32 has no bits for stays. Not of s32 or other widths.
+bool convert_last(Pass& p, uint32_t pc) {
+  const auto is = [&](uint32_t at, Type to, Type from) {
+    return p.source(at).type(0) == to && p.source(at).type(1) == from;
+  };
+  if (!is(pc, Type::u32, Type::f32)) return false;
+  const auto back = p.made_by(pc, 1, "cvt");
+  if (!back || !is(*back, Type::f32, Type::u32) || p.source(*back).has("sat")) return false;
+  const auto first = p.made_by(*back, 1, "cvt");
+  if (!first || !is(*first, Type::u32, Type::f32)) return false;
+  p.replace(pc, p.source(pc).tokens, {p.kept(*first, 1)});
+  return true;
+}
+
+// What an integer instruction saturated counts as saturated, also where it is read as a float. Not with .ftz.
+bool drop_saturation(Pass& p, uint32_t pc) {
+  const Source& s = p.source(pc);
+  const Type to = s.type(0), from = s.type(1);
+  if (!is_float(to) || !is_float(from) || bits_of(to) < bits_of(from) || s.has("ftz")) return false;
+  if (to == from && s.tokens.size() != 4) return false;  // rounds to an integer
+  const auto is_saturated = [&](std::string_view name) {
+    const auto first = p.made_by(pc, 1, name);
+    if (!first || !p.source(*first).has("sat") || p.source(*first).has("pack") ||
+        bits_of(p.source(*first).type()) != bits_of(from))
+      return false;
+    return !is_float(p.source(*first).type()) && (name != "cvt" || !is_float(p.source(*first).type(1)));
+  };
+  if (!is_saturated("cvt") && !is_saturated("add") && !is_saturated("sub")) return false;
+  const Operand a = p.operand(pc, 1);
+  if (to != from)
+    p.replace(pc, {"cvt", name_of(to), name_of(from)}, {a});
+  else if (to == Type::f16)
+    p.replace(pc, {"add", "f16"}, {a, p.w.constant(0x8000, Type::b16)});
+  else
+    p.become_copy(pc, a, to);
+  return true;
+}
+
+// From f16 over bf16 to an integer by .rzi, or from bf16 over f16: what the first read is taken for what it
+// made, and its rounding counts. After a sign's change with .ftz, .rzi rounds to nearest.
+void convert_halves(Pass& p, uint32_t pc) {
+  const Source& s = p.source(pc);
+  const Type from = s.type(1);
+  if (!s.has("rzi")) return;
+  Rewriter::Tokens tokens = s.tokens;
+  if (const auto first = p.made_by(pc, 1, "cvt")) {
+    const Type a = p.source(*first).type(0), b = p.source(*first).type(1);
+    const bool halves = (a == Type::f16 && b == Type::bf16) || (a == Type::bf16 && b == Type::f16);
+    if (!halves) return;
+    const std::string_view r = p.source(*first).tokens[1];
+    tokens[1] = r == "rz" ? "rzi" : r == "rm" ? "rmi" : r == "rp" ? "rpi" : "rni";
+    return p.replace(pc, tokens, {p.kept(*first, 1)});
+  }
+  for (const std::string_view name : {"neg", "abs"})
+    if (const auto sign = p.made_by(pc, 1, name);
+        sign && from == Type::f16 && p.source(*sign).has("ftz") &&
+        (p.source(*sign).type() == Type::f16 || p.source(*sign).type() == Type::f16x2)) {
+      tokens[1] = "rni";
+      return p.replace(pc, tokens, {p.operand(pc, 1)});
+    }
+}
+
+// What `set` made as f16 or bf16 is the conversion of an integer, 0 or 1, which a conversion to an integer
+// takes instead: also one from the other of the two types. Not where `set` combines its comparison.
+bool take_truth(Pass& p, uint32_t pc) {
+  const auto set = p.made_by(pc, 1, "set");
+  if (!set || bits_of(p.source(*set).type()) != 16 || !is_float(p.source(*set).type())) return false;
+  for (const std::string_view combination : {"and", "or", "xor"})
+    if (p.source(*set).has(combination)) return false;
+  const Operand truth = p.w.fresh(Type::b16);
+  p.insert(pc, {"min", "u16"}, {truth, p.operand(pc, 1), p.w.constant(1, Type::b16)});
+  p.replace(pc, {"cvt", name_of(p.source(pc).type(0)), "u16"}, {truth});
+  return true;
+}
+
+// A product that is converted to 64 bits flushes itself if the conversion would.
+void flush_product(Pass& p, uint32_t pc) {
+  const auto product = p.made_by(pc, 1, "mul");
+  if (!product || p.source(*product).type() != Type::f32 || p.known.uses(*product) != 1) return;
+  Rewriter::Tokens tokens = p.source(*product).tokens;
+  if (p.source(*product).has("ftz")) return;
+  tokens.insert(tokens.end() - (p.source(*product).has("sat") ? 2 : 1), "ftz");
+  const Operand flushed = p.w.fresh(Type::b32);
+  p.insert(*product, tokens, {flushed, p.operand(*product, 1), p.operand(*product, 2)});
+  p.operand(pc, 1) = flushed;
+}
+
+// Conversions of constants keep a NaN's payload or not, otherwise than those that execute.
+void fold_conversion(Pass& p, uint32_t pc) {
+  const Source& s = p.source(pc);
+  const Type to = s.type(0), from = s.type(1);
+  if (s.has("pack") || convert_last(p, pc)) return;
+  if (s.has("sat") && (convert_at_once(p, pc) || drop_saturation(p, pc))) return;
+  if (from == Type::f32 && s.has("ftz") && bits_of(to) == 64) flush_product(p, pc);
+  if ((from == Type::f16 || from == Type::bf16) && !is_float(to)) {
+    if (!take_truth(p, pc)) convert_halves(p, pc);
+    return;
+  }
+  if (to == Type::f64 && is_float(from) && from != Type::f64 && !s.has("sat")) take_sign(p, pc);
+  if (!is_foldable(s) || !p.known.is_constant(pc, 1)) return;
+  const auto x = p.bits(pc, 1);
+  if (from == Type::bf16 && (to == Type::f32 || to == Type::f64)) {
+    const bool is_nan = x && (*x & 0x7fff) > 0x7f80 && p.known.is_constant_here(pc, 1);
+    if (is_nan) p.become(pc, to == Type::f32 ? 0x7fffffff : 0x7fffffffe0000000, to);
+  } else if (to == Type::f32 && from == Type::f32 && s.tokens.size() == 4 && s.has("ftz") && x &&
+             is_nan32(*x) && p.known.is_constant_here(pc, 1)) {
+    p.become(pc, quiet32(*x), to);
+  } else if (to == Type::f64 && from == Type::f16 && !s.has("sat")) {
+    const Operand wide = p.w.fresh(Type::b32);
+    p.insert(pc, {"cvt", "f32", "f16"}, {wide, p.operand(pc, 1)});
+    p.replace(pc, {"cvt", "f64", "f32"}, {wide});
+  } else if ((to == Type::f16 || to == Type::bf16) && from == Type::f64 && !s.has("sat") && x &&
+             is_nan64(*x)) {
+    p.become(pc, 0x7fff, to);
+  }
+}
+
+}  // namespace
+
+std::span<const Rule> conversion_rules() {
+  static constexpr Rule kRules[] = {
+      {"cvt", fold_conversion},
+  };
+  return kRules;
+}
+
+}  // namespace fp4lab::emu::peephole

@@ -1,0 +1,121 @@
+// What neg and abs make of the least integer is a positive number in what reads it next.
+#include "emulator/ptxas/peephole/pass.h"
+#include "emulator/ptxas/peephole/rules.h"
+
+namespace fp4lab::emu::peephole {
+
+namespace {
+
+// Of a constant the compiler computes it in 16 bits.
+std::optional<uint32_t> sign_of_s16(Pass& p, uint32_t pc, unsigned slot) {
+  for (const std::string_view name : {"neg", "abs"})
+    if (const auto from = p.made_by(pc, slot, name);
+        from && p.source(*from).type() == Type::s16 && !p.bits(*from, 1))
+      return from;
+  return std::nullopt;
+}
+
+// An operand of s16 as the s32 that the compiler takes.
+Operand extended(Pass& p, uint32_t pc, unsigned slot) {
+  const auto sign = sign_of_s16(p, pc, slot);
+  const Operand result = p.w.fresh(Type::b32);
+  if (sign && sign_of_s16(p, *sign, 1)) {
+    const Operand inner = extended(p, *sign, 1);
+    p.insert(*sign, {p.source(*sign).tokens[0], "s32"}, {result, inner});
+    return result;
+  }
+  p.insert(sign.value_or(pc), {"cvt", "s32", "s16"},
+           {result, sign ? p.operand(*sign, 1) : p.operand(pc, slot)});
+  if (sign) p.insert(*sign, {p.source(*sign).tokens[0], "s32"}, {result, result});
+  return result;
+}
+
+// Of neg and abs of s16 the compiler takes 32 bits, which the least integer needs, where it would otherwise
+// extend the sign.
+void widen(Pass& p, uint32_t pc) {
+  const Source& s = p.source(pc);
+  const std::string_view name = s.tokens[0];
+  if (s.has("pack") || s.type(name == "cvt" ? 1 : 0) != Type::s16 || (name == "cvt" && is_float(s.type())))
+    return;
+  const unsigned first = name == "setp" ? 2 : 1, count = name == "cvt" || name == "shr" ? 1 : 2;
+  bool wide = false;
+  for (unsigned slot = first; slot < first + count; ++slot) wide |= sign_of_s16(p, pc, slot).has_value();
+  if (!wide || (name == "setp" && (s.tokens.size() > 3 || p.operand(pc, 1)))) return;
+  std::vector<Operand> sources;
+  for (unsigned slot = first; slot < first + count; ++slot) sources.push_back(extended(p, pc, slot));
+  const bool high = s.has("hi"), widens = s.has("wide");
+  if (name == "mul" || name == "mad") {
+    if (!high && !widens) return;
+    const Operand product = p.w.fresh(Type::b32);
+    p.insert(pc, {"mul", "lo", "s32"}, {product, sources[0], sources[1]});
+    if (high) p.insert(pc, {"shr", "s32"}, {product, product, p.w.constant(16)});
+    if (name == "mul") return p.replace(pc, {"mov", "b32"}, {product});
+    p.replace(pc, {"add", high ? "s16" : "s32"}, {product, p.operand(pc, 3)});
+  } else if (name == "cvt") {
+    Rewriter::Tokens tokens = s.tokens;
+    tokens.back() = "s32";
+    p.replace(pc, tokens, sources);
+  } else if (name == "setp") {
+    const std::string_view how = s.tokens[1];
+    p.replace(pc, {"setp", how, "s32"}, {Operand{}, sources[0], sources[1]});
+  } else if (name == "div" || name == "rem") {
+    const Operand result = p.w.fresh(Type::b32);
+    p.insert(pc, {name, "s32"}, {result, sources[0], sources[1]});
+    p.replace(pc, {"cvt", "u16", "u32"}, {result});
+  } else if (name == "sad") {
+    const Operand result = p.w.fresh(Type::b32);
+    p.insert(pc, {"sad", "s32"}, {result, sources[0], sources[1], p.operand(pc, 3)});
+    p.replace(pc, {"cvt", "u16", "u32"}, {result});
+  } else if (name == "shr") {
+    const Operand result = p.w.fresh(Type::b32);
+    p.insert(pc, {"shr", "s32"}, {result, sources[0], p.operand(pc, 2)});
+    p.replace(pc, {"cvt", "u16", "u32"}, {result});
+  }
+}
+
+// The remainder of an abs by a constant: as if the least integer were a positive number.
+void fold_remainder(Pass& p, uint32_t pc) {
+  if (p.source(pc).type() != Type::s32) return;
+  const auto by = p.bits(pc, 2);
+  const auto abs = p.made_by(pc, 1, "abs");
+  if (!abs || p.source(*abs).type() != Type::s32 || !by || !static_cast<uint32_t>(*by)) return;
+  const auto divisor = static_cast<int32_t>(*by);
+  p.replace(pc, {"rem", "u32"},
+            {p.operand(pc, 1), p.w.constant(static_cast<uint32_t>(divisor < 0 ? -divisor : divisor))});
+}
+
+// What neg and abs make of the least integer is a positive number where it is saturated next. What abs makes
+// of it is a number below 0 where u32 is converted to f32.
+void convert_integer(Pass& p, uint32_t pc) {
+  const Source& s = p.source(pc);
+  if (s.has("pack")) return;
+  const Type to = s.type(0), from = s.type(1);
+  if (const auto abs = p.made_by(pc, 1, "abs"); abs && from == Type::u32 && to == Type::f32) {
+    Rewriter::Tokens tokens = s.tokens;
+    tokens.back() = "s32";
+    if (p.source(*abs).type() == Type::s32) p.replace(pc, tokens, {p.operand(pc, 1)});
+    return;
+  }
+  if (from != Type::s32 || !s.has("sat") || bits_of(to) > 16) return;
+  for (const std::string_view name : {"neg", "abs"})
+    if (const auto sign = p.made_by(pc, 1, name); sign && p.source(*sign).type() == Type::s32) {
+      const Operand x = p.operand(*sign, 1), negative = p.w.fresh(Type::b32), result = p.w.fresh(Type::b32);
+      p.insert(*sign, {"sub", "sat", "s32"}, {negative, p.w.constant(0), x});
+      p.insert(*sign, {name == "neg" ? "min" : "max", "s32"},
+               {result, negative, name == "neg" ? negative : x});
+      p.operand(pc, 1) = result;
+      return;
+    }
+}
+
+}  // namespace
+
+std::span<const Rule> least_integer_rules() {
+  static constexpr Rule kRules[] = {
+      {"cvt", widen}, {"div", widen}, {"mad", widen},  {"mul", widen}, {"rem", fold_remainder},
+      {"rem", widen}, {"sad", widen}, {"setp", widen}, {"shr", widen}, {"cvt", convert_integer},
+  };
+  return kRules;
+}
+
+}  // namespace fp4lab::emu::peephole

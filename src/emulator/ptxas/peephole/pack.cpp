@@ -1,0 +1,74 @@
+// Packs of two halves.
+#include "emulator/ptxas/peephole/pass.h"
+#include "emulator/ptxas/peephole/range.h"
+#include "emulator/ptxas/peephole/rules.h"
+
+namespace fp4lab::emu::peephole {
+
+namespace {
+
+// The square of a pack in an fma: where one half is -0 and the other not negative, or a constant below 0
+// beside a value, that half's product has the wrong sign.
+void fold_square(Pass& p, uint32_t pc) {
+  const Type type = p.source(pc).type();
+  if ((type != Type::f16x2 && type != Type::bf16x2) || !p.same_register(pc, 1, 2)) return;
+  const auto from = p.made_by(pc, 1, "mov");
+  if (!from) return;
+  uint32_t wrong = 0;
+  if (const auto x = p.bits(pc, 1)) {
+    const bool low = (*x & 0x8000ffff) == 0x8000, high = (*x & 0xffff8000) == 0x80000000;
+    wrong = low ? 0x8000 : high ? 0x80000000 : 0;
+  } else if (const Operand& pack = p.operand(*from, 1);
+             pack.kind == Operand::Kind::vector && pack.count == 2) {
+    const auto low = p.known.bits_of_element(*from, pack.index),
+               high = p.known.bits_of_element(*from, pack.index + 1);
+    if (bool(low) == bool(high)) return;
+    wrong = low ? *low & 0x8000 : (*high & 0x8000) << 16;
+  }
+  if (!wrong) return;
+  const Operand other = p.w.fresh(Type::b32);
+  p.insert(pc, {"xor", "b32"}, {other, p.operand(pc, 1), p.w.constant(wrong)});
+  p.operand(pc, 1) = other;
+}
+
+// The extreme of absolute values of a negated or absolute pack of f16 and itself: one of the two is the pack
+// as it was, with its own sign.
+void fold_signed_extreme(Pass& p, uint32_t pc) {
+  if (p.source(pc).type() != Type::f16x2 || !p.source(pc).has("xorsign") || !p.same_register(pc, 1, 2))
+    return;
+  for (const std::string_view name : {"neg", "abs"})
+    if (const auto sign = p.made_by(pc, 1, name);
+        sign && p.source(*sign).type() == Type::f16x2 && !p.source(*sign).has("ftz")) {
+      p.operand(pc, 1) = p.kept(*sign, 1);
+      return;
+    }
+}
+
+// What is no less than 0 as f32 has no sign to the compiler, also where it is taken for two halves: the lower
+// one keeps its own.
+void fold_absolute(Pass& p, uint32_t pc) {
+  const Type type = p.source(pc).type();
+  if (type != Type::f16x2 && type != Type::bf16x2) return;
+  const auto range = p.bits(pc, 1) ? std::nullopt : range_of(p, pc, 1);
+  if (!range || range->least < 0) return;
+  const bool ftz = p.source(pc).has("ftz");
+  if (type == Type::f16x2 && !ftz) return p.become_copy(pc, p.operand(pc, 1), Type::b32);
+  const Operand zero = p.w.constant(0), minus_zero = p.w.constant(0x80008000);
+  p.replace(pc, ftz ? Rewriter::Tokens{"fma", "rn", "ftz", "f16x2"} : Rewriter::Tokens{"fma", "rn", "bf16x2"},
+            ftz ? std::vector{p.operand(pc, 1), p.w.constant(0x3c003c00), minus_zero}
+                : std::vector{minus_zero, zero, p.operand(pc, 1)});
+}
+
+}  // namespace
+
+std::span<const Rule> pack_rules() {
+  static constexpr Rule kRules[] = {
+      {"abs", fold_absolute},
+      {"fma", fold_square},
+      {"min", fold_signed_extreme},
+      {"max", fold_signed_extreme},
+  };
+  return kRules;
+}
+
+}  // namespace fp4lab::emu::peephole

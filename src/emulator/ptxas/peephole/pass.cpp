@@ -1,0 +1,69 @@
+#include "emulator/ptxas/peephole/pass.h"
+
+#include <algorithm>
+
+namespace fp4lab::emu::peephole {
+
+std::optional<uint32_t> Pass::made_by(uint32_t pc, unsigned slot, std::string_view mnemonic) const {
+  uint32_t from = known.maker(pc, slot);
+  while (from != Dataflow::kNone && from < pc && source(from).tokens[0] != mnemonic && is_copy(from))
+    pc = from, from = known.maker(from, 1);
+  if (from == Dataflow::kNone || from >= pc || source(from).tokens[0] != mnemonic) return std::nullopt;
+  return from;
+}
+
+bool Pass::is_copy(uint32_t pc) const {
+  const Source& s = source(pc);
+  const Operand &to = operand(pc, 0), &from = operand(pc, 1);
+  if (!is_value(to) || !is_value(from) || bits_of(to.type) != bits_of(from.type)) return false;
+  if (s.tokens[0] == "mov") return true;
+  if (is_float(s.type()) || s.tokens.size() > 3) return false;
+  if (s.tokens[0] == "min" || s.tokens[0] == "max") return s.tokens.size() == 2 && same_register(pc, 1, 2);
+  return s.tokens[0] == "cvt" && s.tokens.size() == 3 && !is_float(s.type(1)) &&
+         bits_of(s.type()) == bits_of(s.type(1)) && bits_of(s.type()) == bits_of(to.type);
+}
+
+bool Pass::same_value(uint32_t pc, unsigned slot, uint32_t other, unsigned of_other) const {
+  const Operand &a = operand(pc, slot), &b = operand(other, of_other);
+  const uint32_t maker = known.maker(pc, slot);
+  return is_value(a) && is_value(b) && a.offset == b.offset && maker != Dataflow::kNone &&
+         maker < std::min(pc, other) && maker == known.maker(other, of_other);
+}
+
+bool Pass::same_register(uint32_t pc, unsigned a, unsigned b) const {
+  return is_value(operand(pc, a)) && is_value(operand(pc, b)) &&
+         operand(pc, a).offset == operand(pc, b).offset;
+}
+
+Operand Pass::kept(uint32_t pc, unsigned slot) {
+  const Operand copy = w.fresh(operand(pc, slot).type);
+  insert(pc, {"mov", name_of(bits_type(copy.type))}, {copy, operand(pc, slot)});
+  return copy;
+}
+
+void Pass::insert(uint32_t pc, Rewriter::Tokens tokens, std::vector<Operand> operands) {
+  w.insert(pc, std::move(tokens), std::move(operands));
+  changed_ = true;
+}
+
+void Pass::replace(uint32_t pc, Rewriter::Tokens tokens, std::vector<Operand> sources) {
+  w.replace(pc, std::move(tokens), std::move(sources));
+  known.forget(pc);
+  replaced_ = pc;
+  changed_ = true;
+}
+
+void Pass::become(uint32_t pc, uint64_t value, Type type) {
+  replace(pc, {"mov", name_of(bits_type(type))}, {w.constant(value, bits_type(type))});
+}
+
+void Pass::become_copy(uint32_t pc, const Operand& of, Type type) {
+  replace(pc, {"mov", name_of(bits_type(type))}, {of});
+}
+
+void Pass::set_operand(uint32_t pc, unsigned slot, uint64_t value) {
+  operand(pc, slot) = w.constant(value);
+  changed_ = true;
+}
+
+}  // namespace fp4lab::emu::peephole

@@ -1,0 +1,59 @@
+// One pass over a function: what its rules ask about operands, and what they change.
+#pragma once
+
+#include <bit>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "emulator/isa/opcode.h"
+#include "emulator/ptxas/dataflow.h"
+#include "emulator/ptxas/known.h"
+#include "emulator/ptxas/rewrite.h"
+
+namespace fp4lab::emu::peephole {
+
+inline float float_of(uint64_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits)); }
+inline bool is_nan32(uint64_t bits) { return (bits & 0x7fffffff) > 0x7f800000; }
+inline bool is_nan64(uint64_t bits) { return (bits & ~(uint64_t(1) << 63)) > 0x7ff0000000000000; }
+inline uint64_t quiet32(uint64_t bits) { return is_nan32(bits) ? bits | 0x400000 : bits; }
+inline uint64_t flushed32(uint64_t bits) { return bits & 0x7f800000 ? bits : bits & 0x80000000; }
+
+class Pass {
+ public:
+  Pass(Rewriter& w, const Dataflow& flow, Known& known) : w(w), f(w.f), flow(flow), known(known) {}
+
+  Rewriter& w;
+  Function& f;
+  const Dataflow& flow;
+  Known& known;
+
+  const Source& source(uint32_t pc) const { return f.source[pc]; }
+  Operand& operand(uint32_t pc, unsigned slot) const { return f.code[pc].op[slot]; }
+  std::optional<uint64_t> bits(uint32_t pc, unsigned slot) const { return known.bits(pc, slot); }
+  // The unguarded instruction that made an operand, if it has this mnemonic; copies on the way count as none.
+  std::optional<uint32_t> made_by(uint32_t pc, unsigned slot, std::string_view mnemonic) const;
+  bool same_register(uint32_t pc, unsigned a, unsigned b) const;
+  bool is_copy(uint32_t pc) const;
+  // What instructions with the same maker read in one register.
+  bool same_value(uint32_t pc, unsigned slot, uint32_t other, unsigned of_other) const;
+  // What an operand holds at pc, for a later instruction.
+  Operand kept(uint32_t pc, unsigned slot);
+
+  void insert(uint32_t pc, Rewriter::Tokens, std::vector<Operand>);
+  // The rules of one instruction end here.
+  void replace(uint32_t pc, Rewriter::Tokens, std::vector<Operand> sources);
+  void become(uint32_t pc, uint64_t value, Type);
+  void become_copy(uint32_t pc, const Operand& of, Type);
+  void set_operand(uint32_t pc, unsigned slot, uint64_t value);
+
+  bool has_replaced(uint32_t pc) const { return replaced_ == pc; }
+  bool has_changed() const { return changed_; }
+
+ private:
+  uint32_t replaced_ = Dataflow::kNone;
+  bool changed_ = false;
+};
+
+}  // namespace fp4lab::emu::peephole

@@ -1,0 +1,108 @@
+#include "emulator/ptxas/peephole/range.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "emulator/ptxas/peephole/pass.h"
+
+namespace fp4lab::emu::peephole {
+
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr unsigned kMostSteps = 8;  // the compiler's bound is not known
+// Copies on all ways to one operand. The compiler counts none; the bound keeps a text of copies alone from
+// taking the square of its length.
+constexpr unsigned kMostCopies = 1u << 14;
+
+class Ranges {
+ public:
+  explicit Ranges(const Pass& p) : p_(p) {}
+
+  std::optional<Range> of(uint32_t pc, unsigned slot, unsigned steps = kMostSteps) {
+    for (;;) {
+      uint32_t from = maker(pc, slot);
+      while (from != Dataflow::kNone && shows_bits(from, p_.operand(pc, slot))) {
+        if (!count_copy()) return std::nullopt;
+        pc = from, slot = 1, from = maker(pc, slot);
+      }
+      if (const auto bits = p_.bits(pc, slot)) {
+        const double value = float_of(*bits);
+        return value != value ? std::nullopt : std::optional(Range{value, value});
+      }
+      if (from == Dataflow::kNone || steps == 0) return std::nullopt;
+      if (!p_.is_copy(from)) break;
+      if (!count_copy()) return std::nullopt;
+      pc = from, slot = 1;
+    }
+    const uint32_t from = maker(pc, slot);
+    return p_.source(from).type() == Type::f32 ? made(from, steps - 1) : std::nullopt;
+  }
+
+ private:
+  uint32_t maker(uint32_t pc, unsigned slot) const {
+    const uint32_t from = p_.known.maker(pc, slot);
+    return from < pc ? from : Dataflow::kNone;
+  }
+
+  // A copy through which Known::bits looks: what it knows of `to` it knows of the source as well.
+  bool shows_bits(uint32_t pc, const Operand& to) const {
+    const Operand& made = p_.operand(pc, 0);
+    return p_.source(pc).tokens[0] == "mov" && p_.is_copy(pc) && made.offset == to.offset &&
+           bits_of(made.type) == bits_of(to.type);
+  }
+
+  bool count_copy() { return copies_++ < kMostCopies; }
+
+  std::optional<Range> made(uint32_t pc, unsigned steps) {
+    const Source& s = p_.source(pc);
+    const std::string_view name = s.tokens[0];
+    if (s.has("sat")) return Range{0, 1};
+    if (name == "sin" || name == "cos" || name == "tanh") return Range{-1, 1};
+    if (name == "ex2") return Range{0, kInfinity};
+    if (name == "abs") return s.has("ftz") ? std::nullopt : std::optional(Range{0, kInfinity});
+    const bool may_choose = name == "selp" || name == "slct";
+    const bool is_extreme = (name == "min" || name == "max") && !s.has("NaN") && !s.has("xorsign");
+    if (name == "mul" && !says_rounding(s) && p_.same_register(pc, 1, 2)) return square(of(pc, 1, steps));
+    if (name != "neg" && name != "add" && name != "sub" && name != "mul" && !may_choose && !is_extreme)
+      return std::nullopt;
+    if (says_rounding(s)) return std::nullopt;
+    const auto a = of(pc, 1, steps);
+    if (!a) return std::nullopt;
+    if (name == "neg") return s.has("ftz") ? std::nullopt : std::optional(Range{-a->most, -a->least});
+    const auto b = of(pc, 2, steps);
+    if (!b) return std::nullopt;
+    if (may_choose) return Range{std::min(a->least, b->least), std::max(a->most, b->most)};
+    return is_extreme ? extreme(*a, *b, name == "max") : arithmetic(name, *a, *b);
+  }
+
+  static std::optional<Range> square(const std::optional<Range>& a) {
+    const double most = a ? std::max(std::abs(a->least), std::abs(a->most)) : kInfinity;
+    return Range{0, most * most};
+  }
+
+  static Range extreme(const Range& a, const Range& b, bool max) {
+    return max ? Range{std::max(a.least, b.least), std::max(a.most, b.most)}
+               : Range{std::min(a.least, b.least), std::min(a.most, b.most)};
+  }
+
+  static std::optional<Range> arithmetic(std::string_view name, const Range& a, const Range& b) {
+    if (name == "add") return Range{a.least + b.least, a.most + b.most};
+    if (name == "sub") return Range{a.least - b.most, a.most - b.least};
+    for (const double bound : {a.least, a.most, b.least, b.most})
+      if (std::isinf(bound)) return std::nullopt;
+    const double products[] = {a.least * b.least, a.least * b.most, a.most * b.least, a.most * b.most};
+    return Range{*std::min_element(std::begin(products), std::end(products)),
+                 *std::max_element(std::begin(products), std::end(products))};
+  }
+
+  const Pass& p_;
+  unsigned copies_ = 0;
+};
+
+}  // namespace
+
+std::optional<Range> range_of(const Pass& p, uint32_t pc, unsigned slot) { return Ranges(p).of(pc, slot); }
+
+}  // namespace fp4lab::emu::peephole

@@ -1,0 +1,69 @@
+#include "emulator/ptxas/reaching_writes.h"
+
+#include "emulator/ptxas/routine.h"
+
+namespace fp4lab::emu {
+
+namespace {
+
+constexpr uint32_t kNone = Dataflow::kNone, kSeveral = kNone - 1;
+
+// The writer of each register, if there is one.
+std::vector<uint32_t> only_writers(const Function& f, const Dataflow& flow) {
+  std::vector<uint32_t> only(flow.registers(), kNone);
+  for (uint32_t pc = 0; pc < f.code.size(); ++pc)
+    for (const uint32_t reg : flow.access(pc).writes) only[reg] = only[reg] == kNone ? pc : kSeveral;
+  return only;
+}
+
+std::vector<uint32_t> with_several(const std::vector<uint32_t>& only) {
+  std::vector<uint32_t> registers;
+  for (uint32_t reg = 0; reg < only.size(); ++reg)
+    if (only[reg] == kSeveral) registers.push_back(reg);
+  return registers;
+}
+
+}  // namespace
+
+ReachingWrites::ReachingWrites(const Function& f, const Dataflow& flow)
+    : f_(f), flow_(flow), only_(only_writers(f, flow)), ssa_(f, flow, with_several(only_)) {}
+
+uint32_t ReachingWrites::made_by(uint32_t value) const {
+  if (value == Ssa::kNone) return kNone;
+  const Ssa::Value& v = ssa_.values()[value];
+  return v.kind == Ssa::Value::Kind::made && f_.code[v.at].guard < 0 ? v.at : kNone;
+}
+
+uint32_t ReachingWrites::maker(uint32_t pc, uint32_t reg) const {
+  if (reg == kNone || only_[reg] == kNone) return kNone;
+  if (only_[reg] == kSeveral) return made_by(ssa_.read(pc, reg));
+  return f_.code[only_[reg]].guard < 0 ? only_[reg] : kNone;
+}
+
+std::vector<char> ReachingWrites::meets() const {
+  std::vector<char> meets(f_.code.size(), 0);
+  for (const Ssa::Value& meeting : ssa_.values()) {
+    const bool is_selection =
+        meeting.kind == Ssa::Value::Kind::kept &&
+        (!flow_.becomes_branch(meeting.at) || is_selected_routine(f_.source[meeting.at]));
+    if (is_selection) continue;
+    for (const uint32_t value : meeting.operands)
+      if (const uint32_t pc = made_by(value); pc != kNone) meets[pc] = 1;
+  }
+  return meets;
+}
+
+std::vector<uint32_t> ReachingWrites::uses() const {
+  std::vector<uint32_t> uses(f_.code.size(), 0);
+  const auto count = [&](uint32_t pc, uint32_t operands) {
+    if (pc != kNone) uses[pc] += operands;
+  };
+  for (uint32_t pc = 0; pc < f_.code.size(); ++pc)
+    if (!flow_.is_dead(pc))
+      for (const uint32_t reg : flow_.access(pc).reads) count(maker(pc, reg), 1);
+  for (const Ssa::Value& meeting : ssa_.values())
+    for (const uint32_t value : meeting.operands) count(made_by(value), 2);
+  return uses;
+}
+
+}  // namespace fp4lab::emu

@@ -1,0 +1,145 @@
+#include "emulator/ptxas/rewrite.h"
+
+#include <algorithm>
+
+#include "emulator/isa/opcode.h"
+
+namespace fp4lab::emu {
+
+Type bits_type(Type t) { return bits_of(t) == 64 ? Type::b64 : bits_of(t) == 16 ? Type::b16 : Type::b32; }
+
+std::unordered_set<uint32_t> constant_rows(const Image& image) {
+  std::unordered_set<uint32_t> rows;
+  for (const Row& row : image.constants) rows.insert(row.offset);
+  return rows;
+}
+
+Operand Rewriter::constant(uint64_t bits, Type type) {
+  Operand op;
+  op.kind = Operand::Kind::value;
+  op.type = type;
+  op.immediate = true;
+  op.displacement = static_cast<int64_t>(bits);
+  op.offset = image.constant_row(bits_of(type) == 64 ? Row::What::bits64 : Row::What::bits32, bits);
+  return op;
+}
+
+const Entry* Rewriter::bind(Instr& i, const Source& s) {
+  const Entry* row = image.table.find(s.tokens).at(0);
+  i.opcode = row->opcode;
+  i.body = row->opcode->bind(i, s);
+  return row;
+}
+
+Operand Rewriter::negated(const Operand& op, uint32_t pc) {
+  const Operand negative = fresh(op.type);
+  insert(pc, {"neg", name_of(f.source[pc].type())}, {negative, op});
+  return negative;
+}
+
+void Rewriter::insert(uint32_t pc, Tokens tokens, std::vector<Operand> operands) {
+  Inserted x{pc, nullptr, {}, f.source[pc]};
+  x.source.tokens = std::move(tokens);
+  std::copy(operands.begin(), operands.end(), x.instr.op);
+  x.row = bind(x.instr, x.source);
+  inserted_.push_back(std::move(x));
+}
+
+void Rewriter::replace(uint32_t pc, Tokens tokens, std::vector<Operand> sources) {
+  Instr& i = f.code[pc];
+  f.source[pc].tokens = std::move(tokens);
+  std::fill(i.op + 1, i.op + kMaxOperands, Operand{});
+  std::copy(sources.begin(), sources.end(), i.op + 1);
+  i.aux = 0;
+  rows[pc] = bind(i, f.source[pc]);
+}
+
+void Rewriter::Code::add(const Instr& i, Source s, const Entry* row) {
+  code.push_back(i);
+  source.push_back(std::move(s));
+  rows.push_back(row);
+}
+
+void Rewriter::rebuild() {
+  if (inserted_.empty() && removed_.empty()) return;
+  std::stable_sort(inserted_.begin(), inserted_.end(),
+                   [](const Inserted& a, const Inserted& b) { return a.before < b.before; });
+  Code now;
+  auto next = inserted_.begin();
+  for (uint32_t pc = 0; pc < f.code.size(); ++pc) {
+    now.moved.push_back(now.size());
+    for (; next != inserted_.end() && next->before == pc; ++next)
+      now.add(next->instr, std::move(next->source), next->row);
+    if (!removed_.contains(pc)) now.add(f.code[pc], std::move(f.source[pc]), rows[pc]);
+  }
+  become(std::move(now));
+  inserted_.clear();
+  removed_.clear();
+}
+
+void Rewriter::become(Code now) {
+  const auto move_label = [&](Operand& op) {
+    if (op.kind == Operand::Kind::label) op.index = now.moved[op.index];
+  };
+  for (uint32_t pc = 0; pc < now.size(); ++pc) {
+    now.code[pc].pc = pc;
+    if (!now.settled.contains(pc)) std::for_each(now.code[pc].op, now.code[pc].op + kMaxOperands, move_label);
+  }
+  std::for_each(f.vectors.begin(), f.vectors.end(), move_label);
+  f.code = std::move(now.code);
+  f.source = std::move(now.source);
+  rows = std::move(now.rows);
+}
+
+// The instructions of a loop up to `end`, without its branches: their labels are those of the same round.
+void Rewriter::add_round(const Repetition& loop, uint32_t end, Code& to) const {
+  const uint32_t base = to.size();
+  const auto place = [&](uint32_t pc) { return base + (pc - loop.begin) - uint32_t(pc > loop.test); };
+  for (uint32_t pc = loop.begin; pc < end; ++pc) {
+    if (pc == loop.test) continue;
+    to.add(f.code[pc], f.source[pc], rows[pc]);
+    for (Operand& op : to.code.back().op) {
+      if (op.kind == Operand::Kind::vector) {  // its own elements, which a rule may change
+        const std::vector<Operand> elements(f.vectors.begin() + op.index,
+                                            f.vectors.begin() + op.index + op.count);
+        op.index = static_cast<uint32_t>(f.vectors.size());
+        f.vectors.insert(f.vectors.end(), elements.begin(), elements.end());
+      }
+      if (op.kind == Operand::Kind::label && op.index > loop.begin && op.index <= loop.back) {
+        op.index = place(op.index);
+        to.settled.insert(to.size() - 1);
+      }
+    }
+  }
+}
+
+void Rewriter::repeat(const std::vector<Repetition>& loops) {
+  Code now;
+  auto next = loops.begin();
+  for (uint32_t pc = 0; pc < f.code.size(); ++pc) {
+    now.moved.push_back(now.size());
+    if (next == loops.end() || pc != next->begin) {
+      now.add(f.code[pc], f.source[pc], rows[pc]);
+      continue;
+    }
+    for (uint32_t round = 0; round < next->rounds; ++round) add_round(*next, next->back, now);
+    if (next->test != next->back) {
+      add_round(*next, next->test, now);
+      now.add(f.code[next->test], f.source[next->test], rows[next->test]);
+      now.code.back().guard = -1;
+    }
+    now.moved.resize(next->back + 1, now.moved.back());  // nobody outside has a label to them
+    pc = next->back;
+    ++next;
+  }
+  become(std::move(now));
+}
+
+bool is_float(Type t) {
+  return t == Type::f16 || t == Type::bf16 || t == Type::f32 || t == Type::f64 || t == Type::f16x2 ||
+         t == Type::bf16x2;
+}
+
+bool says_rounding(const Source& s) { return s.has("rn") || s.has("rz") || s.has("rm") || s.has("rp"); }
+
+}  // namespace fp4lab::emu

@@ -1,0 +1,49 @@
+#include "emulator/ptxas/routine.h"
+
+#include <bit>
+#include <cmath>
+#include <unordered_set>
+
+namespace fp4lab::emu {
+
+namespace {
+
+bool is_float_type(const Source& s) { return name_of(s.type())[0] == 'f'; }
+
+}  // namespace
+
+bool is_float_routine(const Source& s) {
+  const std::string_view name = s.tokens[0];
+  const bool is_root = name == "sqrt" || name == "rcp" || name == "rsqrt";
+  if (is_root && s.type() == Type::f64) return !s.has("ftz");
+  return (is_root || (name == "div" && is_float_type(s))) && !s.has("approx") && !s.has("full");
+}
+
+bool is_routine_inline(const Source& s, uint64_t constant) {
+  const std::string_view name = s.tokens[0];
+  if (!is_float_routine(s) || name == "div") return false;
+  const bool wide = s.type() == Type::f64;
+  const double x =
+      wide ? std::bit_cast<double>(constant) : std::bit_cast<float>(static_cast<uint32_t>(constant));
+  if (name == "rcp")
+    return std::abs(x) >= (wide ? 0x1p-1022 : 0x1p-126) && std::abs(x) < (wide ? 0x1p1022 : 0x1p126);
+  const double least = name == "rsqrt" ? 0x1p-1022 : wide ? 0x1p-970 : 0x1p-101;
+  return x >= least && std::isfinite(x);
+}
+
+bool is_integer_routine(const Source& s) {
+  return (s.tokens[0] == "div" || s.tokens[0] == "rem") && !is_float_type(s);
+}
+
+bool is_selected_routine(const Source& s) {
+  return is_float_routine(s) && s.type() == Type::f32 && (s.tokens[0] != "div" || s.has("rn"));
+}
+
+bool ends_stretch(const Source& s) {
+  static const std::unordered_set<std::string_view> kNames = {"bar",    "barrier", "activemask",
+                                                              "membar", "fence",   "nanosleep"};
+  return is_float_routine(s) || is_integer_routine(s) || kNames.contains(s.tokens[0]) ||
+         (s.has("sync") && s.tokens[0] != "elect");
+}
+
+}  // namespace fp4lab::emu

@@ -1,0 +1,147 @@
+#include "emulator/ptxas/signs.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "emulator/isa/opcode.h"
+#include "emulator/ptxas/summed_product.h"
+
+namespace fp4lab::emu {
+
+namespace {
+
+constexpr unsigned kSigns = 8;  // one on the other that are followed
+
+bool is_sign_of(const Instr& i, const Source& s) {
+  const std::string_view name = i.opcode->name;
+  return (name == "abs_float" || name == "neg_float") && s.type() == Type::f32 && !s.has("ftz");
+}
+
+// An abs or neg of halves that an fma of the same type takes as its operand's sign (ptxas 13.0 has the form
+// of each operand: -x and |x| of f16 and f16x2, -x of bf16).
+bool is_sign_of_halves(const Instr& i, const Source& s) {
+  if (is_negation(i, s)) return i.opcode->name == "neg_half";
+  return i.opcode->name == "abs_half" && i.guard < 0 && !s.has("ftz") &&
+         (s.type() == Type::f16 || s.type() == Type::f16x2);
+}
+
+// What registers of abs and neg are called.
+std::vector<uint32_t> signed_registers(const Function& f, const Dataflow& flow) {
+  std::vector<uint32_t> registers;
+  for (uint32_t pc = 0; pc < f.code.size(); ++pc)
+    if (f.code[pc].guard < 0 &&
+        (is_sign_of(f.code[pc], f.source[pc]) || is_negation(f.code[pc], f.source[pc]) ||
+         is_sign_of_halves(f.code[pc], f.source[pc])))
+      registers.push_back(flow.number_of(f.code[pc].op[0]));
+  std::sort(registers.begin(), registers.end());
+  registers.erase(std::unique(registers.begin(), registers.end()), registers.end());
+  std::erase(registers, Dataflow::kNone);
+  return registers;
+}
+
+// A guarded instruction of which ptxas makes code that executes all or nothing, not a selection: loads,
+// approximations of several instructions, quotients that are rounded in a direction.
+bool is_several(const Source& s) {
+  static const std::unordered_set<std::string_view> kFunctions = {"rcp", "sqrt", "rsqrt", "ex2", "lg2"};
+  const std::string_view name = s.tokens[0];
+  if (name == "ld" || name == "ldu") return true;
+  if (name == "div") return !s.has("rn");
+  return kFunctions.contains(name) && s.has("approx") && !s.has("ftz");
+}
+
+bool is_selection(const Instr& i, const Source& s) {
+  if (s.tokens[0] == "mov" && i.op[0].offset == i.op[1].offset) return false;
+  return i.guard >= 0 && s.type() == Type::f32 && is_value(i.op[0]) && !is_several(s);
+}
+
+}  // namespace
+
+Signs::Signs(Rewriter& w, const Dataflow& flow, const Known& known)
+    : w_(w), f_(w.f), flow_(flow), known_(known), ssa_(w.f, flow, signed_registers(w.f, flow)) {
+  for (const Ssa::Value& v : ssa_.values())
+    if (v.kind == Ssa::Value::Kind::kept) found_[v.at] = v.operands[0];
+}
+
+void Signs::fold(uint32_t pc) {
+  const std::string_view mnemonic = f_.source[pc].tokens[0];
+  const Instr& i = f_.code[pc];
+  if ((mnemonic == "selp" || mnemonic == "slct") && f_.source[pc].type() == Type::f32) {
+    for (const unsigned slot : {1u, 2u})
+      if (const auto bits = changed_sign(maker(pc, i.op[slot]))) f_.code[pc].op[slot] = *bits;
+  }
+  if (mnemonic == "mov" && i.guard >= 0 && f_.source[pc].type() == Type::f32)  // a selection too
+    if (const auto bits = changed_sign(maker(pc, i.op[1]))) f_.code[pc].op[1] = *bits;
+  if (is_selection(i, f_.source[pc]) && flow_.is_pure(pc)) {
+    const auto found = found_.find(pc);
+    if (found != found_.end())
+      if (const auto bits = changed_sign(maker_of(pc, found->second)))
+        w_.insert(pc, {"mov", "b32"}, {i.op[0], *bits});
+  }
+  if (f_.source[pc].has("oob"))
+    for (const unsigned slot : {1u, 2u})
+      if (const auto bits = changed_halves(pc, slot, f_.source[pc].type())) f_.code[pc].op[slot] = *bits;
+  if (i.guard >= 0 && is_sign_of(i, f_.source[pc])) return make_bitwise(pc);
+  Instr unguarded = i;  // under a guard it is a guarded move
+  unguarded.guard = -1;
+  if (is_negation(unguarded, f_.source[pc])) fold_two_negations(pc);
+}
+
+// The unguarded instruction that made a value, if the compiler sees it from pc.
+uint32_t Signs::maker_of(uint32_t pc, uint32_t value) const {
+  if (value == Ssa::kNone) return Ssa::kNone;
+  const Ssa::Value& v = ssa_.values()[value];
+  const bool is_made = v.kind == Ssa::Value::Kind::made && f_.code[v.at].guard < 0;
+  return is_made && known_.sees(pc, v.at) ? v.at : Ssa::kNone;
+}
+uint32_t Signs::maker(uint32_t pc, const Operand& op) const {
+  return maker_of(pc, ssa_.read(pc, flow_.number_of(op)));
+}
+
+void Signs::make_bitwise(uint32_t pc) {
+  const bool abs = f_.code[pc].opcode->name == "abs_float";
+  const Operand& read = f_.code[pc].op[1];
+  const Operand a = changed_sign(maker(pc, read)).value_or(read);
+  w_.replace(pc, {abs ? "and" : "xor", "b32"}, {a, w_.constant(abs ? 0x7fffffff : 0x80000000)});
+}
+
+// What an abs or neg made, also of another's value, without its way with NaNs.
+std::optional<Operand> Signs::changed_sign(uint32_t made_at, unsigned depth) {
+  if (made_at == Ssa::kNone || !is_sign_of(f_.code[made_at], f_.source[made_at])) return std::nullopt;
+  const bool abs = f_.code[made_at].opcode->name == "abs_float";
+  const Operand& read = f_.code[made_at].op[1];
+  const auto inner = depth < kSigns ? changed_sign(maker(made_at, read), depth + 1) : std::nullopt;
+  const Operand a = inner.value_or(read);
+  const Operand bits = w_.fresh(f_.code[made_at].op[0].type);
+  w_.insert(made_at, {abs ? "and" : "xor", "b32"}, {bits, a, w_.constant(abs ? 0x7fffffff : 0x80000000)});
+  return bits;
+}
+
+// A factor of fma.oob without abs and neg, which would make a NaN of out-of-bounds elements another one.
+std::optional<Operand> Signs::changed_halves(uint32_t pc, unsigned slot, Type type) {
+  const uint32_t from = maker(pc, f_.code[pc].op[slot]);
+  if (from == Ssa::kNone || f_.source[from].type() != type ||
+      !is_sign_of_halves(f_.code[from], f_.source[from]))
+    return std::nullopt;
+  const Operand a = changed_halves(from, 1, type).value_or(f_.code[from].op[1]);
+  const bool abs = f_.code[from].opcode->name == "abs_half";
+  const uint32_t signs = type == Type::f16x2 ? 0x80008000 : 0x8000;
+  const Operand bits = w_.fresh(f_.code[from].op[0].type);
+  w_.insert(from, {abs ? "and" : "xor", type == Type::f16x2 ? "b32" : "b16"},
+            {bits, a, w_.constant(abs ? ~signs : signs)});
+  return bits;
+}
+
+void Signs::fold_two_negations(uint32_t pc) {
+  const Instr& i = f_.code[pc];
+  const Type type = f_.source[pc].type();
+  const uint32_t from = maker(pc, i.op[1]);
+  if (from == Ssa::kNone || f_.code[from].opcode != i.opcode || f_.source[from].type() != type ||
+      f_.source[from].has("ftz"))
+    return;
+  const std::string_view bits = name_of(bits_type(type));
+  const Operand copy = w_.fresh(i.op[0].type);
+  w_.insert(from, {"mov", bits}, {copy, f_.code[from].op[1]});
+  w_.replace(pc, {"mov", bits}, {copy});
+}
+
+}  // namespace fp4lab::emu

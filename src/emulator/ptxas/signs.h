@@ -1,0 +1,36 @@
+// abs and neg that the compiler folds into what reads them: a selection of f32 (selp, slct, or a guard's)
+// takes the change of the sign's bit alone, where the instruction would make a NaN canonical; two negations
+// are none; fma.oob sees the NaN that a sign was taken of.
+#pragma once
+
+#include <optional>
+#include <unordered_map>
+
+#include "emulator/ptxas/known.h"
+#include "emulator/ptxas/rewrite.h"
+#include "emulator/ptxas/ssa.h"
+
+namespace fp4lab::emu {
+
+class Signs {
+ public:
+  Signs(Rewriter&, const Dataflow&, const Known&);
+  void fold(uint32_t pc);
+
+ private:
+  uint32_t maker_of(uint32_t pc, uint32_t value) const;
+  uint32_t maker(uint32_t pc, const Operand&) const;
+  void make_bitwise(uint32_t pc);
+  std::optional<Operand> changed_sign(uint32_t made_at, unsigned depth = 0);
+  std::optional<Operand> changed_halves(uint32_t pc, unsigned slot, Type);
+  void fold_two_negations(uint32_t pc);
+
+  Rewriter& w_;
+  Function& f_;
+  const Dataflow& flow_;
+  const Known& known_;
+  Ssa ssa_;
+  std::unordered_map<uint32_t, uint32_t> found_;  // by guarded instruction: the value that its target held
+};
+
+}  // namespace fp4lab::emu

@@ -1,0 +1,61 @@
+// Which results ptxas 13.0 computes later than the text does: what only blocks far away need, and what needs
+// nothing but values that are kept across blocks anyway, is computed on the way there.
+#pragma once
+
+#include <vector>
+
+#include "emulator/ptxas/dataflow.h"
+#include "emulator/ptxas/ssa.h"
+
+namespace fp4lab::emu {
+
+class Sinking {
+ public:
+  // Blocks as the compiler sees them, in the text's order: those of the data flow, which also end where an
+  // instruction becomes a branch. By pc: where an instruction stands, and where its result is made.
+  struct Blocks {
+    std::vector<uint32_t> reads, makes, flow;
+  };
+  // Of values in registers that `ssa` knows: `users` by pc, who reads the result; `is_variable` by value, it
+  // is one of several that a register holds by turns.
+  Sinking(const Function&, const Dataflow&, const Ssa&, const Blocks&,
+          const std::vector<std::vector<uint32_t>>& users, const std::vector<char>& is_variable);
+
+  static constexpr uint32_t kNone = Dataflow::kNone;
+  // The block at whose end the result is computed; kNone = where it stands.
+  uint32_t place(uint32_t pc) const { return place_[pc]; }
+
+ private:
+  // What an instruction makes, in its own block.
+  struct Result {
+    uint32_t readers = 0, reader = kNone;  // how many there are, and one of them
+    bool is_kept = false;                  // another block reads it, too
+  };
+  void find_dominators();
+  void find_loops();
+  void find_results();
+  void find_kept(uint32_t flow_block);
+  bool can_move(uint32_t pc) const;
+  bool is_one_value(uint32_t pc, uint32_t reg) const;
+  uint32_t find_place(uint32_t pc, const std::vector<uint32_t>& users);
+  uint32_t common(uint32_t, uint32_t);
+  uint32_t last(uint32_t flow_block) const;
+  uint32_t before(uint32_t block) const;
+
+  const Function& f_;
+  const Dataflow& flow_;
+  const Ssa& ssa_;
+  const Blocks& blocks_;
+  const std::vector<char>& is_variable_;
+  std::vector<uint32_t> writes_;                  // by register: how many instructions write it
+  std::vector<uint32_t> up_, depth_;              // by block: the immediate dominator, how many there are
+  std::vector<uint32_t> flow_block_;              // by block
+  std::vector<char> in_loop_;                     // by block of the data flow
+  std::vector<Result> results_;                   // by pc
+  std::vector<std::vector<uint32_t>> made_here_;  // by pc: who made what it reads, if it is of the same block
+  std::vector<char> can_move_;                    // by pc
+  std::vector<uint32_t> place_;
+  uint32_t steps_ = 1u << 24;  // up the dominators that are left: a bound for hostile texts
+};
+
+}  // namespace fp4lab::emu

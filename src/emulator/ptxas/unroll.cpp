@@ -1,0 +1,42 @@
+#include "emulator/ptxas/unroll.h"
+
+#include <algorithm>
+
+#include "emulator/ptxas/counted_loop.h"
+#include "emulator/ptxas/summed_product.h"
+
+namespace fp4lab::emu {
+
+namespace {
+
+constexpr size_t kMostInstructions = 1u << 16;
+
+}  // namespace
+
+bool sums_f64(const Function& f) {
+  return std::any_of(f.source.begin(), f.source.end(), [](const Source& s) {
+    const std::string_view name = s.tokens[0];
+    return (name == "add" || name == "sub" || name == "mul" || name == "fma" || name == "mad") &&
+           s.type() == Type::f64;
+  });
+}
+
+bool has_products(const Function& f) {
+  for (size_t pc = 0; pc < f.code.size(); ++pc)
+    if (shape_of(f.code[pc], f.source[pc]) == Shape::product) return true;
+  return false;
+}
+
+bool unroll(Rewriter& w, const Dataflow& flow, const std::vector<const Token*>& nounroll) {
+  size_t size = w.f.code.size();
+  std::vector<Rewriter::Repetition> repetitions;
+  for (const CountedLoop& loop : counted_loops(w.f, flow, nounroll)) {
+    if (!becomes_straight(loop) || size + size_t(*loop.rounds) * loop.length() > kMostInstructions) continue;
+    size += size_t(*loop.rounds) * loop.length();
+    repetitions.push_back({loop.begin, loop.back, loop.test, *loop.rounds});
+  }
+  if (!repetitions.empty()) w.repeat(repetitions);
+  return !repetitions.empty();
+}
+
+}  // namespace fp4lab::emu

@@ -1,0 +1,19 @@
+// Loops whose number of rounds is a constant become straight-line code, as ptxas 13.0 makes it: which of two
+// NaNs f64 sums keep depends on that (value_order.h), and which products become part of a sum: those before
+// the loop, in it and of the round before stand in one block with the sums in and behind it.
+#pragma once
+
+#include "emulator/ptx/token.h"
+#include "emulator/ptxas/dataflow.h"
+#include "emulator/ptxas/rewrite.h"
+
+namespace fp4lab::emu {
+
+// It has f64 sums or products. (Signs that rounds undo: alternating_sign.h.)
+bool sums_f64(const Function&);
+// It has products that may become part of a sum.
+bool has_products(const Function&);
+// Whether there was such a loop.
+bool unroll(Rewriter&, const Dataflow&, const std::vector<const Token*>& nounroll);
+
+}  // namespace fp4lab::emu

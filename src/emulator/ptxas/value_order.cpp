@@ -1,0 +1,349 @@
+#include "emulator/ptxas/value_order.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <tuple>
+#include <utility>
+
+#include "emulator/isa/opcode.h"
+#include "emulator/ptxas/counted_loop.h"
+#include "emulator/ptxas/halves.h"
+#include "emulator/ptxas/unroll.h"
+
+// The rule, read off the machine code of some ten thousand programs:
+//
+// * A value comes where it is made. A copy, a negation or an absolute value comes where its source does.
+// * Values that meet behind branches are a variable. In the block that makes such a value it comes where it
+//   is made. In other blocks, a register's first variable comes behind everything that the block makes in
+//   which the text mentions the register first, in the order of these mentions; its later variables come
+//   behind all values, in the order of their first definitions.
+// * What several ways have brought and does not meet anything any more comes behind these, the variable that
+//   would be first last. The results of instructions that become several ways in machine code (div.rn.f64)
+//   are the first of these, the last one before the others. A loop that is unrolled by four has several
+//   exits.
+// * What is computed later than where it stands (sinking.h) comes behind these, by the blocks where it is.
+// * Constants come behind these, and with them a kernel's parameters.
+// * 64-bit integers are made as halves, and so is what a guarded instruction may have made, which is selected
+//   by halves; a guarded load is one of several ways. What is kept as halves (value_uses.cpp) is joined
+//   before the first instruction on every way here that reads it as a whole: behind everything above, and of
+//   several in the order of these instructions.
+
+namespace fp4lab::emu {
+
+namespace {
+
+using Kind = Ssa::Value::Kind;
+
+// Steps within a block: of an instruction, for each register; then the variables.
+constexpr int64_t kStep = 64, kBehind = int64_t(1) << 40;
+constexpr int64_t kMetInside = -16;  // before all other values that several ways bring
+
+int64_t nth(const std::vector<uint32_t>& registers, uint32_t reg) {
+  return std::find(registers.begin(), registers.end(), reg) - registers.begin();
+}
+
+bool is_copy(const Instr& i) {
+  return i.guard < 0 && i.opcode->name == "mov" && is_value(i.op[0]) && is_value(i.op[1]);
+}
+
+// One of several ways in the machine code of one instruction brings it.
+bool is_met_inside(const Source& s) {
+  const std::string_view name = s.tokens[0];
+  return s.type() == Type::f64 && !s.has("ftz") &&
+         (name == "rsqrt" || ((name == "div" || name == "sqrt" || name == "rcp") && s.has("rn")));
+}
+
+// The operands that are asked for: the first of them, and how many.
+std::pair<unsigned, unsigned> asked_for(const Source& s) {
+  const std::string_view name = s.tokens[0];
+  const Type type = s.type();
+  const bool extreme = name == "min" || name == "max";
+  if (extreme && (type == Type::f64 || type == Type::f32 || type == Type::f16)) return {1, 2};
+  if (s.has("approx") || s.has("full")) return {1, 2};
+  const bool sum = name == "add" || name == "sub" || name == "mul" || name == "fma" || name == "mad";
+  return {1, sum && type == Type::f64 ? 2 : 0};
+}
+
+// Sums, products and signs of f64, of which a second that is equal is the first.
+bool may_repeat(const Source& s) {
+  static const std::unordered_set<std::string_view> kNames = {"add", "sub", "mul", "fma",
+                                                              "mad", "neg", "abs"};
+  return kNames.contains(s.tokens[0]) && s.type() == Type::f64;
+}
+
+// Unrolled by four, a loop has an exit of its own for what is left of the rounds.
+std::vector<Ssa::Stretch> loops_with_several_exits(const Function& f, const Dataflow& flow,
+                                                   const std::vector<const Token*>& nounroll) {
+  std::vector<Ssa::Stretch> stretches;
+  if (!sums_f64(f)) return stretches;
+  for (const CountedLoop& loop : counted_loops(f, flow, nounroll))
+    if (becomes_several(f, loop)) stretches.push_back({loop.leaving, loop.out});
+  return stretches;
+}
+
+}  // namespace
+
+bool comes_with_source(const Instr& i, const Source& s) {
+  const std::string_view name = i.opcode->name;
+  if (i.guard >= 0 || !is_value(i.op[0]) || !is_value(i.op[1])) return false;
+  if ((name == "neg_float" || name == "abs_float") && s.type() == Type::f64) return true;
+  const std::string_view mnemonic = s.tokens[0];
+  return is_copy(i) ||
+         (mnemonic == "cvt" && s.tokens.size() == 3 && s.type(0) == Type::f64 && s.type(1) == Type::f64) ||
+         (mnemonic == "cvta" && s.has("global"));
+}
+
+ValueOrder::ValueOrder(const Function& f, const Dataflow& flow, const std::vector<const Token*>& nounroll)
+    : f_(f), flow_(flow), ssa_(f, flow, registers_asked_for(), loops_with_several_exits(f, flow, nounroll)) {
+  find_blocks();
+  find_webs();
+  rank_webs();
+  count_uses();
+  find_equals();
+  find_sunk();
+  for (uint32_t pc = 0; pc < f.code.size(); ++pc) {
+    if (flow.is_dead(pc)) continue;
+    const auto [first, count] = asked_for(f.source[pc]);
+    for (unsigned slot = first; slot < first + count; ++slot) held_[place(pc, slot)] = held(pc, slot);
+  }
+}
+
+void ValueOrder::find_blocks() {
+  blocks_.reads.resize(f_.code.size());
+  blocks_.makes.resize(f_.code.size());
+  blocks_.flow.resize(f_.code.size());
+  uint32_t block = 0;
+  for (const Dataflow::Block& b : flow_.blocks()) {
+    for (uint32_t pc = b.begin; pc < b.end; ++pc) {
+      blocks_.reads[pc] = block;
+      blocks_.flow[pc] = static_cast<uint32_t>(&b - flow_.blocks().data());
+      block += flow_.becomes_branch(pc);
+      blocks_.makes[pc] = block;
+    }
+    ++block;
+  }
+}
+
+uint32_t ValueOrder::block_of(const Ssa::Value& v) const {
+  return v.kind == Kind::made || v.kind == Kind::kept ? blocks_.makes[v.at] : blocks_.reads[v.at];
+}
+
+// Those that are operands, what is copied into them, and what they are copied into.
+std::vector<uint32_t> ValueOrder::registers_asked_for() const {
+  std::unordered_map<uint32_t, std::vector<uint32_t>> copies;
+  std::vector<uint32_t> found;
+  std::unordered_set<uint32_t> known;
+  const auto ask = [&](uint32_t reg) {
+    if (reg != Dataflow::kNone && known.insert(reg).second) found.push_back(reg);
+  };
+  for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
+    if (flow_.is_dead(pc)) continue;
+    const Instr& i = f_.code[pc];
+    const auto [first, count] = asked_for(f_.source[pc]);
+    for (unsigned slot = first; slot < first + count; ++slot) ask(flow_.number_of(i.op[slot]));
+    if (may_repeat(f_.source[pc])) ask(flow_.number_of(i.op[0]));
+    if (!comes_with_source(i, f_.source[pc])) continue;
+    const uint32_t to = flow_.number_of(i.op[0]), from = flow_.number_of(i.op[1]);
+    if (from == Dataflow::kNone) continue;
+    copies[to].push_back(from);
+    copies[from].push_back(to);
+  }
+  for (size_t next = 0; next < found.size(); ++next)
+    if (const auto copied = copies.find(found[next]); copied != copies.end())
+      for (const uint32_t reg : copied->second) ask(reg);
+  return found;
+}
+
+uint32_t ValueOrder::web_of(uint32_t value) {
+  while (parent_[value] != value) value = parent_[value] = parent_[parent_[value]];
+  return value;
+}
+
+void ValueOrder::find_webs() {
+  const std::vector<Ssa::Value>& values = ssa_.values();
+  meets_.assign(values.size(), 0);
+  webs_.resize(values.size());
+  parent_.resize(values.size());
+  for (uint32_t v = 0; v < values.size(); ++v) parent_[v] = v;
+  for (uint32_t v = 0; v < values.size(); ++v) {
+    if (is_selection(v)) continue;
+    for (const uint32_t from : values[v].operands) {
+      meets_[from] = 1;
+      parent_[web_of(from)] = web_of(v);
+    }
+  }
+  for (uint32_t v = 0; v < values.size(); ++v)
+    if (values[v].kind == Kind::made) made_[values[v].at] = v;
+  for (uint32_t v = 0; v < values.size(); ++v)
+    if (!values[v].operands.empty() && !is_selection(v)) webs_[web_of(v)].is_variable = true;
+}
+
+// What a guarded instruction kept, without a branch.
+bool ValueOrder::is_selection(uint32_t v) const {
+  const Ssa::Value& value = ssa_.values()[v];
+  return value.kind == Kind::kept && !is_branch_under_guard(f_.source[value.at]);
+}
+
+// A register's first web that is read in several blocks has the register's own rank.
+void ValueOrder::rank_webs() {
+  const std::vector<Ssa::Value>& values = ssa_.values();
+  std::vector<char> crosses = webs_that_cross();
+  std::vector<uint32_t> first(values.size(), Ssa::kNone);  // where a web begins
+  // Registers: in which block they are mentioned first, as which of all.
+  std::unordered_map<uint32_t, std::pair<uint32_t, int64_t>> mentioned;
+  const auto mention = [&](uint32_t reg, uint32_t block) {
+    mentioned.try_emplace(reg, block, mentioned.size());
+  };
+  for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
+    for (const uint32_t reg : flow_.access(pc).writes) mention(reg, blocks_.makes[pc]);
+    for (const uint32_t reg : flow_.access(pc).reads) mention(reg, blocks_.reads[pc]);
+  }
+  for (uint32_t v = 0; v < values.size(); ++v)
+    if (values[v].kind != Kind::unknown) first[web_of(v)] = std::min(first[web_of(v)], values[v].at);
+  std::vector<uint32_t> webs;
+  for (uint32_t v = 0; v < values.size(); ++v)
+    if (web_of(v) == v && crosses[v] && first[v] != Ssa::kNone) webs.push_back(v);
+  std::sort(webs.begin(), webs.end(), [&](uint32_t a, uint32_t b) { return first[a] < first[b]; });
+  std::unordered_set<uint32_t> named;
+  for (const uint32_t web : webs) {
+    const uint32_t reg = values[web].reg;
+    if (!named.insert(reg).second) {
+      webs_[web].rank = {Rank::Class::variable, 0, first[web]};
+      continue;
+    }
+    const auto [block, order] = mentioned.at(reg);
+    webs_[web].rank = {Rank::Class::known, block, kBehind + order};
+  }
+}
+
+// Those that are read in several blocks, by name.
+std::vector<char> ValueOrder::webs_that_cross() {
+  const std::vector<Ssa::Value>& values = ssa_.values();
+  std::vector<char> crosses(values.size(), 0);
+  for (uint32_t v = 0; v < values.size(); ++v) {
+    crosses[web_of(v)] |= static_cast<char>(webs_[web_of(v)].is_variable);
+    for (const uint32_t from : values[v].operands)
+      if (is_selection(v) && block_of(values[from]) != block_of(values[v])) crosses[web_of(from)] = 1;
+  }
+  for (uint32_t pc = 0; pc < f_.code.size(); ++pc)
+    for (const uint32_t reg : flow_.access(pc).reads) {
+      const uint32_t v = ssa_.read(pc, reg);
+      if (v != Ssa::kNone && block_of(values[v]) != blocks_.reads[pc] && !flow_.is_dead(pc))
+        crosses[web_of(v)] = 1;
+    }
+  return crosses;
+}
+
+ValueOrder::Held ValueOrder::held(uint32_t pc, unsigned slot) {
+  const Operand& op = f_.code[pc].op[slot];
+  const uint32_t reg = is_value(op) ? flow_.number_of(op) : Dataflow::kNone;
+  if (reg == Dataflow::kNone) return {{Rank::Class::constant, 0, 0}, kConstant | op.offset};
+  const uint32_t v = ssa_.read(pc, reg);
+  if (v == Ssa::kNone) return {{}, kUnknown | slot};
+  const uint64_t is = copied_from(v);
+  return {rank(v, pc, slot), is < kConstant ? equal_[is] : is};
+}
+
+// What a value is a copy of, as Held::is.
+uint64_t ValueOrder::copied_from(uint32_t v) {
+  std::vector<uint32_t> path;
+  uint64_t is = v;
+  for (; is < kConstant && copied_[is] == is; is = copied_[is]) {
+    const Ssa::Value& value = ssa_.values()[is];
+    if (value.kind != Kind::made || !is_copy(f_.code[value.at])) break;
+    const Operand& source = f_.code[value.at].op[1];
+    const uint32_t from = flow_.number_of(source);
+    path.push_back(static_cast<uint32_t>(is));
+    copied_[is] = from == Dataflow::kNone ? kConstant | source.offset : ssa_.read(value.at, from);
+  }
+  while (is < kConstant && copied_[is] != is) is = copied_[is];
+  for (const uint32_t copy : path) copied_[copy] = is;
+  return is;
+}
+
+// The value of an unguarded f64 sum, product or sign that does not become part of a variable; else kNone.
+uint32_t ValueOrder::result_of(uint32_t pc) const {
+  if (!may_repeat(f_.source[pc]) || f_.code[pc].guard >= 0 || flow_.is_dead(pc)) return Ssa::kNone;
+  const auto found = made_.find(pc);
+  return found == made_.end() || meets_[found->second] ? Ssa::kNone : found->second;
+}
+
+// An instruction that repeats another, which every way here has come through, is that other.
+void ValueOrder::find_equals() {
+  equal_.resize(ssa_.values().size());
+  std::iota(equal_.begin(), equal_.end(), 0);
+  copied_.assign(equal_.begin(), equal_.end());
+  std::map<std::pair<std::vector<std::string_view>, std::vector<uint64_t>>, std::vector<uint32_t>> makers;
+  for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
+    const uint32_t v = result_of(pc);
+    if (v == Ssa::kNone) continue;
+    std::vector<uint64_t> sources;
+    for (unsigned slot = 1; slot < 4; ++slot)
+      if (is_value(f_.code[pc].op[slot])) sources.push_back(held(pc, slot).is);
+    if (std::ranges::any_of(sources, [](uint64_t is) { return is >= kUnknown; })) continue;
+    std::vector<uint32_t>& equals = makers[{f_.source[pc].tokens, std::move(sources)}];
+    const auto first = std::find_if(equals.begin(), equals.end(), [&](uint32_t other) {
+      return ssa_.dominates(blocks_.flow[ssa_.values()[other].at], blocks_.flow[pc]);
+    });
+    if (first != equals.end())
+      equal_[v] = *first;
+    else
+      equals.push_back(v);
+  }
+}
+
+bool ValueOrder::is_variable_in(uint32_t v, uint32_t block) {
+  return webs_[web_of(v)].is_variable && block_of(ssa_.values()[v]) != block;
+}
+
+// As an operand of an instruction.
+ValueOrder::Rank ValueOrder::rank(uint32_t v, uint32_t pc, unsigned slot) {
+  uint32_t block = blocks_.reads[pc];
+  for (;;) {
+    v = equal_[v];
+    const Ssa::Value& value = ssa_.values()[v];
+    const Web& web = webs_[web_of(v)];
+    if (value.kind == Kind::merged) return rank_of_variable(v, pc, slot);
+    if (value.kind == Kind::unknown) return web.rank;
+    const Instr& i = f_.code[value.at];
+    const Source& s = f_.source[value.at];
+    if (value.kind == Kind::kept && is_branch_under_guard(s))
+      return meets_[v] ? rank_of_variable(v, pc, slot) : Rank{Rank::Class::met, 1, -web.rank.at};
+    if (is_variable_in(v, block)) return rank_of_variable(v, pc, slot);
+    if (value.kind == Kind::made) {
+      if (comes_with_source(i, s)) {
+        if (flow_.number_of(i.op[1]) == Dataflow::kNone) return {Rank::Class::constant, 0, 0};
+        std::tie(v, block) = behind(v);
+        continue;
+      }
+      if (flow_.is_in_bank(value.at)) return {Rank::Class::constant, 0, 0};
+      if (is_met_inside(s)) return {Rank::Class::met, kMetInside, -int64_t(value.at)};
+    }
+    return is_joined(v) ? joined(v, pc, slot) : made_at(value);
+  }
+}
+
+ValueOrder::Rank ValueOrder::made_at(const Ssa::Value& value) const {
+  if (value.kind == Kind::made && !sunk_.empty() && sunk_[value.at] != Ssa::kNone)
+    return {Rank::Class::sunk, sunk_[value.at], value.at};
+  return {Rank::Class::known, block_of(value),
+          kStep * value.at + nth(flow_.access(value.at).writes, value.reg)};
+}
+
+ValueOrder::Rank ValueOrder::rank_of_variable(uint32_t v, uint32_t pc, unsigned slot) {
+  const Web& web = webs_[web_of(v)];
+  const bool is_last = !meets_[v] && ssa_.values()[v].kind == Kind::merged;
+  if (is_last ? whole_[v] <= 0 && !is_f64(v) : web.whole <= 0) return joined(v, pc, slot);
+  return is_last ? Rank{Rank::Class::met, -static_cast<int64_t>(web.rank.of), -web.rank.at} : web.rank;
+}
+
+bool ValueOrder::comes_later(uint32_t pc, unsigned slot, unsigned than) const {
+  return held_.at(place(pc, slot)).rank > held_.at(place(pc, than)).rank;
+}
+
+bool ValueOrder::same(uint32_t pc, unsigned slot, unsigned other) const {
+  return held_.at(place(pc, slot)).is == held_.at(place(pc, other)).is;
+}
+
+}  // namespace fp4lab::emu

@@ -1,0 +1,101 @@
+// In which order a compiler takes the values that the operands of an instruction hold: ptxas 13.0's, as it
+// orders the operands of f64 sums, products and extremes. See value_order.cpp for the rule.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "emulator/ptx/token.h"
+#include "emulator/ptxas/halves.h"
+#include "emulator/ptxas/sinking.h"
+#include "emulator/ptxas/ssa.h"
+
+namespace fp4lab::emu {
+
+// Copies, and what becomes a part of the instruction that reads it.
+bool comes_with_source(const Instr&, const Source&);
+
+class ValueOrder {
+ public:
+  // `nounroll`: see optimise.h.
+  ValueOrder(const Function&, const Dataflow&, const std::vector<const Token*>& nounroll);
+
+  // Operands of one instruction, by slot.
+  bool comes_later(uint32_t pc, unsigned slot, unsigned than) const;
+  // Copies count as what they copy.
+  bool same(uint32_t pc, unsigned slot, unsigned other) const;
+
+ private:
+  struct Rank {
+    enum class Class : uint8_t { known, variable, met, sunk, constant, joined };
+    Class of = Class::known;
+    int64_t block = 0, at = 0;
+    auto operator<=>(const Rank&) const = default;
+  };
+  // Values that a register holds by turns, because they meet somewhere.
+  struct Web {
+    Rank rank;
+    bool is_variable = false;  // there are several
+    int whole = 0;             // voices for the whole, less those for halves
+  };
+  struct Held {
+    Rank rank;
+    uint64_t is = 0;  // the value; or kConstant and a row, kUnknown and the slot
+  };
+  static constexpr uint64_t kConstant = uint64_t(1) << 32, kUnknown = uint64_t(1) << 33;
+
+  // Of an operand.
+  static uint64_t place(uint32_t pc, unsigned slot) { return uint64_t(pc) * kMaxOperands + slot; }
+
+  std::vector<uint32_t> registers_asked_for() const;
+  void find_blocks();
+  uint32_t block_of(const Ssa::Value&) const;
+  void find_webs();
+  void rank_webs();
+  std::vector<char> webs_that_cross();
+  uint32_t web_of(uint32_t value);
+  bool is_selection(uint32_t value) const;
+  Makes made_as(uint32_t value) const;
+  bool is_f64(uint32_t value) const;
+  bool is_seen_through(uint32_t value, uint32_t block);
+  std::pair<uint32_t, uint32_t> behind(uint32_t copy);
+  uint32_t source_of(uint32_t value, uint32_t block);
+  bool is_variable_in(uint32_t value, uint32_t block);
+  void count_uses();
+  void count_operands(uint32_t pc);
+  void count_use(uint32_t value, uint32_t pc, unsigned slot, int whole);
+  int definition(uint32_t value);
+  bool is_joined(uint32_t value) const;
+  Held held(uint32_t pc, unsigned slot);
+  uint64_t copied_from(uint32_t value);
+  void find_equals();
+  void find_sunk();
+  uint32_t result_of(uint32_t pc) const;
+  Rank rank(uint32_t value, uint32_t pc, unsigned slot);
+  Rank made_at(const Ssa::Value&) const;
+  Rank rank_of_variable(uint32_t value, uint32_t pc, unsigned slot);
+  Rank joined(uint32_t value, uint32_t pc, unsigned slot) const;
+
+  const Function& f_;
+  const Dataflow& flow_;
+  Ssa ssa_;
+  Sinking::Blocks blocks_;
+  std::vector<uint32_t> parent_;                 // of a value, towards its web's name
+  std::vector<char> meets_;                      // values that others are merged from
+  std::unordered_map<uint32_t, uint32_t> made_;  // by pc, of one result
+  std::vector<uint32_t> equal_;  // the value that an equal instruction made before it, or the value itself
+  // By value, so that chains of copies are walked once: what it shows, and where (behind); what it copies.
+  std::vector<std::pair<uint32_t, uint32_t>> behind_;
+  std::vector<uint64_t> copied_;
+  std::vector<int> whole_;                      // of a value, as Web::whole
+  std::vector<std::vector<uint64_t>> readers_;  // of a value as a whole: places in the text's order
+  std::vector<uint32_t> sunk_;                  // by pc: the block that computes it; kNone = its own
+  std::vector<Web> webs_;                       // by name
+  std::unordered_map<uint64_t, Held> held_;     // by pc and slot
+};
+
+}  // namespace fp4lab::emu

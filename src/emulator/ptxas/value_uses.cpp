@@ -1,0 +1,175 @@
+// Which values are kept as halves. Everyone that makes or reads one has a voice (halves.h), and so has what
+// it becomes a part of: a variable is asked for by what makes it, as what the value is in its own block; a
+// result that is an f64 always as a whole.
+#include "emulator/ptxas/rewrite.h"
+#include "emulator/ptxas/value_order.h"
+
+namespace fp4lab::emu {
+
+using Kind = Ssa::Value::Kind;
+
+Makes ValueOrder::made_as(uint32_t v) const {
+  const Ssa::Value& value = ssa_.values()[v];
+  if (is_selection(v)) return Makes::halves;
+  if (value.kind != Kind::made || f_.code[value.at].guard >= 0) return Makes::whole;
+  return makes(f_.code[value.at], f_.source[value.at]);
+}
+
+// What several ways bring is one if what the first way brings is.
+bool ValueOrder::is_f64(uint32_t v) const {
+  for (size_t steps = 0; steps < ssa_.values().size(); ++steps) {
+    const Ssa::Value& value = ssa_.values()[v];
+    if (value.kind == Kind::made || is_selection(v)) return makes_f64(f_.source[value.at]);
+    if (value.operands.empty()) return false;
+    v = value.operands[0];
+  }
+  return false;
+}
+
+// Whether a reader in a block sees what a value is a copy of, or becomes a part of it with.
+bool ValueOrder::is_seen_through(uint32_t v, uint32_t block) {
+  const Ssa::Value& value = ssa_.values()[v];
+  return value.kind == Kind::made && !is_variable_in(v, block) &&
+         comes_with_source(f_.code[value.at], f_.source[value.at]) &&
+         flow_.number_of(f_.code[value.at].op[1]) != Dataflow::kNone;
+}
+
+// What such a value shows, and the block of the last copy before it.
+std::pair<uint32_t, uint32_t> ValueOrder::behind(uint32_t v) {
+  std::vector<uint32_t> path;
+  for (;; v = behind_[v].first) {
+    auto& [from, block] = behind_[v];
+    if (from == Ssa::kNone) {
+      const uint32_t at = ssa_.values()[v].at;
+      from = ssa_.read(at, flow_.number_of(f_.code[at].op[1]));
+      block = block_of(ssa_.values()[v]);
+      path.push_back(v);
+    }
+    if (!is_seen_through(from, block)) break;
+  }
+  for (const uint32_t copy : path) behind_[copy] = behind_[v];
+  return behind_[v];
+}
+
+uint32_t ValueOrder::source_of(uint32_t v, uint32_t block) {
+  return is_seen_through(v, block) ? behind(v).first : v;
+}
+
+// The readers of results, by way of copies and signs, which move with them.
+void ValueOrder::find_sunk() {
+  const std::vector<Ssa::Value>& values = ssa_.values();
+  std::vector<std::vector<uint32_t>> users(f_.code.size());
+  const auto use = [&](uint32_t v, uint32_t pc) {
+    if (v == Ssa::kNone) return;
+    const uint32_t from = equal_[source_of(equal_[v], blocks_.reads[pc])];
+    if (values[from].kind == Kind::made) users[values[from].at].push_back(pc);
+  };
+  for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
+    if (flow_.is_dead(pc)) continue;
+    const auto& writes = flow_.access(pc).writes;
+    const bool copies = comes_with_source(f_.code[pc], f_.source[pc]) && ssa_.knows(writes[0]);
+    if (!copies)
+      for (const uint32_t reg : flow_.access(pc).reads) use(ssa_.read(pc, reg), pc);
+  }
+  for (const Ssa::Value& value : values)
+    for (const uint32_t from : value.operands)
+      if (values[from].kind == Kind::made && !flow_.is_dead(values[from].at)) use(from, values[from].at);
+  // What becomes part of a variable stays.
+  for (uint32_t v = 0; v < values.size(); ++v)
+    if (meets_[v] && values[v].kind == Kind::made) users[values[v].at].push_back(values[v].at);
+  sunk_.resize(f_.code.size());
+  std::vector<char> is_variable(values.size());
+  for (uint32_t v = 0; v < values.size(); ++v)
+    is_variable[v] = static_cast<char>(webs_[web_of(v)].is_variable);
+  const Sinking sinking(f_, flow_, ssa_, blocks_, users, is_variable);
+  for (uint32_t pc = 0; pc < sunk_.size(); ++pc) sunk_[pc] = sinking.place(pc);
+}
+
+void ValueOrder::count_uses() {
+  whole_.resize(ssa_.values().size());
+  readers_.resize(ssa_.values().size());
+  behind_.assign(ssa_.values().size(), {Ssa::kNone, 0});
+  for (uint32_t v = 0; v < whole_.size(); ++v)
+    if (ssa_.values()[v].kind == Kind::made || is_selection(v))
+      whole_[v] = made_as(v) == Makes::halves ? -1 : 1;
+  for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
+    // Whoever reads a copy counts.
+    const bool copies =
+        comes_with_source(f_.code[pc], f_.source[pc]) && ssa_.knows(flow_.number_of(f_.code[pc].op[0]));
+    if (!flow_.is_dead(pc) && !copies) count_operands(pc);
+  }
+  for (uint32_t v = 0; v < whole_.size(); ++v)
+    if (is_selection(v))
+      for (const uint32_t from : ssa_.values()[v].operands) count_use(from, ssa_.values()[v].at, 0, -1);
+  for (uint32_t v = 0; v < whole_.size(); ++v)
+    if (meets_[v]) webs_[web_of(v)].whole += definition(v);
+}
+
+void ValueOrder::count_operands(uint32_t pc) {
+  const Instr& i = f_.code[pc];
+  const auto count = [&](uint32_t reg, unsigned slot) {
+    if (reg == Dataflow::kNone || !ssa_.knows(reg)) return;
+    if (const uint32_t v = ssa_.read(pc, reg); v != Ssa::kNone)
+      count_use(v, pc, slot, reads_whole(i, f_.source[pc], slot));
+  };
+  for (unsigned slot = 0; slot < kMaxOperands; ++slot) {
+    const Operand& op = i.op[slot];
+    if (op.kind == Operand::Kind::address && op.has_base) count(flow_.number_of_base(op), slot);
+    if (slot == 0) continue;
+    if (is_value(op)) count(flow_.number_of(op), slot);
+    if (op.kind == Operand::Kind::vector)
+      for (uint32_t e = op.index; e < op.index + op.count; ++e)
+        if (is_value(f_.vectors[e])) count(flow_.number_of(f_.vectors[e]), slot);
+  }
+}
+
+// Of a variable, other blocks read what the variable holds; its own, the value itself.
+void ValueOrder::count_use(uint32_t read, uint32_t pc, unsigned slot, int whole) {
+  const uint32_t v = source_of(read, blocks_.reads[pc]);
+  const bool made = ssa_.values()[v].kind == Kind::made || is_selection(v);
+  const bool here = block_of(ssa_.values()[v]) == blocks_.reads[pc];
+  if (meets_[v] && !(made && here)) webs_[web_of(v)].whole += whole;
+  if (!meets_[v] || here) whole_[v] += whole;
+  if (whole > 0) readers_[v].push_back(place(pc, slot));
+}
+
+// As what an instruction makes a variable: as what the value itself is, once its own block has read it.
+int ValueOrder::definition(uint32_t v) {
+  const Ssa::Value& value = ssa_.values()[v];
+  if (value.kind != Kind::made && !is_selection(v)) return 0;
+  const Instr& i = f_.code[value.at];
+  const Source& s = f_.source[value.at];
+  if (makes_f64(s)) return 1;
+  uint32_t from = v;
+  if (value.kind == Kind::made && comes_with_source(i, s)) {
+    const uint32_t reg = flow_.number_of(i.op[1]);
+    if (reg == Dataflow::kNone) return 0;
+    from = source_of(ssa_.read(value.at, reg), blocks_.reads[value.at]);
+  }
+  if (flow_.is_in_bank(ssa_.values()[from].at)) return 0;
+  if (made_as(from) == Makes::loose) return -1;
+  return (whole_[from] > 0) - (whole_[from] < 0);
+}
+
+// Before the first instruction on every way here that reads it as a whole; what several ways have brought,
+// behind the others.
+ValueOrder::Rank ValueOrder::joined(uint32_t v, uint32_t pc, unsigned slot) const {
+  const bool is_last = !meets_[v] && ssa_.values()[v].kind == Kind::merged;
+  uint64_t at = place(pc, slot);
+  for (const uint64_t reader : readers_[v]) {
+    const auto other = static_cast<uint32_t>(reader / kMaxOperands);
+    if (other < pc && ssa_.dominates(blocks_.flow[other], blocks_.flow[pc])) {
+      at = reader;
+      break;
+    }
+  }
+  return {Rank::Class::joined, is_last, static_cast<int64_t>(at)};
+}
+
+// Halves that the majority of readers takes as such; a whole is itself.
+bool ValueOrder::is_joined(uint32_t v) const {
+  const Makes as = made_as(v);
+  return as == Makes::loose || (as != Makes::whole && whole_[v] <= 0);
+}
+
+}  // namespace fp4lab::emu
