@@ -87,18 +87,19 @@ void fold_tie(Pass& p, uint32_t pc) {
   p.become(pc, std::bit_cast<uint32_t>(lesser), Type::f32);
 }
 
-// A constant NaN that is subtracted is added with its sign changed, before a constant that it is subtracted
-// from.
+// A constant NaN that is subtracted is added with its sign changed; before a constant that it is subtracted
+// from if that stands in the instruction, as numbers with 32 zeros below do, or is the NaN itself.
 void fold_difference(Pass& p, uint32_t pc) {
   if (p.source(pc).type() != Type::f64) return;
   const auto x = p.bits(pc, 2);
   if (!x || !is_nan64(*x)) return;
   Rewriter::Tokens tokens = p.source(pc).tokens;
   tokens[0] = "add";
-  const Operand a = p.operand(pc, 1), negative = p.w.constant(*x ^ uint64_t(1) << 63, Type::f64);
+  const Operand negative = p.w.constant(*x ^ uint64_t(1) << 63, Type::f64);
   const auto from = p.bits(pc, 1);
-  if (from && !says_rounding(p.source(pc))) return p.replace(pc, tokens, {negative, a});
-  p.replace(pc, tokens, {from ? p.w.constant(*from, Type::f64) : a, negative});
+  const Operand a = from ? p.w.constant(*from, Type::f64) : p.operand(pc, 1);
+  const bool swaps = from && (uint32_t(*from) == 0 || *from == *x);
+  p.replace(pc, tokens, swaps ? std::vector{negative, a} : std::vector{a, negative});
 }
 
 // Of one value each: the elements of a vector differ.
