@@ -88,7 +88,8 @@ void fold_tie(Pass& p, uint32_t pc) {
 }
 
 // A constant NaN that is subtracted is added with its sign changed; before a constant that it is subtracted
-// from if that stands in the instruction, as numbers with 32 zeros below do, or is the NaN itself.
+// from if that stands in the instruction, as numbers with 32 zeros below do, or is the NaN itself. Others
+// come in registers of either kind, and their order with these.
 void fold_difference(Pass& p, uint32_t pc) {
   if (p.source(pc).type() != Type::f64) return;
   const auto x = p.bits(pc, 2);

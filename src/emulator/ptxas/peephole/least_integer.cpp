@@ -73,15 +73,22 @@ void widen(Pass& p, uint32_t pc) {
   }
 }
 
-// The remainder of an abs by a constant: as if the least integer were a positive number.
+// The remainder of an abs: as if the least integer were a positive number.
 void fold_remainder(Pass& p, uint32_t pc) {
   if (p.source(pc).type() != Type::s32) return;
-  const auto by = p.bits(pc, 2);
   const auto abs = p.made_by(pc, 1, "abs");
-  if (!abs || p.source(*abs).type() != Type::s32 || !by || !static_cast<uint32_t>(*by)) return;
-  const auto divisor = static_cast<int32_t>(*by);
-  p.replace(pc, {"rem", "u32"},
-            {p.operand(pc, 1), p.w.constant(static_cast<uint32_t>(divisor < 0 ? -divisor : divisor))});
+  if (!abs || p.source(*abs).type() != Type::s32) return;
+  const auto by = p.bits(pc, 2);
+  if (by && !static_cast<uint32_t>(*by)) return;
+  Operand divisor;
+  if (by) {
+    const auto value = static_cast<int32_t>(*by);
+    divisor = p.w.constant(static_cast<uint32_t>(value < 0 ? -value : value));
+  } else {
+    divisor = p.w.fresh(Type::b32);
+    p.insert(pc, {"abs", "s32"}, {divisor, p.operand(pc, 2)});
+  }
+  p.replace(pc, {"rem", "u32"}, {p.operand(pc, 1), divisor});
 }
 
 // What neg and abs make of the least integer is a positive number where it is saturated next. What abs makes
