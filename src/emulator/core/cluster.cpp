@@ -147,6 +147,11 @@ void Cluster::finish_now(const Warp& w, std::string_view name) {
 void Cluster::tolerated(const Fault& fault, const Warp& w) { tolerated(fault, w.current(), &w, nullptr); }
 void Cluster::tolerated(const Fault& fault, const AsyncOp& op) { tolerated(fault, op.origin, nullptr, &op); }
 
+void Cluster::note_or_throw(const Fault& fault, const Warp& w) {
+  if (!grid.schedule.tolerant) throw fault;
+  tolerated(fault, w);
+}
+
 void Cluster::note_or_throw(const Fault& fault, const AsyncOp& op) {
   if (!grid.schedule.tolerant) throw fault;
   tolerated(fault, op);
@@ -250,8 +255,8 @@ bool Cluster::dropped_at_exit(const Warp& w, const AsyncOp& op) {
       fmt::format("{} exits while an operation that it issued is still running: {}, issued by {}",
                   w.cta.name(), op.name(),
                   one_line(grid.module, grid.module.functions[op.function].source[op.origin->pc])));
-  if (!op.lost_at_exit() || !grid.schedule.tolerant) throw early;
-  tolerated(early, w);
+  if (!op.lost_at_exit()) throw early;
+  note_or_throw(early, w);
   return true;
 }
 

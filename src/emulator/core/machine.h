@@ -169,6 +169,7 @@ class Cluster {
   void tolerated(const struct Fault&, const Warp&);
   void tolerated(const struct Fault&, const AsyncOp&);
   // A note where the schedule tolerates faults like this one, else the fault.
+  void note_or_throw(const struct Fault&, const Warp&);
   void note_or_throw(const struct Fault&, const AsyncOp&);
   // Whether every warp that can run has had its chance since turn number `turn`: it came to a wait or a poll,
   // or executed kChance instructions.

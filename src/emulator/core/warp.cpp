@@ -280,8 +280,7 @@ void Warp::undefined_predicate(uint32_t index) {
     if (i == index) name = "predicate " + text;
   const Fault unwritten(FaultKind::uninitialized, static_cast<unsigned>(std::countr_zero(missing)),
                         fmt::format("{} is read before it was written, in {}", name, lane_list(missing)));
-  if (!cta.cluster.grid.schedule.tolerant) throw unwritten;
-  cta.cluster.tolerated(unwritten, *this);
+  cta.cluster.note_or_throw(unwritten, *this);
   predicates_[index] &= ~missing;
   predicates_defined_[index] |= missing;
 }

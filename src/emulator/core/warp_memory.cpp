@@ -56,9 +56,8 @@ void Warp::outside_global(AccessKind kind, uint64_t address, uint32_t bytes, uns
   const Fault outside(FaultKind::illegal_address, lane,
                       fmt::format("illegal {} of {} bytes at global address {:#x} (lane {}): {}", verb(kind),
                                   bytes, address, lane, grid.memory.describe(address)));
-  if (kind != AccessKind::read || !grid.schedule.tolerant || !grid.memory.in_last_piece(address, bytes))
-    throw outside;
-  cta.cluster.tolerated(outside, *this);
+  if (kind != AccessKind::read || !grid.memory.in_last_piece(address, bytes)) throw outside;
+  cta.cluster.note_or_throw(outside, *this);
 }
 
 std::byte* Warp::global_memory(const Instr&, AccessKind kind, uint64_t address, uint32_t bytes, unsigned lane,
@@ -153,8 +152,8 @@ std::byte* Warp::shared_memory(const Instr& i, Space space, AccessKind kind, uin
         FaultKind::uninitialized, lane,
         fmt::format("{} of {} bytes of shared memory at {:#x} (lane {}) that nobody has written", verb(kind),
                     bytes, address, lane));
-    if (kind != AccessKind::read || !cta.cluster.grid.schedule.tolerant) throw unwritten;
-    cta.cluster.tolerated(unwritten, *this);
+    if (kind != AccessKind::read) throw unwritten;
+    cta.cluster.note_or_throw(unwritten, *this);
   }
   if (kind != AccessKind::read) {
     hooks::check_payload(*p.cta->state, p.offset, bytes, "a generic write");

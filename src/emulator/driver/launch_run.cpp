@@ -36,7 +36,7 @@ void add_watchers(State& s, const CUfunc_st& f, Watchers& watchers) {
 }
 
 // Errors of the order checker are errors of the launch; its notes are told once for each kernel.
-void judge_order(State& s, const CUfunc_st& f, LaunchResult& result) {
+void add_order_findings(State& s, const CUfunc_st& f, LaunchResult& result) {
   s.notes += s.checker->report(false);
   for (const OrderChecker::FoldedNotes& n : s.checker->folded_notes())
     if (s.told_notes.emplace(f.function->name, n.kind).second)
@@ -88,7 +88,7 @@ CUresult run_launch(const CUfunc_st& f, const LaunchConfig& config) {
   }
   s.last_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   keep(s, f, result);
-  if (s.check) judge_order(s, f, result);
+  if (s.check) add_order_findings(s, f, result);
   tell_notes(s, f, result);
   if (result.ok) return CUDA_SUCCESS;
   return context_stack().back()->sticky = explain(result_of(result.kind), result.report);

@@ -165,8 +165,8 @@ void arrive_again(Warp& w, ClusterBarrierPart& p, uint32_t lanes) {
                     "barrier.cluster.arrive by a thread that arrived before and has not executed "
                     "barrier.cluster.wait since");
   const uint32_t full = p.next | p.complete_twice | (p.complete & p.arrived);
-  if (full & lanes || !w.cta.cluster.grid.schedule.tolerant) throw again;
-  w.cta.cluster.tolerated(again, w);
+  if (full & lanes) throw again;
+  w.cta.cluster.note_or_throw(again, w);
 }
 
 void cluster_arrive(Warp& w, const Instr& in) {

@@ -170,8 +170,7 @@ uint32_t size_of(Warp& w, uint32_t size, const char* name, unsigned lane) {
   const Fault odd(FaultKind::misaligned_address, lane,
                   size ? fmt::format("{}: the size {:#x} is not a multiple of 16 bytes", name, size)
                        : fmt::format("{} of 0 bytes", name));
-  if (!w.cta.cluster.grid.schedule.tolerant) throw odd;
-  w.cta.cluster.tolerated(odd, w);
+  w.cta.cluster.note_or_throw(odd, w);
   return size / 16 * 16;
 }
 
@@ -223,8 +222,8 @@ void copy(Warp& w, const Instr& in) {
         const Fault nobody(FaultKind::multicast, lane,
                            fmt::format("{}.multicast::cluster with mask {:#06x} in a cluster of {} CTAs",
                                        what, mask, cluster.ctas.size()));
-        if (mask || !cluster.grid.schedule.tolerant) throw nobody;
-        cluster.tolerated(nobody, w);  // an H200 copies for nobody
+        if (mask) throw nobody;
+        cluster.note_or_throw(nobody, w);  // an H200 copies for nobody
         return;
       }
       for (uint32_t rank = 0; rank < cluster.ctas.size(); ++rank)
@@ -239,8 +238,7 @@ void copy(Warp& w, const Instr& in) {
             FaultKind::multicast, lane,
             fmt::format("{} from shared::cta to shared::cluster: the destination must be another CTA's",
                         what));
-        if (!cluster.grid.schedule.tolerant) throw own;
-        cluster.tolerated(own, w);
+        cluster.note_or_throw(own, w);
       }
       op->targets.push_back({dst.cta, bar.cta});
     }

@@ -104,8 +104,7 @@ void first_ctaid(Warp& w, const Instr& in) {
     if (!(high & kCanceled)) {
       const Fault failed(FaultKind::launch_control, lane,
                          "clusterlaunchcontrol.query_cancel.get_first_ctaid of a request that failed");
-      if (!w.cta.cluster.grid.schedule.tolerant) throw failed;
-      w.cta.cluster.tolerated(failed, w);
+      w.cta.cluster.note_or_throw(failed, w);
     }
     index[0][lane] = static_cast<uint32_t>(low), index[1][lane] = static_cast<uint16_t>(low >> 32);
     index[2][lane] = static_cast<uint16_t>(low >> 48);

@@ -226,8 +226,7 @@ InstructionDescriptor decode_instruction_descriptor(uint32_t bits, MmaKind kind,
   if (const uint32_t step = 16 * group; bytes && d.transpose_b && d.n % step)  // PTX ISA 9.7.16.10.1
     fault(FaultKind::descriptor, 0,
           "{} {:#010x}: N = {}: must be a multiple of {} where B is transposed (bit 16) and its elements "
-          "have 8 "
-          "bits, with .cta_group::{}",
+          "have 8 bits, with .cta_group::{}",
           what, bits, d.n, step, group);
   if (fp4 && (d.transpose_a || d.transpose_b))
     fault(FaultKind::descriptor, 0,

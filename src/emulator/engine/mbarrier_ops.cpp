@@ -83,8 +83,8 @@ void init(Warp& w, const Instr& in) {
                       bits == live->state().bits ? "" : "; its bytes were overwritten in between"));
       // Hardware starts it afresh, and kernels that make their barriers again for every tile count on it. Not
       // so where somebody waits for it or bytes are on their way.
-      if (!w.cta.cluster.grid.schedule.tolerant || live->waiters || live->tx) throw again;
-      w.cta.cluster.tolerated(again, w);
+      if (live->waiters || live->tx) throw again;
+      w.cta.cluster.note_or_throw(again, w);
       state.mbarriers.remove(r.offset);
     }
     state.check_payload(r.offset, 8, "mbarrier.init");

@@ -219,8 +219,8 @@ SharedRef shared_ref(Warp& w, Space space, uint64_t address, unsigned lane, cons
           FaultKind::illegal_address, lane,
           fmt::format("{}: the generic address {:#x} is not in shared memory{}", what, address,
                       shared ? "; a .shared address wants the state space named, or cvta.shared" : ""));
-      if (!shared || !cluster.grid.schedule.tolerant) throw outside;
-      cluster.tolerated(outside, w);
+      if (!shared) throw outside;
+      cluster.note_or_throw(outside, w);
     }
     space = Space::shared_cluster;
   }

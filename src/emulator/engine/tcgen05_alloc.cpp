@@ -53,8 +53,7 @@ uint32_t uniform(Warp& w, const char* what, Value&& value) {
       const Fault differs(
           FaultKind::collective, lane,
           fmt::format("{} differs between the lanes of a warp: {:#x} and {:#x}", what, first, other));
-      if (!w.cta.cluster.grid.schedule.tolerant) throw differs;
-      w.cta.cluster.tolerated(differs, w);
+      w.cta.cluster.note_or_throw(differs, w);
     }
   });
   return first;

@@ -67,8 +67,7 @@ constexpr uint64_t kStrideBits = 0xff'ffff'fff0;
 void check(Warp& w, unsigned lane, const Mods& mods, uint64_t value) {
   const auto tolerate = [&](std::string why) {
     const Fault beyond(FaultKind::tensor_map, lane, std::move(why));
-    if (!w.cta.cluster.grid.schedule.tolerant) throw beyond;
-    w.cta.cluster.tolerated(beyond, w);
+    w.cta.cluster.note_or_throw(beyond, w);
   };
   const auto require = [&](const char* name, uint64_t limit) {
     if (value < 1 || value > limit)

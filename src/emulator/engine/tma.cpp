@@ -73,8 +73,7 @@ void check_coordinates(const TensorMap& m, const int32_t* c, unsigned count, boo
     if (m.dim[d] > uint64_t(1) << 31)
       fault(FaultKind::illegal_instruction, 0,
             "a tensor map with {} elements in dimension {}: cuTensorMapEncodeTiled takes it, but beyond 2^31 "
-            "the "
-            "hardware traps (seen on an H200)",
+            "the hardware traps (seen on an H200)",
             m.dim[d], d);
   if (m.interleave) return;  // units
   if (m.padded() ? c[0] % 128 : int64_t(c[0]) * m.element_bits() % 128)
@@ -140,8 +139,7 @@ struct TmaLoad final : AsyncOp {
     if (m.made_tf32 && !m.is_f32())
       fault(FaultKind::illegal_instruction, lane,
             "{}: the tensor map was made for TFLOAT32, and tensormap.replace has made its type {}: the "
-            "hardware "
-            "traps (seen on an H200)",
+            "hardware traps (seen on an H200)",
             name(), name_of(m.type));
     split_units(m, coordinates);
     if (gather) four_rows(m);
@@ -285,8 +283,8 @@ void load(Warp& w, const Instr& in) {
         const Fault nobody(FaultKind::multicast, lane,
                            fmt::format("{}.multicast::cluster with mask {:#06x} in a cluster of {} CTAs",
                                        what, mask, cluster.ctas.size()));
-        if (mask || !cluster.grid.schedule.tolerant) throw nobody;
-        cluster.tolerated(nobody, w);  // an H200 loads for nobody, and traps at CTAs that are not there
+        if (mask) throw nobody;
+        cluster.note_or_throw(nobody, w);  // an H200 loads for nobody, and traps at CTAs that are not there
         return;
       }
       for (uint32_t rank = 0; rank < cluster.ctas.size(); ++rank)
