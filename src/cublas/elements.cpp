@@ -107,7 +107,7 @@ void store_at(void* data, cudaDataType type, int64_t index, double x) {
     case CUDA_R_8I:
       return put(data, index, int8_t(std::nearbyint(std::fmax(-128, std::fmin(127, x)))));
     case CUDA_R_32I:
-      return put(data, index, int32_t(x));
+      return put(data, index, int32_t(int64_t(std::fmod(x, 0x1p32))));  // sums of integers wrap
     default:
       return put(data, index, float(x));
   }

@@ -148,6 +148,17 @@ std::string product(const Description& d, const void* alpha, const void* a, cons
   return why_not(*p);
 }
 
+// Empty, or what is wrong with a layout by itself, or beside the result's.
+std::string wrong_layout(const char* name, const Layout& l, const Layout& result) {
+  const uint64_t least = l.order ? l.columns : l.rows;
+  if (l.pitch < 0 || uint64_t(l.pitch) < least)
+    return fmt::format("{} is {} x {}, {}: its leading dimension {} is less than {}", name, l.rows, l.columns,
+                       l.order ? "row by row" : "column by column", l.pitch, least);
+  if (l.entries != result.entries)
+    return fmt::format("{} has {} matrices, D {}", name, l.entries, result.entries);
+  return {};
+}
+
 Layout initial_layout(int type, uint64_t rows, uint64_t columns, int64_t pitch) {
   return {uint32_t(type), 0, rows, columns, pitch, 1, 0};
 }
@@ -267,6 +278,9 @@ Status cublasLtMatmul(void* handle, const Description* d, const void* alpha, con
   constexpr const char* kCall = "cublasLtMatmul";
   if (!handle) return kNotInitialized;
   if (!d || !la || !lb || !lc || !ld || !alpha || !beta) return kInvalidValue;
+  for (const auto& [name, layout] : {std::pair{"A", la}, {"B", lb}, {"C", lc}, {"D", ld}})
+    if (std::string why = wrong_layout(name, *layout, *ld); !why.empty())
+      return explain(kInvalidValue, kCall, why);
   Product p;
   const std::string why = product(*d, alpha, a, *la, b, *lb, beta, c, *lc, out, *ld, &p);
   if (!why.empty()) return explain(kNotSupported, kCall, why);

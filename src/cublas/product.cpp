@@ -150,11 +150,6 @@ void run(const Product& p) {
   if (p.largest) *p.largest = largest;
 }
 
-void run_any(const Product& p) {
-  const bool wide = p.a.type == CUDA_R_64F || p.a.type == CUDA_R_8I;
-  wide ? run<double>(p) : run<float>(p);
-}
-
 // Empty, or why `bytes` from `at` on are not the device's.
 std::string missing_bytes(const std::string& name, const void* at, int64_t bytes) {
   CUdeviceptr base = 0;
@@ -176,7 +171,7 @@ int64_t scale_bytes(const Matrix& m) {
 }
 
 // Empty, or what is wrong with the memory of a matrix, or of its scales. What the device's pointers to
-// several matrices hold is known only when the product is computed.
+// several matrices hold is known only when the product is computed (`missing_entries`).
 std::string missing_memory(const char* name, const Matrix& m, int64_t entries) {
   if (m.scale)
     if (std::string why = missing_bytes(fmt::format("the scale of {}", name), m.scale, scale_bytes(m));
@@ -189,6 +184,19 @@ std::string missing_memory(const char* name, const Matrix& m, int64_t entries) {
   return missing_bytes(fmt::format("{}, {} x {},", name, m.rows, m.columns),
                        static_cast<const char*>(m.data) + first * bits_of(m.type) / 8,
                        (last - first + 1) * bits_of(m.type) / 8);
+}
+
+// The same for the matrices behind the device's arrays of pointers.
+std::string missing_entries(const Product& p) {
+  const Matrix b = p.b.transposed();
+  for (const auto& [name, m] : {std::pair{"A", &p.a}, {"B", &b}, {"D", &p.d}})
+    for (int64_t entry = 0; m->each && entry < p.entries; ++entry) {
+      Matrix one = *m;
+      one.data = m->each[entry], one.each = nullptr;
+      if (std::string why = missing_memory(name, one, 1); !why.empty())
+        return fmt::format("entry {}: {}", entry, why);
+    }
+  return {};
 }
 
 // The same for everything that a product reads or writes.
@@ -207,6 +215,13 @@ std::string missing_memory(const Product& p) {
     if (at)
       if (std::string why = missing_bytes(name, at, bytes); !why.empty()) return why;
   return {};
+}
+
+void run_any(const Product& p) {
+  if (std::string why = missing_entries(p); !why.empty())  // in a graph: nobody is there to be answered
+    return void(explain(kInvalidValue, "a product of cuBLAS in a graph is left out", why));
+  const bool wide = p.a.type == CUDA_R_64F || p.a.type == CUDA_R_8I;
+  wide ? run<double>(p) : run<float>(p);
 }
 
 std::string wrong_operand(const char* name, const Matrix& m) {
@@ -259,8 +274,11 @@ Status enqueue(const char* call, const Product& p, CUstream stream) {
   });
   CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
   if (cuStreamIsCapturing(stream, &capture) != CUDA_SUCCESS) return kExecutionFailed;
-  // A graph may be launched at any time, so what was captured stays.
+  // A graph may be launched at any time, so what was captured stays. Without one the stream has done all that
+  // was asked of it before, so the arrays of pointers hold what they will.
   const bool stays = capture != CU_STREAM_CAPTURE_STATUS_NONE;
+  if (!stays)
+    if (std::string why = missing_entries(p); !why.empty()) return explain(kInvalidValue, call, why);
   auto work = std::make_unique<std::pair<Product, bool>>(p, stays);
   const auto run_work = [](void* what) {
     auto* work = static_cast<std::pair<Product, bool>*>(what);

@@ -234,10 +234,19 @@ void refused(cublasHandle_t h) {
   BLAS(cublasSetPointerMode(h, CUBLAS_POINTER_MODE_HOST));
   EXPECT(cublasSgemmStridedBatched(h, CUBLAS_OP_N, CUBLAS_OP_N, 4, 4, 4, &one, x, 4, -(1 << 20), x, 4, 16,
                                    &zero, x + 32, 4, 16, 2));
+  float** each = managed<float*>(2);
+  each[0] = x, each[1] = reinterpret_cast<float*>(0x10);
+  EXPECT(cublasSgemmBatched(h, CUBLAS_OP_N, CUBLAS_OP_N, 4, 4, 4, &one, each, 4, each, 4, &zero, each, 4, 2) ==
+         CUBLAS_STATUS_INVALID_VALUE);
   Lt lt(CUDA_R_8F_E4M3, CUDA_R_32F, kM, kN, kK);
   lt.set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, const_cast<float*>(nowhere));
   EXPECT(cublasLtMatmul(lt.handle, lt.op, &one, x, lt.a, x, lt.b, &zero, x, lt.c, x, lt.c, nullptr, nullptr,
                         0, nullptr));
+  Lt narrow(CUDA_R_32F, CUDA_R_32F, kM, kN, kK);
+  const int64_t pitch = kM - 1;
+  BLAS(cublasLtMatrixLayoutSetAttribute(narrow.c, CUBLASLT_MATRIX_LAYOUT_LD, &pitch, sizeof pitch));
+  EXPECT(cublasLtMatmul(narrow.handle, narrow.op, &one, x, narrow.a, x, narrow.b, &zero, x, narrow.c, x,
+                        narrow.c, nullptr, nullptr, 0, nullptr) == CUBLAS_STATUS_INVALID_VALUE);
   CUDA(cudaDeviceSynchronize());
 }
 
