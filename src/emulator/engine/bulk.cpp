@@ -23,11 +23,7 @@ struct BulkCopy final : AsyncOp {
   uint64_t group = 0;
   std::vector<std::byte> data;
   bool has_read = false;
-
-  struct Part {
-    uint32_t target, first, bytes;
-  };
-  std::vector<Part> parts;
+  std::vector<Delivery> parts;  // in units of 16 bytes, that have not arrived
 
   const char* name() const override {
     return reduction == Reduction::none ? "cp.async.bulk" : "cp.reduce.async.bulk";
@@ -62,52 +58,37 @@ struct BulkCopy final : AsyncOp {
     watch_access(cluster, AccessKind::read, Space::shared, source, bytes, cta, *this);
   }
 
-  void plan(Cluster& cluster) {
-    const bool whole = cluster.grid.schedule.kind == Schedule::Kind::eager;
-    for (uint32_t t = 0; t < targets.size(); ++t) {
-      uint32_t units = bytes / 16;
-      uint32_t pieces = whole || cluster.rng() % 2 ? 1 : 1 + static_cast<uint32_t>(cluster.rng() % 4);
-      pieces = std::min(pieces, units);
-      for (uint32_t p = 0, first = 0; p < pieces; ++p) {
-        uint32_t end = static_cast<uint32_t>(uint64_t(units) * (p + 1) / pieces);
-        parts.push_back({t, first * 16, (end - first) * 16});
-        first = end;
-      }
-    }
-    if (!whole) std::shuffle(parts.begin(), parts.end(), cluster.rng);
-  }
-
-  void deliver(Cluster& cluster, const Part& part) {
+  void deliver(Cluster& cluster, const Delivery& part) {
     Cta& to = *targets[part.target].cta;
     Cta& signalled = *targets[part.target].barrier_cta;
     if (to.exited || signalled.exited)
       fault(FaultKind::peer_exited, lane, "{} arrives in CTA rank {}, which has exited", name(),
             to.exited ? to.rank : signalled.rank);
-    const uint32_t at = destination + part.first;
-    std::byte* out = to.window(at, part.bytes, name());
-    cluster.statistics.tma_bytes += part.bytes;
-    to.state->check_payload(at, part.bytes, name());
+    const uint32_t first = part.first * 16, size = part.count * 16, at = destination + first;
+    std::byte* out = to.window(at, size, name());
+    cluster.statistics.tma_bytes += size;
+    to.state->check_payload(at, size, name());
     const std::byte* from;
     if (way == Way::global_to_shared) {
-      global_range(cluster.grid, global + part.first, part.bytes, name());
-      from = cluster.grid.memory.host(global + part.first);
-      watch_access(cluster, AccessKind::read, Space::global, global + part.first, part.bytes, nullptr, *this);
+      global_range(cluster.grid, global + first, size, name());
+      from = cluster.grid.memory.host(global + first);
+      watch_access(cluster, AccessKind::read, Space::global, global + first, size, nullptr, *this);
     } else {
-      from = data.data() + part.first;
+      from = data.data() + first;
     }
     if (reduction == Reduction::none) {
-      std::memcpy(out, from, part.bytes);
-      to.define(at, part.bytes);
+      std::memcpy(out, from, size);
+      to.define(at, size);
     } else {
-      if (!to.is_defined(at, part.bytes))
+      if (!to.is_defined(at, size))
         fault(FaultKind::uninitialized, lane,
               "{} adds to shared [{:#x}, {:#x}) of CTA rank {}, not all of it written before", name(), at,
-              at + part.bytes, to.rank);
-      reduce_elements(reduction, type, false, from, out, part.bytes * 8 / bits_of(type));
+              at + size, to.rank);
+      reduce_elements(reduction, type, false, from, out, size * 8 / bits_of(type));
     }
     watch_access(cluster, reduction == Reduction::none ? AccessKind::write : AccessKind::atomic,
-                 Space::shared, at, part.bytes, &to, *this);
-    signalled.state->engine_complete_tx(barrier, part.bytes, *this);
+                 Space::shared, at, size, &to, *this);
+    signalled.state->engine_complete_tx(barrier, size, *this);
   }
 
   void write_global(Cluster& cluster) {
@@ -134,7 +115,7 @@ struct BulkCopy final : AsyncOp {
       if (way == Way::shared_to_global)
         --cta->state->bulk[warp * kLanes + lane].at(group).reading;
       else
-        plan(cluster);
+        parts = deliveries(cluster, targets.size(), bytes / 16);
       has_read = true;
       cluster.notify();
       if (!eager) return false;
@@ -147,7 +128,7 @@ struct BulkCopy final : AsyncOp {
       return true;
     }
     do {
-      Part part = parts.back();
+      const Delivery part = parts.back();
       parts.pop_back();
       deliver(cluster, part);
     } while (!parts.empty() && eager);
@@ -180,70 +161,71 @@ void require_multiple(uint64_t value, const char* what, const char* name, unsign
           value);
 }
 
-// op 0 [dst], 1 [src], 2 size, then [mbar] (to shared) with mask and policy, or policy and byte mask (to
-// global)
+// op 0 [dst], 1 [src], 2 size, then policy and byte mask
+void store(Warp& w, const Instr& in, const Mods& m, BulkCopy& op, unsigned lane) {
+  op.global = w.address(in.op[0], lane);
+  op.source = shared_ref(w, Space::shared, in.op[1], lane, op.name()).offset;
+  require_multiple(op.global, "the global destination", op.name(), lane);
+  require_multiple(op.source, "the shared source", op.name(), lane);
+  if (m.masked) op.byte_mask = static_cast<uint16_t>(w.source<uint16_t>(in.op[4])[lane]);
+  AsyncGroups& groups = w.cta.state->bulk[w.id * kLanes + lane];
+  op.group = groups.open();
+  ++groups.groups.back().reading, ++groups.groups.back().writing;
+}
+
+void check_one_target(Warp& w, const Mods& m, const SharedRef& dst, const SharedRef& bar, const char* what,
+                      unsigned lane) {
+  if (dst.cta != bar.cta)
+    fault(FaultKind::multicast, lane, "{}: the destination is in CTA rank {}, the mbarrier in rank {}", what,
+          dst.cta->rank, bar.cta->rank);
+  // An H200 copies within a CTA all the same (2026-11-22).
+  if (m.way == Way::shared_to_shared && dst.cta == &w.cta)
+    w.cta.cluster.note_or_throw(
+        Fault(FaultKind::multicast, lane,
+              fmt::format("{} from shared::cta to shared::cluster: the destination must be another CTA's",
+                          what)),
+        w);
+}
+
+// op 0 [dst], 1 [src], 2 size, 3 [mbar], then mask and policy. No targets: there is nothing to do.
+void load(Warp& w, const Instr& in, const Mods& m, BulkCopy& op, unsigned lane) {
+  const char* what = op.name();
+  const SharedRef dst = shared_ref(w, m.destination, in.op[0], lane, what);
+  const SharedRef bar = shared_ref(w, m.destination, in.op[3], lane, what);
+  require_multiple(dst.offset, "the shared destination", what, lane);
+  op.destination = dst.offset;
+  op.barrier = bar.offset;
+  if (m.way == Way::global_to_shared) {
+    op.global = w.address(in.op[1], lane);
+    require_multiple(op.global, "the global source", what, lane);
+  } else {
+    op.source = shared_ref(w, Space::shared, in.op[1], lane, what).offset;
+    require_multiple(op.source, "the shared source", what, lane);
+  }
+  if (m.multicast) {
+    for (Cta* to : multicast_ctas(w, in.op[4], lane, what)) op.targets.push_back({to, to});
+  } else {
+    check_one_target(w, m, dst, bar, what, lane);
+    op.targets.push_back({dst.cta, bar.cta});
+  }
+  for (const TmaTarget& t : op.targets) t.barrier_cta->state->expect_signal(w, op.barrier, what);
+}
+
 void copy(Warp& w, const Instr& in) {
   const Mods m = unpack_aux<Mods>(in);
-  Cluster& cluster = w.cta.cluster;
   const uint32_t* size = w.source<uint32_t>(in.op[2]);
   for_lanes(w.active, [&](unsigned lane) {
     auto op = std::make_unique<BulkCopy>();
     op->way = m.way, op->reduction = m.reduction, op->type = m.type;
-    const char* what = op->name();
-    op->bytes = size_of(w, size[lane], what, lane);
+    op->bytes = size_of(w, size[lane], op->name(), lane);
     if (op->bytes == 0) return;
     if (m.way == Way::shared_to_global) {
-      op->global = w.address(in.op[0], lane);
-      op->source = shared_ref(w, Space::shared, in.op[1], lane, what).offset;
-      require_multiple(op->global, "the global destination", what, lane);
-      require_multiple(op->source, "the shared source", what, lane);
-      if (m.masked) op->byte_mask = static_cast<uint16_t>(w.source<uint16_t>(in.op[4])[lane]);
-      AsyncGroups& groups = w.cta.state->bulk[w.id * kLanes + lane];
-      op->group = groups.open();
-      ++groups.groups.back().reading, ++groups.groups.back().writing;
-      cluster.submit(std::move(op), w, in, lane);
-      return;
-    }
-    const SharedRef dst = shared_ref(w, m.destination, in.op[0], lane, what);
-    const SharedRef bar = shared_ref(w, m.destination, in.op[3], lane, what);
-    require_multiple(dst.offset, "the shared destination", what, lane);
-    op->destination = dst.offset;
-    op->barrier = bar.offset;
-    if (m.way == Way::global_to_shared) {
-      op->global = w.address(in.op[1], lane);
-      require_multiple(op->global, "the global source", what, lane);
+      store(w, in, m, *op, lane);
     } else {
-      op->source = shared_ref(w, Space::shared, in.op[1], lane, what).offset;
-      require_multiple(op->source, "the shared source", what, lane);
+      load(w, in, m, *op, lane);
+      if (op->targets.empty()) return;
     }
-    if (m.multicast) {
-      const uint32_t mask = w.source<uint16_t>(in.op[4])[lane] & 0xffff;
-      if (mask == 0 || mask >> cluster.ctas.size()) {
-        const Fault nobody(FaultKind::multicast, lane,
-                           fmt::format("{}.multicast::cluster with mask {:#06x} in a cluster of {} CTAs",
-                                       what, mask, cluster.ctas.size()));
-        if (mask) throw nobody;
-        cluster.note_or_throw(nobody, w);  // an H200 copies for nobody
-        return;
-      }
-      for (uint32_t rank = 0; rank < cluster.ctas.size(); ++rank)
-        if (mask >> rank & 1) op->targets.push_back({cluster.ctas[rank].get(), cluster.ctas[rank].get()});
-    } else {
-      if (dst.cta != bar.cta)
-        fault(FaultKind::multicast, lane, "{}: the destination is in CTA rank {}, the mbarrier in rank {}",
-              what, dst.cta->rank, bar.cta->rank);
-      // An H200 copies within a CTA all the same (2026-11-22).
-      if (m.way == Way::shared_to_shared && dst.cta == &w.cta) {
-        const Fault own(
-            FaultKind::multicast, lane,
-            fmt::format("{} from shared::cta to shared::cluster: the destination must be another CTA's",
-                        what));
-        cluster.note_or_throw(own, w);
-      }
-      op->targets.push_back({dst.cta, bar.cta});
-    }
-    for (const TmaTarget& t : op->targets) t.barrier_cta->state->expect_signal(w, op->barrier, what);
-    cluster.submit(std::move(op), w, in, lane);
+    w.cta.cluster.submit(std::move(op), w, in, lane);
   });
 }
 

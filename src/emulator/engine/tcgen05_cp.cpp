@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "emulator/engine/delivery.h"
 #include "emulator/engine/shared_matrix.h"
 #include "emulator/engine/tcgen05.h"
 
@@ -193,13 +194,7 @@ void commit(Warp& w, const Instr& in) {
     const SharedRef bar = shared_ref(w, m.space, in.op[0], lane, "tcgen05.commit");
     op->barrier = bar.offset;
     if (m.multicast) {
-      const uint32_t mask = w.source<uint16_t>(in.op[1])[lane] & 0xffff;
-      if (mask == 0 || mask >> cluster.ctas.size())
-        fault(FaultKind::multicast, lane,
-              "tcgen05.commit.multicast::cluster with mask {:#06x} in a cluster of {} CTAs", mask,
-              cluster.ctas.size());
-      for (uint32_t rank = 0; rank < cluster.ctas.size(); ++rank)
-        if (mask >> rank & 1) op->targets.push_back(cluster.ctas[rank].get());
+      op->targets = multicast_ctas(w, in.op[1], lane, "tcgen05.commit");
     } else {
       op->targets.push_back(bar.cta);
     }

@@ -101,17 +101,15 @@ Layout layout_of(TensorSwizzle s) {
   }
 }
 
+constexpr const char* kLoad = "cp.async.bulk.tensor";
+
 struct TmaLoad final : AsyncOp {
   TensorMapRef map;
   TensorCoordinates coordinates{};
   unsigned dimensions = 0;
   uint32_t destination = 0, barrier = 0;  // offsets, the same in every target CTA
   std::vector<TmaTarget> targets;
-
-  struct Part {
-    uint32_t target, first, count;
-  };
-  std::vector<Part> parts;
+  std::vector<Delivery> parts;  // that have not arrived
   bool started = false, gather = false, im2col = false;
   std::array<uint16_t, 3> offsets{};      // im2col
   std::vector<TensorCoordinates> pixels;  // im2col
@@ -123,7 +121,7 @@ struct TmaLoad final : AsyncOp {
                     : tensor_run(m, coordinates.data(), r);
   }
 
-  const char* name() const override { return "cp.async.bulk.tensor"; }
+  const char* name() const override { return kLoad; }
   bool holds_exit() const override {
     return started ? any_part_concerns(parts, targets, *cta) : any_concerns(targets, *cta);
   }
@@ -132,7 +130,6 @@ struct TmaLoad final : AsyncOp {
                         cluster.behind_product(*this));
   }
 
-  // A box may arrive in pieces and in any order.
   void plan(Cluster& cluster) {
     m = map.read(cluster, *this);
     check_coordinates(m, coordinates.data(), gather ? 2 : dimensions, im2col);
@@ -144,33 +141,51 @@ struct TmaLoad final : AsyncOp {
     split_units(m, coordinates);
     if (gather) four_rows(m);
     if (im2col) pixels = im2col_pixels(m, coordinates.data(), offsets.data());
-    const uint32_t runs = m.runs();
-    const bool whole = cluster.grid.schedule.kind == Schedule::Kind::eager;
-    for (uint32_t t = 0; t < targets.size(); ++t) {
-      uint32_t pieces = whole || cluster.rng() % 2 ? 1 : 1 + static_cast<uint32_t>(cluster.rng() % 4);
-      pieces = std::min(pieces, runs);
-      for (uint32_t p = 0, first = 0; p < pieces; ++p) {
-        uint32_t end = static_cast<uint32_t>(uint64_t(runs) * (p + 1) / pieces);
-        parts.push_back({t, first, end - first});
-        first = end;
-      }
-    }
-    if (!whole) std::shuffle(parts.begin(), parts.end(), cluster.rng);
+    parts = deliveries(cluster, targets.size(), m.runs());
     started = true;
   }
 
-  void deliver(Cluster& cluster, const Part& part) {
+  // The bytes of a run as they come from global memory, or are filled: in place, or in `row`.
+  const std::byte* fetch(Cluster& cluster, const TensorRun& run, const std::byte* fill, std::byte* row,
+                         GlobalMemory::Range& range) {
+    const uint32_t run_bytes = m.run_bytes(), n = run.hi - run.lo;
+    const bool as_it_is = run.inside && n == run_bytes && !m.rounds();
+    for (uint32_t i = 0; !as_it_is && i < run_bytes; i += 16) std::memcpy(row + i, fill, 16);
+    if (!run.inside) return row;
+    if (!range.contains(run.global, n)) range = global_range(cluster.grid, run.global, n, name());
+    const std::byte* source = cluster.grid.memory.host(run.global);
+    watch_access(cluster, AccessKind::read, Space::global, run.global, n, nullptr, *this);
+    if (as_it_is) return source;
+    std::memcpy(row + run.lo, source, n);
+    if (m.rounds()) round_to_tf32(row + run.lo, n);
+    return row;
+  }
+
+  // One run at `linear` (before the swizzle) has been written.
+  void written(Cluster& cluster, Cta& to, uint32_t linear) {
+    const auto piece = [&](uint32_t where, uint32_t bytes) {
+      to.state->check_payload(where, bytes, name());
+      to.define(where, bytes);
+      watch_access(cluster, AccessKind::write, Space::shared, where, bytes, &to, *this, Proxy::async,
+                   layout_of(m.swizzle));
+    };
+    const uint32_t line = m.line();
+    if (line == m.pitch() && line % 128 == 0 && destination % 128 == 0) return piece(linear, line);
+    const uint32_t atom = std::min<uint32_t>(swizzle_atom(m.swizzle), 16);
+    for (uint32_t i = 0; i < line; i += atom) piece(swizzled(m.swizzle, linear + i), atom);
+  }
+
+  void deliver(Cluster& cluster, const Delivery& part) {
     const TmaTarget& target = targets[part.target];
     Cta& to = *target.cta;
     if (to.exited)
       fault(FaultKind::peer_exited, lane, "{} arrives in CTA rank {}, which has exited", name(), to.rank);
-    const uint32_t pitch = m.pitch(), line = m.line(), run_bytes = m.run_bytes();
+    const uint32_t pitch = m.pitch(), line = m.line();
     // The swizzle permutes within its period, so whole periods around the box bound every address.
     const uint32_t begin = destination, end = destination + m.shared_bytes();
     const uint32_t unit = std::max<uint32_t>(swizzle_period(m.swizzle) / 8, 16);  // one line of the pattern
     const uint32_t lo = begin / unit * unit, hi = (end + unit - 1) / unit * unit;
     std::byte* window = to.window(lo, hi - lo, name()) - lo;
-    const bool lines = line == pitch && pitch % 128 == 0 && destination % 128 == 0;
     const unsigned pad = m.type == TensorType::u4_align16 ? 8 : 12;  // data bytes of 16
 
     std::byte fill[16];
@@ -178,58 +193,29 @@ struct TmaLoad final : AsyncOp {
     std::byte row[2048], padded[256];
     GlobalMemory::Range range;
     for (uint32_t r = part.first; r < part.first + part.count; ++r) {
-      const TensorRun run = run_number(r);
       const uint32_t linear = destination + r * pitch;
-      const std::byte* image = row;
-      if (run.inside) {
-        const uint32_t n = run.hi - run.lo;
-        if (!range.contains(run.global, n)) range = global_range(cluster.grid, run.global, n, name());
-        const std::byte* source = cluster.grid.memory.host(run.global);
-        if (n == run_bytes && !m.rounds()) {
-          image = source;
-        } else {
-          for (uint32_t i = 0; i < run_bytes; i += 16) std::memcpy(row + i, fill, 16);
-          std::memcpy(row + run.lo, source, n);
-          if (m.rounds()) round_to_tf32(row + run.lo, n);
-        }
-        watch_access(cluster, AccessKind::read, Space::global, run.global, n, nullptr, *this);
-      } else {
-        for (uint32_t i = 0; i < run_bytes; i += 16) std::memcpy(row + i, fill, 16);
-      }
+      const std::byte* image = fetch(cluster, run_number(r), fill, row, range);
       if (m.padded()) {  // 16 elements take 16 bytes; what is in the padding is not specified
         std::memset(padded, 0xcb, sizeof padded);
         for (uint32_t i = 0; i < line / 16; ++i) std::memcpy(padded + i * 16, image + i * pad, pad);
         image = padded;
       }
       scatter_run(m.swizzle, linear, line, image, window);
-      if (lines) {
-        to.state->check_payload(linear, pitch, name());
-        to.define(linear, pitch);
-        watch_access(cluster, AccessKind::write, Space::shared, linear, pitch, &to, *this, Proxy::async,
-                     layout_of(m.swizzle));
-      } else {
-        const uint32_t atom = std::min<uint32_t>(swizzle_atom(m.swizzle), 16);
-        for (uint32_t i = 0; i < line; i += atom) {
-          const uint32_t where = swizzled(m.swizzle, linear + i);
-          to.state->check_payload(where, atom, name());
-          to.define(where, atom);
-          watch_access(cluster, AccessKind::write, Space::shared, where, atom, &to, *this, Proxy::async,
-                       layout_of(m.swizzle));
-        }
-      }
+      written(cluster, to, linear);
     }
-    cluster.statistics.tma_bytes += part.count * run_bytes;
+    const uint32_t bytes = part.count * m.run_bytes();
+    cluster.statistics.tma_bytes += bytes;
     Cta& signalled = *target.barrier_cta;
     if (signalled.exited)
       fault(FaultKind::peer_exited, lane, "{} signals an mbarrier of CTA rank {}, which has exited", name(),
             signalled.rank);
-    signalled.state->engine_complete_tx(barrier, part.count * run_bytes, *this);
+    signalled.state->engine_complete_tx(barrier, bytes, *this);
   }
 
   bool run(Cluster& cluster) override {
     if (!started) plan(cluster);
     do {
-      Part part = parts.back();
+      const Delivery part = parts.back();
       parts.pop_back();
       deliver(cluster, part);
     } while (!parts.empty() && cluster.grid.schedule.kind == Schedule::Kind::eager);
@@ -245,17 +231,41 @@ struct LoadMods {
   bool gather, im2col;
 };
 
+// With .cta_group::2 the mbarrier may be the pair's other CTA's: that of a CTA `to` is where `bar` is in its
+// pair.
+Cta* barrier_cta(const LoadMods& mods, Cta& to, const SharedRef& bar, unsigned lane) {
+  if (mods.group != 2) return &to;
+  const auto& ctas = to.cluster.ctas;
+  const uint32_t rank = (to.rank & ~1u) | (bar.cta->rank & 1);
+  if (rank >= ctas.size())
+    fault(FaultKind::illegal_address, lane, "{}.cta_group::2: CTA rank {} does not exist", kLoad, rank);
+  return ctas[rank].get();
+}
+
+void check_one_target(const LoadMods& mods, const SharedRef& dst, const SharedRef& bar, unsigned lane) {
+  if (mods.group != 2 && dst.cta != bar.cta)
+    fault(
+        FaultKind::multicast, lane,
+        "{}: the destination is in CTA rank {}, the mbarrier in rank {}; without .cta_group::2 they must be "
+        "in the same CTA",
+        kLoad, dst.cta->rank, bar.cta->rank);
+  if (mods.group == 2 && (dst.cta->rank ^ bar.cta->rank) > 1)
+    fault(
+        FaultKind::multicast, lane,
+        "{}.cta_group::2: the destination is in CTA rank {}, the mbarrier in rank {}, which is not its pair",
+        kLoad, dst.cta->rank, bar.cta->rank);
+}
+
 // op 0 [dst], 1 [map, 2 {c}], 3 [mbar], with .im2col {offsets}, then mask, cache policy
 void load(Warp& w, const Instr& in) {
-  constexpr const char* what = "cp.async.bulk.tensor";
   const LoadMods mods = unpack_aux<LoadMods>(in);
   Cluster& cluster = w.cta.cluster;
   for_lanes(w.active, [&](unsigned lane) {
     auto op = std::make_unique<TmaLoad>();
-    const SharedRef dst = shared_ref(w, mods.destination, in.op[0], lane, what);
+    const SharedRef dst = shared_ref(w, mods.destination, in.op[0], lane, kLoad);
     // With .cta_group::2 it may be the pair's other CTA's, of a destination in shared::cta too (FlashMLA).
     const SharedRef bar =
-        shared_ref(w, mods.group == 2 ? Space::shared_cluster : mods.destination, in.op[3], lane, what);
+        shared_ref(w, mods.group == 2 ? Space::shared_cluster : mods.destination, in.op[3], lane, kLoad);
     op->map.point_to(w.address(in.op[1], lane), cluster);
     op->dimensions = mods.dimensions;
     op->gather = mods.gather, op->im2col = mods.im2col;
@@ -265,47 +275,19 @@ void load(Warp& w, const Instr& in) {
       op->coordinates[d] = static_cast<int32_t>(w.source<uint32_t>(w.element(in.op[2], d))[lane]);
     if (dst.offset % 128)
       fault(FaultKind::misaligned_address, lane,
-            "{}: the shared destination {:#x} is not aligned to 128 bytes", what,
+            "{}: the shared destination {:#x} is not aligned to 128 bytes", kLoad,
             dst.cta->address_of(dst.offset));
     op->destination = dst.offset;
     op->barrier = bar.offset;
-    auto barrier_cta = [&](Cta& to) -> Cta* {
-      uint32_t rank = to.rank;
-      if (mods.group == 2)  // the mbarrier may be the pair's other CTA's
-        rank = (rank & ~1u) | (bar.cta->rank & 1);
-      if (rank >= cluster.ctas.size())
-        fault(FaultKind::illegal_address, lane, "{}.cta_group::2: CTA rank {} does not exist", what, rank);
-      return cluster.ctas[rank].get();
-    };
     if (mods.multicast) {
-      const uint32_t mask = w.source<uint16_t>(in.op[mods.im2col ? 5 : 4])[lane] & 0xffff;
-      if (mask == 0 || mask >> cluster.ctas.size()) {
-        const Fault nobody(FaultKind::multicast, lane,
-                           fmt::format("{}.multicast::cluster with mask {:#06x} in a cluster of {} CTAs",
-                                       what, mask, cluster.ctas.size()));
-        if (mask) throw nobody;
-        cluster.note_or_throw(nobody, w);  // an H200 loads for nobody, and traps at CTAs that are not there
-        return;
-      }
-      for (uint32_t rank = 0; rank < cluster.ctas.size(); ++rank)
-        if (mask >> rank & 1) {
-          Cta& to = *cluster.ctas[rank];
-          op->targets.push_back({&to, barrier_cta(to)});
-        }
+      for (Cta* to : multicast_ctas(w, in.op[mods.im2col ? 5 : 4], lane, kLoad))
+        op->targets.push_back({to, barrier_cta(mods, *to, bar, lane)});
+      if (op->targets.empty()) return;
     } else {
-      if (mods.group != 2 && dst.cta != bar.cta)
-        fault(FaultKind::multicast, lane,
-              "{}: the destination is in CTA rank {}, the mbarrier in rank {}; without .cta_group::2 they "
-              "must be in the same CTA",
-              what, dst.cta->rank, bar.cta->rank);
-      if (mods.group == 2 && (dst.cta->rank ^ bar.cta->rank) > 1)
-        fault(FaultKind::multicast, lane,
-              "{}.cta_group::2: the destination is in CTA rank {}, the mbarrier in rank {}, which is not its "
-              "pair",
-              what, dst.cta->rank, bar.cta->rank);
+      check_one_target(mods, dst, bar, lane);
       op->targets.push_back({dst.cta, bar.cta});
     }
-    for (const TmaTarget& t : op->targets) t.barrier_cta->state->expect_signal(w, op->barrier, what);
+    for (const TmaTarget& t : op->targets) t.barrier_cta->state->expect_signal(w, op->barrier, kLoad);
     cluster.submit(std::move(op), w, in, lane);
   });
 }

@@ -2,12 +2,10 @@
 // the schedule is tolerant, the map as it was at issue.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <optional>
-#include <vector>
 
-#include "emulator/engine/operand.h"
+#include "emulator/engine/delivery.h"
 #include "emulator/engine/tensor_map.h"
 
 namespace fp4lab::emu {
@@ -24,35 +22,6 @@ struct TensorMapRef {
   // not hold a valid map.
   TensorMap read(Cluster&, const AsyncOp&) const;
 };
-
-// Where a load delivers: one entry for each destination CTA.
-struct TmaTarget {
-  Cta* cta = nullptr;
-  Cta* barrier_cta = nullptr;
-};
-
-// Whether a CTA's shared memory still takes part in a load: as long as it does, the CTA must not exit. What
-// is on its way to other CTAs alone does not hold the one that issued it. `parts` are those not delivered
-// yet.
-inline bool any_concerns(const std::vector<TmaTarget>& targets, const Cta& cta) {
-  return std::ranges::any_of(targets,
-                             [&](const TmaTarget& t) { return t.cta == &cta || t.barrier_cta == &cta; });
-}
-template <class Part>
-bool any_part_concerns(const std::vector<Part>& parts, const std::vector<TmaTarget>& targets,
-                       const Cta& cta) {
-  return std::ranges::any_of(parts, [&](const Part& part) {
-    const TmaTarget& t = targets[part.target];
-    return t.cta == &cta || t.barrier_cta == &cta;
-  });
-}
-
-// See CtaState::ahead_of_init; parts that have been delivered have found their mbarrier.
-inline bool any_ahead_of_init(const std::vector<TmaTarget>& targets, uint32_t barrier, const AsyncOp& op) {
-  return std::ranges::any_of(targets, [&](const TmaTarget& t) {
-    return t.barrier_cta && t.barrier_cta->state->ahead_of_init(op, barrier);
-  });
-}
 
 // Whether a copy would begin before the warps that can run have had their chance since its issue. Hardware
 // takes as long as that, and public kernels count on it (bertmaher/simplegemm issues the store of a tile

@@ -47,17 +47,15 @@ struct TmaStore final : AsyncOp {
       run.hi += static_cast<uint32_t>(more);
   }
 
-  void read(Cluster& cluster) {
-    m = map.read(cluster, *this);
+  // Faults where the map and the coordinates are not what this operation can store by.
+  void check_map() const {
     check_coordinates(m, coordinates.data(), scatter ? 2 : dimensions, im2col);
-    if (scatter) four_rows(m);
     for (unsigned d = 0; im2col && d + 2u < m.rank; ++d)
       if (m.lower[d] < 0 || m.upper[d] > 0)
         fault(FaultKind::illegal_instruction, lane,
               "{}: the im2col bounding box leaves the tensor in dimension {} (corners {} and {}): the "
               "hardware traps (seen on an H200)",
               name(), d + 1, m.lower[d], m.upper[d]);
-    constexpr uint16_t kNone[3] = {};
     for (unsigned d = 0; d < dimensions; ++d)
       if (coordinates[d] < 0 && !im2col)
         fault(FaultKind::coordinates, lane, "{}: start coordinate {} of dimension {} is negative", name(),
@@ -69,7 +67,32 @@ struct TmaStore final : AsyncOp {
             "{}: add, and, or and xor of a map of type {} trap (seen on an H200)", name(), name_of(m.type));
     if (m.sub_byte() && reduction != Reduction::none)
       fault(FaultKind::tensor_map, lane, "{}: no reductions on type {}", name(), name_of(m.type));
+  }
+
+  // One line of the box, at `linear` before the swizzle, is read. Notes bytes that nobody has written, once.
+  void reading(Cluster& cluster, uint32_t r, uint32_t linear, bool& noted) {
+    const uint32_t atom = std::min<uint32_t>(swizzle_atom(m.swizzle), 16);
+    for (uint32_t i = 0; i < runs[r].hi; i += atom) {
+      const uint32_t where = swizzled(m.swizzle, linear + i), n = std::min(atom, runs[r].hi - i);
+      if (!noted && !cta->is_defined(where, n)) {
+        noted = true;
+        cluster.note_or_throw(
+            Fault(FaultKind::uninitialized, lane,
+                  fmt::format("{} reads shared [{:#x}, {:#x}) of CTA rank {}, which nobody has written (byte "
+                              "{} of the box)",
+                              name(), where, where + n, cta->rank, r * m.pitch() + i)),
+            *this);
+      }
+      watch_access(cluster, AccessKind::read, Space::shared, where, n, cta, *this);
+    }
+  }
+
+  void read(Cluster& cluster) {
+    m = map.read(cluster, *this);
+    check_map();
+    if (scatter) four_rows(m);
     split_units(m, coordinates);
+    constexpr uint16_t kNone[3] = {};
     std::vector<TensorCoordinates> pixels;
     if (im2col) pixels = im2col_pixels(m, coordinates.data(), kNone);
     const uint32_t pitch = m.pitch(), line = m.line(), count = m.runs();
@@ -78,7 +101,6 @@ struct TmaStore final : AsyncOp {
     const uint32_t unit = std::max<uint32_t>(swizzle_period(m.swizzle) / 8, 16);
     const uint32_t lo = source / unit * unit, hi = (source + m.shared_bytes() + unit - 1) / unit * unit;
     const std::byte* window = cta->window(lo, hi - lo, name()) - lo;
-    const uint32_t atom = std::min<uint32_t>(swizzle_atom(m.swizzle), 16);
     bool noted = false;
     for (uint32_t r = 0; r < count; ++r) {
       runs[r] = im2col    ? tensor_run(m, pixels[r].data(), 0)
@@ -88,20 +110,7 @@ struct TmaStore final : AsyncOp {
       round_up(cluster, runs[r], line);
       const uint32_t linear = source + r * pitch;
       gather_run(m.swizzle, linear, line, image.data() + r * pitch, window);
-      for (uint32_t i = 0; i < runs[r].hi; i += atom) {
-        const uint32_t where = swizzled(m.swizzle, linear + i), n = std::min(atom, runs[r].hi - i);
-        if (!noted && !cta->is_defined(where, n)) {
-          noted = true;
-          cluster.note_or_throw(
-              Fault(
-                  FaultKind::uninitialized, lane,
-                  fmt::format("{} reads shared [{:#x}, {:#x}) of CTA rank {}, which nobody has written (byte "
-                              "{} of the box)",
-                              name(), where, where + n, cta->rank, r * pitch + i)),
-              *this);
-        }
-        watch_access(cluster, AccessKind::read, Space::shared, where, n, cta, *this);
-      }
+      reading(cluster, r, linear, noted);
     }
     has_read = true;
     --counts().reading;

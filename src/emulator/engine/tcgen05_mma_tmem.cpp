@@ -1,0 +1,245 @@
+// tcgen05.mma in tensor memory: where D lies, and what is read there when the operation runs (PTX ISA
+// 9.7.16.10.5).
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "emulator/engine/tcgen05_mma.h"
+
+namespace fp4lab::emu {
+
+// PTX ISA 9.7.16.10.5: D (M = 128), F (64), A (pair, 256), B (pair, 128), with a sparse A C instead; .ws: E
+// (64), G (32).
+std::vector<MmaOp::Part> MmaOp::layout() const {
+  const TmemAddress base{d};
+  const uint32_t n = idesc.n, c = base.column();
+  if (rows_per_cta() == 128) return {{0, c, 0, 128, 0, n}};
+  if (weight_stationary) {  // the columns in as many parts as the rows leave room for
+    std::vector<Part> parts;
+    const uint32_t m = idesc.m, count = kTmemLanes / m;
+    for (uint32_t q = 0; q < count; ++q) parts.push_back({m * q, c, 0, m, n / count * q, n / count});
+    return parts;
+  }
+  if (!half_lanes())  // 64 rows per CTA: the right half of the columns lies in the upper 64 lanes
+    return {{0, c, 0, 64, 0, n / 2}, {64, c, 0, 64, n / 2, n / 2}};
+  std::vector<Part> parts;
+  for (uint32_t q = 0; q < 4; ++q) parts.push_back({32 * q + base.lane(), c, 16 * q, 16, 0, n});
+  return parts;
+}
+
+void MmaOp::check_tmem(Cta& cta) const {
+  const TensorMemory& tmem = tensor_memory(cta);
+  const TmemAddress at{d};
+  if (at.lane() != 0 && !(half_lanes() && at.lane() == 16))
+    fault(FaultKind::tmem_address, lane,
+          "tcgen05.mma: D at TMEM address {:#010x}: its lane is {}, must be 0{}", d, at.lane(),
+          half_lanes() ? " or 16" : "");
+  const uint32_t columns = weight_stationary                         ? idesc.n / (kTmemLanes / idesc.m)
+                           : group == 2 && idesc.m == 128 && !sparse ? idesc.n / 2
+                                                                     : idesc.n;
+  tmem.check(cta, at.column(), columns, "tcgen05.mma: D", this);
+  // The manual gives no order in which a product reads its operands and writes D.
+  const auto beside_d = [&](const std::string& what, uint32_t first, uint32_t count) {
+    if (first < at.column() + columns && at.column() < first + count)
+      fault(FaultKind::tmem_address, lane, "{} in TMEM columns [{}, {}) overlaps D in [{}, {})", what, first,
+            first + count, at.column(), at.column() + columns);
+  };
+  if (scale_vec) {
+    for (const char operand : {'A', 'B'}) {
+      const Scales s = scales_of(operand);
+      const std::string what = fmt::format("tcgen05.mma: scale-{}", operand);
+      if (s.at.lane() != 0)
+        fault(FaultKind::tmem_address, lane, "{} at TMEM address {:#010x}: its lane is {}, must be 0", what,
+              operand == 'A' ? sfa : sfb, s.at.lane());
+      tmem.check(cta, s.at.column(), s.columns(), what.c_str(), this);
+      beside_d(what, s.at.column(), s.columns());
+    }
+  }
+  if (sparse) {
+    const TmemAddress s{metadata};
+    if (s.lane() != at.lane())
+      fault(FaultKind::tmem_address, lane,
+            "tcgen05.mma.sp: metadata at TMEM lane {}, D at lane {}: they must be the same", s.lane(),
+            at.lane());
+    if (s.column() % 2)
+      fault(FaultKind::tmem_address, lane,
+            "tcgen05.mma.sp: metadata at TMEM column {}, which must be even: the selector names the other "
+            "column",
+            s.column());
+    tmem.check(cta, s.column(), 2, "tcgen05.mma.sp: metadata", this);
+    beside_d("tcgen05.mma.sp: metadata", s.column(), 2);
+  }
+  if (a_in_tmem) {
+    const TmemAddress s{a_tmem};
+    if (s.lane() != at.lane())
+      fault(FaultKind::tmem_address, lane,
+            "tcgen05.mma: A at TMEM lane {}, D at lane {}: they must be the same", s.lane(), at.lane());
+    tmem.check(cta, s.column(), 8, "tcgen05.mma: A", this);
+    beside_d("tcgen05.mma: A", s.column(), 8);
+  }
+}
+
+// Of a pair with M = 128 the right half of D lies in the upper 64 lanes, and so do the scales of its half of
+// B (CUTLASS 4.x, cute/atom/mma_traits_sm100_frag.hpp, tmem_sf_frg with ScaleFactorDuplicated2by2; no kernel
+// that ships uses it, and no hardware was asked).
+MmaOp::Scales MmaOp::scales_of(char operand) const {
+  constexpr uint32_t kPlace = 0x3fffffff;  // bits 31:30 carry the scale's id in CUTLASS: ignored
+  if (operand == 'A') return {TmemAddress{sfa & kPlace}, rows_per_cta(), 1, idesc.sfa_id};
+  return {TmemAddress{sfb & kPlace}, idesc.n, group == 2 && idesc.m == 128 ? 2u : 1u, idesc.sfb_id};
+}
+
+void MmaOp::read_scales(Cluster& cluster, Cta& cta, char operand, uint8_t* out) {
+  const TensorMemory& tmem = tensor_memory(cta);
+  const Scales scales = scales_of(operand);
+  const uint32_t part_rows = scales.rows / scales.parts, copies = 4 / scales.parts;
+  for (uint32_t r = 0; r < scales.rows; ++r) {
+    const uint32_t row = r % part_rows, column = scales.at.column() + row / 32,
+                   first = kTmemLanes / scales.parts * (r / part_rows) + row % 32;
+    if (row % 32 == 0) {
+      const uint32_t lanes = std::min(part_rows - row, 32u);
+      for (uint32_t p = 0; p < copies; ++p)
+        if (!tmem.is_defined(column, first + 32 * p, lanes)) {
+          uint32_t bad = 0;
+          while (tmem.is_defined(column, first + 32 * p + bad, 1)) ++bad;
+          fault(FaultKind::uninitialized, lane,
+                "tcgen05.mma: the scale of row {} of {} (TMEM column {}, lane {}) was never written{}{}",
+                r + bad, operand, column, first + 32 * p + bad,
+                !p            ? ""
+                : copies == 4 ? "; scales must be in all four 32-lane quarters"
+                              : "; scales must be in both 32-lane quarters of their half",
+                tmem.copies_near(column));
+        }
+    }
+    const auto& cells = tmem.column(column);
+    const uint32_t word = cells[first];
+    for (uint32_t l = first + 32; l < first + 32 * copies; l += 32)
+      if (cells[l] != word)
+        fault(FaultKind::scale, lane,
+              "tcgen05.mma: the scales of row {} of {} differ between the quarters of TMEM column {}: lane "
+              "{} holds {:#010x}, lane {} holds {:#010x}",
+              r, operand, column, first, word, l, cells[l]);
+    uint8_t byte[4];
+    std::memcpy(byte, &word, 4);
+    for (uint32_t s = 0; s < 4; ++s) {  // one for each quarter of K
+      const uint8_t code = out[4 * r + s] = byte[scale_byte(s, scales.id)];
+      if (!idesc.scale_ue8m0 && code >> 7)
+        fault(FaultKind::scale, lane,
+              "tcgen05.mma: scale {} of row {} of {} is {:#04x}: bit 7 of ue4m3 must be 0", s, r, operand,
+              code);
+    }
+  }
+  watch_tmem(cluster, false, &cta, 0, 128, scales.at.column(), scales.columns(), *this);
+}
+
+// Where the schedule tolerates it rows of A that nobody wrote are read as they are, with a note: attention
+// for one query writes the rows that there are (CUTLASS's example 77, gen), and the products of the others
+// are nobody's.
+void MmaOp::read_a_tmem(Cluster& cluster, Cta& cta, std::byte* out) {
+  const TensorMemory& tmem = tensor_memory(cta);
+  const uint32_t c = TmemAddress{a_tmem}.column();
+  const uint32_t rows = rows_per_cta();
+  bool noted = false;
+  const auto unwritten = [&](uint32_t column, uint32_t l) {
+    if (noted) return;
+    const Fault nobody(FaultKind::uninitialized, lane,
+                       fmt::format("tcgen05.mma: A in TMEM column {}, lane {} was never written", column, l));
+    cluster.note_or_throw(nobody, *this);
+    noted = true;
+  };
+  for (const Part& p : layout()) {
+    if (p.n && !a_by_lane()) break;  // the same rows again
+    for (uint32_t r = 0; r < p.rows; ++r)
+      for (uint32_t w = 0; w < 8; ++w) {
+        const uint32_t l = p.lane + r;
+        if (!tmem.is_defined(c + w, l, 1)) unwritten(c + w, l);
+        std::memcpy(out + (a_row(p) + r) * kMmaRowBytes + 4 * w, &tmem.column(c + w)[l], 4);
+        if (rows == 64 && group == 2 && !sparse && tmem.column(c + w)[l + 64] != tmem.column(c + w)[l])
+          fault(FaultKind::tmem_address, lane,
+                "tcgen05.mma: with M = 128 and .cta_group::2, A must stand in TMEM lanes 0-63 and again in "
+                "64-127; column {} differs in lane {}",
+                c + w, l);
+      }
+  }
+  watch_tmem(cluster, false, &cta, 0, 128, c, 8, *this);
+}
+
+// Row r's metadata stands in D's lane of that row. Elements of 8 and 4 bits: 64 bits, in both columns. Wider
+// ones: 32 bits, in the column that the selector names, and the two halves of K lie in lanes 8 apart: lane r
+// % 8 of each 16 has the first half of rows r (low bits) and r + 8, lane 8 + r % 8 the second. So CUTLASS 4.x
+// lays it out (cute/atom/mma_traits_sm100_frag.hpp, tmem_e_frg; tmem_e_frg_ws: .ws with M < 128 wants it
+// again for each part of N); for M = 64 otherwise it follows from the rule that metadata has D's alignment
+// (PTX ISA 9.7.16.10.8.5).
+SparseRows MmaOp::read_metadata(Cluster& cluster, Cta& cta, const std::byte* a_rows) {
+  SparseRows s;
+  s.rows = rows_per_cta();
+  const bool wide = idesc.kind == MmaKind::f16 || idesc.kind == MmaKind::tf32;
+  s.unit_bytes = wide ? 2 : 1;
+  s.chunks = 16 / s.unit_bytes;
+  s.tf32 = idesc.kind == MmaKind::tf32;
+  s.metadata.resize(s.rows * s.chunks);
+  const TensorMemory& tmem = tensor_memory(cta);
+  const uint32_t c = TmemAddress{metadata}.column() + (wide ? idesc.sparsity_selector : 0);
+  bool again = false;
+  for (const Part& p : layout()) {
+    for (uint32_t r = 0; r < p.rows; ++r)
+      for (uint32_t i = 0; i < s.chunks; ++i) {
+        const uint32_t l = p.lane + (wide ? r / 16 * 16 + r % 8 + 8 * (i / 4) : r);
+        const uint32_t column = wide ? c : c + i / 8;
+        if (!tmem.is_defined(column, l, 1))
+          fault(FaultKind::uninitialized, lane,
+                "tcgen05.mma.sp: the metadata of row {} (TMEM column {}, lane {}) was never written",
+                p.row + r, column, l);
+        const uint32_t shift = wide ? r / 8 % 2 * 16 + 4 * (i % 4) : 4 * (i % 8);
+        const auto bits = static_cast<uint8_t>(tmem.column(column)[l] >> shift & 15);
+        uint8_t& to = s.metadata[(p.row + r) * s.chunks + i];
+        if (again && to != bits)
+          fault(
+              FaultKind::misuse, lane,
+              "tcgen05.mma.sp: the metadata of row {} differs between the parts of TMEM: column {}, lane {}",
+              p.row + r, column, l);
+        to = bits;
+      }
+    again = p.row + p.rows == s.rows;
+  }
+  s.ordered = false;  // 0b0110 is among the meaningful values (PTX ISA 9.7.16.10.8.2)
+  s.check_tolerantly(cluster, *this, a_rows);
+  watch_tmem(cluster, false, &cta, 0, 128, c, wide ? 1 : 2, *this);
+  return s;
+}
+
+// Where the schedule tolerates it the sum goes on from what lies there, with a note: a product whose sums are
+// nobody's (probes of the instruction alone).
+void MmaOp::check_accumulator(Cluster& cluster, Cta& cta) const {
+  if (!accumulate) return;
+  const TensorMemory& tmem = tensor_memory(cta);
+  for (const Part& p : layout())
+    for (uint32_t c = p.column; c < p.column + p.columns; ++c)
+      if (!tmem.is_defined(c, p.lane, p.rows)) {
+        uint32_t l = p.lane;
+        while (tmem.is_defined(c, l, 1)) ++l;
+        return cluster.note_or_throw(
+            Fault(FaultKind::uninitialized, lane,
+                  fmt::format("tcgen05.mma adds to an accumulator that nobody has written: TMEM column {} (n "
+                              "= {}), lane {} (the first mma of a tile must have enable-input-d false)",
+                              c, c - p.column + p.n, l)),
+            *this);
+      }
+}
+
+bool MmaOp::lost_at_exit() const {
+  const auto owned = [this](const Part& p) {
+    return tensor_memory(*cta).owns_any(*cta, p.column, p.columns);
+  };
+  return group == 1 && std::ranges::none_of(layout(), owned);
+}
+
+void MmaOp::finish(Cluster& cluster, Cta& cta) {
+  TensorMemory& tmem = tensor_memory(cta);
+  for (const Part& p : layout()) {
+    for (uint32_t c = p.column; c < p.column + p.columns; ++c) tmem.define(c, p.lane, p.rows);
+    watch_tmem(cluster, true, &cta, p.lane, p.rows, p.column, p.columns, *this);
+  }
+}
+
+}  // namespace fp4lab::emu
