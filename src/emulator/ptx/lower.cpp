@@ -7,6 +7,7 @@
 #include "emulator/op/cvt.h"
 #include "emulator/ptx/flow.h"
 #include "emulator/ptx/image.h"
+#include "emulator/ptx/padding.h"
 #include "emulator/ptx/parser.h"
 #include "emulator/ptx/syntax.h"
 #include "emulator/ptxas/guarded_set.h"
@@ -140,6 +141,7 @@ class Lowering {
       end.opcode_at = {end.at};
       statement(end, names, operands, out, index);
     }
+    fill_padding(image, out);
     insert_what_stands_before(image, operands, out);
     if (how_ == Compilation::optimised)
       optimise(image, out, entries_, f.nounroll);

@@ -1,0 +1,14 @@
+// Bytes of a structure that no member has: a compiler that copies the structure by vectors names a register
+// for them which nothing writes ("st.local.v2.u32 [%rd14+24], {%r6, %r7};" of nvcc 13). That is no fault of
+// the program's, so such a register holds something.
+#pragma once
+
+#include "emulator/ptx/image.h"
+
+namespace fp4lab::emu {
+
+// Every register of the function that is nothing but an element of vectors which are stored beside elements
+// that something makes gets a value: that of memory which nobody has written.
+void fill_padding(Image&, Function&);
+
+}  // namespace fp4lab::emu
