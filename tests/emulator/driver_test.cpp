@@ -676,6 +676,11 @@ TEST_CASE("driver: the library exports the driver API and nothing of ours") {
   CHECK(advice.find("nvcc -cudart shared") != std::string::npos);
   CHECK(get("cuGLInit", &p, 13000, 0, nullptr) == CUDA_ERROR_NOT_FOUND);
   CHECK(report() == advice);
+  for (const char* name : {"cuNoSuchCall2", "cuNoSuchCall3", "cuNoSuchCall4", "cuNoSuchCall5"}) {
+    CHECK(get(name, &p, 13000, 0, nullptr) == CUDA_ERROR_NOT_FOUND);
+    CHECK((std::string(report()).find(name) != std::string::npos) == (name < std::string("cuNoSuchCall4")));
+  }
+  CHECK(std::string(report()).find("other names") != std::string::npos);
   dlclose(library);
 }
 

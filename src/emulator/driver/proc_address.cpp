@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <mutex>
 #include <set>
@@ -31,6 +32,17 @@ std::string file_of(const void* code) {
 // NVIDIA's compilers look for a driver, and work without one.
 bool compiles_only(std::string_view library) {
   return library.starts_with("libnvrtc") || library.starts_with("libnvJitLink");
+}
+
+// Bindings of a newer CUDA (CUDA Python) ask for dozens of names and do without: the first three are told, of
+// all the caller is.
+CUresult tell_sparingly(const std::string& why) {
+  constexpr int kTold = 3;
+  static std::atomic<int> asked = 0;
+  const int before = asked++;
+  if (before > kTold) return CUDA_ERROR_NOT_FOUND;
+  return explain(CUDA_ERROR_NOT_FOUND,
+                 "cuGetProcAddress: " + (before < kTold ? why : "and other names that are not there"));
 }
 
 }  // namespace
@@ -77,10 +89,9 @@ CUresult CUDAAPI cuGetProcAddress_v2(const char* name, void** function, int vers
                       : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
   if (best) return CUDA_SUCCESS;
   if (is_interoperation(name) || !*name) return CUDA_ERROR_NOT_FOUND;
-  return explain(CUDA_ERROR_NOT_FOUND, newer
-                                           ? fmt::format("cuGetProcAddress: CUDA {}.{} has no {} yet",
-                                                         version / 1000, version % 1000 / 10, name)
-                                           : fmt::format("cuGetProcAddress: the driver API has no {}", name));
+  return tell_sparingly(
+      newer ? fmt::format("CUDA {}.{} has no {} yet", version / 1000, version % 1000 / 10, name)
+            : fmt::format("the driver API of CUDA 13.0 has no {}", name));
 }
 
 CUresult CUDAAPI cuGetProcAddress(const char* name, void** function, int version, cuuint64_t flags) {
