@@ -176,8 +176,9 @@ bool Dataflow::becomes_branch(uint32_t pc) const {
 bool Dataflow::is_in_bank(uint32_t pc) const {
   const Source& s = f_.source[pc];
   if (s.tokens[0] != "ld") return false;
-  const bool parameter = f_.entry && (s.has("param") || s.has("param::entry"));
   const Operand& address = f_.code[pc].op[1];
+  const bool of_call = static_cast<uint64_t>(address.displacement) >= kCallParam;  // what a callee gives back
+  const bool parameter = f_.entry && !of_call && (s.has("param") || s.has("param::entry"));
   return (parameter || s.has("const")) && (!address.has_base || number_of_base(address) == kNone);
 }
 
