@@ -25,6 +25,8 @@ class Known {
     const uint32_t from = makers_[pc][slot];
     return from == Dataflow::kNone || sees(pc, from) ? from : Dataflow::kNone;
   }
+  // The same whether the compiler sees both or not: enough for what instructions read from a bank.
+  uint32_t only_maker(uint32_t pc, unsigned slot) const { return makers_[pc][slot]; }
   // Whether the compiler makes something of an instruction and the one that made its operand.
   bool sees(uint32_t pc, uint32_t maker) const { return !meets_[maker] || block_[maker] == block_[pc]; }
   // How many operands hold what an instruction made; more than one also where that is not known.

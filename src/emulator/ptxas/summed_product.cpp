@@ -122,10 +122,11 @@ class ConstantProducts {
   bool is_constant(uint32_t pc, unsigned slot) const {
     for (;;) {
       if (known_.is_constant(pc, slot) || known_.bits(pc, slot)) return true;
+      const uint32_t loaded = known_.only_maker(pc, slot);
+      if (loaded != kNone && loaded < pc && flow_.is_in_bank(loaded)) return true;
       const uint32_t from = known_.maker(pc, slot);
       if (from == kNone || from >= pc) return false;
       const std::string_view name = f_.source[from].tokens[0];
-      if (name == "ld") return flow_.is_in_bank(from);
       if (name != "mov" && !is_negation(f_.code[from], f_.source[from])) return false;
       pc = from, slot = 1;
     }
