@@ -161,13 +161,14 @@ bool Dataflow::is_pure(uint32_t pc) const {
   return (of >= 1 && of <= 8) || of == kVideo;
 }
 
-// Subroutines, also where nobody wants their results, and guarded instructions that do more than compute.
+// Subroutines, also where nobody wants their results (but for quotients of s32, which are no calls), and
+// guarded instructions that do more than compute.
 bool Dataflow::becomes_branch(uint32_t pc) const {
   const Instr& i = f_.code[pc];
   const Source& s = f_.source[pc];
   const std::string_view name = s.tokens[0];
   if (name == "call" || name == "pmevent" || is_float_routine(s)) return true;
-  if (is_integer_routine(s)) return s.type() != Type::u32;
+  if (is_integer_routine(s)) return s.type() == Type::s32 ? !dead_[pc] : s.type() != Type::u32;
   if (dead_[pc]) return false;
   if (name == "bfind") return bits_of(s.type()) == 64;
   return i.guard >= 0 && (!is_pure(pc) || name == "ld" || name == "ldu");

@@ -115,8 +115,16 @@ class ConstantProducts {
   }
 
   bool has_constant(uint32_t pc) const {
-    if (ends_in_product(f_.source[pc])) return false;
+    if (ends_in_product(f_.source[pc])) return is_constant_quotient(pc);
     return is_constant(pc, 1) || is_constant(pc, 2);
+  }
+
+  // Of a number and a variable: the number times a reciprocal. With .ftz alone: without, it is scaled too.
+  bool is_constant_quotient(uint32_t pc) const {
+    constexpr uint64_t kOne = 0x3f800000, kSign = 0x80000000;
+    const Source& s = f_.source[pc];
+    const auto number = known_.bits(pc, 1);
+    return s.tokens[0] == "div" && s.has("approx") && s.has("ftz") && number && (*number & ~kSign) != kOne;
   }
 
   bool is_constant(uint32_t pc, unsigned slot) const {
