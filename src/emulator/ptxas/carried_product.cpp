@@ -19,6 +19,8 @@ class Carrier {
 
   void follow(const CountedLoop& loop) {
     if (loop.test != loop.back || loop.begin == 0) return;
+    const Instr& step = f_.code[loop.step_at];
+    if (step.op[1].offset != step.op[0].offset) return;  // of a copy
     for (uint32_t pc = loop.begin; pc < loop.back; ++pc)
       if (f_.code[pc].opcode->name == "bra" || flow_.becomes_branch(pc)) return;
     for (uint32_t pc = loop.begin; pc < loop.back; ++pc) {

@@ -245,6 +245,23 @@ class Finder {
     return c;
   }
 
+  // The counter, or a copy of it that the round makes before it grows: LLVM's "mov.u32 %r53, %r249;" and
+  // "add.s32 %r249, %r53, 1;".
+  bool holds_counter(const CountedLoop& loop, const Count& c, const Operand& op) const {
+    if (op.offset == c.counter.offset) return true;
+    const uint32_t copy = only_writer(loop, flow_.number_of(op));
+    if (copy == Dataflow::kNone || copy > c.step_at || copy >= end_of_first_block(loop)) return false;
+    const Instr& i = f_.code[copy];
+    return f_.source[copy].tokens[0] == "mov" && i.guard < 0 && is_value(i.op[1]) &&
+           i.op[1].offset == c.counter.offset;
+  }
+
+  uint32_t end_of_first_block(const CountedLoop& loop) const {
+    uint32_t pc = loop.begin;
+    while (pc < loop.back && f_.code[pc].opcode->name != "bra") ++pc;
+    return pc;
+  }
+
   bool find_step(const CountedLoop& loop, Count& c) const {
     c.step_at = only_writer(loop, flow_.number_of(c.counter));
     if (c.step_at == Dataflow::kNone) return false;
@@ -252,7 +269,7 @@ class Finder {
     const Source& s = f_.source[c.step_at];
     const bool adds = s.tokens[0] == "add", takes = s.tokens[0] == "sub";
     if ((!adds && !takes) || s.tokens.size() != 2 || i.guard >= 0 || is_float(s.type()) ||
-        !is_value(i.op[1]) || i.op[1].offset != c.counter.offset || !i.op[2].immediate)
+        !is_value(i.op[1]) || !i.op[2].immediate || !holds_counter(loop, c, i.op[1]))
       return false;
     const int64_t by =
         bits_of(s.type()) == 64 ? i.op[2].displacement : static_cast<int32_t>(i.op[2].displacement);
