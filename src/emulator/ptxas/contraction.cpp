@@ -23,6 +23,7 @@ Contraction::Contraction(Rewriter& w, const Dataflow& flow, const Known& known)
   for (uint32_t b = 0; b < flow.blocks().size(); ++b)
     for (uint32_t pc = flow.blocks()[b].begin; pc < flow.blocks()[b].end; ++pc) block_[pc] = b;
   for (uint32_t pc = 0; pc < f_.code.size(); ++pc) part_.push_back(part_.back() + is_fence(pc));
+  find_mentions();
   find_products();
   choose_products();
 }
@@ -60,6 +61,21 @@ void Contraction::find_products() {
     }
 }
 
+void Contraction::find_mentions() {
+  mentions_.resize(flow_.registers());
+  for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
+    if (flow_.is_dead(pc)) continue;
+    for (const auto* registers : {&flow_.access(pc).reads, &flow_.access(pc).writes})
+      for (const uint32_t reg : *registers)
+        if (mentions_[reg].empty() || mentions_[reg].back() != pc) mentions_[reg].push_back(pc);
+  }
+}
+
+uint32_t Contraction::next_mention(uint32_t reg, uint32_t pc) const {
+  const auto next = std::upper_bound(mentions_[reg].begin(), mentions_[reg].end(), pc);
+  return next == mentions_[reg].end() ? kNone : *next;
+}
+
 // A product with the sums that use it; nothing when it is used otherwise too, or behind the block.
 std::optional<SummedProduct> Contraction::used_in_sums(uint32_t block, uint32_t product) const {
   const Dataflow::Block& b = flow_.blocks()[block];
@@ -74,13 +90,14 @@ std::optional<SummedProduct> Contraction::used_in_sums(uint32_t block, uint32_t 
   };
   holders.push_back({flow_.number_of(f_.code[product].op[0]), false, false});
   SummedProduct found{product, {}};
-  bool behind = false;  // behind what ends the compiler's block
-  for (uint32_t pc = product + 1; pc < b.end && !holders.empty(); ++pc) {
+  const auto next = [&](uint32_t pc) {
+    uint32_t nearest = kNone;
+    for (const Holder& h : holders) nearest = std::min(nearest, next_mention(h.reg, pc));
+    return nearest;
+  };
+  for (uint32_t pc = next(product); pc < b.end; pc = next(pc)) {
     const Instr& i = f_.code[pc];
-    if (flow_.is_dead(pc)) {
-      behind |= ends_block(pc);
-      continue;
-    }
+    const bool behind = part_[pc] != part_[product + 1];  // behind what ends the compiler's block
     const Dataflow::Access& access = flow_.access(pc);
     const auto held = [&](uint32_t reg) {
       return std::any_of(holders.begin(), holders.end(), [&](const Holder& h) { return h.reg == reg; });
@@ -103,7 +120,6 @@ std::optional<SummedProduct> Contraction::used_in_sums(uint32_t block, uint32_t 
       }
       if (behind && shape == Shape::sum) return std::nullopt;
     }
-    behind |= ends_block(pc);
     for (const uint32_t reg : access.writes) {
       if (!held(reg)) continue;
       if (i.guard >= 0) return std::nullopt;  // the product stays in some lanes

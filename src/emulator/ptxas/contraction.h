@@ -27,7 +27,8 @@ class Contraction {
 
   Shape shape_of(uint32_t pc) const { return emu::shape_of(f_.code[pc], f_.source[pc]); }
   bool is_fence(uint32_t pc) const;
-  bool ends_block(uint32_t pc) const { return part_[pc] != part_[pc + 1]; }
+  void find_mentions();
+  uint32_t next_mention(uint32_t reg, uint32_t pc) const;  // behind pc
   void find_products();
   std::optional<SummedProduct> used_in_sums(uint32_t block, uint32_t product) const;
   void choose_products();
@@ -44,6 +45,7 @@ class Contraction {
   const Dataflow& flow_;
   const Known& known_;
   std::vector<uint32_t> part_;  // by pc: how many instructions before it end one of ptxas's blocks
+  std::vector<std::vector<uint32_t>> mentions_;  // by register: who reads or writes it
   std::vector<SummedProduct> products_;
   std::vector<uint32_t> block_;                                          // by pc
   std::vector<Fusion> fusions_;                                          // by the sum's pc
