@@ -10,13 +10,13 @@
 #include "emulator/ptxas/alternating_sign.h"
 #include "emulator/ptxas/approximate.h"
 #include "emulator/ptxas/branch_knowledge.h"
-#include "emulator/ptxas/carried_product.h"
 #include "emulator/ptxas/contraction.h"
 #include "emulator/ptxas/dataflow.h"
 #include "emulator/ptxas/idle_loop.h"
 #include "emulator/ptxas/peephole.h"
 #include "emulator/ptxas/routine.h"
 #include "emulator/ptxas/scaled_product.h"
+#include "emulator/ptxas/several_loops.h"
 #include "emulator/ptxas/signs.h"
 #include "emulator/ptxas/unroll.h"
 #include "emulator/ptxas/value_order.h"
@@ -231,6 +231,8 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows,
   for (int depth = 0; depth < kMostNested && std::exchange(unrolls, false); ++depth)
     step([&](const Dataflow& flow) { unrolls = unroll(w, flow, nounroll); });
   if (may_mistake_branches(f)) step([&](const Dataflow& flow) { fold_known_branches(w, flow, nounroll); });
+  if (sums_f64(f) || has_products(f))
+    step([&](const Dataflow& flow) { make_several_loops(w, flow, nounroll); });
   constexpr int kMostGuards = 4;  // what a guard leaves may be a constant, which decides another
   const auto guards = [&](const auto& again, int rounds) -> void {
     afresh([&](const Dataflow& flow, Known& known) {
@@ -238,7 +240,6 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows,
     });
   };
   guards(guards, kMostGuards);
-  if (has_products(f)) step([&](const Dataflow& flow) { carry_products(w, flow, nounroll); });
   if (may_alternate_signs(f)) step([&](const Dataflow& flow) { alternate_signs(w, flow, nounroll); });
 }
 

@@ -45,15 +45,6 @@ class Rewriter {
   // Loops that do not overlap, in the text's order. Instructions move at once.
   void repeat(const std::vector<Repetition>&);
 
- private:
-  const Entry* bind(Instr&, const Source&);
-
-  struct Inserted {
-    uint32_t before;
-    const Entry* row;
-    Instr instr;
-    Source source;
-  };
   // New code. Labels follow to where their instructions have moved, but for those of `settled` instructions.
   struct Code {
     std::vector<Instr> code;
@@ -65,8 +56,18 @@ class Rewriter {
     uint32_t size() const { return static_cast<uint32_t>(code.size()); }
     void add(const Instr&, Source, const Entry*);
   };
+  // For code that is put together elsewhere: one round of a loop up to `end`, an instruction's body and row.
   void add_round(const Repetition&, uint32_t end, Code&) const;
+  const Entry* bind(Instr&, const Source&);
   void become(Code);
+
+ private:
+  struct Inserted {
+    uint32_t before;
+    const Entry* row;
+    Instr instr;
+    Source source;
+  };
 
   std::vector<Inserted> inserted_;
   std::unordered_set<uint32_t> removed_;

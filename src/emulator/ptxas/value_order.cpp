@@ -72,13 +72,14 @@ bool may_repeat(const Source& s) {
   return kNames.contains(s.tokens[0]) && s.type() == Type::f64;
 }
 
-// Unrolled by four, a loop has an exit of its own for what is left of the rounds.
+// Unrolled by four, a loop has an exit of its own for what is left of the rounds. (Those with the test at
+// their end are several loops by now: several_loops.h.)
 std::vector<Ssa::Stretch> loops_with_several_exits(const Function& f, const Dataflow& flow,
                                                    const std::vector<const Token*>& nounroll) {
   std::vector<Ssa::Stretch> stretches;
   if (!sums_f64(f)) return stretches;
   for (const CountedLoop& loop : counted_loops(f, flow, nounroll))
-    if (becomes_several(f, loop)) stretches.push_back({loop.leaving, loop.out});
+    if (becomes_several(f, loop) && loop.test != loop.back) stretches.push_back({loop.leaving, loop.out});
   return stretches;
 }
 
@@ -269,6 +270,12 @@ uint32_t ValueOrder::result_of(uint32_t pc) const {
   return found == made_.end() || meets_[found->second] ? Ssa::kNone : found->second;
 }
 
+// Made of the same instruction of the text, for another round of its loop: ptxas joins the two later.
+bool ValueOrder::is_copy_of_round(uint32_t pc, uint32_t other) const {
+  const Source &a = f_.source[pc], &b = f_.source[other];
+  return a.line == b.line && a.column == b.column;
+}
+
 // An instruction that repeats another, which every way here has come through, is that other.
 void ValueOrder::find_equals() {
   equal_.resize(ssa_.values().size());
@@ -283,11 +290,12 @@ void ValueOrder::find_equals() {
       if (is_value(f_.code[pc].op[slot])) sources.push_back(held(pc, slot).is);
     if (std::ranges::any_of(sources, [](uint64_t is) { return is >= kUnknown; })) continue;
     std::vector<uint32_t>& equals = makers[{f_.source[pc].tokens, std::move(sources)}];
-    const auto first = std::find_if(equals.begin(), equals.end(), [&](uint32_t other) {
-      return ssa_.dominates(blocks_.flow[ssa_.values()[other].at], blocks_.flow[pc]);
+    const auto last = std::find_if(equals.rbegin(), equals.rend(), [&](uint32_t other) {
+      const uint32_t at = ssa_.values()[other].at;
+      return !is_copy_of_round(at, pc) && ssa_.dominates(blocks_.flow[at], blocks_.flow[pc]);
     });
-    if (first != equals.end())
-      equal_[v] = *first;
+    if (last != equals.rend())
+      equal_[v] = *last;
     else
       equals.push_back(v);
   }

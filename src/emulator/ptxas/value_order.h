@@ -72,6 +72,7 @@ class ValueOrder {
   bool is_joined(uint32_t value) const;
   Held held(uint32_t pc, unsigned slot);
   uint64_t copied_from(uint32_t value);
+  bool is_copy_of_round(uint32_t pc, uint32_t other) const;
   void find_equals();
   void find_sunk();
   uint32_t result_of(uint32_t pc) const;

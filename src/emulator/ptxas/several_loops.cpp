@@ -1,0 +1,169 @@
+#include "emulator/ptxas/several_loops.h"
+
+#include <algorithm>
+#include <unordered_set>
+#include <utility>
+
+#include "emulator/isa/opcode.h"
+#include "emulator/ptxas/counted_loop.h"
+#include "emulator/ptxas/summed_product.h"
+
+// What is made of
+//
+//   loop: ROUND; @more bra loop;                   (more: whether the counter compares so behind ROUND)
+//
+// is, where `more(n)` is whether it would behind n other rounds:
+//
+//   any = true; @!(more(1) & more(2) & more(3)) bra two;
+//   four: ROUND; ROUND; ROUND; ROUND; any = more; @(more & more(1) & more(2) & more(3)) bra four;
+//   two: @!(any & more(1)) bra one; ROUND; ROUND; any = more;
+//   one: @!any bra end; ROUND; end:
+//
+// The last round is a loop to ptxas where the counter must meet its limit (ne), though it never goes on.
+
+namespace fp4lab::emu {
+
+namespace {
+
+constexpr size_t kMostInstructions = 1u << 16;
+
+bool computes_with_floats(const Function& f, const CountedLoop& loop) {
+  return std::any_of(f.source.begin() + loop.begin, f.source.begin() + loop.back, [](const Source& s) {
+    static const std::unordered_set<std::string_view> kNames = {"add", "sub", "mul", "fma",
+                                                                "mad", "div", "neg", "rcp"};
+    return kNames.contains(s.tokens[0]) && is_float(s.type());
+  });
+}
+
+class Copier {
+ public:
+  Copier(Rewriter& w, const Dataflow& flow) : w_(w), f_(w.f), flow_(flow) {}
+
+  void run(const std::vector<CountedLoop>& loops) {
+    auto next = loops.begin();
+    for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
+      now_.moved.push_back(now_.size());
+      if (next == loops.end() || pc != next->begin) {
+        now_.add(f_.code[pc], f_.source[pc], w_.rows[pc]);
+        continue;
+      }
+      copy(*next);
+      now_.moved.resize(next->back + 1, now_.moved.back());  // nobody outside has a label to them
+      pc = next->back;
+      ++next;
+    }
+    w_.become(std::move(now_));
+  }
+
+ private:
+  void copy(const CountedLoop& loop) {
+    const Operand more = guard_of(f_.code[loop.back]), any = predicate();
+    forget_before(loop);
+    made(loop, {"setp", "eq", "u32"}, {any, {}, w_.constant(0), w_.constant(0)});
+    const uint32_t to_two = branch(loop, more_rounds(loop, 3, {}), true), four = now_.size();
+    rounds(loop, 4);
+    made(loop, {"mov", "pred"}, {any, more});
+    land(branch(loop, more_rounds(loop, 3, more), false), four);
+    land(to_two, now_.size());
+    const uint32_t to_one = branch(loop, more_rounds(loop, 1, any), true);
+    rounds(loop, 2);
+    made(loop, {"mov", "pred"}, {any, more});
+    land(to_one, now_.size());
+    const uint32_t to_end = branch(loop, any, true), one = now_.size();
+    rounds(loop, 1);
+    if (f_.source[loop.compared_at].has("ne")) land(branch(loop, more, false), one);
+    land(to_end, now_.size());
+  }
+
+  // What each round makes afresh does not come from before the loop, though a way now leads past all rounds.
+  void forget_before(const CountedLoop& loop) {
+    const uint32_t first = block(loop.begin), last = block(loop.back);
+    std::unordered_set<uint32_t> known;
+    for (uint32_t pc = loop.begin; pc < loop.back; ++pc) {
+      const Operand& op = f_.code[pc].op[0];
+      const uint32_t reg = is_value(op) && bits_of(op.type) == 64 ? flow_.number_of(op) : Dataflow::kNone;
+      const auto& writes = flow_.access(pc).writes;
+      if (std::find(writes.begin(), writes.end(), reg) == writes.end() || !known.insert(reg).second) continue;
+      if (flow_.lives_behind(last, reg) && !flow_.any_lives_before(first, {&reg, 1}))
+        made(loop, {"mov", "b64"}, {op, w_.constant(0, Type::b64)});
+    }
+  }
+
+  uint32_t block(uint32_t pc) const {
+    const auto next = std::upper_bound(flow_.blocks().begin(), flow_.blocks().end(), pc,
+                                       [](uint32_t at, const Dataflow::Block& b) { return at < b.begin; });
+    return static_cast<uint32_t>(next - flow_.blocks().begin()) - 1;
+  }
+
+  void rounds(const CountedLoop& loop, unsigned count) {
+    for (; count > 0; --count) w_.add_round({loop.begin, loop.back, loop.back, 0}, loop.back, now_);
+  }
+
+  // Whether the loop goes on behind each of `count` rounds from here, and `also` holds.
+  Operand more_rounds(const CountedLoop& loop, unsigned count, Operand also) {
+    const Instr &step = f_.code[loop.step_at], &compared = f_.code[loop.compared_at];
+    Operand counter = step.op[0];
+    for (; count > 0; --count) {
+      const Operand next = w_.fresh(counter.type), more = predicate();
+      made(loop, f_.source[loop.step_at].tokens, {next, counter, step.op[2]});
+      Operand a = compared.op[2], b = compared.op[3];
+      (a.offset == step.op[0].offset ? a : b) = next;
+      Rewriter::Tokens tokens = f_.source[loop.compared_at].tokens;
+      if (also) tokens.insert(tokens.begin() + 2, "and");
+      made(loop, std::move(tokens), {more, {}, a, b, also});
+      counter = next, also = more;
+    }
+    return also;
+  }
+
+  Operand predicate() {
+    Operand op;
+    op.kind = Operand::Kind::predicate, op.type = Type::pred, op.index = w_.image.new_predicate();
+    return op;
+  }
+
+  void made(const CountedLoop& loop, Rewriter::Tokens tokens, std::vector<Operand> operands) {
+    Instr i;
+    Source s = f_.source[loop.back];
+    s.tokens = std::move(tokens);
+    std::copy(operands.begin(), operands.end(), i.op);
+    const Entry* row = w_.bind(i, s);
+    now_.add(i, std::move(s), row);
+    now_.settled.insert(now_.size() - 1);
+  }
+
+  // To nowhere yet. Returns where it is.
+  uint32_t branch(const CountedLoop& loop, const Operand& predicate, bool unless) {
+    now_.add(f_.code[loop.back], f_.source[loop.back], w_.rows[loop.back]);
+    now_.code.back().guard = static_cast<int32_t>(predicate.index);
+    now_.code.back().guard_negated = unless;
+    return now_.size() - 1;
+  }
+  void land(uint32_t branch, uint32_t at) {
+    now_.code[branch].op[0].index = at;
+    now_.settled.insert(branch);
+  }
+
+  Rewriter& w_;
+  Function& f_;
+  const Dataflow& flow_;
+  Rewriter::Code now_;
+};
+
+}  // namespace
+
+bool make_several_loops(Rewriter& w, const Dataflow& flow, const std::vector<const Token*>& nounroll) {
+  constexpr unsigned kCopies = 7, kBetween = 24;
+  size_t size = w.f.code.size();
+  std::vector<CountedLoop> loops;
+  for (const CountedLoop& loop : counted_loops(w.f, flow, nounroll)) {
+    if (loop.test != loop.back || !becomes_several(w.f, loop) || !computes_with_floats(w.f, loop)) continue;
+    size += size_t(kCopies) * loop.length() + kBetween;
+    if (size > kMostInstructions) break;
+    loops.push_back(loop);
+  }
+  if (!loops.empty()) Copier(w, flow).run(loops);
+  return !loops.empty();
+}
+
+}  // namespace fp4lab::emu
