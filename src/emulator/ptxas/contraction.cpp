@@ -63,7 +63,9 @@ void Contraction::find_products() {
 
 void Contraction::find_mentions() {
   mentions_.resize(flow_.registers());
+  writes_.resize(flow_.registers());
   for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
+    for (const uint32_t reg : flow_.access(pc).writes) writes_[reg].push_back(pc);
     if (flow_.is_dead(pc)) continue;
     for (const auto* registers : {&flow_.access(pc).reads, &flow_.access(pc).writes})
       for (const uint32_t reg : *registers)
@@ -208,14 +210,10 @@ void Contraction::fuse(uint32_t pc) {
 bool Contraction::may_change(const Operand& op, uint32_t product, uint32_t sum) const {
   const uint32_t reg = flow_.number_of(op);
   if (reg == Dataflow::kNone) return false;
-  const auto writes = [&](uint32_t pc) {
-    const auto& written = flow_.access(pc).writes;
-    return std::find(written.begin(), written.end(), reg) != written.end();
-  };
-  const bool here = block_[product] == block_[sum] && product < sum;
-  uint32_t writers = 0;
-  for (uint32_t pc = here ? product : 0; pc < (here ? sum : f_.code.size()); ++pc) writers += writes(pc);
-  return writers > (here ? 0u : 1u);
+  const std::vector<uint32_t>& writes = writes_[reg];
+  if (block_[product] != block_[sum] || product > sum) return writes.size() > 1;
+  const auto next = std::lower_bound(writes.begin(), writes.end(), product);
+  return next != writes.end() && *next < sum;
 }
 
 // The factors of a product, where a sum that takes it stands: copies if they may have changed by then.
