@@ -95,7 +95,21 @@ class Passer {
   }
   void leave(ast::Function& f, const ast::Statement& place) {
     for (const ast::Variable& v : f.results)
-      if (v.in_register) guarded(f, place, store(place, v, ast::made_name(*v.at, v.at->text)));
+      if (v.in_register)
+        guarded(f, place, store(outside(f, place, v.at->text), v, ast::made_name(*v.at, v.at->text)));
+  }
+  // A place where the name is the function's own register, though a block round this one declares another.
+  ast::Statement outside(const ast::Function& f, const ast::Statement& place, std::string_view name) const {
+    ast::Statement outer = place;
+    if (register_named(f, place.scope, name) == register_named(f, 0, name)) return outer;
+    outer.scope = 0;
+    if (place.guard &&
+        register_named(f, place.scope, place.guard->text) != register_named(f, 0, place.guard->text))
+      fail_at(out_, *place.guard,
+              "'{}' and the guard of this ret are both declared in blocks: a guarded ret cannot "
+              "return the function's own '{}' from here",
+              name, name);
+    return outer;
   }
   static void guarded(ast::Function& f, const ast::Statement& like, ast::Statement s) {
     s.guard = like.guard, s.guard_negated = like.guard_negated;
