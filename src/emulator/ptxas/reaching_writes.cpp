@@ -54,7 +54,8 @@ std::vector<char> ReachingWrites::meets() const {
 }
 
 std::vector<uint32_t> ReachingWrites::uses() const {
-  std::vector<uint32_t> uses(f_.code.size(), 0);
+  // Of registers with several writers nothing is known where the form would take too much memory.
+  std::vector<uint32_t> uses(f_.code.size(), ssa_.is_too_big() ? 2 : 0);
   const auto count = [&](uint32_t pc, uint32_t operands) {
     if (pc != kNone) uses[pc] += operands;
   };

@@ -117,12 +117,13 @@ std::optional<Operand> Signs::changed_sign(uint32_t made_at, unsigned depth) {
 }
 
 // A factor of fma.oob without abs and neg, which would make a NaN of out-of-bounds elements another one.
-std::optional<Operand> Signs::changed_halves(uint32_t pc, unsigned slot, Type type) {
+std::optional<Operand> Signs::changed_halves(uint32_t pc, unsigned slot, Type type, unsigned depth) {
   const uint32_t from = maker(pc, f_.code[pc].op[slot]);
   if (from == Ssa::kNone || f_.source[from].type() != type ||
       !is_sign_of_halves(f_.code[from], f_.source[from]))
     return std::nullopt;
-  const Operand a = changed_halves(from, 1, type).value_or(f_.code[from].op[1]);
+  const auto inner = depth < kSigns ? changed_halves(from, 1, type, depth + 1) : std::nullopt;
+  const Operand a = inner.value_or(f_.code[from].op[1]);
   const bool abs = f_.code[from].opcode->name == "abs_half";
   const uint32_t signs = type == Type::f16x2 ? 0x80008000 : 0x8000;
   const Operand bits = w_.fresh(f_.code[from].op[0].type);

@@ -22,7 +22,7 @@ class Signs {
   uint32_t maker(uint32_t pc, const Operand&) const;
   void make_bitwise(uint32_t pc);
   std::optional<Operand> changed_sign(uint32_t made_at, unsigned depth = 0);
-  std::optional<Operand> changed_halves(uint32_t pc, unsigned slot, Type);
+  std::optional<Operand> changed_halves(uint32_t pc, unsigned slot, Type, unsigned depth = 0);
   void fold_two_negations(uint32_t pc);
 
   Rewriter& w_;
