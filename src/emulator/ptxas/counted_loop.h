@@ -18,6 +18,7 @@ struct CountedLoop {
   uint32_t test = 0;             // the branch by the comparison; `back`, or one at the end of the first block
   uint32_t out = 0;              // the block where the test leaves
   uint32_t step_at = 0, compared_at = 0;  // where the register grows, and is compared
+  bool leaves_at_end = false;             // by the instruction before the branch back
   bool has_other_exits = false;
   std::optional<uint32_t> rounds;  // of all that stands behind the test, or before it if that is at the end
   std::vector<uint32_t> changing;  // instructions but those that the compiler moves before the loop
@@ -25,6 +26,7 @@ struct CountedLoop {
   uint32_t size = 0;               // how many they are; a store is two, and so is a shift of 64 bits
   bool is_light = false;           // see loop_weight.h
 
+  bool is_tested_at_end() const { return test == back || leaves_at_end; }
   uint32_t length() const { return back - begin + 1; }
 };
 

@@ -19,7 +19,9 @@
 //   two: @!(any & more(1)) bra one; ROUND; ROUND; any = more;
 //   one: @!any bra end; ROUND; end:
 //
-// The last round is a loop to ptxas where the counter must meet its limit (ne), though it never goes on.
+// A loop that leaves before its branch back, elsewhere than to what stands behind it, has a first round in
+// front. The last round is a loop to ptxas where the counter must meet its limit (ne), though it never goes
+// on.
 
 namespace fp4lab::emu {
 
@@ -57,22 +59,31 @@ class Copier {
 
  private:
   void copy(const CountedLoop& loop) {
-    const Operand more = guard_of(f_.code[loop.back]), any = predicate();
-    forget_before(loop);
-    made(loop, {"setp", "eq", "u32"}, {any, {}, w_.constant(0), w_.constant(0)});
-    const uint32_t to_two = branch(loop, more_rounds(loop, 3, {}), true), four = now_.size();
+    const Operand more = guard_of(f_.code[loop.test]), any = predicate();
+    to_end_.clear();
+    if (loop.leaves_at_end) {  // ptxas takes a first round out of it
+      rounds(loop, 1);
+      leave(loop, more);
+    } else {
+      forget_before(loop);
+    }
+    made(loop, {"setp", loop.leaves_at_end ? "ne" : "eq", "u32"}, {any, {}, w_.constant(0), w_.constant(0)});
+    const uint32_t to_two = branch(loop, more_rounds(loop, 3, {}), false), four = now_.size();
     rounds(loop, 4);
     made(loop, {"mov", "pred"}, {any, more});
-    land(branch(loop, more_rounds(loop, 3, more), false), four);
+    land(branch(loop, more_rounds(loop, 3, more), true), four);
     land(to_two, now_.size());
-    const uint32_t to_one = branch(loop, more_rounds(loop, 1, any), true);
+    const uint32_t to_one = branch(loop, more_rounds(loop, 1, any), false);
     rounds(loop, 2);
     made(loop, {"mov", "pred"}, {any, more});
     land(to_one, now_.size());
-    const uint32_t to_end = branch(loop, any, true), one = now_.size();
+    leave(loop, any);
+    const uint32_t one = now_.size();
     rounds(loop, 1);
-    if (f_.source[loop.compared_at].has("ne")) land(branch(loop, more, false), one);
-    land(to_end, now_.size());
+    if (f_.source[loop.compared_at].has(loop.leaves_at_end ? "eq" : "ne"))
+      land(branch(loop, more, true), one);
+    if (loop.leaves_at_end) now_.code[branch(loop, more, false)].guard = -1;
+    for (const uint32_t pc : to_end_) land(pc, now_.size());
   }
 
   // What each round makes afresh does not come from before the loop, though a way now leads past all rounds.
@@ -96,10 +107,11 @@ class Copier {
   }
 
   void rounds(const CountedLoop& loop, unsigned count) {
-    for (; count > 0; --count) w_.add_round({loop.begin, loop.back, loop.back, 0}, loop.back, now_);
+    for (; count > 0; --count) w_.add_round({loop.begin, loop.back, loop.test, 0}, loop.test, now_);
   }
 
-  // Whether the loop goes on behind each of `count` rounds from here, and `also` holds.
+  // Whether the loop goes on behind each of `count` rounds from here, and `also` holds; if it leaves at its
+  // end, whether it does not, as the comparison has it.
   Operand more_rounds(const CountedLoop& loop, unsigned count, Operand also) {
     const Instr &step = f_.code[loop.step_at], &compared = f_.code[loop.compared_at];
     Operand counter = step.op[0];
@@ -109,7 +121,7 @@ class Copier {
       Operand a = compared.op[2], b = compared.op[3];
       (a.offset == step.op[0].offset ? a : b) = next;
       Rewriter::Tokens tokens = f_.source[loop.compared_at].tokens;
-      if (also) tokens.insert(tokens.begin() + 2, "and");
+      if (also) tokens.insert(tokens.begin() + 2, loop.leaves_at_end ? "or" : "and");
       made(loop, std::move(tokens), {more, {}, a, b, also});
       counter = next, also = more;
     }
@@ -132,12 +144,17 @@ class Copier {
     now_.settled.insert(now_.size() - 1);
   }
 
-  // To nowhere yet. Returns where it is.
-  uint32_t branch(const CountedLoop& loop, const Operand& predicate, bool unless) {
-    now_.add(f_.code[loop.back], f_.source[loop.back], w_.rows[loop.back]);
+  // Where the loop goes on, or where it does not; to the end of a loop that leaves there. Returns where it
+  // is.
+  uint32_t branch(const CountedLoop& loop, const Operand& predicate, bool goes_on) {
+    now_.add(f_.code[loop.test], f_.source[loop.test], w_.rows[loop.test]);
     now_.code.back().guard = static_cast<int32_t>(predicate.index);
-    now_.code.back().guard_negated = unless;
+    now_.code.back().guard_negated = goes_on == loop.leaves_at_end;
     return now_.size() - 1;
+  }
+  void leave(const CountedLoop& loop, const Operand& predicate) {
+    const uint32_t pc = branch(loop, predicate, false);
+    if (!loop.leaves_at_end) to_end_.push_back(pc);
   }
   void land(uint32_t branch, uint32_t at) {
     now_.code[branch].op[0].index = at;
@@ -148,6 +165,7 @@ class Copier {
   Function& f_;
   const Dataflow& flow_;
   Rewriter::Code now_;
+  std::vector<uint32_t> to_end_;  // branches to behind the loop at work
 };
 
 }  // namespace
@@ -157,7 +175,7 @@ bool make_several_loops(Rewriter& w, const Dataflow& flow, const std::vector<con
   size_t size = w.f.code.size();
   std::vector<CountedLoop> loops;
   for (const CountedLoop& loop : counted_loops(w.f, flow, nounroll)) {
-    if (loop.test != loop.back || !becomes_several(w.f, loop) || !computes_with_floats(w.f, loop)) continue;
+    if (!loop.is_tested_at_end() || !becomes_several(w.f, loop) || !computes_with_floats(w.f, loop)) continue;
     size += size_t(kCopies) * loop.length() + kBetween;
     if (size > kMostInstructions) break;
     loops.push_back(loop);

@@ -79,7 +79,7 @@ std::vector<Ssa::Stretch> loops_with_several_exits(const Function& f, const Data
   std::vector<Ssa::Stretch> stretches;
   if (!sums_f64(f)) return stretches;
   for (const CountedLoop& loop : counted_loops(f, flow, nounroll))
-    if (becomes_several(f, loop) && loop.test != loop.back) stretches.push_back({loop.leaving, loop.out});
+    if (becomes_several(f, loop) && !loop.is_tested_at_end()) stretches.push_back({loop.leaving, loop.out});
   return stretches;
 }
 
