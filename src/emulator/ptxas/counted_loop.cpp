@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 #include "emulator/isa/opcode.h"
 #include "emulator/ptxas/loop_weight.h"
@@ -277,6 +278,18 @@ class Finder {
     return c.step != 0;
   }
 
+  // The number that a register holds wherever it is read: a mov of it is all that writes it.
+  std::optional<uint64_t> only_value(const Operand& op) const {
+    const uint32_t reg = flow_.number_of(op);
+    const Instr* writer = nullptr;
+    for (uint32_t pc = 0; pc < f_.code.size(); ++pc)
+      for (const uint32_t written : flow_.access(pc).writes)
+        if (written == reg && std::exchange(writer, &f_.code[pc])) return std::nullopt;
+    if (!writer || writer->guard >= 0 || writer->opcode->name != "mov" || !writer->op[1].immediate)
+      return std::nullopt;
+    return static_cast<uint64_t>(writer->op[1].displacement);
+  }
+
   // What the counter holds where the loop is entered, if a mov of a constant wrote it.
   std::optional<uint64_t> initial(const Count& c, uint32_t first, uint32_t back) const {
     const uint32_t reg = flow_.number_of(c.counter);
@@ -294,8 +307,8 @@ class Finder {
         const auto& writes = flow_.access(pc).writes;
         if (std::find(writes.begin(), writes.end(), reg) == writes.end()) continue;
         const Instr& i = f_.code[pc];
-        if (i.guard >= 0 || f_.source[pc].tokens[0] != "mov" || !i.op[1].immediate) return std::nullopt;
-        return static_cast<uint64_t>(i.op[1].displacement);
+        if (i.guard >= 0 || f_.source[pc].tokens[0] != "mov") return std::nullopt;
+        return i.op[1].immediate ? static_cast<uint64_t>(i.op[1].displacement) : only_value(i.op[1]);
       }
     }
     return std::nullopt;
