@@ -28,6 +28,19 @@ TEST_CASE("shared-memory descriptors that kernels carry") {
   CHECK(w.sbo == 1024);
 }
 
+// CUTLASS's atom for MN-major tf32 is 128 bytes by 4 rows of k (cute/arch/mma_sm100_desc.hpp, BASE32B): a product of 8
+// rows takes two, SBO apart, which need not follow each other.
+TEST_CASE("atoms of the swizzle with 32 bytes are four rows of k deep") {
+  const SharedMatrix d{.start = 0x2000,
+                       .lbo = 512,
+                       .sbo = 2048,
+                       .swizzle = Swizzle::b128_atom32,
+                       .k_major = false};
+  CHECK(d.mn_major_address(0, 3, 4) == ((0x2000 + 3 * 128) ^ 0x60));
+  CHECK(d.mn_major_address(0, 4, 4) == 0x2000 + 2048);
+  CHECK(d.mn_major_address(33, 5, 4) == ((0x2000 + 512 + 2048 + 128 + 4) ^ 0x20));
+}
+
 // wgmma.m64n8k16.f32.f16.f16 on an H200, 2026-11-21, B K-major of 8 rows: where the first and the second 16
 // bytes of each row were read from, as offsets from an address that is a multiple of 1024.
 TEST_CASE("the base offset turns the swizzle's pattern as an H200 does") {

@@ -27,11 +27,13 @@ const char* name_of(MmaKind k) {
 
 uint32_t SharedMatrix::mn_major_address(uint32_t mn, uint32_t k, uint32_t bytes) const {
   // Canonical layouts of PTX ISA 9.7.16.3.3, with T elements in 16 bytes: an atom is one span of mn by 8 rows
-  // of k; LBO steps along mn and SBO along k, without a swizzle the other way round.
+  // of k, with 32-byte atoms of the swizzle by 4 (table 55 there; ((T,8,m),(4,k)) in CUTLASS's
+  // cute/arch/mma_sm100_desc.hpp); LBO steps along mn and SBO along k, without a swizzle the other way round.
   const uint32_t width = span() / bytes;  // elements of mn in an atom
-  const uint32_t inside = k % 8 * span() + mn % width * bytes;
-  if (swizzle == Swizzle::none) return start + mn / width * sbo + k / 8 * lbo + inside;
-  return permuted(start + mn / width * lbo + k / 8 * sbo + inside);
+  const uint32_t depth = swizzle == Swizzle::b128_atom32 ? 4 : 8;
+  const uint32_t inside = k % depth * span() + mn % width * bytes;
+  if (swizzle == Swizzle::none) return start + mn / width * sbo + k / depth * lbo + inside;
+  return permuted(start + mn / width * lbo + k / depth * sbo + inside);
 }
 
 SharedMatrix decode_tcgen05_descriptor(uint64_t bits, const std::string& what) {
