@@ -28,14 +28,11 @@ TEST_CASE("shared-memory descriptors that kernels carry") {
   CHECK(w.sbo == 1024);
 }
 
-// CUTLASS's atom for MN-major tf32 is 128 bytes by 4 rows of k (cute/arch/mma_sm100_desc.hpp, BASE32B): a product of 8
-// rows takes two, SBO apart, which need not follow each other.
+// CUTLASS's atom for MN-major tf32 is 128 bytes by 4 rows of k (cute/arch/mma_sm100_desc.hpp, BASE32B): a
+// product of 8 rows takes two, SBO apart, which need not follow each other.
 TEST_CASE("atoms of the swizzle with 32 bytes are four rows of k deep") {
-  const SharedMatrix d{.start = 0x2000,
-                       .lbo = 512,
-                       .sbo = 2048,
-                       .swizzle = Swizzle::b128_atom32,
-                       .k_major = false};
+  const SharedMatrix d{
+      .start = 0x2000, .lbo = 512, .sbo = 2048, .swizzle = Swizzle::b128_atom32, .k_major = false};
   CHECK(d.mn_major_address(0, 3, 4) == ((0x2000 + 3 * 128) ^ 0x60));
   CHECK(d.mn_major_address(0, 4, 4) == 0x2000 + 2048);
   CHECK(d.mn_major_address(33, 5, 4) == ((0x2000 + 512 + 2048 + 128 + 4) ^ 0x20));

@@ -182,3 +182,30 @@ TEST_CASE("a tcgen05.commit that nobody waits for: a fault, or an arrival that f
     END:)"),
                    "arrives on an mbarrier of CTA rank 0, which has exited");
 }
+
+// Two clusters find room on the same SMs, and each pair takes all columns before it comes to the cluster's
+// barrier.
+TEST_CASE("clusters that share SMs: one waits for the other's columns, or the earlier allocates first") {
+  const std::string text = module_text("sm_100a", ".param .u64 out", R"(
+      .shared .align 4 .b32 where;
+      mov.u32 %r0, where;
+      tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [%r0], 512;
+      tcgen05.relinquish_alloc_permit.cta_group::2.sync.aligned;
+      barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+      ld.shared.u32 %r2, [%r0];
+      tcgen05.dealloc.cta_group::2.sync.aligned.b32 %r2, 512;)");
+  unsigned stuck = 0;
+  for (const bool tolerant : {false, true})
+    for (uint64_t seed = 0; seed < 20; ++seed) {
+      Kernel k(text);
+      k.param(k.buffer(4));
+      k.config.block.x = 32, k.config.grid.x = 4 * 80, k.config.cluster.x = 4;
+      k.schedule.tolerant = tolerant;
+      const LaunchResult r = k.run(seed);
+      INFO(r.report);
+      if (tolerant) CHECK(r.ok);
+      if (!r.ok) CHECK(r.report.find("has [0, 512)") != std::string::npos);
+      stuck += !r.ok;
+    }
+  CHECK(stuck > 0);
+}

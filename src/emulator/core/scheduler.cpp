@@ -1,6 +1,7 @@
 #include "emulator/core/scheduler.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "emulator/core/failure.h"
@@ -27,6 +28,7 @@ constexpr uint32_t kRepeats = 2, kManyRepeats = 16;
 constexpr unsigned kSwapTurn = 512;
 constexpr size_t kMostWarps = 32;  // of a CTA
 constexpr uint32_t kMostRest = 63;
+constexpr uint64_t kStartRounds = 4;  // between the starts of CTAs on an SM, see start_clusters
 constexpr uint32_t kShortSleep = 4, kMostPatience = 64;  // rounds
 
 unsigned host_threads(const Grid& grid) {
@@ -230,9 +232,19 @@ bool Scheduler::serial_phase(uint64_t spent) {
   return !items_.empty();
 }
 
+// Where the schedule is tolerant and the SMs have tensor memory, a CTA comes to an SM some rounds behind the
+// one before it, as a launch takes its time on hardware too: the first asks for its columns first.
 void Scheduler::start_clusters() {
   std::vector<Sm*> sms;
+  std::set<const Sm*> taken;
+  const bool one_by_one = grid_.schedule.tolerant && grid_.device.tmem_columns;
+  if (one_by_one && sum_.rounds < next_start_ && !awake_.empty()) return;
   while (grid_.next_cluster_ < grid_.clusters_ && residency_.place(sms)) {
+    if (one_by_one && std::ranges::any_of(sms, [&](const Sm* sm) { return !taken.insert(sm).second; })) {
+      residency_.remove(sms);
+      next_start_ = sum_.rounds + kStartRounds;
+      break;
+    }
     const uint64_t id = grid_.next_cluster_++;
     auto& c = resident_[id] = std::make_unique<Cluster>(grid_, id, grid_.first_cta(id), sms);
     awake_.push_back(c.get());

@@ -100,6 +100,7 @@ class Scheduler {
   std::vector<std::unique_ptr<Cluster>> gone_;         // what the next round's host threads take apart
   std::vector<std::vector<uint64_t>> counts_;          // by host thread: executions by instruction
   std::mt19937_64 rng_;
+  uint64_t next_start_ = 0;  // the round when clusters may start again, see start_clusters
   Statistics sum_;  // of the clusters that are gone
   struct {
     uint64_t progress = 0;     // of all clusters so far

@@ -38,6 +38,21 @@ std::string operations_of(const Warp& w) {
   return text.empty() ? "none pending" : "pending: " + text;
 }
 
+// Whose the columns of its SM are, apart from its own: "; of SM 3 CTA (8,1,0) has [0, 512)".
+std::string holders_of_columns(const Cta& cta) {
+  if (!cta.sm.tmem) return {};
+  const auto& owner = cta.sm.tmem->owner;
+  std::string text;
+  for (unsigned first = 0, last; first < kTmemColumns; first = last) {
+    for (last = first + 1; last < kTmemColumns && owner[last] == owner[first]; ++last) {
+    }
+    if (owner[first] && owner[first] != &cta)
+      text += fmt::format("{} {} has [{}, {})", text.empty() ? fmt::format("; of SM {}", cta.sm.id) : ",",
+                          owner[first]->name(), first, last);
+  }
+  return text;
+}
+
 // "exited", or what its lanes wait for and where.
 std::string whereabouts(const Cta& cta, uint32_t warp) {
   const Warp& w = *cta.warps[warp];
@@ -138,15 +153,18 @@ std::string describe_wait(const Warp& w, const Wait& wait) {
       return "barrier.cluster; not arrived (CTA rank/warp): " + missing;
     }
     case Wait::Kind::tmem_alloc: {
-      if (wait.address)
+      if (wait.address) {
+        const std::string holders =
+            holders_of_columns(cta) + holders_of_columns(*cta.cluster.ctas[cta.rank ^ 1]);
         return fmt::format(
-            "tcgen05.alloc of {} columns by the pair's other CTA (.cta_group::2), or for free columns",
-            wait.value);
+            "tcgen05.alloc of {} columns by the pair's other CTA (.cta_group::2), or for free columns{}",
+            wait.value, holders);
+      }
       unsigned taken = 0;
       if (cta.sm.tmem)
         for (const Cta* owner : cta.sm.tmem->owner) taken += owner != nullptr;
-      return fmt::format("{} free columns of tensor memory, aligned to their number; {} of {} are taken",
-                         wait.value, taken, kTmemColumns);
+      return fmt::format("{} free columns of tensor memory, aligned to their number; {} of {} are taken{}",
+                         wait.value, taken, kTmemColumns, holders_of_columns(cta));
     }
     case Wait::Kind::async_ops:
       return "its asynchronous operations (" + operations_of(w) + ")";

@@ -1,5 +1,6 @@
 // tcgen05.alloc, dealloc and relinquish_alloc_permit (PTX ISA 9.7.16.7). They run in the serial phase,
 // because CTAs of other clusters share the SM's tensor memory.
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <optional>
@@ -94,20 +95,30 @@ int common_free(Cta& a, Cta& b, unsigned columns) {
   return -1;
 }
 
+// Whether a CTA of a cluster that started earlier waits for columns of this SM. Where the schedule is
+// tolerant it gets them first: else two clusters could each hold the columns of one SM and wait for those of
+// another (clusters of pairs that take all columns, two of which find room on an SM).
+bool is_behind(Cta& cta) {
+  return cta.cluster.grid.schedule.tolerant &&
+         std::ranges::any_of(tensor_memory(cta).waiting,
+                             [&](const Cta* other) { return other->cluster.id < cta.cluster.id; });
+}
+
 bool columns_free(Warp& w, const LaneGroup& g) {
-  return tensor_memory(w.cta).find_free(static_cast<uint32_t>(g.wait.value)) >= 0;
+  return !is_behind(w.cta) && tensor_memory(w.cta).find_free(static_cast<uint32_t>(g.wait.value)) >= 0;
 }
 
 bool pair_ready(Warp& w, const LaneGroup& g) {
   const CtaState& me = *w.cta.state;
   if (me.pair_granted >= 0) return true;
   Cta& peer = *w.cta.cluster.ctas[w.cta.rank ^ 1];
-  return !peer.exited && peer.state->pair_wanted &&
+  return !peer.exited && peer.state->pair_wanted && !is_behind(w.cta) && !is_behind(peer) &&
          common_free(w.cta, peer, static_cast<uint32_t>(g.wait.value)) >= 0;
 }
 
 void give(Cta& cta, const Instr& in, uint32_t function, unsigned column, unsigned columns, unsigned group) {
   CtaState& state = *cta.state;
+  std::erase(tensor_memory(cta).waiting, &cta);
   tensor_memory(cta).allocate(column, columns, &cta);
   state.tmem.push_back({column, columns, group, &in, function});
   state.last_alloc_columns = columns;
@@ -125,11 +136,17 @@ void check_request(const CtaState& state, uint32_t columns) {
           columns, state.last_alloc_columns);
 }
 
+void wait_for_columns(Warp& w, uint32_t columns, unsigned group, bool (*ready)(Warp&, const LaneGroup&)) {
+  auto& waiting = tensor_memory(w.cta).waiting;
+  if (std::ranges::find(waiting, &w.cta) == waiting.end()) waiting.push_back(&w.cta);
+  w.block({Wait::Kind::tmem_alloc, group - 1, columns, ready});
+}
+
 // The first column; or nothing, and the warp waits until there is room.
 std::optional<unsigned> columns_of_one(Warp& w, const Instr& in, uint32_t columns) {
-  const int column = tensor_memory(w.cta).find_free(columns);
+  const int column = is_behind(w.cta) ? -1 : tensor_memory(w.cta).find_free(columns);
   if (column < 0) {
-    w.block({Wait::Kind::tmem_alloc, 0, columns, columns_free});
+    wait_for_columns(w, columns, 1, columns_free);
     return std::nullopt;
   }
   give(w.cta, in, w.source_of(in).function, static_cast<unsigned>(column), columns, 1);
@@ -147,9 +164,10 @@ std::optional<unsigned> columns_of_pair(Warp& w, const Instr& in, uint32_t colum
             "tcgen05.alloc with .cta_group::2 of {} columns, the pair's other CTA wants {}", columns,
             other.pair_wanted);
     mine.pair_wanted = columns;
-    column = other.pair_wanted ? common_free(w.cta, peer, columns) : -1;
+    column =
+        other.pair_wanted && !is_behind(w.cta) && !is_behind(peer) ? common_free(w.cta, peer, columns) : -1;
     if (column < 0) {
-      w.block({Wait::Kind::tmem_alloc, 1, columns, pair_ready});
+      wait_for_columns(w, columns, 2, pair_ready);
       return std::nullopt;
     }
     for (Cta* cta : {&w.cta, &peer})

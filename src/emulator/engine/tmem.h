@@ -29,6 +29,7 @@ struct TensorMemory {
   std::unique_ptr<std::array<Column, kTmemColumns>> cells;
   std::array<std::array<uint64_t, 2>, kTmemColumns> defined{};  // by column: lanes that were written
   std::array<const Cta*, kTmemColumns> owner{};                 // by column; null = free
+  std::vector<const Cta*> waiting;              // with tcgen05.alloc, for columns or for the pair's other CTA
   std::array<uint64_t, kTmemColumns> former{};  // of a free column: who had it last, see name_of
 
   // The latest tcgen05.cp of each PTX line, a few: a product without its scales says where others went.
