@@ -85,6 +85,7 @@ TEST_CASE("a tcgen05.ld result that is used before the wait: a fault, or its val
       const Ran r = run(text, tolerant, 32, 32, {.seed = seed});
       CHECK(r.result.ok == tolerant);
       CHECK(r.says("is read before it was written"));
+      CHECK(r.says("its tcgen05.ld has not been waited for"));
       for (uint32_t l = 0; tolerant && l < 32; ++l) CHECK(r.out[l] == l + 101);
     }
 }

@@ -1,4 +1,5 @@
-// printf and assert in kernels. The output is compared by the test; the assertion spoils the context.
+// printf and assert in kernels, and a launch that may begin early and waits for nobody. The output is
+// compared by the test; the assertion spoils the context.
 #include <cassert>
 
 #include "check.h"
@@ -13,7 +14,12 @@ __global__ void checked(int limit) { assert(int(threadIdx.x) < limit && "thread 
 int main() {
   hello<<<1, 32>>>(2.5f);
   CUDA(cudaDeviceSynchronize());
-  checked<<<1, 32>>>(32);
+  cudaLaunchAttribute early{};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = 1, config.blockDim = 32, config.attrs = &early, config.numAttrs = 1;
+  CUDA(cudaLaunchKernelEx(&config, checked, 32));
   CUDA(cudaDeviceSynchronize());
   checked<<<1, 32>>>(31);
   EXPECT(cudaDeviceSynchronize() == cudaErrorAssert);

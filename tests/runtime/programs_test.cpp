@@ -61,6 +61,8 @@ TEST_CASE("programs: what they print, and what the emulator says of them") {
   CHECK(console.says("thread 3 of block 0: says 2.500 c 1099511627776 1.2e+04|42  |\n"));
   CHECK(console.says("thread is within the limit"));
   CHECK(console.says("thread (31,0,0)"));
+  CHECK(!console.says("griddepcontrol.wait"));
+  CHECK(emulate("--device h200 --check", "console").says("executed no griddepcontrol.wait"));
   const Outcome refused = emulate("", "refused");
   INFO(refused.text);
   for (const char* name :

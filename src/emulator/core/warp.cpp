@@ -252,15 +252,19 @@ void Warp::undefined_source(const Operand& o) {
   std::string name = "a register";
   for (const auto& [offset, text] : f.register_names)
     if (offset == o.offset) name = "register " + text;
+  const bool on_its_way = row < awaited_.size() && awaited_[row] & missing;
   const Fault unwritten(FaultKind::uninitialized, static_cast<unsigned>(std::countr_zero(missing)),
-                        fmt::format("{} (.{}) is read before it was written, in {}", name, name_of(o.type),
-                                    lane_list(missing)));
+                        fmt::format("{} (.{}) is read before it was written, in {}{}", name, name_of(o.type),
+                                    lane_list(missing),
+                                    !on_its_way ? ""
+                                    : cta.cluster.grid.device.tmem_columns
+                                        ? ": its tcgen05.ld has not been waited for (tcgen05.wait::ld)"
+                                        : ": its wgmma has not been waited for (wgmma.wait_group)"));
   if (!cta.cluster.grid.schedule.tolerant) throw unwritten;
   // A result that is still on its way is a missing wait, not a value that does not matter. But of
   // tcgen05.ld's compilers move the use over the wait, where nothing in the source ties the two (CUTLASS's
   // epilogues), and ptxas keeps loads and uses in order. So it does with the accumulators of wgmma, which it
   // then "serializes" (its advisories C7510 to C7520).
-  const bool on_its_way = row < awaited_.size() && awaited_[row] & missing;
   if (on_its_way && !hooks::await_products(*this, o) && !hooks::finish_loads(*this)) throw unwritten;
   if ((missing & ~defined_[row]) == 0) return cta.cluster.tolerated(unwritten, *this);
   if (on_its_way) throw unwritten;

@@ -87,6 +87,12 @@ CUresult read_params(const CUfunc_st& f, void** params, void** extra, std::vecto
   return CUDA_SUCCESS;
 }
 
+// Programmatic dependent launch.
+bool is_early(const LaunchAttributes& attributes) {
+  const auto early = attributes.find(CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
+  return early != attributes.end() && early->second.programmaticStreamSerializationAllowed;
+}
+
 }  // namespace
 
 CUresult fp4lab::emu::driver::prepare_launch(const CUDA_KERNEL_NODE_PARAMS& shape,
@@ -105,7 +111,9 @@ CUresult fp4lab::emu::driver::prepare_launch(const CUDA_KERNEL_NODE_PARAMS& shap
                    ctas(config.grid.z, config.cluster.z)};
   if (CUresult r = check_launch(*f, config)) return r;
   auto launch = kernel_launch(shape, f, attributes, config);
-  *work = {[f, config = std::move(config)] { return run_launch(*f, config); }, std::move(launch)};
+  const bool early = is_early(attributes);
+  *work = {[f, config = std::move(config), early] { return run_launch(*f, config, early); },
+           std::move(launch)};
   return CUDA_SUCCESS;
 }
 

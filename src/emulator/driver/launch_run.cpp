@@ -8,6 +8,7 @@
 #include "emulator/driver/exchange.h"
 #include "emulator/driver/findings.h"
 #include "emulator/driver/launch.h"
+#include "emulator/isa/opcode.h"
 #include "fp4lab/error.h"
 
 namespace fp4lab::emu::driver {
@@ -56,6 +57,24 @@ void tell_notes(State& s, const CUfunc_st& f, const LaunchResult& result) {
   if (news) explain(CUDA_SUCCESS, "note: " + result.notes);
 }
 
+// A launch that may begin before the kernel in front of it is over, and never waited for it. Kernels run one
+// after the other here, so nothing else would tell.
+void tell_unwaited(State& s, const CUfunc_st& f) {
+  const auto& functions = f.module->module->functions;
+  for (size_t k = 0; k < functions.size(); ++k)
+    for (size_t pc = 0; pc < functions[k].code.size(); ++pc)
+      if (const Opcode* const opcode = functions[k].code[pc].opcode; s.last.by_pc[k][pc] && opcode &&
+                                                                     opcode->name == "griddepcontrol" &&
+                                                                     functions[k].source[pc].has("wait"))
+        return;
+  if (s.told_notes.emplace(f.function->name, "griddepcontrol").second)
+    explain(CUDA_SUCCESS,
+            fmt::format("note: kernel {} was launched with programmatic stream serialization and executed no "
+                        "griddepcontrol.wait (cudaGridDependencySynchronize): on a GPU it may read what the "
+                        "kernel before it has yet to write, or write what that one reads",
+                        kernel_name(f.function->name)));
+}
+
 void keep(State& s, const CUfunc_st& f, LaunchResult& result) {
   static const std::vector<OrderChecker::Finding> no_findings;
   s.last = std::move(result.statistics);
@@ -69,7 +88,7 @@ void keep(State& s, const CUfunc_st& f, LaunchResult& result) {
 
 }  // namespace
 
-CUresult run_launch(const CUfunc_st& f, const LaunchConfig& config) {
+CUresult run_launch(const CUfunc_st& f, const LaunchConfig& config, bool early) {
   State& s = state();
   std::lock_guard lock(s.mutex);
   Watchers watchers;
@@ -90,6 +109,7 @@ CUresult run_launch(const CUfunc_st& f, const LaunchConfig& config) {
   keep(s, f, result);
   if (s.check) add_order_findings(s, f, result);
   tell_notes(s, f, result);
+  if (result.ok && early && s.check && s.launches > 1) tell_unwaited(s, f);
   if (result.ok) return CUDA_SUCCESS;
   return context_stack().back()->sticky = explain(result_of(result.kind), result.report);
 }
