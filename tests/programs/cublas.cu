@@ -236,8 +236,8 @@ void refused(cublasHandle_t h) {
                                    &zero, x + 32, 4, 16, 2));
   float** each = managed<float*>(2);
   each[0] = x, each[1] = reinterpret_cast<float*>(0x10);
-  EXPECT(cublasSgemmBatched(h, CUBLAS_OP_N, CUBLAS_OP_N, 4, 4, 4, &one, each, 4, each, 4, &zero, each, 4, 2) ==
-         CUBLAS_STATUS_INVALID_VALUE);
+  EXPECT(cublasSgemmBatched(h, CUBLAS_OP_N, CUBLAS_OP_N, 4, 4, 4, &one, each, 4, each, 4, &zero, each, 4,
+                            2) == CUBLAS_STATUS_INVALID_VALUE);
   Lt lt(CUDA_R_8F_E4M3, CUDA_R_32F, kM, kN, kK);
   lt.set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, const_cast<float*>(nowhere));
   EXPECT(cublasLtMatmul(lt.handle, lt.op, &one, x, lt.a, x, lt.b, &zero, x, lt.c, x, lt.c, nullptr, nullptr,

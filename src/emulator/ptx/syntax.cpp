@@ -172,7 +172,7 @@ class ModuleReader {
         fail_at(c_.module, t, "expected .param{}, found {}", of_kernel ? "" : " or .reg", Cursor::shown(t));
       ast::Variable v = std::move(parse_variables(c_, Space::param, true).at(0));
       v.in_register = in_register;
-      if (in_register && (v.is_array || v.is_pointer || bits_of(v.type) < 32))
+      if (in_register && (v.is_array || v.is_pointer || bits_of(v.type) < 16))
         fail_at(c_.module, *v.at, "'{}' cannot be passed in a register", v.name);
       if (of_kernel && v.bytes() == 0) fail_at(c_.module, *v.at, "the parameter '{}' has no size", v.name);
       if (!of_kernel && v.is_pointer) fail_at(c_.module, *v.at, ".ptr is for the parameters of kernels");
