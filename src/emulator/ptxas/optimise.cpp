@@ -82,7 +82,7 @@ class Optimiser {
   uint32_t writer(const Operand& op, uint32_t pc, const Dataflow::Block& b, const Dataflow& flow) const {
     const uint32_t reg = flow.number_of(op);
     if (reg == Dataflow::kNone) return Dataflow::kNone;
-    while (pc-- > b.begin && !ends_stretch(f_.source[pc]))
+    while (pc-- > b.begin && !ends_stretch(f_.source[pc]) && !flow.becomes_branch(pc))
       if (writes(pc, reg, flow)) return pc;
     return Dataflow::kNone;
   }
@@ -117,11 +117,19 @@ class Optimiser {
   // So does a shift of 64 bits with its amount: to 64 bits, of which it takes the lower half.
   void convert_amount(uint32_t pc, const Dataflow::Block& b, const Dataflow& flow) {
     Operand& amount = f_.code[pc].op[2];
-    if (bits_of(f_.source[pc].type()) != 64 || float_written(amount, pc, b, flow) != Type::f32) return;
+    if (bits_of(f_.source[pc].type()) != 64 || amount_written(amount, pc, b, flow) != Type::f32) return;
     const Operand wide = w_.fresh(Type::b64), low = w_.fresh(Type::b32);
     w_.insert(pc, {"cvt", "rzi", f_.source[pc].type() == Type::s64 ? "s64" : "u64", "f32"}, {wide, amount});
     w_.insert(pc, {"cvt", "u32", "u64"}, {low, wide});
     amount = low;
+  }
+
+  // Unlike a store it takes what `set` made for a float, too.
+  Type amount_written(const Operand& op, uint32_t pc, const Dataflow::Block& b, const Dataflow& flow) const {
+    if (!is_value(op) || op.immediate) return Type::none;
+    const uint32_t from = writer(op, pc, b, flow);
+    const bool is_set = from != Dataflow::kNone && f_.source[from].tokens[0] == "set";
+    return is_set ? f_.source[from].type() : float_written(op, pc, b, flow);
   }
 
   Operand converted(const Operand& op, Type to, Type from, uint32_t before) {

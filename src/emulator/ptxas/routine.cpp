@@ -40,10 +40,12 @@ bool is_selected_routine(const Source& s) {
 }
 
 bool ends_stretch(const Source& s) {
+  static const std::unordered_set<std::string_view> kHalves = {"bfe", "bfi", "bfind", "brev"};
   static const std::unordered_set<std::string_view> kNames = {"bar",    "barrier", "activemask",
                                                               "membar", "fence",   "nanosleep"};
   return is_float_routine(s) || is_integer_routine(s) || kNames.contains(s.tokens[0]) ||
-         (s.has("sync") && s.tokens[0] != "elect");
+         (s.has("sync") && s.tokens[0] != "elect") ||
+         (kHalves.contains(s.tokens[0]) && bits_of(s.type()) == 64);
 }
 
 }  // namespace fp4lab::emu

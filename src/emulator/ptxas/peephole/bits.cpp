@@ -124,11 +124,12 @@ void fold_insertion(Pass& p, uint32_t pc) {
   if (at && length && (*at & 0xff) < 32 && *at % 8 != 0 && *length > 31) p.set_operand(pc, 4, *length % 32);
 }
 
-// bfe.s32 of a constant field that begins behind the register: ones, whatever the sign is. Not of a constant
-// that was made within the straight-line code.
+// bfe.s32 of a constant field that begins behind the register: ones, whatever the sign is. Not of a constant,
+// unless it was made elsewhere and the field is known within the straight-line code.
 void fold_extraction(Pass& p, uint32_t pc) {
-  const bool is_constant = is_plain_constant(p, pc, 1) && p.known.is_constant_here(pc, 1);
-  if (p.source(pc).type() != Type::s32 || is_constant) return;
+  if (p.source(pc).type() != Type::s32) return;
+  const auto is_here = [&](unsigned slot) { return p.known.is_constant_here(pc, slot); };
+  if (is_plain_constant(p, pc, 1) && (is_here(1) || !is_here(2) || !is_here(3))) return;
   const auto at = p.bits(pc, 2), length = p.bits(pc, 3);
   if (at && length && (*at & 0xff) > 31 && (*length & 0xff) != 0) p.become(pc, 0xffffffff, Type::b32);
 }

@@ -35,7 +35,8 @@ Operand extended(Pass& p, uint32_t pc, unsigned slot) {
 void widen(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
   const std::string_view name = s.tokens[0];
-  if (s.has("pack") || s.type(name == "cvt" ? 1 : 0) != Type::s16 || (name == "cvt" && is_float(s.type())))
+  const bool reads_second = name == "cvt" || name == "set";  // of its two types
+  if (s.has("pack") || s.type(reads_second ? 1 : 0) != Type::s16 || (name == "cvt" && is_float(s.type())))
     return;
   const unsigned first = name == "setp" ? 2 : 1, count = name == "cvt" || name == "shr" ? 1 : 2;
   bool wide = false;
@@ -58,6 +59,11 @@ void widen(Pass& p, uint32_t pc) {
   } else if (name == "setp") {
     const std::string_view how = s.tokens[1];
     p.replace(pc, {"setp", how, "s32"}, {Operand{}, sources[0], sources[1]});
+  } else if (name == "set") {
+    Rewriter::Tokens tokens = s.tokens;
+    tokens.back() = "s32";
+    if (p.operand(pc, 3)) sources.push_back(p.operand(pc, 3));  // the predicate that it is combined with
+    p.replace(pc, tokens, sources);
   } else if (name == "div" || name == "rem") {
     const Operand result = p.w.fresh(Type::b32);
     p.insert(pc, {name, "s32"}, {result, sources[0], sources[1]});
@@ -119,8 +125,9 @@ void convert_integer(Pass& p, uint32_t pc) {
 
 std::span<const Rule> least_integer_rules() {
   static constexpr Rule kRules[] = {
-      {"cvt", widen}, {"div", widen}, {"mad", widen},  {"mul", widen}, {"rem", fold_remainder},
-      {"rem", widen}, {"sad", widen}, {"setp", widen}, {"shr", widen}, {"cvt", convert_integer},
+      {"cvt", widen},          {"div", widen}, {"mad", widen},           {"mul", widen},
+      {"rem", fold_remainder}, {"rem", widen}, {"sad", widen},           {"set", widen},
+      {"setp", widen},         {"shr", widen}, {"cvt", convert_integer},
   };
   return kRules;
 }

@@ -1,0 +1,102 @@
+// Extremes of f32 and f16 with constants: selections that become one, and two that become a saturation. Either
+// shows in NaNs, the first also in subnormals.
+#include <algorithm>
+
+#include "emulator/ptxas/peephole/pass.h"
+#include "emulator/ptxas/peephole/rules.h"
+
+namespace fp4lab::emu::peephole {
+
+namespace {
+
+struct Extreme {
+  bool is_greater;
+  unsigned slot;  // of what is not constant
+  uint64_t bound;
+};
+
+// An extreme of a value and a constant, of which a NaN gives the constant.
+std::optional<Extreme> extreme(Pass& p, uint32_t pc) {
+  const Source& s = p.source(pc);
+  if (s.tokens.size() != (s.has("ftz") ? 3 : 2)) return std::nullopt;
+  for (const unsigned slot : {1u, 2u})
+    if (const auto bound = p.bits(pc, 3 - slot); bound && !p.bits(pc, slot))
+      return Extreme{s.tokens[0] == "max", slot, *bound};
+  return std::nullopt;
+}
+
+// min(max(x, 0), 1) and max(min(x, 1), 0) are x saturated: 0 for a NaN in either order. The outer one says
+// whether subnormals are flushed.
+void fold_clamp(Pass& p, uint32_t pc) {
+  const Type type = p.source(pc).type();
+  if (type != Type::f32 && type != Type::f16) return;
+  const uint64_t one = type == Type::f32 ? 0x3f800000 : 0x3c00, sign = uint64_t(1) << (bits_of(type) - 1);
+  const auto fits = [&](const Extreme& e) { return e.is_greater ? (e.bound & ~sign) == 0 : e.bound == one; };
+  const auto outer = extreme(p, pc);
+  if (!outer || !fits(*outer)) return;
+  const auto from = p.made_by(pc, outer->slot, outer->is_greater ? "min" : "max");
+  if (!from || p.source(*from).type() != type) return;
+  const auto inner = extreme(p, *from);
+  if (!inner || !fits(*inner)) return;
+  Rewriter::Tokens tokens{"cvt", "sat", name_of(type), name_of(type)};
+  if (p.source(pc).has("ftz")) tokens.insert(tokens.begin() + 1, "ftz");
+  p.replace(pc, std::move(tokens), {p.kept(*from, inner->slot)});
+}
+
+// A register holds the same at two places of which the first comes before the second.
+bool holds_same(const Pass& p, uint32_t first, unsigned slot, uint32_t second, unsigned of_second) {
+  if (p.same_value(second, of_second, first, slot)) return true;
+  const Operand &a = p.operand(first, slot), &b = p.operand(second, of_second);
+  if (!is_value(a) || !is_value(b) || a.offset != b.offset) return false;
+  const auto& blocks = p.flow.blocks();
+  const bool together = std::any_of(blocks.begin(), blocks.end(), [&](const Dataflow::Block& block) {
+    return block.begin <= first && second < block.end;
+  });
+  for (uint32_t pc = first; together && pc < second; ++pc) {
+    const auto& writes = p.flow.access(pc).writes;
+    if (std::find(writes.begin(), writes.end(), p.flow.number_of(a)) != writes.end()) return false;
+  }
+  return together;
+}
+
+std::string_view mirrored(std::string_view how) {
+  static constexpr std::pair<std::string_view, std::string_view> kPairs[] = {
+      {"lt", "gt"}, {"le", "ge"}, {"ltu", "gtu"}, {"leu", "geu"}};
+  for (const auto& [a, b] : kPairs)
+    if (how == a || how == b) return how == a ? b : a;
+  return {};
+}
+
+// x > c ? x : c and its like, by a comparison that nothing else asks, are extremes without .ftz: with .NaN if
+// a NaN selects x. Of 0 those in which either zero counts as no greater.
+void fold_selection(Pass& p, uint32_t pc) {
+  if (bits_of(p.source(pc).type(0)) != 32) return;
+  const auto by = p.made_by(pc, 3, "setp");
+  if (!by || p.known.uses(*by) != 1) return;
+  const Source& s = p.source(*by);
+  const bool plain = s.tokens.size() == (s.has("ftz") ? 4 : 3) && !p.operand(*by, 1);
+  if (!plain || s.type() != Type::f32) return;
+  for (const unsigned slot : {2u, 3u}) {
+    const std::string_view other_way = mirrored(s.tokens[1]), how = slot == 2 ? s.tokens[1] : other_way;
+    const auto bound = p.bits(*by, 5 - slot);
+    if (other_way.empty() || !bound || p.bits(*by, slot) || is_nan32(*bound)) continue;
+    if (*bound == 0x80000000 || (*bound == 0 && how != "gt" && how != "gtu" && how != "le" && how != "leu"))
+      continue;
+    for (const unsigned x : {1u, 2u}) {
+      if (p.bits(pc, 3 - x) != bound || !holds_same(p, *by, slot, pc, x)) continue;
+      const bool if_true = (x == 1) != p.operand(pc, 3).negated, unordered = how.size() == 3;
+      Rewriter::Tokens tokens{(how[0] == 'g') == if_true ? "max" : "min", "f32"};
+      if (unordered == if_true) tokens.insert(tokens.begin() + 1, "NaN");
+      return p.replace(pc, std::move(tokens), {p.operand(pc, x), p.w.constant(*bound)});
+    }
+  }
+}
+
+}  // namespace
+
+std::span<const Rule> extreme_rules() {
+  static constexpr Rule kRules[] = {{"selp", fold_selection}, {"min", fold_clamp}, {"max", fold_clamp}};
+  return kRules;
+}
+
+}  // namespace fp4lab::emu::peephole
