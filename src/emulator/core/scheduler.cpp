@@ -28,7 +28,7 @@ constexpr uint32_t kRepeats = 2, kManyRepeats = 16;
 constexpr unsigned kSwapTurn = 512;
 constexpr size_t kMostWarps = 32;  // of a CTA
 constexpr uint32_t kMostRest = 63;
-constexpr uint64_t kStartRounds = 4;  // between the starts of CTAs on an SM, see start_clusters
+constexpr uint64_t kStartRounds = 32;  // between the starts of CTAs on an SM, see start_clusters
 constexpr uint32_t kShortSleep = 4, kMostPatience = 64;  // rounds
 
 unsigned host_threads(const Grid& grid) {
