@@ -109,7 +109,7 @@ $(BUILD)/emulator/libcudart.so.13: $(RUNTIME) $(BUILD)/emulator/libcuda.so.1 src
 # Its sums are in an order of their own, so nobody counts on their bits, and an fma is twice as fast.
 $(BUILD)/obj/src/cublas/%.o: CXXFLAGS += -ffp-contract=fast
 $(BUILD)/emulator/libcublas.so.13: src/cublas/exports.map $(filter-out %/lt.o,$(CUBLAS))
-$(BUILD)/emulator/libcublasLt.so.13: src/cublas/exports_lt.map $(filter-out %/cublas.o %/copies.o,$(CUBLAS))
+$(BUILD)/emulator/libcublasLt.so.13: src/cublas/exports_lt.map $(filter-out %/cublas.o %/copies.o %/triangular.o,$(CUBLAS))
 $(BUILD)/emulator/libcublas%so.13: $(BUILD)/libfp4lab.a $(BUILD)/emulator/libcuda.so.1
 	@echo "  $(@:$(BUILD)/%=%)"
 	$(Q)$(CXX) $(CXXFLAGS) -shared -Wl,-soname,$(@F) -Wl,-z,defs -Wl,--version-script=$(filter %.map,$^) \

@@ -11,11 +11,6 @@ using namespace fp4lab::blas;
 
 namespace {
 
-struct Handle {
-  CUstream stream = nullptr;
-  int math_mode = 0, pointer_mode = 0, atomics_mode = 0;
-};
-
 enum Compute : int {
   k16F = 64,
   k16FPedantic = 65,

@@ -5,6 +5,12 @@
 
 namespace fp4lab::blas {
 
+// What a cublasHandle_t points to.
+struct Handle {
+  CUstream stream = nullptr;
+  int math_mode = 0, pointer_mode = 0, atomics_mode = 0;
+};
+
 inline constexpr int kVersion = 130100;  // 13.1.0, that of CUDA 13.0
 
 // Makes the device's primary context current where there is none. False: there is no device.

@@ -150,18 +150,6 @@ void run(const Product& p) {
   if (p.largest) *p.largest = largest;
 }
 
-// Empty, or why `bytes` from `at` on are not the device's.
-std::string missing_bytes(const std::string& name, const void* at, int64_t bytes) {
-  CUdeviceptr base = 0;
-  size_t size = 0;
-  const auto begin = reinterpret_cast<CUdeviceptr>(at);
-  if (cuMemGetAddressRange(&base, &size, begin) != CUDA_SUCCESS)
-    return fmt::format("{} at {} is no memory of the device", name, at);
-  if (begin + CUdeviceptr(bytes) <= base + size) return {};
-  return fmt::format("{} takes {} bytes at {}; the allocation there has {}", name, bytes, at,
-                     base + size - begin);
-}
-
 // The bytes of a matrix's scales that are read.
 int64_t scale_bytes(const Matrix& m) {
   if (m.mode == ScaleMode::tensor) return 4;
@@ -237,6 +225,17 @@ std::string wrong_operand(const char* name, const Matrix& m) {
 }
 
 }  // namespace
+
+std::string missing_bytes(const std::string& name, const void* at, int64_t bytes) {
+  CUdeviceptr base = 0;
+  size_t size = 0;
+  const auto begin = reinterpret_cast<CUdeviceptr>(at);
+  if (cuMemGetAddressRange(&base, &size, begin) != CUDA_SUCCESS)
+    return fmt::format("{} at {} is no memory of the device", name, at);
+  if (begin + CUdeviceptr(bytes) <= base + size) return {};
+  return fmt::format("{} takes {} bytes at {}; the allocation there has {}", name, bytes, at,
+                     base + size - begin);
+}
 
 Matrix Matrix::transposed() const {
   Matrix t = *this;

@@ -59,6 +59,9 @@ struct Product {
   float* largest = nullptr;  // of the device: the largest magnitude of d before its scale
 };
 
+// Empty, or why `bytes` from `at` on are not the device's.
+std::string missing_bytes(const std::string& name, const void* at, int64_t bytes);
+
 double value_at(const void* data, cudaDataType, int64_t index);
 
 // Empty, or why such a product is not computed here: types, sizes, memory that is not there.

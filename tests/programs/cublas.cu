@@ -124,6 +124,44 @@ void in_order(cublasHandle_t h) {
   BLAS(cublasSetStream(h, nullptr));
 }
 
+// Triangular systems: what was multiplied comes back, for every side, half, operation and diagonal.
+void triangles(cublasHandle_t h) {
+  constexpr int kOrder = 6, kLines = 4, kPitch = 7;
+  double *a = managed<double>(kPitch * kOrder), *b = managed<double>(2 * kPitch * kOrder);
+  const double** as = managed<const double*>(2);
+  double** bs = managed<double*>(2);
+  as[0] = as[1] = a, bs[0] = b, bs[1] = b + kPitch * kOrder;
+  for (int i = 0; i < kPitch * kOrder; ++i)
+    a[i] = i % (kPitch + 1) ? small(i, 1) : 2;  // 2 along the diagonal
+  const auto x = [](int i, int line) { return double(small(i + line * 10, 9)); };
+  for (int cases = 0; cases < 16; ++cases) {
+    const bool right = cases & 1, upper = cases & 2, transposed = cases & 4, unit = cases & 8;
+    const auto entry = [&](int row, int column) {  // of op(A)
+      const int r = transposed ? column : row, c = transposed ? row : column;
+      return r == c ? unit ? 1 : a[r + c * kPitch] : (r < c) == upper ? a[r + c * kPitch] : 0;
+    };
+    const auto place = [&](int i, int line) { return right ? line + i * kPitch : i + line * kPitch; };
+    for (int line = 0; line < kLines; ++line)
+      for (int i = 0; i < kOrder; ++i) {
+        double sum = 0;
+        for (int j = 0; j < kOrder; ++j) sum += (right ? entry(j, i) : entry(i, j)) * x(j, line);
+        bs[0][place(i, line)] = bs[1][place(i, line)] = sum;
+      }
+    const double alpha = 2;
+    const auto side = right ? CUBLAS_SIDE_RIGHT : CUBLAS_SIDE_LEFT;
+    const auto fill = upper ? CUBLAS_FILL_MODE_UPPER : CUBLAS_FILL_MODE_LOWER;
+    const auto op = transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+    const auto diagonal = unit ? CUBLAS_DIAG_UNIT : CUBLAS_DIAG_NON_UNIT;
+    const int m = right ? kLines : kOrder, n = right ? kOrder : kLines;
+    BLAS(cublasDtrsmBatched(h, side, fill, op, diagonal, m, n, &alpha, as, kPitch, bs, kPitch, 1));
+    BLAS(cublasDtrsm(h, side, fill, op, diagonal, m, n, &alpha, a, kPitch, bs[1], kPitch));
+    CUDA(cudaDeviceSynchronize());
+    for (int line = 0; line < kLines; ++line)
+      for (int i = 0; i < kOrder; ++i)
+        EXPECT(bs[0][place(i, line)] == 2 * x(i, line) && bs[1][place(i, line)] == 2 * x(i, line));
+  }
+}
+
 struct Lt {
   cublasLtHandle_t handle;
   cublasLtMatmulDesc_t op;
@@ -259,6 +297,7 @@ int main() {
   mixed<double, double, double>(h, CUDA_R_64F, CUDA_R_64F, CUBLAS_COMPUTE_64F);
   mixed<int8_t, int32_t, int32_t>(h, CUDA_R_8I, CUDA_R_32I, CUBLAS_COMPUTE_32I);
   in_order(h);
+  triangles(h);
   copies();
   refused(h);
   BLAS(cublasDestroy(h));
