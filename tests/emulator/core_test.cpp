@@ -59,6 +59,32 @@ TEST_CASE("device memory: bounds, double free, poison, no reuse") {
   }
 }
 
+TEST_CASE(
+    "device memory begins at odd multiples of what may be counted on: of 256 bytes, or as a driver places "
+    "it") {
+  const auto misplaced = [](GlobalMemory& m, size_t bytes, uint64_t multiple) {
+    const uint64_t a = m.allocate(bytes), b = m.allocate(bytes);
+    REQUIRE(a);
+    REQUIRE(b);
+    CHECK(m.find(b, bytes).begin == b);
+    const uint64_t both = a | b;
+    CHECK(m.free(a));
+    CHECK(m.free(b));
+    return (both & (0 - both)) != multiple;  // the largest power of two that divides both
+  };
+  const size_t small = 1 << 20, large = small + 1;
+  GlobalMemory m(64 << 20);
+  CHECK(!misplaced(m, small, 256));
+  CHECK(!misplaced(m, large, 256));
+  m.fresh = GlobalMemory::Fresh::zeros;
+  for (int k = 0; k < 100; ++k) {  // more than there are addresses for: freed ranges come back
+    CHECK(!misplaced(m, small, 512));
+    const uint64_t a = m.allocate(large);
+    CHECK(a % (2 << 20) == 0);
+    CHECK(m.free(a));
+  }
+}
+
 TEST_CASE("a register that was never written is named") {
   Kernel k;
   Operand a = k.reg("%r7"), b = k.reg("%r8");

@@ -18,6 +18,8 @@ namespace {
 constexpr uint64_t kPage = 4096;
 constexpr int kPoison = 0xcb;
 constexpr uint64_t kAllocationAlignment = 256;  // what cuMemAlloc promises
+constexpr uint64_t kDriverAlignment = 512;      // what it gives, as seen on an H200 (2026-11-22)
+constexpr uint64_t kLargePage = 2 << 20, kOwnPages = 1 << 20;  // allocations of more have pages of their own
 constexpr size_t kRememberFreed = 4096;
 // Where the reserved range goes if it can: the same addresses in every run, and clear of the windows.
 constexpr uint64_t kPreferredBase = 0x0000'0a00'0000'0000;
@@ -86,11 +88,14 @@ void GlobalMemory::refresh(void* p, size_t bytes) const {
 uint64_t GlobalMemory::allocate(size_t bytes) {
   std::unique_lock lock(mutex_);
   if (bytes == 0 || bytes > capacity_ || used_ > capacity_ - bytes) return 0;
-  // cuMemAlloc promises no more than 256 bytes: every second allocation starts at an odd multiple of it.
-  const uint64_t shift = allocations_ & 1 ? kAllocationAlignment : 0;
-  const uint64_t span = round_up(bytes + shift, kPage);
-  uint64_t page = place(span + kPage);
-  if (!page) return 0;
+  // Every second allocation starts at an odd multiple of what may be counted on. Where memory is like a real
+  // device's in what it holds, it also lies where a driver puts it: programs count on pages (Taichi does).
+  const bool driver = fresh == Fresh::zeros, large = driver && bytes > kOwnPages;
+  const uint64_t shift = large || !(allocations_ & 1) ? 0 : driver ? kDriverAlignment : kAllocationAlignment;
+  const uint64_t span = round_up(bytes + shift, kPage), boundary = large ? kLargePage : kPage;
+  const uint64_t room = place(span + boundary);  // a page that is nobody's lies behind it
+  if (!room) return 0;
+  const uint64_t page = round_up(room, boundary);
   void* host_page = reinterpret_cast<void*>(page);
   if (mprotect(host_page, span, PROT_READ | PROT_WRITE) != 0) return 0;
   if (fresh == Fresh::poison) refresh(host_page, span);  // else the system's pages are as they should be
