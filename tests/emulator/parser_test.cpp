@@ -209,6 +209,16 @@ TEST_CASE("static shared memory: as much as the target allows") {
   }
 }
 
+TEST_CASE("an .extern .shared array with a size that nothing defines is its own definition") {
+  auto m = module_of(
+      ".extern .shared .align 8 .b8 sized[512];\n.extern .shared .align 16 .b8 dynamic[];\n"
+      ".entry k() { .reg .b32 %r<3>; mov.u32 %r1, sized; mov.u32 %r2, dynamic; ret; }\n");
+  const Function& f = m->functions[0];
+  CHECK(row_at(f, f.code[0].op[1].offset)->bits == 0x400);
+  CHECK(row_at(f, f.code[1].op[1].offset)->bits == 0x600);  // behind it
+  CHECK(f.static_shared_bytes == 512);
+}
+
 TEST_CASE("parameters, shared and local variables have their places") {
   auto m = module_of(
       ".extern .shared .align 1024 .b8 dyn[];\n.shared .align 8 .b64 bar[3];\n.shared .b8 unused[64];\n"

@@ -134,7 +134,9 @@ class Placer {
     } else if (v.space == Space::shared) {
       if (!v.init.empty())
         fail_at(image_.out, *v.at, "'{}': .shared variables cannot be initialised", v.name);
-      (v.external || v.unsized ? dynamic_ : static_).push_back(&v);
+      // An .extern array with a size that nothing defines is its own definition (seen on an H200: "ignoring
+      // extern qualifier"; Taichi's arrays). One without a size is the dynamic shared memory.
+      (v.unsized ? dynamic_ : static_).push_back(&v);
     }
   }
 

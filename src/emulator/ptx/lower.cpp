@@ -118,7 +118,7 @@ class Lowering {
     s.size = v.bytes();
     s.align = v.align;
     s.element = v.type;
-    s.external_shared = v.space == Space::shared && (v.external || v.unsized);
+    s.external_shared = v.space == Space::shared && v.unsized;
     out.variables.push_back(std::move(s));
   }
 
