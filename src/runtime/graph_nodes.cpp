@@ -302,8 +302,8 @@ cudaError_t cudaDeviceGraphMemTrim(int device) {
 }
 
 // By its kind, as the call of that kind would add it.
-cudaError_t cudaGraphAddNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* needs,
-                             const cudaGraphEdgeData*, size_t count, cudaGraphNodeParams* params) {
+static cudaError_t add_by_kind(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* needs,
+                               size_t count, cudaGraphNodeParams* params) {
   if (!params) return plain([] { return cudaErrorInvalidValue; });
   switch (params->type) {
     case cudaGraphNodeTypeKernel: {
@@ -356,4 +356,13 @@ cudaError_t cudaGraphAddNode(cudaGraphNode_t* node, cudaGraph_t graph, const cud
                        int(params->type));
       });
   }
+}
+
+// Edges that have data are added behind the node.
+cudaError_t cudaGraphAddNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* needs,
+                             const cudaGraphEdgeData* edges, size_t count, cudaGraphNodeParams* params) {
+  if (!edges) return add_by_kind(node, graph, needs, count, params);
+  if (const cudaError_t e = add_by_kind(node, graph, nullptr, 0, params)) return e;
+  const std::vector<cudaGraphNode_t> to(count, *node);
+  return cudaGraphAddDependencies(graph, needs, to.data(), edges, count);
 }

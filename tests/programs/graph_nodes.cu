@@ -1,5 +1,6 @@
 // Graphs made node by node: every kind of node, asked, changed before and after instantiation; memory of a
 // graph's own; user objects.
+#include <cstring>
 #include <vector>
 
 #include "check.h"
@@ -193,11 +194,44 @@ void objects() {
   EXPECT(destroyed == 1);
 }
 
+// Programmatic dependent launch is an edge's data; who leaves no room for it hears so.
+void edges() {
+  int* p;
+  cudaGraph_t graph;
+  CUDA(cudaMalloc(&p, kCount * sizeof(int)));
+  CUDA(cudaGraphCreate(&graph, 0));
+  int by = 5;
+  void* arguments[] = {&p, &by};
+  cudaGraphNodeParams kernel{};
+  kernel.type = cudaGraphNodeTypeKernel;
+  kernel.kernel.func = reinterpret_cast<void*>(scale);
+  kernel.kernel.gridDim = 1, kernel.kernel.blockDim = kCount, kernel.kernel.kernelParams = arguments;
+  cudaGraphEdgeData early{}, data[2];
+  early.type = cudaGraphDependencyTypeProgrammatic, early.from_port = cudaGraphKernelNodePortProgrammatic;
+  cudaGraphNode_t node[3], from[2], to[2];
+  CUDA(cudaGraphAddNode(&node[0], graph, nullptr, nullptr, 0, &kernel));
+  CUDA(cudaGraphAddNode(&node[1], graph, &node[0], &early, 1, &kernel));
+  size_t count = 2;
+  CUDA(cudaGraphGetEdges(graph, from, to, data, &count));
+  EXPECT(count == 1 && from[0] == node[0] && to[0] == node[1]);
+  EXPECT(data[0].type == cudaGraphDependencyTypeProgrammatic &&
+         data[0].from_port == cudaGraphKernelNodePortProgrammatic);
+  FAILS(cudaErrorLossyQuery, cudaGraphGetEdges(graph, from, to, nullptr, &count));
+  CUDA(cudaGraphAddNode(&node[2], graph, &node[1], nullptr, 1, &kernel));
+  std::memset(data, 0xff, sizeof data);
+  CUDA(cudaGraphNodeGetDependencies(node[2], from, data, &count));
+  EXPECT(count == 1 && from[0] == node[1] && data[0].type == cudaGraphDependencyTypeDefault &&
+         !data[0].from_port && !data[0].to_port);
+  CUDA(cudaGraphDestroy(graph));
+  CUDA(cudaFree(p));
+}
+
 int main() {
   nodes();
   clones();
   children();
   captured_memory();
   objects();
+  edges();
   std::puts("ok");
 }

@@ -45,6 +45,35 @@ CUresult give(const std::vector<CUgraphNode>& from, CUgraphNode* to, size_t* cou
   return CUDA_SUCCESS;
 }
 
+struct Edge {
+  CUgraphNode from, to;
+};
+bool is_plain(const CUgraphEdgeData& e) { return !e.from_port && !e.to_port && !e.type; }
+CUgraphEdgeData data_of(const Edge& e) {
+  const auto at = e.to->edges.find(e.from);
+  return at == e.to->edges.end() ? CUgraphEdgeData{} : at->second;
+}
+
+// The same for edges, of which `end` is asked for. Who asks for edges that have data and not for those would
+// not hear of them (CUDA Driver API: CUDA_ERROR_LOSSY_QUERY).
+CUresult give(const std::vector<Edge>& edges, CUgraphNode Edge::*end, CUgraphNode* to, CUgraphEdgeData* data,
+              size_t* count) {
+  if (!count) return CUDA_ERROR_INVALID_VALUE;
+  std::vector<CUgraphNode> nodes;
+  for (const Edge& e : edges) nodes.push_back(e.*end);
+  if (to && !data && !std::ranges::all_of(edges, [](const Edge& e) { return is_plain(data_of(e)); }))
+    return CUDA_ERROR_LOSSY_QUERY;
+  for (size_t i = 0; data && i < *count; ++i)
+    data[i] = i < edges.size() ? data_of(edges[i]) : CUgraphEdgeData{};
+  return give(nodes, to, count);
+}
+
+std::vector<Edge> edges_to(CUgraphNode node) {
+  std::vector<Edge> edges;
+  for (const CUgraphNode need : node->needs) edges.push_back({need, node});
+  return edges;
+}
+
 std::vector<CUgraphNode> all(const CUgraph_st& graph) {
   std::vector<CUgraphNode> nodes;
   for (const auto& node : graph.nodes) nodes.push_back(node.get());
@@ -77,7 +106,12 @@ CUresult cuGraphClone(CUgraph* clone, CUgraph original) {
   for (const auto& node : original->nodes) twin[node.get()] = add_node(**clone, node->type, node->work, {});
   for (const auto& [node, copy] : twin) copy->original = node;
   for (const auto& node : original->nodes)
-    for (CUgraphNode need : node->needs) twin[node.get()]->needs.push_back(twin[need]);
+    for (CUgraphNode need : node->needs) {
+      CUgraphNode_st& copy = *twin[node.get()];
+      copy.needs.push_back(twin[need]);
+      if (const auto at = node->edges.find(need); at != node->edges.end())
+        copy.edges[twin[need]] = at->second;
+    }
   return CUDA_SUCCESS;
 }
 
@@ -100,32 +134,33 @@ extern "C" {
 #undef cuGraphGetEdges
 #undef cuGraphAddDependencies
 #undef cuGraphRemoveDependencies
-CUresult CUDAAPI cuGraphNodeGetDependencies_v2(CUgraphNode node, CUgraphNode* nodes, CUgraphEdgeData*,
+CUresult CUDAAPI cuGraphNodeGetDependencies_v2(CUgraphNode node, CUgraphNode* nodes, CUgraphEdgeData* data,
                                                size_t* count) {
-  return give(node->needs, nodes, count);
+  return give(edges_to(node), &Edge::from, nodes, data, count);
 }
-CUresult CUDAAPI cuGraphNodeGetDependentNodes_v2(CUgraphNode node, CUgraphNode* nodes, CUgraphEdgeData*,
+CUresult CUDAAPI cuGraphNodeGetDependentNodes_v2(CUgraphNode node, CUgraphNode* nodes, CUgraphEdgeData* data,
                                                  size_t* count) {
-  std::vector<CUgraphNode> behind = all(*node->graph);
-  std::erase_if(behind, [&](CUgraphNode n) { return std::ranges::find(n->needs, node) == n->needs.end(); });
-  return give(behind, nodes, count);
+  std::vector<Edge> behind;
+  for (const CUgraphNode n : all(*node->graph))
+    if (std::ranges::find(n->needs, node) != n->needs.end()) behind.push_back({node, n});
+  return give(behind, &Edge::to, nodes, data, count);
 }
-CUresult CUDAAPI cuGraphGetEdges_v2(CUgraph graph, CUgraphNode* from, CUgraphNode* to, CUgraphEdgeData*,
+CUresult CUDAAPI cuGraphGetEdges_v2(CUgraph graph, CUgraphNode* from, CUgraphNode* to, CUgraphEdgeData* data,
                                     size_t* count) {
-  std::vector<CUgraphNode> first, second;
-  for (const auto& node : graph->nodes)
-    for (const CUgraphNode need : node->needs) first.push_back(need), second.push_back(node.get());
+  std::vector<Edge> edges;
+  for (const auto& node : graph->nodes) std::ranges::copy(edges_to(node.get()), std::back_inserter(edges));
   size_t places = count ? *count : 0;
-  if (CUresult r = give(first, from, count)) return r;
-  return give(second, to, &places);
+  if (CUresult r = give(edges, &Edge::from, from, data, count)) return r;
+  return give(edges, &Edge::to, to, data, &places);
 }
 CUresult CUDAAPI cuGraphAddDependencies_v2(CUgraph graph, const CUgraphNode* from, const CUgraphNode* to,
-                                           const CUgraphEdgeData*, size_t count) {
+                                           const CUgraphEdgeData* data, size_t count) {
   for (size_t i = 0; i < count; ++i) {
     if (from[i]->graph != graph || to[i]->graph != graph || from[i] == to[i] ||
         std::ranges::find(to[i]->needs, from[i]) != to[i]->needs.end())
       return CUDA_ERROR_INVALID_VALUE;
     to[i]->needs.push_back(from[i]);
+    if (data && !is_plain(data[i])) to[i]->edges[from[i]] = data[i];
   }
   return CUDA_SUCCESS;
 }
@@ -135,6 +170,7 @@ CUresult CUDAAPI cuGraphRemoveDependencies_v2(CUgraph graph, const CUgraphNode* 
   for (size_t i = 0; i < count; ++i) {
     if (from[i]->graph != graph || to[i]->graph != graph) return CUDA_ERROR_INVALID_VALUE;
     if (!std::erase(to[i]->needs, from[i])) return CUDA_ERROR_INVALID_VALUE;
+    to[i]->edges.erase(from[i]);
   }
   return CUDA_SUCCESS;
 }
@@ -150,7 +186,7 @@ CUresult cuGraphDestroyNode(CUgraphNode node) {
   CUgraph_st& graph = *node->graph;
   if (is_captured(graph)) return CUDA_ERROR_INVALID_VALUE;
   if (allocates(graph)) return CUDA_ERROR_NOT_SUPPORTED;
-  for (const auto& other : graph.nodes) std::erase(other->needs, node);
+  for (const auto& other : graph.nodes) std::erase(other->needs, node), other->edges.erase(node);
   std::erase_if(graph.nodes, [node](const auto& n) { return n.get() == node; });
   return CUDA_SUCCESS;
 }

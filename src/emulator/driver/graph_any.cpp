@@ -66,8 +66,11 @@ CUresult add(CUgraphNode* node, CUgraph graph, const CUgraphNode* needs, size_t 
 #undef cuGraphAddNode
 extern "C" {
 CUresult CUDAAPI cuGraphAddNode_v2(CUgraphNode* node, CUgraph graph, const CUgraphNode* needs,
-                                   const CUgraphEdgeData*, size_t count, CUgraphNodeParams* params) {
-  return add(node, graph, needs, count, params);
+                                   const CUgraphEdgeData* data, size_t count, CUgraphNodeParams* params) {
+  if (CUresult r = add(node, graph, needs, count, params)) return r;
+  for (size_t i = 0; data && i < count; ++i)
+    if (data[i].from_port || data[i].type) (*node)->edges[needs[i]] = data[i];
+  return CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuGraphAddNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* needs, size_t count,
                                 CUgraphNodeParams* params);

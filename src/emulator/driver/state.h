@@ -86,6 +86,9 @@ struct CUgraphNode_st {
   Work work;
   std::vector<CUgraphNode_st*> needs;  // of the same graph
   CUgraphNode_st* original = nullptr;  // in the graph that this one's is a clone of
+  // The data of those edges from `needs` that have any: programmatic dependent launch. Nothing but queries
+  // depends on them, for a kernel begins when the one before is over.
+  std::map<CUgraphNode_st*, CUgraphEdgeData> edges = {};
 };
 // Something of the program's that lives until nobody holds it any more.
 struct CUuserObject_st {
