@@ -36,13 +36,24 @@ unsigned host_threads(const Grid& grid) {
   if (grid.schedule.threads) return grid.schedule.threads;
   return std::max(1u, std::thread::hardware_concurrency());
 }
+
+bool is_allocation(const Instr& i) { return i.opcode && i.opcode->name == "tcgen05_alloc"; }
+
+// The kernel, or a function that it may call.
+bool allocates_tensor_memory(const Grid& grid) {
+  return grid.device.tmem_columns && std::ranges::any_of(grid.module.functions, [&](const Function& f) {
+           return (!f.entry || &f == &grid.function) && std::ranges::any_of(f.code, is_allocation);
+         });
+}
+
 }  // namespace
 
 Scheduler::Scheduler(Grid& grid)
     : grid_(grid),
       residency_(grid.device, grid.shared_bytes(), static_cast<uint32_t>(grid.config.block.count()),
                  static_cast<uint32_t>(grid.config.cluster.count())),
-      rng_(grid.schedule.seed ^ 0x5ca1ab1e0ddba11ull) {
+      rng_(grid.schedule.seed ^ 0x5ca1ab1e0ddba11ull),
+      one_by_one_(grid.schedule.tolerant && allocates_tensor_memory(grid)) {
   uint64_t slots = 0;
   for (const Function& f : grid.module.functions) {
     grid.code_base_.push_back(static_cast<uint32_t>(slots));
@@ -232,15 +243,14 @@ bool Scheduler::serial_phase(uint64_t spent) {
   return !items_.empty();
 }
 
-// Where the schedule is tolerant and the SMs have tensor memory, a CTA comes to an SM some rounds behind the
-// one before it, as a launch takes its time on hardware too: the first asks for its columns first.
+// Where the schedule is tolerant and the kernel allocates tensor memory, a CTA comes to an SM some rounds
+// behind the one before it, as a launch takes its time on hardware too: the first asks for its columns first.
 void Scheduler::start_clusters() {
   std::vector<Sm*> sms;
   std::set<const Sm*> taken;
-  const bool one_by_one = grid_.schedule.tolerant && grid_.device.tmem_columns;
-  if (one_by_one && sum_.rounds < next_start_ && !awake_.empty()) return;
+  if (one_by_one_ && sum_.rounds < next_start_ && !awake_.empty()) return;
   while (grid_.next_cluster_ < grid_.clusters_ && residency_.place(sms)) {
-    if (one_by_one && std::ranges::any_of(sms, [&](const Sm* sm) { return !taken.insert(sm).second; })) {
+    if (one_by_one_ && std::ranges::any_of(sms, [&](const Sm* sm) { return !taken.insert(sm).second; })) {
       residency_.remove(sms);
       next_start_ = sum_.rounds + kStartRounds;
       break;

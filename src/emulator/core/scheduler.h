@@ -100,8 +100,9 @@ class Scheduler {
   std::vector<std::unique_ptr<Cluster>> gone_;         // what the next round's host threads take apart
   std::vector<std::vector<uint64_t>> counts_;          // by host thread: executions by instruction
   std::mt19937_64 rng_;
-  uint64_t next_start_ = 0;  // the round when clusters may start again, see start_clusters
-  Statistics sum_;  // of the clusters that are gone
+  const bool one_by_one_;    // see start_clusters
+  uint64_t next_start_ = 0;  // the round when clusters may start again
+  Statistics sum_;           // of the clusters that are gone
   struct {
     uint64_t progress = 0;     // of all clusters so far
     uint64_t gone = 0;         // of that, by clusters that are gone

@@ -97,9 +97,10 @@ int common_free(Cta& a, Cta& b, unsigned columns) {
 
 // Whether a CTA of a cluster that started earlier waits for columns of this SM. Where the schedule is
 // tolerant it gets them first: else two clusters could each hold the columns of one SM and wait for those of
-// another (clusters of pairs that take all columns, two of which find room on an SM).
+// another (clusters of pairs that take all columns, two of which find room on an SM). Who holds columns goes
+// on: those that wait may be waiting for them.
 bool is_behind(Cta& cta) {
-  return cta.cluster.grid.schedule.tolerant &&
+  return cta.cluster.grid.schedule.tolerant && cta.state->tmem.empty() &&
          std::ranges::any_of(tensor_memory(cta).waiting,
                              [&](const Cta* other) { return other->cluster.id < cta.cluster.id; });
 }
