@@ -43,6 +43,12 @@ Dataflow::Dataflow(const Module& module, const Function& f, std::span<const Entr
   } while (remove_idle_branches());
 }
 
+uint32_t Dataflow::block_of(uint32_t pc) const {
+  const auto next =
+      std::ranges::upper_bound(blocks_, pc, std::ranges::less{}, [](const Block& b) { return b.begin; });
+  return static_cast<uint32_t>(next - blocks_.begin()) - 1;
+}
+
 // A branch over nothing, or over what is dead, is none: its blocks are one. Whether there was such a branch.
 bool Dataflow::remove_idle_branches() {
   bool any = false;

@@ -34,8 +34,10 @@ class Dataflow {
   static constexpr uint32_t kNone = 0xffffffff;
 
   // Nothing was found out about the results, because it would take too much memory.
-  bool is_too_big() const { return blocks_.size() * numbers_.size() > (size_t(1) << 27); }
+  bool is_too_big() const { return is_too_big(blocks_.size(), numbers_.size()); }
+  static bool is_too_big(size_t blocks, size_t registers) { return blocks * registers > (size_t(1) << 27); }
   const std::vector<Block>& blocks() const { return blocks_; }
+  uint32_t block_of(uint32_t pc) const;  // its number
   const Access& access(uint32_t pc) const { return access_[pc]; }
   // Nobody reads what it makes, and it does nothing else.
   bool is_dead(uint32_t pc) const { return dead_[pc]; }

@@ -1,5 +1,5 @@
-// Extremes of f32 and f16 with constants: selections that become one, and two that become a saturation. Either
-// shows in NaNs, the first also in subnormals.
+// Extremes of f32 and f16 with constants: selections that become one, and two that become a saturation.
+// Either shows in NaNs, the first also in subnormals.
 #include <algorithm>
 
 #include "emulator/ptxas/peephole/pass.h"
@@ -38,25 +38,29 @@ void fold_clamp(Pass& p, uint32_t pc) {
   if (!from || p.source(*from).type() != type) return;
   const auto inner = extreme(p, *from);
   if (!inner || !fits(*inner)) return;
+  const bool flushes = p.source(pc).has("ftz");
+  const Operand x = p.kept(*from, inner->slot);
+  if (type == Type::f16 && flushes)  // HADD2.FTZ.SAT; no cvt of f16 flushes
+    return p.replace(pc, {"add", "ftz", "sat", "f16"}, {x, p.w.constant(sign, type)});
   Rewriter::Tokens tokens{"cvt", "sat", name_of(type), name_of(type)};
-  if (p.source(pc).has("ftz")) tokens.insert(tokens.begin() + 1, "ftz");
-  p.replace(pc, std::move(tokens), {p.kept(*from, inner->slot)});
+  if (flushes) tokens.insert(tokens.begin() + 1, "ftz");
+  p.replace(pc, std::move(tokens), {x});
 }
+
+constexpr uint32_t kFar = 4096;  // instructions, beyond which nobody looks
 
 // A register holds the same at two places of which the first comes before the second.
 bool holds_same(const Pass& p, uint32_t first, unsigned slot, uint32_t second, unsigned of_second) {
   if (p.same_value(second, of_second, first, slot)) return true;
   const Operand &a = p.operand(first, slot), &b = p.operand(second, of_second);
   if (!is_value(a) || !is_value(b) || a.offset != b.offset) return false;
-  const auto& blocks = p.flow.blocks();
-  const bool together = std::any_of(blocks.begin(), blocks.end(), [&](const Dataflow::Block& block) {
-    return block.begin <= first && second < block.end;
-  });
-  for (uint32_t pc = first; together && pc < second; ++pc) {
+  if (first > second || second - first > kFar || p.flow.block_of(first) != p.flow.block_of(second))
+    return false;
+  for (uint32_t pc = first; pc < second; ++pc) {
     const auto& writes = p.flow.access(pc).writes;
     if (std::find(writes.begin(), writes.end(), p.flow.number_of(a)) != writes.end()) return false;
   }
-  return together;
+  return true;
 }
 
 std::string_view mirrored(std::string_view how) {
