@@ -49,7 +49,8 @@ void fill_padding(Image& image, Function& f) {
   const auto for_stored = [&](auto&& visit) {
     for (size_t pc = 0; pc < f.code.size(); ++pc) {
       const Operand& o = f.code[pc].op[1];
-      if (f.source[pc].tokens[0] != "st" || o.kind != Operand::Kind::vector) continue;
+      const Source& s = f.source[pc];
+      if (s.tokens[0] != "st" || !s.has("local") || o.kind != Operand::Kind::vector) continue;
       visit(std::span(f.vectors).subspan(o.index, o.count));
     }
   };

@@ -7,8 +7,8 @@
 
 namespace fp4lab::emu {
 
-// Every register of the function that is nothing but an element of vectors which are stored beside elements
-// that something makes gets a value: that of memory which nobody has written.
+// Every register of the function that is nothing but an element of vectors which are stored to local memory
+// beside elements that something makes gets a value: that of memory which nobody has written.
 void fill_padding(Image&, Function&);
 
 }  // namespace fp4lab::emu
