@@ -45,8 +45,8 @@ class Contraction {
   const Dataflow& flow_;
   const Known& known_;
   std::vector<uint32_t> part_;  // by pc: how many instructions before it end one of ptxas's blocks
-  std::vector<std::vector<uint32_t>> mentions_,
-      writes_;  // by register: who reads or writes it; who writes it
+  std::vector<std::vector<uint32_t>> mentions_;  // by register: who reads or writes it
+  std::vector<std::vector<uint32_t>> writes_;    // by register: who writes it
   std::vector<SummedProduct> products_;
   std::vector<uint32_t> block_;                                          // by pc
   std::vector<Fusion> fusions_;                                          // by the sum's pc

@@ -285,7 +285,8 @@ class Finder {
     for (uint32_t pc = 0; pc < f_.code.size(); ++pc)
       for (const uint32_t written : flow_.access(pc).writes)
         if (written == reg && std::exchange(writer, &f_.code[pc])) return std::nullopt;
-    if (!writer || writer->guard >= 0 || writer->opcode->name != "mov" || !writer->op[1].immediate)
+    if (!writer || writer->guard >= 0 || writer->opcode->name != "mov" || !is_value(writer->op[0]) ||
+        !writer->op[1].immediate)
       return std::nullopt;
     return static_cast<uint64_t>(writer->op[1].displacement);
   }
@@ -307,7 +308,7 @@ class Finder {
         const auto& writes = flow_.access(pc).writes;
         if (std::find(writes.begin(), writes.end(), reg) == writes.end()) continue;
         const Instr& i = f_.code[pc];
-        if (i.guard >= 0 || f_.source[pc].tokens[0] != "mov") return std::nullopt;
+        if (i.guard >= 0 || f_.source[pc].tokens[0] != "mov" || !is_value(i.op[0])) return std::nullopt;
         return i.op[1].immediate ? static_cast<uint64_t>(i.op[1].displacement) : only_value(i.op[1]);
       }
     }
@@ -340,15 +341,16 @@ std::vector<CountedLoop> counted_loops(const Function& f, const Dataflow& flow,
 // Small loops of at most so many rounds: measured with 1, 2, 4, 8 and 13 instructions beside the three that
 // count, compare and branch. (Of one 3591 are the most, of two 1451, where this has 3324 and 1385.)
 bool becomes_straight(const CountedLoop& loop) {
-  constexpr uint32_t kSmall = 16, kMostInstructions = 480, kMostOfSmall = 16620, kCounting = 3;
+  constexpr uint32_t kSmall = 16, kMost = 480, kMostOfSmall = 16620, kCounting = 3;
   if (!loop.rounds) return false;
-  if (loop.size > kSmall) return *loop.rounds * loop.size <= kMostInstructions;
+  if (loop.size > kSmall) return *loop.rounds * loop.size <= kMost;
   return loop.size <= kCounting || *loop.rounds * (loop.size - kCounting) * (loop.size + 1) <= kMostOfSmall;
 }
 
 bool becomes_several(const Function& f, const CountedLoop& loop) {
-  static const std::unordered_set<std::string_view> kAlone = {"atom", "red",   "bar",    "barrier", "shfl",
-                                                              "vote", "match", "membar", "fence",   "redux"};
+  static const std::unordered_set<std::string_view> kAlone = {"atom",  "red",   "bar",   "barrier",
+                                                              "shfl",  "vote",  "match", "membar",
+                                                              "fence", "redux", "elect", "activemask"};
   if (loop.has_other_exits || !loop.is_light || loop.rounds) return false;
   return std::none_of(f.source.begin() + loop.begin, f.source.begin() + loop.back,
                       [](const Source& s) { return kAlone.contains(s.tokens[0]); });

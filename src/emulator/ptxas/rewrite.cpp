@@ -92,11 +92,11 @@ void Rewriter::become(Code now) {
 }
 
 // The instructions of a loop up to `end`, without its branches: their labels are those of the same round.
-void Rewriter::add_round(const Repetition& loop, uint32_t end, Code& to) const {
+void Rewriter::add_round(uint32_t begin, uint32_t back, uint32_t test, uint32_t end, Code& to) const {
   const uint32_t base = to.size();
-  const auto place = [&](uint32_t pc) { return base + (pc - loop.begin) - uint32_t(pc > loop.test); };
-  for (uint32_t pc = loop.begin; pc < end; ++pc) {
-    if (pc == loop.test) continue;
+  const auto place = [&](uint32_t pc) { return base + (pc - begin) - uint32_t(pc > test); };
+  for (uint32_t pc = begin; pc < end; ++pc) {
+    if (pc == test) continue;
     to.add(f.code[pc], f.source[pc], rows[pc]);
     for (Operand& op : to.code.back().op) {
       if (op.kind == Operand::Kind::vector) {  // its own elements, which a rule may change
@@ -105,7 +105,7 @@ void Rewriter::add_round(const Repetition& loop, uint32_t end, Code& to) const {
         op.index = static_cast<uint32_t>(f.vectors.size());
         f.vectors.insert(f.vectors.end(), elements.begin(), elements.end());
       }
-      if (op.kind == Operand::Kind::label && op.index > loop.begin && op.index <= loop.back) {
+      if (op.kind == Operand::Kind::label && op.index > begin && op.index <= back) {
         op.index = place(op.index);
         to.settled.insert(to.size() - 1);
       }
@@ -122,9 +122,10 @@ void Rewriter::repeat(const std::vector<Repetition>& loops) {
       now.add(f.code[pc], f.source[pc], rows[pc]);
       continue;
     }
-    for (uint32_t round = 0; round < next->rounds; ++round) add_round(*next, next->back, now);
+    for (uint32_t round = 0; round < next->rounds; ++round)
+      add_round(next->begin, next->back, next->test, next->back, now);
     if (next->test != next->back) {
-      add_round(*next, next->test, now);
+      add_round(next->begin, next->back, next->test, next->test, now);
       now.add(f.code[next->test], f.source[next->test], rows[next->test]);
       now.code.back().guard = -1;
     }

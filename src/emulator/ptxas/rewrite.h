@@ -57,7 +57,7 @@ class Rewriter {
     void add(const Instr&, Source, const Entry*);
   };
   // For code that is put together elsewhere: one round of a loop up to `end`, an instruction's body and row.
-  void add_round(const Repetition&, uint32_t end, Code&) const;
+  void add_round(uint32_t begin, uint32_t back, uint32_t test, uint32_t end, Code&) const;
   const Entry* bind(Instr&, const Source&);
   void become(Code);
 

@@ -7,6 +7,7 @@
 #include "emulator/isa/opcode.h"
 #include "emulator/ptxas/counted_loop.h"
 #include "emulator/ptxas/summed_product.h"
+#include "emulator/ptxas/unroll.h"
 
 // What is made of
 //
@@ -26,8 +27,6 @@
 namespace fp4lab::emu {
 
 namespace {
-
-constexpr size_t kMostInstructions = 1u << 16;
 
 bool computes_with_floats(const Function& f, const CountedLoop& loop) {
   return std::any_of(f.source.begin() + loop.begin, f.source.begin() + loop.back, [](const Source& s) {
@@ -88,7 +87,7 @@ class Copier {
 
   // What each round makes afresh does not come from before the loop, though a way now leads past all rounds.
   void forget_before(const CountedLoop& loop) {
-    const uint32_t first = block(loop.begin), last = block(loop.back);
+    const uint32_t first = flow_.block_of(loop.begin), last = flow_.block_of(loop.back);
     std::unordered_set<uint32_t> known;
     for (uint32_t pc = loop.begin; pc < loop.back; ++pc) {
       const Operand& op = f_.code[pc].op[0];
@@ -100,14 +99,8 @@ class Copier {
     }
   }
 
-  uint32_t block(uint32_t pc) const {
-    const auto next = std::upper_bound(flow_.blocks().begin(), flow_.blocks().end(), pc,
-                                       [](uint32_t at, const Dataflow::Block& b) { return at < b.begin; });
-    return static_cast<uint32_t>(next - flow_.blocks().begin()) - 1;
-  }
-
   void rounds(const CountedLoop& loop, unsigned count) {
-    for (; count > 0; --count) w_.add_round({loop.begin, loop.back, loop.test, 0}, loop.test, now_);
+    for (; count > 0; --count) w_.add_round(loop.begin, loop.back, loop.test, loop.test, now_);
   }
 
   // Whether the loop goes on behind each of `count` rounds from here, and `also` holds; if it leaves at its
@@ -170,14 +163,18 @@ class Copier {
 
 }  // namespace
 
+// As many loops as leave the function small enough for what comes next: else it would lose all other rules.
 bool make_several_loops(Rewriter& w, const Dataflow& flow, const std::vector<const Token*>& nounroll) {
-  constexpr unsigned kCopies = 7, kBetween = 24;
-  size_t size = w.f.code.size();
+  constexpr unsigned kCopies = 7, kBetween = 24;      // instructions
+  constexpr unsigned kBranches = 6, kRegisters = 16;  // blocks and registers between the copies
+  size_t size = w.f.code.size(), blocks = flow.blocks().size(), registers = flow.registers();
   std::vector<CountedLoop> loops;
   for (const CountedLoop& loop : counted_loops(w.f, flow, nounroll)) {
     if (!loop.is_tested_at_end() || !becomes_several(w.f, loop) || !computes_with_floats(w.f, loop)) continue;
     size += size_t(kCopies) * loop.length() + kBetween;
-    if (size > kMostInstructions) break;
+    blocks += kCopies * (flow.block_of(loop.back) - flow.block_of(loop.begin) + 1) + kBranches;
+    registers += kRegisters;
+    if (size > kMostUnrolled || Dataflow::is_too_big(blocks, registers)) break;
     loops.push_back(loop);
   }
   if (!loops.empty()) Copier(w, flow).run(loops);

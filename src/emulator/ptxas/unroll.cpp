@@ -7,12 +7,6 @@
 
 namespace fp4lab::emu {
 
-namespace {
-
-constexpr size_t kMostInstructions = 1u << 16;
-
-}  // namespace
-
 bool sums_f64(const Function& f) {
   return std::any_of(f.source.begin(), f.source.end(), [](const Source& s) {
     const std::string_view name = s.tokens[0];
@@ -31,7 +25,7 @@ bool unroll(Rewriter& w, const Dataflow& flow, const std::vector<const Token*>& 
   size_t size = w.f.code.size();
   std::vector<Rewriter::Repetition> repetitions;
   for (const CountedLoop& loop : counted_loops(w.f, flow, nounroll)) {
-    if (!becomes_straight(loop) || size + size_t(*loop.rounds) * loop.length() > kMostInstructions) continue;
+    if (!becomes_straight(loop) || size + size_t(*loop.rounds) * loop.length() > kMostUnrolled) continue;
     size += size_t(*loop.rounds) * loop.length();
     repetitions.push_back({loop.begin, loop.back, loop.test, *loop.rounds});
   }

@@ -9,6 +9,9 @@
 
 namespace fp4lab::emu {
 
+// Instructions of a function beyond which no loop is copied any more.
+inline constexpr size_t kMostUnrolled = 1u << 16;
+
 // It has f64 sums or products. (Signs that rounds undo: alternating_sign.h.)
 bool sums_f64(const Function&);
 // It has products that may become part of a sum.
