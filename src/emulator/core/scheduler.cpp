@@ -248,7 +248,8 @@ bool Scheduler::serial_phase(uint64_t spent) {
 void Scheduler::start_clusters() {
   std::vector<Sm*> sms;
   std::set<const Sm*> taken;
-  if (one_by_one_ && sum_.rounds < next_start_ && !awake_.empty()) return;
+  const bool somebody_works = !awake_.empty() && !pace_.idle_rounds;  // else they may wait for those to come
+  if (one_by_one_ && sum_.rounds < next_start_ && somebody_works) return;
   while (grid_.next_cluster_ < grid_.clusters_ && residency_.place(sms)) {
     if (one_by_one_ && std::ranges::any_of(sms, [&](const Sm* sm) { return !taken.insert(sm).second; })) {
       residency_.remove(sms);

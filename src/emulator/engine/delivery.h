@@ -15,7 +15,8 @@ struct TmaTarget {
 };
 
 // The CTAs that the 16-bit mask of a .multicast::cluster names. Faults where one is not in the cluster;
-// naming none is a note where the schedule tolerates it (an H200 copies for nobody).
+// naming none is a note where the schedule tolerates it (an H200 copies for nobody; a tcgen05.commit is taken
+// to arrive nowhere).
 std::vector<Cta*> multicast_ctas(Warp&, const Operand& mask, unsigned lane, const char* what);
 
 // A piece of what one target gets: `count` units (runs of a box, 16 bytes of a bulk copy) from `first` on.
