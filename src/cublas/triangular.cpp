@@ -42,7 +42,7 @@ void solve(const System& s, double alpha, const T* a, T* b) {
     const int64_t step = s.right ? s.ldb : 1;
     for (int64_t k = 0; k < order; ++k) {
       const int64_t i = last_first ? order - 1 - k : k;
-      double sum = alpha * double(begin[i * step]);
+      double sum = alpha != 0 ? alpha * double(begin[i * step]) : 0;  // B need hold nothing then
       for (int64_t j = last_first ? i + 1 : 0; j < (last_first ? order : i); ++j)
         sum -= at(i, j) * x[size_t(j)];
       x[size_t(i)] = s.unit ? sum : sum / at(i, i);
@@ -62,6 +62,8 @@ void run(const System& s) {
 // Empty, or which of its memory is not the device's.
 std::string missing_memory(const System& s) {
   const int64_t bytes = s.type == CUDA_R_64F ? 8 : 4;
+  if (s.alpha.on_device)
+    if (std::string why = missing_bytes("alpha", s.alpha.on_device, bytes); !why.empty()) return why;
   for (int64_t entry = 0; entry < s.entries; ++entry)
     for (const auto& [name, at, pitch, rows, columns] :
          {std::tuple{"A", s.as ? s.as[entry] : s.a, s.lda, s.order(), s.order()},

@@ -364,5 +364,7 @@ cudaError_t cudaGraphAddNode(cudaGraphNode_t* node, cudaGraph_t graph, const cud
   if (!edges) return add_by_kind(node, graph, needs, count, params);
   if (const cudaError_t e = add_by_kind(node, graph, nullptr, 0, params)) return e;
   const std::vector<cudaGraphNode_t> to(count, *node);
-  return cudaGraphAddDependencies(graph, needs, to.data(), edges, count);
+  const cudaError_t e = cudaGraphAddDependencies(graph, needs, to.data(), edges, count);
+  if (e) cudaGraphDestroyNode(*node);
+  return e;
 }

@@ -269,6 +269,8 @@ void refused(cublasHandle_t h) {
   const float one = 1, zero = 0, *const nowhere = reinterpret_cast<const float*>(0x10);
   BLAS(cublasSetPointerMode(h, CUBLAS_POINTER_MODE_DEVICE));
   EXPECT(cublasSgemm(h, CUBLAS_OP_N, CUBLAS_OP_N, 4, 4, 4, nowhere, x, 4, x, 4, nowhere, x + 32, 4));
+  EXPECT(cublasStrsm(h, CUBLAS_SIDE_LEFT, CUBLAS_FILL_MODE_UPPER, CUBLAS_OP_N, CUBLAS_DIAG_UNIT, 4, 4,
+                     nowhere, x, 4, x + 32, 4) == CUBLAS_STATUS_INVALID_VALUE);
   BLAS(cublasSetPointerMode(h, CUBLAS_POINTER_MODE_HOST));
   EXPECT(cublasSgemmStridedBatched(h, CUBLAS_OP_N, CUBLAS_OP_N, 4, 4, 4, &one, x, 4, -(1 << 20), x, 4, 16,
                                    &zero, x + 32, 4, 16, 2));
