@@ -91,11 +91,12 @@ class Copier {
     std::unordered_set<uint32_t> known;
     for (uint32_t pc = loop.begin; pc < loop.back; ++pc) {
       const Operand& op = f_.code[pc].op[0];
-      const uint32_t reg = is_value(op) && bits_of(op.type) == 64 ? flow_.number_of(op) : Dataflow::kNone;
+      const uint32_t reg = is_value(op) ? flow_.number_of(op) : Dataflow::kNone;
       const auto& writes = flow_.access(pc).writes;
       if (std::find(writes.begin(), writes.end(), reg) == writes.end() || !known.insert(reg).second) continue;
-      if (flow_.lives_behind(last, reg) && !flow_.any_lives_before(first, {&reg, 1}))
-        made(loop, {"mov", "b64"}, {op, w_.constant(0, Type::b64)});
+      if (!flow_.lives_behind(last, reg) || flow_.any_lives_before(first, {&reg, 1})) continue;
+      const Type bits = bits_type(op.type);
+      made(loop, {"mov", name_of(bits)}, {op, w_.constant(0, bits)});
     }
   }
 
