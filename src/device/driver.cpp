@@ -90,7 +90,8 @@ std::shared_ptr<Driver> load_cuda() {
   fail(
       "device cuda: no NVIDIA driver: {}\n"
       "  libcuda.so.1 comes with the GPU's driver (not with the toolkit); install the driver, set "
-      "LD_LIBRARY_PATH to its folder, or use --device emulator",
+      "LD_LIBRARY_PATH to its "
+      "folder, or use --device emulator",
       first_error);
 }
 
