@@ -203,7 +203,7 @@ void load(Warp& w, const Instr& in, const Mods& m, BulkCopy& op, unsigned lane) 
     require_multiple(op.source, "the shared source", what, lane);
   }
   if (m.multicast) {
-    for (Cta* to : multicast_ctas(w, in.op[4], lane, what)) op.targets.push_back({to, to});
+    for (Cta* to : multicast_ctas(w, in.op[4], lane, what, true)) op.targets.push_back({to, to});
   } else {
     check_one_target(w, m, dst, bar, what, lane);
     op.targets.push_back({dst.cta, bar.cta});

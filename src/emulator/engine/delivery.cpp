@@ -4,14 +4,15 @@
 
 namespace fp4lab::emu {
 
-std::vector<Cta*> multicast_ctas(Warp& w, const Operand& mask_operand, unsigned lane, const char* what) {
+std::vector<Cta*> multicast_ctas(Warp& w, const Operand& mask_operand, unsigned lane, const char* what,
+                                 bool none_is_fine) {
   const auto& ctas = w.cta.cluster.ctas;
   const uint32_t mask = w.source<uint16_t>(mask_operand)[lane] & 0xffff;
   if (mask == 0 || mask >> ctas.size()) {
     const Fault nobody(FaultKind::multicast, lane,
                        fmt::format("{}.multicast::cluster with mask {:#06x} in a cluster of {} CTAs", what,
                                    mask, ctas.size()));
-    if (mask) throw nobody;
+    if (mask || !none_is_fine) throw nobody;
     w.cta.cluster.note_or_throw(nobody, w);
   }
   std::vector<Cta*> named;

@@ -14,10 +14,10 @@ struct TmaTarget {
   Cta* barrier_cta = nullptr;
 };
 
-// The CTAs that the 16-bit mask of a .multicast::cluster names. Faults where one is not in the cluster;
-// naming none is a note where the schedule tolerates it (an H200 copies for nobody; a tcgen05.commit is taken
-// to arrive nowhere).
-std::vector<Cta*> multicast_ctas(Warp&, const Operand& mask, unsigned lane, const char* what);
+// The CTAs that the 16-bit mask of a .multicast::cluster names. Faults where one is not in the cluster, or
+// where it names none; for a copy that is a note where the schedule tolerates it (an H200 copies for nobody).
+std::vector<Cta*> multicast_ctas(Warp&, const Operand& mask, unsigned lane, const char* what,
+                                 bool none_is_fine);
 
 // A piece of what one target gets: `count` units (runs of a box, 16 bytes of a bulk copy) from `first` on.
 struct Delivery {

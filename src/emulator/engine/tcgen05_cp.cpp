@@ -194,7 +194,7 @@ void commit(Warp& w, const Instr& in) {
     const SharedRef bar = shared_ref(w, m.space, in.op[0], lane, "tcgen05.commit");
     op->barrier = bar.offset;
     if (m.multicast) {
-      op->targets = multicast_ctas(w, in.op[1], lane, "tcgen05.commit");
+      op->targets = multicast_ctas(w, in.op[1], lane, "tcgen05.commit", false);
     } else {
       op->targets.push_back(bar.cta);
     }

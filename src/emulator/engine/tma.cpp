@@ -280,7 +280,7 @@ void load(Warp& w, const Instr& in) {
     op->destination = dst.offset;
     op->barrier = bar.offset;
     if (mods.multicast) {
-      for (Cta* to : multicast_ctas(w, in.op[mods.im2col ? 5 : 4], lane, kLoad))
+      for (Cta* to : multicast_ctas(w, in.op[mods.im2col ? 5 : 4], lane, kLoad, true))
         op->targets.push_back({to, barrier_cta(mods, *to, bar, lane)});
       if (op->targets.empty()) return;
     } else {
