@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <filesystem>
 #include <mutex>
 #include <set>
@@ -34,15 +33,18 @@ bool compiles_only(std::string_view library) {
   return library.starts_with("libnvrtc") || library.starts_with("libnvJitLink");
 }
 
-// Bindings of a newer CUDA (CUDA Python) ask for dozens of names and do without: the first three are told, of
-// all the caller is.
-CUresult tell_sparingly(const std::string& why) {
-  constexpr int kTold = 3;
-  static std::atomic<int> asked = 0;
-  const int before = asked++;
-  if (before > kTold) return CUDA_ERROR_NOT_FOUND;
-  return explain(CUDA_ERROR_NOT_FOUND,
-                 "cuGetProcAddress: " + (before < kTold ? why : "and other names that are not there"));
+// Bindings of a newer CUDA (CUDA Python) ask for dozens of names and do without: the first are told on
+// stderr, of all the caller is.
+CUresult tell_sparingly(const char* name, const std::string& why) {
+  constexpr size_t kTold = 3;
+  static std::mutex mutex;
+  static std::set<std::string, std::less<>> asked;
+  std::lock_guard lock(mutex);
+  if (asked.size() > kTold || !asked.insert(name).second) return CUDA_ERROR_NOT_FOUND;
+  if (asked.size() <= kTold) return explain(CUDA_ERROR_NOT_FOUND, "cuGetProcAddress: " + why);
+  return explain(
+      CUDA_ERROR_NOT_FOUND,
+      fmt::format("cuGetProcAddress: nor has it {}; what else is missing only the caller is told", name));
 }
 
 }  // namespace
@@ -90,8 +92,8 @@ CUresult CUDAAPI cuGetProcAddress_v2(const char* name, void** function, int vers
   if (best) return CUDA_SUCCESS;
   if (is_interoperation(name) || !*name) return CUDA_ERROR_NOT_FOUND;
   return tell_sparingly(
-      newer ? fmt::format("CUDA {}.{} has no {} yet", version / 1000, version % 1000 / 10, name)
-            : fmt::format("the driver API of CUDA 13.0 has no {}", name));
+      name, newer ? fmt::format("CUDA {}.{} has no {} yet", version / 1000, version % 1000 / 10, name)
+                  : fmt::format("the driver API of CUDA 13.0 has no {}", name));
 }
 
 CUresult CUDAAPI cuGetProcAddress(const char* name, void** function, int version, cuuint64_t flags) {
