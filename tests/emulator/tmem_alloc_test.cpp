@@ -1,4 +1,4 @@
-// tcgen05.alloc by a pair of CTAs.
+// tcgen05.alloc by a pair of CTAs, and by CTAs that share SMs.
 #include <doctest/doctest.h>
 
 #include "tolerated.h"
@@ -31,4 +31,37 @@ TEST_CASE("a CTA of a pair may ask for its next columns before the other has gon
     REQUIRE(r.result.ok);
     CHECK(r.out == std::vector<uint32_t>{0, 64, 96, 0, 64, 96});
   }
+}
+
+// Every SM has several CTAs, and none goes on before all have come: those to come must not be held back.
+TEST_CASE("CTAs with tensor memory may wait for all of the grid, several to an SM") {
+  const std::string text = module_text("sm_100a", ".param .u64 out", R"(
+      .shared .align 16 .b32 where;
+      mov.u32 %r0, where; mov.u32 %r1, %tid.x; mov.u32 %r2, %nctaid.x; ld.param.u64 %rd0, [out];
+      setp.ge.u32 %p0, %r1, 32;
+      @%p0 bra ALLOCATED;
+      tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r0], 64;
+    ALLOCATED:
+      bar.sync 0;
+      setp.ne.u32 %p1, %r1, 0;
+      @!%p1 atom.global.add.u32 %r3, [%rd0], 1;
+    AGAIN:
+      nanosleep.u32 100;
+      ld.acquire.gpu.global.u32 %r3, [%rd0];
+      setp.lt.u32 %p1, %r3, %r2;
+      @%p1 bra AGAIN;
+      bar.sync 0;
+      ld.shared.u32 %r4, [%r0];
+      @%p0 bra DONE;
+      tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r4, 64;
+    DONE:)");
+  Kernel k(text);
+  const uint64_t out = k.buffer(4);
+  k.param(out);
+  k.config.block.x = 512;
+  k.config.grid.x = device_model("b200")->sms * 4;
+  k.schedule.tolerant = true;
+  const LaunchResult r = k.run(0);
+  INFO(r.report);
+  CHECK(r.ok);
 }

@@ -1,7 +1,6 @@
 #include "emulator/core/scheduler.h"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include "emulator/core/failure.h"
@@ -244,18 +243,25 @@ bool Scheduler::serial_phase(uint64_t spent) {
 }
 
 // Where the schedule is tolerant and the kernel allocates tensor memory, a CTA comes to an SM some rounds
-// behind the one before it, as a launch takes its time on hardware too: the first asks for its columns first.
+// behind the one that is there, as a launch takes its time on hardware too: the first asks for its columns
+// first. Where the others only poll, they may be polling for what is to come.
+bool Scheduler::comes_too_soon(const std::vector<Sm*>& sms) const {
+  const uint64_t apart = pace_.idle_rounds ? 1 : kStartRounds;
+  return one_by_one_ && std::ranges::any_of(sms, [&](const Sm* sm) {
+           const auto last = last_start_.find(sm);
+           return sm->ctas > 1 && last != last_start_.end() && sum_.rounds < last->second + apart;
+         });
+}
+
 void Scheduler::start_clusters() {
   std::vector<Sm*> sms;
-  std::set<const Sm*> taken;
-  const bool somebody_works = !awake_.empty() && !pace_.idle_rounds;  // else they may wait for those to come
-  if (one_by_one_ && sum_.rounds < next_start_ && somebody_works) return;
   while (grid_.next_cluster_ < grid_.clusters_ && residency_.place(sms)) {
-    if (one_by_one_ && std::ranges::any_of(sms, [&](const Sm* sm) { return !taken.insert(sm).second; })) {
+    if (comes_too_soon(sms)) {
       residency_.remove(sms);
-      next_start_ = sum_.rounds + kStartRounds;
       break;
     }
+    if (one_by_one_)
+      for (const Sm* sm : sms) last_start_[sm] = sum_.rounds;
     const uint64_t id = grid_.next_cluster_++;
     auto& c = resident_[id] = std::make_unique<Cluster>(grid_, id, grid_.first_cta(id), sms);
     awake_.push_back(c.get());

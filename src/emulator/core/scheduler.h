@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <unordered_map>
 #include <vector>
 
 #include "emulator/core/machine.h"
@@ -43,6 +44,7 @@ class Scheduler {
 
  private:
   void start_clusters();
+  bool comes_too_soon(const std::vector<Sm*>&) const;
   bool round(LaunchResult&);  // false: the launch has failed
   void parallel_phase();
   // `spent`: steps of the parallel phase. False: nobody waited for it.
@@ -100,9 +102,9 @@ class Scheduler {
   std::vector<std::unique_ptr<Cluster>> gone_;         // what the next round's host threads take apart
   std::vector<std::vector<uint64_t>> counts_;          // by host thread: executions by instruction
   std::mt19937_64 rng_;
-  const bool one_by_one_;    // see start_clusters
-  uint64_t next_start_ = 0;  // the round when clusters may start again
-  Statistics sum_;           // of the clusters that are gone
+  const bool one_by_one_;                               // see start_clusters
+  std::unordered_map<const Sm*, uint64_t> last_start_;  // the rounds of them, if one_by_one_
+  Statistics sum_;                                      // of the clusters that are gone
   struct {
     uint64_t progress = 0;     // of all clusters so far
     uint64_t gone = 0;         // of that, by clusters that are gone
