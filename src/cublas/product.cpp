@@ -206,8 +206,6 @@ std::string missing_memory(const Product& p) {
 }
 
 void run_any(const Product& p) {
-  if (std::string why = missing_entries(p); !why.empty())  // in a graph: nobody is there to be answered
-    return void(explain(kInvalidValue, "a product of cuBLAS in a graph is left out", why));
   const bool wide = p.a.type == CUDA_R_64F || p.a.type == CUDA_R_8I;
   wide ? run<double>(p) : run<float>(p);
 }
@@ -271,21 +269,37 @@ Status enqueue(const char* call, const Product& p, CUstream stream) {
   std::call_once(told, [call] {
     explain(kSuccess, call, "the CPU multiplies, and rounds otherwise than NVIDIA's library");
   });
+  return in_stream_order(
+      call, stream, [p] { return missing_entries(p); }, [p] { run_any(p); });
+}
+
+Status in_stream_order(const char* call, CUstream stream, std::function<std::string()> missing,
+                       std::function<void()> work) {
   CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
   if (cuStreamIsCapturing(stream, &capture) != CUDA_SUCCESS) return kExecutionFailed;
   // A graph may be launched at any time, so what was captured stays. Without one the stream has done all that
   // was asked of it before, so the arrays of pointers hold what they will.
+  struct Ordered {
+    std::string call;
+    std::function<std::string()> missing;
+    std::function<void()> work;
+    bool stays;
+  };
   const bool stays = capture != CU_STREAM_CAPTURE_STATUS_NONE;
   if (!stays)
-    if (std::string why = missing_entries(p); !why.empty()) return explain(kInvalidValue, call, why);
-  auto work = std::make_unique<std::pair<Product, bool>>(p, stays);
-  const auto run_work = [](void* what) {
-    auto* work = static_cast<std::pair<Product, bool>*>(what);
-    run_any(work->first);
-    if (!work->second) delete work;
+    if (std::string why = missing(); !why.empty()) return explain(kInvalidValue, call, why);
+  auto ordered = std::make_unique<Ordered>(call, std::move(missing), std::move(work), stays);
+  const auto run_ordered = [](void* what) {
+    std::unique_ptr<Ordered> o(static_cast<Ordered*>(what));
+    const std::string why = o->stays ? o->missing() : "";
+    if (why.empty())
+      o->work();
+    else  // nobody is there to be answered
+      explain(kInvalidValue, o->call.c_str(), "in a graph, left out: " + why);
+    if (o->stays) o.release();
   };
-  if (cuLaunchHostFunc(stream, run_work, work.get()) != CUDA_SUCCESS) return kExecutionFailed;
-  work.release();
+  if (cuLaunchHostFunc(stream, run_ordered, ordered.get()) != CUDA_SUCCESS) return kExecutionFailed;
+  ordered.release();
   return kSuccess;
 }
 

@@ -7,6 +7,7 @@
 #include <library_types.h>
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 namespace fp4lab::blas {
@@ -70,6 +71,12 @@ std::string why_not(const Product&);
 // Has it computed behind everything that is on the stream. `call`: its name, for messages, which go to
 // stderr.
 Status enqueue(const char* call, const Product&, CUstream);
+
+// `work` behind everything that is on the stream. `missing` says which of its memory is not the device's, or
+// nothing: it is asked at once, or, where the stream captures, each time the graph runs, which then leaves
+// the work out.
+Status in_stream_order(const char* call, CUstream, std::function<std::string()> missing,
+                       std::function<void()> work);
 
 // Says on stderr why a call fails; returns the status.
 Status explain(Status, const char* call, const std::string& why);

@@ -14,49 +14,58 @@ namespace {
 
 struct System {
   const char* call;
-  bool right, upper, transposed, unit;
+  int side, fill, op, diagonal;  // cublasSideMode_t, cublasFillMode_t, cublasOperation_t, cublasDiagType_t
   int64_t m, n, lda, ldb, entries;
   cudaDataType type;
   Scalar alpha;
   const void *a, *b;                  // one system,
   const void *const *as, *const *bs;  // or the device's arrays of pointers
-  bool stays = false;                 // part of a graph
 
-  int64_t order() const { return right ? n : m; }
+  bool right() const { return side == 1; }
+  int64_t order() const { return right() ? n : m; }
 };
 
 // One side's equations by substitution: unknown i of a line follows from those that are known.
 template <class T>
 void solve(const System& s, double alpha, const T* a, T* b) {
-  const int64_t order = s.order(), lines = s.right ? s.m : s.n;
+  const bool right = s.right(), unit = s.diagonal == 1;
+  const int64_t order = s.order(), lines = right ? s.m : s.n;
   // Element (row, column) of the matrix that stands left of the unknowns: op(A), or its transpose at the
   // right side.
-  const bool across = s.transposed != s.right;
+  const bool across = (s.op != 0) != right;
   const auto at = [&](int64_t row, int64_t column) {
     return double(across ? a[column + row * s.lda] : a[row + column * s.lda]);
   };
-  const bool last_first = s.upper != across;
+  const bool last_first = (s.fill == 1) != across;
   std::vector<double> x(static_cast<size_t>(order));
   for (int64_t line = 0; line < lines; ++line) {
-    T* const begin = s.right ? b + line : b + line * s.ldb;
-    const int64_t step = s.right ? s.ldb : 1;
+    T* const begin = right ? b + line : b + line * s.ldb;
+    const int64_t step = right ? s.ldb : 1;
     for (int64_t k = 0; k < order; ++k) {
       const int64_t i = last_first ? order - 1 - k : k;
-      double sum = alpha != 0 ? alpha * double(begin[i * step]) : 0;  // B need hold nothing then
+      double sum = alpha * double(begin[i * step]);
       for (int64_t j = last_first ? i + 1 : 0; j < (last_first ? order : i); ++j)
         sum -= at(i, j) * x[size_t(j)];
-      x[size_t(i)] = s.unit ? sum : sum / at(i, i);
+      x[size_t(i)] = unit ? sum : sum / at(i, i);
     }
     for (int64_t i = 0; i < order; ++i) begin[i * step] = T(x[size_t(i)]);
   }
 }
 
+double alpha_of(const System& s) {
+  return s.alpha.on_device ? value_at(s.alpha.on_device, s.type, 0) : s.alpha.value;
+}
+
 template <class T>
 void run(const System& s) {
-  const double alpha = s.alpha.on_device ? value_at(s.alpha.on_device, s.type, 0) : s.alpha.value;
-  for (int64_t entry = 0; entry < s.entries; ++entry)
-    solve<T>(s, alpha, static_cast<const T*>(s.as ? s.as[entry] : s.a),
-             static_cast<T*>(const_cast<void*>(s.bs ? s.bs[entry] : s.b)));
+  const double alpha = alpha_of(s);
+  for (int64_t entry = 0; entry < s.entries; ++entry) {
+    T* const b = static_cast<T*>(const_cast<void*>(s.bs ? s.bs[entry] : s.b));
+    if (alpha != 0)
+      solve<T>(s, alpha, static_cast<const T*>(s.as ? s.as[entry] : s.a), b);
+    else  // A need not be there, nor B hold numbers
+      for (int64_t column = 0; column < s.n; ++column) std::fill_n(b + column * s.ldb, s.m, T(0));
+  }
 }
 
 // Empty, or which of its memory is not the device's.
@@ -64,23 +73,22 @@ std::string missing_memory(const System& s) {
   const int64_t bytes = s.type == CUDA_R_64F ? 8 : 4;
   if (s.alpha.on_device)
     if (std::string why = missing_bytes("alpha", s.alpha.on_device, bytes); !why.empty()) return why;
-  for (int64_t entry = 0; entry < s.entries; ++entry)
-    for (const auto& [name, at, pitch, rows, columns] :
-         {std::tuple{"A", s.as ? s.as[entry] : s.a, s.lda, s.order(), s.order()},
-          {"B", s.bs ? s.bs[entry] : s.b, s.ldb, s.m, s.n}})
-      if (std::string why = missing_bytes(name, at, bytes * ((columns - 1) * pitch + rows)); !why.empty())
-        return why;
+  const bool reads_a = alpha_of(s) != 0;
+  for (int64_t entry = 0; entry < s.entries; ++entry) {
+    const void *const a = s.as ? s.as[entry] : s.a, *const b = s.bs ? s.bs[entry] : s.b;
+    const int64_t bytes_a = bytes * ((s.order() - 1) * s.lda + s.order());
+    if (std::string why = reads_a ? missing_bytes("A", a, bytes_a) : ""; !why.empty()) return why;
+    if (std::string why = missing_bytes("B", b, bytes * ((s.n - 1) * s.ldb + s.m)); !why.empty()) return why;
+  }
   return {};
 }
 
-void run_any(const System& s) {
-  if (s.stays)
-    if (std::string why = missing_memory(s); !why.empty())
-      return void(explain(kInvalidValue, "a system of cuBLAS in a graph is left out", why));
-  s.type == CUDA_R_64F ? run<double>(s) : run<float>(s);
-}
+void run_any(const System& s) { s.type == CUDA_R_64F ? run<double>(s) : run<float>(s); }
 
 std::string why_not(const System& s) {
+  const auto flag = [](int x) { return x == 0 || x == 1; };
+  if (!flag(s.side) || !flag(s.fill) || s.op < 0 || s.op > 2 || !flag(s.diagonal))
+    return fmt::format("side {}, fill mode {}, operation {}, diagonal {}", s.side, s.fill, s.op, s.diagonal);
   if (s.m < 0 || s.n < 0 || s.entries < 0) return fmt::format("m {}, n {}, {} systems", s.m, s.n, s.entries);
   if (s.lda < std::max<int64_t>(1, s.order()) || s.ldb < std::max<int64_t>(1, s.m))
     return fmt::format("leading dimensions {} and {} of A, {} x {}, and B, {} x {}", s.lda, s.ldb, s.order(),
@@ -97,29 +105,15 @@ Status enqueue(void* handle, System s) {
     if (array)
       if (std::string why = missing_bytes("the array of pointers", array, 8 * s.entries); !why.empty())
         return explain(kInvalidValue, s.call, why);
-  CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
-  if (cuStreamIsCapturing(stream, &capture) != CUDA_SUCCESS) return kExecutionFailed;
-  s.stays = capture != CU_STREAM_CAPTURE_STATUS_NONE;
-  if (!s.stays)
-    if (std::string why = missing_memory(s); !why.empty()) return explain(kInvalidValue, s.call, why);
-  auto work = std::make_unique<System>(s);
-  const auto run_work = [](void* what) {
-    std::unique_ptr<System> work(static_cast<System*>(what));
-    run_any(*work);
-    if (work->stays) work.release();  // a graph may be launched again
-  };
-  if (cuLaunchHostFunc(stream, run_work, work.get()) != CUDA_SUCCESS) return kExecutionFailed;
-  work.release();
-  return kSuccess;
+  return in_stream_order(
+      s.call, stream, [s] { return missing_memory(s); }, [s] { run_any(s); });
 }
 
-// cublasSideMode_t, cublasFillMode_t, cublasOperation_t, cublasDiagType_t: 1 is right, upper, transposed,
-// unit.
 System system(const char* call, void* handle, int side, int fill, int op, int diagonal, int m, int n,
               const void* alpha, cudaDataType type, int lda, int ldb) {
   const bool on_device = handle && static_cast<Handle*>(handle)->pointer_mode;
   System s{};
-  s.call = call, s.right = side == 1, s.upper = fill == 1, s.transposed = op != 0, s.unit = diagonal == 1;
+  s.call = call, s.side = side, s.fill = fill, s.op = op, s.diagonal = diagonal;
   s.m = m, s.n = n, s.lda = lda, s.ldb = ldb, s.entries = 1, s.type = type;
   s.alpha = on_device ? Scalar{0, alpha, type} : Scalar{value_at(alpha, type, 0), nullptr, type};
   return s;

@@ -269,9 +269,17 @@ void refused(cublasHandle_t h) {
   const float one = 1, zero = 0, *const nowhere = reinterpret_cast<const float*>(0x10);
   BLAS(cublasSetPointerMode(h, CUBLAS_POINTER_MODE_DEVICE));
   EXPECT(cublasSgemm(h, CUBLAS_OP_N, CUBLAS_OP_N, 4, 4, 4, nowhere, x, 4, x, 4, nowhere, x + 32, 4));
-  EXPECT(cublasStrsm(h, CUBLAS_SIDE_LEFT, CUBLAS_FILL_MODE_UPPER, CUBLAS_OP_N, CUBLAS_DIAG_UNIT, 4, 4,
-                     nowhere, x, 4, x + 32, 4) == CUBLAS_STATUS_INVALID_VALUE);
+  const auto strsm = [&](cublasFillMode_t fill, const float* alpha, const float* a) {
+    return cublasStrsm(h, CUBLAS_SIDE_LEFT, fill, CUBLAS_OP_N, CUBLAS_DIAG_UNIT, 4, 4, alpha, a, 4, x, 4);
+  };
+  EXPECT(strsm(CUBLAS_FILL_MODE_UPPER, nowhere, x) == CUBLAS_STATUS_INVALID_VALUE);
   BLAS(cublasSetPointerMode(h, CUBLAS_POINTER_MODE_HOST));
+  EXPECT(strsm(CUBLAS_FILL_MODE_FULL, &one, x + 16) == CUBLAS_STATUS_INVALID_VALUE);
+  EXPECT(strsm(CUBLAS_FILL_MODE_UPPER, &one, nowhere) == CUBLAS_STATUS_INVALID_VALUE);
+  x[0] = NAN;
+  BLAS(strsm(CUBLAS_FILL_MODE_UPPER, &zero, nowhere));  // zeros, whatever A and B hold
+  CUDA(cudaDeviceSynchronize());
+  EXPECT(x[0] == 0 && x[15] == 0);
   EXPECT(cublasSgemmStridedBatched(h, CUBLAS_OP_N, CUBLAS_OP_N, 4, 4, 4, &one, x, 4, -(1 << 20), x, 4, 16,
                                    &zero, x + 32, 4, 16, 2));
   float** each = managed<float*>(2);
