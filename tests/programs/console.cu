@@ -1,4 +1,4 @@
-// printf and assert in kernels, and a launch that may begin early and waits for nobody. The output is
+// printf and assert in kernels, and launches that may begin early and wait for nobody. The output is
 // compared by the test; the assertion spoils the context.
 #include <cassert>
 
@@ -10,10 +10,10 @@ __global__ void hello(float x) {
            1ll << 40, 12345.678, 42);
 }
 __global__ void checked(int limit) { assert(int(threadIdx.x) < limit && "thread is within the limit"); }
+__global__ void alone(int limit) { assert(int(threadIdx.x) < limit); }
 
 int main() {
   hello<<<1, 32>>>(2.5f);
-  CUDA(cudaDeviceSynchronize());
   cudaLaunchAttribute early{};
   early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   early.val.programmaticStreamSerializationAllowed = 1;
@@ -21,6 +21,7 @@ int main() {
   config.gridDim = 1, config.blockDim = 32, config.attrs = &early, config.numAttrs = 1;
   CUDA(cudaLaunchKernelEx(&config, checked, 32));
   CUDA(cudaDeviceSynchronize());
+  CUDA(cudaLaunchKernelEx(&config, alone, 32));  // nothing is before it
   checked<<<1, 32>>>(31);
   EXPECT(cudaDeviceSynchronize() == cudaErrorAssert);
   std::puts("ok");

@@ -226,6 +226,43 @@ void edges() {
   CUDA(cudaFree(p));
 }
 
+// A captured launch that may begin early has such an edge from the kernel before it.
+void captured_edges() {
+  int *p, by = 3;
+  cudaStream_t stream;
+  cudaGraph_t graph;
+  CUDA(cudaMalloc(&p, kCount * sizeof(int)));
+  CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = 1, config.blockDim = kCount, config.stream = stream;
+  config.attrs = &attribute, config.numAttrs = 1;
+  CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+  CUDA(cudaMemsetAsync(p, 0, kCount * sizeof(int), stream));
+  for (int k = 0; k < 2; ++k) CUDA(cudaLaunchKernelEx(&config, scale, p, by));
+  scale<<<1, kCount, 0, stream>>>(p, by);
+  CUDA(cudaStreamEndCapture(stream, &graph));
+  cudaGraphNode_t from[3], to[3];
+  cudaGraphEdgeData data[3];
+  size_t count = 3;
+  CUDA(cudaGraphGetEdges(graph, from, to, data, &count));
+  EXPECT(count == 3);
+  for (int k = 0; k < 3; ++k) {  // behind the fill, and behind each of the two that may begin early
+    cudaGraphNodeType type;
+    size_t ahead = 0;
+    CUDA(cudaGraphNodeGetType(from[k], &type));
+    CUDA(cudaGraphNodeGetDependentNodes(to[k], nullptr, nullptr, &ahead));
+    const bool early = type == cudaGraphNodeTypeKernel && ahead;
+    EXPECT(data[k].type == (early ? cudaGraphDependencyTypeProgrammatic : cudaGraphDependencyTypeDefault));
+    EXPECT(data[k].from_port == (early ? cudaGraphKernelNodePortProgrammatic : 0));
+  }
+  CUDA(cudaGraphDestroy(graph));
+  CUDA(cudaStreamDestroy(stream));
+  CUDA(cudaFree(p));
+}
+
 int main() {
   nodes();
   clones();
@@ -233,5 +270,6 @@ int main() {
   captured_memory();
   objects();
   edges();
+  captured_edges();
   std::puts("ok");
 }

@@ -62,7 +62,10 @@ TEST_CASE("programs: what they print, and what the emulator says of them") {
   CHECK(console.says("thread is within the limit"));
   CHECK(console.says("thread (31,0,0)"));
   CHECK(!console.says("griddepcontrol.wait"));
-  CHECK(emulate("--device h200 --check", "console").says("executed no griddepcontrol.wait"));
+  const Outcome early = emulate("--device h200 --check", "console");
+  INFO(early.text);
+  CHECK(early.says("kernel checked was launched with programmatic stream serialization"));
+  CHECK(!early.says("kernel alone"));
   const Outcome refused = emulate("", "refused");
   INFO(refused.text);
   for (const char* name :

@@ -143,6 +143,7 @@ CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest) {
 
 CUresult cuCtxSynchronize() {
   if (CUresult r = ready()) return r;
+  ++state().synchronisations;
   return invalidate_captures() ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
 }
 

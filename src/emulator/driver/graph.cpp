@@ -48,7 +48,6 @@ CUresult give(const std::vector<CUgraphNode>& from, CUgraphNode* to, size_t* cou
 struct Edge {
   CUgraphNode from, to;
 };
-bool is_plain(const CUgraphEdgeData& e) { return !e.from_port && !e.to_port && !e.type; }
 CUgraphEdgeData data_of(const Edge& e) {
   const auto at = e.to->edges.find(e.from);
   return at == e.to->edges.end() ? CUgraphEdgeData{} : at->second;

@@ -19,6 +19,9 @@ CUresult change(CUgraphNode node, CUgraphNodeType type, Work work);
 CUgraphExec_st::Step* step_of(CUgraphExec exec, CUgraphNode node);
 CUresult replace(CUgraphExec exec, CUgraphNode node, CUgraphNodeType type, Work work);
 
+// An edge without data: all of the one node is done before the other begins.
+inline bool is_plain(const CUgraphEdgeData& e) { return !e.from_port && !e.to_port && !e.type; }
+
 CUresult child_work(CUgraph child, Work* work);
 
 // graph_conditional.cpp

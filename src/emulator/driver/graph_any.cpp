@@ -69,7 +69,7 @@ CUresult CUDAAPI cuGraphAddNode_v2(CUgraphNode* node, CUgraph graph, const CUgra
                                    const CUgraphEdgeData* data, size_t count, CUgraphNodeParams* params) {
   if (CUresult r = add(node, graph, needs, count, params)) return r;
   for (size_t i = 0; data && i < count; ++i)
-    if (data[i].from_port || data[i].type) (*node)->edges[needs[i]] = data[i];
+    if (!is_plain(data[i])) (*node)->edges[needs[i]] = data[i];
   return CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuGraphAddNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* needs, size_t count,

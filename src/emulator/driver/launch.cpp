@@ -96,7 +96,8 @@ bool is_early(const LaunchAttributes& attributes) {
 }  // namespace
 
 CUresult fp4lab::emu::driver::prepare_launch(const CUDA_KERNEL_NODE_PARAMS& shape,
-                                             const LaunchAttributes& attributes, Work* work) {
+                                             const LaunchAttributes& attributes, Work* work,
+                                             bool behind_kernel) {
   if (CUresult r = ready()) return r;
   // A kernel of a library is a function too.
   const CUfunction f = shape.func ? shape.func : reinterpret_cast<CUfunction>(shape.kern);
@@ -111,7 +112,7 @@ CUresult fp4lab::emu::driver::prepare_launch(const CUDA_KERNEL_NODE_PARAMS& shap
                    ctas(config.grid.z, config.cluster.z)};
   if (CUresult r = check_launch(*f, config)) return r;
   auto launch = kernel_launch(shape, f, attributes, config);
-  const bool early = is_early(attributes);
+  const bool early = behind_kernel && is_early(attributes);
   *work = {[f, config = std::move(config), early] { return run_launch(*f, config, early); },
            std::move(launch)};
   return CUDA_SUCCESS;
@@ -119,16 +120,36 @@ CUresult fp4lab::emu::driver::prepare_launch(const CUDA_KERNEL_NODE_PARAMS& shap
 
 namespace {
 
+bool is_kernel(const CUgraphNode_st* node) { return node->type == CU_GRAPH_NODE_TYPE_KERNEL; }
+
+// Was a kernel the stream's last work, with nobody who waited for it?
+bool is_behind_kernel(const CUstream_st& stream) {
+  if (stream.capture) return std::ranges::any_of(stream.tail, is_kernel);
+  return stream.last_work == CU_GRAPH_NODE_TYPE_KERNEL && stream.synchronised == state().synchronisations;
+}
+
+// The edges from the kernels that a captured launch need not wait for (CUDA Programming Guide, programmatic
+// dependent launch in graphs).
+void mark_early(CUgraphNode_st& node) {
+  CUgraphEdgeData early{};
+  early.from_port = CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC;
+  early.type = CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC;
+  for (CUgraphNode need : node.needs)
+    if (is_kernel(need)) node.edges[need] = early;
+}
+
 CUresult launch_kernel(const CUDA_KERNEL_NODE_PARAMS& shape, const LaunchAttributes& attributes,
                        CUstream stream) {
   Work work;
   if (CUresult r = ready()) return r;
-  const CUstream_st* known = stream_of(stream);
+  CUstream_st* known = stream_of(stream);
   if (!known || !shape.func) return CUDA_ERROR_INVALID_HANDLE;
   if (const CUcontext of = shape.func->module->context; of && of != context_of(*known))
     return refuse(CUDA_ERROR_INVALID_HANDLE, *shape.func, "the function's context is not the stream's");
-  if (CUresult r = prepare_launch(shape, attributes, &work)) return r;
-  return submit(stream, CU_GRAPH_NODE_TYPE_KERNEL, std::move(work));
+  if (CUresult r = prepare_launch(shape, attributes, &work, is_behind_kernel(*known))) return r;
+  if (CUresult r = submit(stream, CU_GRAPH_NODE_TYPE_KERNEL, std::move(work))) return r;
+  if (known->capture && is_early(attributes)) mark_early(*known->tail.front());
+  return CUDA_SUCCESS;
 }
 
 }  // namespace

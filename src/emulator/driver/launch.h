@@ -14,7 +14,7 @@ CUresult refuse(CUresult code, const CUfunc_st&, const std::string& why);
 CUresult check_launch(const CUfunc_st&, const LaunchConfig&);
 
 // Runs the kernel to its end and keeps what it did: statistics, notes, findings. A fault stays with the
-// context. `early`: on a GPU it may begin before the kernel in front of it is over.
+// context. `early`: on a GPU it may begin before the kernel in front of it, in the same stream, is over.
 CUresult run_launch(const CUfunc_st&, const LaunchConfig&, bool early = false);
 
 }  // namespace fp4lab::emu::driver

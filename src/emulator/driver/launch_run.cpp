@@ -109,7 +109,7 @@ CUresult run_launch(const CUfunc_st& f, const LaunchConfig& config, bool early) 
   keep(s, f, result);
   if (s.check) add_order_findings(s, f, result);
   tell_notes(s, f, result);
-  if (result.ok && early && s.check && s.launches > 1) tell_unwaited(s, f);
+  if (result.ok && early && s.check) tell_unwaited(s, f);
   if (result.ok) return CUDA_SUCCESS;
   return context_stack().back()->sticky = explain(result_of(result.kind), result.report);
 }

@@ -4,12 +4,14 @@
 
 #include <cuda.h>
 
+#include <atomic>
 #include <chrono>
 #include <concepts>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -166,6 +168,9 @@ struct CUstream_st {
   bool capture_origin = false;
   uint64_t id = 0;
   std::map<int, CUstreamAttrValue> attributes = {};
+  // What it did last, if nobody has waited for it since, and State::synchronisations then.
+  std::optional<CUgraphNodeType> last_work = {};
+  uint64_t synchronised = 0;
 };
 
 struct CUevent_st {
@@ -241,6 +246,7 @@ struct State {
   double all_seconds = 0;
   bool tell_fidelity = false;  // at the process's end
   uint64_t launches = 0;
+  std::atomic<uint64_t> synchronisations = 0;  // of a whole context
   std::string last_report;
   bool quiet = false;
 };
@@ -273,8 +279,10 @@ CUresult free_device(CUdeviceptr pointer);
 void leave_pool(CUdeviceptr pointer);
 
 // A checked launch, to be run now or later. The parameters are read from `params` or `extra` here; of the
-// attributes only the cluster and whether it is cooperative change what it does.
-CUresult prepare_launch(const CUDA_KERNEL_NODE_PARAMS&, const LaunchAttributes&, Work* work);
+// attributes only the cluster and whether it is cooperative change what it does. `behind_kernel`: in its
+// stream or graph, so that it may begin early where its attributes allow it.
+CUresult prepare_launch(const CUDA_KERNEL_NODE_PARAMS&, const LaunchAttributes&, Work* work,
+                        bool behind_kernel = true);
 
 // capture.cpp. Does a stream capture into the graph? Then it keeps its nodes and is not destroyed (CUDA
 // Driver API, cuStreamGetCaptureInfo).

@@ -47,6 +47,7 @@ CUresult cuStreamSynchronize(CUstream handle) {
   if (CUresult r = ready()) return r;
   CUstream_st* stream = stream_of(handle);
   if (!stream) return CUDA_ERROR_INVALID_HANDLE;
+  stream->last_work = {};
   if (!stream->capture) return CUDA_SUCCESS;
   stream->capture->invalid = true;
   return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
