@@ -23,11 +23,14 @@
 //   are the first of these, the last one before the others. A loop that is unrolled by four has several
 //   exits.
 // * What is computed later than where it stands (sinking.h) comes behind these, by the blocks where it is.
-// * Constants come behind these, and with them a kernel's parameters.
 // * 64-bit integers are made as halves, and so is what a guarded instruction may have made, which is selected
 //   by halves; a guarded load is one of several ways. What is kept as halves (value_uses.cpp) is joined
 //   before the first instruction on every way here that reads it as a whole: behind everything above, and of
 //   several in the order of these instructions.
+// * Constants come last, and before them what .const memory holds. Of sums and products a constant whose
+// lower
+//   half is not 0 comes before a kernel's parameter (if sums and products alone read that), any other behind
+//   it, and two parameters change places; of extremes parameters come before constants. But zero comes first.
 
 namespace fp4lab::emu {
 
@@ -65,11 +68,18 @@ std::pair<unsigned, unsigned> asked_for(const Source& s) {
   return {1, sum && type == Type::f64 ? 2 : 0};
 }
 
-// Sums, products and signs of f64, of which a second that is equal is the first.
+// What makes an f64 of f64, of which a second that is equal is the first.
 bool may_repeat(const Source& s) {
-  static const std::unordered_set<std::string_view> kNames = {"add", "sub", "mul", "fma",
-                                                              "mad", "neg", "abs"};
-  return kNames.contains(s.tokens[0]) && s.type() == Type::f64;
+  static const std::unordered_set<std::string_view> kNames = {"add", "sub", "mul", "fma", "mad",     "neg",
+                                                              "abs", "min", "max", "cvt", "copysign"};
+  return kNames.contains(s.tokens[0]) && s.type() == Type::f64 &&
+         (s.tokens[0] != "cvt" || s.type(1) == Type::f64);
+}
+
+// Its first two operands change places.
+bool is_commutative(const Source& s) {
+  static const std::unordered_set<std::string_view> kNames = {"add", "mul", "fma", "mad", "min", "max"};
+  return kNames.contains(s.tokens[0]);
 }
 
 // Unrolled by four, a loop has an exit of its own for what is left of the rounds. (Those with the test at
@@ -143,7 +153,8 @@ std::vector<uint32_t> ValueOrder::registers_asked_for() const {
     const Instr& i = f_.code[pc];
     const auto [first, count] = asked_for(f_.source[pc]);
     for (unsigned slot = first; slot < first + count; ++slot) ask(flow_.number_of(i.op[slot]));
-    if (may_repeat(f_.source[pc])) ask(flow_.number_of(i.op[0]));
+    if (may_repeat(f_.source[pc]))
+      for (unsigned slot = 0; slot < 4; ++slot) ask(flow_.number_of(i.op[slot]));
     if (!comes_with_source(i, f_.source[pc])) continue;
     const uint32_t to = flow_.number_of(i.op[0]), from = flow_.number_of(i.op[1]);
     if (from == Dataflow::kNone) continue;
@@ -239,7 +250,7 @@ std::vector<char> ValueOrder::webs_that_cross() {
 ValueOrder::Held ValueOrder::held(uint32_t pc, unsigned slot) {
   const Operand& op = f_.code[pc].op[slot];
   const uint32_t reg = is_value(op) ? flow_.number_of(op) : Dataflow::kNone;
-  if (reg == Dataflow::kNone) return {{Rank::Class::constant, 0, 0}, kConstant | op.offset};
+  if (reg == Dataflow::kNone) return {rank_of_constant(op), kConstant | op.offset};
   const uint32_t v = ssa_.read(pc, reg);
   if (v == Ssa::kNone) return {{}, kUnknown | slot};
   const uint64_t is = copied_from(v);
@@ -265,7 +276,8 @@ uint64_t ValueOrder::copied_from(uint32_t v) {
 
 // The value of an unguarded f64 sum, product or sign that does not become part of a variable; else kNone.
 uint32_t ValueOrder::result_of(uint32_t pc) const {
-  if (!may_repeat(f_.source[pc]) || f_.code[pc].guard >= 0 || flow_.is_dead(pc)) return Ssa::kNone;
+  if (!(may_repeat(f_.source[pc]) || flow_.is_in_bank(pc)) || f_.code[pc].guard >= 0 || flow_.is_dead(pc))
+    return Ssa::kNone;
   const auto found = made_.find(pc);
   return found == made_.end() || meets_[found->second] ? Ssa::kNone : found->second;
 }
@@ -286,10 +298,14 @@ void ValueOrder::find_equals() {
     const uint32_t v = result_of(pc);
     if (v == Ssa::kNone) continue;
     std::vector<uint64_t> sources;
+    if (flow_.is_in_bank(pc)) sources.push_back(f_.code[pc].op[1].displacement);
     for (unsigned slot = 1; slot < 4; ++slot)
       if (is_value(f_.code[pc].op[slot])) sources.push_back(held(pc, slot).is);
     if (std::ranges::any_of(sources, [](uint64_t is) { return is >= kUnknown; })) continue;
-    std::vector<uint32_t>& equals = makers[{f_.source[pc].tokens, std::move(sources)}];
+    std::vector<std::string_view> tokens = f_.source[pc].tokens;
+    if (tokens[0] == "mad") tokens[0] = "fma";
+    if (is_commutative(f_.source[pc]) && sources[0] > sources[1]) std::swap(sources[0], sources[1]);
+    std::vector<uint32_t>& equals = makers[{std::move(tokens), std::move(sources)}];
     const auto last = std::find_if(equals.rbegin(), equals.rend(), [&](uint32_t other) {
       const uint32_t at = ssa_.values()[other].at;
       return !is_copy_of_round(at, pc) && ssa_.dominates(blocks_.flow[at], blocks_.flow[pc]);
@@ -321,11 +337,12 @@ ValueOrder::Rank ValueOrder::rank(uint32_t v, uint32_t pc, unsigned slot) {
     if (is_variable_in(v, block)) return rank_of_variable(v, pc, slot);
     if (value.kind == Kind::made) {
       if (comes_with_source(i, s)) {
-        if (flow_.number_of(i.op[1]) == Dataflow::kNone) return {Rank::Class::constant, 0, 0};
+        if (flow_.number_of(i.op[1]) == Dataflow::kNone) return rank_of_constant(i.op[1]);
         std::tie(v, block) = behind(v);
         continue;
       }
-      if (flow_.is_in_bank(value.at)) return {Rank::Class::constant, 0, 0};
+      if (flow_.is_in_bank(value.at))
+        return {Rank::Class::constant, s.has("const") ? kInConst : kParameter, kStep * value.at};
       if (is_met_inside(s)) return {Rank::Class::met, kMetInside, -int64_t(value.at)};
     }
     return is_joined(v) ? joined(v, pc, slot) : made_at(value);
@@ -346,8 +363,22 @@ ValueOrder::Rank ValueOrder::rank_of_variable(uint32_t v, uint32_t pc, unsigned 
   return is_last ? Rank{Rank::Class::met, -static_cast<int64_t>(web.rank.of), -web.rank.at} : web.rank;
 }
 
+// A zero is a register of its own, which comes before all else. Of the others the upper half may be part of
+// the instruction if the lower one is 0.
+ValueOrder::Rank ValueOrder::rank_of_constant(const Operand& op) {
+  const auto bits = static_cast<uint64_t>(op.displacement);
+  if (op.immediate && bits << 1 == 0) return {Rank::Class::known, -1, 0};
+  return {Rank::Class::constant, op.immediate && bits << 32 == 0 ? kInInstruction : kInRegister, 0};
+}
+
 bool ValueOrder::comes_later(uint32_t pc, unsigned slot, unsigned than) const {
-  return held_.at(place(pc, slot)).rank > held_.at(place(pc, than)).rank;
+  const Rank &a = held_.at(place(pc, slot)).rank, &b = held_.at(place(pc, than)).rank;
+  if (a.of == Rank::Class::constant && b.of == Rank::Class::constant) {
+    const std::string_view name = f_.source[pc].tokens[0];
+    if (name == "min" || name == "max") return a.block != kParameter && b.block == kParameter;
+    if (a.block == kParameter && b.block == kParameter) return true;
+  }
+  return a > b;
 }
 
 bool ValueOrder::same(uint32_t pc, unsigned slot, unsigned other) const {

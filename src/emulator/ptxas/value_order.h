@@ -31,11 +31,13 @@ class ValueOrder {
 
  private:
   struct Rank {
-    enum class Class : uint8_t { known, variable, met, sunk, constant, joined };
+    enum class Class : uint8_t { known, variable, met, sunk, joined, constant };
     Class of = Class::known;
     int64_t block = 0, at = 0;
     auto operator<=>(const Rank&) const = default;
   };
+  // Constants, as Rank::block.
+  static constexpr int64_t kInConst = 0, kInRegister = 1, kParameter = 2, kInInstruction = 3;
   // Values that a register holds by turns, because they meet somewhere.
   struct Web {
     Rank rank;
@@ -61,13 +63,16 @@ class ValueOrder {
   bool is_selection(uint32_t value) const;
   Makes made_as(uint32_t value) const;
   bool is_f64(uint32_t value) const;
-  bool is_seen_through(uint32_t value, uint32_t block);
-  std::pair<uint32_t, uint32_t> behind(uint32_t copy);
-  uint32_t source_of(uint32_t value, uint32_t block);
+  enum class Through : uint8_t { copies, signs };  // both, if signs
+  bool is_seen_through(uint32_t value, uint32_t block, Through = Through::signs);
+  std::pair<uint32_t, uint32_t> behind(uint32_t copy, Through = Through::signs);
+  uint32_t source_of(uint32_t value, uint32_t block, Through = Through::signs);
   bool is_variable_in(uint32_t value, uint32_t block);
   void count_uses();
+  bool is_counted_copy(uint32_t pc) const;
+  std::vector<char> signs_of_their_own();
   void count_operands(uint32_t pc);
-  void count_use(uint32_t value, uint32_t pc, unsigned slot, int whole);
+  void count_use(uint32_t value, uint32_t pc, unsigned slot, int whole, Through);
   int definition(uint32_t value);
   bool is_joined(uint32_t value) const;
   Held held(uint32_t pc, unsigned slot);
@@ -77,6 +82,7 @@ class ValueOrder {
   void find_sunk();
   uint32_t result_of(uint32_t pc) const;
   Rank rank(uint32_t value, uint32_t pc, unsigned slot);
+  static Rank rank_of_constant(const Operand&);
   Rank made_at(const Ssa::Value&) const;
   Rank rank_of_variable(uint32_t value, uint32_t pc, unsigned slot);
   Rank joined(uint32_t value, uint32_t pc, unsigned slot) const;
@@ -90,7 +96,7 @@ class ValueOrder {
   std::unordered_map<uint32_t, uint32_t> made_;  // by pc, of one result
   std::vector<uint32_t> equal_;  // the value that an equal instruction made before it, or the value itself
   // By value, so that chains of copies are walked once: what it shows, and where (behind); what it copies.
-  std::vector<std::pair<uint32_t, uint32_t>> behind_;
+  std::vector<std::pair<uint32_t, uint32_t>> behind_[2];  // by Through
   std::vector<uint64_t> copied_;
   std::vector<int> whole_;                      // of a value, as Web::whole
   std::vector<std::vector<uint64_t>> readers_;  // of a value as a whole: places in the text's order

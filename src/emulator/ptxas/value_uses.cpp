@@ -1,12 +1,28 @@
 // Which values are kept as halves. Everyone that makes or reads one has a voice (halves.h), and so has what
 // it becomes a part of: a variable is asked for by what makes it, as what the value is in its own block; a
 // result that is an f64 always as a whole.
+#include "emulator/isa/opcode.h"
 #include "emulator/ptxas/rewrite.h"
 #include "emulator/ptxas/value_order.h"
 
 namespace fp4lab::emu {
 
 using Kind = Ssa::Value::Kind;
+
+namespace {
+
+bool is_sign(const Instr& i) { return i.opcode->name == "neg_float" || i.opcode->name == "abs_float"; }
+
+// Machine code of it has a place for a sign of its f64 operands.
+bool takes_sign(const Source& s) {
+  static const std::unordered_set<std::string_view> kNames = {"add", "sub", "mul",  "fma", "mad",
+                                                              "min", "max", "setp", "set"};
+  const std::string_view name = s.tokens[0];
+  if (name == "cvt") return s.type(1) == Type::f64;
+  return s.type(name == "set" ? 1 : 0) == Type::f64 && kNames.contains(name);
+}
+
+}  // namespace
 
 Makes ValueOrder::made_as(uint32_t v) const {
   const Ssa::Value& value = ssa_.values()[v];
@@ -27,32 +43,34 @@ bool ValueOrder::is_f64(uint32_t v) const {
 }
 
 // Whether a reader in a block sees what a value is a copy of, or becomes a part of it with.
-bool ValueOrder::is_seen_through(uint32_t v, uint32_t block) {
+bool ValueOrder::is_seen_through(uint32_t v, uint32_t block, Through through) {
   const Ssa::Value& value = ssa_.values()[v];
   return value.kind == Kind::made && !is_variable_in(v, block) &&
          comes_with_source(f_.code[value.at], f_.source[value.at]) &&
+         (through == Through::signs || !is_sign(f_.code[value.at])) &&
          flow_.number_of(f_.code[value.at].op[1]) != Dataflow::kNone;
 }
 
 // What such a value shows, and the block of the last copy before it.
-std::pair<uint32_t, uint32_t> ValueOrder::behind(uint32_t v) {
+std::pair<uint32_t, uint32_t> ValueOrder::behind(uint32_t v, Through through) {
+  std::vector<std::pair<uint32_t, uint32_t>>& known = behind_[through == Through::signs];
   std::vector<uint32_t> path;
-  for (;; v = behind_[v].first) {
-    auto& [from, block] = behind_[v];
+  for (;; v = known[v].first) {
+    auto& [from, block] = known[v];
     if (from == Ssa::kNone) {
       const uint32_t at = ssa_.values()[v].at;
       from = ssa_.read(at, flow_.number_of(f_.code[at].op[1]));
       block = block_of(ssa_.values()[v]);
       path.push_back(v);
     }
-    if (!is_seen_through(from, block)) break;
+    if (!is_seen_through(from, block, through)) break;
   }
-  for (const uint32_t copy : path) behind_[copy] = behind_[v];
-  return behind_[v];
+  for (const uint32_t copy : path) known[copy] = known[v];
+  return known[v];
 }
 
-uint32_t ValueOrder::source_of(uint32_t v, uint32_t block) {
-  return is_seen_through(v, block) ? behind(v).first : v;
+uint32_t ValueOrder::source_of(uint32_t v, uint32_t block, Through through) {
+  return is_seen_through(v, block, through) ? behind(v, through).first : v;
 }
 
 // The readers of results, by way of copies and signs, which move with them.
@@ -88,29 +106,52 @@ void ValueOrder::find_sunk() {
 void ValueOrder::count_uses() {
   whole_.resize(ssa_.values().size());
   readers_.resize(ssa_.values().size());
-  behind_.assign(ssa_.values().size(), {Ssa::kNone, 0});
+  for (auto& behind : behind_) behind.assign(ssa_.values().size(), {Ssa::kNone, 0});
   for (uint32_t v = 0; v < whole_.size(); ++v)
     if (ssa_.values()[v].kind == Kind::made || is_selection(v))
       whole_[v] = made_as(v) == Makes::halves ? -1 : 1;
-  for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
-    // Whoever reads a copy counts.
-    const bool copies =
-        comes_with_source(f_.code[pc], f_.source[pc]) && ssa_.knows(flow_.number_of(f_.code[pc].op[0]));
-    if (!flow_.is_dead(pc) && !copies) count_operands(pc);
-  }
+  const std::vector<char> is_own = signs_of_their_own();
+  for (uint32_t pc = 0; pc < f_.code.size(); ++pc)
+    if (!flow_.is_dead(pc) && (!is_counted_copy(pc) || is_own[pc])) count_operands(pc);
   for (uint32_t v = 0; v < whole_.size(); ++v)
     if (is_selection(v))
-      for (const uint32_t from : ssa_.values()[v].operands) count_use(from, ssa_.values()[v].at, 0, -1);
+      for (const uint32_t from : ssa_.values()[v].operands)
+        count_use(from, ssa_.values()[v].at, 0, -1, Through::copies);
   for (uint32_t v = 0; v < whole_.size(); ++v)
     if (meets_[v]) webs_[web_of(v)].whole += definition(v);
 }
 
+// Whoever reads a copy counts.
+bool ValueOrder::is_counted_copy(uint32_t pc) const {
+  return comes_with_source(f_.code[pc], f_.source[pc]) && ssa_.knows(flow_.number_of(f_.code[pc].op[0]));
+}
+
+// By pc: signs that someone reads who has none in his own instruction.
+std::vector<char> ValueOrder::signs_of_their_own() {
+  std::vector<char> is_own(f_.code.size());
+  const auto read = [&](uint32_t v, uint32_t pc) {
+    const Ssa::Value& value = ssa_.values()[source_of(v, blocks_.reads[pc], Through::copies)];
+    if (value.kind == Kind::made && is_sign(f_.code[value.at]) && is_counted_copy(value.at))
+      is_own[value.at] = 1;
+  };
+  for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
+    if (flow_.is_dead(pc) || is_counted_copy(pc) || takes_sign(f_.source[pc])) continue;
+    for (const uint32_t reg : flow_.access(pc).reads)
+      if (ssa_.knows(reg) && ssa_.read(pc, reg) != Ssa::kNone) read(ssa_.read(pc, reg), pc);
+  }
+  for (uint32_t v = 0; v < ssa_.values().size(); ++v)
+    if (is_selection(v))
+      for (const uint32_t from : ssa_.values()[v].operands) read(from, ssa_.values()[v].at);
+  return is_own;
+}
+
 void ValueOrder::count_operands(uint32_t pc) {
   const Instr& i = f_.code[pc];
+  const Through through = takes_sign(f_.source[pc]) || is_sign(i) ? Through::signs : Through::copies;
   const auto count = [&](uint32_t reg, unsigned slot) {
     if (reg == Dataflow::kNone || !ssa_.knows(reg)) return;
     if (const uint32_t v = ssa_.read(pc, reg); v != Ssa::kNone)
-      count_use(v, pc, slot, reads_whole(i, f_.source[pc], slot));
+      count_use(v, pc, slot, reads_whole(i, f_.source[pc], slot), through);
   };
   for (unsigned slot = 0; slot < kMaxOperands; ++slot) {
     const Operand& op = i.op[slot];
@@ -124,8 +165,8 @@ void ValueOrder::count_operands(uint32_t pc) {
 }
 
 // Of a variable, other blocks read what the variable holds; its own, the value itself.
-void ValueOrder::count_use(uint32_t read, uint32_t pc, unsigned slot, int whole) {
-  const uint32_t v = source_of(read, blocks_.reads[pc]);
+void ValueOrder::count_use(uint32_t read, uint32_t pc, unsigned slot, int whole, Through through) {
+  const uint32_t v = source_of(read, blocks_.reads[pc], through);
   const bool made = ssa_.values()[v].kind == Kind::made || is_selection(v);
   const bool here = block_of(ssa_.values()[v]) == blocks_.reads[pc];
   if (meets_[v] && !(made && here)) webs_[web_of(v)].whole += whole;
