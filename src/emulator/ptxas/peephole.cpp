@@ -63,7 +63,7 @@ bool fold_single(Rewriter& w, const Dataflow& flow, Known& known) {
   Pass pass(w, flow, known);
   const std::span<const Rule> all[] = {least_integer_rules(), arithmetic_rules(), bit_rules(),
                                        choice_rules(),        conversion_rules(), extreme_rules(),
-                                       flush_rules(),         pack_rules()};
+                                       flush_rules(),         pack_rules(),       identity_rules()};
   for (uint32_t pc = 0; pc < w.f.code.size(); ++pc) {
     if (flow.is_dead(pc)) continue;
     for (const std::span<const Rule> rules : all)

@@ -20,6 +20,7 @@ std::span<const Rule> choice_rules();
 std::span<const Rule> conversion_rules();
 std::span<const Rule> extreme_rules();
 std::span<const Rule> flush_rules();
+std::span<const Rule> identity_rules();
 std::span<const Rule> least_integer_rules();
 std::span<const Rule> pack_rules();
 

@@ -1,0 +1,50 @@
+// Integer instructions of 64 bits that give back an operand: copies, where the order of f64 operands asks for
+// what a value is.
+#include "emulator/ptxas/peephole/pass.h"
+#include "emulator/ptxas/peephole/rules.h"
+
+namespace fp4lab::emu::peephole {
+
+namespace {
+
+bool is_of_64_bits(const Source& s) {
+  const Type type = s.type();
+  return s.tokens.size() == 2 && bits_of(type) == 64 && type != Type::f64;
+}
+
+// By a constant that changes nothing.
+void fold_neutral(Pass& p, uint32_t pc) {
+  const Source& s = p.source(pc);
+  if (!is_of_64_bits(s)) return;
+  const std::string_view name = s.tokens[0];
+  const uint64_t neutral = name == "and" ? ~uint64_t(0) : 0;
+  const bool changes_places = name != "sub" && name != "shl" && name != "shr";
+  for (const unsigned slot : {2u, 1u})
+    if ((slot == 2 || changes_places) && p.bits(pc, slot) == neutral)
+      return p.become_copy(pc, p.operand(pc, 3 - slot), s.type());
+}
+
+// Of a value and itself.
+void fold_same(Pass& p, uint32_t pc) {
+  const Source& s = p.source(pc);
+  if (!is_of_64_bits(s)) return;
+  if (!p.same_register(pc, 1, 2)) {
+    if (s.tokens[0] != "min" && s.tokens[0] != "max") fold_neutral(p, pc);
+    return;
+  }
+  if (s.tokens[0] == "xor") return p.become(pc, 0, s.type());
+  p.become_copy(pc, p.operand(pc, 1), s.type());
+}
+
+}  // namespace
+
+std::span<const Rule> identity_rules() {
+  static constexpr Rule kRules[] = {
+      {"and", fold_same},    {"or", fold_same},     {"xor", fold_same},
+      {"min", fold_same},    {"max", fold_same},    {"add", fold_neutral},
+      {"sub", fold_neutral}, {"shl", fold_neutral}, {"shr", fold_neutral},
+  };
+  return kRules;
+}
+
+}  // namespace fp4lab::emu::peephole
