@@ -3,6 +3,7 @@
 
 #include "emulator/core/hooks.h"
 #include "emulator/core/machine.h"
+#include "emulator/core/poison.h"
 #include "emulator/engine/state.h"
 
 namespace fp4lab::emu {
@@ -15,7 +16,7 @@ Cta::Cta(Cluster& cluster, uint32_t rank, Dim3 index, Sm& sm)
       rank(rank),
       index(index),
       sm(sm),
-      shared(cluster.grid.shared_bytes(), std::byte{0xcb}),
+      shared(cluster.grid.shared_bytes(), std::byte{kPoison}),
       defined_((shared.size() + 63) / 64 + 1) {
   // cooperative_groups uses its barriers there without setting them up.
   if (cluster.grid.lends_shared()) {

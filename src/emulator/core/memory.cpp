@@ -9,6 +9,7 @@
 #include <cstring>
 #include <iterator>
 
+#include "emulator/core/poison.h"
 #include "fp4lab/error.h"
 
 namespace fp4lab::emu {
@@ -16,7 +17,6 @@ namespace fp4lab::emu {
 namespace {
 
 constexpr uint64_t kPage = 4096;
-constexpr int kPoison = 0xcb;
 constexpr uint64_t kAllocationAlignment = 256;  // what cuMemAlloc promises
 constexpr uint64_t kDriverAlignment = 512;      // what it gives, as seen on an H200 (2026-11-22)
 constexpr uint64_t kLargePage = 2 << 20, kOwnPages = 1 << 20;  // allocations of more have pages of their own

@@ -10,6 +10,7 @@
 #include "emulator/core/hooks.h"
 #include "emulator/core/machine.h"
 #include "emulator/core/place.h"
+#include "emulator/core/poison.h"
 
 namespace fp4lab::emu {
 
@@ -216,7 +217,7 @@ Warp::Warp(Cta& cta, unsigned id, uint32_t lanes) : cta(cta), id(id), lanes(lane
     const size_t bytes = (size_t(f.local_bytes) * kLanes + kFileAlign - 1) / kFileAlign * kFileAlign;
     local_ = static_cast<std::byte*>(std::aligned_alloc(kFileAlign, bytes));
     if (!local_) throw std::bad_alloc();
-    std::memset(local_, 0xcb, bytes);
+    std::memset(local_, kPoison, bytes);
   }
   auto first = std::make_unique<LaneGroup>();
   first->mask = lanes;
@@ -269,7 +270,6 @@ void Warp::undefined_source(const Operand& o) {
   if ((missing & ~defined_[row]) == 0) return cta.cluster.tolerated(unwritten, *this);
   if (on_its_way) throw unwritten;
   cta.cluster.tolerated(unwritten, *this);
-  constexpr int kPoison = 0xcb;
   const size_t bytes = bits_of(o.type) == 64 ? 8 : 4;
   for_lanes(missing,
             [&](unsigned lane) { std::memset(registers_ + o.offset + lane * bytes, kPoison, bytes); });

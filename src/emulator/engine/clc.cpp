@@ -2,6 +2,7 @@
 // started.
 #include <cstring>
 
+#include "emulator/core/poison.h"
 #include "emulator/engine/operand.h"
 
 namespace fp4lab::emu {
@@ -13,7 +14,6 @@ namespace {
 // is ours.
 constexpr uint64_t kMark = 0xc1c5'0000'0000'0000;
 constexpr uint64_t kCanceled = 1;
-constexpr uint64_t kNoIndex = 0xcbcb'cbcb'cbcb'cbcb;  // where the request failed
 
 struct TryCancel final : AsyncOp {
   uint32_t response = 0, barrier = 0;  // offsets, the same in every target
@@ -25,7 +25,7 @@ struct TryCancel final : AsyncOp {
     Dim3 first{0, 0, 0};
     const bool ok = cluster.grid.steal_cluster(first);
     const uint64_t index = uint64_t(first.z) << 48 | uint64_t(first.y) << 32 | first.x;
-    const uint64_t words[2] = {ok ? index : kNoIndex, kMark | (ok ? kCanceled : 0)};
+    const uint64_t words[2] = {ok ? index : kPoison64, kMark | (ok ? kCanceled : 0)};
     for (Cta* to : targets) {
       if (to->exited)
         fault(FaultKind::peer_exited, lane, "{} answers to CTA rank {}, which has exited", name(), to->rank);
@@ -112,7 +112,7 @@ void first_ctaid(Warp& w, const Instr& in) {
   auto put = [&](const Operand& o, const uint32_t* values) {
     if (o.kind != Operand::Kind::value) return;
     uint32_t* d = w.target<uint32_t>(o);
-    for_lanes(w.active, [&](unsigned lane) { d[lane] = values ? values[lane] : 0xcbcbcbcb; });
+    for_lanes(w.active, [&](unsigned lane) { d[lane] = values ? values[lane] : kPoison32; });
   };
   if (in.aux < 3) return put(in.op[0], index[in.aux]);
   for (unsigned i = 0; i < 4; ++i)

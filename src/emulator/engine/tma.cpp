@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "emulator/core/poison.h"
 #include "emulator/engine/tma_box.h"
 
 namespace fp4lab::emu {
@@ -196,7 +197,7 @@ struct TmaLoad final : AsyncOp {
       const uint32_t linear = destination + r * pitch;
       const std::byte* image = fetch(cluster, run_number(r), fill, row, range);
       if (m.padded()) {  // 16 elements take 16 bytes; what is in the padding is not specified
-        std::memset(padded, 0xcb, sizeof padded);
+        std::memset(padded, kPoison, sizeof padded);
         for (uint32_t i = 0; i < line / 16; ++i) std::memcpy(padded + i * 16, image + i * pad, pad);
         image = padded;
       }

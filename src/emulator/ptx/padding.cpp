@@ -5,11 +5,11 @@
 #include <unordered_set>
 #include <vector>
 
+#include "emulator/core/poison.h"
+
 namespace fp4lab::emu {
 
 namespace {
-
-constexpr uint64_t kPoison = 0xcbcbcbcbcbcbcbcb;
 
 // What the text names a register by; not constants and special registers, which have rows too.
 class Registers {
@@ -67,8 +67,8 @@ void fill_padding(Image& image, Function& f) {
       if (is_padding(o)) padding.push_back(&o);
     if (padding.size() == elements.size()) return;
     for (Operand* o : padding)
-      o->offset = bits_of(o->type) > 32 ? image.constant_row(Row::What::bits64, kPoison)
-                                        : image.constant_row(Row::What::bits32, kPoison & 0xffffffff);
+      o->offset = bits_of(o->type) > 32 ? image.constant_row(Row::What::bits64, kPoison64)
+                                        : image.constant_row(Row::What::bits32, kPoison32);
   });
 }
 

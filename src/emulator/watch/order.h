@@ -156,6 +156,8 @@ class OrderChecker final : public Watcher {
   std::string place_text(Class, const Touch& before, const Touch& now, const order::Place&) const;
   Wording wording(Class, const Touch& before, const order::Actor&, const Touch& now, const order::Place&,
                   const std::string& where) const;
+  Wording race_words(Class, const Touch& before, const order::Actor&, const Touch& now,
+                     const std::string& where) const;
   Wording proxy_words(Class, const Touch& before, const order::Actor&, const Touch& now,
                       const std::string& where) const;
   Wording tensor_words(Class, const Touch& before, const order::Actor&, const Touch& now,
@@ -174,6 +176,10 @@ class OrderChecker final : public Watcher {
   uint32_t line_of(uint32_t site) const;
   uint32_t neighbour(uint32_t site, bool before) const;
   std::string missing(const Touch& before, const order::Actor&, const Touch& now) const;
+  std::string missing_between_threads(const Touch& before, const order::Actor&, const Touch& now,
+                                      const std::string& here) const;
+  std::string missing_behind_operation(const Touch& before, const order::Actor&,
+                                       const std::string& here) const;
 
   struct Global;
   struct Found;

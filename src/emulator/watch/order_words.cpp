@@ -29,32 +29,39 @@ constexpr const char* kSwizzles[] = {"?",
 // The edge that would have ordered `before` in front of what the actor does.
 std::string OrderChecker::missing(const Touch& before, const Actor& a, const Touch& now) const {
   const ClusterState& c = *a.cluster;
-  const std::string here =
-      "what " +
-      thread_name(
-          c, now.lanes ? now.component + static_cast<uint32_t>(std::countr_zero(now.lanes)) : now.issuer) +
-      (now.lanes ? " does" : " issues");
+  const std::string here = "what " + thread_name(c, now.lanes ? first_thread(now) : now.issuer) +
+                           (now.lanes ? " does" : " issues");
   if (before.cluster != c.id)
     return fmt::format(
         "a release of .gpu scope (fence.acq_rel.gpu and a flag, atom.acq_rel.gpu) by cluster {} behind its "
         "access, and an acquire of the same flag before {}",
         before.cluster, here);
-  if (before.lanes) {
-    const uint32_t first = before.component + static_cast<uint32_t>(std::countr_zero(before.lanes));
-    if (!now.lanes && now.issuer == first)
-      return "the thread itself touched the bytes again while its own operation was under way";
-    const uint32_t theirs = before.component / kLanes, mine = a.own / kLanes;
-    if (theirs == mine) return fmt::format("bar.warp.sync between {} and {}", thread_name(c, first), here);
-    if (theirs / c.warps == mine / c.warps)
-      return fmt::format(
-          "a barrier (bar.sync, or an mbarrier that warp {} arrives on and warp {} waits for) between the "
-          "access by {} and {}",
-          theirs % c.warps, mine % c.warps, thread_name(c, first), here);
+  return before.lanes ? missing_between_threads(before, a, now, here)
+                      : missing_behind_operation(before, a, here);
+}
+
+std::string OrderChecker::missing_between_threads(const Touch& before, const Actor& a, const Touch& now,
+                                                  const std::string& here) const {
+  const ClusterState& c = *a.cluster;
+  const uint32_t first = first_thread(before);
+  if (!now.lanes && now.issuer == first)
+    return "the thread itself touched the bytes again while its own operation was under way";
+  const uint32_t theirs = before.component / kLanes, mine = a.own / kLanes;
+  if (theirs == mine) return fmt::format("bar.warp.sync between {} and {}", thread_name(c, first), here);
+  if (theirs / c.warps == mine / c.warps)
     return fmt::format(
-        "a cluster barrier, or mbarrier.arrive.release.cluster by {} and a wait with .acquire.cluster (the "
-        "default scope .cta does not reach the other CTA), before {}",
-        thread_name(c, first), here);
-  }
+        "a barrier (bar.sync, or an mbarrier that warp {} arrives on and warp {} waits for) between the "
+        "access by {} and {}",
+        theirs % c.warps, mine % c.warps, thread_name(c, first), here);
+  return fmt::format(
+      "a cluster barrier, or mbarrier.arrive.release.cluster by {} and a wait with .acquire.cluster (the "
+      "default scope .cta does not reach the other CTA), before {}",
+      thread_name(c, first), here);
+}
+
+std::string OrderChecker::missing_behind_operation(const Touch& before, const Actor& a,
+                                                   const std::string& here) const {
+  const ClusterState& c = *a.cluster;
   const StreamInfo& s = c.stream_of(before);
   const std::string cta = c.ctas > 1 ? " of " + cta_name(c.id, s.cta) : "";
   switch (s.kind) {
@@ -225,13 +232,9 @@ OrderChecker::Wording OrderChecker::init_words(Class k, const Touch& before, con
   return {fmt::format(fmt::runtime(what), where), need};
 }
 
-OrderChecker::Wording OrderChecker::wording(Class k, const Touch& before, const Actor& a, const Touch& now,
-                                            const Place& place, const std::string& where) const {
+OrderChecker::Wording OrderChecker::race_words(Class k, const Touch& before, const Actor& a, const Touch& now,
+                                               const std::string& where) const {
   switch (k) {
-    case Class::race:
-      return {
-          fmt::format("race on {}: {} by one, {} by another, in no order", where, verb(before), verb(now)),
-          missing(before, a, now)};
     case Class::same_value:
       return {fmt::format("{}: one instruction writes the same value to it in two warps, in no order", where),
               "nothing, as long as the value is the same everywhere; else a barrier between the two"};
@@ -259,11 +262,6 @@ OrderChecker::Wording OrderChecker::wording(Class k, const Touch& before, const 
       return {fmt::format("tensor map at {} written over while a copy by it is under way", where),
               fmt::format("{} ({}: a copy goes by the map as it was at issue)", missing(before, a, now),
                           kShipped)};
-    case Class::wgmma_fence:
-      return {
-          "a register of a wgmma is written behind the last wgmma.fence",
-          "wgmma.fence between the write and the wgmma.mma_async (the manual asks for it; ptxas orders what "
-          "it sees)"};
     case Class::scope:
       return {
           fmt::format("{}: {} by one CTA, {} by another behind an mbarrier.arrive or a wait that names no "
@@ -272,6 +270,29 @@ OrderChecker::Wording OrderChecker::wording(Class k, const Touch& before, const 
           fmt::format("mbarrier.arrive.release.cluster by the one and a wait with .acquire.cluster by the "
                       "other ({})",
                       kShipped)};
+    default:
+      return {
+          fmt::format("race on {}: {} by one, {} by another, in no order", where, verb(before), verb(now)),
+          missing(before, a, now)};
+  }
+}
+
+OrderChecker::Wording OrderChecker::wording(Class k, const Touch& before, const Actor& a, const Touch& now,
+                                            const Place& place, const std::string& where) const {
+  switch (k) {
+    case Class::race:
+    case Class::same_value:
+    case Class::before_cas:
+    case Class::warpgroup:
+    case Class::elected:
+    case Class::map_reuse:
+    case Class::scope:
+      return race_words(k, before, a, now, where);
+    case Class::wgmma_fence:
+      return {
+          "a register of a wgmma is written behind the last wgmma.fence",
+          "wgmma.fence between the write and the wgmma.mma_async (the manual asks for it; ptxas orders what "
+          "it sees)"};
     case Class::proxy:
     case Class::proxy_of_copy:
     case Class::proxy_after_alloc:
