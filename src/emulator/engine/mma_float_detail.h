@@ -1,9 +1,15 @@
-// Between the portable and the vector code of the plain kinds' arithmetic.
+// What the files of the plain kinds' arithmetic share.
 #pragma once
 
 #include "emulator/engine/mma_float.h"
 
 namespace fp4lab::emu::detail {
+
+constexpr int kZeroExponent = -1000;  // zeros have no say in the common exponent
+
+constexpr unsigned bytes_of(ElementFormat f) {
+  return f == ElementFormat::tf32 ? 4 : f == ElementFormat::f16 || f == ElementFormat::bf16 ? 2 : 1;
+}
 
 // The common exponent never falls below this (MATLAB-tensor-core, arXiv 2512.07004).
 constexpr int least_exponent(const FloatMma& f) { return f.half_output ? -21 : -133; }

@@ -3,35 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 #include <set>
 
-#include "fp4lab/error.h"
+#include "lab/sm90/schedule.h"
 
 namespace fp4lab::sm90 {
 namespace {
 
-// A stage is asked for stages - 1 steps before it is wanted, and takes about this long while all CTAs ask.
-constexpr double kStageCycles = 2400;
-
-// Cost model in SM cycles, fitted to the H200 (notes/records: Hopper). A chunk of a math warpgroup is four
-// wgmma m64nNk16 of N/2 cycles; its decoding competes with them for issue, which costs N plus about 118
-// cycles in all.
-struct Cost {
-  int warpgroups, stages;
-  double step(int tile) const {
-    const double products = 2.0 * warpgroups * std::max(2.0 * tile, tile + 118.0) + 30;
-    return std::max(products, kStageCycles / (stages - 1));
-  }
-  double finish(int tile) const { return 1200 + 13.0 * tile; }
-  double publish(int tile) const { return 1500 + 10.0 * tile; }
-  double add(int tile) const { return 6.0 * tile; }
-  // Of a tile in halves: its end, with the sums of half of the tokens on their way to the neighbour and back.
-  double exchange(int tile) const { return 5000 + finish(tile) / 2; }
-  // Of a schedule with cut tiles: the one who finishes a tile waits for sums that pass through the L2.
-  double cut(unsigned helpers) const { return helpers == 0 ? 0 : 1000 + 4000.0 * helpers; }
-};
-constexpr unsigned kFewestSteps = 4;  // of a piece of a cut tile
 // Weights that do not stay in the L2 (50 MB): CTAs of two math warpgroups, whose tokens pass the L2 most
 // often, took a tenth longer than the model.
 constexpr double kLargeWeights = 50e6, kTwoWarpgroupsStreaming = 1.1;
@@ -41,159 +19,6 @@ int most_stages(int max_tile, int warpgroups) {
   int stages = 2;
   while (shared_bytes(max_tile, warpgroups, stages + 1) <= kSharedLimit && stages < kManyStages) ++stages;
   return stages;
-}
-
-struct TileJob {
-  unsigned group, row, token, steps;
-  int tile;
-};
-
-unsigned round_up(unsigned v, unsigned to) { return (v + to - 1) / to * to; }
-
-// Tokens of a group in tiles as equal as `step` allows, a multiple of 8 that divides max_tile.
-std::vector<int> token_tiles(unsigned m, int max_tile, int step) {
-  const unsigned parts = (m + step - 1) / step, most = max_tile / step;
-  const unsigned count = (parts + most - 1) / most;
-  std::vector<int> tiles;
-  for (unsigned i = 0; i < count; ++i)
-    tiles.push_back(step * ((parts * (i + 1)) / count - (parts * i) / count));
-  return tiles;
-}
-
-std::vector<TileJob> all_tiles(const std::vector<Shape>& shapes, bool dual, int warpgroups, int max_tile,
-                               int tile_step) {
-  std::vector<TileJob> jobs;
-  for (unsigned g = 0; g < shapes.size(); ++g) {
-    const unsigned rows = shapes[g].n * (dual ? 2 : 1), step = kRowsPerWarpgroup * warpgroups;
-    const unsigned steps = round_up(shapes[g].k, kStep) / kStep;
-    const auto tiles = token_tiles(shapes[g].m, max_tile, tile_step);
-    for (unsigned row = 0; row < rows; row += step) {
-      unsigned token = 0;
-      for (int tile : tiles) {
-        jobs.push_back({g, row, token, steps, tile});
-        token += tile;
-      }
-    }
-  }
-  return jobs;
-}
-
-struct Piece {
-  unsigned job, first_step, steps, helpers;
-  bool finishes;
-  unsigned half = 0;
-};
-using Schedule = std::vector<std::vector<Piece>>;
-
-// Hands the tiles in order to the units, each up to `limit` cycles, cutting the tile that does not fit. A
-// unit's pieces come out in the order of execution: what others wait for first, what waits for others last,
-// so that a unit waits only for units before it.
-bool fill(const Cost& cost, const std::vector<TileJob>& jobs, unsigned units, double limit, Schedule& out) {
-  out.assign(units, {});
-  unsigned job = 0, done = 0, helpers = 0;
-  for (unsigned u = 0; u < units && job < jobs.size(); ++u) {
-    double left = limit;
-    std::vector<Piece> pieces;
-    while (job < jobs.size()) {
-      const TileJob& t = jobs[job];
-      const double per_step = cost.step(t.tile);
-      const unsigned rest = t.steps - done;
-      const double whole = rest * per_step + cost.finish(t.tile) + helpers * cost.add(t.tile);
-      if (whole <= left) {
-        pieces.push_back({job, done, rest, helpers, true});
-        left -= whole;
-        ++job, done = 0, helpers = 0;
-        continue;
-      }
-      const double room = (left - cost.publish(t.tile)) / per_step;
-      if (room < kFewestSteps || rest < 2 * kFewestSteps) break;
-      const unsigned take = std::min(static_cast<unsigned>(room), rest - kFewestSteps);
-      pieces.push_back({job, done, take, 0, false});
-      done += take, ++helpers;
-      break;
-    }
-    std::rotate(pieces.begin(), pieces.empty() ? pieces.begin() : pieces.end() - 1, pieces.end());
-    if (pieces.size() > 2) std::rotate(pieces.begin() + 1, pieces.begin() + 2, pieces.end());
-    out[u] = pieces;
-  }
-  return job == jobs.size();
-}
-
-double cut_schedule(const Cost& cost, const std::vector<TileJob>& jobs, unsigned units, Schedule& out) {
-  double low = 0, high = 0;
-  for (const auto& t : jobs) high += t.steps * cost.step(t.tile) + cost.finish(t.tile);
-  low = high / units * 0.9;
-  for (int i = 0; i < 40; ++i) {
-    const double middle = (low + high) / 2;
-    (fill(cost, jobs, units, middle, out) ? high : low) = middle;
-  }
-  fill(cost, jobs, units, high, out);
-  return high;
-}
-
-// Every tile in halves along K, which two neighbours add, each for a half of the tokens: neither waits for
-// the other to end. No schedule (0) when there are more halves than units, or halves that are too short.
-double paired_schedule(const Cost& cost, const std::vector<TileJob>& jobs, unsigned units, Schedule& out) {
-  out.assign(units, {});
-  double most = 0;
-  for (unsigned j = 0; j < jobs.size(); ++j) {
-    const TileJob& t = jobs[j];
-    if (2 * j + 1 >= units || t.steps < 2 * kFewestSteps) return 0;
-    const unsigned half = t.steps / 2;
-    out[2 * j] = {{j, 0, half, 0, true, 1}};
-    out[2 * j + 1] = {{j, half, t.steps - half, 0, true, 2}};
-    most = std::max(most, (t.steps - half) * cost.step(t.tile) + cost.exchange(t.tile));
-  }
-  return most;
-}
-
-// Whole tiles, the most expensive first, each to the unit with the least work; then the unit with the most
-// work gives a tile away, or exchanges one for a cheaper one, as long as that lowers the higher of the two
-// units' work.
-double whole_schedule(const Cost& model, const std::vector<TileJob>& jobs, unsigned units, Schedule& out) {
-  std::vector<double> load(units, 0), cost(jobs.size());
-  for (std::size_t j = 0; j < jobs.size(); ++j)
-    cost[j] = jobs[j].steps * model.step(jobs[j].tile) + model.finish(jobs[j].tile);
-  std::vector<unsigned> order(jobs.size());
-  std::iota(order.begin(), order.end(), 0u);
-  std::stable_sort(order.begin(), order.end(), [&](unsigned a, unsigned b) { return cost[a] > cost[b]; });
-  std::vector<std::vector<unsigned>> have(units);
-  for (unsigned j : order) {
-    const unsigned u = std::min_element(load.begin(), load.end()) - load.begin();
-    have[u].push_back(j);
-    load[u] += cost[j];
-  }
-  for (int round = 0; round < 2000; ++round) {
-    const unsigned worst = std::max_element(load.begin(), load.end()) - load.begin();
-    double best = load[worst] - 1;
-    unsigned to = units;
-    std::size_t give = 0, take = 0;
-    for (unsigned u = 0; u < units; ++u) {
-      if (u == worst) continue;
-      for (std::size_t i = 0; i < have[worst].size(); ++i)
-        for (std::size_t k = 0; k <= have[u].size(); ++k) {  // k == size: gives without taking
-          const double moved = cost[have[worst][i]] - (k < have[u].size() ? cost[have[u][k]] : 0);
-          const double peak = std::max(load[worst] - moved, load[u] + moved);
-          if (moved > 0 && peak < best) best = peak, to = u, give = i, take = k;
-        }
-    }
-    if (to == units) break;
-    const double moved = cost[have[worst][give]] - (take < have[to].size() ? cost[have[to][take]] : 0);
-    if (take < have[to].size()) {
-      std::swap(have[worst][give], have[to][take]);
-    } else {
-      have[to].push_back(have[worst][give]);
-      have[worst].erase(have[worst].begin() + give);
-    }
-    load[worst] -= moved, load[to] += moved;
-  }
-  out.assign(units, {});
-  for (unsigned u = 0; u < units; ++u) {
-    for (unsigned j : have[u]) out[u].push_back({j, 0, jobs[j].steps, 0, true});
-    // Small tiles want weights fastest: not all units shall come to them at the same time.
-    if (u % 2 == 1) std::reverse(out[u].begin(), out[u].end());
-  }
-  return *std::max_element(load.begin(), load.end());
 }
 
 // Accumulators take tile / 2 of a math warp's registers: 232 with two warpgroups, 160 with three, 112 with
@@ -211,12 +36,6 @@ struct Candidate {
 // Loops that exclude each other share no registers in ptxas's count for wgmma: with more sizes of tiles than
 // these it serialises the products (C7511, C7512) or spills.
 std::size_t most_loops(int warpgroups) { return warpgroups == 2 ? 6 : warpgroups == 3 ? 3 : 2; }
-unsigned most_helpers(const Schedule& schedule) {
-  unsigned most = 0;
-  for (const auto& unit : schedule)
-    for (const Piece& piece : unit) most = std::max(most, piece.helpers);
-  return most;
-}
 std::size_t sizes_of(const std::vector<TileJob>& jobs) {
   std::set<int> sizes;
   for (const TileJob& job : jobs) sizes.insert(job.tile);
