@@ -86,6 +86,7 @@ cudaError_t cudaInitDevice(int device, unsigned, unsigned) {
 }
 cudaError_t cudaSetValidDevices(int* devices, int count) {
   return plain([&] {
+    if (!devices && count) return cudaErrorInvalidValue;
     for (int i = 0; i < count; ++i)
       if (devices[i]) return cudaErrorInvalidDevice;
     return cudaSuccess;
@@ -103,7 +104,9 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
     return device ? CUDA_ERROR_INVALID_DEVICE : properties_of(properties);
   });
 }
-cudaError_t cudaChooseDevice(int* device, const cudaDeviceProp*) { return cudaGetDevice(device); }
+cudaError_t cudaChooseDevice(int* device, const cudaDeviceProp* properties) {
+  return properties ? cudaGetDevice(device) : finish(cudaErrorInvalidValue);
+}
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
   static_assert(int(cudaDevAttrMultiProcessorCount) == int(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
   static_assert(int(cudaDevAttrClusterLaunch) == int(CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH));
@@ -141,6 +144,7 @@ cudaError_t cudaDeviceSetSharedMemConfig(cudaSharedMemConfig) {
 }
 cudaError_t cudaDeviceGetSharedMemConfig(cudaSharedMemConfig* config) {
   return call([&] {
+    if (!config) return CUDA_ERROR_INVALID_VALUE;
     *config = cudaSharedMemBankSizeFourByte;
     return CUDA_SUCCESS;
   });
@@ -175,7 +179,8 @@ cudaError_t cudaProfilerStop() { return cudaSuccess; }
 }
 
 // There is one device, which is nobody's peer.
-cudaError_t cudaDeviceEnablePeerAccess(int device, unsigned) {
+cudaError_t cudaDeviceEnablePeerAccess(int device, unsigned flags) {
+  if (flags) return finish(cudaErrorInvalidValue);
   return plain([&] { return device ? cudaErrorInvalidDevice : cudaErrorPeerAccessUnsupported; });
 }
 cudaError_t cudaDeviceDisablePeerAccess(int device) {

@@ -61,6 +61,7 @@ cudaError_t cudaGraphKernelNodeSetParams(cudaGraphNode_t node, const cudaKernelN
 }
 cudaError_t cudaGraphKernelNodeGetParams(cudaGraphNode_t node, cudaKernelNodeParams* params) {
   return call([&] {
+    if (!params) return CUDA_ERROR_INVALID_VALUE;
     CUDA_KERNEL_NODE_PARAMS p;
     const CUresult r = cuGraphKernelNodeGetParams(node, &p);
     if (!r) *params = runtime_params(p);
@@ -167,6 +168,7 @@ cudaError_t cudaGraphExecMemcpyNodeSetParamsFromSymbol(cudaGraphExec_t exec, cud
 }
 cudaError_t cudaGraphMemcpyNodeGetParams(cudaGraphNode_t node, cudaMemcpy3DParms* params) {
   return call([&] {
+    if (!params) return CUDA_ERROR_INVALID_VALUE;
     CUDA_MEMCPY3D c;
     const CUresult r = cuGraphMemcpyNodeGetParams(node, &c);
     if (!r) *params = runtime_params(c);
@@ -186,6 +188,7 @@ cudaError_t cudaGraphAddMemsetNode(cudaGraphNode_t* node, cudaGraph_t graph, con
 }
 cudaError_t cudaGraphMemsetNodeGetParams(cudaGraphNode_t node, cudaMemsetParams* params) {
   return call([&] {
+    if (!params) return CUDA_ERROR_INVALID_VALUE;
     CUDA_MEMSET_NODE_PARAMS p;
     const CUresult r = cuGraphMemsetNodeGetParams(node, &p);
     if (!r) *params = runtime_params(p);
@@ -194,6 +197,7 @@ cudaError_t cudaGraphMemsetNodeGetParams(cudaGraphNode_t node, cudaMemsetParams*
 }
 cudaError_t cudaGraphMemsetNodeSetParams(cudaGraphNode_t node, const cudaMemsetParams* params) {
   return call([&] {
+    if (!params) return CUDA_ERROR_INVALID_VALUE;
     const CUDA_MEMSET_NODE_PARAMS p = driver_params(*params);
     return cuGraphMemsetNodeSetParams(node, &p);
   });
@@ -201,6 +205,7 @@ cudaError_t cudaGraphMemsetNodeSetParams(cudaGraphNode_t node, const cudaMemsetP
 cudaError_t cudaGraphExecMemsetNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node,
                                              const cudaMemsetParams* params) {
   return call([&] {
+    if (!params) return CUDA_ERROR_INVALID_VALUE;
     const CUDA_MEMSET_NODE_PARAMS p = driver_params(*params);
     CUcontext current;
     if (CUresult r = cuCtxGetCurrent(&current)) return r;
@@ -361,7 +366,7 @@ static cudaError_t add_by_kind(cudaGraphNode_t* node, cudaGraph_t graph, const c
 // Edges that have data are added behind the node.
 cudaError_t cudaGraphAddNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* needs,
                              const cudaGraphEdgeData* edges, size_t count, cudaGraphNodeParams* params) {
-  if (!edges) return add_by_kind(node, graph, needs, count, params);
+  if (!edges || (count && !needs)) return add_by_kind(node, graph, needs, count, params);
   if (const cudaError_t e = add_by_kind(node, graph, nullptr, 0, params)) return e;
   const std::vector<cudaGraphNode_t> to(count, *node);
   const cudaError_t e = cudaGraphAddDependencies(graph, needs, to.data(), edges, count);

@@ -16,11 +16,7 @@ cudaError_t cudaLibraryUnload(cudaLibrary_t library) {
   return call([&] { return cuLibraryUnload(library); });
 }
 cudaError_t cudaLibraryGetKernel(cudaKernel_t* kernel, cudaLibrary_t library, const char* name) {
-  return call([&] {
-    const CUresult r = cuLibraryGetKernel(kernel, library, name);
-    if (!r) remember_function(reinterpret_cast<CUfunction>(*kernel));
-    return r;
-  });
+  return call([&] { return cuLibraryGetKernel(kernel, library, name); });
 }
 cudaError_t cudaLibraryGetGlobal(void** address, size_t* bytes, cudaLibrary_t library, const char* name) {
   return call(
@@ -30,9 +26,5 @@ cudaError_t cudaLibraryGetKernelCount(unsigned* count, cudaLibrary_t library) {
   return call([&] { return cuLibraryGetKernelCount(count, library); });
 }
 cudaError_t cudaLibraryEnumerateKernels(cudaKernel_t* kernels, unsigned count, cudaLibrary_t library) {
-  return call([&] {
-    const CUresult r = cuLibraryEnumerateKernels(kernels, count, library);
-    for (unsigned i = 0; !r && i < count; ++i) remember_function(reinterpret_cast<CUfunction>(kernels[i]));
-    return r;
-  });
+  return call([&] { return cuLibraryEnumerateKernels(kernels, count, library); });
 }

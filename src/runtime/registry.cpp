@@ -41,7 +41,6 @@ struct Registry {
   std::unordered_map<const void*, std::unique_ptr<Kernel>> kernels;  // by host stub
   std::unordered_map<const void*, Kernel*> handles;                  // Kernel* given out
   std::unordered_map<const void*, std::unique_ptr<Variable>> variables;
-  std::unordered_set<const void*> functions;  // of the driver, given out
 };
 
 Registry& registry() {
@@ -87,11 +86,6 @@ std::vector<const void*> registered_images() {
   return images;
 }
 
-void remember_function(CUfunction f) {
-  std::lock_guard lock(registry().mutex);
-  registry().functions.insert(f);
-}
-
 cudaError_t find_function(const void* kernel, CUfunction* function) {
   if (!kernel) return cudaErrorInvalidDeviceFunction;
   Registry& r = registry();
@@ -102,9 +96,8 @@ cudaError_t find_function(const void* kernel, CUfunction* function) {
   else if (auto handle = r.handles.find(kernel); handle != r.handles.end())
     k = handle->second;
   if (!k) {
-    if (!r.functions.contains(kernel)) return cudaErrorInvalidResourceHandle;
     *function = static_cast<CUfunction>(const_cast<void*>(kernel));
-    return cudaSuccess;
+    return from_driver(cuFuncLoad(*function));  // of a library, or the driver's own
   }
   if (!k->function) {
     if (CUresult e = load(*k->binary)) return from_driver(e);
@@ -121,7 +114,6 @@ const void* find_kernel(CUfunction function) {
     for (const auto& [stub, kernel] : registry().kernels)
       if (kernel->function == function) return stub;
   }
-  remember_function(function);
   return function;
 }
 
@@ -209,7 +201,6 @@ cudaError_t cudaGetFuncBySymbol(cudaFunction_t* function, const void* kernel) {
   return call([&] {
     if (!function) return cudaErrorInvalidValue;
     const cudaError_t e = find_function(kernel, function);
-    if (!e) remember_function(*function);
     return e == cudaErrorInvalidResourceHandle ? cudaErrorInvalidDeviceFunction : e;
   });
 }

@@ -23,6 +23,5 @@ cudaError_t find_variable(const void* symbol, CUdeviceptr* address, size_t* byte
 std::vector<const void*> registered_images();
 
 // Marks a handle that the runtime gave to the program as one that find_function may take.
-void remember_function(CUfunction);
 
 }  // namespace fp4lab::cudart

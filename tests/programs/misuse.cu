@@ -110,6 +110,7 @@ void contexts() {
   CUmodule of_library;
   EXPECT(!cuLibraryLoadData(&library, kPtx, nullptr, nullptr, 0, nullptr, nullptr, 0));
   EXPECT(!cuLibraryGetKernel(&kernel, library, "k") && !launch(reinterpret_cast<CUfunction>(kernel), far));
+  CUDA(cudaLaunchKernel((void*)kernel, 1, 32, arguments, 0, far));  // a handle of the driver's
   mark<<<1, 16, 0, far>>>(reinterpret_cast<int*>(p));
   CUDA(cudaGetLastError());
   EXPECT(!cuLibraryGetModule(&of_library, library) && cuModuleUnload(of_library) == CUDA_ERROR_NOT_PERMITTED);
@@ -232,6 +233,16 @@ void nodes() {
   FAILS(cudaErrorInvalidValue, cudaGraphAddMemsetNode(&b, graph, nullptr, 0, nullptr));
   FAILS(cudaErrorInvalidValue, cudaGraphAddEventRecordNode(&b, graph, nullptr, 0, nullptr));
   FAILS(cudaErrorInvalidValue, cudaGraphAddMemFreeNode(&b, graph, nullptr, 0, graph));
+  cudaGraphNodeType type;
+  cudaMemsetParams fill;
+  size_t count = 0;
+  FAILS(cudaErrorInvalidValue, cudaGraphAddDependencies(graph, nullptr, nullptr, nullptr, 1));
+  FAILS(cudaErrorInvalidValue, cudaGraphNodeGetType(nullptr, &type));
+  FAILS(cudaErrorInvalidValue, cudaGraphGetNodes(graph, &a, &count));
+  FAILS(cudaErrorInvalidValue, cudaGraphMemsetNodeGetParams(a, &fill));
+  FAILS(cudaErrorInvalidValue, cudaGraphMemsetNodeSetParams(a, nullptr));
+  FAILS(cudaErrorInvalidValue, cudaGraphDestroyNode(nullptr));
+  FAILS(cudaErrorInvalidValue, cudaUserObjectRelease(nullptr, 1));
   FAILS(cudaErrorInvalidValue, cudaGraphDestroy(nullptr));
   FAILS(cudaErrorInvalidValue, cudaGraphExecDestroy(nullptr));
   FAILS(cudaErrorInvalidValue, cudaGraphLaunch(nullptr, nullptr));

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <set>
 
-#include "emulator/driver/state.h"
+#include "emulator/driver/graph.h"
 
 using namespace fp4lab::emu::driver;
 
@@ -16,14 +16,22 @@ void each_stream(F&& f) {
 
 thread_local CUstreamCaptureMode thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 
-CUresult begin(CUstream handle, CUgraph graph, std::vector<CUgraphNode> behind, CUstreamCaptureMode mode) {
-  if (CUresult r = ready()) return r;
-  if (mode > CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_ERROR_INVALID_VALUE;
+// The nodes are what the stream's next one follows, too.
+void follow(CUstream_st& stream, const CUgraphNode* nodes, const CUgraphEdgeData* data, size_t count) {
+  stream.tail_edges.resize(stream.tail.size());
+  stream.tail.insert(stream.tail.end(), nodes, nodes + count);
+  for (size_t i = 0; i < count; ++i) stream.tail_edges.push_back(data ? data[i] : CUgraphEdgeData{});
+}
+
+CUresult begin(CUstream handle, CUgraph graph, const CUgraphNode* behind, const CUgraphEdgeData* data,
+               size_t count, CUstreamCaptureMode mode) {
   CUstream_st* stream = stream_of(handle);
+  if (CUresult r = ready_on(stream)) return r;
+  if (mode > CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_ERROR_INVALID_VALUE;
   if (!stream) return CUDA_ERROR_INVALID_HANDLE;
   if (stream == &state().legacy) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   if (stream->capture) return CUDA_ERROR_ILLEGAL_STATE;
-  if (graph && !has_nodes(graph, behind.data(), behind.size())) return CUDA_ERROR_INVALID_VALUE;
+  if (graph && !has_nodes(graph, behind, count)) return CUDA_ERROR_INVALID_VALUE;
   static uint64_t last_id = 0;
   std::lock_guard lock(state().mutex);
   auto own = graph ? nullptr : std::make_unique<CUgraph_st>();
@@ -34,7 +42,8 @@ CUresult begin(CUstream handle, CUgraph graph, std::vector<CUgraphNode> behind, 
                                                       .mode = mode,
                                                       .thread = std::this_thread::get_id()});
   stream->capture_origin = true;
-  stream->tail = std::move(behind);
+  stream->tail.clear(), stream->tail_edges.clear();
+  follow(*stream, behind, data, count);
   return CUDA_SUCCESS;
 }
 
@@ -116,18 +125,19 @@ bool is_capturing_beside_legacy() {
 }  // namespace fp4lab::emu::driver
 
 CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode mode) {
-  return begin(stream, nullptr, {}, mode);
+  return begin(stream, nullptr, nullptr, nullptr, 0, mode);
 }
 
 CUresult cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph, const CUgraphNode* behind,
-                                     const CUgraphEdgeData*, size_t count, CUstreamCaptureMode mode) {
-  if (!graph || (count && !behind)) return CUDA_ERROR_INVALID_VALUE;
-  return begin(stream, graph, {behind, behind + count}, mode);
+                                     const CUgraphEdgeData* data, size_t count, CUstreamCaptureMode mode) {
+  if (CUresult r = ready_on(stream_of(stream))) return r;
+  if (!exists(graph) || (count && !behind)) return CUDA_ERROR_INVALID_VALUE;
+  return begin(stream, graph, behind, data, count, mode);
 }
 
 CUresult cuStreamEndCapture(CUstream handle, CUgraph* graph) {
-  if (CUresult r = ready()) return r;
   CUstream_st* stream = stream_of(handle);
+  if (CUresult r = ready_on(stream)) return r;
   if (!stream) return CUDA_ERROR_INVALID_HANDLE;
   if (!stream->capture) return CUDA_ERROR_ILLEGAL_STATE;
   if (!stream->capture_origin) {
@@ -148,6 +158,7 @@ CUresult cuStreamEndCapture(CUstream handle, CUgraph* graph) {
 }
 
 CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus* status) {
+  if (CUresult r = ready_anywhere()) return r;
   CUstream_st* stream = stream_of(handle);
   if (!stream) return CUDA_ERROR_INVALID_HANDLE;
   if (!status) return CUDA_ERROR_INVALID_VALUE;
@@ -166,12 +177,14 @@ CUresult CUDAAPI cuStreamGetCaptureInfo_v3(CUstream handle, CUstreamCaptureStatu
                                            CUgraph* graph, const CUgraphNode** nodes,
                                            const CUgraphEdgeData** edges, size_t* count) {
   if (CUresult r = cuStreamIsCapturing(handle, status)) return r;
-  const CUstream_st& stream = *stream_of(handle);
+  CUstream_st& stream = *stream_of(handle);
   if (!stream.capture) return CUDA_SUCCESS;
   if (id) *id = stream.capture->id;
   if (graph) *graph = stream.capture->graph;
   if (nodes) *nodes = stream.tail.data();
-  if (edges) *edges = nullptr;
+  stream.tail_edges.resize(stream.tail.size());
+  if (nodes && !edges && !std::ranges::all_of(stream.tail_edges, is_plain)) return CUDA_ERROR_LOSSY_QUERY;
+  if (edges) *edges = stream.tail_edges.data();
   if (count) *count = stream.tail.size();
   return CUDA_SUCCESS;
 }
@@ -180,22 +193,26 @@ CUresult CUDAAPI cuStreamGetCaptureInfo_v2(CUstream handle, CUstreamCaptureStatu
   return cuStreamGetCaptureInfo_v3(handle, status, id, graph, nodes, nullptr, count);
 }
 CUresult CUDAAPI cuStreamUpdateCaptureDependencies_v2(CUstream handle, CUgraphNode* nodes,
-                                                      const CUgraphEdgeData*, size_t count, unsigned flags) {
+                                                      const CUgraphEdgeData* data, size_t count,
+                                                      unsigned flags) {
+  if (CUresult r = ready_anywhere()) return r;
   CUstream_st* stream = stream_of(handle);
   if (!stream) return CUDA_ERROR_INVALID_HANDLE;
   if (!stream->capture) return CUDA_ERROR_ILLEGAL_STATE;
   Capture& capture = *stream->capture;
   if ((count && !nodes) || !has_nodes(capture.graph, nodes, count)) return CUDA_ERROR_INVALID_VALUE;
+  if (flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES) return CUDA_ERROR_INVALID_VALUE;
   if (flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES) {
     for (const CUgraphNode node : stream->tail) capture.open.erase(node);  // let go on purpose
-    stream->tail.clear();
+    stream->tail.clear(), stream->tail_edges.clear();
   }
-  stream->tail.insert(stream->tail.end(), nodes, nodes + count);
+  follow(*stream, nodes, data, count);
   return CUDA_SUCCESS;
 }
 }
 
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
+  if (CUresult r = ready(false)) return r;
   if (!mode || *mode > CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_ERROR_INVALID_VALUE;
   std::swap(thread_mode, *mode);
   return CUDA_SUCCESS;

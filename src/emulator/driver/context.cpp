@@ -18,6 +18,8 @@ CUresult create(CUcontext* context, unsigned flags, CUdevice device) {
   return CUDA_SUCCESS;
 }
 
+bool is_limit(CUlimit limit) { return limit >= 0 && limit < CU_LIMIT_MAX; }
+
 bool known(CUcontext c) { return c == &state().primary || state().contexts.contains(c); }
 
 }  // namespace
@@ -48,6 +50,7 @@ CUresult cuCtxDestroy(CUcontext context) {
 CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
   if (CUresult r = ready(false)) return r;
   if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
+  if (!context) return CUDA_ERROR_INVALID_VALUE;
   ++state().primary_retained;
   *context = &state().primary;
   return CUDA_SUCCESS;
@@ -71,6 +74,7 @@ CUresult cuDevicePrimaryCtxReset(CUdevice device) {
 CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned* flags, int* active) {
   if (CUresult r = ready(false)) return r;
   if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
+  if (!flags || !active) return CUDA_ERROR_INVALID_VALUE;
   *flags = state().primary.flags;
   *active = state().primary_retained > 0;
   return CUDA_SUCCESS;
@@ -96,6 +100,7 @@ CUresult cuCtxSetCurrent(CUcontext context) {
 
 CUresult cuCtxGetCurrent(CUcontext* context) {
   if (CUresult r = ready(false)) return r;
+  if (!context) return CUDA_ERROR_INVALID_VALUE;
   *context = context_stack().empty() ? nullptr : context_stack().back();
   return CUDA_SUCCESS;
 }
@@ -118,18 +123,23 @@ CUresult cuCtxPopCurrent(CUcontext* context) {
 CUresult cuCtxGetDevice(CUdevice* device) {
   if (CUresult r = ready(false)) return r;
   if (context_stack().empty()) return CUDA_ERROR_INVALID_CONTEXT;
+  if (!device) return CUDA_ERROR_INVALID_VALUE;
   *device = 0;
   return CUDA_SUCCESS;
 }
 
 CUresult cuCtxGetFlags(unsigned* flags) {
-  if (CUresult r = ready()) return r;
+  if (CUresult r = ready(false)) return r;
+  if (!flags) return CUDA_ERROR_INVALID_VALUE;
+  if (context_stack().empty()) return CUDA_ERROR_INVALID_CONTEXT;
   *flags = context_stack().back()->flags;
   return CUDA_SUCCESS;
 }
 
-CUresult cuCtxGetApiVersion(CUcontext, unsigned* version) {
+CUresult cuCtxGetApiVersion(CUcontext context, unsigned* version) {
   if (CUresult r = ready(false)) return r;
+  if (!version) return CUDA_ERROR_INVALID_VALUE;
+  if (context ? !known(context) : context_stack().empty()) return CUDA_ERROR_INVALID_CONTEXT;
   *version = 3020;  // of contexts, since CUDA 3.2
   return CUDA_SUCCESS;
 }
@@ -151,6 +161,10 @@ CUresult cuCtxSynchronize() {
 // kept for those who ask.
 CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
   if (CUresult r = ready()) return r;
+  if (CUresult r = refuse_in_capture()) return r;
+  constexpr size_t kMostStack = 512 << 10;  // local memory of a thread (CUDA Programming Guide)
+  if (!is_limit(limit) || (limit == CU_LIMIT_STACK_SIZE && value > kMostStack))
+    return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(state().mutex);
   if (!state().limits.contains(limit)) return CUDA_ERROR_UNSUPPORTED_LIMIT;
   state().limits[limit] = value;
@@ -159,7 +173,7 @@ CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
 }
 CUresult cuCtxGetLimit(size_t* value, CUlimit limit) {
   if (CUresult r = ready()) return r;
-  if (!value) return CUDA_ERROR_INVALID_VALUE;
+  if (!value || !is_limit(limit)) return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(state().mutex);
   const auto it = state().limits.find(limit);
   if (it == state().limits.end()) return CUDA_ERROR_UNSUPPORTED_LIMIT;
@@ -167,16 +181,22 @@ CUresult cuCtxGetLimit(size_t* value, CUlimit limit) {
   return CUDA_SUCCESS;
 }
 CUresult cuCtxSetCacheConfig(CUfunc_cache config) {
-  return config > CU_FUNC_CACHE_PREFER_EQUAL ? CUDA_ERROR_INVALID_VALUE : ready();
+  if (CUresult r = ready()) return r;
+  if (unsigned(config) > CU_FUNC_CACHE_PREFER_EQUAL) return CUDA_ERROR_INVALID_VALUE;
+  return refuse_in_capture();
 }
 CUresult cuCtxGetCacheConfig(CUfunc_cache* config) {
   if (CUresult r = ready()) return r;
+  if (!config) return CUDA_ERROR_INVALID_VALUE;
   *config = CU_FUNC_CACHE_PREFER_NONE;
   return CUDA_SUCCESS;
 }
 CUresult cuCtxResetPersistingL2Cache() { return ready(); }
 CUresult cuCtxGetId(CUcontext context, unsigned long long* id) {
-  if (CUresult r = ready()) return r;
+  if (CUresult r = ready(false)) return r;
+  if (!id) return CUDA_ERROR_INVALID_VALUE;
+  if (!context && context_stack().empty()) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  if (context && !known(context)) return CUDA_ERROR_INVALID_CONTEXT;
   *id = reinterpret_cast<uintptr_t>(context ? context : context_stack().back());
   return CUDA_SUCCESS;
 }

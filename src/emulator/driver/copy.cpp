@@ -135,27 +135,37 @@ CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstr
                 [=] { return copy(to, End::device, from, End::device, bytes, "cuMemcpyDtoDAsync"); });
 }
 CUresult cuMemcpy2D(const CUDA_MEMCPY2D* c) {
+  if (!c) return CUDA_ERROR_INVALID_VALUE;
   return submit(nullptr, CU_GRAPH_NODE_TYPE_MEMCPY, [c = *c] { return copy_2d(c, "cuMemcpy2D"); });
 }
 CUresult cuMemcpy2DUnaligned(const CUDA_MEMCPY2D* c) {
+  if (!c) return CUDA_ERROR_INVALID_VALUE;
   return submit(nullptr, CU_GRAPH_NODE_TYPE_MEMCPY, [c = *c] { return copy_2d(c, "cuMemcpy2DUnaligned"); });
 }
 CUresult cuMemcpy2DAsync(const CUDA_MEMCPY2D* c, CUstream stream) {
+  if (!c) return CUDA_ERROR_INVALID_VALUE;
   return submit(stream, CU_GRAPH_NODE_TYPE_MEMCPY, [c = *c] { return copy_2d(c, "cuMemcpy2DAsync"); });
 }
 
 CUresult cuMemcpy3D(const CUDA_MEMCPY3D* c) {
+  if (!c) return CUDA_ERROR_INVALID_VALUE;
   return submit(nullptr, CU_GRAPH_NODE_TYPE_MEMCPY, [c = *c] { return copy_3d(c, "cuMemcpy3D"); });
 }
 CUresult cuMemcpy3DAsync(const CUDA_MEMCPY3D* c, CUstream stream) {
+  if (!c) return CUDA_ERROR_INVALID_VALUE;
   return submit(stream, CU_GRAPH_NODE_TYPE_MEMCPY, [c = *c] { return copy_3d(c, "cuMemcpy3DAsync"); });
 }
 CUresult cuMemcpyPeer(CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, size_t bytes) {
   return cuMemcpyDtoD(to, from, bytes);
 }
 CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, size_t bytes,
-                           CUstream stream) {
-  return cuMemcpyDtoDAsync(to, from, bytes, stream);
+                           CUstream handle) {
+  CUstream_st* stream = stream_of(handle);
+  if (stream && stream->capture) {  // no node of a graph: as an H200 with driver 580 answers
+    stream->capture->invalid = true;
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  }
+  return cuMemcpyDtoDAsync(to, from, bytes, handle);
 }
 
 CUresult cuMemsetD8(CUdeviceptr to, unsigned char value, size_t count) {

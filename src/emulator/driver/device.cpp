@@ -89,12 +89,14 @@ CUresult cuDriverGetVersion(int* version) {
 
 CUresult cuDeviceGetCount(int* count) {
   if (CUresult r = ready(false)) return r;
+  if (!count) return CUDA_ERROR_INVALID_VALUE;
   *count = 1;
   return CUDA_SUCCESS;
 }
 
 CUresult cuDeviceGet(CUdevice* device, int ordinal) {
   if (CUresult r = ready(false)) return r;
+  if (!device) return CUDA_ERROR_INVALID_VALUE;
   if (ordinal != 0) return CUDA_ERROR_INVALID_DEVICE;
   *device = 0;
   return CUDA_SUCCESS;
@@ -103,6 +105,7 @@ CUresult cuDeviceGet(CUdevice* device, int ordinal) {
 CUresult cuDeviceGetName(char* name, int length, CUdevice device) {
   if (CUresult r = ready(false)) return r;
   if (!is_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (!name || length <= 0) return CUDA_ERROR_INVALID_VALUE;
   std::snprintf(name, length, "%s (fp4lab emulator)", state().device->name);
   return CUDA_SUCCESS;
 }
@@ -110,6 +113,7 @@ CUresult cuDeviceGetName(char* name, int length, CUdevice device) {
 CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice device) {
   if (CUresult r = ready(false)) return r;
   if (!is_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (!uuid) return CUDA_ERROR_INVALID_VALUE;
   std::memcpy(uuid->bytes, "fp4lab-emulator", 16);
   return CUDA_SUCCESS;
 }
@@ -117,6 +121,7 @@ CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice device) {
 CUresult cuDeviceTotalMem(size_t* bytes, CUdevice device) {
   if (CUresult r = ready(false)) return r;
   if (!is_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (!bytes) return CUDA_ERROR_INVALID_VALUE;
   *bytes = state().memory->capacity();
   return CUDA_SUCCESS;
 }
@@ -124,6 +129,7 @@ CUresult cuDeviceTotalMem(size_t* bytes, CUdevice device) {
 CUresult cuDeviceComputeCapability(int* major, int* minor, CUdevice device) {
   if (CUresult r = ready(false)) return r;
   if (!is_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (!major || !minor) return CUDA_ERROR_INVALID_VALUE;
   *major = state().device->major;
   *minor = state().device->minor;
   return CUDA_SUCCESS;

@@ -22,12 +22,14 @@ const Text* find(CUresult code) {
 }  // namespace
 
 CUresult cuGetErrorName(CUresult code, const char** name) {
+  if (!name) return CUDA_ERROR_INVALID_VALUE;
   const Text* t = find(code);
   *name = t ? t->name : nullptr;
   return t ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult cuGetErrorString(CUresult code, const char** text) {
+  if (!text) return CUDA_ERROR_INVALID_VALUE;
   const Text* t = find(code);
   *text = t ? t->text : nullptr;
   return t ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;

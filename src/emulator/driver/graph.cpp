@@ -10,19 +10,18 @@ using namespace fp4lab::emu::driver;
 namespace fp4lab::emu::driver {
 
 CUgraphNode add_node(CUgraph_st& graph, CUgraphNodeType type, Work work, std::vector<CUgraphNode_st*> needs) {
-  graph.nodes.push_back(
-      std::make_unique<CUgraphNode_st>(CUgraphNode_st{&graph, type, std::move(work), std::move(needs)}));
+  graph.nodes.push_back(std::make_unique<CUgraphNode_st>(&graph, type, std::move(work), std::move(needs)));
   return graph.nodes.back().get();
 }
 
 bool has_nodes(CUgraph graph, const CUgraphNode* nodes, size_t count) {
-  return std::all_of(nodes, nodes + count, [&](CUgraphNode n) { return n && n->graph == graph; });
+  return std::all_of(nodes, nodes + count, [&](CUgraphNode n) { return exists(n) && n->graph == graph; });
 }
 
 CUresult add_checked_node(CUgraphNode* out, CUgraph graph, const CUgraphNode* needs, size_t count,
                           CUgraphNodeType type, Work work) {
-  if (CUresult r = ready()) return r;
-  if (!out || !graph || (count && !needs)) return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult r = ready_anywhere()) return r;
+  if (!out || !exists(graph) || (count && !needs)) return CUDA_ERROR_INVALID_VALUE;
   if (!has_nodes(graph, needs, count)) return CUDA_ERROR_INVALID_VALUE;
   *out = add_node(*graph, type, std::move(work), {needs, needs + count});
   return CUDA_SUCCESS;
@@ -36,9 +35,22 @@ Work record_work(CUevent event) {
 
 namespace {
 
+// May the call go on with this graph or node of the caller's?
+template <class T>
+CUresult check(const T* handle) {
+  if (CUresult r = ready(false)) return r;
+  return exists(handle) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+CUresult check(CUgraph graph, const CUgraphNode* from, const CUgraphNode* to, size_t count) {
+  if (CUresult r = check(graph)) return r;
+  if (count && (!from || !to)) return CUDA_ERROR_INVALID_VALUE;
+  return has_nodes(graph, from, count) && has_nodes(graph, to, count) ? CUDA_SUCCESS
+                                                                      : CUDA_ERROR_INVALID_VALUE;
+}
+
 // Gives out a list by the API's convention: a null pointer asks for the count; missing places become null.
 CUresult give(const std::vector<CUgraphNode>& from, CUgraphNode* to, size_t* count) {
-  if (!count) return CUDA_ERROR_INVALID_VALUE;
+  if (!count || (to && !*count)) return CUDA_ERROR_INVALID_VALUE;
   if (to)
     for (size_t i = 0; i < *count; ++i) to[i] = i < from.size() ? from[i] : nullptr;
   *count = to ? std::min(*count, from.size()) : from.size();
@@ -82,20 +94,21 @@ std::vector<CUgraphNode> all(const CUgraph_st& graph) {
 }  // namespace
 
 CUresult cuGraphCreate(CUgraph* graph, unsigned flags) {
-  if (CUresult r = ready()) return r;
+  if (CUresult r = ready(false)) return r;
   if (!graph || flags) return CUDA_ERROR_INVALID_VALUE;
   *graph = new CUgraph_st;
   return CUDA_SUCCESS;
 }
 CUresult cuGraphDestroy(CUgraph graph) {
-  if (!graph || graph->is_child || is_captured(*graph)) return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult r = ready(false)) return r;
+  if (!exists(graph) || graph->is_child || is_captured(*graph)) return CUDA_ERROR_INVALID_VALUE;
   delete graph;
   return CUDA_SUCCESS;
 }
 
 CUresult cuGraphClone(CUgraph* clone, CUgraph original) {
-  if (CUresult r = ready()) return r;
-  if (!clone || !original) return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult r = ready(false)) return r;
+  if (!clone || !exists(original)) return CUDA_ERROR_INVALID_VALUE;
   if (has_conditions(*original))
     return explain(CUDA_ERROR_NOT_SUPPORTED, "a graph with conditional nodes is neither cloned nor a child");
   if (allocates(*original))
@@ -115,14 +128,18 @@ CUresult cuGraphClone(CUgraph* clone, CUgraph original) {
 }
 
 CUresult cuGraphGetNodes(CUgraph graph, CUgraphNode* nodes, size_t* count) {
+  if (CUresult r = check(graph)) return r;
   return give(all(*graph), nodes, count);
 }
 CUresult cuGraphGetRootNodes(CUgraph graph, CUgraphNode* nodes, size_t* count) {
+  if (CUresult r = check(graph)) return r;
   std::vector<CUgraphNode> roots = all(*graph);
   std::erase_if(roots, [](CUgraphNode n) { return !n->needs.empty(); });
   return give(roots, nodes, count);
 }
 CUresult cuGraphNodeGetType(CUgraphNode node, CUgraphNodeType* type) {
+  if (CUresult r = check(node)) return r;
+  if (!type) return CUDA_ERROR_INVALID_VALUE;
   *type = node->type;
   return CUDA_SUCCESS;
 }
@@ -135,10 +152,12 @@ extern "C" {
 #undef cuGraphRemoveDependencies
 CUresult CUDAAPI cuGraphNodeGetDependencies_v2(CUgraphNode node, CUgraphNode* nodes, CUgraphEdgeData* data,
                                                size_t* count) {
+  if (CUresult r = check(node)) return r;
   return give(edges_to(node), &Edge::from, nodes, data, count);
 }
 CUresult CUDAAPI cuGraphNodeGetDependentNodes_v2(CUgraphNode node, CUgraphNode* nodes, CUgraphEdgeData* data,
                                                  size_t* count) {
+  if (CUresult r = check(node)) return r;
   std::vector<Edge> behind;
   for (const CUgraphNode n : all(*node->graph))
     if (std::ranges::find(n->needs, node) != n->needs.end()) behind.push_back({node, n});
@@ -146,17 +165,19 @@ CUresult CUDAAPI cuGraphNodeGetDependentNodes_v2(CUgraphNode node, CUgraphNode* 
 }
 CUresult CUDAAPI cuGraphGetEdges_v2(CUgraph graph, CUgraphNode* from, CUgraphNode* to, CUgraphEdgeData* data,
                                     size_t* count) {
+  if (CUresult r = check(graph)) return r;
   std::vector<Edge> edges;
   for (const auto& node : graph->nodes) std::ranges::copy(edges_to(node.get()), std::back_inserter(edges));
+  if ((from || to) && (!from || !to)) return CUDA_ERROR_INVALID_VALUE;
   size_t places = count ? *count : 0;
   if (CUresult r = give(edges, &Edge::from, from, data, count)) return r;
   return give(edges, &Edge::to, to, data, &places);
 }
 CUresult CUDAAPI cuGraphAddDependencies_v2(CUgraph graph, const CUgraphNode* from, const CUgraphNode* to,
                                            const CUgraphEdgeData* data, size_t count) {
+  if (CUresult r = check(graph, from, to, count)) return r;
   for (size_t i = 0; i < count; ++i) {
-    if (from[i]->graph != graph || to[i]->graph != graph || from[i] == to[i] ||
-        std::ranges::find(to[i]->needs, from[i]) != to[i]->needs.end())
+    if (from[i] == to[i] || std::ranges::find(to[i]->needs, from[i]) != to[i]->needs.end())
       return CUDA_ERROR_INVALID_VALUE;
     to[i]->needs.push_back(from[i]);
     if (data && !is_plain(data[i])) to[i]->edges[from[i]] = data[i];
@@ -165,9 +186,9 @@ CUresult CUDAAPI cuGraphAddDependencies_v2(CUgraph graph, const CUgraphNode* fro
 }
 CUresult CUDAAPI cuGraphRemoveDependencies_v2(CUgraph graph, const CUgraphNode* from, const CUgraphNode* to,
                                               const CUgraphEdgeData*, size_t count) {
-  if (graph && allocates(*graph)) return CUDA_ERROR_NOT_SUPPORTED;
+  if (CUresult r = check(graph, from, to, count)) return r;
+  if (allocates(*graph)) return CUDA_ERROR_NOT_SUPPORTED;
   for (size_t i = 0; i < count; ++i) {
-    if (from[i]->graph != graph || to[i]->graph != graph) return CUDA_ERROR_INVALID_VALUE;
     if (!std::erase(to[i]->needs, from[i])) return CUDA_ERROR_INVALID_VALUE;
     to[i]->edges.erase(from[i]);
   }
@@ -176,12 +197,15 @@ CUresult CUDAAPI cuGraphRemoveDependencies_v2(CUgraph graph, const CUgraphNode* 
 }
 
 CUresult cuGraphNodeFindInClone(CUgraphNode* found, CUgraphNode original, CUgraph clone) {
+  if (CUresult r = check(clone)) return r;
+  if (!found || !original) return CUDA_ERROR_INVALID_VALUE;
   for (const auto& node : clone->nodes)
     if (node->original == original) return *found = node.get(), CUDA_SUCCESS;
   return CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult cuGraphDestroyNode(CUgraphNode node) {
+  if (CUresult r = check(node)) return r;
   CUgraph_st& graph = *node->graph;
   if (is_captured(graph)) return CUDA_ERROR_INVALID_VALUE;
   if (allocates(graph)) return CUDA_ERROR_NOT_SUPPORTED;

@@ -81,7 +81,7 @@ CUresult CUDAAPI cuGraphAddNode(CUgraphNode* node, CUgraph graph, const CUgraphN
 }
 
 CUresult cuGraphNodeSetParams(CUgraphNode node, CUgraphNodeParams* p) {
-  if (!node || !p || p->type != node->type) return CUDA_ERROR_INVALID_VALUE;
+  if (!exists(node) || !p || p->type != node->type) return CUDA_ERROR_INVALID_VALUE;
   switch (p->type) {
     case CU_GRAPH_NODE_TYPE_KERNEL: {
       const CUDA_KERNEL_NODE_PARAMS launch = launch_of(p->kernel);

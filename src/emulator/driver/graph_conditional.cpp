@@ -89,7 +89,7 @@ bool has_conditions(const CUgraph_st& graph) {
 
 CUresult add_conditional_node(CUgraphNode* node, CUgraph graph, const CUgraphNode* needs, size_t count,
                               CUDA_CONDITIONAL_NODE_PARAMS* params) {
-  if (!node || !graph || !is_size(params->type, params->size)) return CUDA_ERROR_INVALID_VALUE;
+  if (!node || !exists(graph) || !is_size(params->type, params->size)) return CUDA_ERROR_INVALID_VALUE;
   auto made_from = std::make_shared<Conditional>(Conditional{*params});
   if (!(made_from->condition = memory_of(params->handle))) return CUDA_ERROR_INVALID_VALUE;
   std::vector<std::unique_ptr<CUgraph_st>> bodies;
@@ -113,7 +113,8 @@ CUresult add_conditional_node(CUgraphNode* node, CUgraph graph, const CUgraphNod
 CUresult cuGraphConditionalHandleCreate(CUgraphConditionalHandle* handle, CUgraph graph, CUcontext,
                                         unsigned value, unsigned flags) {
   if (CUresult r = ready()) return r;
-  if (!handle || !graph || (flags & ~unsigned(CU_GRAPH_COND_ASSIGN_DEFAULT))) return CUDA_ERROR_INVALID_VALUE;
+  if (!handle || !exists(graph) || (flags & ~unsigned(CU_GRAPH_COND_ASSIGN_DEFAULT)))
+    return CUDA_ERROR_INVALID_VALUE;
   CUdeviceptr address = 0;
   auto memory = device_word(&address);
   if (!memory) return CUDA_ERROR_OUT_OF_MEMORY;

@@ -26,6 +26,17 @@ std::vector<CUgraphNode> in_order(const CUgraph_st& graph) {
   return order;
 }
 
+// A stream that captures takes no launch of another graph: as an H200 with driver 580 answers.
+CUresult may_launch(CUgraphExec exec, CUstream handle) {
+  if (CUresult r = ready_anywhere()) return r;
+  if (!exists(exec)) return CUDA_ERROR_INVALID_VALUE;
+  CUstream_st* stream = stream_of(handle);
+  if (!stream) return CUDA_ERROR_INVALID_HANDLE;
+  if (!stream->capture) return CUDA_SUCCESS;
+  stream->capture->invalid = true;
+  return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+}
+
 }  // namespace
 
 namespace fp4lab::emu::driver {
@@ -59,13 +70,14 @@ CUresult child_work(CUgraph child, Work* work) {
 }
 
 CUresult change(CUgraphNode node, CUgraphNodeType type, Work work) {
-  if (!node || node->type != type) return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult r = ready(false)) return r;
+  if (!exists(node) || node->type != type) return CUDA_ERROR_INVALID_VALUE;
   node->work = std::move(work);
   return CUDA_SUCCESS;
 }
 
 CUgraphExec_st::Step* step_of(CUgraphExec exec, CUgraphNode node) {
-  if (exec && node)
+  if (exists(exec) && node)
     for (CUgraphExec_st::Step& step : exec->steps)
       if (step.node == node) return &step;
   return nullptr;
@@ -81,12 +93,13 @@ CUresult replace(CUgraphExec exec, CUgraphNode node, CUgraphNodeType type, Work 
 }  // namespace fp4lab::emu::driver
 
 // Flags say how it is launched and uploaded: there is one way here.
-CUresult cuGraphInstantiateWithFlags(CUgraphExec* exec, CUgraph graph, unsigned long long flags) {
+static CUresult instantiate(CUgraphExec* exec, CUgraph graph, unsigned long long flags) {
   constexpr unsigned long long kKnown =
       CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD |
       CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
-  if (CUresult r = ready()) return r;
-  if (!exec || !graph || (flags & ~kKnown)) return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult r = ready_anywhere()) return r;
+  if (!exec || !exists(graph) || (flags & ~kKnown)) return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult r = refuse_in_capture()) return r;
   auto made = std::make_unique<CUgraphExec_st>(Steps{}, graph->conditions, graph->objects, flags);
   if (allocates(*graph) && !graph->instance.expired())
     return explain(CUDA_ERROR_NOT_SUPPORTED,
@@ -96,6 +109,11 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec* exec, CUgraph graph, unsigned 
   *exec = made.release();
   return CUDA_SUCCESS;
 }
+// An upload has a stream, which only cuGraphInstantiateWithParams is told.
+CUresult cuGraphInstantiateWithFlags(CUgraphExec* exec, CUgraph graph, unsigned long long flags) {
+  if (flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD) return CUDA_ERROR_INVALID_VALUE;
+  return instantiate(exec, graph, flags);
+}
 #undef cuGraphInstantiate
 extern "C" CUresult CUDAAPI cuGraphInstantiate_v2(CUgraphExec* exec, CUgraph graph, CUgraphNode*, char*,
                                                   size_t) {
@@ -104,13 +122,14 @@ extern "C" CUresult CUDAAPI cuGraphInstantiate_v2(CUgraphExec* exec, CUgraph gra
 CUresult cuGraphInstantiateWithParams(CUgraphExec* exec, CUgraph graph,
                                       CUDA_GRAPH_INSTANTIATE_PARAMS* params) {
   if (!params) return CUDA_ERROR_INVALID_VALUE;
-  const CUresult r = cuGraphInstantiateWithFlags(exec, graph, params->flags);
+  const CUresult r = instantiate(exec, graph, params->flags);
   params->hErrNode_out = nullptr;
   params->result_out = r ? CUDA_GRAPH_INSTANTIATE_ERROR : CUDA_GRAPH_INSTANTIATE_SUCCESS;
   return r;
 }
 CUresult cuGraphExecGetFlags(CUgraphExec exec, cuuint64_t* flags) {
-  if (!exec || !flags) return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult r = ready(false)) return r;
+  if (!exists(exec) || !flags) return CUDA_ERROR_INVALID_VALUE;
   *flags = exec->flags;
   return CUDA_SUCCESS;
 }
@@ -120,7 +139,8 @@ CUresult cuGraphExecGetFlags(CUgraphExec exec, cuuint64_t* flags) {
 extern "C" {
 #undef cuGraphExecUpdate
 CUresult CUDAAPI cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo* info) {
-  if (!exec || !graph) return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult r = ready(false)) return r;
+  if (!exists(exec) || !exists(graph)) return CUDA_ERROR_INVALID_VALUE;
   CUgraphExecUpdateResultInfo ignored;
   if (!info) info = &ignored;
   *info = {CU_GRAPH_EXEC_UPDATE_SUCCESS, nullptr, nullptr};
@@ -154,13 +174,15 @@ CUresult cuGraphNodeGetEnabled(CUgraphExec exec, CUgraphNode node, unsigned* ena
 }
 
 CUresult cuGraphExecDestroy(CUgraphExec exec) {
-  if (!exec) return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult r = ready(false)) return r;
+  if (!exists(exec)) return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult r = refuse_in_capture()) return r;
   delete exec;
   return CUDA_SUCCESS;
 }
-CUresult cuGraphUpload(CUgraphExec exec, CUstream) { return exec ? ready() : CUDA_ERROR_INVALID_VALUE; }
+CUresult cuGraphUpload(CUgraphExec exec, CUstream stream) { return may_launch(exec, stream); }
 CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream) {
-  if (!exec) return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult r = may_launch(exec, stream)) return r;
   return submit(stream, CU_GRAPH_NODE_TYPE_GRAPH, [steps = exec->steps, conditions = exec->conditions] {
     assign_defaults(conditions);
     return run_steps(steps);

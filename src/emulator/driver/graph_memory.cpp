@@ -55,7 +55,9 @@ bool fp4lab::emu::driver::allocates(const CUgraph_st& graph) {
 
 CUresult cuGraphAddMemAllocNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* needs, size_t count,
                                 CUDA_MEM_ALLOC_NODE_PARAMS* params) {
-  if (!params) return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult r = ready_anywhere()) return r;
+  if (!params || !node || !exists(graph) || (count && !needs) || !has_nodes(graph, needs, count))
+    return CUDA_ERROR_INVALID_VALUE;
   Work work;
   if (CUresult r = graph_allocation(params->bytesize, params, &work)) return r;
   return add_checked_node(node, graph, needs, count, CU_GRAPH_NODE_TYPE_MEM_ALLOC, std::move(work));
@@ -66,11 +68,12 @@ CUresult cuGraphMemAllocNodeGetParams(CUgraphNode node, CUDA_MEM_ALLOC_NODE_PARA
 
 CUresult cuGraphAddMemFreeNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* needs, size_t count,
                                CUdeviceptr pointer) {
+  if (CUresult r = ready(false)) return r;
   {
     std::lock_guard lock(state().mutex);
     if (!state().graph_memory.contains(pointer)) return CUDA_ERROR_INVALID_VALUE;
   }
-  if (graph && frees(*graph, pointer)) return CUDA_ERROR_INVALID_VALUE;
+  if (exists(graph) && frees(*graph, pointer)) return CUDA_ERROR_INVALID_VALUE;
   return add_checked_node(node, graph, needs, count, CU_GRAPH_NODE_TYPE_MEM_FREE,
                           {[=] { return free_device(pointer); }, pointer});
 }
@@ -79,11 +82,15 @@ CUresult cuGraphMemFreeNodeGetParams(CUgraphNode node, CUdeviceptr* pointer) {
 }
 
 // Nothing is kept beside what nodes own.
-CUresult cuDeviceGraphMemTrim(CUdevice) { return ready(); }
+CUresult cuDeviceGraphMemTrim(CUdevice device) {
+  if (CUresult r = ready_anywhere()) return r;
+  return device ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS;
+}
 CUresult cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attribute, void* value) {
-  if (CUresult r = ready()) return r;
+  if (CUresult r = ready_anywhere()) return r;
   if (device) return CUDA_ERROR_INVALID_DEVICE;
-  if (!value || attribute > CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH) return CUDA_ERROR_INVALID_VALUE;
+  if (!value || attribute < 0 || attribute > CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH)
+    return CUDA_ERROR_INVALID_VALUE;
   const bool high =
       attribute == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH || attribute == CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH;
   *static_cast<uint64_t*>(value) = high ? most_held : held;

@@ -27,6 +27,8 @@ CUresult work_of(const CUDA_MEMSET_NODE_PARAMS* params, Work* work) {
 }
 CUresult work_of(const CUDA_MEMCPY3D* params, Work* work) {
   if (!params) return CUDA_ERROR_INVALID_VALUE;
+  for (const CUmemorytype type : {params->srcMemoryType, params->dstMemoryType})
+    if (type < CU_MEMORYTYPE_HOST || type > CU_MEMORYTYPE_UNIFIED) return CUDA_ERROR_INVALID_VALUE;
   *work = {[c = *params] { return cuMemcpy3D(&c); }, *params};
   return CUDA_SUCCESS;
 }
@@ -61,6 +63,10 @@ CUresult replace_by(CUgraphExec exec, CUgraphNode node, CUgraphNodeType type, co
 Work wait_work(CUevent event) {
   return {[] { return CUDA_SUCCESS; }, event};
 }
+bool is_attribute(CUkernelNodeAttrID id) {
+  return id > CU_LAUNCH_ATTRIBUTE_IGNORE && id <= CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING;
+}
+
 // The same launch with other attributes.
 template <class F>
 CUresult with_attributes(CUgraphNode node, F&& change_them) {
@@ -77,6 +83,7 @@ CUresult with_attributes(CUgraphNode node, F&& change_them) {
 
 CUresult cuGraphAddKernelNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* needs, size_t count,
                               const CUDA_KERNEL_NODE_PARAMS* params) {
+  if (CUresult r = ready_anywhere()) return r;
   if (!params) return CUDA_ERROR_INVALID_VALUE;
   Work work;
   if (CUresult r = prepare_launch(*params, {}, &work)) return r;
@@ -84,6 +91,7 @@ CUresult cuGraphAddKernelNode(CUgraphNode* node, CUgraph graph, const CUgraphNod
 }
 CUresult cuGraphKernelNodeGetParams(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS* params) {
   std::shared_ptr<const KernelLaunch> launch;
+  if (!params) return CUDA_ERROR_INVALID_VALUE;
   if (CUresult r = params_of(node, &launch)) return r;
   *params = launch->shape;
   return CUDA_SUCCESS;
@@ -112,14 +120,14 @@ CUresult cuGraphKernelNodeGetAttribute(CUgraphNode node, CUkernelNodeAttrID id,
                                        CUkernelNodeAttrValue* value) {
   std::shared_ptr<const KernelLaunch> launch;
   if (CUresult r = params_of(node, &launch)) return r;
-  if (!value) return CUDA_ERROR_INVALID_VALUE;
+  if (!value || !is_attribute(id)) return CUDA_ERROR_INVALID_VALUE;
   const auto found = launch->attributes.find(id);
   *value = found == launch->attributes.end() ? CUkernelNodeAttrValue{} : found->second;
   return CUDA_SUCCESS;
 }
 CUresult cuGraphKernelNodeSetAttribute(CUgraphNode node, CUkernelNodeAttrID id,
                                        const CUkernelNodeAttrValue* value) {
-  if (!value) return CUDA_ERROR_INVALID_VALUE;
+  if (!value || !is_attribute(id)) return CUDA_ERROR_INVALID_VALUE;
   return with_attributes(node, [&](LaunchAttributes& attributes) { attributes[id] = *value; });
 }
 CUresult cuGraphKernelNodeCopyAttributes(CUgraphNode to, CUgraphNode from) {
@@ -175,7 +183,8 @@ CUresult cuGraphAddEmptyNode(CUgraphNode* node, CUgraph graph, const CUgraphNode
 }
 CUresult cuGraphAddChildGraphNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* needs, size_t count,
                                   CUgraph child) {
-  if (!graph || !child || graph == child) return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult r = ready_anywhere()) return r;
+  if (!exists(graph) || !exists(child) || graph == child) return CUDA_ERROR_INVALID_VALUE;
   CUgraph own = nullptr;
   Work work;
   if (CUresult r = cuGraphClone(&own, child)) return r;
@@ -186,7 +195,8 @@ CUresult cuGraphAddChildGraphNode(CUgraphNode* node, CUgraph graph, const CUgrap
 }
 CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode node, CUgraph* graph) { return params_of(node, graph); }
 CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec exec, CUgraphNode node, CUgraph child) {
-  if (!child) return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult r = ready(false)) return r;
+  if (!exists(child)) return CUDA_ERROR_INVALID_VALUE;
   Work work;
   if (CUresult r = child_work(child, &work)) return r;
   return replace(exec, node, CU_GRAPH_NODE_TYPE_GRAPH, std::move(work));
@@ -194,25 +204,29 @@ CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec exec, CUgraphNode node, 
 
 CUresult cuGraphAddEventRecordNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* needs, size_t count,
                                    CUevent event) {
-  if (!event) return CUDA_ERROR_INVALID_VALUE;
+  if (!is_event(event)) return CUDA_ERROR_INVALID_VALUE;
   return add_checked_node(node, graph, needs, count, CU_GRAPH_NODE_TYPE_EVENT_RECORD, record_work(event));
 }
 CUresult cuGraphEventRecordNodeGetEvent(CUgraphNode node, CUevent* event) { return params_of(node, event); }
 CUresult cuGraphEventRecordNodeSetEvent(CUgraphNode node, CUevent event) {
+  if (!is_event(event)) return CUDA_ERROR_INVALID_VALUE;
   return change(node, CU_GRAPH_NODE_TYPE_EVENT_RECORD, record_work(event));
 }
 CUresult cuGraphExecEventRecordNodeSetEvent(CUgraphExec exec, CUgraphNode node, CUevent event) {
+  if (!is_event(event)) return CUDA_ERROR_INVALID_VALUE;
   return replace(exec, node, CU_GRAPH_NODE_TYPE_EVENT_RECORD, record_work(event));
 }
 CUresult cuGraphAddEventWaitNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* needs, size_t count,
                                  CUevent event) {
-  if (!event) return CUDA_ERROR_INVALID_VALUE;
+  if (!is_event(event)) return CUDA_ERROR_INVALID_VALUE;
   return add_checked_node(node, graph, needs, count, CU_GRAPH_NODE_TYPE_WAIT_EVENT, wait_work(event));
 }
 CUresult cuGraphEventWaitNodeGetEvent(CUgraphNode node, CUevent* event) { return params_of(node, event); }
 CUresult cuGraphEventWaitNodeSetEvent(CUgraphNode node, CUevent event) {
+  if (!is_event(event)) return CUDA_ERROR_INVALID_VALUE;
   return change(node, CU_GRAPH_NODE_TYPE_WAIT_EVENT, wait_work(event));
 }
 CUresult cuGraphExecEventWaitNodeSetEvent(CUgraphExec exec, CUgraphNode node, CUevent event) {
+  if (!is_event(event)) return CUDA_ERROR_INVALID_VALUE;
   return replace(exec, node, CU_GRAPH_NODE_TYPE_WAIT_EVENT, wait_work(event));
 }

@@ -76,8 +76,8 @@ class Printer {
 }  // namespace
 
 CUresult cuGraphDebugDotPrint(CUgraph graph, const char* path, unsigned flags) {
-  if (CUresult r = ready()) return r;
-  if (!graph || !path) return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult r = ready(false)) return r;
+  if (!exists(graph) || !path) return CUDA_ERROR_INVALID_VALUE;
   std::ofstream file(path);
   file << "digraph dot {\n";
   Printer(file, flags).graph(*graph);

@@ -98,10 +98,10 @@ bool is_early(const LaunchAttributes& attributes) {
 CUresult fp4lab::emu::driver::prepare_launch(const CUDA_KERNEL_NODE_PARAMS& shape,
                                              const LaunchAttributes& attributes, Work* work,
                                              bool behind_kernel) {
-  if (CUresult r = ready()) return r;
+  if (CUresult r = ready_anywhere()) return r;
   // A kernel of a library is a function too.
   const CUfunction f = shape.func ? shape.func : reinterpret_cast<CUfunction>(shape.kern);
-  if (!f) return CUDA_ERROR_INVALID_HANDLE;
+  if (!exists(f)) return CUDA_ERROR_INVALID_HANDLE;
   const Function& function = *f->function;
   LaunchConfig config = config_of(shape, attributes);
   if (CUresult r = read_params(*f, shape.kernelParams, shape.extra, &config.params)) return r;
@@ -113,7 +113,10 @@ CUresult fp4lab::emu::driver::prepare_launch(const CUDA_KERNEL_NODE_PARAMS& shap
   if (CUresult r = check_launch(*f, config)) return r;
   auto launch = kernel_launch(shape, f, attributes, config);
   const bool early = behind_kernel && is_early(attributes);
-  *work = {[f, config = std::move(config), early] { return run_launch(*f, config, early); },
+  // A graph may outlive the module.
+  *work = {[f, config = std::move(config), early] {
+             return exists(f) ? run_launch(*f, config, early) : CUDA_ERROR_INVALID_HANDLE;
+           },
            std::move(launch)};
   return CUDA_SUCCESS;
 }
@@ -141,9 +144,9 @@ void mark_early(CUgraphNode_st& node) {
 CUresult launch_kernel(const CUDA_KERNEL_NODE_PARAMS& shape, const LaunchAttributes& attributes,
                        CUstream stream) {
   Work work;
-  if (CUresult r = ready()) return r;
   CUstream_st* known = stream_of(stream);
-  if (!known || !shape.func) return CUDA_ERROR_INVALID_HANDLE;
+  if (CUresult r = ready_on(known)) return r;
+  if (!known || !exists(shape.func)) return CUDA_ERROR_INVALID_HANDLE;
   if (const CUcontext of = shape.func->module->context; of && of != context_of(*known))
     return refuse(CUDA_ERROR_INVALID_HANDLE, *shape.func, "the function's context is not the stream's");
   if (CUresult r = prepare_launch(shape, attributes, &work, is_behind_kernel(*known))) return r;
@@ -167,7 +170,7 @@ CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned gx, unsigned gy, unsig
 }
 
 CUresult cuLaunchKernelEx(const CUlaunchConfig* c, CUfunction f, void** params, void** extra) {
-  if (!c) return CUDA_ERROR_INVALID_VALUE;
+  if (!c || (c->numAttrs && !c->attrs)) return CUDA_ERROR_INVALID_VALUE;
   LaunchAttributes attributes;
   std::vector<CUevent> behind;  // kernels run one after the other: all of this one's CTAs are over by then
   for (unsigned i = 0; i < c->numAttrs; ++i) {

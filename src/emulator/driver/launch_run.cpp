@@ -111,7 +111,8 @@ CUresult run_launch(const CUfunc_st& f, const LaunchConfig& config, bool early) 
   tell_notes(s, f, result);
   if (result.ok && early && s.check) tell_unwaited(s, f);
   if (result.ok) return CUDA_SUCCESS;
-  return context_stack().back()->sticky = explain(result_of(result.kind), result.report);
+  CUctx_st* spoilt = context_stack().empty() ? f.module->context : context_stack().back();
+  return (spoilt ? spoilt : &s.primary)->sticky = explain(result_of(result.kind), result.report);
 }
 
 }  // namespace fp4lab::emu::driver

@@ -14,6 +14,11 @@ namespace {
 CUmodule module_of(CUlibrary library) { return reinterpret_cast<CUmodule>(library); }
 CUfunction function_of(CUkernel kernel) { return reinterpret_cast<CUfunction>(kernel); }
 
+bool is_library(CUlibrary library) {
+  std::lock_guard lock(state().mutex);
+  return state().modules.contains(module_of(library));
+}
+
 CUresult of_no_context(CUlibrary* library, CUresult loaded) {
   if (!loaded) module_of(*library)->context = nullptr;
   return loaded;
@@ -34,6 +39,7 @@ CUresult cuLibraryLoadFromFile(CUlibrary* library, const char* file, CUjit_optio
 }
 CUresult cuLibraryUnload(CUlibrary library) {
   if (CUresult r = ready(false)) return r;
+  if (CUresult r = refuse_in_capture()) return r;
   {
     std::lock_guard lock(state().mutex);
     if (!state().modules.erase(module_of(library))) return CUDA_ERROR_INVALID_HANDLE;
@@ -45,6 +51,8 @@ CUresult cuLibraryUnload(CUlibrary library) {
 CUresult cuLibraryGetUnifiedFunction(void**, CUlibrary, const char*) { return CUDA_ERROR_INVALID_VALUE; }
 CUresult cuLibraryGetModule(CUmodule* module, CUlibrary library) {
   if (CUresult r = ready()) return r;
+  if (!is_library(library)) return CUDA_ERROR_INVALID_HANDLE;
+  if (!module) return CUDA_ERROR_INVALID_VALUE;
   *module = module_of(library);
   return CUDA_SUCCESS;
 }
@@ -71,6 +79,8 @@ CUresult cuLibraryGetManaged(CUdeviceptr* address, size_t* bytes, CUlibrary libr
 
 CUresult cuKernelGetFunction(CUfunction* function, CUkernel kernel) {
   if (CUresult r = ready()) return r;
+  if (!exists(function_of(kernel))) return CUDA_ERROR_INVALID_HANDLE;
+  if (!function) return CUDA_ERROR_INVALID_VALUE;
   *function = function_of(kernel);
   return CUDA_SUCCESS;
 }

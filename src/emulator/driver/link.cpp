@@ -15,6 +15,7 @@ struct CUlinkState_st {
   JitOptions options;
   std::vector<PtxText> texts;
   std::string whole;
+  Handle<CUlinkState_st> handle = this;
 
   CUresult refuse(CUresult code, const std::string& why) const {
     options.write(why);
@@ -24,7 +25,7 @@ struct CUlinkState_st {
 
 CUresult cuLinkCreate(unsigned count, CUjit_option* options, void** values, CUlinkState* out) {
   if (CUresult r = ready()) return r;
-  if (!out) return CUDA_ERROR_INVALID_VALUE;
+  if (!out || (count && (!options || !values))) return CUDA_ERROR_INVALID_VALUE;
   *out = new CUlinkState_st{{count, options, values}, {}, {}};
   (*out)->options.write("");
   return CUDA_SUCCESS;
@@ -32,8 +33,9 @@ CUresult cuLinkCreate(unsigned count, CUjit_option* options, void** values, CUli
 
 CUresult cuLinkAddData(CUlinkState link, CUjitInputType type, void* data, size_t bytes, const char* name,
                        unsigned, CUjit_option*, void**) {
-  if (CUresult r = ready()) return r;
-  if (!link || !data || !bytes) return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult r = ready_anywhere()) return r;
+  if (!exists(link)) return CUDA_ERROR_INVALID_HANDLE;
+  if (!data || !bytes || type < 0 || type >= CU_JIT_NUM_INPUT_TYPES) return CUDA_ERROR_INVALID_VALUE;
   const std::string shown = name && *name ? name : fmt::format("input {}", link->texts.size() + 1);
   if (type != CU_JIT_INPUT_PTX && type != CU_JIT_INPUT_FATBINARY)
     return link->refuse(
@@ -48,7 +50,9 @@ CUresult cuLinkAddData(CUlinkState link, CUjitInputType type, void* data, size_t
 
 CUresult cuLinkAddFile(CUlinkState link, CUjitInputType type, const char* path, unsigned count,
                        CUjit_option* options, void** values) {
-  if (!path) return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult r = ready_anywhere()) return r;
+  if (!exists(link)) return CUDA_ERROR_INVALID_HANDLE;
+  if (!path || !*path) return CUDA_ERROR_INVALID_VALUE;
   std::ifstream file(path, std::ios::binary);
   if (!file) return CUDA_ERROR_FILE_NOT_FOUND;
   std::string text{std::istreambuf_iterator<char>(file), {}};
@@ -56,7 +60,9 @@ CUresult cuLinkAddFile(CUlinkState link, CUjitInputType type, const char* path, 
 }
 
 CUresult cuLinkComplete(CUlinkState link, void** image, size_t* bytes) {
-  if (!link || !image || link->texts.empty()) return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult r = ready_anywhere()) return r;
+  if (!exists(link)) return CUDA_ERROR_INVALID_HANDLE;
+  if (!image || link->texts.empty()) return CUDA_ERROR_INVALID_VALUE;
   Image whole = linked(link->texts);
   if (whole.ptx.empty()) return link->refuse(CUDA_ERROR_UNKNOWN, "cuLinkComplete: " + whole.reason);
   try {
@@ -71,6 +77,8 @@ CUresult cuLinkComplete(CUlinkState link, void** image, size_t* bytes) {
 }
 
 CUresult cuLinkDestroy(CUlinkState link) {
+  if (CUresult r = ready_anywhere()) return r;
+  if (!exists(link)) return CUDA_ERROR_INVALID_HANDLE;
   delete link;
   return CUDA_SUCCESS;
 }

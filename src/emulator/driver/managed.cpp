@@ -33,7 +33,7 @@ CUresult with_managed(CUdeviceptr p, size_t bytes, Body&& body) {
   HostMemory* memory = host_memory(p);
   const auto range = state().memory->find(p, 1);
   const bool is_device = range.begin != range.end && !memory;
-  if (!bytes || is_device || (memory && p + bytes > range.end)) return CUDA_ERROR_INVALID_VALUE;
+  if (!p || !bytes || is_device || (memory && p + bytes > range.end)) return CUDA_ERROR_INVALID_VALUE;
   return memory && memory->kind == HostMemory::managed ? body(*memory) : CUDA_SUCCESS;
 }
 
@@ -43,7 +43,14 @@ extern "C" {
 #undef cuMemPrefetchAsync
 #undef cuMemAdvise
 CUresult CUDAAPI cuMemPrefetchAsync_v2(CUdeviceptr p, size_t bytes, CUmemLocation where, unsigned flags,
-                                       CUstream) {
+                                       CUstream handle) {
+  if (CUresult r = ready()) return r;
+  CUstream_st* stream = stream_of(handle);
+  if (!stream) return CUDA_ERROR_INVALID_HANDLE;
+  if (stream->capture) {  // it is no node of a graph
+    stream->capture->invalid = true;
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  }
   if (flags) return CUDA_ERROR_INVALID_VALUE;
   if (CUresult r = check(where)) return r;
   return with_managed(p, bytes, [&](HostMemory& m) {
@@ -52,6 +59,8 @@ CUresult CUDAAPI cuMemPrefetchAsync_v2(CUdeviceptr p, size_t bytes, CUmemLocatio
   });
 }
 CUresult CUDAAPI cuMemAdvise_v2(CUdeviceptr p, size_t bytes, CUmem_advise advice, CUmemLocation where) {
+  if (CUresult r = ready()) return r;
+  if (CUresult r = refuse_in_capture()) return r;
   if (CUresult r = check(where)) return r;
   return with_managed(p, bytes, [&](HostMemory& m) {
     switch (advice) {
@@ -76,6 +85,7 @@ CUresult CUDAAPI cuMemAdvise_v2(CUdeviceptr p, size_t bytes, CUmem_advise advice
 
 CUresult cuMemRangeGetAttribute(void* data, size_t data_bytes, CUmem_range_attribute attribute, CUdeviceptr p,
                                 size_t bytes) {
+  if (CUresult r = ready()) return r;
   if (!data || data_bytes % 4 || !data_bytes) return CUDA_ERROR_INVALID_VALUE;
   if (attribute != CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY && data_bytes != 4) return CUDA_ERROR_INVALID_VALUE;
   return with_managed(p, bytes, [&](const HostMemory& m) {
@@ -101,14 +111,17 @@ CUresult cuMemRangeGetAttribute(void* data, size_t data_bytes, CUmem_range_attri
 }
 CUresult cuMemRangeGetAttributes(void** data, size_t* data_bytes, CUmem_range_attribute* attributes,
                                  size_t count, CUdeviceptr p, size_t bytes) {
+  if (CUresult r = ready()) return r;
   if (!data || !data_bytes || !attributes || !count) return CUDA_ERROR_INVALID_VALUE;
   for (size_t i = 0; i < count; ++i)
     if (CUresult r = cuMemRangeGetAttribute(data[i], data_bytes[i], attributes[i], p, bytes)) return r;
   return CUDA_SUCCESS;
 }
 
-CUresult cuStreamAttachMemAsync(CUstream, CUdeviceptr p, size_t, unsigned flags) {
+CUresult cuStreamAttachMemAsync(CUstream stream, CUdeviceptr p, size_t, unsigned flags) {
   if (CUresult r = ready()) return r;
+  if (!stream_of(stream)) return CUDA_ERROR_INVALID_HANDLE;
+  if (CUresult r = refuse_in_capture()) return r;
   if (!flags || (flags & (flags - 1)) || flags > CU_MEM_ATTACH_SINGLE) return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(state().mutex);
   const HostMemory* memory = host_memory(p);

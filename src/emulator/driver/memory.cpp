@@ -74,6 +74,7 @@ CUresult cuMemAlloc(CUdeviceptr* pointer, size_t bytes) {
 }
 
 CUresult cuMemAllocPitch(CUdeviceptr* pointer, size_t* pitch, size_t width, size_t height, unsigned element) {
+  if (CUresult r = ready()) return r;
   if (!pitch || (element != 4 && element != 8 && element != 16)) return CUDA_ERROR_INVALID_VALUE;
   if (CUresult r = refuse_in_capture()) return r;
   *pitch = (width + 511) / 512 * 512;
@@ -88,11 +89,22 @@ CUresult cuMemFree(CUdeviceptr pointer) {
 }
 
 CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream stream) {
+  const CUstream_st* s = stream_of(stream);
+  if (CUresult r = ready_on(s)) return r;
+  if (!s) return CUDA_ERROR_INVALID_HANDLE;
+  if (!pointer) return CUDA_SUCCESS;
+  if (s->capture) {  // it becomes a node, which frees what a node allocates
+    std::lock_guard lock(state().mutex);
+    if (!state().graph_memory.contains(pointer)) return CUDA_ERROR_INVALID_VALUE;
+  } else if (CUresult r = refuse_in_capture()) {
+    return r;
+  }
   return submit(stream, CU_GRAPH_NODE_TYPE_MEM_FREE, {[=] { return free_device(pointer); }, pointer});
 }
 
 CUresult cuMemGetInfo(size_t* free, size_t* total) {
   if (CUresult r = ready()) return r;
+  if (!free || !total) return CUDA_ERROR_INVALID_VALUE;
   *total = state().memory->capacity();
   *free = *total - state().memory->used();
   return CUDA_SUCCESS;
@@ -127,6 +139,8 @@ CUresult cuMemAllocHost(void** pointer, size_t bytes) { return cuMemHostAlloc(po
 
 CUresult cuMemFreeHost(void* pointer) {
   if (CUresult r = ready()) return r;
+  if (!pointer) return CUDA_SUCCESS;
+  if (CUresult r = refuse_in_capture()) return r;
   State& s = state();
   std::lock_guard lock(s.mutex);
   const auto it = s.host_memory.find(reinterpret_cast<CUdeviceptr>(pointer));
@@ -139,10 +153,13 @@ CUresult cuMemFreeHost(void* pointer) {
 
 CUresult cuMemHostRegister(void* pointer, size_t bytes, unsigned flags) {
   if (CUresult r = ready()) return r;
-  if (!pointer || !bytes) return CUDA_ERROR_INVALID_VALUE;
+  constexpr unsigned kKnown = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
+                              CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY;
+  const auto address = reinterpret_cast<CUdeviceptr>(pointer);
+  if (!pointer || !bytes || address + bytes < address || (flags & ~kKnown)) return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult r = refuse_in_capture()) return r;
   State& s = state();
   std::lock_guard lock(s.mutex);
-  const auto address = reinterpret_cast<CUdeviceptr>(pointer);
   if (!s.memory->adopt(address, bytes)) return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
   s.host_memory[address] = {bytes, HostMemory::registered, flags};
   return CUDA_SUCCESS;
@@ -150,6 +167,8 @@ CUresult cuMemHostRegister(void* pointer, size_t bytes, unsigned flags) {
 
 CUresult cuMemHostUnregister(void* pointer) {
   if (CUresult r = ready()) return r;
+  if (!pointer) return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult r = refuse_in_capture()) return r;
   State& s = state();
   std::lock_guard lock(s.mutex);
   const auto it = s.host_memory.find(reinterpret_cast<CUdeviceptr>(pointer));
@@ -160,8 +179,9 @@ CUresult cuMemHostUnregister(void* pointer) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuMemHostGetDevicePointer(CUdeviceptr* device, void* host, unsigned) {
+CUresult cuMemHostGetDevicePointer(CUdeviceptr* device, void* host, unsigned flags) {
   if (CUresult r = ready()) return r;
+  if (flags) return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(state().mutex);
   if (!device || !host_memory(reinterpret_cast<CUdeviceptr>(host))) return CUDA_ERROR_INVALID_VALUE;
   *device = reinterpret_cast<CUdeviceptr>(host);
@@ -190,7 +210,8 @@ CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdevi
   const bool managed = memory && memory->kind == HostMemory::managed, host = memory && !managed;
   const GlobalMemory::Range range = s.memory->find(pointer, 1);
   if (!data || range.begin == range.end) return CUDA_ERROR_INVALID_VALUE;
-  if (attribute > CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE) return CUDA_ERROR_INVALID_VALUE;
+  if (attribute <= 0 || attribute > CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE)
+    return CUDA_ERROR_INVALID_VALUE;
   switch (attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:  // memory is not the contexts' here
       *static_cast<CUcontext*>(data) = context_stack().empty() ? &s.primary : context_stack().back();
@@ -231,10 +252,12 @@ CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdevi
 // What a pointer of nobody's lacks is 0, or no device: in as many bytes as each attribute has.
 CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* attributes, void** data,
                                 CUdeviceptr pointer) {
-  if (!attributes || !data) return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult r = ready(false)) return r;
+  if (!count || !attributes || !data || std::find(data, data + count, nullptr) != data + count)
+    return CUDA_ERROR_INVALID_VALUE;
   for (unsigned i = 0; i < count; ++i) {
     const CUresult r = cuPointerGetAttribute(data[i], attributes[i], pointer);
-    if (!data[i] || (r && r != CUDA_ERROR_INVALID_VALUE)) return r;
+    if ((r && r != CUDA_ERROR_INVALID_VALUE) || attributes[i] <= 0) return r;
     if (!r) continue;
     switch (attributes[i]) {
       case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:

@@ -72,7 +72,7 @@ CUresult load_image(CUmodule* out, const void* image, size_t bytes, std::string_
   }
   for (const Function& f : handle->module->functions)
     if (f.entry) {
-      auto& function = handle->functions[f.name] = std::make_unique<CUfunc_st>(CUfunc_st{handle.get(), &f});
+      auto& function = handle->functions[f.name] = std::make_unique<CUfunc_st>(handle.get(), &f);
       // What is left of 48 KiB, as an H200 with driver 580 answers.
       function->max_dynamic_shared -= std::min<uint32_t>(function->max_dynamic_shared, f.static_shared_bytes);
     }
@@ -97,6 +97,12 @@ uint64_t constant_bytes(const Module& module) {
 bool known(CUmodule m) {
   std::lock_guard lock(state().mutex);
   return state().modules.contains(m);
+}
+
+// May the call go on with this function of the caller's?
+CUresult check(CUfunction f, CUresult of_null = CUDA_ERROR_INVALID_HANDLE) {
+  if (CUresult r = ready_anywhere()) return r;
+  return !f ? of_null : exists(f) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
 }  // namespace
@@ -136,6 +142,8 @@ CUresult fp4lab::emu::driver::load_file(CUmodule* module, const char* path, unsi
 
 CUresult cuModuleUnload(CUmodule module) {
   if (CUresult r = ready(false)) return r;
+  if (known(module))
+    if (CUresult r = refuse_in_capture()) return r;
   {
     std::lock_guard lock(state().mutex);
     if (!state().modules.contains(module)) return CUDA_ERROR_INVALID_HANDLE;
@@ -156,9 +164,9 @@ void fp4lab::emu::driver::free_module(CUmodule module) {
 }
 
 CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* name) {
-  if (CUresult r = ready()) return r;
+  if (CUresult r = ready_anywhere()) return r;
   if (!known(module)) return CUDA_ERROR_INVALID_HANDLE;
-  if (!function || !name) return CUDA_ERROR_INVALID_VALUE;
+  if (!function || !name || !*name) return CUDA_ERROR_INVALID_VALUE;
   const auto found = module->functions.find(std::string_view(name));
   if (found != module->functions.end()) {
     *function = found->second.get();
@@ -171,24 +179,26 @@ CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* 
 }
 
 CUresult cuModuleGetFunctionCount(unsigned* count, CUmodule module) {
-  if (CUresult r = ready()) return r;
+  if (CUresult r = ready_anywhere()) return r;
   if (!known(module)) return CUDA_ERROR_INVALID_HANDLE;
+  if (!count) return CUDA_ERROR_INVALID_VALUE;
   *count = static_cast<unsigned>(module->functions.size());
   return CUDA_SUCCESS;
 }
 
 CUresult cuModuleEnumerateFunctions(CUfunction* functions, unsigned count, CUmodule module) {
-  if (CUresult r = ready()) return r;
+  if (CUresult r = ready_anywhere()) return r;
   if (!known(module)) return CUDA_ERROR_INVALID_HANDLE;
+  if (!functions) return CUDA_ERROR_INVALID_VALUE;
   for (const auto& [name, f] : module->functions)
     if (count) *functions++ = f.get(), --count;
   return CUDA_SUCCESS;
 }
 
 CUresult cuModuleGetGlobal(CUdeviceptr* address, size_t* bytes, CUmodule module, const char* name) {
-  if (CUresult r = ready()) return r;
+  if (CUresult r = ready_anywhere()) return r;
   if (!known(module)) return CUDA_ERROR_INVALID_HANDLE;
-  if (!name) return CUDA_ERROR_INVALID_VALUE;
+  if (!name || !*name) return CUDA_ERROR_INVALID_VALUE;
   const auto found = module->globals.find(std::string_view(name));
   if (found == module->globals.end()) return CUDA_ERROR_NOT_FOUND;
   if (address) *address = found->second.address;
@@ -198,33 +208,36 @@ CUresult cuModuleGetGlobal(CUdeviceptr* address, size_t* bytes, CUmodule module,
 
 CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) {
   if (CUresult r = ready(false)) return r;
+  if (!mode) return CUDA_ERROR_INVALID_VALUE;
   *mode = CU_MODULE_EAGER_LOADING;
   return CUDA_SUCCESS;
 }
 
 CUresult cuFuncGetName(const char** name, CUfunction f) {
-  if (CUresult r = ready()) return r;
+  if (CUresult r = check(f, CUDA_ERROR_INVALID_VALUE)) return r;
+  if (!name) return CUDA_ERROR_INVALID_VALUE;
   *name = f->function->name.c_str();
   return CUDA_SUCCESS;
 }
 
 CUresult cuFuncGetModule(CUmodule* module, CUfunction f) {
-  if (CUresult r = ready()) return r;
+  if (CUresult r = check(f, CUDA_ERROR_INVALID_VALUE)) return r;
+  if (!module) return CUDA_ERROR_INVALID_VALUE;
   *module = f->module;
   return CUDA_SUCCESS;
 }
 
 CUresult cuFuncGetParamInfo(CUfunction f, size_t index, size_t* offset, size_t* size) {
-  if (CUresult r = ready()) return r;
-  if (index >= f->function->params.size()) return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult r = check(f, CUDA_ERROR_INVALID_VALUE)) return r;
+  if (!offset || index >= f->function->params.size()) return CUDA_ERROR_INVALID_VALUE;
   *offset = f->function->params[index].offset;
   if (size) *size = f->function->params[index].size;
   return CUDA_SUCCESS;
 }
 
 CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute, CUfunction f) {
-  if (CUresult r = ready()) return r;
-  if (!value || !f || attribute < 0 || attribute >= CU_FUNC_ATTRIBUTE_MAX) return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult r = check(f)) return r;
+  if (!value || attribute < 0 || attribute >= CU_FUNC_ATTRIBUTE_MAX) return CUDA_ERROR_INVALID_VALUE;
   const Function& function = *f->function;
   switch (attribute) {
     case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
@@ -276,8 +289,7 @@ CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute, CUfuncti
 }
 
 CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute attribute, int value) {
-  if (CUresult r = ready()) return r;
-  if (!f) return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult r = check(f)) return r;
   const uint32_t limit = state().device->shared_per_cta_optin;
   switch (attribute) {
     case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
@@ -313,12 +325,15 @@ CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute attribute, int va
 }
 
 // Everything is loaded with its module.
-CUresult cuFuncLoad(CUfunction f) { return f ? ready() : CUDA_ERROR_INVALID_HANDLE; }
+CUresult cuFuncLoad(CUfunction f) { return check(f); }
 CUresult cuFuncIsLoaded(CUfunctionLoadingState* loaded, CUfunction f) {
-  if (CUresult r = ready()) return r;
-  if (!loaded || !f) return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult r = check(f)) return r;
+  if (!loaded) return CUDA_ERROR_INVALID_VALUE;
   *loaded = CU_FUNCTION_LOADING_STATE_LOADED;
   return CUDA_SUCCESS;
 }
 
-CUresult cuFuncSetCacheConfig(CUfunction, CUfunc_cache config) { return cuCtxSetCacheConfig(config); }
+CUresult cuFuncSetCacheConfig(CUfunction f, CUfunc_cache config) {
+  if (CUresult r = check(f)) return r;
+  return unsigned(config) > CU_FUNC_CACHE_PREFER_EQUAL ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}

@@ -35,17 +35,22 @@ bool is_int(CUmemPool_attribute a) {
 CUresult cuDeviceGetDefaultMemPool(CUmemoryPool* pool, CUdevice device) {
   return give(pool, device, &state().default_pool);
 }
-CUresult cuDeviceGetMemPool(CUmemoryPool* pool, CUdevice device) { return give(pool, device, state().pool); }
+// The answer to another device here is an H200's with driver 580.
+CUresult cuDeviceGetMemPool(CUmemoryPool* pool, CUdevice device) {
+  const CUresult r = give(pool, device, state().pool);
+  return r == CUDA_ERROR_INVALID_DEVICE ? CUDA_ERROR_INVALID_VALUE : r;
+}
 CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool) {
   if (CUresult r = ready(false)) return r;
-  if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
-  if (!known(pool)) return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult r = refuse_in_capture()) return r;
+  if (device != 0 || !known(pool)) return CUDA_ERROR_INVALID_VALUE;
   state().pool = pool;
   return CUDA_SUCCESS;
 }
 
 CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* properties) {
   if (CUresult r = ready(false)) return r;
+  if (CUresult r = refuse_in_capture()) return r;
   if (!pool || !properties || properties->allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
       properties->location.type == CU_MEM_LOCATION_TYPE_INVALID)
     return CUDA_ERROR_INVALID_VALUE;
@@ -56,6 +61,7 @@ CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* properties) {
 }
 CUresult cuMemPoolDestroy(CUmemoryPool pool) {
   if (CUresult r = ready(false)) return r;
+  if (CUresult r = refuse_in_capture()) return r;
   State& s = state();
   std::lock_guard lock(s.mutex);
   if (!s.pools.erase(pool)) return CUDA_ERROR_INVALID_VALUE;
@@ -66,11 +72,14 @@ CUresult cuMemPoolDestroy(CUmemoryPool pool) {
 }
 CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t) {
   if (CUresult r = ready(false)) return r;
+  if (CUresult r = refuse_in_capture()) return r;
   return known(pool) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void* value) {
   if (CUresult r = ready(false)) return r;
-  if (!known(pool) || !value) return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult r = refuse_in_capture()) return r;
+  if (!known(pool) || !value || attribute <= 0 || attribute > CU_MEMPOOL_ATTR_USED_MEM_HIGH)
+    return CUDA_ERROR_INVALID_VALUE;
   switch (attribute) {
     case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
     case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
@@ -88,7 +97,9 @@ CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute,
 }
 CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void* value) {
   if (CUresult r = ready(false)) return r;
-  if (!known(pool) || !value || attribute > CU_MEMPOOL_ATTR_USED_MEM_HIGH) return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult r = refuse_in_capture()) return r;
+  if (!known(pool) || !value || attribute <= 0 || attribute > CU_MEMPOOL_ATTR_USED_MEM_HIGH)
+    return CUDA_ERROR_INVALID_VALUE;
   const auto it = pool->attributes.find(attribute);
   if (is_int(attribute))
     *static_cast<int*>(value) = it == pool->attributes.end() ? 1 : int(it->second);
@@ -100,13 +111,22 @@ CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute,
     *static_cast<uint64_t*>(value) = it == pool->attributes.end() ? 0 : it->second;
   return CUDA_SUCCESS;
 }
-CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc*, size_t) {
+// The one device has access to its own memory, always.
+CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc* access, size_t count) {
   if (CUresult r = ready(false)) return r;
-  return known(pool) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  if (CUresult r = refuse_in_capture()) return r;
+  if (!known(pool) || (count && !access)) return CUDA_ERROR_INVALID_VALUE;
+  for (size_t i = 0; i < count; ++i)
+    if (access[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE || access[i].location.id != 0 ||
+        access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+      return CUDA_ERROR_NOT_SUPPORTED;
+  return CUDA_SUCCESS;
 }
 CUresult cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool pool, CUmemLocation* location) {
   if (CUresult r = ready(false)) return r;
-  if (!known(pool) || !flags || !location) return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult r = refuse_in_capture()) return r;
+  if (!known(pool) || !flags || !location || location->type == CU_MEM_LOCATION_TYPE_INVALID)
+    return CUDA_ERROR_INVALID_VALUE;
   if (location->type == CU_MEM_LOCATION_TYPE_DEVICE && location->id != 0) return CUDA_ERROR_INVALID_DEVICE;
   *flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   return CUDA_SUCCESS;
@@ -120,10 +140,13 @@ void fp4lab::emu::driver::leave_pool(CUdeviceptr pointer) {
 }
 
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr* pointer, size_t bytes, CUmemoryPool pool, CUstream stream) {
-  if (CUresult r = ready()) return r;
-  if (!known(pool) || !pointer || !bytes) return CUDA_ERROR_INVALID_VALUE;
   CUstream_st* s = stream_of(stream);
+  if (CUresult r = ready_on(s)) return r;
+  if (!known(pool) || !pointer) return CUDA_ERROR_INVALID_VALUE;
   if (!s) return CUDA_ERROR_INVALID_HANDLE;
+  if (!s->capture)
+    if (CUresult r = refuse_in_capture()) return r;
+  if (!bytes) return *pointer = 0, CUDA_SUCCESS;
   if (s->capture) {
     CUDA_MEM_ALLOC_NODE_PARAMS params{};
     params.bytesize = bytes;

@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "emulator/driver/graph.h"
+
 namespace fp4lab::emu::driver {
 
 State& state() {
@@ -27,6 +29,16 @@ CUresult ready(bool needs_context) {
   return context_stack().back()->sticky;
 }
 
+CUresult ready_anywhere() {
+  if (!state().initialized) return CUDA_ERROR_NOT_INITIALIZED;
+  return context_stack().empty() ? CUDA_SUCCESS : context_stack().back()->sticky;
+}
+
+CUresult ready_on(const CUstream_st* stream) {
+  if (!state().initialized) return CUDA_ERROR_NOT_INITIALIZED;
+  return stream && stream->context ? stream->context->sticky : ready();
+}
+
 CUstream_st* stream_of(CUstream handle) {
   State& s = state();
   if (handle == nullptr || handle == CU_STREAM_LEGACY) return &s.legacy;
@@ -35,15 +47,20 @@ CUstream_st* stream_of(CUstream handle) {
   return s.streams.contains(handle) ? handle : nullptr;
 }
 
+bool is_event(CUevent handle) {
+  std::lock_guard lock(state().mutex);
+  return state().events.contains(handle);
+}
+
 CUctx_st* context_of(const CUstream_st& stream) {
   return stream.context ? stream.context : context_stack().back();
 }
 
 CUresult submit(CUstream handle, CUgraphNodeType type, Work work) {
   static thread_local bool is_running = false;
-  if (CUresult r = ready()) return r;
   if (is_running) return work();  // a part of other work
   CUstream_st* stream = stream_of(handle);
+  if (CUresult r = ready_on(stream)) return r;
   if (!stream) return CUDA_ERROR_INVALID_HANDLE;
   if (stream == &state().legacy && meets_legacy_stream()) return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
   if (!stream->capture) {
@@ -59,6 +76,10 @@ CUresult submit(CUstream handle, CUgraphNodeType type, Work work) {
   for (const CUgraphNode node : stream->tail) capture.open.erase(node);
   stream->tail = {add_node(*capture.graph, type, std::move(work), stream->tail)};
   capture.open.insert(stream->tail.front());
+  CUgraphNode_st& node = *stream->tail.front();
+  for (size_t i = 0; i < std::min(stream->tail_edges.size(), node.needs.size()); ++i)
+    if (!is_plain(stream->tail_edges[i])) node.edges[node.needs[i]] = stream->tail_edges[i];
+  stream->tail_edges.clear();
   return CUDA_SUCCESS;
 }
 

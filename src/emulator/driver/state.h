@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "emulator/core/machine.h"
+#include "emulator/driver/handle.h"
 #include "emulator/ptx/link_texts.h"
 #include "emulator/watch/order.h"
 #include "emulator/watch/watchers.h"
@@ -36,6 +37,7 @@ struct CUfunc_st {
       48 * 1024;  // with the static part; raised by CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
   bool non_portable_cluster = false;
   std::map<CUfunction_attribute, int> attributes = {};
+  fp4lab::emu::driver::Handle<CUfunc_st> handle = this;
 };
 
 struct CUmod_st {               // a CUlibrary is one too
@@ -91,12 +93,14 @@ struct CUgraphNode_st {
   // The data of those edges from `needs` that have any: programmatic dependent launch. Nothing but queries
   // depends on them, for a kernel begins when the one before is over.
   std::map<CUgraphNode_st*, CUgraphEdgeData> edges = {};
+  fp4lab::emu::driver::Handle<CUgraphNode_st> handle = this;
 };
 // Something of the program's that lives until nobody holds it any more.
 struct CUuserObject_st {
   void* object;
   CUhostFn destroy;
   unsigned count;
+  fp4lab::emu::driver::Handle<CUuserObject_st> handle = this;
   void release(unsigned n) {
     if ((count -= n)) return;
     destroy(object);
@@ -132,6 +136,7 @@ struct CUgraph_st {
   std::vector<Condition> conditions = {};
   HeldObjects objects = {};
   std::vector<std::unique_ptr<CUgraphNode_st>> nodes;  // as they were added
+  fp4lab::emu::driver::Handle<CUgraph_st> handle = this;
 };
 struct CUgraphExec_st {
   struct Step {
@@ -145,6 +150,7 @@ struct CUgraphExec_st {
   HeldObjects objects;
   unsigned long long flags = 0;
   std::shared_ptr<const void> instance = {};  // of a graph that allocates
+  fp4lab::emu::driver::Handle<CUgraphExec_st> handle = this;
 };
 
 // What a capture has become: the graph, and in each of its streams the nodes that the next one follows.
@@ -165,6 +171,9 @@ struct CUstream_st {
   std::shared_ptr<Capture> capture =
       nullptr;                             // null when not capturing; shared by the streams of one capture
   std::vector<CUgraphNode_st*> tail = {};  // while capturing
+  // The data of the edges from there to the next node, where the program gave any; shorter: the rest has
+  // none.
+  std::vector<CUgraphEdgeData> tail_edges = {};
   bool capture_origin = false;
   uint64_t id = 0;
   std::map<int, CUstreamAttrValue> attributes = {};
@@ -257,10 +266,16 @@ std::vector<CUctx_st*>& context_stack();  // of the calling thread; the last one
 // What every entry point begins with: CUDA_ERROR_NOT_INITIALIZED, _INVALID_CONTEXT or the context's sticky
 // error.
 CUresult ready(bool needs_context = true);
+// Of calls that a thread without a current context may make too: what they are given says where they work. As
+// an H200 with driver 580 answers.
+CUresult ready_anywhere();
+// Of calls on a stream, which has a context of its own; null: the calling thread's.
+CUresult ready_on(const CUstream_st* stream);
 
 // The stream behind a handle (0, 1 and 2 are the legacy and per-thread streams), or null when it is none of
 // ours.
 CUstream_st* stream_of(CUstream handle);
+bool is_event(CUevent handle);
 // The context that a stream's work runs in.
 CUctx_st* context_of(const CUstream_st&);
 
@@ -320,7 +335,8 @@ bool allocates(const CUgraph_st& graph);
 // What the node was made from, where that is a T.
 template <class T>
 CUresult params_of(CUgraphNode node, T* out) {
-  const T* params = node ? std::get_if<T>(&node->work.params) : nullptr;
+  if (CUresult r = ready(false)) return r;
+  const T* params = exists(node) ? std::get_if<T>(&node->work.params) : nullptr;
   if (!params || !out) return CUDA_ERROR_INVALID_VALUE;
   *out = *params;
   return CUDA_SUCCESS;

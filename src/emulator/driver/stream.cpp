@@ -15,6 +15,24 @@ CUresult known(const std::set<T*>& set, T* handle) {
   return set.contains(handle) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
+// Of questions that a stream does not answer while it captures: the capture becomes invalid, as on an H200
+// with driver 580.
+CUresult check_idle(CUstream handle) {
+  CUstream_st* stream = stream_of(handle);
+  if (CUresult r = ready_on(stream)) return r;
+  if (!stream) return CUDA_ERROR_INVALID_HANDLE;
+  if (!stream->capture) return CUDA_SUCCESS;
+  stream->capture->invalid = true;
+  return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+}
+
+// Those of launches that streams have too (CUDA Driver API, CUlaunchAttributeID).
+bool is_attribute(CUstreamAttrID id) {
+  return id == CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW || id == CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY ||
+         id == CU_LAUNCH_ATTRIBUTE_PRIORITY || id == CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP ||
+         id == CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN;
+}
+
 }  // namespace
 
 CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned flags, int priority) {
@@ -44,36 +62,34 @@ CUresult cuStreamDestroy(CUstream stream) {
 }
 
 CUresult cuStreamSynchronize(CUstream handle) {
-  if (CUresult r = ready()) return r;
   CUstream_st* stream = stream_of(handle);
+  if (CUresult r = ready_on(stream)) return r;
   if (!stream) return CUDA_ERROR_INVALID_HANDLE;
   stream->last_work = {};
-  if (!stream->capture) return CUDA_SUCCESS;
+  if (!stream->capture) return refuse_in_capture();
   stream->capture->invalid = true;
   return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 }
-CUresult cuStreamQuery(CUstream handle) {
-  const CUstream_st* stream = stream_of(handle);
-  if (stream && !stream->capture)
-    if (CUresult r = refuse_in_capture()) return r;
-  return cuStreamSynchronize(handle);
-}
+CUresult cuStreamQuery(CUstream handle) { return cuStreamSynchronize(handle); }
 
 CUresult cuStreamGetFlags(CUstream handle, unsigned* flags) {
-  CUstream_st* stream = stream_of(handle);
-  if (!stream) return CUDA_ERROR_INVALID_HANDLE;
+  if (CUresult r = check_idle(handle)) return r;
+  if (!flags) return CUDA_ERROR_INVALID_VALUE;
+  const CUstream_st* stream = stream_of(handle);
   *flags = stream->flags;
   return CUDA_SUCCESS;
 }
 CUresult cuStreamGetPriority(CUstream handle, int* priority) {
+  if (CUresult r = ready_anywhere()) return r;
   CUstream_st* stream = stream_of(handle);
   if (!stream) return CUDA_ERROR_INVALID_HANDLE;
+  if (!priority) return CUDA_ERROR_INVALID_VALUE;
   *priority = stream->priority;
   return CUDA_SUCCESS;
 }
 CUresult cuStreamGetCtx(CUstream handle, CUcontext* context) {
-  if (CUresult r = ready()) return r;
   const CUstream_st* stream = stream_of(handle);
+  if (CUresult r = ready_on(stream)) return r;
   if (!stream) return CUDA_ERROR_INVALID_HANDLE;
   if (!context) return CUDA_ERROR_INVALID_VALUE;
   *context = context_of(*stream);
@@ -81,11 +97,12 @@ CUresult cuStreamGetCtx(CUstream handle, CUcontext* context) {
 }
 
 CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned flags) {
-  if (CUresult r = ready()) return r;
   CUstream_st* stream = stream_of(handle);
+  if (CUresult r = ready_on(stream)) return r;
   if (!stream) return CUDA_ERROR_INVALID_HANDLE;
   if (CUresult r = known(state().events, event)) return r;
   if (event->is_spent || (flags & ~unsigned(CU_EVENT_WAIT_EXTERNAL))) return CUDA_ERROR_INVALID_VALUE;
+  if ((flags & CU_EVENT_WAIT_EXTERNAL) && !stream->capture) return CUDA_ERROR_ILLEGAL_STATE;
   if (!event->capture) return CUDA_SUCCESS;
   if (stream->capture && stream->capture != event->capture) return CUDA_ERROR_STREAM_CAPTURE_MERGE;
   if (stream == &state().legacy) {
@@ -103,7 +120,14 @@ CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void* data) {
   return submit(stream, CU_GRAPH_NODE_TYPE_HOST, [=] { return function(data), CUDA_SUCCESS; });
 }
 CUresult cuStreamAddCallback(CUstream stream, CUstreamCallback callback, void* data, unsigned flags) {
+  CUstream_st* on = stream_of(stream);
+  if (CUresult r = ready_on(on)) return r;
+  if (!on) return CUDA_ERROR_INVALID_HANDLE;
   if (!callback || flags) return CUDA_ERROR_INVALID_VALUE;
+  if (on->capture) {  // as the manual says; cuLaunchHostFunc is what may be captured
+    on->capture->invalid = true;
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  }
   return submit(stream, CU_GRAPH_NODE_TYPE_HOST,
                 [=] { return callback(stream, CUDA_SUCCESS, data), CUDA_SUCCESS; });
 }
@@ -128,12 +152,13 @@ CUresult cuEventDestroy(CUevent event) {
 }
 
 CUresult cuEventRecordWithFlags(CUevent event, CUstream handle, unsigned flags) {
-  if (CUresult r = ready()) return r;
-  if (CUresult r = known(state().events, event)) return r;
   CUstream_st* stream = stream_of(handle);
+  if (CUresult r = ready_on(stream)) return r;
+  if (CUresult r = known(state().events, event)) return r;
   if (!stream || event->context != context_of(*stream)) return CUDA_ERROR_INVALID_HANDLE;
   if (flags & ~unsigned(CU_EVENT_RECORD_EXTERNAL)) return CUDA_ERROR_INVALID_VALUE;
-  if (stream->capture && (flags & CU_EVENT_RECORD_EXTERNAL))
+  if ((flags & CU_EVENT_RECORD_EXTERNAL) && !stream->capture) return CUDA_ERROR_ILLEGAL_STATE;
+  if (flags & CU_EVENT_RECORD_EXTERNAL)
     return submit(handle, CU_GRAPH_NODE_TYPE_EVENT_RECORD, record_work(event));
   event->capture = stream->capture;
   event->is_spent = false;
@@ -145,21 +170,18 @@ CUresult cuEventRecordWithFlags(CUevent event, CUstream handle, unsigned flags) 
 CUresult cuEventRecord(CUevent event, CUstream stream) { return cuEventRecordWithFlags(event, stream, 0); }
 
 CUresult cuEventSynchronize(CUevent event) {
-  if (CUresult r = ready()) return r;
+  if (CUresult r = ready_anywhere()) return r;
   if (CUresult r = known(state().events, event)) return r;
   if (event->is_spent) return CUDA_ERROR_INVALID_VALUE;
-  if (!event->capture) return CUDA_SUCCESS;
+  if (!event->capture) return refuse_in_capture();
   event->capture->invalid = true;
   return CUDA_ERROR_CAPTURED_EVENT;
 }
-CUresult cuEventQuery(CUevent event) {
-  const CUresult r = cuEventSynchronize(event);
-  return r ? r : refuse_in_capture();
-}
+CUresult cuEventQuery(CUevent event) { return cuEventSynchronize(event); }
 
 // Host seconds between the two records: the emulator's own time, not a GPU's.
 CUresult cuEventElapsedTime(float* ms, CUevent start, CUevent end) {
-  if (CUresult r = ready()) return r;
+  if (CUresult r = ready_anywhere()) return r;
   for (CUevent e : {start, end})
     if (CUresult r = known(state().events, e)) return r;
   if (start->is_spent || end->is_spent) return CUDA_ERROR_INVALID_VALUE;
@@ -171,31 +193,38 @@ CUresult cuEventElapsedTime(float* ms, CUevent start, CUevent end) {
 }
 
 CUresult cuStreamGetId(CUstream handle, unsigned long long* id) {
-  CUstream_st* stream = stream_of(handle);
-  if (!stream) return CUDA_ERROR_INVALID_HANDLE;
+  if (CUresult r = check_idle(handle)) return r;
+  if (!id) return CUDA_ERROR_INVALID_VALUE;
+  const CUstream_st* stream = stream_of(handle);
   *id = stream == &state().legacy ? 1 : stream == &state().per_thread ? 2 : stream->id;
   return CUDA_SUCCESS;
 }
 CUresult cuStreamGetDevice(CUstream handle, CUdevice* device) {
-  if (!stream_of(handle)) return CUDA_ERROR_INVALID_HANDLE;
+  if (CUresult r = check_idle(handle)) return r;
+  if (!device) return CUDA_ERROR_INVALID_VALUE;
   *device = 0;
   return CUDA_SUCCESS;
 }
 
 // Hints: kept for those who ask.
 CUresult cuStreamSetAttribute(CUstream handle, CUstreamAttrID id, const CUstreamAttrValue* value) {
+  if (CUresult r = ready_anywhere()) return r;
   CUstream_st* stream = stream_of(handle);
   if (!stream) return CUDA_ERROR_INVALID_HANDLE;
+  if (!value || !is_attribute(id)) return CUDA_ERROR_INVALID_VALUE;
   stream->attributes[id] = *value;
   return CUDA_SUCCESS;
 }
 CUresult cuStreamGetAttribute(CUstream handle, CUstreamAttrID id, CUstreamAttrValue* value) {
+  if (CUresult r = ready_anywhere()) return r;
   CUstream_st* stream = stream_of(handle);
   if (!stream) return CUDA_ERROR_INVALID_HANDLE;
+  if (!value || !is_attribute(id)) return CUDA_ERROR_INVALID_VALUE;
   *value = stream->attributes.contains(id) ? stream->attributes[id] : CUstreamAttrValue{};
   return CUDA_SUCCESS;
 }
 CUresult cuStreamCopyAttributes(CUstream to, CUstream from) {
+  if (CUresult r = ready_anywhere()) return r;
   CUstream_st *d = stream_of(to), *s = stream_of(from);
   if (!d || !s) return CUDA_ERROR_INVALID_HANDLE;
   d->attributes = s->attributes;

@@ -14,7 +14,7 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType type, cuui
                                 const cuuint32_t* element_strides, CUtensorMapInterleave interleave,
                                 CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
                                 CUtensorMapFloatOOBfill fill) {
-  if (CUresult r = ready(false)) return r;
+  if (CUresult r = ready_anywhere()) return r;
   const TensorMapArguments arguments{type,       rank,    address,   dims, strides, element_strides,
                                      interleave, swizzle, promotion, fill};
   const std::string why = encode_tiled(map, arguments, box, state().device->major);
@@ -27,7 +27,7 @@ CUresult cuTensorMapEncodeIm2col(CUtensorMap* map, CUtensorMapDataType type, cuu
                                  const cuuint32_t* element_strides, CUtensorMapInterleave interleave,
                                  CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
                                  CUtensorMapFloatOOBfill fill) {
-  if (CUresult r = ready(false)) return r;
+  if (CUresult r = ready_anywhere()) return r;
   const TensorMapArguments arguments{type,       rank,    address,   dims, strides, element_strides,
                                      interleave, swizzle, promotion, fill};
   const std::string why =
@@ -36,7 +36,7 @@ CUresult cuTensorMapEncodeIm2col(CUtensorMap* map, CUtensorMapDataType type, cuu
 }
 
 CUresult cuTensorMapReplaceAddress(CUtensorMap* map, void* address) {
-  if (CUresult r = ready(false)) return r;
+  if (CUresult r = ready_anywhere()) return r;
   const std::string why = replace_address(map, address);
   return why.empty() ? CUDA_SUCCESS : explain(CUDA_ERROR_INVALID_VALUE, "cuTensorMapReplaceAddress: " + why);
 }

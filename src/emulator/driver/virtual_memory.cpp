@@ -104,8 +104,10 @@ CUresult for_mappings(VirtualMemory& v, CUdeviceptr address, size_t bytes, Body 
 }  // namespace
 
 CUresult cuMemGetAllocationGranularity(size_t* bytes, const CUmemAllocationProp* properties,
-                                       CUmemAllocationGranularity_flags) {
-  if (!bytes || !properties || properties->type != CU_MEM_ALLOCATION_TYPE_PINNED)
+                                       CUmemAllocationGranularity_flags which) {
+  if (CUresult r = ready(false)) return r;
+  if (!bytes || !properties || properties->type != CU_MEM_ALLOCATION_TYPE_PINNED ||
+      unsigned(which) > CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)
     return CUDA_ERROR_INVALID_VALUE;
   *bytes = kGranularity;
   return CUDA_SUCCESS;
@@ -243,7 +245,9 @@ CUresult cuMemUnmap(CUdeviceptr pointer, size_t bytes) {
 
 CUresult cuMemSetAccess(CUdeviceptr pointer, size_t bytes, const CUmemAccessDesc* access, size_t count) {
   return with_tables([&](VirtualMemory& v) {
-    if (!access || count != 1 || access->location.id != 0) return CUDA_ERROR_INVALID_VALUE;
+    if (!access || count != 1 || access->location.type == CU_MEM_LOCATION_TYPE_INVALID ||
+        access->location.id != 0)
+      return CUDA_ERROR_INVALID_VALUE;
     if (access->flags == CU_MEM_ACCESS_FLAGS_PROT_READ)
       return explain(CUDA_ERROR_NOT_SUPPORTED,
                      "cuMemSetAccess: memory that can only be read is not emulated");

@@ -109,6 +109,7 @@ cudaError_t cudaMemcpyFromSymbolAsync(void* to, const void* symbol, size_t bytes
 cudaError_t cudaMemcpyBatchAsync(void* const* to, const void* const* from, const size_t* bytes, size_t count,
                                  cudaMemcpyAttributes*, size_t*, size_t, cudaStream_t stream) {
   return call([&] {
+    if (!count || !to || !from || !bytes) return cudaErrorInvalidValue;
     for (size_t i = 0; i < count; ++i)
       if (cudaError_t e = copy(to[i], from[i], bytes[i], cudaMemcpyDefault, on(stream))) return e;
     return cudaSuccess;

@@ -89,6 +89,14 @@ cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatu
                                   reinterpret_cast<const CUgraphEdgeData**>(edges), count);
   });
 }
+cudaError_t cudaStreamUpdateCaptureDependencies(cudaStream_t stream, cudaGraphNode_t* nodes,
+                                                const cudaGraphEdgeData* edges, size_t count,
+                                                unsigned flags) {
+  return call([&] {
+    return cuStreamUpdateCaptureDependencies(on(stream), nodes,
+                                             reinterpret_cast<const CUgraphEdgeData*>(edges), count, flags);
+  });
+}
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   return call([&] { return cuEventRecord(event, on(stream)); });
