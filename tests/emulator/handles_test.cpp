@@ -219,6 +219,28 @@ TEST_CASE("driver: no entry point takes null or an address of nobody's for a han
   }
 }
 
+// As an H200 with driver 580 answers.
+TEST_CASE("driver: what cannot be linked is an invalid source; a stack has 16 bytes or more of 512 KiB") {
+  Context context;
+  const std::string text =
+      std::string(kPtx) + ".extern .func g();\n.visible .entry calls() { call g; ret; }\n";
+  CUlinkState link;
+  void* image;
+  REQUIRE(cuLinkCreate(0, nullptr, nullptr, &link) == CUDA_SUCCESS);
+  REQUIRE(cuLinkAddData(link, CU_JIT_INPUT_PTX, (void*)text.c_str(), text.size() + 1, "t", 0, nullptr,
+                        nullptr) == CUDA_SUCCESS);
+  CHECK(cuLinkComplete(link, &image, nullptr) == CUDA_ERROR_INVALID_SOURCE);
+  CHECK(cuLinkDestroy(link) == CUDA_SUCCESS);
+  CHECK(cuLinkDestroy(link) == CUDA_ERROR_INVALID_HANDLE);
+  size_t before, after;
+  REQUIRE(cuCtxGetLimit(&before, CU_LIMIT_STACK_SIZE) == CUDA_SUCCESS);
+  CHECK(cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 1025) == CUDA_SUCCESS);
+  CHECK(cuCtxGetLimit(&after, CU_LIMIT_STACK_SIZE) == CUDA_SUCCESS);
+  CHECK(after == 1040);
+  CHECK(cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 512 << 10) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(cuCtxSetLimit(CU_LIMIT_STACK_SIZE, before) == CUDA_SUCCESS);
+}
+
 TEST_CASE("driver: handles that are gone are no handles") {
   Kernel k;
   CUgraph graph;

@@ -162,9 +162,11 @@ CUresult cuCtxSynchronize() {
 CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
   if (CUresult r = ready()) return r;
   if (CUresult r = refuse_in_capture()) return r;
-  constexpr size_t kMostStack = 512 << 10;  // local memory of a thread (CUDA Programming Guide)
-  if (!is_limit(limit) || (limit == CU_LIMIT_STACK_SIZE && value > kMostStack))
-    return CUDA_ERROR_INVALID_VALUE;
+  // A stack is of multiples of 16 bytes and ends before 512 KiB: as an H200 with driver 580 answers.
+  constexpr size_t kNoStack = (512 << 10) - 16;
+  const bool is_stack = limit == CU_LIMIT_STACK_SIZE;
+  if (!is_limit(limit) || (is_stack && value >= kNoStack)) return CUDA_ERROR_INVALID_VALUE;
+  if (is_stack) value = (value + 15) / 16 * 16;
   std::lock_guard lock(state().mutex);
   if (!state().limits.contains(limit)) return CUDA_ERROR_UNSUPPORTED_LIMIT;
   state().limits[limit] = value;

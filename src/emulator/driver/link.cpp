@@ -59,16 +59,17 @@ CUresult cuLinkAddFile(CUlinkState link, CUjitInputType type, const char* path, 
   return cuLinkAddData(link, type, text.data(), text.size() + 1, path, count, options, values);
 }
 
+// What does not fit together is an invalid source, as an H200 with driver 580 answers.
 CUresult cuLinkComplete(CUlinkState link, void** image, size_t* bytes) {
   if (CUresult r = ready_anywhere()) return r;
   if (!exists(link)) return CUDA_ERROR_INVALID_HANDLE;
   if (!image || link->texts.empty()) return CUDA_ERROR_INVALID_VALUE;
   Image whole = linked(link->texts);
-  if (whole.ptx.empty()) return link->refuse(CUDA_ERROR_UNKNOWN, "cuLinkComplete: " + whole.reason);
+  if (whole.ptx.empty()) return link->refuse(CUDA_ERROR_INVALID_SOURCE, "cuLinkComplete: " + whole.reason);
   try {
     parse(whole.ptx, "linked", Compilation::as_written);  // is everything there?
   } catch (const std::exception& e) {
-    return link->refuse(CUDA_ERROR_UNKNOWN, fmt::format("cuLinkComplete: {}", e.what()));
+    return link->refuse(CUDA_ERROR_INVALID_SOURCE, fmt::format("cuLinkComplete: {}", e.what()));
   }
   link->whole = std::move(whole.ptx);
   *image = link->whole.data();
