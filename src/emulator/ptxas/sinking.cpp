@@ -26,7 +26,7 @@ Sinking::Sinking(const Function& f, const Dataflow& flow, const Ssa& ssa, const 
   place_.assign(size, kNone);
   if (ssa.is_too_big() || std::ranges::all_of(users, [](const auto& list) { return list.empty(); })) return;
   find_dominators();
-  find_loops();
+  in_loop_ = blocks_in_loops(flow, ssa);
   find_results();
   for (uint32_t pc = 0; pc < size; ++pc)
     if (!users[pc].empty())
@@ -68,24 +68,25 @@ void Sinking::find_dominators() {
 }
 
 // Natural loops: all ways back to a block that dominates where they come from.
-void Sinking::find_loops() {
-  const std::vector<Dataflow::Block>& flow = flow_.blocks();
-  in_loop_.assign(flow.size(), 0);
-  std::vector<uint32_t> seen(flow.size(), kNone), work;
+std::vector<char> blocks_in_loops(const Dataflow& dataflow, const Ssa& ssa) {
+  const std::vector<Dataflow::Block>& flow = dataflow.blocks();
+  std::vector<char> in_loop(flow.size(), 0);
+  std::vector<uint32_t> seen(flow.size(), Dataflow::kNone), work;
   for (uint32_t head = 0; head < flow.size(); ++head) {
     for (const uint32_t from : flow[head].predecessors)
-      if (ssa_.dominates(head, from)) work.push_back(from);
-    if (!work.empty()) in_loop_[head] = 1;
+      if (ssa.dominates(head, from)) work.push_back(from);
+    if (!work.empty()) in_loop[head] = 1;
     seen[head] = head;
     while (!work.empty()) {
       const uint32_t b = work.back();
       work.pop_back();
       if (seen[b] == head) continue;
       seen[b] = head;
-      in_loop_[b] = 1;
+      in_loop[b] = 1;
       work.insert(work.end(), flow[b].predecessors.begin(), flow[b].predecessors.end());
     }
   }
+  return in_loop;
 }
 
 void Sinking::find_results() {

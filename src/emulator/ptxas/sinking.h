@@ -9,6 +9,9 @@
 
 namespace fp4lab::emu {
 
+// By block of the data flow.
+std::vector<char> blocks_in_loops(const Dataflow&, const Ssa&);
+
 class Sinking {
  public:
   // Blocks as the compiler sees them, in the text's order: those of the data flow, which also end where an
@@ -32,7 +35,6 @@ class Sinking {
     bool is_kept = false;                  // another block reads it, too
   };
   void find_dominators();
-  void find_loops();
   void find_results();
   void find_kept(uint32_t flow_block);
   bool can_move(uint32_t pc) const;

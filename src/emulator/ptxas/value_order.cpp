@@ -22,6 +22,8 @@
 //   would be first last. The results of instructions that become several ways in machine code (div.rn.f64)
 //   are the first of these, the last one before the others. A loop that is unrolled by four has several
 //   exits.
+// * Before these, too, comes what a loop of a constant number of rounds leaves behind, if no round reads what
+//   another made of it (value_rounds.cpp): of several loops the last one's first.
 // * What is computed later than where it stands (sinking.h) comes behind these, by the blocks where it is.
 // * 64-bit integers are made as halves, and so is what a guarded instruction may have made, which is selected
 //   by halves; a guarded load is one of several ways. What is kept as halves (value_uses.cpp) is joined
@@ -40,7 +42,8 @@ using Kind = Ssa::Value::Kind;
 
 // Steps within a block: of an instruction, for each register; then the variables.
 constexpr int64_t kStep = 64, kBehind = int64_t(1) << 40;
-constexpr int64_t kMetInside = -16;  // before all other values that several ways bring
+constexpr int64_t kMetInside = -16;     // before all other values that several ways bring
+constexpr int64_t kLeavesRounds = -32;  // and before these
 
 int64_t nth(const std::vector<uint32_t>& registers, uint32_t reg) {
   return std::find(registers.begin(), registers.end(), reg) - registers.begin();
@@ -110,6 +113,7 @@ ValueOrder::ValueOrder(const Function& f, const Dataflow& flow, const std::vecto
   find_blocks();
   find_webs();
   rank_webs();
+  find_rounds();
   count_uses();
   find_equals();
   find_sunk();
@@ -345,7 +349,9 @@ ValueOrder::Rank ValueOrder::rank(uint32_t v, uint32_t pc, unsigned slot) {
         return {Rank::Class::constant, s.has("const") ? kInConst : kParameter, kStep * value.at};
       if (is_met_inside(s)) return {Rank::Class::met, kMetInside, -int64_t(value.at)};
     }
-    return is_joined(v) ? joined(v, pc, slot) : made_at(value);
+    if (is_joined(v)) return joined(v, pc, slot);
+    if (has_left_rounds(v, pc)) return {Rank::Class::met, kLeavesRounds - leaves_[v], value.at};
+    return made_at(value);
   }
 }
 

@@ -80,6 +80,11 @@ class ValueOrder {
   bool is_copy_of_round(uint32_t pc, uint32_t other) const;
   void find_equals();
   void find_sunk();
+  void find_straight_loops();
+  uint32_t straight_loop_at(uint32_t pc) const;
+  void find_rounds();
+  std::vector<char> values_of_the_round_before() const;
+  bool has_left_rounds(uint32_t value, uint32_t pc) const;
   uint32_t result_of(uint32_t pc) const;
   Rank rank(uint32_t value, uint32_t pc, unsigned slot);
   static Rank rank_of_constant(const Operand&);
@@ -101,8 +106,10 @@ class ValueOrder {
   std::vector<int> whole_;                      // of a value, as Web::whole
   std::vector<std::vector<uint64_t>> readers_;  // of a value as a whole: places in the text's order
   std::vector<uint32_t> sunk_;                  // by pc: the block that computes it; kNone = its own
-  std::vector<Web> webs_;                       // by name
-  std::unordered_map<uint64_t, Held> held_;     // by pc and slot
+  std::vector<std::pair<uint32_t, uint32_t>> straight_loops_;  // the first and last instruction of each
+  std::vector<uint32_t> leaves_;  // of a value: the straight loop that it comes out of; kNone = none
+  std::vector<Web> webs_;         // by name
+  std::unordered_map<uint64_t, Held> held_;  // by pc and slot
 };
 
 }  // namespace fp4lab::emu

@@ -1,0 +1,135 @@
+// What a loop of a constant number of rounds makes in its last one, where no round reads what another has
+// made of it, or where all make the same: behind the loop ptxas takes it for made later than what follows,
+// and so it takes copies of what earlier rounds made. Such loops are straight-line code by now (unroll.h);
+// they are known by instructions that stand there several times.
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "emulator/ptxas/value_order.h"
+
+namespace fp4lab::emu {
+
+namespace {
+
+using Kind = Ssa::Value::Kind;
+using Position = std::pair<uint32_t, uint32_t>;
+// One instruction of the text: rules may have put others beside it.
+using Named = std::tuple<Position, std::string_view, uint32_t>;
+
+Position position(const Source& s) { return {s.line, s.column}; }
+Named named(const Function& f, uint32_t pc) {
+  return {position(f.source[pc]), f.source[pc].tokens[0], f.code[pc].op[0].offset};
+}
+
+bool goes_back(const Function& f) {
+  for (uint32_t pc = 1; pc < f.code.size(); ++pc)
+    if (position(f.source[pc]) < position(f.source[pc - 1])) return true;
+  return false;
+}
+
+}  // namespace
+
+// Those that are tested at the end: what is tested at its begin ends with what stands there. Rounds of loops
+// that have become several (several_loops.h) stand in other blocks, too.
+void ValueOrder::find_straight_loops() {
+  if (ssa_.values().empty() || !goes_back(f_)) return;
+  const std::vector<char> in_loop = blocks_in_loops(flow_, ssa_);
+  std::map<Named, uint32_t> last;
+  std::set<Named> elsewhere;
+  for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
+    const auto [at, fresh] = last.try_emplace(named(f_, pc), pc);
+    if (fresh) continue;
+    uint32_t begin = std::exchange(at->second, pc);
+    if (blocks_.flow[begin] != blocks_.flow[pc]) elsewhere.insert(at->first);
+    if (blocks_.flow[begin] != blocks_.flow[pc] || in_loop[blocks_.flow[pc]]) continue;
+    for (; !straight_loops_.empty() && straight_loops_.back().second >= begin; straight_loops_.pop_back())
+      begin = std::min(begin, straight_loops_.back().first);
+    straight_loops_.emplace_back(begin, pc);
+  }
+  std::erase_if(straight_loops_, [&](const std::pair<uint32_t, uint32_t>& loop) {
+    const Position end = position(f_.source[loop.second]);
+    return elsewhere.contains(named(f_, loop.first)) ||
+           std::any_of(f_.source.begin() + loop.first, f_.source.begin() + loop.second,
+                       [&](const Source& s) { return position(s) > end; });
+  });
+}
+
+// The loop around an instruction.
+uint32_t ValueOrder::straight_loop_at(uint32_t pc) const {
+  const auto loop = std::ranges::lower_bound(straight_loops_, pc, {}, &std::pair<uint32_t, uint32_t>::second);
+  return loop == straight_loops_.end() || loop->first > pc ? Ssa::kNone
+                                                           : uint32_t(loop - straight_loops_.begin());
+}
+
+void ValueOrder::find_rounds() {
+  find_straight_loops();
+  if (straight_loops_.empty()) return;
+  const std::vector<Ssa::Value>& values = ssa_.values();
+  const auto loop_of = [&](uint32_t v) {
+    const bool is_made = values[v].kind == Kind::made || is_selection(v);
+    return is_made && !meets_[v] ? straight_loop_at(values[v].at) : Ssa::kNone;
+  };
+  std::set<std::pair<uint32_t, Named>> goes_on;  // to the next round
+  const auto read = [&](uint32_t v, uint32_t pc) {
+    if (v == Ssa::kNone) return;
+    const uint32_t loop = loop_of(v), at = values[v].at;
+    if (loop != Ssa::kNone && loop == straight_loop_at(pc) &&
+        position(f_.source[pc]) <= position(f_.source[at]))
+      goes_on.emplace(loop, named(f_, at));
+  };
+  for (const auto& [begin, end] : straight_loops_)
+    for (uint32_t pc = begin; pc <= end; ++pc)
+      for (const uint32_t reg : flow_.access(pc).reads)
+        if (ssa_.knows(reg)) read(ssa_.read(pc, reg), pc);
+  for (uint32_t v = 0; v < values.size(); ++v)
+    if (is_selection(v))
+      for (const uint32_t from : values[v].operands)
+        if (values[from].at < values[v].at) read(from, values[v].at);
+  leaves_.assign(values.size(), Ssa::kNone);
+  const std::vector<char> repeats = values_of_the_round_before();
+  for (uint32_t v = 0; v < values.size(); ++v)
+    if (const uint32_t loop = loop_of(v);
+        loop != Ssa::kNone && (repeats[v] || !goes_on.contains({loop, named(f_, values[v].at)})))
+      leaves_[v] = loop;
+}
+
+// By value: whether the round before made the same, or there is a later round, which made another.
+std::vector<char> ValueOrder::values_of_the_round_before() const {
+  std::vector<char> repeats(ssa_.values().size(), 0);
+  const auto value_at = [&](uint32_t pc) {
+    const auto made = made_.find(pc);
+    return made == made_.end() ? Ssa::kNone : made->second;
+  };
+  std::map<Named, uint32_t> before;
+  for (const auto& [begin, end] : straight_loops_) {
+    before.clear();
+    std::vector<uint32_t> last(f_.code.size() > end ? end - begin + 1 : 0, Ssa::kNone);
+    for (uint32_t pc = begin; pc <= end; ++pc) {
+      const auto [at, fresh] = before.try_emplace(named(f_, pc), pc);
+      if (fresh) continue;
+      const uint32_t other = std::exchange(at->second, pc), v = value_at(pc);
+      last[pc - begin] = other;
+      if (v == Ssa::kNone) continue;
+      repeats[v] = std::ranges::all_of(flow_.access(pc).reads, [&](uint32_t reg) {
+        const uint32_t now = ssa_.read(pc, reg), then = ssa_.read(other, reg);
+        if (!ssa_.knows(reg) || now == Ssa::kNone || then == Ssa::kNone) return false;
+        if (now == then) return true;
+        const uint32_t made = ssa_.values()[now].at;
+        return repeats[now] && made >= begin && last[made - begin] != Ssa::kNone &&
+               value_at(last[made - begin]) == then;
+      });
+    }
+    // What is not of the last round is left by a copy.
+    for (uint32_t pc = begin; pc <= end; ++pc)
+      if (const uint32_t v = value_at(pc); v != Ssa::kNone && before.at(named(f_, pc)) != pc) repeats[v] = 1;
+  }
+  return repeats;
+}
+
+bool ValueOrder::has_left_rounds(uint32_t v, uint32_t pc) const {
+  return !leaves_.empty() && leaves_[v] != Ssa::kNone && straight_loops_[leaves_[v]].second < pc;
+}
+
+}  // namespace fp4lab::emu
