@@ -54,6 +54,7 @@ bool is_register(const Operand& op) { return is_value(op) || op.kind == Operand:
 Known::Known(const Rewriter& w, const Dataflow& flow)
     : f_(w.f),
       makers_(w.f.code.size()),
+      merged_(w.f.code.size(), 0),
       element_makers_(w.f.vectors.size(), Dataflow::kNone),
       guard_makers_(w.f.code.size(), Dataflow::kNone),
       uses_(w.f.code.size(), 0),
@@ -80,6 +81,8 @@ void Known::find_makers(const Dataflow& flow) {
     };
     for (unsigned slot = 0; slot < kSlots; ++slot) {
       makers_[pc][slot] = maker(i.op[slot]);
+      if (is_register(i.op[slot]) && writes.is_merged(pc, flow.number_of(i.op[slot])))
+        merged_[pc] |= uint8_t(1u << slot);
       if (i.op[slot].kind == Operand::Kind::vector)
         for (uint32_t e = i.op[slot].index; e < i.op[slot].index + i.op[slot].count; ++e)
           element_makers_[e] = maker(f_.vectors[e]);
@@ -90,15 +93,23 @@ void Known::find_makers(const Dataflow& flow) {
   meets_ = writes.meets();
 }
 
+bool Known::may_read_for(uint32_t pc, uint32_t other) const {
+  if (is_in_block(pc, other)) return true;
+  if (merged_[other] >> 1) return false;
+  return std::none_of(makers_[other].begin() + 1, makers_[other].end(),
+                      [&](uint32_t maker) { return maker != Dataflow::kNone && !sees(other, maker); });
+}
+
 void Known::find_stretches(const Dataflow& flow) {
-  uint32_t stretch = 0;
+  uint32_t stretch = 0, part = 0;
   for (uint32_t block = 0; block < flow.blocks().size(); ++block) {
     const Dataflow::Block& b = flow.blocks()[block];
-    ++stretch;
+    ++stretch, ++part;
     for (uint32_t pc = b.begin; pc < b.end; ++pc) {
-      block_[pc] = block;
+      block_[pc] = part;
       stretch_[pc] = stretch;
       if (ends_stretch(f_.source[pc])) ++stretch;
+      if (flow.becomes_branch(pc)) ++part;
     }
   }
 }

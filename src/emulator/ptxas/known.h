@@ -29,6 +29,10 @@ class Known {
   uint32_t only_maker(uint32_t pc, unsigned slot) const { return makers_[pc][slot]; }
   // Whether the compiler makes something of an instruction and the one that made its operand.
   bool sees(uint32_t pc, uint32_t maker) const { return !meets_[maker] || block_[maker] == block_[pc]; }
+  bool is_in_block(uint32_t a, uint32_t b) const { return block_[a] == block_[b]; }
+  // Whether the compiler lets the instruction at pc read what another one before it has read: in another
+  // block not if one of its operands is a variable there.
+  bool may_read_for(uint32_t pc, uint32_t other) const;
   // How many operands hold what an instruction made; more than one also where that is not known.
   uint32_t uses(uint32_t pc) const { return uses_[pc]; }
   // Of a constant, and of what was computed from constants alone. Not of NaNs that arithmetic makes: there
@@ -65,6 +69,7 @@ class Known {
   const Function& f_;
   std::unordered_map<uint32_t, uint64_t> rows_;  // of constants whose bits are known, by offset
   std::vector<std::array<uint32_t, kSlots>> makers_;
+  std::vector<uint8_t> merged_;           // a bit for each slot whose value met another behind branches
   std::vector<uint32_t> element_makers_;  // by index in the function's vectors
   std::vector<uint32_t> guard_makers_;
   std::vector<uint32_t> uses_;

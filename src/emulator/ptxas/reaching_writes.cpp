@@ -40,13 +40,24 @@ uint32_t ReachingWrites::maker(uint32_t pc, uint32_t reg) const {
   return f_.code[only_[reg]].guard < 0 ? only_[reg] : kNone;
 }
 
+// What a guarded instruction makes is selected, where no branch is made of it.
+bool ReachingWrites::is_selection(const Ssa::Value& v) const {
+  return v.kind == Ssa::Value::Kind::kept &&
+         (!flow_.becomes_branch(v.at) || is_selected_routine(f_.source[v.at]));
+}
+
+bool ReachingWrites::is_merged(uint32_t pc, uint32_t reg) const {
+  if (reg == kNone || only_[reg] != kSeveral) return false;
+  const uint32_t value = ssa_.read(pc, reg);
+  if (value == Ssa::kNone) return false;
+  const Ssa::Value& v = ssa_.values()[value];
+  return v.kind == Ssa::Value::Kind::merged || (v.kind == Ssa::Value::Kind::kept && !is_selection(v));
+}
+
 std::vector<char> ReachingWrites::meets() const {
   std::vector<char> meets(f_.code.size(), 0);
   for (const Ssa::Value& meeting : ssa_.values()) {
-    const bool is_selection =
-        meeting.kind == Ssa::Value::Kind::kept &&
-        (!flow_.becomes_branch(meeting.at) || is_selected_routine(f_.source[meeting.at]));
-    if (is_selection) continue;
+    if (is_selection(meeting)) continue;
     for (const uint32_t value : meeting.operands)
       if (const uint32_t pc = made_by(value); pc != kNone) meets[pc] = 1;
   }

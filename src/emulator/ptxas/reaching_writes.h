@@ -18,6 +18,8 @@ class ReachingWrites {
   // ptxas 13.0 then makes nothing of the two instructions in another block: there the register is a variable.
   // Constants alone go on (observed).
   std::vector<char> meets() const;
+  // Whether the value that pc reads in a register is one that met another behind branches: a variable.
+  bool is_merged(uint32_t pc, uint32_t reg) const;
   // By instruction: how many operands hold what it made; more than one also where ways meet behind it.
   std::vector<uint32_t> uses() const;
 
@@ -25,6 +27,7 @@ class ReachingWrites {
   static constexpr uint32_t kNone = Dataflow::kNone;
 
   uint32_t made_by(uint32_t value) const;
+  bool is_selection(const Ssa::Value&) const;
 
   const Function& f_;
   const Dataflow& flow_;

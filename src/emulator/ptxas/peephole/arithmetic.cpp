@@ -72,6 +72,15 @@ void fold_product(Pass& p, uint32_t pc) {
   }
 }
 
+// The approximate reciprocal of an approximate reciprocal is the value itself, with .ftz alone: not flushed.
+void fold_reciprocals(Pass& p, uint32_t pc) {
+  const auto is_it = [&](uint32_t at) {
+    return p.source(at).has("approx") && p.source(at).has("ftz") && p.source(at).type() == Type::f32;
+  };
+  const auto first = is_it(pc) ? p.open_maker(pc, 1, "rcp") : std::nullopt;
+  if (first && is_it(*first)) p.become_copy(pc, p.kept(*first, 1), Type::f32);
+}
+
 // A difference of constants below 0 that lies halfway between two numbers becomes the one nearer to 0.
 void fold_tie(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
@@ -144,8 +153,9 @@ void fold_extreme(Pass& p, uint32_t pc) {
 
 std::span<const Rule> arithmetic_rules() {
   static constexpr Rule kRules[] = {
-      {"neg", fold_sign}, {"abs", fold_sign},       {"mul", fold_product}, {"add", fold_tie},
-      {"sub", fold_tie},  {"sub", fold_difference}, {"min", fold_extreme}, {"max", fold_extreme},
+      {"rcp", fold_reciprocals}, {"neg", fold_sign},    {"abs", fold_sign},
+      {"mul", fold_product},     {"add", fold_tie},     {"sub", fold_tie},
+      {"sub", fold_difference},  {"min", fold_extreme}, {"max", fold_extreme},
   };
   return kRules;
 }

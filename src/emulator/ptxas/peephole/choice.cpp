@@ -61,7 +61,7 @@ void fold_choice(Pass& p, uint32_t pc) {
     const bool first = of_f32 || type == Type::s32 ? float_of(s.has("ftz") ? flushed32(*by) : *by) >= 0
                                                    : static_cast<int32_t>(*by) >= 0;
     p.become_copy(pc, p.operand(pc, first ? 1 : 2), type);
-  } else if (const auto sign = p.made_by(pc, 3, "neg");
+  } else if (const auto sign = p.open_maker(pc, 3, "neg");
              sign && p.source(*sign).type() == Type::s32 && type == Type::s32) {
     // slct.s32.s32 by -x: as x is no more than 0, which the least integer is too.
     const Operand above = p.w.fresh(Type::b32);

@@ -11,7 +11,7 @@ namespace {
 // A conversion to f64 takes the sign's change itself, which leaves a NaN as it was.
 void take_sign(Pass& p, uint32_t pc) {
   for (const std::string_view name : {"neg", "abs"}) {
-    const auto from = p.made_by(pc, 1, name);
+    const auto from = p.open_maker(pc, 1, name);
     if (!from || p.source(*from).has("ftz") || p.source(*from).type() != p.source(pc).type(1)) continue;
     const Operand wide = p.w.fresh(Type::b64);
     p.insert(pc, p.source(pc).tokens, {wide, p.kept(*from, 1)});
@@ -23,7 +23,7 @@ void take_sign(Pass& p, uint32_t pc) {
 // numbers below 0 stay, and without .ftz.
 bool convert_at_once(Pass& p, uint32_t pc) {
   const Type to = p.source(pc).type(0), over = p.source(pc).type(1);
-  const auto first = p.made_by(pc, 1, "cvt");
+  const auto first = p.open_maker(pc, 1, "cvt");
   if (!first || is_float(to) || is_float(over) || p.source(*first).type(0) != over) return false;
   const Type from = p.source(*first).type(1);
   const bool words = bits_of(over) == 32 && bits_of(to) == 16 && from == Type::f32;
@@ -41,9 +41,9 @@ bool convert_last(Pass& p, uint32_t pc) {
     return p.source(at).type(0) == to && p.source(at).type(1) == from;
   };
   if (!is(pc, Type::u32, Type::f32)) return false;
-  const auto back = p.made_by(pc, 1, "cvt");
+  const auto back = p.open_maker(pc, 1, "cvt");
   if (!back || !is(*back, Type::f32, Type::u32) || p.source(*back).has("sat")) return false;
-  const auto first = p.made_by(*back, 1, "cvt");
+  const auto first = p.open_maker(*back, 1, "cvt");
   if (!first || !is(*first, Type::u32, Type::f32)) return false;
   p.replace(pc, p.source(pc).tokens, {p.kept(*first, 1)});
   return true;
@@ -80,7 +80,7 @@ void convert_halves(Pass& p, uint32_t pc) {
   const Type from = s.type(1);
   if (!s.has("rzi")) return;
   Rewriter::Tokens tokens = s.tokens;
-  if (const auto first = p.made_by(pc, 1, "cvt")) {
+  if (const auto first = p.open_maker(pc, 1, "cvt")) {
     const Type a = p.source(*first).type(0), b = p.source(*first).type(1);
     const bool halves = (a == Type::f16 && b == Type::bf16) || (a == Type::bf16 && b == Type::f16);
     if (!halves) return;

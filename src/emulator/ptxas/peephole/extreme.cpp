@@ -34,7 +34,7 @@ void fold_clamp(Pass& p, uint32_t pc) {
   const auto fits = [&](const Extreme& e) { return e.is_greater ? (e.bound & ~sign) == 0 : e.bound == one; };
   const auto outer = extreme(p, pc);
   if (!outer || !fits(*outer)) return;
-  const auto from = p.made_by(pc, outer->slot, outer->is_greater ? "min" : "max");
+  const auto from = p.open_maker(pc, outer->slot, outer->is_greater ? "min" : "max");
   if (!from || p.source(*from).type() != type) return;
   const auto inner = extreme(p, *from);
   if (!inner || !fits(*inner)) return;

@@ -15,10 +15,10 @@ bool flushes(const Source& s) {
 
 // The same truth without .ftz, for an operand that is one, as it is or with another sign.
 std::optional<Operand> unflushed(Pass& p, uint32_t pc, unsigned slot) {
-  auto set = p.made_by(pc, slot, "set");
+  auto set = p.open_maker(pc, slot, "set");
   for (const std::string_view sign : {"neg", "abs"})
     if (const auto from = p.made_by(pc, slot, sign); from && p.source(*from).type() == Type::s32)
-      set = p.made_by(*from, 1, "set");
+      set = p.open_maker(*from, 1, "set");
   if (!set || !flushes(p.source(*set))) return std::nullopt;
   Rewriter::Tokens tokens = p.source(*set).tokens;
   std::erase(tokens, "ftz");

@@ -9,7 +9,7 @@ namespace {
 // Of a constant the compiler computes it in 16 bits.
 std::optional<uint32_t> sign_of_s16(Pass& p, uint32_t pc, unsigned slot) {
   for (const std::string_view name : {"neg", "abs"})
-    if (const auto from = p.made_by(pc, slot, name);
+    if (const auto from = p.open_maker(pc, slot, name);
         from && p.source(*from).type() == Type::s16 && !p.bits(*from, 1))
       return from;
   return std::nullopt;
@@ -41,7 +41,7 @@ void widen(Pass& p, uint32_t pc) {
   const unsigned first = name == "setp" ? 2 : 1, count = name == "cvt" || name == "shr" ? 1 : 2;
   bool wide = false;
   for (unsigned slot = first; slot < first + count; ++slot) wide |= sign_of_s16(p, pc, slot).has_value();
-  if (!wide || (name == "setp" && (s.tokens.size() > 3 || p.operand(pc, 1)))) return;
+  if (!wide) return;
   std::vector<Operand> sources;
   for (unsigned slot = first; slot < first + count; ++slot) sources.push_back(extended(p, pc, slot));
   const bool high = s.has("hi"), widens = s.has("wide");
@@ -57,8 +57,11 @@ void widen(Pass& p, uint32_t pc) {
     tokens.back() = "s32";
     p.replace(pc, tokens, sources);
   } else if (name == "setp") {
-    const std::string_view how = s.tokens[1];
-    p.replace(pc, {"setp", how, "s32"}, {Operand{}, sources[0], sources[1]});
+    Rewriter::Tokens tokens = s.tokens;
+    tokens.back() = "s32";
+    sources.insert(sources.begin(), p.operand(pc, 1));
+    if (p.operand(pc, 4)) sources.push_back(p.operand(pc, 4));  // the predicate that it is combined with
+    p.replace(pc, tokens, sources);
   } else if (name == "set") {
     Rewriter::Tokens tokens = s.tokens;
     tokens.back() = "s32";
@@ -82,7 +85,7 @@ void widen(Pass& p, uint32_t pc) {
 // The remainder of an abs: as if the least integer were a positive number.
 void fold_remainder(Pass& p, uint32_t pc) {
   if (p.source(pc).type() != Type::s32) return;
-  const auto abs = p.made_by(pc, 1, "abs");
+  const auto abs = p.open_maker(pc, 1, "abs");
   if (!abs || p.source(*abs).type() != Type::s32) return;
   const auto by = p.bits(pc, 2);
   if (by && !static_cast<uint32_t>(*by)) return;
@@ -103,15 +106,23 @@ void convert_integer(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
   if (s.has("pack")) return;
   const Type to = s.type(0), from = s.type(1);
-  if (const auto abs = p.made_by(pc, 1, "abs"); abs && from == Type::u32 && to == Type::f32) {
+  if (const auto abs = p.open_maker(pc, 1, "abs"); abs && from == Type::u32 && to == Type::f32) {
     Rewriter::Tokens tokens = s.tokens;
     tokens.back() = "s32";
     if (p.source(*abs).type() == Type::s32) p.replace(pc, tokens, {p.operand(pc, 1)});
     return;
   }
-  if (from != Type::s32 || !s.has("sat") || bits_of(to) > 16) return;
+  if (from != Type::s32 || !s.has("sat") || is_float(to)) return;
   for (const std::string_view name : {"neg", "abs"})
-    if (const auto sign = p.made_by(pc, 1, name); sign && p.source(*sign).type() == Type::s32) {
+    if (const auto sign = p.open_maker(pc, 1, name); sign && p.source(*sign).type() == Type::s32) {
+      if (bits_of(to) > 16) {
+        const Operand most = name == "neg" ? p.w.fresh(Type::b32) : p.operand(pc, 1);
+        if (name == "neg") {
+          p.insert(*sign, {"min", "s32"}, {most, p.operand(*sign, 1), p.w.constant(0)});
+          p.insert(*sign, {"neg", "s32"}, {most, most});
+        }
+        return p.replace(pc, {"cvt", name_of(to), "u32"}, {most});
+      }
       const Operand x = p.operand(*sign, 1), negative = p.w.fresh(Type::b32), result = p.w.fresh(Type::b32);
       p.insert(*sign, {"sub", "sat", "s32"}, {negative, p.w.constant(0), x});
       p.insert(*sign, {name == "neg" ? "min" : "max", "s32"},
@@ -121,13 +132,52 @@ void convert_integer(Pass& p, uint32_t pc) {
     }
 }
 
+// Two negations are none, as in an even number of rounds.
+void cancel_negations(Pass& p, uint32_t pc) {
+  const Type type = p.source(pc).type();
+  const auto inner = is_float(type) ? std::nullopt : p.open_maker(pc, 1, "neg");
+  if (inner && p.source(*inner).type() == type) p.become_copy(pc, p.kept(*inner, 1), type);
+}
+
+// A saturated sum with 0 of what neg or abs made: its least number becomes the greatest.
+void add_nothing(Pass& p, uint32_t pc) {
+  const Source& s = p.source(pc);
+  if (!s.has("sat") || s.type() != Type::s32) return;
+  const auto is_zero = [&](unsigned slot) {
+    const auto value = p.bits(pc, slot);
+    return value && !static_cast<uint32_t>(*value);
+  };
+  const bool is_product = s.tokens[0] == "mad24";
+  if (is_product && !is_zero(1) && !is_zero(2)) return;
+  for (const unsigned slot : {is_product ? 3u : 1u, is_product ? 3u : 2u}) {
+    if (!is_product && !is_zero(3 - slot)) continue;
+    for (const std::string_view name : {"neg", "abs"})
+      if (const auto sign = p.made_by(pc, slot, name); sign && p.source(*sign).type() == Type::s32) {
+        const Operand is_least = p.w.fresh(Type::b32);
+        p.insert(pc, {"set", "eq", "s32", "s32"}, {is_least, p.operand(pc, slot), p.w.constant(0x80000000)});
+        return p.replace(pc, {"add", "s32"}, {p.operand(pc, slot), is_least});
+      }
+  }
+}
+
 }  // namespace
 
 std::span<const Rule> least_integer_rules() {
   static constexpr Rule kRules[] = {
-      {"cvt", widen},          {"div", widen}, {"mad", widen},           {"mul", widen},
-      {"rem", fold_remainder}, {"rem", widen}, {"sad", widen},           {"set", widen},
-      {"setp", widen},         {"shr", widen}, {"cvt", convert_integer},
+      {"neg", cancel_negations},
+      {"cvt", widen},
+      {"div", widen},
+      {"mad", widen},
+      {"mul", widen},
+      {"rem", fold_remainder},
+      {"rem", widen},
+      {"sad", widen},
+      {"set", widen},
+      {"setp", widen},
+      {"shr", widen},
+      {"cvt", convert_integer},
+      {"add", add_nothing},
+      {"mad24", add_nothing},
   };
   return kRules;
 }

@@ -37,7 +37,7 @@ void fold_signed_extreme(Pass& p, uint32_t pc) {
   if (p.source(pc).type() != Type::f16x2 || !p.source(pc).has("xorsign") || !p.same_register(pc, 1, 2))
     return;
   for (const std::string_view name : {"neg", "abs"})
-    if (const auto sign = p.made_by(pc, 1, name);
+    if (const auto sign = p.open_maker(pc, 1, name);
         sign && p.source(*sign).type() == Type::f16x2 && !p.source(*sign).has("ftz")) {
       p.operand(pc, 1) = p.kept(*sign, 1);
       return;

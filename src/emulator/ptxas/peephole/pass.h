@@ -34,6 +34,11 @@ class Pass {
   std::optional<uint64_t> bits(uint32_t pc, unsigned slot) const { return known.bits(pc, slot); }
   // The unguarded instruction that made an operand, if it has this mnemonic; copies on the way count as none.
   std::optional<uint32_t> made_by(uint32_t pc, unsigned slot, std::string_view mnemonic) const;
+  // The same if the compiler lets the instruction at pc read its operands too.
+  std::optional<uint32_t> open_maker(uint32_t pc, unsigned slot, std::string_view mnemonic) const {
+    const auto from = made_by(pc, slot, mnemonic);
+    return from && known.may_read_for(pc, *from) ? from : std::nullopt;
+  }
   bool same_register(uint32_t pc, unsigned a, unsigned b) const;
   bool is_copy(uint32_t pc) const;
   // What instructions with the same maker read in one register.
