@@ -29,6 +29,8 @@ class Known {
   uint32_t only_maker(uint32_t pc, unsigned slot) const { return makers_[pc][slot]; }
   // Whether the compiler makes something of an instruction and the one that made its operand.
   bool sees(uint32_t pc, uint32_t maker) const { return !meets_[maker] || block_[maker] == block_[pc]; }
+  // Whether an operand met another value behind branches before it is read.
+  bool is_variable(uint32_t pc, unsigned slot) const { return merged_[pc] >> slot & 1; }
   bool is_in_block(uint32_t a, uint32_t b) const { return block_[a] == block_[b]; }
   // Whether the compiler lets the instruction at pc read what another one before it has read: in another
   // block not if one of its operands is a variable there.

@@ -28,11 +28,11 @@ namespace fp4lab::emu {
 
 namespace {
 
-bool computes_with_floats(const Function& f, const CountedLoop& loop) {
+bool may_join_rounds(const Function& f, const CountedLoop& loop) {
   return std::any_of(f.source.begin() + loop.begin, f.source.begin() + loop.back, [](const Source& s) {
     static const std::unordered_set<std::string_view> kNames = {"add", "sub", "mul", "fma",
                                                                 "mad", "div", "neg", "rcp"};
-    return kNames.contains(s.tokens[0]) && is_float(s.type());
+    return makes_pairs(s) || (kNames.contains(s.tokens[0]) && is_float(s.type()));
   });
 }
 
@@ -171,7 +171,7 @@ bool make_several_loops(Rewriter& w, const Dataflow& flow, const std::vector<con
   size_t size = w.f.code.size(), blocks = flow.blocks().size(), registers = flow.registers();
   std::vector<CountedLoop> loops;
   for (const CountedLoop& loop : counted_loops(w.f, flow, nounroll)) {
-    if (!loop.is_tested_at_end() || !becomes_several(w.f, loop) || !computes_with_floats(w.f, loop)) continue;
+    if (!loop.is_tested_at_end() || !becomes_several(w.f, loop) || !may_join_rounds(w.f, loop)) continue;
     size += size_t(kCopies) * loop.length() + kBetween;
     blocks += kCopies * (flow.block_of(loop.back) - flow.block_of(loop.begin) + 1) + kBranches;
     registers += kRegisters;

@@ -21,6 +21,20 @@ bool has_products(const Function& f) {
   return false;
 }
 
+bool makes_pairs(const Source& s) {
+  const std::string_view name = s.tokens[0];
+  if (name == "rcp") return s.has("approx") && s.has("ftz") && s.type() == Type::f32;
+  if (name == "mad") return s.has("hi") && bits_of(s.type()) == 32 && s.tokens.size() == 3;
+  return (name == "min" || name == "max") && (s.type() == Type::s32 || s.type() == Type::s16);
+}
+
+bool has_pairs(const Function& f) { return std::any_of(f.source.begin(), f.source.end(), makes_pairs); }
+
+bool has_signs(const Function& f) {
+  return std::any_of(f.source.begin(), f.source.end(),
+                     [](const Source& s) { return s.tokens[0] == "neg" || s.tokens[0] == "abs"; });
+}
+
 bool unroll(Rewriter& w, const Dataflow& flow, const std::vector<const Token*>& nounroll) {
   size_t size = w.f.code.size();
   std::vector<Rewriter::Repetition> repetitions;

@@ -41,13 +41,10 @@ void fold_logic(Pass& p, uint32_t pc) {
   const std::string_view name = p.source(pc).tokens[0];
   if (p.source(pc).type() != Type::b32) return;
   for (const unsigned slot : {2u, 1u}) {
-    const auto inner = p.made_by(pc, slot, "lop3");
+    const auto inner = p.open_maker(pc, slot, "lop3");
     if (!inner || p.source(*inner).tokens.size() != 2 || !p.operand(*inner, 4).immediate) continue;
     unsigned first = 1;  // the operand that is the other one's too
-    const auto shared = [&](unsigned with) {
-      return p.operand(*inner, with).offset == p.operand(pc, 3 - slot).offset &&
-             p.known.maker(*inner, with) == p.known.maker(pc, 3 - slot);
-    };
+    const auto shared = [&](unsigned with) { return p.same_value(*inner, with, pc, 3 - slot); };
     while (first < 4 && !shared(first)) ++first;
     if (first == 4) continue;
     const unsigned order[] = {first, first % 3 + 1, (first + 1) % 3 + 1};
@@ -88,7 +85,7 @@ unsigned lower_bytes(const Pass& p, uint32_t pc, unsigned slot) {
 void fold_lower_bytes(Pass& p, uint32_t pc) {
   for (const unsigned slot : {1u, 2u}) {
     const unsigned bytes = lower_bytes(p, pc, slot);
-    const auto from = bytes ? p.made_by(pc, slot, "prmt") : std::nullopt;
+    const auto from = bytes ? p.open_maker(pc, slot, "prmt") : std::nullopt;
     if (!from || p.source(*from).tokens.size() != 2) continue;
     const auto selector = p.bits(*from, 3);
     if (!selector) return;
@@ -143,7 +140,7 @@ void fold_saturated(Pass& p, uint32_t pc) {
     const auto c = p.bits(pc, slot);
     if (!c || (minus && slot == 1)) continue;
     for (const bool difference : {false, true}) {
-      const auto from = p.made_by(pc, 3 - slot, difference ? "sub" : "add");
+      const auto from = p.open_maker(pc, 3 - slot, difference ? "sub" : "add");
       if (!from || p.known.uses(*from) != 1 || p.source(*from).tokens.size() != 2 ||
           !is_word(p.source(*from).type()))
         continue;
@@ -158,6 +155,24 @@ void fold_saturated(Pass& p, uint32_t pc) {
   }
 }
 
+// The same of the constant that mad24.hi adds, which is a sum of its own.
+void fold_saturated_product(Pass& p, uint32_t pc) {
+  const Source& s = p.source(pc);
+  if (!s.has("sat") || s.type() != Type::s32) return;
+  for (const unsigned slot : {2u, 1u}) {
+    const auto c = p.bits(pc, slot);
+    const auto from = c ? p.open_maker(pc, 3 - slot, "mad24") : std::nullopt;
+    if (!from || p.known.uses(*from) != 1 || p.source(*from).has("sat") || !p.source(*from).has("hi"))
+      continue;
+    const auto addend = p.bits(*from, 3);
+    if (!addend) continue;
+    const Operand product = p.w.fresh(Type::b32);
+    p.insert(*from, {"mul24", "hi", name_of(p.source(*from).type())},
+             {product, p.operand(*from, 1), p.operand(*from, 2)});
+    return p.replace(pc, {"add", "sat", "s32"}, {product, p.w.constant(static_cast<uint32_t>(*addend + *c))});
+  }
+}
+
 // A saturated sum that undoes a sum before it is what is left.
 void fold_undone(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
@@ -165,7 +180,7 @@ void fold_undone(Pass& p, uint32_t pc) {
   const bool minus = s.tokens[0] == "sub";
   for (const unsigned slot : {1u, 2u})
     for (const bool difference : {false, true}) {
-      const auto from = p.made_by(pc, slot, difference ? "sub" : "add");
+      const auto from = p.open_maker(pc, slot, difference ? "sub" : "add");
       if (!from || !is_word(p.source(*from).type())) continue;
       if (p.source(*from).tokens.size() != 2 && !p.source(*from).has("cc")) continue;
       const auto shares = [&](unsigned with) { return p.same_value(*from, with, pc, 3 - slot); };
@@ -192,6 +207,7 @@ void fold_borrow(Pass& p, uint32_t pc) {
   const auto product = p.made_by(pc, 1, "mul");
   if (!s.has("cc") || !is_word(s.type()) || !product || !p.source(*product).has("hi")) return;
   if (!is_word(p.source(*product).type()) || p.known.uses(*product) != 1) return;
+  if (!p.known.is_in_block(*product, pc)) return;
   const Operand negative = p.w.fresh(Type::b32);
   p.insert(pc, {"neg", "s32"}, {negative, p.operand(pc, 2)});
   p.replace(pc, {"add", "cc", "u32"}, {p.operand(pc, 1), negative});
@@ -213,16 +229,50 @@ void fold_whole_product(Pass& p, uint32_t pc) {
   }
 }
 
+// How many sums of the upper half of the same product stand before one, each the addend of the next alone,
+// from a variable on; nothing otherwise.
+std::optional<unsigned> sums_before(const Pass& p, uint32_t pc) {
+  const auto inner = p.made_by(pc, 3, "mad");
+  if (!inner || p.source(*inner).tokens != p.source(pc).tokens || p.known.uses(*inner) != 1 ||
+      !p.known.is_in_block(*inner, pc))
+    return p.known.is_variable(pc, 3) ? std::optional(0u) : std::nullopt;
+  const bool is_dropped = p.operand(*inner, 1).immediate || p.operand(pc, 1).immediate;  // below
+  const bool same = p.same_value(*inner, 2, pc, 2) && (is_dropped || p.same_value(*inner, 1, pc, 1));
+  const auto before = same ? sums_before(p, *inner) : std::nullopt;
+  return before ? std::optional(*before + 1) : std::nullopt;
+}
+
+// Of four such sums in a row, in a loop that is taken four rounds at once, two are left.
+void drop_fourth_sum(Pass& p, uint32_t pc) {
+  const Source& s = p.source(pc);
+  if (s.tokens.size() != 3 || !s.has("hi") || !is_word(s.type()) || p.bits(pc, 1) || p.bits(pc, 2)) return;
+  if (sums_before(p, pc).value_or(0) % 4 >= 2) p.set_operand(pc, 1, 0);
+}
+
 }  // namespace
 
 std::span<const Rule> bit_rules() {
   static constexpr Rule kRules[] = {
-      {"shl", fold_shift},         {"shr", fold_shift},         {"shl", fold_wide_shift},
-      {"and", fold_logic},         {"or", fold_logic},          {"xor", fold_logic},
-      {"shl", fold_signed_amount}, {"shr", fold_signed_amount}, {"bfi", fold_insertion},
-      {"bfe", fold_extraction},    {"add", fold_saturated},     {"sub", fold_saturated},
-      {"add", fold_undone},        {"sub", fold_undone},        {"sub", fold_borrow},
-      {"mad", fold_whole_product}, {"and", fold_lower_bytes},   {"cvt", fold_lower_bytes},
+      {"shl", fold_shift},
+      {"shr", fold_shift},
+      {"shl", fold_wide_shift},
+      {"and", fold_logic},
+      {"or", fold_logic},
+      {"xor", fold_logic},
+      {"shl", fold_signed_amount},
+      {"shr", fold_signed_amount},
+      {"bfi", fold_insertion},
+      {"bfe", fold_extraction},
+      {"add", fold_saturated_product},
+      {"add", fold_saturated},
+      {"sub", fold_saturated},
+      {"add", fold_undone},
+      {"sub", fold_undone},
+      {"sub", fold_borrow},
+      {"mad", drop_fourth_sum},
+      {"mad", fold_whole_product},
+      {"and", fold_lower_bytes},
+      {"cvt", fold_lower_bytes},
   };
   return kRules;
 }

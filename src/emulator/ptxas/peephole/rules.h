@@ -23,5 +23,6 @@ std::span<const Rule> flush_rules();
 std::span<const Rule> identity_rules();
 std::span<const Rule> least_integer_rules();
 std::span<const Rule> pack_rules();
+std::span<const Rule> three_way_rules();
 
 }  // namespace fp4lab::emu::peephole
