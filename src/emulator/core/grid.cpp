@@ -54,8 +54,8 @@ void validate(const Function& f, const LaunchConfig& c, const DeviceModel& devic
   if (c.params.size() < f.param_bytes)
     fail("launch of {}: the parameter block has {} bytes, the kernel declares {}", f.name, c.params.size(),
          f.param_bytes);
-  const uint64_t resident = resident_clusters(f, c, device);
   const uint64_t clusters = c.grid.count() / c.cluster.count();
+  const uint64_t resident = resident_clusters(f, c, device, c.cooperative ? clusters : 1);
   if (resident == 0)
     fail("launch of {}: no room on {} for a cluster {} of CTAs with {} threads and {} bytes of shared memory",
          f.name, device.name, text(c.cluster), threads, shared);

@@ -73,15 +73,20 @@ void Residency::remove(const std::vector<Sm*>& sms) {
   }
 }
 
-uint64_t resident_clusters(const Function& f, const LaunchConfig& c, const DeviceModel& device) {
+uint64_t resident_clusters(const Function& f, const LaunchConfig& c, const DeviceModel& device,
+                           uint64_t most) {
   const uint32_t shared =
       std::max(kReservedShared + f.static_shared_bytes, f.dynamic_shared_base + c.dynamic_shared);
   Residency r(device, shared, static_cast<uint32_t>(c.block.count()),
               static_cast<uint32_t>(c.cluster.count()));
   std::vector<Sm*> sms;
   uint64_t n = 0;
-  while (r.place(sms)) ++n;
+  while (n < most && r.place(sms)) ++n;
   return n;
+}
+
+uint64_t resident_clusters(const Function& f, const LaunchConfig& c, const DeviceModel& device) {
+  return resident_clusters(f, c, device, ~uint64_t(0));
 }
 
 }  // namespace fp4lab::emu

@@ -36,6 +36,9 @@ class Residency {
   std::vector<Unit> units_, chosen_;                 // of place()
 };
 
+// As machine.h's, but no more than `most`, which are sooner counted.
+uint64_t resident_clusters(const Function&, const LaunchConfig&, const DeviceModel&, uint64_t most);
+
 class Scheduler {
  public:
   explicit Scheduler(Grid&);
