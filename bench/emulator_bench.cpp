@@ -261,7 +261,22 @@ Program straight(const char* line, const std::string& before = "", unsigned turn
   return {"sm_100a", module_text("sm_100a", before + loop(int(turns), repeated(32, line))), 4, 128, 32768};
 }
 
+// Each decides about a sum that nobody reads in the end: what a compiler finds out one after the other.
+std::string idle_ifs(unsigned count) {
+  std::string text = "ld.param.u64 %rd0, [data]; ld.global.u32 %r1, [%rd0];\n";
+  for (unsigned i = 0; i < count; ++i)
+    text += fmt::format("setp.gt.s32 %p1, %r1, {0};\n@%p1 bra L{0};\nadd.s32 %r1, %r1, {0};\nL{0}:\n", i);
+  return text;
+}
+
 // ---- running one
+
+void load(benchmark::State& state, const std::string& text) {
+  const Device device = Device::open("emulator", "sm_90a");
+  for (auto _ : state) Module(device, text, "bench.ptx");
+  state.counters["instr/s"] = benchmark::Counter(double(std::ranges::count(text, ';')),
+                                                 benchmark::Counter::kIsIterationInvariantRate);
+}
 
 void run(benchmark::State& state, const Program& program) {
   try {
@@ -270,7 +285,7 @@ void run(benchmark::State& state, const Program& program) {
     const auto statistics = reinterpret_cast<decltype(&fp4lab_emulator_statistics)>(
         device.driver().symbol("fp4lab_emulator_statistics"));
     LaunchConfig config;
-    const unsigned ctas = program.ctas_per_sm * unsigned(device.sms());
+    const unsigned ctas = std::max(1u, program.ctas_per_sm * unsigned(device.sms()));
     config.grid.x = ctas, config.block.x = program.threads, config.dynamic_shared = program.shared;
     const DeviceBuffer data = DeviceBuffer::from(device, std::vector<unsigned char>(1 << 20, 1));
     launch(kernel, config, data.address());
@@ -317,6 +332,14 @@ int main(int argc, char** argv) {
       "mov.u32 %r1, %tid.x; mov.b32 %f1, 0f3F800001; mov.u32 %r2, smem; shl.b32 %r3, %r1, 4;\n"
       "add.u32 %r2, %r2, %r3; ld.param.u64 %rd0, [data]; cvt.u64.u32 %rd1, %r3;\n"
       "add.u64 %rd0, %rd0, %rd1; mov.b64 %rd2, {%r1, %r1}; st.shared.v2.b64 [%r2], {%rd2, %rd2};\n";
+  // What a launch costs beside its instructions; and the text of a large kernel until it can be launched.
+  add("launch/one CTA", {"sm_90a", module_text("sm_90a", ""), 0, 32});
+  for (const unsigned ifs : {1000u, 10000u}) {
+    const std::string text = module_text("sm_90a", idle_ifs(ifs));
+    benchmark::RegisterBenchmark(fmt::format("load/{} ifs", ifs).c_str(), [text](benchmark::State& s) {
+      load(s, text);
+    })->Unit(benchmark::kMillisecond);
+  }
   add("instructions/mad.lo.u32", straight("mad.lo.u32 %r1, %r1, 17, %r3;\n", setup));
   add("instructions/lop3.b32", straight("lop3.b32 %r1, %r1, %r3, 0x5a5a, 0x6a;\n", setup));
   add("instructions/fma.rn.f32", straight("fma.rn.f32 %f1, %f1, %f1, %f1;\n", setup));

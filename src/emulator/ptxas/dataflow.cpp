@@ -35,8 +35,9 @@ Dataflow::Dataflow(const Module& module, const Function& f, std::span<const Entr
   flows_.reserve(f.code.size());
   for (uint32_t pc = 0; pc < f.code.size(); ++pc) flows_.push_back(flow_of(module, f, pc));
   for (const uint32_t pc : idle) flows_[pc] = {};
+  for (auto pc = static_cast<uint32_t>(f.code.size()); pc-- > 0;)
+    if (is_idle(pc)) remove_branch(pc);
   do {
-    remove_idle_branches();
     find_blocks();
     if (is_too_big()) return;
     find_live();
@@ -49,19 +50,38 @@ uint32_t Dataflow::block_of(uint32_t pc) const {
   return static_cast<uint32_t>(next - blocks_.begin()) - 1;
 }
 
-// A branch over nothing, or over what is dead, is none: its blocks are one. Whether there was such a branch.
+// A branch over nothing, or over what is dead, is none: its blocks are one.
+bool Dataflow::is_idle(uint32_t pc) const {
+  const Flow& flow = flows_[pc];
+  if (f_.code[pc].opcode->name != "bra" || flow.targets.size() != 1) return false;
+  const uint32_t target = flow.targets[0];
+  return target > pc &&
+         std::find(dead_.begin() + pc + 1, dead_.begin() + target, 0) == dead_.begin() + target;
+}
+
+void Dataflow::remove_branch(uint32_t pc) {
+  flows_[pc] = {};
+  dead_[pc] = 1;
+}
+
+// Whether there was such a branch. Without it more is dead: its predicate, and with that maybe all that an
+// earlier branch goes over. So what lives is found anew on the way from the last block to the first, but for
+// what comes back from a loop.
 bool Dataflow::remove_idle_branches() {
   bool any = false;
-  for (auto pc = static_cast<uint32_t>(f_.code.size()); pc-- > 0;) {
-    Flow& flow = flows_[pc];
-    if (f_.code[pc].opcode->name != "bra" || flow.targets.size() != 1) continue;
-    const uint32_t target = flow.targets[0];
-    if (target <= pc ||
-        std::find(dead_.begin() + pc + 1, dead_.begin() + target, 0) != dead_.begin() + target)
-      continue;
-    flow = {};
-    dead_[pc] = 1;
-    any = true;
+  std::vector<RegisterSet> live_in(blocks_.size());
+  for (auto b = static_cast<uint32_t>(blocks_.size()); b-- > 0;) {
+    const Block& block = blocks_[b];
+    if (is_idle(block.end - 1)) remove_branch(block.end - 1), any = true;
+    RegisterSet& live = live_in[b];
+    live = live_out_[b];
+    if (std::ranges::all_of(block.successors, [&](uint32_t next) { return next > b; })) {
+      std::ranges::fill(live, 0);
+      for (const uint32_t next : block.successors)
+        for (size_t w = 0; w < live.size(); ++w) live[w] |= live_in[next][w];
+    }
+    for (uint32_t pc = block.end; pc-- > block.begin;)
+      dead_[pc] = static_cast<char>(visit_backwards(pc, live));
   }
   return any;
 }

@@ -63,6 +63,8 @@ class Dataflow {
   uint32_t number(uint64_t key);
   static uint64_t key_of(const Operand&);
   bool remove_idle_branches();
+  bool is_idle(uint32_t pc) const;
+  void remove_branch(uint32_t pc);
   void find_blocks();
   using RegisterSet = std::vector<uint64_t>;  // a bit each
   static bool has(const RegisterSet& set, uint32_t reg) { return set[reg / 64] >> reg % 64 & 1; }
