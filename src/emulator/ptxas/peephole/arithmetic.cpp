@@ -42,6 +42,34 @@ void fold_sign(Pass& p, uint32_t pc) {
   }
 }
 
+// The product without a rounding that an operand holds, if nothing else reads it.
+std::optional<uint32_t> sole_product(Pass& p, uint32_t pc, unsigned slot) {
+  for (;;) {
+    const uint32_t from = p.known.maker(pc, slot);
+    if (from == Dataflow::kNone || from >= pc || p.known.uses(from) != 1 || p.f.code[from].guard >= 0)
+      return std::nullopt;
+    const Source& s = p.source(from);
+    if (s.tokens[0] == "mul" && s.type() == Type::f32 && !says_rounding(s) && !s.has("sat")) return from;
+    if (!p.is_copy(from)) return std::nullopt;
+    pc = from, slot = 1;
+  }
+}
+
+// Once more by 1, rounded to nearest, it is the same product with the .ftz and .sat of the second, and
+// without its rounding: sums may take it.
+void fold_rounded_product(Pass& p, uint32_t pc) {
+  const Source& s = p.source(pc);
+  if (s.type() != Type::f32 || !s.has("rn")) return;
+  for (const unsigned slot : {1u, 2u}) {
+    if (p.bits(pc, slot) != 0x3f800000) continue;
+    const auto product = sole_product(p, pc, 3 - slot);
+    if (!product) continue;
+    Rewriter::Tokens tokens = s.tokens;
+    std::erase(tokens, "rn");
+    return p.replace(pc, std::move(tokens), {p.kept(*product, 1), p.kept(*product, 2)});
+  }
+}
+
 // x * 1 is x, whatever NaN it is, x * -1 its negation.
 void fold_product(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
@@ -51,7 +79,8 @@ void fold_product(Pass& p, uint32_t pc) {
                        : type == Type::f16  ? 0x3c00
                        : type == Type::bf16 ? 0x3f80
                                             : 0;
-  if (!one || says_rounding(s) || s.has("sat")) return;
+  if (says_rounding(s)) return fold_rounded_product(p, pc);
+  if (!one || s.has("sat")) return;
   const uint64_t minus_one = one | uint64_t(1) << (bits_of(type) - 1);
   if (s.has("ftz")) {
     for (const unsigned slot : {1u, 2u})
