@@ -23,7 +23,7 @@ class Folding {
     const Source& s = f_.source[pc];
     const bool approximate = s.has("approx") || s.has("full");
     if (approximate && s.tokens[0] == "div") return fold_quotient(pc);
-    if (loses_flush(pc)) return;
+    if (loses_flush(pc) || known_.leaves_sign(pc)) return;
     if (const auto result = folded(pc)) return replace(pc, {"mov", "b32"}, {w_.constant(*result)});
     if (approximate && s.tokens[0] == "rcp" && s.has("ftz"))
       if (const auto inverse = inverse_of(pc, 1)) replace(pc, {"mov", "b32"}, {*inverse});

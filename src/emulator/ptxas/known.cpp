@@ -60,6 +60,7 @@ Known::Known(const Rewriter& w, const Dataflow& flow)
       uses_(w.f.code.size(), 0),
       block_(w.f.code.size(), 0),
       stretch_(w.f.code.size(), 0),
+      made_here_(w.f.code.size(), 0),
       constant_(w.f.code.size(), 0),
       makes_nan_(w.f.code.size(), 0) {
   for (const Row& row : w.image.constants)
@@ -68,6 +69,7 @@ Known::Known(const Rewriter& w, const Dataflow& flow)
     if (address.row < w.image.constants.size()) rows_.erase(w.image.constants[address.row].offset);
   find_makers(flow);
   find_stretches(flow);
+  find_made_here(flow);
   find_values(w, flow);
   find_constants(flow);
 }
@@ -98,6 +100,16 @@ bool Known::may_read_for(uint32_t pc, uint32_t other) const {
   if (merged_[other] >> 1) return false;
   return std::none_of(makers_[other].begin() + 1, makers_[other].end(),
                       [&](uint32_t maker) { return maker != Dataflow::kNone && !sees(other, maker); });
+}
+
+// What the straight-line code makes out of constants alone, without those of the code before.
+void Known::find_made_here(const Dataflow& flow) {
+  for (uint32_t pc = 0; pc < f_.code.size(); ++pc)
+    made_here_[pc] =
+        is_foldable(f_.source[pc]) && flow.is_pure(pc) &&
+        reads_only(pc, [&](const Operand& op, uint32_t maker) {
+          return is_row(op) || (maker < pc && stretch_[maker] == stretch_[pc] && made_here_[maker]);
+        });
 }
 
 void Known::find_stretches(const Dataflow& flow) {
@@ -158,10 +170,16 @@ std::optional<uint64_t> Known::decided(uint32_t pc) const {
   return !*holds ? 0 : first == 2 ? 1 : to == Type::f32 ? 0x3f800000 : 0xffffffff;
 }
 
+bool Known::leaves_sign(uint32_t pc) const {
+  const Source& s = f_.source[pc];
+  return (s.tokens[0] == "abs" || s.tokens[0] == "neg") && s.type() == Type::f32 && s.has("ftz") &&
+         !made_here_[pc];
+}
+
 void Known::find_constants(const Dataflow& flow) {
   for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
     const auto fits = [&](const Operand& op, uint32_t maker) { return is_constant(op, maker, pc); };
-    if (makes_nan_[pc]) continue;
+    if (makes_nan_[pc] || leaves_sign(pc)) continue;
     constant_[pc] = decided(pc) || (is_foldable(f_.source[pc]) && flow.is_pure(pc) && reads_only(pc, fits));
   }
 }
@@ -185,6 +203,7 @@ void Known::find_values(const Rewriter& w, const Dataflow& flow) {
       continue;
     }
     if (!is_foldable(s) || reads_carry || is_pair || !(flow.is_pure(pc) || s.has("cc"))) continue;
+    if (leaves_sign(pc)) continue;
     Step step{pc, {}, {}};
     computed[pc] = reads_only(pc, [&](const Operand& op, uint32_t maker) {
       if (is_row(op)) return true;

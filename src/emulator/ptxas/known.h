@@ -47,6 +47,8 @@ class Known {
   bool is_constant(uint32_t pc, unsigned slot) const;
   // The same within straight-line code.
   bool is_constant_here(uint32_t pc, unsigned slot) const;
+  // With .ftz abs and neg are computed of no constants but those that the straight-line code itself makes.
+  bool leaves_sign(uint32_t pc) const;
   // What an instruction makes counts as constant from now on, in operands behind it.
   void mark_constant(uint32_t pc) { constant_[pc] = 1; }
   // A rule has replaced an instruction: nothing is known about its operands.
@@ -58,6 +60,7 @@ class Known {
  private:
   void find_makers(const Dataflow&);
   void find_stretches(const Dataflow&);
+  void find_made_here(const Dataflow&);
   void find_constants(const Dataflow&);
   void find_values(const Rewriter&, const Dataflow&);
   template <class F>
@@ -78,7 +81,7 @@ class Known {
   std::vector<char> meets_;        // what it made becomes a variable
   std::vector<uint32_t> block_;    // which basic block an instruction stands in
   std::vector<uint32_t> stretch_;  // which straight-line code an instruction stands in
-  std::vector<char> constant_;
+  std::vector<char> made_here_, constant_;
   std::vector<char> makes_nan_;  // arithmetic of constants that the compiler leaves to execute
   Values values_;
   mutable std::unordered_map<uint32_t, std::optional<uint64_t>>

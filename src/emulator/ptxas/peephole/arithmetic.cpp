@@ -20,7 +20,7 @@ bool is_of_square(Pass& p, uint32_t pc) {
          (s.has("ftz") || !p.source(pc).has("ftz"));
 }
 
-// Of a constant abs and neg change the sign, also of a NaN, which f32 makes quiet; with .ftz of one made
+// Of a constant abs and neg change the sign, also of a NaN, which f32 makes quiet; with .ftz only of one made
 // within the straight-line code.
 void fold_sign(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
@@ -32,7 +32,7 @@ void fold_sign(Pass& p, uint32_t pc) {
   const uint64_t sign = type == Type::f64 ? uint64_t(1) << 63 : type == Type::f32 ? 0x80000000 : 0x80008000;
   const bool abs = s.tokens[0] == "abs";
   if (const auto x = p.bits(pc, 1); x && type == Type::f32) {
-    if (s.has("ftz") && is_nan32(*x) && !p.known.is_constant_here(pc, 1)) return;
+    if (p.known.leaves_sign(pc)) return;
     const uint64_t value = quiet32(s.has("ftz") ? flushed32(*x) : *x);
     p.become(pc, abs ? value & ~sign : value ^ sign, type);
   } else if (!s.has("ftz") && (x || type != Type::f16x2)) {
