@@ -291,7 +291,8 @@ class Finder {
     return static_cast<uint64_t>(writer->op[1].displacement);
   }
 
-  // What the counter holds where the loop is entered, if a mov of a constant wrote it.
+  // What the counter holds where the loop is entered, if a mov of a constant wrote it, in the block before
+  // the loop: ptxas does not look for it behind an earlier branch, nor what becomes one.
   std::optional<uint64_t> initial(const Count& c, uint32_t first, uint32_t back) const {
     const uint32_t reg = flow_.number_of(c.counter);
     uint32_t b = first;
@@ -302,9 +303,11 @@ class Finder {
         if (before != Dataflow::kNone) return std::nullopt;
         before = from;
       }
-      if (before == Dataflow::kNone) return std::nullopt;
+      if (before == Dataflow::kNone || (b != first && block(before).successors.size() != 1))
+        return std::nullopt;
       b = before;
       for (uint32_t pc = block(b).end; pc-- > block(b).begin;) {
+        if (f_.code[pc].opcode->name != "bra" && flow_.becomes_branch(pc)) return std::nullopt;
         const auto& writes = flow_.access(pc).writes;
         if (std::find(writes.begin(), writes.end(), reg) == writes.end()) continue;
         const Instr& i = f_.code[pc];
