@@ -88,7 +88,7 @@ struct BulkCopy final : AsyncOp {
     }
     watch_access(cluster, reduction == Reduction::none ? AccessKind::write : AccessKind::atomic,
                  Space::shared, at, size, &to, *this);
-    signalled.state->engine_complete_tx(barrier, size, *this);
+    signalled.state->engine_complete_tx(barrier, size, *this, targets[part.target].phase);
   }
 
   void write_global(Cluster& cluster) {
@@ -208,7 +208,7 @@ void load(Warp& w, const Instr& in, const Mods& m, BulkCopy& op, unsigned lane) 
     check_one_target(w, m, dst, bar, what, lane);
     op.targets.push_back({dst.cta, bar.cta});
   }
-  for (const TmaTarget& t : op.targets) t.barrier_cta->state->expect_signal(w, op.barrier, what);
+  for (TmaTarget& t : op.targets) t.phase = t.barrier_cta->state->expect_signal(w, op.barrier, what);
 }
 
 void copy(Warp& w, const Instr& in) {

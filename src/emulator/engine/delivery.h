@@ -12,6 +12,7 @@ namespace fp4lab::emu {
 struct TmaTarget {
   Cta* cta = nullptr;
   Cta* barrier_cta = nullptr;
+  uint32_t phase = kNoPhase;  // of the mbarrier, at issue
 };
 
 // The CTAs that the 16-bit mask of a .multicast::cluster names. Faults where one is not in the cluster, or

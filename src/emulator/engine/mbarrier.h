@@ -16,6 +16,7 @@ namespace fp4lab::emu {
 
 struct Instr;
 
+constexpr uint32_t kNoPhase = ~0u;
 constexpr uint32_t kMbarrierMaxCount = (1u << 20) - 1;  // of arrivals, and of bytes either way
 
 // What `mbarrier.arrive` returns: the barrier's bits before the arrival.

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "emulator/engine/operand_overlap.h"
+
 namespace fp4lab::emu {
 
 namespace {
@@ -125,6 +127,7 @@ void read_k_major(Cluster& cluster, Cta& cta, const SharedMatrix& m, uint32_t ro
                   std::byte* out, const AsyncOp& op, const char* operand, uint16_t* defined,
                   uint32_t first_row) {
   check_span(cluster, m, bytes, op, operand);
+  note_overlap(cluster, m, true, rows, bytes, 1, op, operand);
   const bool pairs = m.swizzle != SharedMatrix::Swizzle::none && bytes == 32 && (m.start | m.sbo) % 32 == 0;
   for (uint32_t core = 0; core < rows; core += 8) {
     const uint32_t count = std::min(rows - core, 8u), start = m.start + (first_row + core) / 8 * m.sbo;
@@ -151,6 +154,7 @@ void read_k_major(Cluster& cluster, Cta& cta, const SharedMatrix& m, uint32_t ro
 void read_mn_major(Cluster& cluster, Cta& cta, const SharedMatrix& m, uint32_t rows, uint32_t columns,
                    uint32_t element_bytes, std::byte* out, const AsyncOp& op, const char* operand,
                    uint32_t first_row) {
+  note_overlap(cluster, m, false, rows, columns, element_bytes, op, operand);
   if (m.data_bytes < 16)
     return read_mn_major_narrow(cluster, cta, m, rows, columns, out, op, operand, first_row);
   switch (element_bytes) {

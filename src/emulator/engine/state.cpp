@@ -168,18 +168,39 @@ void CtaState::signal_by(const AsyncOp& op, uint32_t offset, uint32_t count, int
 
 void CtaState::engine_arrive(uint32_t offset, const AsyncOp& op) { signal_by(op, offset, 1, 0); }
 
-void CtaState::engine_complete_tx(uint32_t offset, uint32_t bytes, const AsyncOp& op) {
+void CtaState::engine_complete_tx(uint32_t offset, uint32_t bytes, const AsyncOp& op, uint32_t phase) {
+  if (const Mbarrier* b = phase == kNoPhase ? nullptr : mbarriers.find(offset); b && b->phase != phase)
+    too_few_bytes(*b, offset, bytes, op, phase);
   signal_by(op, offset, 0, bytes);
 }
 
-void CtaState::expect_signal(const Warp& issuer, uint32_t offset, const char* what) {
+// Whoever waited for that phase did not wait for these bytes.
+void CtaState::too_few_bytes(const Mbarrier& b, uint32_t offset, uint32_t bytes, const AsyncOp& op,
+                             uint32_t phase) const {
+  std::string announced;
+  for (const MbarrierParty& p : b.parties)
+    if (p.what == MbarrierParty::What::expects && p.phase == phase && p.at)
+      announced += fmt::format("{}{} bytes by line {}", announced.empty() ? ": announced were " : ", ",
+                               p.amount, ptx_line(p.function, *p.at));
+  cta.cluster.tolerated(
+      Fault(
+          FaultKind::mbarrier_count, op.lane,
+          fmt::format("{} brings {} bytes to the mbarrier at {:#x} in its phase {}, and was issued in phase "
+                      "{}, which ended without them{} (too few bytes announced, or "
+                      "mbarrier.init with too small a count?)",
+                      op.name(), bytes, cta.address_of(offset), b.phase, phase, announced)),
+      op);
+}
+
+uint32_t CtaState::expect_signal(const Warp& issuer, uint32_t offset, const char* what) {
   try {
-    mbarrier(offset, what);
+    return mbarrier(offset, what).phase;
   } catch (const Fault& early) {
     if (early.kind != FaultKind::mbarrier_absent || &issuer.cta == &cta ||
         !cta.cluster.grid.schedule.tolerant)
       throw;
     cta.cluster.tolerated(early, issuer);
+    return kNoPhase;
   }
 }
 
@@ -196,6 +217,7 @@ void CtaState::payload_fault(uint32_t offset, uint32_t bytes, uint32_t barrier, 
 }
 
 void CtaState::at_exit() const {
+  check_registers();
   for (size_t i = 0; i + 1 < warps.size(); ++i)
     if (i % 4 != 3 && warps[i].wgmma_count != warps[i + 1].wgmma_count)
       fault(FaultKind::collective, kLanes,

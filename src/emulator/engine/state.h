@@ -52,6 +52,8 @@ struct WarpEngines {                         // per warp
   std::vector<Accumulator> accumulators;
   uint64_t wgmma_count = 0;
   bool wgmma_fenced = false;
+  const Instr* setmaxnreg = nullptr;  // the last one, and how many registers it asked for
+  uint32_t registers = 0;
 };
 
 struct TmemAllocation {
@@ -96,12 +98,14 @@ struct CtaState {
   void store(uint32_t offset, const Mbarrier&);
   // Arrivals and bytes from engines: checks, settles, tells watchers and wakes waiters.
   void engine_arrive(uint32_t offset, const AsyncOp&);
-  void engine_complete_tx(uint32_t offset, uint32_t bytes, const AsyncOp&);
+  // `phase` is the mbarrier's when the operation was issued: bytes that come in another are noted.
+  void engine_complete_tx(uint32_t offset, uint32_t bytes, const AsyncOp&, uint32_t phase = kNoPhase);
   // At the issue of an operation that will signal here: faults as mbarrier() does. By the manual that goes
   // for other CTAs' mbarriers too. But hardware starts the CTAs of a cluster together, and a copy takes
   // longer than what they begin with, so programs without a cluster barrier get by: where the schedule
-  // tolerates that, it is a note, and the operation is `ahead_of_init` until the mbarrier is there.
-  void expect_signal(const Warp& issuer, uint32_t offset, const char* what);
+  // tolerates that, it is a note, and the operation is `ahead_of_init` until the mbarrier is there
+  // (kNoPhase). Returns the mbarrier's phase.
+  uint32_t expect_signal(const Warp& issuer, uint32_t offset, const char* what);
   bool ahead_of_init(const AsyncOp&, uint32_t offset) const;
   // One of count and bytes is 0. The change alone, told to watchers when it completes the phase.
   void signal(Mbarrier&, uint32_t offset, uint32_t count, int64_t bytes);
@@ -126,6 +130,8 @@ struct CtaState {
  private:
   std::string history(const Mbarrier&) const;
   void signal_by(const AsyncOp&, uint32_t offset, uint32_t count, int64_t bytes);
+  void check_registers() const;
+  void too_few_bytes(const Mbarrier&, uint32_t offset, uint32_t bytes, const AsyncOp&, uint32_t phase) const;
   [[noreturn]] void payload_fault(uint32_t, uint32_t, uint32_t, const char*) const;
 };
 

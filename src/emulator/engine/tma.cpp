@@ -18,6 +18,26 @@ void TensorMapRef::point_to(uint64_t to, const Cluster& cluster) {
   std::memcpy(issued.emplace().data(), memory.host(address), kTensorMapBytes);
 }
 
+namespace {
+
+// A stride in elements or of the wrong operand, most often. 0 is one row for everybody; im2col's windows are
+// made of strides, and slices of an interleaved map are narrower than its rows.
+void note_overlap(const TensorMap& m, uint64_t address, Cluster& cluster, const AsyncOp& op) {
+  const uint64_t row = m.dim[0] * m.element_bits() / 8;
+  for (unsigned d = 1; d < m.rank && !m.im2col && !m.interleave; ++d)
+    if (m.stride[d] && m.stride[d] < row && m.dim[d] > 1) {
+      cluster.tolerated(
+          Fault(FaultKind::tensor_map, op.lane,
+                fmt::format("{}: in the tensor map at {:#x} rows overlap: the stride of dimension {} is {} "
+                            "bytes, and dimension 0 has {} elements of {} bits, {} bytes",
+                            op.name(), address, d, m.stride[d], m.dim[0], m.element_bits(), row)),
+          op);
+      return;
+    }
+}
+
+}  // namespace
+
 TensorMap TensorMapRef::read(Cluster& cluster, const AsyncOp& op) const {
   const char* what = op.name();
   if (address % 64)
@@ -60,6 +80,7 @@ TensorMap TensorMapRef::read(Cluster& cluster, const AsyncOp& op) const {
           address);
   if (std::string why = m.invalid(cluster.grid.device.major < 10, true); !why.empty())
     fault(FaultKind::tensor_map, op.lane, "{}: the tensor map at {:#x} is not valid: {}", what, address, why);
+  note_overlap(m, address, cluster, op);
   return m;
 }
 
@@ -210,7 +231,7 @@ struct TmaLoad final : AsyncOp {
     if (signalled.exited)
       fault(FaultKind::peer_exited, lane, "{} signals an mbarrier of CTA rank {}, which has exited", name(),
             signalled.rank);
-    signalled.state->engine_complete_tx(barrier, bytes, *this);
+    signalled.state->engine_complete_tx(barrier, bytes, *this, target.phase);
   }
 
   bool run(Cluster& cluster) override {
@@ -288,7 +309,7 @@ void load(Warp& w, const Instr& in) {
       check_one_target(mods, dst, bar, lane);
       op->targets.push_back({dst.cta, bar.cta});
     }
-    for (const TmaTarget& t : op->targets) t.barrier_cta->state->expect_signal(w, op->barrier, kLoad);
+    for (TmaTarget& t : op->targets) t.phase = t.barrier_cta->state->expect_signal(w, op->barrier, kLoad);
     cluster.submit(std::move(op), w, in, lane);
   });
 }

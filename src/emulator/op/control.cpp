@@ -71,14 +71,6 @@ Body bind_pmevent(Instr& i, const Source& s) {
   return nothing;
 }
 
-// Register counts are not modelled, the rules about the count are (PTX ISA 9.7.19.5).
-Body bind_setmaxnreg(Instr& i, const Source&) {
-  const int64_t count = i.op[0].displacement;
-  if (count < 24 || count > 256 || count % 8)
-    fail("setmaxnreg takes a multiple of 8 from 24 to 256, not {}", count);
-  return [](Warp& w, const Instr& i) { w.require_full(i); };
-}
-
 // Grids run one after the other: a dependent grid starts when all before it are done.
 Body bind_griddepcontrol(Instr&, const Source&) { return nothing; }
 

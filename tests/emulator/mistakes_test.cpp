@@ -1,0 +1,131 @@
+// Mistakes that change values, or hang on hardware alone: what a run says of them. Each beside the same
+// kernel without it, which is silent.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "tma_kernel.h"
+#include "tolerated.h"
+
+using namespace fp4lab::emu;
+using namespace fp4lab::emu::test;
+
+namespace {
+
+// A product of 64 x 16 and 8 x 16 halves without a swizzle, LBO and SBO of A in 16 bytes.
+std::string product(unsigned lbo, unsigned sbo) {
+  return module_text("sm_90a", ".param .u64 out",
+                     fmt::format(R"(
+      .shared .align 128 .b8 a[2048]; .shared .align 128 .b8 b[256]; .reg .f32 %e<4>;
+      mov.u32 %r1, %tid.x; mov.u32 %r2, a; mov.u32 %r3, b; mov.b64 %rd1, 0x3c003c003c003c00;
+      shl.b32 %r4, %r1, 4; add.u32 %r5, %r2, %r4; add.u32 %r6, %r3, %r4; setp.lt.u32 %p1, %r1, 16;
+      st.shared.v2.u64 [%r5], {{%rd1, %rd1}}; @%p1 st.shared.v2.u64 [%r6], {{%rd1, %rd1}};
+      fence.proxy.async.shared::cta; bar.sync 0;
+      shr.u32 %r5, %r2, 4; cvt.u64.u32 %rd1, %r5; or.b64 %rd1, %rd1, {:#x};
+      shr.u32 %r6, %r3, 4; cvt.u64.u32 %rd2, %r6; or.b64 %rd2, %rd2, 0x1000080000;
+      wgmma.fence.sync.aligned; setp.ne.u32 %p0, 0, 0;
+      wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {{%e0, %e1, %e2, %e3}}, %rd1, %rd2, %p0, 1, 1, 0, 0;
+      wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;
+      ld.param.u64 %rd0, [out]; mul.wide.u32 %rd3, %r1, 4; add.u64 %rd0, %rd0, %rd3; st.global.f32 [%rd0], %e0;)",
+                                 uint64_t(sbo) << 32 | uint64_t(lbo) << 16));
+}
+
+// Two copies of 16 bytes on one mbarrier, waited for in turn.
+std::string two_copies(unsigned announced) {
+  return module_text("sm_90a", ".param .u64 out",
+                     fmt::format(R"(
+      .shared .align 8 .b64 bar; .shared .align 16 .b8 s[32];
+      ld.param.u64 %rd0, [out]; mov.u32 %r0, s; mov.u32 %r1, bar;
+      mbarrier.init.shared::cta.b64 [%r1], 1; fence.mbarrier_init.release.cluster;
+      mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r1], {};
+      cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r0], [%rd0], 16, [%r1];
+      cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r0+16], [%rd0+16], 16, [%r1];
+      {}
+      mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r1], {};
+      {})",
+                                 announced, wait("%r1", 0), 32 - announced, wait("%r1", 1)));
+}
+
+LaunchResult groups(const std::string& bounds, unsigned asked, unsigned threads = 384) {
+  Kernel k(fmt::format(R"(.version 9.0
+.target sm_90a
+.address_size 64
+.visible .entry k() {} {{ .reg .pred %p<2>; .reg .b32 %r<3>; mov.u32 %r1, %tid.x; setp.lt.u32 %p1, %r1, 128;
+  @%p1 bra PRODUCER; setmaxnreg.inc.sync.aligned.u32 232; ret;
+PRODUCER: setmaxnreg.dec.sync.aligned.u32 {}; ret; }})",
+                       bounds, asked));
+  k.config.block.x = threads;
+  k.schedule.tolerant = true;
+  return k.run();
+}
+
+}  // namespace
+
+TEST_CASE("two rows of an operand in the same bytes: a stride of its descriptor is wrong") {
+  const auto notes = [](unsigned lbo, unsigned sbo) {
+    const Ran r = run(product(lbo, sbo), true, 128, 128);
+    INFO(r.result.report);
+    CHECK(r.result.ok);
+    return r.result.notes;
+  };
+  CHECK(notes(8, 16) == "");
+  CHECK(notes(64, 8) == "");
+  const std::string half = notes(64, 4);
+  CHECK(half.find("row 4, byte 0 of K and row 8, byte 0 of K of A are the same bytes") != half.npos);
+  CHECK(half.find("SBO (bits 45:32) 64, and 8 rows of it without a swizzle take 128 bytes") != half.npos);
+  const std::string exchanged = notes(16, 0);
+  CHECK(exchanged.find("row 0, byte 0 of K and row 8, byte 0 of K of A are the same") != exchanged.npos);
+}
+
+TEST_CASE("fewer bytes announced than copies bring: the copy that comes in the next phase") {
+  unsigned noted = 0;
+  for (uint64_t seed = 0; seed < 20; ++seed)
+    for (const unsigned announced : {16u, 32u}) {
+      const Ran r = run(two_copies(announced), true, 1, 8, {.seed = seed});
+      INFO(r.result.report);
+      CHECK(r.result.ok);
+      const bool said =
+          r.says("brings 16 bytes to the mbarrier at 0x400 in its phase 1, and was issued in phase 0");
+      CHECK((announced == 16 || !said));
+      INFO(r.result.notes);
+      CHECK((!said || r.says("announced were 16 bytes by line")));
+      noted += said;
+    }
+  CHECK(noted > 0);
+}
+
+TEST_CASE("rows of a tensor map that overlap") {
+  for (const uint64_t stride : {256, 128, 0}) {
+    TensorMap m;
+    m.type = TensorType::u8, m.rank = 2;
+    m.dim = {256, 8, 1, 1, 1}, m.stride = {0, stride, 0, 0, 0};
+    m.box = {64, 8, 1, 1, 1}, m.element_stride = {1, 1, 1, 1, 1};
+    Kernel k(copy_kernel(512, "mov.u32 %r6, 0;", R"(mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r1], 512;
+      cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r0], [%rd0, {0, 0}], [%r1];)",
+                         wait("%r1", 0)));
+    m.address = k.buffer(2048);
+    k.map(m);
+    k.param(k.buffer(512));
+    k.config.dynamic_shared = 512;
+    k.schedule.tolerant = true;
+    const LaunchResult r = k.run();
+    INFO(r.report);
+    CHECK(r.ok);
+    CHECK((r.notes.find(
+               "rows overlap: the stride of dimension 1 is 128 bytes, and dimension 0 has 256 elements "
+               "of 8 bits, 256 bytes") != r.notes.npos) == (stride == 128));
+  }
+}
+
+// At the launch 65536 / 384 registers, in eights: 168 for each thread, if .minnctapersm asks for one CTA.
+TEST_CASE("setmaxnreg: more registers than the CTA was launched with") {
+  const std::string one = ".maxntid 384 .minnctapersm 1";
+  CHECK(groups(one, 40).notes == "");
+  const std::string notes = groups(one, 48).notes;
+  CHECK(notes.find("end with 48, 232, 232 registers a thread, 65536 in all, and the CTA got 168") !=
+        notes.npos);
+  CHECK(notes.find("a setmaxnreg.inc waits for ever") != notes.npos);
+  CHECK(groups(".maxntid 384", 48).notes == "");  // ptxas ignores it
+  CHECK(groups(".maxnreg 168", 40).notes == "");
+  CHECK(groups(".maxnreg 160", 40).notes.find("got 160") != std::string::npos);
+  CHECK(groups(".maxntid 256 .minnctapersm 1", 40, 256).notes == "");
+}
