@@ -129,3 +129,52 @@ TEST_CASE("setmaxnreg: more registers than the CTA was launched with") {
   CHECK(groups(".maxnreg 160", 40).notes.find("got 160") != std::string::npos);
   CHECK(groups(".maxntid 256 .minnctapersm 1", 40, 256).notes == "");
 }
+
+TEST_CASE("named barriers whose warps wait for each other, or are too few: where the deadlock begins") {
+  const auto report = [](const char* bars) {
+    Kernel k(module_text("sm_90a", "",
+                         fmt::format(R"(
+      mov.u32 %r1, %tid.x; shr.u32 %r1, %r1, 5; setp.eq.u32 %p1, %r1, 0; {})",
+                                     bars)));
+    k.config.block.x = 64;
+    return k.run().report;
+  };
+  const std::string crossed = report("@%p1 bar.sync 1, 64; @!%p1 bar.sync 2, 64;");
+  CHECK(crossed.find(
+            "look first at warp 0, all 32 lanes of CTA (0,0,0): at barrier 1 32 of 64 threads have arrived, "
+            "and those that should come wait at other barriers") != crossed.npos);
+  CHECK(crossed.find("at barrier 2, 32 of 64 threads have arrived") != crossed.npos);
+  const std::string few = report("bar.sync 1, 96;");
+  CHECK(few.find("at barrier 1 64 of 96 threads have arrived, and too few others are left") != few.npos);
+}
+
+TEST_CASE("bytes that go to the mbarrier of another CTA are told of where they are missing") {
+  Kernel k(module_text("sm_90a", ".param .u64 in", R"(
+      .shared .align 8 .b64 bar; .shared .align 16 .b8 s[16];
+      ld.param.u64 %rd0, [in]; mov.u32 %r0, s; mov.u32 %r1, bar; mov.u32 %r2, %cluster_ctarank;
+      mbarrier.init.shared::cta.b64 [%r1], 1; fence.mbarrier_init.release.cluster;
+      barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+      setp.ne.u32 %p0, %r2, 0; @%p0 bra END;
+      mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r1], 16; mov.u16 %h0, 2;
+      cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%r0], [%rd0], 16, [%r1], %h0;
+      )" + wait("%r1", 0) + R"(
+  END: barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;)"));
+  k.param(k.buffer(16));
+  k.config.block.x = 1;
+  k.config.grid.x = k.config.cluster.x = 2;
+  const std::string report = k.run().report;
+  INFO(report);
+  CHECK(report.find("do not match: 16 never come") != report.npos);
+  CHECK(report.find("on the one at the same offset of CTA rank 1, 16 came that nobody has announced there, "
+                    "by warp 0") != report.npos);
+}
+
+TEST_CASE("of several notes the first of each class is told") {
+  std::string text = product(64, 4);
+  text.replace(text.find("ld.param"), 0, "add.u32 %r8, %r9, 1; add.u32 %r10, %r11, 2; ");
+  const Ran r = run(text, true, 128, 128);
+  INFO(r.result.notes);
+  CHECK(r.says("are the same bytes of shared memory"));
+  CHECK(r.says("\nnote: uninitialised-value: register %r9"));
+  CHECK(r.says("(and the like at 1 more instructions)"));
+}

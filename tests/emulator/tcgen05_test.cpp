@@ -239,6 +239,9 @@ TEST_CASE("misuse of the tensor core is reported with names and values") {
   contains(report("[%r11+0], [%r11+16]", "[%r11+200], [%r11+16]"),
            "the scale of row 0 of A (TMEM column 456, lane 0) was never written");
   contains(report("[%r11+0], [%r11+16]", "[%r11+254], [%r11+16]"), "TMEM columns [510, 514)");
+  contains(report("[%r10], " + fmt::format("{:#x}", fp4lab::operand_descriptor(0x800)),
+                  "[%r11+0], " + fmt::format("{:#x}", fp4lab::operand_descriptor(0x800))),
+           "by the instruction descriptor D is 128 x 64");
   contains(report("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r10, 512;", ""), "never freed");
   contains(report("b32 %r10, 512;", "b32 %r10, 256;"), "allocated: [0, 512)");
   contains(report(".cta_group::1.sync.aligned.shared::cta.b32 [%r0+16], 512",

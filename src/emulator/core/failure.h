@@ -3,6 +3,7 @@
 
 #include <exception>
 #include <string>
+#include <vector>
 
 #include "emulator/core/error.h"
 
@@ -23,6 +24,8 @@ struct Failure {
 std::string fault_report(const Fault&, const Grid&, const Warp*, const AsyncOp*);
 // "deadlock", "illegal-address", ...: how reports begin.
 const char* kind_text(FaultKind);
+// What was tolerated, of each class the first one, and how many more there are.
+std::string notes_text(const std::vector<struct Tolerated>&);
 // The PTX line of that instruction, 0 when there is none.
 uint32_t fault_line(const Grid&, const Warp*, const AsyncOp*);
 

@@ -297,6 +297,20 @@ std::string fault_report(const Fault& e, const Grid& grid, const Warp* w, const 
   return text + last_line(grid, *w);
 }
 
+std::string notes_text(const std::vector<Tolerated>& all) {
+  std::string text;
+  std::map<FaultKind, size_t> more;
+  std::vector<const Tolerated*> first;
+  for (const Tolerated& t : all)
+    if (more[t.kind]++ == 0) first.push_back(&t);
+  for (const Tolerated* t : first) {
+    text += fmt::format("{}{}\n", text.empty() ? "" : "\nnote: ", t->report);
+    if (const size_t n = more[t->kind] - 1)
+      text += fmt::format("  (and the like at {} more instructions)\n", n);
+  }
+  return text;
+}
+
 std::string stuck_report(const Grid& grid, const std::vector<Cluster*>& clusters, bool polling) {
   std::string text = fmt::format("deadlock: kernel {}: ", kernel_name(grid.function.name));
   text += polling ? "the threads that are left only poll, and nothing that they look at changes any more\n"

@@ -395,10 +395,8 @@ LaunchResult Scheduler::run() {
   do start_clusters();
   while (!resident_.empty() && round(result));
   collect(result);
-  if (!grid_.notes.empty()) result.notes = grid_.notes.begin()->second.report + "\n";
   for (auto& [at, note] : grid_.notes) result.tolerated.push_back(std::move(note));
-  if (grid_.notes.size() > 1)
-    result.notes += fmt::format("  (and the like at {} more instructions)\n", grid_.notes.size() - 1);
+  result.notes = notes_text(result.tolerated);
   return result;
 }
 

@@ -41,7 +41,8 @@ void add_order_findings(State& s, const CUfunc_st& f, LaunchResult& result) {
   s.notes += s.checker->report(false);
   for (const OrderChecker::FoldedNotes& n : s.checker->folded_notes())
     if (s.told_notes.emplace(f.function->name, n.kind).second)
-      explain(CUDA_SUCCESS, fmt::format("note: {}\n  kernel {}", n.text, kernel_name(f.function->name)));
+      explain(CUDA_SUCCESS, fmt::format("note: {}\n  kernel {}\n  needs: {}", n.text,
+                                        kernel_name(f.function->name), n.needs));
   if (!s.checker->errors()) return;
   const std::string found = s.checker->report(true);
   result.report = result.ok ? found : result.report + "\nand before that:\n" + found;

@@ -181,7 +181,25 @@ class MbarrierBlame {
     }
     if (!announced)
       lines.insert(lines.begin(), "nobody has announced bytes in this phase: mbarrier.expect_tx is missing");
+    astray(lines);
     blame_.lines.insert(blame_.lines.begin(), lines.begin(), lines.end());
+  }
+  // Bytes too many on the mbarrier at the same offset of another CTA are perhaps those that lack here.
+  void astray(std::vector<std::string>& lines) const {
+    for (const auto& other : cluster_.ctas) {
+      const Mbarrier* same = other.get() == &cta_ ? nullptr : other->state->mbarriers.find(offset_);
+      if (!same || (same->tx < 0) == (b_.tx < 0) || !same->tx) continue;
+      for (const MbarrierParty& p : same->parties)
+        if (p.what == (same->tx < 0 ? What::delivers : What::expects) && p.phase == same->phase) {
+          lines.insert(lines.begin(),
+                       fmt::format("on the one at the same offset of CTA rank {}, {} {}, by {}", other->rank,
+                                   same->tx < 0 ? -same->tx : same->tx,
+                                   same->tx < 0 ? "came that nobody has announced there"
+                                                : "are announced that do not come",
+                                   party(p)));
+          break;
+        }
+    }
   }
   bool note_late_deliverers() {
     const auto delivers_now = [&](const MbarrierParty& p) {
@@ -305,9 +323,38 @@ class MbarrierBlame {
   Blame blame_;
 };
 
+// A barrier that all who do not wait at another one are too few for.
+Blame named_blame(const Warp& w, const LaneGroup& group, uint32_t id) {
+  const CtaState& s = *w.cta.state;
+  const auto unmet = [&](size_t i) { return s.named[i].open && s.named[i].expected > s.named[i].arrived; };
+  uint32_t elsewhere = 0;  // threads that wait at no such barrier
+  for (const auto& other : w.cta.warps)
+    for (const auto& g : other->groups())
+      if (g->wait.kind != Wait::Kind::named_barrier || !unmet(g->wait.address)) elsewhere += kLanes;
+  if (!unmet(id) || s.named[id].expected - s.named[id].arrived <= elsewhere) return {};
+  Blame b;
+  for (uint32_t i = 0; i < s.named.size(); ++i)
+    if (i != id && unmet(i))
+      b.lines.push_back(fmt::format("at barrier {}, {}", i, s.named[i].describe(w.cta)));
+  b.cause = fmt::format(
+      "at barrier {} {} of {} threads have arrived, and {}", id, s.named[id].arrived, s.named[id].expected,
+      b.lines.empty() ? "too few others are left: the number of threads, or a bar.arrive missing?"
+                      : "those that should come wait at other barriers: a bar.arrive missing, or "
+                        "barriers taken in different orders?");
+  const Function& f = w.cta.cluster.grid.module.functions[group.function];
+  b.lines.insert(b.lines.begin(),
+                 "it waits at " + one_line(w.cta.cluster.grid.module,
+                                           f.source[std::min<size_t>(group.pc, f.source.size() - 1)]));
+  b.weight = kMistaken;
+  return b;
+}
+
 }  // namespace
 
 Blame blame_of(const Warp& w, const Wait& wait) {
+  if (wait.kind == Wait::Kind::named_barrier)
+    for (const auto& g : w.groups())
+      if (&g->wait == &wait) return named_blame(w, *g, wait.address);
   if (wait.kind != Wait::Kind::mbarrier) return {};
   const Mbarrier* b = w.cta.state->mbarriers.find(wait.address);
   return b ? MbarrierBlame(w, wait, *b).find() : Blame{};

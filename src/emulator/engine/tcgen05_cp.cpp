@@ -113,7 +113,7 @@ struct TmemCopy final : AsyncOp {
               tmem.undefine(a.column() + c, a.lane() + lanes[i], 1);
           }
     }
-    tmem.note_copy(to.state->ptx_line(function, *origin), a.column(), bytes / 4);
+    tmem.note_copy({to.state->ptx_line(function, *origin), a.column(), bytes / 4, !all});
     watch_tmem(cluster, true, &to, a.lane(), 128 - a.lane(), a.column(), bytes / 4, *this);
   }
 

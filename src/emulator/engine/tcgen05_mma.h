@@ -54,6 +54,7 @@ struct MmaOp final : MatrixProduct {
   uint32_t a_rows_stored() const { return a_by_lane() ? kTmemLanes : rows_per_cta(); }
   // Faults unless the columns and lanes of every operand in TMEM are there; called at issue and again when it
   // runs.
+  void note_shared_scales(Cta&) const;
   void check_tmem(Cta&) const;
 
  private:

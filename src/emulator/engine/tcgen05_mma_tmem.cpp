@@ -28,6 +28,18 @@ std::vector<MmaOp::Part> MmaOp::layout() const {
   return parts;
 }
 
+// The same columns for both are scales that are all alike; else one copy has gone over the other's.
+void MmaOp::note_shared_scales(Cta& cta) const {
+  const Scales a = scales_of('A'), b = scales_of('B');
+  const uint32_t at_a = a.at.column(), at_b = b.at.column();
+  if (at_a == at_b || at_a >= at_b + b.columns() || at_b >= at_a + a.columns()) return;
+  cta.cluster.tolerated(
+      Fault(FaultKind::tmem_address, lane,
+            fmt::format("tcgen05.mma: scale-A in TMEM columns [{}, {}) overlaps scale-B in [{}, {})", at_a,
+                        at_a + a.columns(), at_b, at_b + b.columns())),
+      *this);
+}
+
 void MmaOp::check_tmem(Cta& cta) const {
   const TensorMemory& tmem = tensor_memory(cta);
   const TmemAddress at{d};
@@ -35,15 +47,22 @@ void MmaOp::check_tmem(Cta& cta) const {
     fault(FaultKind::tmem_address, lane,
           "tcgen05.mma: D at TMEM address {:#010x}: its lane is {}, must be 0{}", d, at.lane(),
           half_lanes() ? " or 16" : "");
+  const auto shape = [&] {
+    return fmt::format("; by the instruction descriptor D is {} x {}", idesc.m, idesc.n);
+  };
   const uint32_t columns = weight_stationary                         ? idesc.n / (kTmemLanes / idesc.m)
                            : group == 2 && idesc.m == 128 && !sparse ? idesc.n / 2
                                                                      : idesc.n;
-  tmem.check(cta, at.column(), columns, "tcgen05.mma: D", this);
+  try {
+    tmem.check(cta, at.column(), columns, "tcgen05.mma: D", this);
+  } catch (const Fault& e) {
+    throw Fault(e.kind, lane, e.what() + shape());
+  }
   // The manual gives no order in which a product reads its operands and writes D.
   const auto beside_d = [&](const std::string& what, uint32_t first, uint32_t count) {
     if (first < at.column() + columns && at.column() < first + count)
-      fault(FaultKind::tmem_address, lane, "{} in TMEM columns [{}, {}) overlaps D in [{}, {})", what, first,
-            first + count, at.column(), at.column() + columns);
+      fault(FaultKind::tmem_address, lane, "{} in TMEM columns [{}, {}) overlaps D in [{}, {}){}", what,
+            first, first + count, at.column(), at.column() + columns, shape());
   };
   if (scale_vec) {
     for (const char operand : {'A', 'B'}) {
@@ -90,6 +109,7 @@ MmaOp::Scales MmaOp::scales_of(char operand) const {
 }
 
 void MmaOp::read_scales(Cluster& cluster, Cta& cta, char operand, uint8_t* out) {
+  if (operand == 'A') note_shared_scales(cta);
   const TensorMemory& tmem = tensor_memory(cta);
   const Scales scales = scales_of(operand);
   const uint32_t part_rows = scales.rows / scales.parts, copies = 4 / scales.parts;

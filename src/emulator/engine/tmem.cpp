@@ -72,11 +72,11 @@ void TensorMemory::undefine(unsigned c, unsigned lane0, unsigned lanes) {
   defined[c][0] &= ~m[0], defined[c][1] &= ~m[1];
 }
 
-void TensorMemory::note_copy(uint32_t line, uint32_t column, uint32_t columns) {
+void TensorMemory::note_copy(const Copied& copy) {
   constexpr size_t kCopies = 32;
-  std::erase_if(copied, [&](const Copied& c) { return c.line == line; });
+  std::erase_if(copied, [&](const Copied& c) { return c.line == copy.line; });
   if (copied.size() == kCopies) copied.erase(copied.begin());
-  copied.push_back({line, column, columns});
+  copied.push_back(copy);
 }
 
 std::string TensorMemory::copies_near(uint32_t column) const {
@@ -87,8 +87,9 @@ std::string TensorMemory::copies_near(uint32_t column) const {
   if (near.size() > kShown) near.resize(kShown);
   std::string text;
   for (const Copied& c : near)
-    text += fmt::format("{}[{}, {}) (line {})", text.empty() ? "; tcgen05.cp wrote columns " : ", ", c.column,
-                        c.column + c.columns, c.line);
+    text += fmt::format("{}[{}, {}) (line {}{})", text.empty() ? "; tcgen05.cp wrote columns " : ", ",
+                        c.column, c.column + c.columns, c.line,
+                        c.unwritten ? ", from shared memory that nobody had written" : "");
   return text.empty() ? "; no tcgen05.cp has written any column yet" : text;
 }
 

@@ -35,9 +35,10 @@ struct TensorMemory {
   // The latest tcgen05.cp of each PTX line, a few: a product without its scales says where others went.
   struct Copied {
     uint32_t line, column, columns;
+    bool unwritten;  // its source, all or some of it
   };
   std::vector<Copied> copied;
-  void note_copy(uint32_t line, uint32_t column, uint32_t columns);
+  void note_copy(const Copied&);
   std::string copies_near(uint32_t column) const;  // "; tcgen05.cp wrote columns [8, 12) (line 78), ..."
 
   Column& column(unsigned c) { return (*cells)[c]; }

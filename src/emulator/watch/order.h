@@ -72,7 +72,7 @@ class OrderChecker final : public Watcher {
   // Texts of the errors, or of the notes; those of one class are folded. Empty when there are none.
   std::string report(bool errors) const;
   struct FoldedNotes {
-    std::string kind, text;  // text: one line, with the first one's place and how many more there are
+    std::string kind, text, needs;  // text: one line, with the first one's places and how many more there are
   };
   std::vector<FoldedNotes> folded_notes() const;
 

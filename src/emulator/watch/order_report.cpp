@@ -188,9 +188,14 @@ std::string OrderChecker::report(bool errors) const {
 std::vector<OrderChecker::FoldedNotes> OrderChecker::folded_notes() const {
   std::vector<FoldedNotes> all;
   std::map<std::string, size_t> count;
+  const auto party = [](const Party& p) {
+    return fmt::format("{} at {}{}", p.does, p.ptx, p.cuda.empty() ? "" : ", " + p.cuda);
+  };
   for (const Finding& f : found_->last)
     if (!f.error && count[f.kind]++ == 0)
-      all.push_back({f.kind, fmt::format("{}: {} ({}, then {})", f.kind, f.what, f.first.ptx, f.then.ptx)});
+      all.push_back({f.kind,
+                     fmt::format("{}: {} ({}; then {})", f.kind, f.what, party(f.first), party(f.then)),
+                     f.needs});
   for (FoldedNotes& n : all)
     if (const size_t more = count[n.kind] - 1)
       n.text += fmt::format(", and {} more at other instructions", more);
