@@ -235,12 +235,12 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows,
   const auto single = [&](const Dataflow& flow, Known& known) {
     fold_single(w, flow, known) ? afresh(arithmetic) : arithmetic(flow, known);
   };
-  bool unrolls = sums_f64(f) || has_products(f) || has_pairs(f) || has_signs(f);
+  const bool loops_matter = sums_f64(f) || has_products(f) || has_pairs(f) || has_signs(f);
+  bool unrolls = loops_matter;
   for (int depth = 0; depth < kMostNested && std::exchange(unrolls, false); ++depth)
     step([&](const Dataflow& flow) { unrolls = unroll(w, flow, nounroll); });
   if (may_mistake_branches(f)) step([&](const Dataflow& flow) { fold_known_branches(w, flow, nounroll); });
-  if (sums_f64(f) || has_products(f) || has_pairs(f))
-    step([&](const Dataflow& flow) { make_several_loops(w, flow, nounroll); });
+  if (loops_matter) step([&](const Dataflow& flow) { make_several_loops(w, flow, nounroll); });
   constexpr int kMostGuards = 4;  // what a guard leaves may be a constant, which decides another
   const auto guards = [&](const auto& again, int rounds) -> void {
     afresh([&](const Dataflow& flow, Known& known) {
