@@ -85,7 +85,7 @@ void fold_product(Pass& p, uint32_t pc) {
   if (s.has("ftz")) {
     for (const unsigned slot : {1u, 2u})
       if (p.bits(pc, slot) == minus_one)
-        return p.replace(pc, {"neg", "ftz", "f32"}, {p.operand(pc, 3 - slot)});
+        return p.replace(pc, {"neg", "ftz", name_of(type)}, {p.operand(pc, 3 - slot)});
     return;
   }
   const auto a = p.bits(pc, 1), b = p.bits(pc, 2);

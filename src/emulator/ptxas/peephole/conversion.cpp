@@ -73,8 +73,26 @@ bool drop_saturation(Pass& p, uint32_t pc) {
   return true;
 }
 
+// Does the instruction with .ftz that made an f16 change its sign at most?
+bool only_flushes(const Pass& p, uint32_t pc, unsigned slot) {
+  for (const std::string_view name : {"neg", "abs", "mul", "min", "max"}) {
+    const auto from = p.made_by(pc, slot, name);
+    if (!from) continue;
+    const Type type = p.source(*from).type();
+    if (!p.source(*from).has("ftz") || (type != Type::f16 && type != Type::f16x2)) return false;
+    if (name == "neg" || name == "abs") return true;
+    for (const std::string_view other : {"sat", "xorsign", "NaN", "rn"})
+      if (p.source(*from).has(other)) return false;
+    if (type == Type::f16x2) return false;
+    return name == "mul" ? p.bits(*from, 1) == 0x3c00 || p.bits(*from, 2) == 0x3c00
+                         : p.same_register(*from, 1, 2);
+  }
+  return false;
+}
+
 // From f16 over bf16 to an integer by .rzi, or from bf16 over f16: what the first read is taken for what it
-// made, and its rounding counts. After a sign's change with .ftz, .rzi rounds to nearest.
+// made, and its rounding counts. Of what only a .ftz or a sign's change with it has made, .rzi rounds to
+// nearest.
 void convert_halves(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
   const Type from = s.type(1);
@@ -88,13 +106,9 @@ void convert_halves(Pass& p, uint32_t pc) {
     tokens[1] = r == "rz" ? "rzi" : r == "rm" ? "rmi" : r == "rp" ? "rpi" : "rni";
     return p.replace(pc, tokens, {p.kept(*first, 1)});
   }
-  for (const std::string_view name : {"neg", "abs"})
-    if (const auto sign = p.made_by(pc, 1, name);
-        sign && from == Type::f16 && p.source(*sign).has("ftz") &&
-        (p.source(*sign).type() == Type::f16 || p.source(*sign).type() == Type::f16x2)) {
-      tokens[1] = "rni";
-      return p.replace(pc, tokens, {p.operand(pc, 1)});
-    }
+  if (from != Type::f16 || !only_flushes(p, pc, 1)) return;
+  tokens[1] = "rni";
+  p.replace(pc, tokens, {p.operand(pc, 1)});
 }
 
 // What `set` made as f16 or bf16 is the conversion of an integer, 0 or 1, which a conversion to an integer
