@@ -10,13 +10,13 @@ namespace fp4lab::emu {
 
 namespace {
 
-// What comes of comparing a value with itself, if it does not depend on whether it is a NaN.
+// What comes of comparing a value with itself, if it does not depend on whether it is a NaN. The compiler
+// does not ask lo, ls, hi and hs.
 std::optional<bool> of_itself(std::string_view how, bool may_be_nan) {
   if (how == "equ" || how == "leu" || how == "geu") return true;
   if (how == "ne" || how == "lt" || how == "gt") return false;
   if (may_be_nan) return std::nullopt;
-  if (how == "eq" || how == "le" || how == "ge" || how == "ls" || how == "hs") return true;
-  return how == "lo" || how == "hi" ? std::optional(false) : std::nullopt;
+  return how == "eq" || how == "le" || how == "ge" ? std::optional(true) : std::nullopt;
 }
 
 // What comes of comparing a float with a NaN.
@@ -145,9 +145,7 @@ bool Known::reads_only(uint32_t pc, F&& fits) const {
   return true;
 }
 
-// A comparison of a value with itself, or with a NaN that the instruction names, alone: what set and setp
-// then give.
-std::optional<uint64_t> Known::decided(uint32_t pc) const {
+std::optional<bool> Known::outcome(uint32_t pc) const {
   const Instr& i = f_.code[pc];
   const Source& s = f_.source[pc];
   const unsigned first = s.tokens[0] == "setp" ? 2 : s.tokens[0] == "set" ? 1 : 0;
@@ -155,19 +153,22 @@ std::optional<uint64_t> Known::decided(uint32_t pc) const {
   const Operand &a = i.op[first], &b = i.op[first + 1];
   const size_t words = (first == 2 ? 3 : 4) + (s.has("ftz") ? 1 : 0);
   if (s.tokens.size() != words || !is_value(a) || !is_value(b)) return std::nullopt;
-  const Type to = s.type(), of = s.type(first == 2 ? 0 : 1);
-  if (first == 1 && bits_of(to) != 32) return std::nullopt;
+  const Type of = s.type(first == 2 ? 0 : 1);
   const auto names_nan = [&](const Operand& op) {
     const auto bits = bits_of_row(op);
-    return bits && (of == Type::f32 || of == Type::f64) && is_nan(*bits, of);
+    return bits && is_float(of) && is_nan(*bits, of);
   };
-  std::optional<bool> holds;
-  if (names_nan(a) || names_nan(b))
-    holds = of_nan(s.tokens[1]);
-  else if (a.offset == b.offset)
-    holds = of_itself(s.tokens[1], is_float(of));
-  if (!holds) return std::nullopt;
-  return !*holds ? 0 : first == 2 ? 1 : to == Type::f32 ? 0x3f800000 : 0xffffffff;
+  if (names_nan(a) || names_nan(b)) return of_nan(s.tokens[1]);
+  return a.offset == b.offset ? of_itself(s.tokens[1], is_float(of)) : std::nullopt;
+}
+
+// What set and setp then give.
+std::optional<uint64_t> Known::decided(uint32_t pc) const {
+  const auto holds = outcome(pc);
+  const Type to = f_.source[pc].type();
+  const bool is_set = f_.source[pc].tokens[0] == "set";
+  if (!holds || (is_set && is_float(to) && to != Type::f32)) return std::nullopt;
+  return !*holds ? 0 : !is_set ? 1 : to == Type::f32 ? 0x3f800000 : bits_of(to) == 16 ? 0xffff : 0xffffffff;
 }
 
 bool Known::leaves_sign(uint32_t pc) const {

@@ -82,8 +82,10 @@ class Optimiser {
   uint32_t writer(const Operand& op, uint32_t pc, const Dataflow::Block& b, const Dataflow& flow) const {
     const uint32_t reg = flow.number_of(op);
     if (reg == Dataflow::kNone) return Dataflow::kNone;
-    while (pc-- > b.begin && !ends_stretch(f_.source[pc]) && !flow.becomes_branch(pc))
+    while (pc-- > b.begin) {
       if (writes(pc, reg, flow)) return pc;
+      if (ends_stretch(f_.source[pc]) || flow.becomes_branch(pc)) break;
+    }
     return Dataflow::kNone;
   }
 

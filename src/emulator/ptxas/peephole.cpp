@@ -62,8 +62,8 @@ bool fold_single(Rewriter& w, const Dataflow& flow, Known& known) {
   using namespace peephole;
   Pass pass(w, flow, known);
   const std::span<const Rule> all[] = {
-      least_integer_rules(), arithmetic_rules(), bit_rules(),  choice_rules(),   conversion_rules(),
-      extreme_rules(),       flush_rules(),      pack_rules(), identity_rules(), three_way_rules()};
+      least_integer_rules(), arithmetic_rules(), bit_rules(),      choice_rules(),    conversion_rules(), extreme_rules(),
+      flush_rules(),         pack_rules(),       identity_rules(), three_way_rules(), truth_rules()};
   for (uint32_t pc = 0; pc < w.f.code.size(); ++pc) {
     if (flow.is_dead(pc)) continue;
     for (const std::span<const Rule> rules : all)

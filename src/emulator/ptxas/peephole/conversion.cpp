@@ -1,5 +1,7 @@
 // Conversions: of constants, whose NaNs go other ways than those that execute, and pairs of which the
 // compiler makes one.
+#include <algorithm>
+
 #include "emulator/ptxas/foldable.h"
 #include "emulator/ptxas/peephole/pass.h"
 #include "emulator/ptxas/peephole/rules.h"
@@ -54,15 +56,17 @@ bool drop_saturation(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
   const Type to = s.type(0), from = s.type(1);
   if (!is_float(to) || !is_float(from) || bits_of(to) < bits_of(from) || s.has("ftz")) return false;
+  if (p.known.is_constant(pc, 1)) return false;
   if (to == from && s.tokens.size() != 4) return false;  // rounds to an integer
   const auto is_saturated = [&](std::string_view name) {
     const auto first = p.made_by(pc, 1, name);
     if (!first || !p.source(*first).has("sat") || p.source(*first).has("pack") ||
-        bits_of(p.source(*first).type()) != bits_of(from))
+        bits_of(p.source(*first).type()) < bits_of(from))
       return false;
     return !is_float(p.source(*first).type()) && (name != "cvt" || !is_float(p.source(*first).type(1)));
   };
-  if (!is_saturated("cvt") && !is_saturated("add") && !is_saturated("sub")) return false;
+  constexpr std::string_view kNames[] = {"cvt", "add", "sub", "mad", "mad24"};
+  if (std::ranges::none_of(kNames, is_saturated)) return false;
   const Operand a = p.operand(pc, 1);
   if (to != from)
     p.replace(pc, {"cvt", name_of(to), name_of(from)}, {a});
@@ -90,8 +94,9 @@ bool only_flushes(const Pass& p, uint32_t pc, unsigned slot) {
   return false;
 }
 
-// From f16 over bf16 to an integer by .rzi, or from bf16 over f16: what the first read is taken for what it
-// made, and its rounding counts. Of what only a .ftz or a sign's change with it has made, .rzi rounds to
+// From f16 over bf16 to an integer by .rzi, or from bf16 over f16, or from f16 over f32 as f16: what the
+// first read is taken for what it made, and its rounding counts; so does that to an integral f16 or bf16
+// which is read as the other type. Of what only a .ftz or a sign's change with it has made, .rzi rounds to
 // nearest.
 void convert_halves(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
@@ -100,34 +105,25 @@ void convert_halves(Pass& p, uint32_t pc) {
   Rewriter::Tokens tokens = s.tokens;
   if (const auto first = p.open_maker(pc, 1, "cvt")) {
     const Type a = p.source(*first).type(0), b = p.source(*first).type(1);
-    const bool halves = (a == Type::f16 && b == Type::bf16) || (a == Type::bf16 && b == Type::f16);
-    if (!halves) return;
+    const bool halves = (a == Type::f16 && b == Type::bf16) || (a == Type::bf16 && b == Type::f16) ||
+                        (a == Type::f32 && b == Type::f16);
+    const bool integral = a == b && (a == Type::f16 || a == Type::bf16) && a != from;
+    if (!halves && !(integral && p.source(*first).tokens.size() == 4)) return;
     const std::string_view r = p.source(*first).tokens[1];
-    tokens[1] = r == "rz" ? "rzi" : r == "rm" ? "rmi" : r == "rp" ? "rpi" : "rni";
+    tokens[1] = integral ? r : r == "rz" ? "rzi" : r == "rm" ? "rmi" : r == "rp" ? "rpi" : "rni";
     return p.replace(pc, tokens, {p.kept(*first, 1)});
   }
-  if (from != Type::f16 || !only_flushes(p, pc, 1)) return;
+  if (!only_flushes(p, pc, 1)) return;
   tokens[1] = "rni";
   p.replace(pc, tokens, {p.operand(pc, 1)});
-}
-
-// What `set` made as f16 or bf16 is the conversion of an integer, 0 or 1, which a conversion to an integer
-// takes instead: also one from the other of the two types. Not where `set` combines its comparison.
-bool take_truth(Pass& p, uint32_t pc) {
-  const auto set = p.made_by(pc, 1, "set");
-  if (!set || bits_of(p.source(*set).type()) != 16 || !is_float(p.source(*set).type())) return false;
-  for (const std::string_view combination : {"and", "or", "xor"})
-    if (p.source(*set).has(combination)) return false;
-  const Operand truth = p.w.fresh(Type::b16);
-  p.insert(pc, {"min", "u16"}, {truth, p.operand(pc, 1), p.w.constant(1, Type::b16)});
-  p.replace(pc, {"cvt", name_of(p.source(pc).type(0)), "u16"}, {truth});
-  return true;
 }
 
 // A product that is converted to 64 bits flushes itself if the conversion would.
 void flush_product(Pass& p, uint32_t pc) {
   const auto product = p.made_by(pc, 1, "mul");
-  if (!product || p.source(*product).type() != Type::f32 || p.known.uses(*product) != 1) return;
+  if (!product || p.source(*product).type() != Type::f32 || p.known.uses(*product) != 1 ||
+      says_rounding(p.source(*product)))
+    return;
   Rewriter::Tokens tokens = p.source(*product).tokens;
   if (p.source(*product).has("ftz")) return;
   tokens.insert(tokens.end() - (p.source(*product).has("sat") ? 2 : 1), "ftz");
@@ -136,15 +132,33 @@ void flush_product(Pass& p, uint32_t pc) {
   p.operand(pc, 1) = flushed;
 }
 
+// To tf32 what an instruction on pairs of halves made for nothing else: the lower half alone, since the
+// compiler puts that into a register whose upper half nothing has written (0 where nothing ran before).
+void take_lower_half(Pass& p, uint32_t pc) {
+  if (p.source(pc).has("rna")) return;
+  const Operand op = p.operand(pc, 1);
+  for (const std::string_view name : {"add", "sub", "mul", "fma", "min", "max", "neg", "abs", "set", "cvt"}) {
+    const auto from = p.made_by(pc, 1, name);
+    if (!from) continue;
+    const Source& s = p.source(*from);
+    const bool pairs = std::ranges::any_of(s.tokens, [](std::string_view t) { return t.ends_with("16x2"); });
+    if (!pairs || op.immediate || p.known.uses(*from) != 1) return;
+    const Operand lower = p.w.fresh(Type::b32);
+    p.insert(pc, {"and", "b32"}, {lower, op, p.w.constant(0xffff)});
+    return p.replace(pc, p.source(pc).tokens, {lower});
+  }
+}
+
 // Conversions of constants keep a NaN's payload or not, otherwise than those that execute.
 void fold_conversion(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
   const Type to = s.type(0), from = s.type(1);
   if (s.has("pack") || convert_last(p, pc)) return;
+  if (to == Type::tf32) return take_lower_half(p, pc);
   if (s.has("sat") && (convert_at_once(p, pc) || drop_saturation(p, pc))) return;
   if (from == Type::f32 && s.has("ftz") && bits_of(to) == 64) flush_product(p, pc);
   if ((from == Type::f16 || from == Type::bf16) && !is_float(to)) {
-    if (!take_truth(p, pc)) convert_halves(p, pc);
+    convert_halves(p, pc);
     return;
   }
   if (to == Type::f64 && is_float(from) && from != Type::f64 && !s.has("sat")) take_sign(p, pc);

@@ -101,15 +101,16 @@ void fold_remainder(Pass& p, uint32_t pc) {
 }
 
 // What neg and abs make of the least integer is a positive number where it is saturated next. What abs makes
-// of it is a number below 0 where u32 is converted to f32.
+// of it is a number below 0 where u16 or u32 is converted to f32.
 void convert_integer(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
   if (s.has("pack")) return;
   const Type to = s.type(0), from = s.type(1);
-  if (const auto abs = p.open_maker(pc, 1, "abs"); abs && from == Type::u32 && to == Type::f32) {
+  const bool is_unsigned = from == Type::u16 || from == Type::u32;
+  if (const auto abs = p.open_maker(pc, 1, "abs"); abs && is_unsigned && to == Type::f32) {
     Rewriter::Tokens tokens = s.tokens;
-    tokens.back() = "s32";
-    if (p.source(*abs).type() == Type::s32) p.replace(pc, tokens, {p.operand(pc, 1)});
+    tokens.back() = from == Type::u16 ? "s16" : "s32";
+    if (name_of(p.source(*abs).type()) == tokens.back()) p.replace(pc, tokens, {p.operand(pc, 1)});
     return;
   }
   if (from != Type::s32 || !s.has("sat") || is_float(to)) return;

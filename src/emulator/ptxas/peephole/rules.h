@@ -24,5 +24,6 @@ std::span<const Rule> identity_rules();
 std::span<const Rule> least_integer_rules();
 std::span<const Rule> pack_rules();
 std::span<const Rule> three_way_rules();
+std::span<const Rule> truth_rules();
 
 }  // namespace fp4lab::emu::peephole

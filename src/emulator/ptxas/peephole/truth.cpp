@@ -1,0 +1,155 @@
+// What `set` makes, in what reads it next: ptxas goes on with the comparison's truth, or forgets how wide it is.
+#include <algorithm>
+
+#include "emulator/ptxas/peephole/pass.h"
+#include "emulator/ptxas/peephole/rules.h"
+
+namespace fp4lab::emu::peephole {
+
+namespace {
+
+bool is_half(Type t) { return t == Type::f16 || t == Type::bf16; }
+
+bool compares_nan(const Pass& p, uint32_t set) {
+  const Type type = p.source(set).type(1);
+  const uint64_t infinity = type == Type::f16 ? 0x7c00 : type == Type::bf16 ? 0x7f80 : 0;
+  const auto is_nan = [&](unsigned slot) {
+    const auto bits = p.bits(set, slot);
+    return infinity && bits && (*bits & 0x7fff) > infinity;
+  };
+  return is_nan(1) || is_nan(2);
+}
+
+// A `set` of one number that made an operand, and whose outcome is not known before.
+std::optional<uint32_t> open_set(const Pass& p, uint32_t pc, unsigned slot) {
+  const auto set = p.made_by(pc, slot, "set");
+  if (!set || p.source(*set).tokens.back().ends_with("16x2")) return std::nullopt;
+  const bool known = p.known.outcome(*set) || compares_nan(p, *set) ||
+                     (p.known.is_constant(*set, 1) && p.known.is_constant(*set, 2));
+  return known ? std::nullopt : set;
+}
+
+// The same where it is the outcome of its comparison alone.
+std::optional<uint32_t> plain_set(const Pass& p, uint32_t pc, unsigned slot) {
+  const auto set = open_set(p, pc, slot);
+  if (!set) return std::nullopt;
+  for (const std::string_view combination : {"and", "or", "xor"})
+    if (p.source(*set).has(combination)) return std::nullopt;
+  return set;
+}
+
+// What `set` made as f16, bf16 or f32 is the conversion of an integer, 0 or 1, which a conversion to an
+// integer takes instead, whatever type it reads. So is what it made as an integer, 0 or -1, and what was then
+// converted to a float.
+void take_truth(Pass& p, uint32_t pc) {
+  const Source& s = p.source(pc);
+  const Type to = s.type(0), from = s.type(1);
+  if (s.has("pack") || is_float(to) || !is_float(from)) return;
+  if (const auto set = plain_set(p, pc, 1); set && is_float(p.source(*set).type())) {
+    if (!is_half(from)) return;  // 0 or 1 in any case
+    const bool half = is_half(p.source(*set).type());
+    const Type bits = half ? Type::b16 : Type::b32;
+    const Operand truth = p.w.fresh(bits);
+    p.insert(pc, {"min", half ? "u16" : "u32"}, {truth, p.operand(pc, 1), p.w.constant(1, bits)});
+    return p.replace(pc, {"cvt", name_of(to), half ? "u16" : "u32"}, {truth});
+  }
+  const auto first = p.made_by(pc, 1, "cvt");
+  if (!first || p.source(*first).has("sat") || is_float(p.source(*first).type(1)) ||
+      !is_float(p.source(*first).type(0)) || bits_of(p.source(*first).type(0)) < bits_of(from))
+    return;
+  const auto set = plain_set(p, *first, 1);
+  const Type read = p.source(*first).type(1);
+  if (!set || is_float(p.source(*set).type()) || bits_of(p.source(*set).type()) != bits_of(read)) return;
+  if (bits_of(read) == 32 && bits_of(p.source(*set).type(1)) == 16) return;  // the machine has no set of these
+  p.replace(pc, {"cvt", name_of(to), name_of(read)}, {p.kept(*first, 1)});
+}
+
+// The machine's comparison of halves writes f16 or bf16 into both halves of a register, which is then taken
+// for a u16 with zeros above it. Where others read it too, it may first be moved into a register whose upper
+// half is anything: then nothing is assumed.
+bool is_doubled(const Pass& p, uint32_t pc, unsigned slot) {
+  const auto set = open_set(p, pc, slot);
+  if (!set || p.known.uses(*set) != 1) return false;
+  const Source& s = p.source(*set);
+  return is_half(s.type()) && s.type(0) == s.type(1) && !s.has("ftz");
+}
+
+// A u16 operand as the u32 that is taken for it.
+Operand zero_extended(Pass& p, uint32_t pc, unsigned slot) {
+  const Operand wide = p.w.fresh(Type::b64), result = p.w.fresh(Type::b32);
+  p.insert(pc, {"cvt", "u64", "u16"}, {wide, p.operand(pc, slot)});
+  if (is_doubled(p, pc, slot))
+    p.insert(pc, {"mul", "lo", "u64"}, {wide, wide, p.w.constant(0x10001, Type::b64)});
+  p.insert(pc, {"cvt", "u32", "u64"}, {result, wide});
+  return result;
+}
+
+// Operands of u16 that are zero-extended: the first of them, and how many.
+struct Extended {
+  unsigned first = 1, count = 0;
+};
+
+Extended extended_operands(const Pass& p, uint32_t pc) {
+  const Source& s = p.source(pc);
+  const std::string_view name = s.tokens[0];
+  if (name == "cvt") {
+    const Type to = s.type(0), from = s.type(1);
+    const bool unsigned_16 = bits_of(from) == 16 && !is_float(from) && (from == Type::u16 || to == Type::u16);
+    const bool word = bits_of(p.operand(pc, 0).type) == 32 && to != Type::s16 && bits_of(to) >= 16;
+    return {1, unsigned_16 && word && !is_float(to) && !s.has("sat") && !s.has("pack")};
+  }
+  const Type of = s.type(name == "set" ? 1 : 0);
+  const bool bits = of == Type::b16 && (name == "set" || name == "setp" || name == "shr");
+  if (of != Type::u16 && !bits) return {};
+  if (name == "setp") return {2, 2};
+  if ((name == "mul" || name == "mad") && !s.has("wide") && !s.has("hi")) return {};
+  return {1, name == "shr" ? 1u : 2u};
+}
+
+void double_halves(Pass& p, uint32_t pc) {
+  const auto [first, count] = extended_operands(p, pc);
+  bool any = false;
+  for (unsigned slot = first; slot < first + count; ++slot) any |= is_doubled(p, pc, slot);
+  if (!any) return;
+  const Source s = p.source(pc);
+  const std::string_view name = s.tokens[0];
+  std::vector<Operand> sources;
+  for (unsigned slot = first; slot < first + count; ++slot) sources.push_back(zero_extended(p, pc, slot));
+  if (name == "cvt") return p.replace(pc, {"mov", "b32"}, sources);
+  if (name == "set" || name == "setp") {
+    Rewriter::Tokens tokens = s.tokens;
+    tokens.back() = tokens.back() == "b16" ? "b32" : "u32";
+    if (name == "setp") sources.insert(sources.begin(), p.operand(pc, 1));
+    const unsigned combined = first + count;
+    if (p.operand(pc, combined)) sources.push_back(p.operand(pc, combined));
+    return p.replace(pc, tokens, sources);
+  }
+  const Operand result = p.w.fresh(Type::b32);
+  if (name == "sad") {
+    p.insert(pc, {"sad", "u32"}, {result, sources[0], sources[1], p.w.constant(0)});
+    p.insert(pc, {"cvt", "u16", "u32"}, {result, result});
+    return p.replace(pc, {"add", "u16"}, {result, p.operand(pc, 3)});
+  }
+  if (name == "shr") {
+    p.insert(pc, {"shr", "u32"}, {result, sources[0], p.operand(pc, 2)});
+    return p.replace(pc, {"cvt", "u16", "u32"}, {result});
+  }
+  p.insert(pc, {"mul", "lo", "u32"}, {result, sources[0], sources[1]});
+  const bool high = s.has("hi");
+  if (high) p.insert(pc, {"shr", "u32"}, {result, result, p.w.constant(16)});
+  if (name == "mul" && high) return p.replace(pc, {"cvt", "u16", "u32"}, {result});
+  if (name == "mul") return p.replace(pc, {"mov", "b32"}, {result});
+  p.replace(pc, {"add", high ? "u16" : "u32"}, {result, p.operand(pc, 3)});
+}
+
+}  // namespace
+
+std::span<const Rule> truth_rules() {
+  static constexpr Rule kRules[] = {
+      {"cvt", take_truth},    {"cvt", double_halves},  {"mad", double_halves}, {"mul", double_halves},
+      {"sad", double_halves}, {"set", double_halves}, {"setp", double_halves}, {"shr", double_halves},
+  };
+  return kRules;
+}
+
+}  // namespace fp4lab::emu::peephole
