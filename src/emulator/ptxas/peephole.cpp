@@ -1,6 +1,8 @@
 #include "emulator/ptxas/peephole.h"
 
 #include <algorithm>
+#include <unordered_map>
+#include <vector>
 
 #include "emulator/ptx/flow.h"
 #include "emulator/ptxas/peephole/pass.h"
@@ -37,6 +39,20 @@ bool does_nothing(const Instr& i, const Source& s) {
          to.offset == from.offset && bits_of(to.type) == bits_of(from.type);
 }
 
+// In the order in which they are tried.
+const auto& rules_by_mnemonic() {
+  static const auto kRules = [] {
+    using namespace peephole;
+    std::unordered_map<std::string_view, std::vector<Rule>> rules;
+    for (const std::span<const Rule> all :
+         {least_integer_rules(), arithmetic_rules(), bit_rules(), choice_rules(), conversion_rules(),
+          extreme_rules(), flush_rules(), pack_rules(), identity_rules(), three_way_rules(), truth_rules()})
+      for (const Rule& rule : all) rules[rule.mnemonic].push_back(rule);
+    return rules;
+  }();
+  return kRules;
+}
+
 }  // namespace
 
 bool fold_guards(Rewriter& w, const Dataflow& flow, const Known& known) {
@@ -59,16 +75,12 @@ bool fold_guards(Rewriter& w, const Dataflow& flow, const Known& known) {
 }
 
 bool fold_single(Rewriter& w, const Dataflow& flow, Known& known) {
-  using namespace peephole;
-  Pass pass(w, flow, known);
-  const std::span<const Rule> all[] = {
-      least_integer_rules(), arithmetic_rules(), bit_rules(),      choice_rules(),    conversion_rules(), extreme_rules(),
-      flush_rules(),         pack_rules(),       identity_rules(), three_way_rules(), truth_rules()};
+  peephole::Pass pass(w, flow, known);
   for (uint32_t pc = 0; pc < w.f.code.size(); ++pc) {
-    if (flow.is_dead(pc)) continue;
-    for (const std::span<const Rule> rules : all)
-      for (const Rule& rule : rules)
-        if (!pass.has_replaced(pc) && rule.mnemonic == w.f.source[pc].tokens[0]) rule.apply(pass, pc);
+    const auto rules = rules_by_mnemonic().find(w.f.source[pc].tokens[0]);
+    if (rules == rules_by_mnemonic().end() || flow.is_dead(pc)) continue;
+    for (const peephole::Rule& rule : rules->second)  // a rule may leave another mnemonic to those behind it
+      if (!pass.has_replaced(pc) && rule.mnemonic == w.f.source[pc].tokens[0]) rule.apply(pass, pc);
   }
   if (pass.has_changed()) w.rebuild();
   return pass.has_changed();

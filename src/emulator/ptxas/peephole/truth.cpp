@@ -1,4 +1,5 @@
-// What `set` makes, in what reads it next: ptxas goes on with the comparison's truth, or forgets how wide it is.
+// What `set` makes, in what reads it next: ptxas goes on with the comparison's truth, or forgets how wide it
+// is.
 #include <algorithm>
 
 #include "emulator/ptxas/peephole/pass.h"
@@ -60,7 +61,8 @@ void take_truth(Pass& p, uint32_t pc) {
   const auto set = plain_set(p, *first, 1);
   const Type read = p.source(*first).type(1);
   if (!set || is_float(p.source(*set).type()) || bits_of(p.source(*set).type()) != bits_of(read)) return;
-  if (bits_of(read) == 32 && bits_of(p.source(*set).type(1)) == 16) return;  // the machine has no set of these
+  if (bits_of(read) == 32 && bits_of(p.source(*set).type(1)) == 16)
+    return;  // the machine has no set of these
   p.replace(pc, {"cvt", name_of(to), name_of(read)}, {p.kept(*first, 1)});
 }
 
@@ -146,7 +148,7 @@ void double_halves(Pass& p, uint32_t pc) {
 
 std::span<const Rule> truth_rules() {
   static constexpr Rule kRules[] = {
-      {"cvt", take_truth},    {"cvt", double_halves},  {"mad", double_halves}, {"mul", double_halves},
+      {"cvt", take_truth},    {"cvt", double_halves}, {"mad", double_halves},  {"mul", double_halves},
       {"sad", double_halves}, {"set", double_halves}, {"setp", double_halves}, {"shr", double_halves},
   };
   return kRules;
