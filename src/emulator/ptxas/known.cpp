@@ -97,7 +97,6 @@ void Known::find_makers(const Dataflow& flow) {
 
 bool Known::may_read_for(uint32_t pc, uint32_t other) const {
   if (is_in_block(pc, other)) return true;
-  if (merged_[other] >> 1) return false;
   return std::none_of(makers_[other].begin() + 1, makers_[other].end(),
                       [&](uint32_t maker) { return maker != Dataflow::kNone && !sees(other, maker); });
 }
@@ -121,7 +120,7 @@ void Known::find_stretches(const Dataflow& flow) {
       block_[pc] = part;
       stretch_[pc] = stretch;
       if (ends_stretch(f_.source[pc])) ++stretch;
-      if (flow.becomes_branch(pc)) ++part;
+      if (flow.becomes_branch(pc) && !is_float_routine(f_.source[pc])) ++part;
     }
   }
 }

@@ -33,7 +33,7 @@ class Known {
   bool is_variable(uint32_t pc, unsigned slot) const { return merged_[pc] >> slot & 1; }
   bool is_in_block(uint32_t a, uint32_t b) const { return block_[a] == block_[b]; }
   // Whether the compiler lets the instruction at pc read what another one before it has read: in another
-  // block not if one of its operands is a variable there.
+  // block not if what made one of its operands meets another value behind branches.
   bool may_read_for(uint32_t pc, uint32_t other) const;
   // How many operands hold what an instruction made; more than one also where that is not known.
   uint32_t uses(uint32_t pc) const { return uses_[pc]; }

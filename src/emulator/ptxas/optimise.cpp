@@ -237,8 +237,8 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows,
   const auto single = [&](const Dataflow& flow, Known& known) {
     fold_single(w, flow, known) ? afresh(arithmetic) : arithmetic(flow, known);
   };
-  const bool loops_matter = sums_f64(f) || has_products(f) || has_pairs(f) || has_signs(f);
-  bool unrolls = loops_matter;
+  const bool loops_matter = sums_f64(f) || has_products(f) || has_pairs(f);
+  bool unrolls = loops_matter || has_signs(f);
   for (int depth = 0; depth < kMostNested && std::exchange(unrolls, false); ++depth)
     step([&](const Dataflow& flow) { unrolls = unroll(w, flow, nounroll); });
   if (may_mistake_branches(f)) step([&](const Dataflow& flow) { fold_known_branches(w, flow, nounroll); });

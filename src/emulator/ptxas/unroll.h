@@ -16,8 +16,8 @@ inline constexpr size_t kMostUnrolled = 1u << 16;
 bool sums_f64(const Function&);
 // It has products that may become part of a sum.
 bool has_products(const Function&);
-// It becomes one with another of its kind, maybe of the next round: an extreme of signed integers, an
-// approximate reciprocal, a sum of the upper half of a product.
+// It becomes one with another instruction, maybe of the next round: an extreme of signed integers, an
+// approximate reciprocal, a sum of the upper half of a product, a change of an f16's sign with .ftz.
 bool makes_pairs(const Source&);
 bool has_pairs(const Function&);
 bool has_signs(const Function&);  // neg or abs
