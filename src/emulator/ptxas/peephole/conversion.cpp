@@ -105,8 +105,9 @@ void convert_halves(Pass& p, uint32_t pc) {
   Rewriter::Tokens tokens = s.tokens;
   if (const auto first = p.open_maker(pc, 1, "cvt")) {
     const Type a = p.source(*first).type(0), b = p.source(*first).type(1);
+    const bool sat = p.source(*first).has("sat"), plain = p.source(*first).tokens.size() == 3;
     const bool halves = (a == Type::f16 && b == Type::bf16) || (a == Type::bf16 && b == Type::f16) ||
-                        (a == Type::f32 && b == Type::f16);
+                        (b == Type::f16 && !sat && (a == Type::f32 || (a == b && plain)));
     const bool integral = a == b && (a == Type::f16 || a == Type::bf16) && a != from;
     if (!halves && !(integral && p.source(*first).tokens.size() == 4)) return;
     const std::string_view r = p.source(*first).tokens[1];
