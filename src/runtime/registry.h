@@ -22,6 +22,4 @@ cudaError_t find_variable(const void* symbol, CUdeviceptr* address, size_t* byte
 // The wrappers of the fat binaries that are registered now.
 std::vector<const void*> registered_images();
 
-// Marks a handle that the runtime gave to the program as one that find_function may take.
-
 }  // namespace fp4lab::cudart

@@ -264,6 +264,19 @@ TEST_CASE("driver: handles that are gone are no handles") {
 }
 
 // As an H200 with driver 580 answers.
+TEST_CASE("driver: streams and events end with their context") {
+  Context context;
+  CUcontext own;
+  CUstream s;
+  CUevent e;
+  REQUIRE(cuCtxCreate(&own, nullptr, 0, 0) == CUDA_SUCCESS);
+  REQUIRE(cuStreamCreate(&s, 0) == CUDA_SUCCESS);
+  REQUIRE(cuEventCreate(&e, 0) == CUDA_SUCCESS);
+  REQUIRE(cuCtxDestroy(own) == CUDA_SUCCESS);
+  CHECK(cuStreamSynchronize(s) == CUDA_ERROR_INVALID_HANDLE);
+  CHECK(cuEventSynchronize(e) == CUDA_ERROR_INVALID_HANDLE);
+}
+
 TEST_CASE("driver: what may not meet a capture makes it invalid") {
   Kernel k;
   CUgraph graph;

@@ -126,6 +126,7 @@ TEST_CASE("setmaxnreg: more registers than the CTA was launched with") {
   CHECK(notes.find("a setmaxnreg.inc waits for ever") != notes.npos);
   CHECK(groups(".maxntid 384", 48).notes == "");  // ptxas ignores it
   CHECK(groups(".maxnreg 168", 40).notes == "");
+  CHECK(groups(".maxnreg 163", 40).notes == "");  // units of 8 registers
   CHECK(groups(".maxnreg 160", 40).notes.find("got 160") != std::string::npos);
   CHECK(groups(".maxntid 256 .minnctapersm 1", 40, 256).notes == "");
 }

@@ -89,7 +89,7 @@ void leave_capture(std::shared_ptr<Capture> capture) {
     if (s.capture == capture) s.capture.reset(), s.tail.clear();
   };
   each_stream([&](CUstream_st& s) {
-    if (s.capture == capture) s.capture_origin = false;
+    if (s.capture == capture) s.capture_origin = false, s.tail_edges.clear();
     leave(s);
   });
   for (CUevent_st* e : state().events) {

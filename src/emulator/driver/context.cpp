@@ -1,5 +1,9 @@
 // Contexts: the primary one and those that a program makes. They share the device's memory; each keeps its
 // own sticky error.
+#include <algorithm>
+#include <iterator>
+#include <vector>
+
 #include "emulator/driver/state.h"
 
 using namespace fp4lab::emu::driver;
@@ -43,6 +47,16 @@ CUresult cuCtxDestroy(CUcontext context) {
   std::lock_guard lock(s.mutex);
   if (!s.contexts.erase(context)) return CUDA_ERROR_INVALID_CONTEXT;
   std::erase(context_stack(), context);
+  std::vector<CUstream> streams;  // its streams and events end with it
+  std::ranges::copy_if(s.streams, std::back_inserter(streams),
+                       [&](CUstream x) { return x->context == context; });
+  std::ranges::for_each(streams, cuStreamDestroy);
+  std::vector<CUevent> events;
+  std::ranges::copy_if(s.events, std::back_inserter(events),
+                       [&](CUevent e) { return e->context == context; });
+  std::ranges::for_each(events, cuEventDestroy);
+  for (CUmod_st* module : s.modules)
+    if (module->context == context) module->context = nullptr;
   delete context;
   return CUDA_SUCCESS;
 }

@@ -128,6 +128,7 @@ bool is_kernel(const CUgraphNode_st* node) { return node->type == CU_GRAPH_NODE_
 // Was a kernel the stream's last work, with nobody who waited for it?
 bool is_behind_kernel(const CUstream_st& stream) {
   if (stream.capture) return std::ranges::any_of(stream.tail, is_kernel);
+  std::lock_guard lock(state().mutex);
   return stream.last_work == CU_GRAPH_NODE_TYPE_KERNEL && stream.synchronised == state().synchronisations;
 }
 

@@ -13,6 +13,7 @@ using namespace fp4lab::emu::driver;
 namespace {
 
 CUresult allocate_host(CUdeviceptr* pointer, size_t bytes, HostMemory kind, const char* call) {
+  if (CUresult r = ready()) return r;
   if (CUresult r = refuse_in_capture()) return r;
   if (CUresult r = allocate_device(pointer, bytes, call)) return r;
   kind.bytes = bytes;
@@ -40,7 +41,7 @@ HostMemory* host_memory(CUdeviceptr address) {
 }
 
 CUresult allocate_device(CUdeviceptr* pointer, size_t bytes, const char* call) {
-  if (CUresult r = ready()) return r;
+  if (CUresult r = ready_anywhere()) return r;
   if (!pointer || !bytes) return CUDA_ERROR_INVALID_VALUE;
   *pointer = state().memory->allocate(bytes);
   if (*pointer) return CUDA_SUCCESS;
@@ -49,7 +50,7 @@ CUresult allocate_device(CUdeviceptr* pointer, size_t bytes, const char* call) {
 }
 
 CUresult free_device(CUdeviceptr pointer) {
-  if (CUresult r = ready()) return r;
+  if (CUresult r = ready_anywhere()) return r;
   State& s = state();
   std::lock_guard lock(s.mutex);
   if (is_variable(pointer))
@@ -69,6 +70,7 @@ CUresult free_device(CUdeviceptr pointer) {
 }  // namespace fp4lab::emu::driver
 
 CUresult cuMemAlloc(CUdeviceptr* pointer, size_t bytes) {
+  if (CUresult r = ready()) return r;
   if (CUresult r = refuse_in_capture()) return r;
   return allocate_device(pointer, bytes, "cuMemAlloc");
 }

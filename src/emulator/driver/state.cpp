@@ -64,8 +64,11 @@ CUresult submit(CUstream handle, CUgraphNodeType type, Work work) {
   if (!stream) return CUDA_ERROR_INVALID_HANDLE;
   if (stream == &state().legacy && meets_legacy_stream()) return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
   if (!stream->capture) {
-    stream->last_work = type;
-    stream->synchronised = state().synchronisations;
+    {
+      std::lock_guard lock(state().mutex);
+      stream->last_work = type;
+      stream->synchronised = state().synchronisations;
+    }
     is_running = true;
     const CUresult r = work();
     is_running = false;

@@ -65,7 +65,10 @@ CUresult cuStreamSynchronize(CUstream handle) {
   CUstream_st* stream = stream_of(handle);
   if (CUresult r = ready_on(stream)) return r;
   if (!stream) return CUDA_ERROR_INVALID_HANDLE;
-  stream->last_work = {};
+  {
+    std::lock_guard lock(state().mutex);
+    stream->last_work = {};
+  }
   if (!stream->capture) return refuse_in_capture();
   stream->capture->invalid = true;
   return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;

@@ -1,6 +1,6 @@
 // Operands two of whose places are the same bytes of shared memory. Hardware reads them so; most often a
 // stride of the descriptor is wrong (in another unit, of another swizzle, LBO and SBO exchanged), and so is
-// the product.
+// the product. A stride of 0, which has one row read many times, is told too.
 #pragma once
 
 #include "emulator/engine/descriptors.h"

@@ -13,7 +13,7 @@ namespace fp4lab::emu {
 
 namespace {
 
-constexpr uint32_t kRegisters = 65536, kUnit = 8, kMost = 255;  // of an SM; given out in; of a thread
+constexpr uint32_t kRegisters = 65536, kUnit = 8, kMost = 256;  // of an SM; given out in; of a thread
 
 uint32_t volume(const uint32_t (&n)[3]) { return n[0] * std::max(1u, n[1]) * std::max(1u, n[2]); }
 uint32_t whole_warpgroups(uint32_t threads) { return (threads + 127) / 128 * 128; }
@@ -21,16 +21,25 @@ uint32_t whole_warpgroups(uint32_t threads) { return (threads + 127) / 128 * 128
 // Registers of a thread at the launch, as ptxas 13.0 gives them to a kernel with setmaxnreg: what .maxnreg
 // says, or all that let the largest CTA run, .minnctapersm times, but not more than the largest .inc. 0:
 // ptxas ignores setmaxnreg.
-uint32_t at_entry(const Function& f) {
-  if (f.max_nreg) return f.max_nreg;
+uint32_t at_entry(const Module& m, const Function& f) {
+  if (f.max_nreg) return (f.max_nreg + kUnit - 1) / kUnit * kUnit;
   if (!f.min_ctapersm) return 0;
   const uint32_t threads = f.req_ntid[0] ? volume(f.req_ntid) : f.max_ntid[0] ? volume(f.max_ntid) : 1024;
   uint32_t largest = 0;
-  for (size_t i = 0; i < f.source.size(); ++i)
-    if (!f.source[i].tokens.empty() && f.source[i].tokens[0] == "setmaxnreg" && f.source[i].has("inc"))
-      largest = std::max(largest, static_cast<uint32_t>(f.code[i].op[0].displacement));
+  for (const Function& g : m.functions)
+    for (size_t i = 0; i < g.source.size(); ++i)
+      if ((&g == &f || !g.entry) && !g.source[i].tokens.empty() && g.source[i].tokens[0] == "setmaxnreg" &&
+          g.source[i].has("inc"))
+        largest = std::max(largest, static_cast<uint32_t>(g.code[i].op[0].displacement));
   const uint32_t room = kRegisters / (whole_warpgroups(threads) * f.min_ctapersm) / kUnit * kUnit;
   return std::min({room, kMost, largest ? largest : kMost});
+}
+
+uint32_t line_of(const Module& m, const Instr* i) {
+  for (const Function& f : m.functions)
+    if (!f.code.empty() && i >= f.code.data() && i < f.code.data() + f.code.size())
+      return f.source[size_t(i - f.code.data())].line;
+  return 0;
 }
 
 }  // namespace
@@ -39,7 +48,8 @@ void CtaState::check_registers() const {
   const auto asks = [](const WarpEngines& w) { return w.setmaxnreg != nullptr; };
   const auto first = std::ranges::find_if(warps, asks);
   if (first == warps.end()) return;
-  const uint32_t entry = at_entry(cta.cluster.grid.function), threads = kLanes * uint32_t(cta.warps.size());
+  const uint32_t entry = at_entry(cta.cluster.grid.module, cta.cluster.grid.function),
+                 threads = kLanes * uint32_t(cta.warps.size());
   if (!entry) return;
   uint64_t sum = 0;
   std::vector<uint32_t> asked;
@@ -57,8 +67,7 @@ void CtaState::check_registers() const {
               "setmaxnreg: the warpgroups end with {} registers a thread, {} in all, and the CTA got {} for "
               "each thread at its launch, {} in all: on hardware a setmaxnreg.inc waits for ever (first "
               "one: line {})",
-              fmt::join(asked, ", "), sum, entry, pool,
-              cta.cluster.grid.function.source[first->setmaxnreg->pc].line)),
+              fmt::join(asked, ", "), sum, entry, pool, line_of(cta.cluster.grid.module, first->setmaxnreg))),
       *cta.warps.front());
 }
 

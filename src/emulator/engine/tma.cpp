@@ -29,7 +29,8 @@ void note_overlap(const TensorMap& m, uint64_t address, Cluster& cluster, const 
       cluster.tolerated(
           Fault(FaultKind::tensor_map, op.lane,
                 fmt::format("{}: in the tensor map at {:#x} rows overlap: the stride of dimension {} is {} "
-                            "bytes, and dimension 0 has {} elements of {} bits, {} bytes",
+                            "bytes, and dimension 0 has {} elements of {} bits, {} bytes (right for windows "
+                            "that slide)",
                             op.name(), address, d, m.stride[d], m.dim[0], m.element_bits(), row)),
           op);
       return;
