@@ -44,12 +44,14 @@ void fold_sign(Pass& p, uint32_t pc) {
 
 // The product without a rounding that an operand holds, if nothing else reads it.
 std::optional<uint32_t> sole_product(Pass& p, uint32_t pc, unsigned slot) {
+  const uint32_t reader = pc;
   for (;;) {
     const uint32_t from = p.known.maker(pc, slot);
     if (from == Dataflow::kNone || from >= pc || p.known.uses(from) != 1 || p.f.code[from].guard >= 0)
       return std::nullopt;
     const Source& s = p.source(from);
-    if (s.tokens[0] == "mul" && s.type() == Type::f32 && !says_rounding(s) && !s.has("sat")) return from;
+    if (s.tokens[0] == "mul" && s.type() == Type::f32 && !says_rounding(s) && !s.has("sat"))
+      return p.known.may_read_for(reader, from) ? std::optional(from) : std::nullopt;
     if (!p.is_copy(from)) return std::nullopt;
     pc = from, slot = 1;
   }

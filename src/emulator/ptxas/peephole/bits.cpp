@@ -230,10 +230,13 @@ void fold_whole_product(Pass& p, uint32_t pc) {
 }
 
 // How many sums of the upper half of the same product stand before one, each the addend of the next alone,
-// from a variable on; nothing otherwise.
+// from a variable on, and all of them rounds of one instruction; nothing otherwise.
 std::optional<unsigned> sums_before(const Pass& p, uint32_t pc) {
   const auto inner = p.made_by(pc, 3, "mad");
-  if (!inner || p.source(*inner).tokens != p.source(pc).tokens || p.known.uses(*inner) != 1 ||
+  const auto is_round = [&](const Source& a, const Source& b) {
+    return a.line == b.line && a.column == b.column && a.tokens == b.tokens;
+  };
+  if (!inner || !is_round(p.source(*inner), p.source(pc)) || p.known.uses(*inner) != 1 ||
       !p.known.is_in_block(*inner, pc))
     return p.known.is_variable(pc, 3) ? std::optional(0u) : std::nullopt;
   const bool is_dropped = p.operand(*inner, 1).immediate || p.operand(pc, 1).immediate;  // below

@@ -9,7 +9,7 @@ namespace {
 
 bool is_of_64_bits(const Source& s) {
   const Type type = s.type();
-  return s.tokens.size() == 2 && bits_of(type) == 64 && type != Type::f64;
+  return s.tokens.size() == 2 && (type == Type::s64 || type == Type::u64 || type == Type::b64);
 }
 
 // By a constant that changes nothing.

@@ -41,6 +41,18 @@ Operand Pass::kept(uint32_t pc, unsigned slot) {
   return copy;
 }
 
+uint32_t Pass::fences_before(uint32_t pc) {
+  if (fences_.empty()) {
+    fences_.reserve(f.source.size() + 1);
+    uint32_t count = 0;
+    for (const Source& s : f.source) {
+      fences_.push_back(count);
+      count += s.tokens[0] == "membar" || s.tokens[0] == "fence";
+    }
+  }
+  return fences_[pc];
+}
+
 void Pass::insert(uint32_t pc, Rewriter::Tokens tokens, std::vector<Operand> operands) {
   w.insert(pc, std::move(tokens), std::move(operands));
   changed_ = true;

@@ -4,6 +4,7 @@
 #include <bit>
 #include <optional>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -53,12 +54,17 @@ class Pass {
   void become_copy(uint32_t pc, const Operand& of, Type);
   void set_operand(uint32_t pc, unsigned slot, uint64_t value);
 
+  // How many membar and fence stand before pc.
+  uint32_t fences_before(uint32_t pc);
+  std::unordered_map<uint32_t, bool> takes_extreme;  // what three_way.cpp has found out
+
   bool has_replaced(uint32_t pc) const { return replaced_ == pc; }
   bool has_changed() const { return changed_; }
 
  private:
   uint32_t replaced_ = Dataflow::kNone;
   bool changed_ = false;
+  std::vector<uint32_t> fences_;
 };
 
 }  // namespace fp4lab::emu::peephole

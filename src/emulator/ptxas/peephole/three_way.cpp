@@ -12,17 +12,14 @@ bool is_extreme(const Source& s) {
 }
 
 // What made an operand, for this instruction alone and in its block.
-std::optional<uint32_t> maker_of(const Pass& p, uint32_t pc, unsigned slot) {
+std::optional<uint32_t> maker_of(Pass& p, uint32_t pc, unsigned slot) {
   const uint32_t from = p.known.maker(pc, slot);
   if (from >= pc || p.known.uses(from) != 1 || !p.known.is_in_block(from, pc)) return std::nullopt;
-  for (uint32_t between = from + 1; between < pc; ++between)
-    if (p.source(between).tokens[0] == "membar" || p.source(between).tokens[0] == "fence")
-      return std::nullopt;
-  return from;
+  return p.fences_before(pc) == p.fences_before(from) ? std::optional(from) : std::nullopt;
 }
 
 // max(x, 0) of an extreme: the slot of x. The extreme does it itself.
-std::optional<unsigned> cut_at_zero(const Pass& p, uint32_t pc) {
+std::optional<unsigned> cut_at_zero(Pass& p, uint32_t pc) {
   if (p.source(pc).tokens[0] != "max") return std::nullopt;
   for (const unsigned slot : {1u, 2u}) {
     const auto zero = p.bits(pc, 3 - slot);
@@ -39,8 +36,10 @@ struct Inner {
   unsigned slot;  // of its result in the extreme that takes it
 };
 
+bool takes_extreme(Pass& p, uint32_t pc);
+
 // The extreme that another one takes. A sum that is an operand is taken instead.
-std::optional<Inner> inner_extreme(const Pass& p, uint32_t pc) {
+std::optional<Inner> inner_extreme(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
   if (cut_at_zero(p, pc) || p.same_register(pc, 1, 2)) return std::nullopt;
   for (const unsigned slot : {1u, 2u}) {
@@ -55,9 +54,15 @@ std::optional<Inner> inner_extreme(const Pass& p, uint32_t pc) {
     if (const auto of = cut_at_zero(p, *from)) from = maker_of(p, *from, *of), is_cut = true;
     const bool same =
         p.source(*from).tokens[0] == s.tokens[0] && (!is_cut || s.tokens[0] == "max" || s.has("relu"));
-    if (same && p.f.code[*from].guard < 0 && !inner_extreme(p, *from)) return Inner{*from, slot};
+    if (same && p.f.code[*from].guard < 0 && !takes_extreme(p, *from)) return Inner{*from, slot};
   }
   return std::nullopt;
+}
+
+// Asked once for each, as a chain of them may be long.
+bool takes_extreme(Pass& p, uint32_t pc) {
+  if (const auto known = p.takes_extreme.find(pc); known != p.takes_extreme.end()) return known->second;
+  return p.takes_extreme[pc] = inner_extreme(p, pc).has_value();
 }
 
 // What a change of sign read.
@@ -81,6 +86,7 @@ bool is_bank(const Pass& p, uint32_t pc, unsigned slot) {
 void lose_sign(Pass& p, uint32_t pc) {
   if (!is_extreme(p.source(pc))) return;
   const auto inner = inner_extreme(p, pc);
+  p.takes_extreme[pc] = inner.has_value();
   if (!inner) return;
   // Constants become the second operand, and leave their place to what stood there.
   if (is_bank(p, inner->pc, 1) || is_bank(p, pc, 3 - inner->slot)) return;
