@@ -109,8 +109,9 @@ void convert_halves(Pass& p, uint32_t pc) {
     const bool halves = (a == Type::f16 && b == Type::bf16) || (a == Type::bf16 && b == Type::f16) ||
                         (b == Type::f16 && !sat && (a == Type::f32 || (a == b && plain)));
     const bool integral = a == b && (a == Type::f16 || a == Type::bf16) && a != from;
-    if (!halves && !(integral && p.source(*first).tokens.size() == 4)) return;
     const std::string_view r = p.source(*first).tokens[1];
+    const bool rounds = r == "rni" || r == "rzi" || r == "rmi" || r == "rpi";
+    if (!halves && !(integral && rounds && p.source(*first).tokens.size() == 4)) return;
     tokens[1] = integral ? r : r == "rz" ? "rzi" : r == "rm" ? "rmi" : r == "rp" ? "rpi" : "rni";
     return p.replace(pc, tokens, {p.kept(*first, 1)});
   }

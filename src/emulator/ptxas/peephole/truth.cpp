@@ -60,7 +60,10 @@ void take_truth(Pass& p, uint32_t pc) {
     return;
   const auto set = plain_set(p, *first, 1);
   const Type read = p.source(*first).type(1);
-  if (!set || is_float(p.source(*set).type()) || bits_of(p.source(*set).type()) != bits_of(read)) return;
+  const bool is_integer = read == Type::u16 || read == Type::s16 || read == Type::u32 || read == Type::s32;
+  if (!set || !is_integer || is_float(p.source(*set).type()) ||
+      bits_of(p.source(*set).type()) != bits_of(read))
+    return;
   if (bits_of(read) == 32 && bits_of(p.source(*set).type(1)) == 16)
     return;  // the machine has no set of these
   p.replace(pc, {"cvt", name_of(to), name_of(read)}, {p.kept(*first, 1)});
