@@ -12,8 +12,8 @@
 namespace fp4lab::conformance {
 
 const char* name_of(Kind k) {
-  constexpr const char* names[] = {"scalar", "matrix", "wgmma", "mbarrier", "tma", "products",
-                                   "sparse", "im2col", "calls", "mixed",    "cuda"};
+  constexpr const char* names[] = {"scalar", "matrix", "wgmma", "mbarrier", "tma",    "products",
+                                   "sparse", "im2col", "calls", "mixed",    "chains", "cuda"};
   return names[static_cast<int>(k)];
 }
 
@@ -32,6 +32,7 @@ Program generate(Kind kind, uint64_t seed) {
               : kind == Kind::im2col   ? generate_tma(seed, true)
               : kind == Kind::calls    ? generate_calls(seed)
               : kind == Kind::mixed    ? generate_mixed(seed)
+              : kind == Kind::chains   ? generate_chain(seed)
               : kind == Kind::cuda     ? generate_cuda(seed)
                                        : generate_scalar(seed, kind == Kind::matrix);
   p.kind = kind, p.seed = seed;

@@ -23,11 +23,12 @@ enum class Kind : uint8_t {
   im2col,    // the same as tma with im2col maps
   calls,     // functions, called by name and through pointers, recursive ones too
   mixed,     // whole kernels with something of everything
+  chains,    // a few instructions, any form behind any other
   cuda,      // kernels in CUDA C++, as NVRTC makes them into PTX
 };
 inline constexpr std::array kKinds = {Kind::scalar, Kind::matrix,   Kind::wgmma,  Kind::mbarrier,
                                       Kind::tma,    Kind::products, Kind::sparse, Kind::im2col,
-                                      Kind::calls,  Kind::mixed,    Kind::cuda};
+                                      Kind::calls,  Kind::mixed,    Kind::chains, Kind::cuda};
 const char* name_of(Kind);
 Kind kind_named(std::string_view);
 
@@ -104,6 +105,7 @@ Program generate_tma(uint64_t seed, bool im2col = false);
 Program generate_products(uint64_t seed);
 Program generate_calls(uint64_t seed);
 Program generate_mixed(uint64_t seed);
+Program generate_chain(uint64_t seed);
 Program generate_cuda(uint64_t seed);  // throws where there is no NVRTC
 
 }  // namespace fp4lab::conformance
