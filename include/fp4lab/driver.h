@@ -125,7 +125,7 @@ class DriverCall<CUresult (*)(Args...)> {
 struct Driver {
   /// Fills the table through `lookup`. `label` names the filling in messages ("cuda", "emulator", a test's
   /// own).
-  Driver(std::string label, std::string library, const SymbolLookup& lookup);
+  Driver(std::string label, std::string loaded_from, const SymbolLookup& lookup);
   Driver(const Driver&) = delete;
   Driver& operator=(const Driver&) = delete;
 
@@ -151,8 +151,8 @@ struct Driver {
   /// For a result that stands for a failed kernel on the emulator: a newline and its report. Otherwise empty.
   std::string fault_report(CUresult result) const;
 
-  std::string label;    ///< cuda, emulator
-  std::string library;  ///< path the table was filled from
+  std::string label;        ///< cuda, emulator
+  std::string loaded_from;  ///< path the table was filled from
 
 #define FP4LAB_DRIVER_MEMBER(call) DriverCall<decltype(&::call)> call{*this, FP4LAB_STRING(call)};
   FP4LAB_DRIVER_CALLS(FP4LAB_DRIVER_MEMBER)

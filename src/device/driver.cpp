@@ -14,7 +14,7 @@ namespace detail {
 std::string describe_argument(const void* pointer) { return fmt::format("{}", pointer); }
 
 void driver_call_missing(const Driver& driver, const char* name) {
-  fail("device {}: {} exports no {}: the call needs a newer driver", driver.label, driver.library, name);
+  fail("device {}: {} exports no {}: the call needs a newer driver", driver.label, driver.loaded_from, name);
 }
 
 void driver_call_failed(const Driver& driver, const char* name, const std::string& arguments,
@@ -24,8 +24,8 @@ void driver_call_failed(const Driver& driver, const char* name, const std::strin
 }
 }  // namespace detail
 
-Driver::Driver(std::string label_, std::string library_, const SymbolLookup& lookup)
-    : label(std::move(label_)), library(std::move(library_)), lookup_(lookup) {
+Driver::Driver(std::string label_, std::string path, const SymbolLookup& lookup)
+    : label(std::move(label_)), loaded_from(std::move(path)), lookup_(lookup) {
 #define FP4LAB_DRIVER_FILL(call) this->call.fill(lookup);
   FP4LAB_DRIVER_CALLS(FP4LAB_DRIVER_FILL)
 #undef FP4LAB_DRIVER_FILL
@@ -83,15 +83,14 @@ std::shared_ptr<Driver> load_cuda() {
     if (void* handle = open_library(path, error)) {
       auto driver = from_handle("cuda", handle);
       if (!driver->is_emulator()) return driver;
-      error = fmt::format("the loader's libcuda.so.1 is the emulator, {}", driver->library);
+      error = fmt::format("the loader's libcuda.so.1 is the emulator, {}", driver->loaded_from);
     }
     if (first_error.empty()) first_error = error;
   }
   fail(
       "device cuda: no NVIDIA driver: {}\n"
       "  libcuda.so.1 comes with the GPU's driver (not with the toolkit); install the driver, set "
-      "LD_LIBRARY_PATH to its "
-      "folder, or use --device emulator",
+      "LD_LIBRARY_PATH to its folder, or use --device emulator",
       first_error);
 }
 

@@ -263,7 +263,6 @@ TEST_CASE("driver: handles that are gone are no handles") {
   CHECK(cuGraphLaunch(exec, nullptr) == CUDA_ERROR_INVALID_VALUE);
 }
 
-// As an H200 with driver 580 answers.
 TEST_CASE("driver: streams and events end with their context") {
   Context context;
   CUcontext own;
@@ -277,6 +276,7 @@ TEST_CASE("driver: streams and events end with their context") {
   CHECK(cuEventSynchronize(e) == CUDA_ERROR_INVALID_HANDLE);
 }
 
+// As an H200 with driver 580 answers.
 TEST_CASE("driver: what may not meet a capture makes it invalid") {
   Kernel k;
   CUgraph graph;

@@ -22,6 +22,15 @@ std::optional<bool> of_itself(std::string_view how, bool may_be_nan) {
 // What comes of comparing a float with a NaN.
 bool of_nan(std::string_view how) { return how == "nan" || (how.size() == 3 && how.ends_with('u')); }
 
+bool is_arithmetic(const Source& s) {
+  const std::string_view name = s.tokens[0];
+  return name == "add" || name == "sub" || name == "mul" || name == "min" || name == "max";
+}
+
+bool is_register(const Operand& op) { return is_value(op) || op.kind == Operand::Kind::predicate; }
+
+}  // namespace
+
 bool is_nan(uint64_t bits, Type type) {
   const auto exceeds = [](uint64_t value, unsigned width, uint64_t infinity) {
     return (value & ((uint64_t(1) << (width - 1)) - 1)) > infinity;
@@ -41,15 +50,6 @@ bool is_nan(uint64_t bits, Type type) {
       return false;
   }
 }
-
-bool is_arithmetic(const Source& s) {
-  const std::string_view name = s.tokens[0];
-  return name == "add" || name == "sub" || name == "mul" || name == "min" || name == "max";
-}
-
-bool is_register(const Operand& op) { return is_value(op) || op.kind == Operand::Kind::predicate; }
-
-}  // namespace
 
 Known::Known(const Rewriter& w, const Dataflow& flow)
     : f_(w.f),

@@ -13,6 +13,9 @@
 
 namespace fp4lab::emu {
 
+// Of a float, or of one of a pair.
+bool is_nan(uint64_t bits, Type);
+
 class Known {
  public:
   static constexpr unsigned kSlots = 6;  // operands 1 to 5
@@ -45,11 +48,11 @@ class Known {
   // Of the instruction's guard: whether it always holds, or never.
   std::optional<bool> guard(uint32_t pc) const;
   bool is_constant(uint32_t pc, unsigned slot) const;
+  // The same within straight-line code.
+  bool is_constant_here(uint32_t pc, unsigned slot) const;
   // What comes of a comparison, by set or setp, of a value with itself or with a NaN that the instruction
   // names: the same for all values, and not combined with a predicate.
   std::optional<bool> outcome(uint32_t pc) const;
-  // The same within straight-line code.
-  bool is_constant_here(uint32_t pc, unsigned slot) const;
   // With .ftz abs and neg are computed of no constants but those that the straight-line code itself makes.
   bool leaves_sign(uint32_t pc) const;
   // What an instruction makes counts as constant from now on, in operands behind it.

@@ -12,13 +12,11 @@ namespace {
 bool is_half(Type t) { return t == Type::f16 || t == Type::bf16; }
 
 bool compares_nan(const Pass& p, uint32_t set) {
-  const Type type = p.source(set).type(1);
-  const uint64_t infinity = type == Type::f16 ? 0x7c00 : type == Type::bf16 ? 0x7f80 : 0;
-  const auto is_nan = [&](unsigned slot) {
+  const auto is_it = [&](unsigned slot) {
     const auto bits = p.bits(set, slot);
-    return infinity && bits && (*bits & 0x7fff) > infinity;
+    return bits && is_nan(*bits, p.source(set).type(1));
   };
-  return is_nan(1) || is_nan(2);
+  return is_it(1) || is_it(2);
 }
 
 // A `set` of one number that made an operand, and whose outcome is not known before.
