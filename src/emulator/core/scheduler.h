@@ -68,6 +68,7 @@ class Scheduler {
   bool falls_asleep(Cluster&);
   template <class F>
   void wake(F&& which);
+  void wake_all();
   std::vector<Cluster*> all() const;
   void retire();
   bool failed(LaunchResult&);
