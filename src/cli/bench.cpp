@@ -268,10 +268,14 @@ const Command kCommand{
       app.add_option("--set", o->knobs, "a knob of the plan, as stages=4; may be repeated");
       app.add_option("--device", o->device, "cuda: the emulator has no times")->capture_default_str();
       o->numbers.declare(app);
-      app.add_option("--sets", o->sets, "sets of inputs, in rotation")->capture_default_str();
+      app.add_option("--sets", o->sets, "sets of inputs, in rotation")
+          ->check(whole_number(1))
+          ->capture_default_str();
       app.add_option("--rounds", o->timing.rounds, "times that a sample goes through the sets")
           ->capture_default_str();
-      app.add_option("--repeats", o->timing.repeats, "samples; their median counts")->capture_default_str();
+      app.add_option("--repeats", o->timing.repeats, "samples; their median counts")
+          ->check(whole_number(1))
+          ->capture_default_str();
       app.add_option("--warmups", o->timing.warmups, "samples before them")->capture_default_str();
       app.add_option("--flush", o->flush_mib, "MiB overwritten before each sample; 0: the cache stays warm")
           ->capture_default_str();

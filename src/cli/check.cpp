@@ -58,7 +58,9 @@ const Command kCommand{
       app.add_option("file", o->file, "its comments say how it is launched: tests/check/README.md")
           ->required();
       app.add_option("--twin", o->twin, "run this twin instead: a name, a line, or 'all'");
-      app.add_option("--schedules", o->seeds, "orders of asynchronous work to try")->capture_default_str();
+      app.add_option("--schedules", o->seeds, "orders of asynchronous work to try")
+          ->check(whole_number(1))
+          ->capture_default_str();
       return [o] { return run(*o); };
     }};
 

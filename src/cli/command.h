@@ -1,6 +1,8 @@
 // A subcommand is a file of this folder: it defines one static Command, which puts itself on the list.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <functional>
 #include <string>
@@ -19,5 +21,15 @@ struct Command {
 };
 
 std::vector<const Command*>& commands();
+
+// Takes whole numbers from `first` on, of up to 19 digits.
+inline CLI::Validator whole_number(unsigned first) {
+  return {[first](std::string& s) {
+            const bool digits = !s.empty() && s.size() <= 19 && s.find_first_not_of("0123456789") == s.npos;
+            if (digits && std::stoull(s) >= first) return std::string();
+            return fmt::format("'{}' is not a whole number from {} on", s, first);
+          },
+          fmt::format("NUMBER >= {}", first)};
+}
 
 }  // namespace fp4lab::cli

@@ -118,13 +118,13 @@ const Command kCommand{
           ->check(CLI::IsMember({"b200", "h200"}));
       app.add_option("--seed", o->seed,
                      "of the order in which asynchronous work completes; the same seed, the same run")
-          ->check(CLI::NonNegativeNumber);
+          ->check(whole_number(0));
       app.add_option("--threads", o->threads,
                      "host threads; default: all cores. The run does not depend on it")
-          ->check(CLI::PositiveNumber);
+          ->check(whole_number(1));
       app.add_option("--sms", o->sms,
                      "only so many SMs: a persistent kernel takes several tiles with a small problem")
-          ->check(CLI::PositiveNumber);
+          ->check(whole_number(1));
       app.add_flag("--eager", o->eager, "asynchronous work completes at once");
       app.add_flag("--check", o->check,
                    "a launch fails when accesses are ordered by luck only (races, missing fences)");
@@ -138,7 +138,7 @@ const Command kCommand{
       app.add_option("--stop-at", o->stop_at,
                      "registers, mbarriers and the shared memory that operands point to, when warps first "
                      "come to this line of the PTX (--dump-ptx)")
-          ->check(CLI::PositiveNumber);
+          ->check(whole_number(1));
       app.add_option("--watch", o->watch,
                      "every access to this shared address (or variable), every event of an mbarrier there");
       app.add_option(

@@ -21,6 +21,21 @@ Command::Command(std::string n, std::string s, std::function<std::function<int()
   commands().push_back(this);
 }
 
+namespace {
+
+// The first option that the command does not have, up to "--"; empty: none. CLI11 would name what stands
+// behind it.
+std::string unknown_option(const CLI::App& command, int argc, char** argv) {
+  for (int i = 2; i < argc; ++i) {
+    const std::string argument = argv[i], name = argument.substr(0, argument.find('='));
+    if (argument == "--") break;
+    if (argument.starts_with("--") && !command.get_option_no_throw(name)) return name;
+  }
+  return {};
+}
+
+}  // namespace
+
 }  // namespace fp4lab::cli
 
 int main(int argc, char** argv) {
@@ -42,6 +57,8 @@ int main(int argc, char** argv) {
       fmt::print(stderr, "\n");
       return 2;
     }
+    const std::string option = name[0] == '-' ? "" : unknown_option(*app.get_subcommand(name), argc, argv);
+    if (!option.empty()) fp4lab::fail("{0} has no option {1}; fp4lab {0} --help lists them", name, option);
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? 0 : 2;

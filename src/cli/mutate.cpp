@@ -200,17 +200,19 @@ const Command kCommand{
              "else to stdout")
           ->required();
       app.add_option("--seeds", o->seeds, "schedules to try before a mutant counts as a survivor")
+          ->check(whole_number(1))
           ->capture_default_str();
       app.add_option("--own-seeds", o->own_seeds,
                      "schedules of the original: what the checkers note in them is its own, not a mutant's")
+          ->check(whole_number(1))
           ->capture_default_str();
       app.add_option("--dist", o->distribution, "of the numbers")->capture_default_str();
       app.add_option("--every", o->every, "only every so many-th mutant: a sample")
-          ->check(CLI::PositiveNumber)
+          ->check(whole_number(1))
           ->capture_default_str();
       app.add_option("--limit", o->limit, "seconds after which no further mutant is begun; 0: none")
           ->capture_default_str();
-      app.add_option("--sms", o->sms, "only so many SMs, see fp4lab emulate")->check(CLI::PositiveNumber);
+      app.add_option("--sms", o->sms, "only so many SMs, see fp4lab emulate")->check(whole_number(1));
       app.add_option("--rule", o->rule, "only rules whose name contains this");
       app.add_option("--arch", o->arch, "sm_100a or sm_90a, of a rung")->capture_default_str();
       app.add_option("--set", o->knobs, "a knob of the plan, as stages=4; may be repeated");

@@ -264,7 +264,7 @@ const Command kCommand{
       o->numbers.declare(app);
       app.add_option("--schedules", o->schedules,
                      "on the emulator: run under this many schedules of the asynchronous operations")
-          ->check(CLI::Range(uint64_t(1), uint64_t(1'000'000)))
+          ->check(whole_number(1))
           ->capture_default_str();
       app.add_option("--json", o->json, "write each result as a line of JSON");
       app.add_option("--trace", o->trace,

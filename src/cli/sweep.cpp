@@ -205,8 +205,12 @@ const Command kCommand{
       app.add_flag("--resume", o->resume, "skip the points that --json's file has already");
       app.add_option("--sort", o->sort,
                      "time (the default on a GPU), instructions (on the emulator), bytes, waves or seconds");
-      app.add_option("--repeats", o->timing.repeats, "on a GPU: samples of each time")->capture_default_str();
-      app.add_option("--sets", o->sets, "on a GPU: sets of inputs, in rotation")->capture_default_str();
+      app.add_option("--repeats", o->timing.repeats, "on a GPU: samples of each time")
+          ->check(whole_number(1))
+          ->capture_default_str();
+      app.add_option("--sets", o->sets, "on a GPU: sets of inputs, in rotation")
+          ->check(whole_number(1))
+          ->capture_default_str();
       std::map<std::string, std::string> help;  // a name may be a knob of several architectures
       for (const std::string_view arch : architectures())
         for (const KnobInfo& knob : knob_table(arch)) {
