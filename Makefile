@@ -62,8 +62,9 @@ fuzz: $(FUZZERS) ## libFuzzer over PTX texts and module images, FUZZ_SECONDS (60
 	  $$f -max_total_time=$(or $(FUZZ_SECONDS),60) -max_len=40000 -timeout=20 -rss_limit_mb=4000 -print_final_stats=1 -verbosity=0 \
 	    -dict=tests/fuzz/ptx.dict -artifact_prefix=$(BUILD)/fuzz/found/$$name- $(BUILD)/fuzz/corpus/$$name tests/ptx tests/check tests/fuzz/fatbin; done
 
-check: ## format, and the test suite under the address and undefined-behaviour sanitizers
+check: ## format, the fuzzers for a moment, and the test suite under the address and undefined-behaviour sanitizers
 	@clang-format --dry-run -Werror $(FORMATTED)
+	@if command -v clang++ >/dev/null; then $(MAKE) fuzz FUZZ_SECONDS=$(or $(FUZZ_SECONDS),10); else echo "skipped: no clang++ for the fuzzers"; fi
 	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 $(MAKE) test \
 	  BUILD=$(BUILD)/sanitized SANITIZE='-O1 -fsanitize=address,undefined'
 

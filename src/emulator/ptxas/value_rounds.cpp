@@ -103,7 +103,8 @@ std::vector<char> ValueOrder::values_of_the_round_before() const {
     return made == made_.end() ? Ssa::kNone : made->second;
   };
   std::map<Named, uint32_t> before;
-  for (const auto& [begin, end] : straight_loops_) {
+  for (const auto& loop : straight_loops_) {
+    const uint32_t begin = loop.first, end = loop.second;  // Debian's clang captures no structured bindings
     before.clear();
     std::vector<uint32_t> last(f_.code.size() > end ? end - begin + 1 : 0, Ssa::kNone);
     for (uint32_t pc = begin; pc <= end; ++pc) {
