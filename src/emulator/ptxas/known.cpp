@@ -27,6 +27,12 @@ bool is_arithmetic(const Source& s) {
   return name == "add" || name == "sub" || name == "mul" || name == "min" || name == "max";
 }
 
+// Of constants it is computed at compile time also where it makes a NaN, the canonical one.
+bool is_rounded(const Source& s) {
+  const std::string_view name = s.tokens[0];
+  return (name == "add" || name == "sub" || name == "mul") && s.type() == Type::f32 && s.has("rn");
+}
+
 bool is_register(const Operand& op) { return is_value(op) || op.kind == Operand::Kind::predicate; }
 
 }  // namespace
@@ -184,7 +190,8 @@ void Known::find_constants(const Dataflow& flow) {
   }
 }
 
-// What is computed from constants, but for NaNs that are more than another NaN with a sign changed.
+// What is computed from constants, but for NaNs that are more than another NaN with a sign changed or a sum
+// or product with .rn.
 void Known::find_values(const Rewriter& w, const Dataflow& flow) {
   std::vector<char> computed(f_.code.size(), 0);
   std::unordered_map<uint64_t, uint32_t> last;  // of the steps that wrote a register
@@ -225,7 +232,7 @@ void Known::find_values(const Rewriter& w, const Dataflow& flow) {
     const uint32_t pc = entry.first.first;
     const Source& s = f_.source[pc];
     const bool is_sign = (s.tokens[0] == "abs" || s.tokens[0] == "neg") && s.type() == Type::f64;
-    if (s.tokens[0] == "mov" || is_sign || !is_nan(entry.second, s.type())) return false;
+    if (s.tokens[0] == "mov" || is_sign || is_rounded(s) || !is_nan(entry.second, s.type())) return false;
     makes_nan_[pc] = is_arithmetic(s);
     return true;
   });

@@ -51,29 +51,42 @@ bool convert_last(Pass& p, uint32_t pc) {
   return true;
 }
 
-// What an integer instruction saturated counts as saturated, also where it is read as a float. Not with .ftz.
+// Did an instruction saturate all of the register that is read? Then it counts as saturated, whatever type
+// reads it: what an integer instruction made also as a float, and f32 as f16.
+bool is_saturated(const Pass& p, uint32_t pc, Type from) {
+  for (const std::string_view name : {"cvt", "add", "sub", "mul", "mad", "mad24", "fma"}) {
+    const auto first = p.made_by(pc, 1, name);
+    if (!first) continue;
+    const Source& s = p.source(*first);
+    const Type made = s.type();
+    if (!s.has("sat") || s.has("pack") || bits_of(made) < bits_of(from) ||
+        bits_of(made) != bits_of(p.operand(*first, 0).type))
+      return false;
+    if (is_float(made)) return made == Type::f32 && from == Type::f16;
+    return name != "cvt" || !is_float(s.type(1));
+  }
+  return false;
+}
+
+// A conversion with .sat of what is saturated is one without. One of f32 to f32 with .ftz stays.
 bool drop_saturation(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
   const Type to = s.type(0), from = s.type(1);
-  if (!is_float(to) || !is_float(from) || bits_of(to) < bits_of(from) || s.has("ftz")) return false;
+  if (!is_float(to) || !is_float(from) || bits_of(to) < bits_of(from)) return false;
   if (p.known.is_constant(pc, 1)) return false;
-  if (to == from && s.tokens.size() != 4) return false;  // rounds to an integer
-  const auto is_saturated = [&](std::string_view name) {
-    const auto first = p.made_by(pc, 1, name);
-    if (!first || !p.source(*first).has("sat") || p.source(*first).has("pack") ||
-        bits_of(p.source(*first).type()) < bits_of(from))
-      return false;
-    return !is_float(p.source(*first).type()) && (name != "cvt" || !is_float(p.source(*first).type(1)));
-  };
-  constexpr std::string_view kNames[] = {"cvt", "add", "sub", "mad", "mad24"};
-  if (std::ranges::none_of(kNames, is_saturated)) return false;
+  if (to == from && s.tokens.size() != 4) return false;  // flushes, or rounds to an integer
+  if (!is_saturated(p, pc, from)) return false;
   const Operand a = p.operand(pc, 1);
-  if (to != from)
-    p.replace(pc, {"cvt", name_of(to), name_of(from)}, {a});
-  else if (to == Type::f16)
+  if (to != from) {
+    Rewriter::Tokens tokens = s.tokens;
+    std::erase(tokens, "sat");
+    p.replace(pc, tokens, {a});
+  } else if (to == Type::f16) {
     p.replace(pc, {"add", "f16"}, {a, p.w.constant(0x8000, Type::b16)});
-  else
-    p.become_copy(pc, a, to);
+  } else {
+    const std::string_view bits = to == Type::f64 ? "u64" : "u32";
+    p.replace(pc, {"cvt", bits, bits}, {a});  // not a move: the register may be wider than the type
+  }
   return true;
 }
 

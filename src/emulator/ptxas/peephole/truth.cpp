@@ -19,12 +19,14 @@ bool compares_nan(const Pass& p, uint32_t set) {
   return is_it(1) || is_it(2);
 }
 
-// A `set` of one number that made an operand, and whose outcome is not known before.
+// A `set` of one number that made an operand, and whose outcome is not known before: of two constants that of
+// f16 and bf16 stays open.
 std::optional<uint32_t> open_set(const Pass& p, uint32_t pc, unsigned slot) {
   const auto set = p.made_by(pc, slot, "set");
   if (!set || p.source(*set).tokens.back().ends_with("16x2")) return std::nullopt;
-  const bool known = p.known.outcome(*set) || compares_nan(p, *set) ||
-                     (p.known.is_constant(*set, 1) && p.known.is_constant(*set, 2));
+  const bool of_constants =
+      !is_half(p.source(*set).type(1)) && p.known.is_constant(*set, 1) && p.known.is_constant(*set, 2);
+  const bool known = p.known.outcome(*set) || compares_nan(p, *set) || of_constants;
   return known ? std::nullopt : set;
 }
 
@@ -58,11 +60,10 @@ void take_truth(Pass& p, uint32_t pc) {
     return;
   const auto set = plain_set(p, *first, 1);
   const Type read = p.source(*first).type(1);
-  const bool is_integer = read == Type::u16 || read == Type::s16 || read == Type::u32 || read == Type::s32;
-  if (!set || !is_integer || is_float(p.source(*set).type()) ||
-      bits_of(p.source(*set).type()) != bits_of(read))
-    return;
-  if (bits_of(read) == 32 && bits_of(p.source(*set).type(1)) == 16)
+  constexpr Type kIntegers[] = {Type::u8, Type::s8, Type::u16, Type::s16, Type::u32, Type::s32};
+  if (!set || std::ranges::find(kIntegers, read) == std::end(kIntegers)) return;
+  if (is_float(p.source(*set).type()) || bits_of(p.source(*set).type()) < bits_of(read)) return;
+  if (bits_of(p.source(*set).type()) == 32 && bits_of(p.source(*set).type(1)) == 16)
     return;  // the machine has no set of these
   p.replace(pc, {"cvt", name_of(to), name_of(read)}, {p.kept(*first, 1)});
 }
