@@ -11,6 +11,7 @@
 #include "emulator/ptx/parser.h"
 #include "emulator/ptx/syntax.h"
 #include "emulator/ptxas/guarded_set.h"
+#include "emulator/ptxas/narrow_use.h"
 #include "emulator/ptxas/optimise.h"
 #include "emulator/ptxas/rewrite.h"
 #include "fp4lab/error.h"
@@ -143,6 +144,7 @@ class Lowering {
     }
     fill_padding(image, out);
     insert_what_stands_before(image, operands, out);
+    convert_narrow_uses(image, out, entries_);
     if (how_ == Compilation::optimised)
       optimise(image, out, entries_, f.nounroll);
     else

@@ -35,6 +35,7 @@ bool is_foldable_extreme(const Source& s, Type t) {
 // Wider and narrower floats.
 bool is_foldable_between_floats(const Source& s, Type to, Type from) {
   if (to == Type::tf32) return s.has("rna");
+  if (to == Type::f32 && from == Type::bf16 && !s.has("ftz")) return true;  // with .rm too: it is a shift
   if (rounds_in_a_direction(s) || s.has("relu") || s.has("satfinite")) return false;
   if (to == Type::f32 || to == Type::f64)
     return from == Type::f32 || from == Type::f64 || from == Type::f16 || from == Type::bf16;

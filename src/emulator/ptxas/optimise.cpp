@@ -45,8 +45,6 @@ class Optimiser {
         simplify(pc, order, contraction);
         signs.fold(pc);
         const std::string_view name = f_.source[pc].tokens[0];
-        if (name == "st") convert_stored(pc, b, flow);
-        if (name == "shl" || name == "shr") convert_amount(pc, b, flow);
         if (name == "atom" || name == "red") order_atomic_sum(pc, flow);
       }
     contraction.apply();
@@ -73,97 +71,12 @@ class Optimiser {
     if (type == Type::f64 && !contraction.takes_product(pc)) order_operands(pc, order);
   }
 
-  bool writes(uint32_t pc, uint32_t reg, const Dataflow& flow) const {
-    const auto& list = flow.access(pc).writes;
-    return std::find(list.begin(), list.end(), reg) != list.end();
-  }
-
-  // Who wrote a register last in the straight-line code before pc; kNone = nobody there.
-  uint32_t writer(const Operand& op, uint32_t pc, const Dataflow::Block& b, const Dataflow& flow) const {
-    const uint32_t reg = flow.number_of(op);
-    if (reg == Dataflow::kNone) return Dataflow::kNone;
-    while (pc-- > b.begin) {
-      if (writes(pc, reg, flow)) return pc;
-      if (ends_stretch(f_.source[pc]) || flow.becomes_branch(pc)) break;
-    }
-    return Dataflow::kNone;
-  }
-
   // A sum in shared memory: see optimised_add_f64. Of a constant it is as it is without optimisation.
   void order_atomic_sum(uint32_t pc, const Dataflow& flow) {
     const Source& s = f_.source[pc];
     const Operand& added = f_.code[pc].op[s.tokens[0] == "atom" ? 2 : 1];
     if (s.has("add") && s.type() == Type::f64 && flow.number_of(added) != Dataflow::kNone)
       f_.code[pc].body = optimised_add_f64();
-  }
-
-  // --- stores
-
-  // A store of integers or bits that are narrower than the register converts what a float instruction wrote:
-  // all elements of a vector if the last one is such. Not under a guard.
-  void convert_stored(uint32_t pc, const Dataflow::Block& b, const Dataflow& flow) {
-    if (f_.code[pc].guard >= 0) return;
-    Operand& stored = f_.code[pc].op[1];
-    const bool vector = stored.kind == Operand::Kind::vector;
-    Operand* const first = vector ? &f_.vectors[stored.index] : &stored;
-    Operand* const last = vector ? first + stored.count - 1 : first;
-    const Type to = integer(f_.source[pc].type()), from = float_written(*last, pc, b, flow);
-    if (from == Type::none || bits_of(to) >= bits_of(from)) return;
-    for (Operand* op = first; op <= last; ++op) {
-      if (!is_value(*op)) continue;
-      const Operand wide = from == Type::bf16 ? converted(*op, Type::f32, Type::bf16, pc) : *op;
-      *op = converted(wide, to, from == Type::bf16 ? Type::f32 : from, pc);
-    }
-  }
-
-  // So does a shift of 64 bits with its amount: to 64 bits, of which it takes the lower half.
-  void convert_amount(uint32_t pc, const Dataflow::Block& b, const Dataflow& flow) {
-    Operand& amount = f_.code[pc].op[2];
-    if (bits_of(f_.source[pc].type()) != 64 || amount_written(amount, pc, b, flow) != Type::f32) return;
-    const Operand wide = w_.fresh(Type::b64), low = w_.fresh(Type::b32);
-    w_.insert(pc, {"cvt", "rzi", f_.source[pc].type() == Type::s64 ? "s64" : "u64", "f32"}, {wide, amount});
-    w_.insert(pc, {"cvt", "u32", "u64"}, {low, wide});
-    amount = low;
-  }
-
-  // Unlike a store it takes what `set` made for a float, too.
-  Type amount_written(const Operand& op, uint32_t pc, const Dataflow::Block& b, const Dataflow& flow) const {
-    if (!is_value(op) || op.immediate) return Type::none;
-    const uint32_t from = writer(op, pc, b, flow);
-    const bool is_set = from != Dataflow::kNone && f_.source[from].tokens[0] == "set";
-    return is_set ? f_.source[from].type() : float_written(op, pc, b, flow);
-  }
-
-  Operand converted(const Operand& op, Type to, Type from, uint32_t before) {
-    Operand d = w_.fresh(op.type);
-    if (to == Type::f32 && from == Type::bf16) {
-      d.type = Type::b32;
-      w_.insert(before, {"cvt", "f32", "bf16"}, {d, op});
-    } else {
-      w_.insert(before, {"cvt", to == Type::f32 ? "rn" : "rzi", name_of(to), name_of(from)}, {d, op});
-    }
-    return d;
-  }
-
-  // The type of float that an instruction of the block wrote into a register as wide; none for anything else.
-  Type float_written(const Operand& op, uint32_t pc, const Dataflow::Block& b, const Dataflow& flow) const {
-    if (!is_value(op) || op.immediate) return Type::none;
-    const uint32_t from = writer(op, pc, b, flow);
-    if (from == Dataflow::kNone) return Type::none;
-    const std::string_view name = f_.source[from].tokens[0];
-    const Type named = f_.source[from].type();
-    const bool is_tf32 = named == Type::tf32 && !f_.source[from].has("rna");  // that one is integer code
-    const Type type = is_tf32 ? Type::f32 : named;
-    const bool scalar = type == Type::f16 || type == Type::bf16 || type == Type::f32 || type == Type::f64;
-    if (!scalar || bits_of(type) != bits_of(op.type) || name == "copysign" || name == "set")
-      return Type::none;
-    // Their expansions are of f16.
-    const bool halves = name == "neg" || name == "abs" || name == "min" || name == "max";
-    return type == Type::bf16 && halves ? Type::f16 : type;
-  }
-
-  static Type integer(Type t) {
-    return t == Type::b8 ? Type::u8 : t == Type::b16 ? Type::u16 : t == Type::b32 ? Type::u32 : t;
   }
 
   // Operands of a sum, product or extreme of f64: the one that was made first comes first.

@@ -10,7 +10,6 @@
 //   not make a NaN canonical; two negations are none.
 // * Approximate functions of constants are computed by the compiler; quotients and reciprocals end in a
 //   product, which may become part of an fma as others do (approximate.h).
-// * A store of integers or bits that are narrower than the register converts what a float instruction wrote.
 //
 // The rules were read off ptxas 13.0's machine code and compared with an H200, see notes/design/ptxas.md.
 #pragma once

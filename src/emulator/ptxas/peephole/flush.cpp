@@ -1,5 +1,5 @@
-// What `set` with .ftz made of two f32 as an integer is compared with 0 by the floats' comparison itself,
-// which then lacks the .ftz.
+// What `set` made is compared with 0 or 1 by the comparison itself: one of two f32 with .ftz then lacks the .ftz,
+// and 1 is what holds, though `set` makes -1 (or 1.0) of it.
 #include <algorithm>
 
 #include "emulator/ptxas/peephole/pass.h"
@@ -33,13 +33,42 @@ void compare(Pass& p, uint32_t pc, unsigned slot) {
   if (const auto truth = unflushed(p, pc, slot)) p.operand(pc, slot) = *truth;
 }
 
+// Does one machine instruction make it of its comparison, which another can then take instead?
+bool is_one_instruction(const Source& set) {
+  if (set.type() == Type::f32) return set.type(1) == Type::f32 && !set.has("ftz");
+  return (set.type() == Type::u32 || set.type() == Type::s32) && bits_of(set.type(1)) >= 32;
+}
+
+// 1 where what `set` made holds, and 0.
+void compare_with_one(Pass& p, uint32_t pc, unsigned slot) {
+  const auto set = p.open_maker(pc, slot, "set");
+  if (!set || !is_one_instruction(p.source(*set)) || p.bits(pc, slot)) return;
+  const Operand truth = p.w.fresh(Type::b32);
+  if (p.source(*set).type() == Type::f32) {
+    p.insert(pc, {"shr", "u32"}, {truth, p.operand(pc, slot), p.w.constant(29)});
+  } else {
+    compare(p, pc, slot);
+    p.insert(pc, {"and", "b32"}, {truth, p.operand(pc, slot), p.w.constant(1)});
+  }
+  p.operand(pc, slot) = truth;
+}
+
 void compare_equal(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
-  const bool plain =
-      s.tokens.size() == 3 && !p.operand(pc, 1) && !is_float(s.type()) && bits_of(s.type()) == 32;
-  if (!plain || (s.tokens[1] != "eq" && s.tokens[1] != "ne")) return;
-  for (const unsigned slot : {2u, 3u})
-    if (p.bits(pc, 5 - slot) == 0u) return compare(p, pc, slot);
+  const bool makes_predicate = s.tokens[0] == "setp";
+  const Type type = s.type(makes_predicate ? 0 : 1);
+  const bool equal = s.tokens[1] == "eq", plain = s.tokens.size() == (makes_predicate ? 3 : 4);
+  if (!plain || is_float(type) || bits_of(type) != 32 || (!equal && s.tokens[1] != "ne")) return;
+  const unsigned first = makes_predicate ? 2 : 1;
+  for (const unsigned slot : {first, first + 1}) {
+    const auto with = p.bits(pc, 2 * first + 1 - slot);
+    if (with != 0u && with != 1u) continue;
+    // A predicate is made by `ne`, and turned where it is read; no instruction has the opposite of .xor.
+    const bool opposite = makes_predicate ? with == 1u : equal == (with == 0u);
+    const auto set = p.made_by(pc, slot, "set");
+    if (opposite && set && p.source(*set).has("xor")) return;
+    return with == 1u ? compare_with_one(p, pc, slot) : compare(p, pc, slot);
+  }
 }
 
 void negate(Pass& p, uint32_t pc) {
@@ -65,6 +94,7 @@ void find_set_bit(Pass& p, uint32_t pc) {
 
 std::span<const Rule> flush_rules() {
   static constexpr Rule kRules[] = {
+      {"set", compare_equal},
       {"setp", compare_equal},
       {"cnot", negate},
       {"fns", find_set_bit},

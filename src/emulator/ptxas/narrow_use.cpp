@@ -1,0 +1,140 @@
+#include "emulator/ptxas/narrow_use.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "emulator/ptxas/dataflow.h"
+#include "emulator/ptxas/rewrite.h"
+#include "emulator/ptxas/routine.h"
+
+namespace fp4lab::emu {
+
+namespace {
+
+bool is_wide_shift(const Source& s) {
+  return (s.tokens[0] == "shl" || s.tokens[0] == "shr") && bits_of(s.type()) == 64;
+}
+
+Type integer(Type t) {
+  return t == Type::b8 ? Type::u8 : t == Type::b16 ? Type::u16 : t == Type::b32 ? Type::u32 : t;
+}
+
+class NarrowUses {
+ public:
+  NarrowUses(Rewriter& w, const Dataflow& flow) : w_(w), f_(w.f), flow_(flow) {}
+
+  void convert() {
+    for (const Dataflow::Block& b : flow_.blocks())
+      for (uint32_t pc = b.begin; pc < b.end; ++pc) {
+        if (flow_.is_dead(pc)) continue;
+        if (f_.source[pc].tokens[0] == "st") convert_stored(pc, b);
+        if (is_wide_shift(f_.source[pc])) convert_amount(pc, b);
+      }
+    w_.rebuild();
+  }
+
+ private:
+  // All elements of a vector if the last one is such. Not under a guard.
+  void convert_stored(uint32_t pc, const Dataflow::Block& b) {
+    if (f_.code[pc].guard >= 0) return;
+    Operand& stored = f_.code[pc].op[1];
+    const bool vector = stored.kind == Operand::Kind::vector;
+    Operand* const first = vector ? &f_.vectors[stored.index] : &stored;
+    Operand* const last = vector ? first + stored.count - 1 : first;
+    const Type to = integer(f_.source[pc].type()), from = float_written(*last, pc, b);
+    if (from == Type::none || bits_of(to) >= bits_of(from)) return;
+    for (Operand* op = first; op <= last; ++op) {
+      if (!is_value(*op)) continue;
+      const Operand wide = from == Type::bf16 ? converted(*op, Type::f32, Type::bf16, pc) : *op;
+      *op = converted(wide, to, from == Type::bf16 ? Type::f32 : from, pc);
+    }
+  }
+
+  // To 64 bits, of which the shift takes the lower half.
+  void convert_amount(uint32_t pc, const Dataflow::Block& b) {
+    Operand& amount = f_.code[pc].op[2];
+    if (amount_written(amount, pc, b) != Type::f32) return;
+    const Operand wide = w_.fresh(Type::b64), low = w_.fresh(Type::b32);
+    w_.insert(pc, {"cvt", "rzi", f_.source[pc].type() == Type::s64 ? "s64" : "u64", "f32"}, {wide, amount});
+    w_.insert(pc, {"cvt", "u32", "u64"}, {low, wide});
+    amount = low;
+  }
+
+  // Unlike a store it takes what `set` made for a float, too.
+  Type amount_written(const Operand& op, uint32_t pc, const Dataflow::Block& b) const {
+    if (!is_value(op) || op.immediate) return Type::none;
+    const uint32_t from = writer(op, pc, b);
+    const bool is_set = from != Dataflow::kNone && f_.source[from].tokens[0] == "set";
+    return is_set ? f_.source[from].type() : float_written(op, pc, b);
+  }
+
+  Operand converted(const Operand& op, Type to, Type from, uint32_t before) {
+    Operand d = w_.fresh(op.type);
+    if (to == Type::f32 && from == Type::bf16) {
+      d.type = Type::b32;
+      w_.insert(before, {"cvt", "f32", "bf16"}, {d, op});
+    } else {
+      w_.insert(before, {"cvt", to == Type::f32 ? "rn" : "rzi", name_of(to), name_of(from)}, {d, op});
+    }
+    return d;
+  }
+
+  // The type of float that an instruction of the block wrote into a register as wide; none for anything else.
+  Type float_written(const Operand& op, uint32_t pc, const Dataflow::Block& b) const {
+    if (!is_value(op) || op.immediate) return Type::none;
+    const uint32_t from = writer(op, pc, b);
+    if (from == Dataflow::kNone) return Type::none;
+    const std::string_view name = f_.source[from].tokens[0];
+    const Type named = f_.source[from].type();
+    const bool is_tf32 = named == Type::tf32 && !f_.source[from].has("rna");  // that one is integer code
+    const Type type = is_tf32 ? Type::f32 : named;
+    const bool scalar = type == Type::f16 || type == Type::bf16 || type == Type::f32 || type == Type::f64;
+    if (!scalar || bits_of(type) != bits_of(op.type) || name == "copysign" || name == "set")
+      return Type::none;
+    // Their expansions are of f16.
+    const bool halves = name == "neg" || name == "abs" || name == "min" || name == "max";
+    return type == Type::bf16 && halves ? Type::f16 : type;
+  }
+
+  // Who wrote a register last in the straight-line code before pc; kNone = nobody there.
+  uint32_t writer(const Operand& op, uint32_t pc, const Dataflow::Block& b) const {
+    const uint32_t reg = flow_.number_of(op);
+    if (reg == Dataflow::kNone) return Dataflow::kNone;
+    while (pc-- > b.begin) {
+      const auto& writes = flow_.access(pc).writes;
+      if (std::find(writes.begin(), writes.end(), reg) != writes.end()) return pc;
+      if (ends_stretch(f_.source[pc]) || flow_.becomes_branch(pc)) break;
+    }
+    return Dataflow::kNone;
+  }
+
+  Rewriter& w_;
+  Function& f_;
+  const Dataflow& flow_;
+};
+
+// Whether a store or a shift may take something narrower than a register.
+bool may_narrow(const Function& f) {
+  for (uint32_t pc = 0; pc < f.code.size(); ++pc) {
+    const Source& s = f.source[pc];
+    const Operand& taken = f.code[pc].op[s.tokens[0] == "st" ? 1 : 2];
+    if (is_wide_shift(s) && is_value(taken) && !taken.immediate) return true;
+    if (s.tokens[0] != "st") continue;
+    const Operand& last =
+        taken.kind == Operand::Kind::vector ? f.vectors[taken.index + taken.count - 1] : taken;
+    if (is_value(last) && !last.immediate && bits_of(s.type()) < bits_of(last.type)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+void convert_narrow_uses(Image& image, Function& f, std::vector<const Entry*>& rows) {
+  if (!may_narrow(f)) return;
+  Rewriter w(image, f, std::move(rows));
+  const Dataflow flow(image.out, f, w.rows, constant_rows(image));
+  if (!flow.is_too_big()) NarrowUses(w, flow).convert();
+  rows = std::move(w.rows);
+}
+
+}  // namespace fp4lab::emu
