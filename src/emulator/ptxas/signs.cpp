@@ -137,7 +137,7 @@ void Signs::fold_two_negations(uint32_t pc) {
   const Type type = f_.source[pc].type();
   const uint32_t from = maker(pc, i.op[1]);
   if (from == Ssa::kNone || f_.code[from].opcode != i.opcode || f_.source[from].type() != type ||
-      f_.source[from].has("ftz"))
+      f_.source[from].has("ftz") || !known_.may_read_for(pc, from))
     return;
   const std::string_view bits = name_of(bits_type(type));
   const Operand copy = w_.fresh(i.op[0].type);
