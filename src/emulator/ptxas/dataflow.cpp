@@ -194,6 +194,8 @@ bool Dataflow::becomes_branch(uint32_t pc) const {
   const Source& s = f_.source[pc];
   const std::string_view name = s.tokens[0];
   if (name == "call" || name == "pmevent" || is_float_routine(s)) return true;
+  // The remainder of s32 branches for its dividend's sign, which that of a constant has beforehand.
+  if (name == "rem" && s.type() == Type::s32 && number_of(i.op[1]) == kNone) return false;
   if (is_integer_routine(s)) return s.type() == Type::s32 ? !dead_[pc] : s.type() != Type::u32;
   if (dead_[pc]) return false;
   if (name == "bfind") return bits_of(s.type()) == 64;

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "emulator/isa/opcode.h"
+#include "emulator/ptxas/rewrite.h"
 
 // The rule, read off the machine code of some two hundred programs that differ in one thing each. An
 // instruction outside of loops moves
@@ -14,16 +16,69 @@
 //   instruction that moves with it, but not what several ways bring;
 //
 // to the end of the last block outside of loops that dominates all who read it, without being one of them.
-// Of programs of random branches ptxas follows it in most, and in others for reasons that were not found:
-// half as many sums have their operands in another order as without it.
+// What moves to one place stands there by its weight: 1 and how often machine instructions that move with it
+// read one another, as far as the result needs them. What weighs more than 10 stays. Of programs of random
+// branches ptxas follows it in most, and in others for reasons that were not found: half as many sums have
+// their operands in another order as without it.
 
 namespace fp4lab::emu {
+
+namespace {
+
+constexpr uint32_t kMostWeight = 10;
+
+bool is_pack_or_unpack(const Instr& i) {
+  return i.opcode->name == "mov" &&
+         (i.op[0].kind == Operand::Kind::vector || i.op[1].kind == Operand::Kind::vector);
+}
+
+// A copy, a sign that the instruction which reads it has a place for, and what cuts a word.
+bool is_part_of_reader(const Instr& i, const Source& s, const Source& reader) {
+  static const std::unordered_set<std::string_view> kTake = {"add", "sub", "mul", "fma",  "mad",
+                                                             "min", "max", "cvt", "setp", "set"};
+  const std::string_view name = s.tokens[0];
+  if (name == "mov") return !is_pack_or_unpack(i);
+  if (name == "cvt")
+    return !is_float(s.type(0)) && bits_of(s.type(0)) < bits_of(s.type(1)) && bits_of(s.type(1)) == 32 &&
+           !is_float(s.type(1)) && !s.has("sat");
+  const bool is_sign = (name == "neg" || name == "abs") && (s.type() == Type::f32 || s.type() == Type::f64);
+  return is_sign && kTake.contains(reader.tokens[0]) && is_float(reader.type());
+}
+
+// Of 64 bits they have a branch inside.
+bool is_wide_search(const Source& s) {
+  return (s.tokens[0] == "clz" || s.tokens[0] == "bfind") && bits_of(s.type()) == 64;
+}
+
+// How often an instruction's own machine instructions read one another.
+uint32_t inner_weight(const Instr& i, const Source& s) {
+  const std::string_view name = s.tokens[0];
+  const bool is_16 = s.type() == Type::u16 || s.type() == Type::s16;
+  if (name == "copysign" && s.type() == Type::f64)
+    return 4 - (i.op[1].immediate ? 1 : 0) - (i.op[2].immediate ? 2 : 0);
+  if (name == "brev" && bits_of(s.type()) == 64) return 4;
+  if (name == "cvt" && s.has("ftz") && s.type() == Type::f64) return 1;
+  if (name == "mul" && is_16) return 2;  // both factors are extended
+  if ((name == "ex2" || name == "rcp" || name == "lg2" || name == "rsqrt" || name == "sqrt") && !s.has("ftz"))
+    return 7;
+  return 0;
+}
+
+// How many of them read the operand.
+uint32_t readings(const Source& s, unsigned slot) {
+  const bool halves = s.tokens[0] == "brev" ? bits_of(s.type()) == 64
+                                            : s.tokens[0] == "copysign" && s.type() == Type::f64 && slot == 2;
+  return halves ? 2 : 1;
+}
+
+}  // namespace
 
 Sinking::Sinking(const Function& f, const Dataflow& flow, const Ssa& ssa, const Blocks& blocks,
                  const std::vector<std::vector<uint32_t>>& users, const std::vector<char>& is_variable)
     : f_(f), flow_(flow), ssa_(ssa), blocks_(blocks), is_variable_(is_variable) {
   const auto size = static_cast<uint32_t>(f.code.size());
   place_.assign(size, kNone);
+  weight_.assign(size, 0);
   if (ssa.is_too_big() || std::ranges::all_of(users, [](const auto& list) { return list.empty(); })) return;
   find_dominators();
   in_loop_ = blocks_in_loops(flow, ssa);
@@ -32,10 +87,14 @@ Sinking::Sinking(const Function& f, const Dataflow& flow, const Ssa& ssa, const 
     if (!users[pc].empty())
       results_[pc].is_kept = std::ranges::any_of(
           users[pc], [&](uint32_t user) { return blocks_.reads[user] != blocks_.makes[pc]; });
+  find_roots();
   can_move_.assign(size, 0);
   for (uint32_t pc = 0; pc < size; ++pc) can_move_[pc] = static_cast<char>(can_move(pc));
-  for (uint32_t pc = size; pc-- > 0;)
-    if (can_move_[pc]) place_[pc] = find_place(pc, users[pc]);
+  for (uint32_t pc = size; pc-- > 0;) {
+    if (!can_move_[pc]) continue;
+    weight_[pc] = weigh(pc);
+    if (weight_[pc] <= kMostWeight) place_[pc] = find_place(pc, users[pc]);
+  }
 }
 
 // A branch at its end makes nothing.
@@ -101,8 +160,7 @@ void Sinking::find_results() {
       const uint32_t from = writer[reg];
       if (from == kNone || blocks_.makes[from] != blocks_.reads[pc]) continue;
       made_here_[pc].push_back(from);
-      ++results_[from].readers;
-      results_[from].reader = pc;
+      results_[from].readers.push_back(pc);
     }
     for (const uint32_t reg : flow_.access(pc).writes) writer[reg] = pc, ++writes_[reg];
   }
@@ -134,11 +192,56 @@ void Sinking::find_kept(uint32_t b) {
   }
 }
 
+void Sinking::find_roots() {
+  for (uint32_t pc = static_cast<uint32_t>(results_.size()); pc-- > 0;) {
+    Result& result = results_[pc];
+    const bool is_own = result.is_kept || result.readers.empty();
+    result.root = is_own ? pc : results_[result.readers[0]].root;
+    for (const uint32_t reader : result.readers)
+      if (!is_own && results_[reader].root != result.root) result.root = kNone;
+  }
+}
+
+bool Sinking::moves_along(uint32_t from) const {
+  return can_move_[from] && !results_[from].is_kept && results_[from].root != kNone;
+}
+
+uint32_t Sinking::weigh(uint32_t root) const {
+  std::unordered_set<uint32_t> seen{root};
+  std::vector<uint32_t> work{root};
+  uint32_t weight = 1;
+  // What a register holds that an instruction reads, if that moves along.
+  const auto maker = [&](uint32_t pc, uint32_t reg) {
+    for (const uint32_t from : made_here_[pc])
+      if (std::ranges::find(flow_.access(from).writes, reg) != flow_.access(from).writes.end() &&
+          moves_along(from))
+        return from;
+    return kNone;
+  };
+  while (!work.empty() && weight <= kMostWeight) {
+    const uint32_t pc = work.back();
+    work.pop_back();
+    weight += inner_weight(f_.code[pc], f_.source[pc]);
+    unsigned slot = 0;
+    for (const uint32_t reg : flow_.access(pc).reads) {
+      ++slot;
+      uint32_t from = maker(pc, reg);
+      while (from != kNone && is_part_of_reader(f_.code[from], f_.source[from], f_.source[pc]))
+        from = flow_.access(from).reads.size() == 1 ? maker(from, flow_.access(from).reads[0]) : kNone;
+      if (from == kNone) continue;
+      weight += readings(f_.source[pc], slot);
+      if (seen.insert(from).second) work.push_back(from);
+    }
+  }
+  return weight;
+}
+
 bool Sinking::can_move(uint32_t pc) const {
   const std::string_view name = f_.source[pc].tokens[0];
   if (flow_.is_dead(pc) || f_.code[pc].guard >= 0 || !flow_.is_pure(pc) || flow_.becomes_branch(pc) ||
-      flow_.access(pc).writes.size() != 1 || in_loop_[blocks_.flow[pc]] || name == "ldu" ||
-      (name == "ld" && !flow_.is_in_bank(pc)))
+      (flow_.access(pc).writes.size() != 1 && !is_pack_or_unpack(f_.code[pc])) ||
+      in_loop_[blocks_.flow[pc]] || name == "ldu" || (name == "ld" && !flow_.is_in_bank(pc)) ||
+      is_wide_search(f_.source[pc]))
     return false;
   for (const uint32_t reg : flow_.access(pc).reads) {
     const bool is_made_here = std::ranges::any_of(made_here_[pc], [&](uint32_t from) {
@@ -148,7 +251,7 @@ bool Sinking::can_move(uint32_t pc) const {
   }
   return std::ranges::all_of(made_here_[pc], [&](uint32_t from) {
     const bool is_constant = flow_.access(from).reads.empty() && can_move_[from];
-    return is_constant || results_[from].is_kept || (can_move_[from] && results_[from].readers == 1);
+    return is_constant || results_[from].is_kept || moves_along(from);
   });
 }
 
@@ -161,7 +264,7 @@ uint32_t Sinking::find_place(uint32_t pc, const std::vector<uint32_t>& users) {
   const uint32_t own = blocks_.makes[pc];
   if (users.empty()) {
     const Result& result = results_[pc];
-    return result.is_kept || result.readers != 1 ? kNone : place_[result.reader];
+    return result.is_kept || result.root == kNone || result.root == pc ? kNone : place_[result.root];
   }
   uint32_t place = kNone;
   const bool is_for_others =

@@ -25,18 +25,24 @@ class Sinking {
           const std::vector<std::vector<uint32_t>>& users, const std::vector<char>& is_variable);
 
   static constexpr uint32_t kNone = Dataflow::kNone;
-  // The block at whose end the result is computed; kNone = where it stands.
+  // The block at whose end the result is computed; kNone = where it stands. There, what weighs less comes
+  // first.
   uint32_t place(uint32_t pc) const { return place_[pc]; }
+  uint32_t weight(uint32_t pc) const { return weight_[pc]; }
 
  private:
   // What an instruction makes, in its own block.
   struct Result {
-    uint32_t readers = 0, reader = kNone;  // how many there are, and one of them
-    bool is_kept = false;                  // another block reads it, too
+    std::vector<uint32_t> readers;
+    bool is_kept = false;   // another block reads it, too
+    uint32_t root = kNone;  // what all its readers there are parts of; itself if there are none
   };
   void find_dominators();
   void find_results();
   void find_kept(uint32_t flow_block);
+  void find_roots();
+  bool moves_along(uint32_t from) const;
+  uint32_t weigh(uint32_t root) const;
   bool can_move(uint32_t pc) const;
   bool is_one_value(uint32_t pc, uint32_t reg) const;
   uint32_t find_place(uint32_t pc, const std::vector<uint32_t>& users);
@@ -56,7 +62,7 @@ class Sinking {
   std::vector<Result> results_;                   // by pc
   std::vector<std::vector<uint32_t>> made_here_;  // by pc: who made what it reads, if it is of the same block
   std::vector<char> can_move_;                    // by pc
-  std::vector<uint32_t> place_;
+  std::vector<uint32_t> place_, weight_;
   uint32_t steps_ = 1u << 24;  // up the dominators that are left: a bound for hostile texts
 };
 

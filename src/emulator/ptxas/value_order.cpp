@@ -24,7 +24,9 @@
 //   exits.
 // * Before these, too, comes what a loop of a constant number of rounds leaves behind, if no round reads what
 //   another made of it (value_rounds.cpp): of several loops the last one's first.
-// * What is computed later than where it stands (sinking.h) comes behind these, by the blocks where it is.
+// * What is computed later than where it stands (sinking.h) comes behind these, by the blocks where it is,
+// and in
+//   one block by its weight.
 // * 64-bit integers are made as halves, and so is what a guarded instruction may have made, which is selected
 //   by halves; a guarded load is one of several ways. What is kept as halves (value_uses.cpp) is joined
 //   before the first instruction on every way here that reads it as a whole: behind everything above, and of
@@ -356,8 +358,8 @@ ValueOrder::Rank ValueOrder::rank(uint32_t v, uint32_t pc, unsigned slot) {
 }
 
 ValueOrder::Rank ValueOrder::made_at(const Ssa::Value& value) const {
-  if (value.kind == Kind::made && !sunk_.empty() && sunk_[value.at] != Ssa::kNone)
-    return {Rank::Class::sunk, sunk_[value.at], value.at};
+  if (value.kind == Kind::made && !sunk_.empty() && sunk_[value.at].block != Ssa::kNone)
+    return {Rank::Class::sunk, sunk_[value.at].block, kBehind * sunk_[value.at].weight + value.at};
   return {Rank::Class::known, block_of(value),
           kStep * value.at + nth(flow_.access(value.at).writes, value.reg)};
 }

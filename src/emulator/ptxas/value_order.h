@@ -105,7 +105,10 @@ class ValueOrder {
   std::vector<uint64_t> copied_;
   std::vector<int> whole_;                      // of a value, as Web::whole
   std::vector<std::vector<uint64_t>> readers_;  // of a value as a whole: places in the text's order
-  std::vector<uint32_t> sunk_;                  // by pc: the block that computes it; kNone = its own
+  struct Sunk {
+    uint32_t block = Ssa::kNone, weight = 0;  // the block that computes it; kNone = its own
+  };
+  std::vector<Sunk> sunk_;                                     // by pc
   std::vector<std::pair<uint32_t, uint32_t>> straight_loops_;  // the first and last instruction of each
   std::vector<uint32_t> leaves_;  // of a value: the straight loop that it comes out of; kNone = none
   std::vector<Web> webs_;         // by name

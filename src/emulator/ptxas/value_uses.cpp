@@ -100,7 +100,7 @@ void ValueOrder::find_sunk() {
   for (uint32_t v = 0; v < values.size(); ++v)
     is_variable[v] = static_cast<char>(webs_[web_of(v)].is_variable);
   const Sinking sinking(f_, flow_, ssa_, blocks_, users, is_variable);
-  for (uint32_t pc = 0; pc < sunk_.size(); ++pc) sunk_[pc] = sinking.place(pc);
+  for (uint32_t pc = 0; pc < sunk_.size(); ++pc) sunk_[pc] = {sinking.place(pc), sinking.weight(pc)};
 }
 
 void ValueOrder::count_uses() {

@@ -1,5 +1,5 @@
-// What `set` made is compared with 0 or 1 by the comparison itself: one of two f32 with .ftz then lacks the .ftz,
-// and 1 is what holds, though `set` makes -1 (or 1.0) of it.
+// What `set` made is compared with 0 or 1 by the comparison itself: one of two f32 with .ftz then lacks the
+// .ftz, and 1 is what holds, though `set` makes -1 (or 1.0) of it.
 #include <algorithm>
 
 #include "emulator/ptxas/peephole/pass.h"
