@@ -49,12 +49,32 @@ TEST_CASE("a map survives its 128 bytes, and foreign bytes are recognised") {
     CHECK(n.element_stride[d] == m.element_stride[d]);
   }
   CHECK(n.stride[1] == m.stride[1]);
-  for (unsigned i : {0u, 17u, 60u, 111u, 115u, 127u}) {
-    auto torn = bytes;
-    torn[i] ^= std::byte{1};
-    decode_tensor_map(torn.data(), ok);
+  CHECK_FALSE(n.patched);
+  for (unsigned i : {8u, 11u, 60u, 127u}) {  // the kind, what all maps have in common, our mark
+    auto other = bytes;
+    other[i] ^= std::byte{8};
+    decode_tensor_map(other.data(), ok);
     CHECK_FALSE(ok);
   }
+}
+
+// gau-nernst's contest group GEMM (NVFP4) encodes its maps once, and for each call writes the address into
+// the first eight bytes and the extents, less one, into the words from the eighth on.
+TEST_CASE("a map that a program wrote into is what its bytes say now, and known as patched") {
+  TensorMap m = fp4_map();
+  m.address = 0;
+  auto bytes = m.encode();
+  const uint64_t address = 0x7f00'1234'5000;
+  const uint32_t rows = 299;
+  std::memcpy(bytes.data(), &address, sizeof address);
+  std::memcpy(bytes.data() + 9 * 4, &rows, sizeof rows);
+  bool ok;
+  const TensorMap n = decode_tensor_map(bytes.data(), ok);
+  REQUIRE(ok);
+  CHECK(n.patched);
+  m.address = address, m.dim[1] = 300;
+  CHECK(n.encode() == m.encode());
+  CHECK_FALSE(decode_tensor_map(n.encode().data(), ok).patched);
 }
 
 // CuTe DSL 4.8 makes its maps without the driver, and copies 64 bytes of them: here of a 512 x 256 NVFP4

@@ -2,6 +2,8 @@
 // reductions, and what goes wrong when a wait or an expect_tx is.
 #include <doctest/doctest.h>
 
+#include <cstring>
+
 #include "tma_kernel.h"
 
 using namespace fp4lab::emu;
@@ -72,6 +74,28 @@ TEST_CASE("loads: every swizzle, inside and across each edge, at destinations of
         CAPTURE(at);
         CHECK(k.download<uint8_t>(out, copied) == want);
       }
+}
+
+// What a contest's group GEMM does for each call (see tensor_map_test.cpp).
+TEST_CASE("a load goes by a map whose address a program wrote into the bytes: a note, or a fault") {
+  const std::vector<uint8_t> source = pattern(256 * 40);
+  for (const bool tolerant : {true, false}) {
+    Kernel k(load_kernel(0, 128, 32, 3, 128));
+    const uint64_t address = k.upload(source);
+    k.map(byte_map(0, TensorSwizzle::none, 128, 1));
+    std::memcpy(k.params.data(), &address, sizeof address);
+    const uint64_t out = k.buffer(128);
+    k.param(out);
+    k.config.dynamic_shared = 256;
+    k.schedule.tolerant = tolerant;
+    const LaunchResult r = k.run(1);
+    INFO(r.report);
+    CHECK((tolerant ? r.notes : r.report).find("wrote into the tensor map") != std::string::npos);
+    REQUIRE(r.ok == tolerant);
+    if (!tolerant) continue;
+    const auto* first = source.data() + 3 * 256 + 32;
+    CHECK(k.download<uint8_t>(out, 128) == std::vector<uint8_t>(first, first + 128));
+  }
 }
 
 TEST_CASE(

@@ -67,9 +67,9 @@ uint32_t flags_of(const TensorMap& m) {
          kFill.put(m.fill) | kPromotion.put(m.l2_promotion);
 }
 
-// Bytes without our mark: may they be a tiled map?
-bool hardware_form(const Encoded& e) {
-  return kKind.of(e.flags) == kKind.of(kTiled) && kMark.of(e.flags) && !kNothing.of(e.flags) && !e.zero &&
+// Bytes without our mark, or patched: may they be a map of this kind?
+bool hardware_form(const Encoded& e, uint32_t kind) {
+  return kKind.of(e.flags) == kKind.of(kind) && kMark.of(e.flags) && !kNothing.of(e.flags) && !e.zero &&
          kSwizzle.of(e.flags) <= 3 && (!kAtomicity.of(e.flags) || kSwizzle.of(e.flags) == 3);
 }
 
@@ -230,7 +230,8 @@ TensorMap decode_tensor_map(const std::byte* bytes, bool& ok) {
   std::memcpy(&e, bytes, sizeof e);
   const bool marked = e.magic == kMagic, sound = e.check == checksum(e), ours = marked && sound;
   TensorMap m;
-  ok = ours || (!marked && !sound && hardware_form(e));
+  m.patched = marked && !sound && (hardware_form(e, kTiled) || hardware_form(e, kIm2col));
+  ok = ours || m.patched || (!marked && !sound && hardware_form(e, kTiled));
   if (!ok) return m;
   uint32_t element_strides = 0;
   std::memcpy(&element_strides, e.element_stride_minus_1, sizeof e.element_stride_minus_1);
@@ -247,7 +248,7 @@ TensorMap decode_tensor_map(const std::byte* bytes, bool& ok) {
     m.element_stride[d] = (element_strides >> 3 * d & 7) + 1;
     if (d) m.stride[d] = uint64_t(e.stride_high >> 4 * (d - 1) & 0xf) << 36 | uint64_t(e.stride[d - 1]) << 4;
   }
-  if (!ours) {
+  if (!ours && !m.patched) {
     ok = m.invalid(false).empty();
     return m;
   }

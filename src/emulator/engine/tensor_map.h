@@ -2,8 +2,8 @@
 // cp.async.bulk.tensor reads.
 //
 // The hardware's 128 bytes are not documented; nobody but tensor_map.cpp knows ours. The first half is laid
-// out as CuTe DSL writes it, which makes maps without the driver; the second carries a checksum, so that a
-// copy read through a wrong pointer, or while it is being edited, is recognised.
+// out as CuTe DSL writes it, which makes maps without the driver; the second carries a checksum, which tells
+// when a program wrote into a map by itself, or bytes that are no map are read through a wrong pointer.
 #pragma once
 
 #include <cuda.h>
@@ -50,6 +50,8 @@ struct TensorMap {
   // It was of type TFLOAT32 once, from the driver or by tensormap.replace: no other type takes that away.
   // Loads of the types of f32 round on, and those of all others trap (seen on an H200).
   bool made_tf32 = false;
+  // Bytes of it were written over since it was made here; it is what they say now (decode_tensor_map).
+  bool patched = false;
   uint8_t rank = 0;
   uint64_t address = 0;
   // One more than the rank may be: see split_units.
@@ -104,8 +106,9 @@ struct TensorMap {
   std::array<std::byte, kTensorMapBytes> encode() const;
 };
 
-// The map in 128 bytes; `ok` false when they hold none (checksum; without our mark: CuTe DSL's form, and
-// valid).
+// The map in 128 bytes; `ok` false when they hold none. Maps are ours (with our mark and the checksum), made
+// without the driver in the hardware's form (CuTe DSL), or ours and patched: gau-nernst's contest group GEMM
+// encodes its maps once and then writes addresses and extents into them.
 TensorMap decode_tensor_map(const std::byte* bytes, bool& ok);
 
 // What cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col are both told, as cuda.h has it. Its enumerators

@@ -79,6 +79,14 @@ TensorMap TensorMapRef::read(Cluster& cluster, const AsyncOp& op) const {
     fault(FaultKind::tensor_map, op.lane,
           "{}: the 128 bytes at {:#x} are no tensor map (none that cuTensorMapEncodeTiled made)", what,
           address);
+  if (m.patched)
+    cluster.note_or_throw(
+        Fault(FaultKind::tensor_map, op.lane,
+              fmt::format("{}: the program wrote into the tensor map at {:#x} by itself, neither by "
+                          "cuTensorMapReplaceAddress nor by tensormap.replace; its layout is not documented. "
+                          "The copy goes by what stands there now",
+                          what, address)),
+        op);
   if (std::string why = m.invalid(cluster.grid.device.major < 10, true); !why.empty())
     fault(FaultKind::tensor_map, op.lane, "{}: the tensor map at {:#x} is not valid: {}", what, address, why);
   note_overlap(m, address, cluster, op);
