@@ -69,6 +69,27 @@ TEST_CASE("a register that nobody wrote: a fault, or poison and a note") {
 }
 
 // %r3 of lane 7 comes from lane 8, which takes no part in the shfl.
+TEST_CASE("an mbarrier's parity beyond 1: a fault, or its lowest bit and a note") {
+  // Before the first phase is over its predecessor's parity, 1, is; then 0 and not 1.
+  const std::string text = module_text("sm_90a", ".param .u64 out", R"(
+      .shared .align 8 .b64 bar;
+      mov.u32 %r1, bar; mov.u32 %r2, 2; mov.u32 %r3, 3; mov.u32 %r4, -1;
+      mbarrier.init.shared::cta.b64 [%r1], 1;
+      mbarrier.test_wait.parity.shared::cta.b64 %p0, [%r1], %r2; selp.u32 %r5, 1, 0, %p0;
+      mbarrier.test_wait.parity.shared::cta.b64 %p0, [%r1], %r4; selp.u32 %r6, 1, 0, %p0;
+      mbarrier.arrive.shared::cta.b64 _, [%r1];
+      mbarrier.try_wait.parity.shared::cta.b64 %p0, [%r1], %r2; selp.u32 %r7, 1, 0, %p0;
+      mbarrier.test_wait.parity.shared::cta.b64 %p0, [%r1], %r3; selp.u32 %r8, 1, 0, %p0;
+      ld.param.u64 %rd0, [out]; st.global.v4.u32 [%rd0], {%r5, %r6, %r7, %r8};)");
+  for (const bool tolerant : {false, true}) {
+    const Ran r = run(text, tolerant, 1, 4, {.eager = true});
+    INFO(r.result.report);
+    CHECK(r.result.ok == tolerant);
+    CHECK(r.says("parity 2: must be 0 or 1"));
+    if (tolerant) CHECK(r.out == std::vector<uint32_t>{0, 1, 1, 0});
+  }
+}
+
 TEST_CASE("what shfl brings from a lane that takes no part: a fault, or poison and a note") {
   const std::string text = module_text("sm_90a", ".param .u64 out", R"(
       mov.u32 %r1, %tid.x; setp.gt.u32 %p1, %r1, 7; @%p1 bra END;

@@ -249,6 +249,16 @@ struct Look {
   uint32_t phase = 0;  // that the last lane asked for
 };
 
+// DeeperGEMM counts its phases and gives the number.
+uint32_t lowest_bit(Warp& w, uint32_t parity, unsigned lane, const char* what) {
+  w.cta.cluster.note_or_throw(
+      Fault(FaultKind::mbarrier_state, lane,
+            fmt::format("{}.parity with parity {}: must be 0 or 1; hardware looks at the lowest bit", what,
+                        parity)),
+      w);
+  return parity & 1;
+}
+
 // op 1 the address, op 2 the parity or state.
 Look look(Warp& w, const Instr& in, const char* what) {
   const Mods m = unpack_aux<Mods>(in);
@@ -261,7 +271,8 @@ Look look(Warp& w, const Instr& in, const char* what) {
     uint32_t p;
     if (m.parity) {
       p = parity[lane];
-      if (p > 1) fault(FaultKind::mbarrier_state, lane, "{}.parity with parity {}: must be 0 or 1", what, p);
+      if (p > 1) [[unlikely]]
+        p = lowest_bit(w, p, lane, what);
     } else {
       MbarrierState s{state[lane]};
       if (!s.plausible())
