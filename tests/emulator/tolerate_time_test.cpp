@@ -116,3 +116,32 @@ TEST_CASE("a bulk store of what another warp is about to write: a race, or the s
       bar.sync 0;)");
   check_that_strict_seeds_differ(text, 64);
 }
+
+// The warp stores words 32 to 63, and copies them to words 0 to 31 once the source has been read.
+TEST_CASE("what a bulk store wrote, behind wait_group.read: a race, or the write has landed") {
+  for (const char* bulk :
+       {"cp.async.bulk.global.shared::cta.bulk_group [%rd2], [%r0], 128;",
+        "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%rd2], [%r0], 128;"}) {
+    CAPTURE(bulk);
+    const std::string text = module_text("sm_90a", ".param .u64 out",
+                                         fmt::format(R"(
+      .shared .align 16 .b8 s[128];
+      mov.u32 %r0, s; mov.u32 %r1, %tid.x; shl.b32 %r2, %r1, 2; add.u32 %r2, %r2, %r0; add.u32 %r3, %r1, 32;
+      setp.ne.u32 %p0, %r1, 0; ld.param.u64 %rd0, [out]; mul.wide.u32 %rd1, %r1, 4; add.u64 %rd1, %rd1, %rd0;
+      add.u64 %rd2, %rd0, 128;
+      st.shared.u32 [%r2], %r3;
+      fence.proxy.async.shared::cta;
+      bar.warp.sync -1;
+      @%p0 bra END;
+      {}
+      cp.async.bulk.commit_group;
+      cp.async.bulk.wait_group.read 0;
+      fence.proxy.async.global;
+    END:
+      bar.sync 0;
+      ld.global.u32 %r4, [%rd1+128]; sub.u32 %r4, %r4, 32;
+      st.global.u32 [%rd1], %r4;)",
+                                                     bulk));
+    check_that_strict_seeds_differ(text, 32);
+  }
+}

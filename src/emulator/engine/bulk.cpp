@@ -247,12 +247,15 @@ void commit(Warp& w, const Instr&) {
   for_lanes(w.active, [&](unsigned lane) { w.cta.state->bulk[w.id * kLanes + lane].commit(); });
 }
 
+// On hardware the write of a store follows its read closely, and what a thread does behind wait_group.read to
+// tell others takes longer: Tencent's HPC-Ops hands partial sums over so. Where the schedule is tolerant
+// .read waits for the writes, too.
 bool groups_done(Warp& w, uint32_t lanes, uint64_t value) {
+  const bool read = value >> 32 != 0 && !w.cta.cluster.grid.schedule.tolerant;
   bool done = true;
   for_lanes(lanes, [&](unsigned lane) {
     auto it = w.cta.state->bulk.find(w.id * kLanes + lane);
-    if (it != w.cta.state->bulk.end())
-      done = done && it->second.reached(static_cast<uint32_t>(value), value >> 32 != 0);
+    if (it != w.cta.state->bulk.end()) done = done && it->second.reached(static_cast<uint32_t>(value), read);
   });
   return done;
 }
