@@ -92,6 +92,57 @@ TEST_CASE("tcgen05.cp by two threads: in any order, or in the order of issue") {
   CHECK(wrong > 0);
 }
 
+// CTA 1 takes longer to write what CTA 0's copy for the pair reads, and nothing tells CTA 0 when it is there.
+TEST_CASE("tcgen05.cp for a pair without a barrier between its CTAs: a race, or they go in step") {
+  const std::string text = module_text("sm_100a", ".param .u64 out",
+                                       fmt::format(R"(
+      .shared .align 128 .b8 scales[512]; .shared .align 8 .b64 done; .shared .align 4 .b32 where;
+      mov.u32 %r0, where; mov.u32 %r1, %tid.x; mov.u32 %r3, scales; mov.u32 %r9, done; setp.ne.u32 %p2, %r1, 0;
+      mov.u32 %r2, %cluster_ctarank; setp.ne.u32 %p1, %r2, 0; add.u32 %r5, %r2, 1; mov.u32 %r7, 0;
+      tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [%r0], 32;
+      @%p2 bra MADE;
+      mbarrier.init.shared::cta.b64 [%r9], 1;
+      fence.mbarrier_init.release.cluster;
+    MADE:
+      bar.warp.sync -1;
+      barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+      @!%p1 bra WRITE;
+      {}
+    WRITE:
+      shl.b32 %r4, %r1, 4; add.u32 %r4, %r4, %r3;
+      st.shared.v4.u32 [%r4], {{%r5, %r5, %r5, %r5}};
+      fence.proxy.async.shared::cta;
+      bar.warp.sync -1;
+      ld.shared.u32 %r6, [%r0];
+      @%p1 bra WAIT;
+      @%p2 bra WAIT;
+      shr.u32 %r8, %r3, 4; cvt.u64.u32 %rd1, %r8; or.b64 %rd1, %rd1, 0x400800010000; mov.u16 %h0, 3;
+      tcgen05.cp.cta_group::2.32x128b.warpx4 [%r6], %rd1;
+      tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%r9], %h0;
+    WAIT:
+      mbarrier.try_wait.parity.shared::cta.b64 %p0, [%r9], 0; @!%p0 bra WAIT;
+      bar.warp.sync -1;
+      tcgen05.fence::after_thread_sync;
+      tcgen05.ld.sync.aligned.32x32b.x1.b32 {{%r5}}, [%r6];
+      tcgen05.wait::ld.sync.aligned;
+      shl.b32 %r2, %r2, 5; add.u32 %r1, %r1, %r2;
+      ld.param.u64 %rd0, [out]; mul.wide.u32 %rd1, %r1, 4; add.u64 %rd0, %rd0, %rd1; st.global.u32 [%rd0], %r5;
+      barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+      tcgen05.dealloc.cta_group::2.sync.aligned.b32 %r6, 32;)",
+                                                   additions(1000)));
+  unsigned wrong = 0;
+  for (const bool tolerant : {false, true})
+    for (uint64_t seed = 0; seed < 20; ++seed) {
+      const Ran r = run(text, tolerant, 32, 64, {.seed = seed, .cluster = 2});
+      INFO(r.result.report);
+      bool right = r.result.ok;
+      for (uint32_t k = 0; k < 64; ++k) right = right && r.out[k] == k / 32 + 1;
+      if (tolerant) CHECK(right);
+      wrong += !right;
+    }
+  CHECK(wrong > 0);
+}
+
 // Five warps: warp 0 writes tensor memory and arrives without tcgen05.wait::st; warp 4, which has the same
 // lanes, reads. Warp 0 frees the columns while warp 4 may still have to read them.
 TEST_CASE("tensor memory between warps without the waits: what hardware's order gives") {

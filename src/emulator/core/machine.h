@@ -186,6 +186,11 @@ class Cluster {
   // is tolerant it waits for those: mmcomposer's epilogues let one warp give an accumulator, or columns for
   // scales, back for all four, which are a few instructions from their last loads.
   bool at_once(const AsyncOp& op) const;
+  // Whether the other CTA of the pair of which `op` reads both can go on, or waits for copies of its own. On
+  // hardware the CTAs of a pair run in step: kernels that do the same in both, with no barrier between them
+  // before the product (gqa_v21 of sanjaykrishnablubridge-bit/Blackwell), are right there. So where the
+  // schedule is tolerant such a product lets the other CTA go on as far as it can.
+  bool peer_goes_on(const AsyncOp& op) const;
   // Number of unfinished operations that satisfy the predicate (for wait_group, tcgen05.wait, reports). The
   // operation that is running counts until its run() has returned true.
   template <class P>

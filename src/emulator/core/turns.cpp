@@ -41,14 +41,16 @@ AsyncOp* Cluster::choose_op(bool held_too) {
   const size_t n = ops_.size();
   if (n == serial_ops_.size()) return nullptr;
   const size_t start = random(n);
-  AsyncOp* held = nullptr;
+  AsyncOp *held = nullptr, *early = nullptr;
   for (size_t k = 0; k < n; ++k) {
     AsyncOp* op = eligible((start + k) % n);
     if (op->due) continue;
-    if (!op->held(*this)) return op;
-    if (!held) held = op;
+    AsyncOp*& waiting = op->held(*this) ? held : early;
+    if (&waiting == &early && !peer_goes_on(*op)) return op;
+    if (!waiting) waiting = op;
   }
-  return held_too ? held : nullptr;
+  if (!held_too) return nullptr;
+  return early ? early : held;  // a copy may be held for a product
 }
 
 void Cluster::run_op(AsyncOp* op) {

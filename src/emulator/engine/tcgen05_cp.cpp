@@ -58,6 +58,7 @@ struct TmemCopy final : AsyncOp {
 
   const char* name() const override { return "tcgen05.cp"; }
   bool held(const Cluster& cluster) const override { return cluster.at_once(*this); }
+  bool of_pair() const override { return m.group == 2; }
 
   void check(Cta& to) const {
     const TmemAddress a{address};

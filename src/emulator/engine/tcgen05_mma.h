@@ -27,6 +27,7 @@ struct MmaOp final : MatrixProduct {
   bool run(Cluster&) override;
   bool lost_at_exit() const override;
   bool held(const Cluster& cluster) const override { return cluster.at_once(*this); }
+  bool of_pair() const override { return group == 2; }
   std::optional<StoredOperand> stored(char operand) const override;
   ElementFormat format(char operand) const;
 
