@@ -61,3 +61,16 @@ TEST_CASE("a bulk copy leaves off what is beyond a multiple of 16 bytes") {
     for (uint32_t i = 0; i < 16; ++i) CHECK(r.out[i] == (i < whole / 4 ? i : i + 16));
   }
 }
+
+TEST_CASE("a bulk prefetch of more than was allocated: a fault, or a note") {
+  const std::string text = module_text("sm_90a", ".param .u64 out", R"(
+    ld.param.u64 %rd0, [out]; mov.u32 %r1, 4096; mov.u32 %r2, 7;
+    cp.async.bulk.prefetch.L2.global [%rd0], %r1;
+    st.global.u32 [%rd0], %r2;)");
+  for (const bool tolerant : {false, true}) {
+    const Ran r = run(text, tolerant, 1, 16);
+    CHECK(r.result.ok == tolerant);
+    CHECK(r.says("cp.async.bulk.prefetch touches global"));
+    if (tolerant) CHECK(r.out[0] == 7);
+  }
+}

@@ -229,11 +229,17 @@ void copy(Warp& w, const Instr& in) {
   });
 }
 
-void prefetch(Warp& w, const Instr& in) {  // a hint; the range must be valid all the same
+// A hint; the range must be valid all the same. A contest's dual GEMM prefetches two tiles of scales where
+// there may be one, which reaches into memory that the GPU has mapped for others.
+void prefetch(Warp& w, const Instr& in) {
   const uint32_t* size = w.source<uint32_t>(in.op[1]);
   for_lanes(w.active, [&](unsigned lane) {
     require_multiple(size[lane], "the size", "cp.async.bulk.prefetch", lane);
-    global_range(w.cta.cluster.grid, w.address(in.op[0], lane), size[lane], "cp.async.bulk.prefetch");
+    try {
+      global_range(w.cta.cluster.grid, w.address(in.op[0], lane), size[lane], "cp.async.bulk.prefetch");
+    } catch (const Fault& outside) {
+      w.cta.cluster.note_or_throw(outside, w);
+    }
   });
 }
 
