@@ -65,7 +65,9 @@ struct Schedule {
   // of some 32 instructions, and what they give to their tensor core runs in the order of issue; a copy from
   // global memory, which takes longer than a product, lands behind the products that were issued before it
   // (code of TileLang gives a slot back without a tcgen05.commit, and contest kernels do). And
-  // cp.async.bulk.wait_group.read waits for the writes, which on hardware follow the reads closely.
+  // cp.async.bulk.wait_group.read waits for the writes, which on hardware follow the reads closely; the CTAs
+  // of a pair go in step (Cluster::peer_goes_on); a bulk prefetch beyond an allocation, a tensor map that the
+  // program wrote into and a parity beyond 1 are notes.
   bool tolerant = false;
   // A run is called hung when this many warp instructions were executed by polling alone (nothing but the
   // pollers ran, and they saw nothing change), or by one cluster without ever synchronising.
