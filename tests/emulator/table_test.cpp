@@ -335,6 +335,54 @@ TEST_CASE("what ptxas takes for a target is taken") {
   }
 }
 
+TEST_CASE("vectors of registers of several types are taken and refused as ptxas does") {
+  const std::string mixed = "us ub su sb bu bs bb bf bh fb hb";
+  const std::string int_too = mixed + " uu ss";
+  const struct {
+    const char* statement;
+    std::string taken, refused;  // pairs of registers for @
+  } cases[] = {
+      {"ld.global.v2.f32 @, [%d1]", int_too + " ff", "hh uf fh"},
+      {"st.global.v2.f32 [%d1], @", int_too + " ff", "hh uf fh"},
+      {"ld.global.v2.u32 @, [%d1]", int_too + " hh", "ff uf fh"},
+      {"red.global.add.v2.f32 [%d1], @", int_too + " ff", "hh uf"},
+      {"mma.sync.aligned.m16n8k4.row.col.f32.tf32.tf32.f32 {%f,%f,%f,%f}, @, {%b}, {%f,%f,%f,%f}", mixed,
+       "uu ss ff hh uf fh"},
+      {"mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%f,%f,%f,%f}, @, {%b}, {%f,%f,%f,%f}",
+       mixed + " hh", "uu ss ff uf fh"},
+      {"mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%s,%s,%s,%s}, @, {%b}, {%s,%s,%s,%s}",
+       int_too + " ff hh", "uf fh hf"},
+      {"mma.sp::ordered_metadata.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%f,%f,%f,%f}, @, {%b,%b}, "
+       "{%f,%f,%f,%f}, %b, 0",
+       int_too + " ff hh", "uf fh"},
+      {"mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 @, {%b}, {%b}, {%s,%s}", int_too, "ff hh uf"},
+      {"mov.b64 %d1, @", int_too + " ff hh", "uf fh hf"},
+  };
+  auto taken = [](std::string_view statement, std::string_view pair) {
+    std::string text(statement);
+    text.replace(text.find('@'), 1, fmt::format("{{%{}, %{}}}", pair[0], pair[1]));
+    try {
+      parse(fmt::format(
+                ".version 9.0\n.target sm_90a\n.address_size 64\n.visible .entry k() {{ .reg .u32 %u; "
+                ".reg .s32 %s; .reg .b32 %b; .reg .f32 %f; .reg .f16x2 %h; .reg .b64 %d<2>; {}; ret; }}",
+                text),
+            "vector.ptx");
+    } catch (const PtxError&) {
+      return false;
+    }
+    return true;
+  };
+  auto all = [&](const char* statement, const std::string& pairs, bool expected) {
+    std::istringstream in(pairs);
+    for (std::string pair; in >> pair;)
+      CHECK_MESSAGE(taken(statement, pair) == expected, statement << ": " << pair);
+  };
+  for (const auto& c : cases) {
+    all(c.statement, c.taken, true);
+    all(c.statement, c.refused, false);
+  }
+}
+
 TEST_CASE("no text fits two rows") {
   const Table& table = Table::standard();
   std::mt19937 random(11);

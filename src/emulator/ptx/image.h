@@ -142,6 +142,7 @@ class Operands {
   void check_base_width(const ast::Node&, unsigned bits) const;
   void check_space(const ast::Node&, Space of_symbol, bool is_address) const;
   Operand vector(const ast::Node&, Type element, bool relaxed, bool target);
+  Type element_of_registers(const ast::Node& vector, Type element);
   Type as_wide_as_registers(const ast::Node& vector, Type constant);
   Operand labels(const ast::Node&);
   uint32_t label(const ast::Node&, std::string_view name);

@@ -122,6 +122,30 @@ Type Operands::as_wide_as_registers(const ast::Node& vector, Type constant) {
   return constant;
 }
 
+// What the registers of a vector must agree with, as ptxas 13.0 has it: registers of several types in one
+// vector count as untyped, integer ones of the same width hold f64 everywhere and f32 where memory is
+// accessed, and mma.sp looks at the types of f16 fragments only.
+Type Operands::element_of_registers(const ast::Node& vector, Type element) {
+  if (element == Type::none || bits_type(bits_of(element)) == Type::none) return element;
+  Type common = Type::none;
+  for (const ast::Node& part : vector.parts) {
+    if (part.kind != NodeKind::name || !part.component.empty()) continue;
+    const Meaning& m = meaning(part);
+    if (m.kind != Meaning::Kind::reg || m.reg.kind == Kind::predicate) continue;
+    if (common != Type::none && common != m.reg.type) return bits_type(bits_of(element));
+    common = m.reg.type;
+  }
+  const std::vector<std::string_view>& opcode = statement_->opcode;
+  const std::string_view op = opcode[0];
+  const bool memory = op == "ld" || op == "st" || op == "atom" || op == "red";
+  const bool sparse = op == "mma" && opcode[1].starts_with("sp");
+  if (sparse && element != Type::f16x2) return bits_type(bits_of(element));
+  const bool untyped = element == Type::f64 || (element == Type::f32 && memory);
+  return untyped && is_plain_integer(common) && bits_of(common) == bits_of(element)
+             ? bits_type(bits_of(element))
+             : element;
+}
+
 Operand Operands::vector(const ast::Node& n, Type element, bool relaxed, bool target) {
   if (n.kind != NodeKind::vector) fail_at(image_.out, *n.at, "expected a vector {{ }}");
   if (n.parts.empty() || n.parts.size() > 256)
@@ -135,11 +159,13 @@ Operand Operands::vector(const ast::Node& n, Type element, bool relaxed, bool ta
   Type constant_type =
       element != Type::none ? element : bits_type(bits_of(whole) / static_cast<unsigned>(n.parts.size()));
   if (relaxed) constant_type = as_wide_as_registers(n, constant_type);
+  const Type registers = element_of_registers(n, element);
   bool first = true;
   for (const ast::Node& part : n.parts) {
     if (target && part.kind == NodeKind::constant)
       fail_at(image_.out, *part.at, "a constant cannot be written");
-    Type type = part.kind == NodeKind::constant ? constant_type : element;
+    const bool reg = part.kind == NodeKind::name && meaning(part).kind == Meaning::Kind::reg;
+    Type type = part.kind == NodeKind::constant ? constant_type : reg ? registers : element;
     elements.push_back(value(part, type, relaxed, target));
     if (elements.back().kind == Kind::sink) continue;
     const Type have = elements.back().type;
@@ -150,6 +176,9 @@ Operand Operands::vector(const ast::Node& n, Type element, bool relaxed, bool ta
         (is_floating(op.type) ? is_plain_integer(have) : is_plain_integer(op.type) && is_floating(have)))
       fail_at(image_.out, *part.at,
               "the elements of a vector are integers or floating-point values, not both");
+    if (!first && is_floating(op.type) && is_floating(have) && op.type != have)
+      fail_at(image_.out, *part.at, "the elements of a vector are .{} and .{}", name_of(op.type),
+              name_of(have));
     if (first || is_bits(op.type)) op.type = have;
     first = false;
   }
