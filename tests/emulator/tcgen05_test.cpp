@@ -379,6 +379,9 @@ TEST_CASE("tcgen05.ld: who gets which cell") {
   v = run_ld(ld_kernel("16x32bx2.x4", 4, 0, ", 16"), 4);
   CHECK(cell(v, 3, 2) == 2003);
   CHECK(cell(v, 3, 18) == 2019);
+  v = run_ld(ld_kernel("16x32bx2.x4.pack::16b", 4, 0, ", 8"), 4);  // the split counts columns, not pairs
+  CHECK(cell(v, 3, 2) == ((2007u << 16) | 2006u));
+  CHECK(cell(v, 3, 18) == ((2015u << 16) | 2014u));
   v = run_ld(ld_kernel("32x32b.x2.pack::16b", 2, 0, ""), 2);
   CHECK(cell(v, 1, 3) == ((3003u << 16) | 3002u));
   for (const char* shape :

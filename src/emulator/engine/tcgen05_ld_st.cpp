@@ -26,19 +26,21 @@ struct Cell {
   unsigned lane, column;
 };
 
-// Which cell register r of thread t holds, relative to the base address (PTX ISA 9.7.16.2.3).
-inline Cell cell(Shape shape, unsigned r, unsigned t, int split) {
-  switch (shape) {
+// Which cell register r of thread t holds, relative to the base address (PTX ISA 9.7.16.2.3); packed, the
+// first of the two.
+inline Cell cell(const Mods& m, unsigned r, unsigned t) {
+  const unsigned wide = m.pack ? 2 : 1;
+  switch (m.shape) {
     case Shape::s32x32b:
-      return {t, r};
+      return {t, wide * r};
     case Shape::s16x64b:
-      return {(t >> 2) + 8 * (t & 1), ((t >> 1) & 1) + 2 * r};
+      return {(t >> 2) + 8 * (t & 1), wide * (((t >> 1) & 1) + 2 * r)};
     case Shape::s16x128b:
-      return {(t >> 2) + 8 * (r & 1), (t & 3) + 4 * (r >> 1)};
+      return {(t >> 2) + 8 * (r & 1), wide * ((t & 3) + 4 * (r >> 1))};
     case Shape::s16x256b:
-      return {(t >> 2) + 8 * ((r >> 1) & 1), 2 * (t & 3) + (r & 1) + 8 * (r >> 2)};
-    case Shape::s16x32bx2:
-      return {t & 15, r + (t >= 16 ? static_cast<unsigned>(split) : 0)};
+      return {(t >> 2) + 8 * ((r >> 1) & 1), wide * (2 * (t & 3) + (r & 1) + 8 * (r >> 2))};
+    case Shape::s16x32bx2:  // the split is added to the address: columns, packed or not
+      return {t & 15, wide * r + (t >= 16 ? static_cast<unsigned>(m.split) : 0)};
   }
   return {};
 }
@@ -46,8 +48,9 @@ inline Cell cell(Shape shape, unsigned r, unsigned t, int split) {
 unsigned columns_of(const Mods& m) {
   unsigned n = m.registers;
   if (m.shape == Shape::s16x64b || m.shape == Shape::s16x128b || m.shape == Shape::s16x256b) n *= 2;
+  if (m.pack) n *= 2;
   if (m.shape == Shape::s16x32bx2) n += static_cast<unsigned>(m.split);
-  return m.pack ? 2 * n : n;
+  return n;
 }
 
 struct Window {
@@ -94,10 +97,10 @@ struct TmemLoad final : AsyncOp {
     } else {
       for (unsigned r = 0; r < m.registers; ++r)
         for (unsigned t = 0; t < kLanes; ++t) {
-          const Cell c = cell(m.shape, r, t, m.split);
+          const Cell c = cell(m, r, t);
           const unsigned lane = win.lane + c.lane;
           if (m.pack) {
-            const unsigned column = win.column + 2 * c.column;
+            const unsigned column = win.column + c.column;
             rows[r][t] = (tmem.column(column)[lane] & 0xffff) | tmem.column(column + 1)[lane] << 16;
           } else {
             rows[r][t] = tmem.column(win.column + c.column)[lane];
@@ -141,10 +144,10 @@ struct TmemStore final : AsyncOp {
     tmem.check(*cta, win.column, win.columns, name(), this);
     for (unsigned r = 0; r < m.registers; ++r)
       for (unsigned t = 0; t < kLanes; ++t) {
-        const Cell c = cell(m.shape, r, t, m.split);
+        const Cell c = cell(m, r, t);
         const unsigned lane = win.lane + c.lane;
         if (m.pack) {
-          const unsigned column = win.column + 2 * c.column;
+          const unsigned column = win.column + c.column;
           tmem.column(column)[lane] = data[r][t] & 0xffff;
           tmem.column(column + 1)[lane] = data[r][t] >> 16;
           tmem.define(column, lane, 1), tmem.define(column + 1, lane, 1);
