@@ -258,8 +258,10 @@ class Tile {
       std::memcpy(chunk + i * f_.element.bytes % 16, &bits, f_.element.bytes);
     }
   }
-  // In core matrices, and as the rows that TMEM takes.
+  // In core matrices, and as the rows that TMEM takes: there each narrow element has a byte, e2m1 its bits
+  // 5:2.
   void place_a() {
+    const unsigned up = f_.element.narrow == 4 ? 2 : 0;
     for (unsigned r = 0; r < f_.m; ++r)
       for (unsigned i = 0; i < f_.stored(); ++i) {
         const int x = a_[r * f_.stored() + i];
@@ -267,7 +269,7 @@ class Tile {
         for (unsigned c = 0; c < f_.element.bytes && !f_.element.pairs; ++c)
           for (unsigned lane = r; lane < (f_.stationary ? 128 : r + 1); lane += f_.m)
             in_[f_.rows_at() + lane * 32 + i * f_.element.bytes + c] =
-                static_cast<uint8_t>(element_bits(f_.element, x) >> (8 * c));
+                static_cast<uint8_t>(element_bits(f_.element, x) << up >> (8 * c));
       }
   }
   void place_b() {
@@ -319,6 +321,9 @@ TEST_CASE("tiles of the other kinds") {
       {.kind = "f8f6f4", .element = kE3m2, .m = 128, .n = 16},
       {.kind = "f8f6f4", .element = kE2m1, .m = 128, .n = 16},
       {.kind = "f8f6f4", .element = kE2m1, .m = 128, .n = 32, .transposed_b = true},
+      {.kind = "f8f6f4", .element = kE2m1, .m = 128, .n = 16, .a_in_tmem = true},
+      {.kind = "f8f6f4", .element = kE3m2, .m = 128, .n = 8, .d_format = 0, .a_in_tmem = true},
+      {.kind = "mxf8f6f4", .element = kE2m1, .m = 128, .n = 8, .a_in_tmem = true, .scaled = true},
       {.kind = "f8f6f4", .element = kE4m3, .m = 64, .n = 48, .transposed_b = true},
       {.kind = "i8", .element = kS8, .m = 64, .n = 48, .d_format = 2},
       {.kind = "mxf8f6f4", .element = kE4m3, .m = 128, .n = 96, .scaled = true},

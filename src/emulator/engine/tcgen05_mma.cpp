@@ -98,6 +98,12 @@ void unpack_narrow(ElementFormat f, std::byte* rows, uint32_t count) {
   }
 }
 
+// In TMEM e2m1 stands in bits 5:2 of its byte, as in the registers of mma.sync (PTX ISA 9.7.16.10.4.3, whose
+// figure 199 is not in the text, and 9.7.14.5.14, which says so in words); fp6 in the low bits.
+void unpack_e2m1_bytes(std::byte* bytes, uint32_t count) {
+  for (uint32_t i = 0; i < count; ++i) bytes[i] = bytes[i] >> 2 & std::byte{15};
+}
+
 bool narrow(ElementFormat f) {
   return f == ElementFormat::e2m1 || f == ElementFormat::e2m3 || f == ElementFormat::e3m2;
 }
@@ -111,6 +117,8 @@ void MmaOp::plain(Cluster& cluster, Cta& cta, const std::byte* a_rows, const std
   thread_local MmaElements a_all, b_all, a_part, b_part;
   std::vector<std::byte> a_copy(a_rows, a_rows + a_rows_stored() * kMmaRowBytes),
       b_copy(b_rows, b_rows + n * b_row);
+  if (a_in_tmem && fa == ElementFormat::e2m1)
+    unpack_e2m1_bytes(a_copy.data(), static_cast<uint32_t>(a_copy.size()));
   if (narrow(fa) && !a_in_tmem && a.k_major) unpack_narrow(fa, a_copy.data(), m);
   if (narrow(fb) && b.k_major) unpack_narrow(fb, b_copy.data(), n * (b_row / kMmaRowBytes));
   const SparseRows metadata_rows = sparse ? read_metadata(cluster, cta, a_copy.data()) : SparseRows{};
