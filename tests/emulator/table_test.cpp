@@ -310,6 +310,9 @@ TEST_CASE("what ptxas takes for a target is taken") {
       {"sm_100", "ld.global.v8.b32 {%r0,%r1,%r2,%r3,%r4,%r5,%r6,%r7}, [%d1]"},
       {"sm_100", "clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 %p1, %q1"},
       {"sm_100f", "tcgen05.mma.cta_group::1.kind::f16 [%r1], %d1, %d2, %r2, %p1"},
+      {"sm_100f",
+       "tcgen05.mma.cta_group::1.kind::mxf4nvf4.block_scale.block32 [%r1], %d1, %d2, %r2, [%r3], [%r4], "
+       "%p1"},
       {"sm_90", "ld.shared.v8.u8 {%h0,%h1,%h2,%h3,%h4,%h5,%h6,%h7}, [%r1]"},
       {"sm_90", "st.v8.b16 [%d1], {%h0,%h1,%h2,%h3,%h4,%h5,%h6,%h7}"},
       {"sm_90", "red.async.relaxed.cluster.mbarrier::complete_tx::bytes.and.b32 [%d1], %r1, [%d2]"},

@@ -83,8 +83,9 @@ constexpr Need kNeeds[] = {
     {"tcgen05", "kind::i8", kFirstBlackwell},
     {"tcgen05", "sp.kind::mxf4", kBlackwellSpecific},
     {"tcgen05", "sp.kind::mxf4nvf4", kBlackwellSpecific},
-    {"tcgen05", "kind::mxf4nvf4.scale_vec::2X", kBlackwellSpecific},
-    {"tcgen05", "kind::mxf4nvf4.block32", kBlackwellSpecific},
+    {"tcgen05", "scale_vec::1X", kBlackwellSpecific},
+    {"tcgen05", "scale_vec::2X", kBlackwellSpecific},
+    {"tcgen05", "scale_vec::4X", kBlackwellSpecific},
 };
 
 bool has_all(std::span<const std::string_view> tokens, std::string_view modifiers) {
