@@ -212,6 +212,8 @@ TEST_CASE("refused fields of instruction descriptors") {
   refused(0x08400490 & ~(63u << 17), MmaKind::f16, 0, "N = 0");
   refused(0x0c400490, MmaKind::f16, 0, "M = 192");
   refused(0x08400490, MmaKind::i8, 0, "D type (s32)");
+  refused(0x08400480, MmaKind::f16, 0,
+          "D type (bits 5:4) is 0 f16, which takes f16 operands only; A is bf16");
   // Bytes of a transposed B: N in steps of 16 in one CTA, of 32 in a pair (PTX ISA 9.7.16.10.1).
   const auto n_of = [](uint32_t n) { return 0x08000010 | n / 8 << 17; };
   CHECK_NOTHROW(decode_instruction_descriptor(n_of(24), MmaKind::f8f6f4, 0, 1, false));

@@ -217,6 +217,10 @@ InstructionDescriptor decode_instruction_descriptor(uint32_t bits, MmaKind kind,
     } else if (d.d_format > 1) {
       fault(FaultKind::descriptor, 0, "{} {:#010x}: D type (bits 5:4) is {}, must be 0 f16 or 1 f32", what,
             bits, d.d_format);
+    } else if (kind == MmaKind::f16 && d.d_format == 0 && (d.a_format || d.b_format)) {
+      fault(FaultKind::descriptor, 0,
+            "{} {:#010x}: D type (bits 5:4) is 0 f16, which takes f16 operands only; {} is bf16", what, bits,
+            d.a_format ? "A" : "B");
     }
   }
   if (std::string why = weight_stationary ? illegal_stationary_shape(d.m, d.n, sparse)
