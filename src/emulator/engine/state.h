@@ -62,9 +62,9 @@ struct TmemAllocation {
   uint32_t function;
 };
 
-struct CollectorA {  // of tcgen05.mma: which A it holds
+struct Collector {  // of tcgen05.mma: which A or B it holds
   bool filled = false;
-  uint64_t a = 0;  // descriptor or TMEM address
+  uint64_t matrix = 0;  // descriptor or TMEM address
   int kind = 0;
 };
 
@@ -87,7 +87,7 @@ struct CtaState {
   uint32_t pair_wanted = 0;          // columns that tcgen05.alloc.cta_group::2 waits for the other CTA with
   int pair_granted = -1;             // their first column, once the other CTA has done it for both
   bool launch_control_over = false;  // saw a failed clusterlaunchcontrol.try_cancel
-  CollectorA collector;
+  Collector collector_a, collector_b[4];
   int tmem_group = 0;  // cta_group of this CTA's tcgen05 instructions, 0 before the first
 
   WarpEngines& warp(unsigned id);

@@ -9,9 +9,13 @@ struct Mods {
   MmaKind kind;
   uint8_t group, scale_vec;
   bool a_in_tmem;
-  enum Collector : uint8_t { discard, fill, use, lastuse } collector;
+  enum Usage : uint8_t { discard, fill, use, lastuse } usage;
   bool sparse;
+  uint8_t buffer;  // of B
 };
+
+constexpr const char* kBuffers[] = {"a", "b0", "b1", "b2", "b3"};
+constexpr const char* kUsages[] = {"discard", "fill", "use", "lastuse"};
 
 MmaKind kind_of(const Source& s) {
   for (int k = 0; k <= static_cast<int>(MmaKind::mxf4nvf4); ++k)
@@ -20,10 +24,11 @@ MmaKind kind_of(const Source& s) {
 }
 
 Mods decode(Instr& in, const Source& s, const Operand& scale_input_d) {
-  Mods m{kind_of(s), cta_group(s), 0, in.op[1].kind == Operand::Kind::address, Mods::discard, s.has("sp")};
-  if (s.has("collector::a::fill")) m.collector = Mods::fill;
-  if (s.has("collector::a::use")) m.collector = Mods::use;
-  if (s.has("collector::a::lastuse")) m.collector = Mods::lastuse;
+  Mods m{kind_of(s), cta_group(s), 0, in.op[1].kind == Operand::Kind::address, Mods::discard, s.has("sp"), 0};
+  for (const char* buffer : kBuffers)
+    for (const Mods::Usage usage : {Mods::discard, Mods::fill, Mods::use, Mods::lastuse})
+      if (s.has(fmt::format("collector::{}::{}", buffer, kUsages[usage])))
+        m.usage = usage, m.buffer = buffer[1] ? static_cast<uint8_t>(buffer[1] - '0') : 0;
   const bool block16 = s.has("block16") || s.has("scale_vec::4X"), block32 = s.has("block32");
   const bool x2 = s.has("scale_vec::2X"), x1 = s.has("scale_vec::1X");
   switch (m.kind) {
@@ -53,21 +58,20 @@ Mods decode(Instr& in, const Source& s, const Operand& scale_input_d) {
 
 enum class Form : uint8_t { plain, masked, scaled, weight_stationary };
 
-// The collector keeps the A of an instruction with ::fill; what says ::use must ask for the same A. It is
-// read again here all the same: memory must not change before the last use has been committed.
-void check_collector(CollectorA& c, const Mods& m, uint64_t a, unsigned lane) {
-  if (m.collector == Mods::use || m.collector == Mods::lastuse) {
-    if (!c.filled)
-      fault(FaultKind::misuse, lane, "tcgen05.mma.collector::a::{} without a ::fill before it",
-            m.collector == Mods::use ? "use" : "lastuse");
-    if (c.a != a || c.kind != static_cast<int>(m.kind))
-      fault(FaultKind::misuse, lane,
-            "tcgen05.mma.collector::a::{} with A {:#x} of kind::{}, but the collector was filled with A "
-            "{:#x} of kind::{}",
-            m.collector == Mods::use ? "use" : "lastuse", a, name_of(m.kind), c.a,
-            name_of(static_cast<MmaKind>(c.kind)));
-  }
-  c = {m.collector == Mods::fill || m.collector == Mods::use, a, static_cast<int>(m.kind)};
+// A collector keeps the matrix of an instruction with ::fill; what says ::use must ask for the same one. It
+// is read again here all the same: memory must not change before the last use has been committed.
+void check_collector(Collector& c, const Mods& m, const char* name, uint64_t matrix, unsigned lane) {
+  const bool used = m.usage == Mods::use || m.usage == Mods::lastuse;
+  if (used && !c.filled)
+    fault(FaultKind::misuse, lane, "tcgen05.mma.collector::{}::{} without a ::fill before it", name,
+          kUsages[m.usage]);
+  if (used && (c.matrix != matrix || c.kind != static_cast<int>(m.kind)))
+    fault(FaultKind::misuse, lane,
+          "tcgen05.mma.collector::{}::{} with {} {:#x} of kind::{}, but the collector was filled with {} "
+          "{:#x} of kind::{}",
+          name, kUsages[m.usage], name[0] == 'a' ? 'A' : 'B', matrix, name_of(m.kind),
+          name[0] == 'a' ? 'A' : 'B', c.matrix, name_of(static_cast<MmaKind>(c.kind)));
+  c = {m.usage == Mods::fill || m.usage == Mods::use, matrix, static_cast<int>(m.kind)};
 }
 
 // See SharedMatrix.
@@ -161,8 +165,11 @@ void issue(Warp& w, const Instr& in) {
       if constexpr (form == Form::masked) set_disabled_lanes(*op, w, rest[0]);
       op->scale_input_d = static_cast<uint8_t>(rest[form == Form::masked ? 2 : 1].displacement);
     }
-    if constexpr (!ws)
-      check_collector(w.cta.state->collector, m,
+    if constexpr (ws)
+      check_collector(w.cta.state->collector_b[m.buffer], m, kBuffers[1 + m.buffer],
+                      w.source<uint64_t>(in.op[2])[lane], lane);
+    else
+      check_collector(w.cta.state->collector_a, m, kBuffers[0],
                       m.a_in_tmem ? op->a_tmem : w.source<uint64_t>(in.op[1])[lane], lane);
     op->check_tmem(w.cta);
     if (m.group == 2) op->check_tmem(pair_of(w.cta, "tcgen05.mma"));
@@ -186,7 +193,6 @@ Body bind_tcgen05_mma_block_scale(Instr& in, const Source& s) {
   return issue<Form::scaled>;
 }
 
-// The collector buffers of B are permissions to keep what is read here again all the same.
 Body bind_tcgen05_mma_ws(Instr& in, const Source& s) {
   in.aux = pack_aux(decode(in, s, Operand{}));
   return issue<Form::weight_stationary>;
