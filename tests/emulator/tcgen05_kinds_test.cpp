@@ -7,6 +7,8 @@
 #include <random>
 #include <sstream>
 
+#include "emulator/core/failure.h"
+#include "emulator/engine/sparse.h"
 #include "emulator/watch/inspect.h"
 #include "fp4lab/half.h"
 #include "kernel.h"
@@ -306,6 +308,24 @@ std::vector<float> elements_in(const std::string& report) {
 }
 
 }  // namespace
+
+// The lists of PTX ISA 9.7.16.10.8.1 and .2.
+TEST_CASE("sparsity metadata that means something to tcgen05.mma") {
+  for (unsigned m = 0; m < 16; ++m)
+    for (const bool tf32 : {false, true}) {
+      SparseRows rows;
+      rows.rows = rows.chunks = 1;
+      rows.tcgen05 = true, rows.tf32 = tf32;
+      rows.metadata = {static_cast<uint8_t>(m)};
+      const uint32_t valid = tf32 ? 1u << 0x4 | 1u << 0xe : 0x7350;
+      CAPTURE(m);
+      CAPTURE(tf32);
+      if (valid >> m & 1)
+        CHECK_NOTHROW(rows.check("tcgen05.mma", 0));
+      else
+        CHECK_THROWS_AS(rows.check("tcgen05.mma", 0), Fault);
+    }
+}
 
 TEST_CASE("tiles of the other kinds") {
   const Form forms[] = {

@@ -19,6 +19,7 @@ void SparseRows::check(const char* instruction, unsigned lane, uint32_t first_ro
             "valid: {}",
             instruction, first_row + r, c, m,
             tf32      ? "0b0100, 0b1110"
+            : tcgen05 ? "0b0100, 0b0110, 0b1000, 0b1001, 0b1100, 0b1101, 0b1110"
             : ordered ? "0b0100, 0b1000, 0b1001, 0b1100, 0b1101, 0b1110"
                       : "two different places");
     }

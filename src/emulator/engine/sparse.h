@@ -19,6 +19,7 @@ struct SparseRows {
   uint8_t unit_bytes = 1;
   bool tf32 = false;
   bool ordered = true;            // the first unit must stand before the second
+  bool tcgen05 = false;           // or they are those of 0b0110 (PTX ISA 9.7.16.10.8.2 lists it)
   std::vector<uint8_t> metadata;  // [rows][chunks], four bits each
 
   uint32_t packed_bytes() const { return chunks * 2 * unit_bytes; }  // of a row
@@ -39,7 +40,7 @@ struct SparseRows {
  private:
   bool means_something(unsigned chunk_metadata) const {
     const unsigned m = chunk_metadata, first = m & 3, second = m >> 2;
-    return tf32 ? m == 0x4 || m == 0xe : ordered ? first < second : first != second;
+    return tf32 ? m == 0x4 || m == 0xe : ordered ? first < second || (tcgen05 && m == 0x6) : first != second;
   }
 };
 

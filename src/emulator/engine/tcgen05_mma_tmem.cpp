@@ -224,7 +224,7 @@ SparseRows MmaOp::read_metadata(Cluster& cluster, Cta& cta, const std::byte* a_r
       }
     again = p.row + p.rows == s.rows;
   }
-  s.ordered = false;  // 0b0110 is among the meaningful values (PTX ISA 9.7.16.10.8.2)
+  s.tcgen05 = true;
   s.check_tolerantly(cluster, *this, a_rows);
   watch_tmem(cluster, false, &cta, 0, 128, c, wide ? 1 : 2, *this);
   return s;
