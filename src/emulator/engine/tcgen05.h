@@ -28,6 +28,8 @@ inline Queue pipe_of(const Warp& w, unsigned lane) {
   return {Queue::tensor_pipe, (cta.state->tmem_group == 2 ? cta.rank & ~1u : cta.rank) << 16};
 }
 
+// For warp-collective instructions: all threads of the warp are here, and none has exited.
+void require_whole(Warp&, const Instr&);
 // The same value in all active lanes, for warp-collective instructions.
 uint32_t uniform_operand(Warp&, const Operand&, const char* what);
 uint32_t uniform_address(Warp&, const Operand&, const char* what);

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <optional>
 
+#include "emulator/core/place.h"
 #include "emulator/engine/tcgen05.h"
 
 namespace fp4lab::emu {
@@ -40,6 +41,20 @@ Cta& pair_of(Cta& cta, const char* what) {
 }
 
 Cta& leader_of(Cta& cta, const char* what) { return cta.rank & 1 ? pair_of(cta, what) : cta; }
+
+// ptxas makes nothing of .sync.aligned behind an exit: the threads that are left do it, so where that is
+// tolerated it is a note.
+void require_whole(Warp& w, const Instr& in) {
+  w.require_full(in);
+  if (const uint32_t gone = w.exited & w.lanes; gone) [[unlikely]]
+    w.cta.cluster.note_or_throw(
+        Fault(
+            FaultKind::collective, static_cast<unsigned>(std::countr_zero(w.active)),
+            fmt::format("all threads of the warp must execute this instruction together, but only {} of warp "
+                        "{} do; exited: {}",
+                        lane_list(w.active), w.id, lane_list(gone))),
+        w);
+}
 
 namespace {
 
@@ -184,7 +199,11 @@ std::optional<unsigned> columns_of_pair(Warp& w, const Instr& in, uint32_t colum
 
 void store_address(Warp& w, const Instr& in, Space space, uint32_t column) {
   const unsigned lane = static_cast<unsigned>(std::countr_zero(w.active));
-  std::memcpy(w.memory(in, space, AccessKind::write, w.address(in.op[0], lane), 4, lane), &column, 4);
+  const uint64_t address = w.address(in.op[0], lane);
+  if (space == Space::generic && shared_ref(w, space, address, lane, "tcgen05.alloc").cta != &w.cta)
+    fault(FaultKind::illegal_address, lane,
+          "tcgen05.alloc: the generic address {:#x} is in the shared memory of another CTA", address);
+  std::memcpy(w.memory(in, space, AccessKind::write, address, 4, lane), &column, 4);
   // The whole warp has executed it (.sync.aligned), so that each of its lanes may read what it stored:
   // FlashMLA does at once.
   if (Watcher* watch = w.cta.cluster.watcher) [[unlikely]]
@@ -193,7 +212,7 @@ void store_address(Warp& w, const Instr& in, Space space, uint32_t column) {
 
 // op 0 [dst] in shared memory, op 1 the number of columns
 void alloc(Warp& w, const Instr& in) {
-  w.require_full(in);
+  require_whole(w, in);
   const Mods m = unpack_aux<Mods>(in);
   const uint32_t columns = uniform_operand(w, in.op[1], "the number of TMEM columns");
   use_group(w.cta, m.group);
@@ -216,7 +235,7 @@ void alloc(Warp& w, const Instr& in) {
 
 // op 0 the address, op 1 the number of columns
 void dealloc(Warp& w, const Instr& in) {
-  w.require_full(in);
+  require_whole(w, in);
   const Mods m = unpack_aux<Mods>(in);
   const TmemAddress address{uniform_operand(w, in.op[0], "the TMEM address")};
   const uint32_t columns = uniform_operand(w, in.op[1], "the number of TMEM columns");
@@ -248,7 +267,7 @@ void dealloc(Warp& w, const Instr& in) {
 }
 
 void relinquish(Warp& w, const Instr& in) {
-  w.require_full(in);
+  require_whole(w, in);
   use_group(w.cta, unpack_aux<Mods>(in).group);
   w.cta.state->alloc_permit = false;
 }

@@ -3,8 +3,10 @@
 // A load reads tensor memory at some moment between its issue and tcgen05.wait::ld, and its registers count
 // as never written until then; a store takes its registers at issue and writes some time before
 // tcgen05.wait::st.
+#include <algorithm>
 #include <bit>
 #include <cstring>
+#include <span>
 
 #include "emulator/core/hooks.h"
 #include "emulator/engine/tcgen05.h"
@@ -19,15 +21,15 @@ struct Mods {
   Shape shape;
   uint8_t pack;  // .pack::16b or .unpack::16b
   uint16_t registers;
-  int16_t split;  // columns between the halves of 16x32bx2
+  int32_t split;  // 16x32bx2: from the address of the first half to that of the second
 };
 
 struct Cell {
   unsigned lane, column;
 };
 
-// Which cell register r of thread t holds, relative to the base address (PTX ISA 9.7.16.2.3); packed, the
-// first of the two.
+// Which cell register r of thread t holds, relative to the address of its access (PTX ISA 9.7.16.2.3);
+// packed, the first of the two.
 inline Cell cell(const Mods& m, unsigned r, unsigned t) {
   const unsigned wide = m.pack ? 2 : 1;
   switch (m.shape) {
@@ -39,8 +41,8 @@ inline Cell cell(const Mods& m, unsigned r, unsigned t) {
       return {(t >> 2) + 8 * (r & 1), wide * ((t & 3) + 4 * (r >> 1))};
     case Shape::s16x256b:
       return {(t >> 2) + 8 * ((r >> 1) & 1), wide * (2 * (t & 3) + (r & 1) + 8 * (r >> 2))};
-    case Shape::s16x32bx2:  // the split is added to the address: columns, packed or not
-      return {t & 15, wide * r + (t >= 16 ? static_cast<unsigned>(m.split) : 0)};
+    case Shape::s16x32bx2:
+      return {t & 15, wide * r};
   }
   return {};
 }
@@ -48,9 +50,7 @@ inline Cell cell(const Mods& m, unsigned r, unsigned t) {
 unsigned columns_of(const Mods& m) {
   unsigned n = m.registers;
   if (m.shape == Shape::s16x64b || m.shape == Shape::s16x128b || m.shape == Shape::s16x256b) n *= 2;
-  if (m.pack) n *= 2;
-  if (m.shape == Shape::s16x32bx2) n += static_cast<unsigned>(m.split);
-  return n;
+  return m.pack ? 2 * n : n;
 }
 
 struct Window {
@@ -79,9 +79,35 @@ Window window(Warp& w, const Mods& m, uint32_t bits, const char* what) {
   return win;
 }
 
+// What an instruction touches: 16x32bx2 makes two accesses, threads 16 to 31 the second one.
+struct Access {
+  Window at[2];
+  unsigned count;
+
+  std::span<const Window> windows() const { return {at, count}; }
+};
+
+Access access(Warp& w, const Mods& m, uint32_t bits, const char* what) {
+  Access a{{window(w, m, bits, what), {}}, 1};
+  if (m.shape == Shape::s16x32bx2)
+    a.at[1] = window(w, m, bits + static_cast<uint32_t>(m.split), what), a.count = 2;
+  return a;
+}
+
+template <class Each>
+void for_cells(const Mods& m, const Access& a, Each&& each) {
+  const unsigned threads = kLanes / a.count;
+  for (unsigned h = 0; h < a.count; ++h)
+    for (unsigned r = 0; r < m.registers; ++r)
+      for (unsigned t = h * threads; t < (h + 1) * threads; ++t) {
+        const Cell c = cell(m, r, t);
+        each(r, t, a.at[h].lane + c.lane, a.at[h].column + c.column);
+      }
+}
+
 struct TmemLoad final : AsyncOp {
   Mods m;
-  Window win;
+  Access from;
   std::vector<uint32_t*> rows;  // one per register
 
   const char* name() const override { return "tcgen05.ld"; }
@@ -89,32 +115,28 @@ struct TmemLoad final : AsyncOp {
   bool loads_registers() const override { return true; }
   bool run(Cluster& cluster) override {
     TensorMemory& tmem = tensor_memory(*cta);
-    tmem.check(*cta, win.column, win.columns, name(), this);
-    if (!written(tmem)) unwritten(cluster);
+    for (const Window& win : from.windows()) {
+      tmem.check(*cta, win.column, win.columns, name(), this);
+      if (!written(tmem, win)) unwritten(cluster, win);
+    }
     if (m.shape == Shape::s32x32b && !m.pack) {
       for (unsigned r = 0; r < m.registers; ++r)
-        std::memcpy(rows[r], &tmem.column(win.column + r)[win.lane], 128);
+        std::memcpy(rows[r], &tmem.column(from.at[0].column + r)[from.at[0].lane], 128);
     } else {
-      for (unsigned r = 0; r < m.registers; ++r)
-        for (unsigned t = 0; t < kLanes; ++t) {
-          const Cell c = cell(m, r, t);
-          const unsigned lane = win.lane + c.lane;
-          if (m.pack) {
-            const unsigned column = win.column + c.column;
-            rows[r][t] = (tmem.column(column)[lane] & 0xffff) | tmem.column(column + 1)[lane] << 16;
-          } else {
-            rows[r][t] = tmem.column(win.column + c.column)[lane];
-          }
-        }
+      for_cells(m, from, [&](unsigned r, unsigned t, unsigned lane, unsigned column) {
+        const uint32_t word = tmem.column(column)[lane];
+        rows[r][t] = m.pack ? (word & 0xffff) | tmem.column(column + 1)[lane] << 16 : word;
+      });
     }
-    watch_tmem(cluster, false, cta, win.lane, win.lanes, win.column, win.columns, *this);
+    for (const Window& win : from.windows())
+      watch_tmem(cluster, false, cta, win.lane, win.lanes, win.column, win.columns, *this);
     --cta->state->warps[warp].tmem_loads;
     cluster.notify();
     return true;
   }
 
  private:
-  bool written(const TensorMemory& tmem) const {
+  static bool written(const TensorMemory& tmem, const Window& win) {
     for (unsigned c = win.column; c < win.column + win.columns; ++c)
       if ((tmem.defined[c][win.lane / 64] >> (win.lane % 64)) & ((uint64_t(1) << win.lanes) - 1)) return true;
     return false;
@@ -122,7 +144,7 @@ struct TmemLoad final : AsyncOp {
 
   // Where the schedule tolerates it the poison is loaded, with a note, as from shared memory: epilogues load
   // columns that are nobody's and discard them, probes ask only whether the load works.
-  void unwritten(Cluster& cluster) const {
+  void unwritten(Cluster& cluster, const Window& win) const {
     const Fault nobody(
         FaultKind::uninitialized, kLanes,
         fmt::format(
@@ -134,29 +156,28 @@ struct TmemLoad final : AsyncOp {
 
 struct TmemStore final : AsyncOp {
   Mods m;
-  Window win;
+  Access to;
   std::vector<std::array<uint32_t, kLanes>> data;
 
   const char* name() const override { return "tcgen05.st"; }
-  bool lost_at_exit() const override { return !tensor_memory(*cta).owns_any(*cta, win.column, win.columns); }
+  bool lost_at_exit() const override {
+    return std::ranges::none_of(to.windows(), [this](const Window& win) {
+      return tensor_memory(*cta).owns_any(*cta, win.column, win.columns);
+    });
+  }
   bool run(Cluster& cluster) override {
     TensorMemory& tmem = tensor_memory(*cta);
-    tmem.check(*cta, win.column, win.columns, name(), this);
-    for (unsigned r = 0; r < m.registers; ++r)
-      for (unsigned t = 0; t < kLanes; ++t) {
-        const Cell c = cell(m, r, t);
-        const unsigned lane = win.lane + c.lane;
-        if (m.pack) {
-          const unsigned column = win.column + c.column;
-          tmem.column(column)[lane] = data[r][t] & 0xffff;
-          tmem.column(column + 1)[lane] = data[r][t] >> 16;
-          tmem.define(column, lane, 1), tmem.define(column + 1, lane, 1);
-        } else {
-          tmem.column(win.column + c.column)[lane] = data[r][t];
-          tmem.define(win.column + c.column, lane, 1);
-        }
-      }
-    watch_tmem(cluster, true, cta, win.lane, win.lanes, win.column, win.columns, *this);
+    for (const Window& win : to.windows()) tmem.check(*cta, win.column, win.columns, name(), this);
+    for_cells(m, to, [&](unsigned r, unsigned t, unsigned lane, unsigned column) {
+      const auto put = [&](unsigned c, uint32_t word) {
+        tmem.column(c)[lane] = word;
+        tmem.define(c, lane, 1);
+      };
+      put(column, m.pack ? data[r][t] & 0xffff : data[r][t]);
+      if (m.pack) put(column + 1, data[r][t] >> 16);
+    });
+    for (const Window& win : to.windows())
+      watch_tmem(cluster, true, cta, win.lane, win.lanes, win.column, win.columns, *this);
     --cta->state->warps[warp].tmem_stores;
     cluster.notify();
     return true;
@@ -172,10 +193,10 @@ bool ordered(const Warp& w) { return w.cta.cluster.grid.schedule.tolerant; }
 
 // op 0 {registers}, op 1 [taddr], op 2 the half split of 16x32bx2
 void load(Warp& w, const Instr& in) {
-  w.require_full(in);
+  require_whole(w, in);
   auto op = std::make_unique<TmemLoad>();
   op->m = unpack_aux<Mods>(in);
-  op->win = window(w, op->m, uniform_address(w, in.op[1], "the TMEM address"), "tcgen05.ld");
+  op->from = access(w, op->m, uniform_address(w, in.op[1], "the TMEM address"), "tcgen05.ld");
   WarpEngines& e = engines(w);
   if (e.tmem_stores && ordered(w)) w.cta.cluster.finish_now(w, "tcgen05.st");
   op->rows.resize(op->m.registers);
@@ -191,10 +212,10 @@ void load(Warp& w, const Instr& in) {
 
 // op 0 [taddr], op 1 {registers} (16x32bx2: op 1 the split, op 2 the registers)
 void store(Warp& w, const Instr& in) {
-  w.require_full(in);
+  require_whole(w, in);
   auto op = std::make_unique<TmemStore>();
   op->m = unpack_aux<Mods>(in);
-  op->win = window(w, op->m, uniform_address(w, in.op[0], "the TMEM address"), "tcgen05.st");
+  op->to = access(w, op->m, uniform_address(w, in.op[0], "the TMEM address"), "tcgen05.st");
   const Operand& registers = in.op[op->m.shape == Shape::s16x32bx2 ? 2 : 1];
   op->data.resize(op->m.registers);
   for (unsigned r = 0; r < op->m.registers; ++r)
@@ -288,7 +309,7 @@ Body bind_tcgen05_ld(Instr& in, const Source& s) {
 }
 Body bind_tcgen05_ld_split(Instr& in, const Source& s) {
   Mods m = decode(in, s, 0);
-  m.split = static_cast<int16_t>(in.op[2].displacement);
+  m.split = static_cast<int32_t>(in.op[2].displacement);
   in.aux = pack_aux(m);
   return load;
 }
@@ -298,7 +319,7 @@ Body bind_tcgen05_st(Instr& in, const Source& s) {
 }
 Body bind_tcgen05_st_split(Instr& in, const Source& s) {
   Mods m = decode(in, s, 2);
-  m.split = static_cast<int16_t>(in.op[1].displacement);
+  m.split = static_cast<int32_t>(in.op[1].displacement);
   in.aux = pack_aux(m);
   return store;
 }
