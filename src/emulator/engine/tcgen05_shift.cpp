@@ -1,7 +1,10 @@
-// tcgen05.shift (PTX ISA 9.7.16.9.3): 32 bytes of each of a quarter's 32 lanes move to the next lane; the
-// first lane keeps what it has and the last lane's is lost. The manual says "downwards across all the rows,
-// except the last"; that this means from lane i to lane i + 1 is how that text reads, and no other public
-// source confirms it.
+// tcgen05.shift (PTX ISA 9.7.16.9.3): each of a quarter's 32 lanes but the last takes the 32 bytes of the
+// lane behind it; the last keeps what it has. The manual says "downwards across all the rows, except the
+// last" and no direction. That it is this one is read from what the instruction is for, a convolution whose
+// next tap needs row i + 1 where row i was: CUTLASS 4.x says of tcgen05.cp.4x256b, the one copy that stays
+// behind a shift, that it refreshes the last lane of each quarter (cute/atom/copy_traits_sm100.hpp); the
+// zero-column mask of tcgen05.mma.ws shifts the columns of B that way, and so shfl.down the lanes of a warp.
+// No hardware was asked.
 #include "emulator/engine/tcgen05.h"
 
 namespace fp4lab::emu {
@@ -33,14 +36,14 @@ struct Shift final : AsyncOp {
     const TmemAddress a{address};
     watch_tmem(cluster, false, &to, a.lane(), kRows, a.column(), kColumns, *this);
     for (unsigned c = a.column(); c < a.column() + kColumns; ++c)
-      for (unsigned l = a.lane() + kRows - 1; l > a.lane(); --l) {
-        tmem.column(c)[l] = tmem.column(c)[l - 1];
-        if (tmem.is_defined(c, l - 1, 1))
+      for (unsigned l = a.lane(); l + 1 < a.lane() + kRows; ++l) {
+        tmem.column(c)[l] = tmem.column(c)[l + 1];
+        if (tmem.is_defined(c, l + 1, 1))
           tmem.define(c, l, 1);
         else
           tmem.undefine(c, l, 1);
       }
-    watch_tmem(cluster, true, &to, a.lane() + 1, kRows - 1, a.column(), kColumns, *this);
+    watch_tmem(cluster, true, &to, a.lane(), kRows - 1, a.column(), kColumns, *this);
   }
 
   bool run(Cluster& cluster) override {
