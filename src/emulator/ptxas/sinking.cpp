@@ -26,6 +26,7 @@ namespace fp4lab::emu {
 namespace {
 
 constexpr uint32_t kMostWeight = 10;
+constexpr unsigned kMostParts = 16;  // copies of copies; the compiler counts none
 
 bool is_pack_or_unpack(const Instr& i) {
   return i.opcode->name == "mov" &&
@@ -206,18 +207,27 @@ bool Sinking::moves_along(uint32_t from) const {
   return can_move_[from] && !results_[from].is_kept && results_[from].root != kNone;
 }
 
+// Who makes what an instruction reads, if that moves along; what is part of the reader counts as nothing.
+uint32_t Sinking::moved_maker(uint32_t reader, uint32_t reg) const {
+  uint32_t pc = reader;
+  for (unsigned parts = 0; parts <= kMostParts; ++parts) {
+    const auto from = std::ranges::find_if(made_here_[pc], [&](uint32_t at) {
+      const auto& writes = flow_.access(at).writes;
+      return moves_along(at) && std::ranges::find(writes, reg) != writes.end();
+    });
+    if (from == made_here_[pc].end()) return kNone;
+    if (!is_part_of_reader(f_.code[*from], f_.source[*from], f_.source[reader])) return *from;
+    pc = *from;
+    if (flow_.access(pc).reads.size() != 1) return kNone;
+    reg = flow_.access(pc).reads[0];
+  }
+  return kNone;
+}
+
 uint32_t Sinking::weigh(uint32_t root) const {
   std::unordered_set<uint32_t> seen{root};
   std::vector<uint32_t> work{root};
   uint32_t weight = 1;
-  // What a register holds that an instruction reads, if that moves along.
-  const auto maker = [&](uint32_t pc, uint32_t reg) {
-    for (const uint32_t from : made_here_[pc])
-      if (std::ranges::find(flow_.access(from).writes, reg) != flow_.access(from).writes.end() &&
-          moves_along(from))
-        return from;
-    return kNone;
-  };
   while (!work.empty() && weight <= kMostWeight) {
     const uint32_t pc = work.back();
     work.pop_back();
@@ -225,9 +235,7 @@ uint32_t Sinking::weigh(uint32_t root) const {
     unsigned slot = 0;
     for (const uint32_t reg : flow_.access(pc).reads) {
       ++slot;
-      uint32_t from = maker(pc, reg);
-      while (from != kNone && is_part_of_reader(f_.code[from], f_.source[from], f_.source[pc]))
-        from = flow_.access(from).reads.size() == 1 ? maker(from, flow_.access(from).reads[0]) : kNone;
+      const uint32_t from = moved_maker(pc, reg);
       if (from == kNone) continue;
       weight += readings(f_.source[pc], slot);
       if (seen.insert(from).second) work.push_back(from);

@@ -42,6 +42,7 @@ class Sinking {
   void find_kept(uint32_t flow_block);
   void find_roots();
   bool moves_along(uint32_t from) const;
+  uint32_t moved_maker(uint32_t reader, uint32_t reg) const;
   uint32_t weigh(uint32_t root) const;
   bool can_move(uint32_t pc) const;
   bool is_one_value(uint32_t pc, uint32_t reg) const;
