@@ -5,15 +5,18 @@
 #include <unordered_set>
 
 #include "emulator/isa/opcode.h"
+#include "emulator/ptxas/halves.h"
 #include "emulator/ptxas/rewrite.h"
 
-// The rule, read off the machine code of some two hundred programs that differ in one thing each. An
+// The rule, read off the machine code of some seven hundred programs that differ in one thing each. An
 // instruction outside of loops moves
 //
 // * if neither its own block reads its result nor one whose immediate dominator that is (or if only what
 //   moves itself reads it, in its own block),
-// * and if each of its operands is a constant, or kept across blocks whether it moves or not, or made by an
-//   instruction that moves with it, but not what several ways bring;
+// * and if each of its operands is a constant; or made in the same block by an instruction that could move
+// too (which is
+//   carried out twice if others want its result here); or kept across blocks and no arithmetic: what memory,
+//   another lane or a routine gives, or a pair of halves, but not what several ways bring;
 //
 // to the end of the last block outside of loops that dominates all who read it, without being one of them.
 // What moves to one place stands there by its weight: 1 and how often machine instructions that move with it
@@ -88,7 +91,6 @@ Sinking::Sinking(const Function& f, const Dataflow& flow, const Ssa& ssa, const 
     if (!users[pc].empty())
       results_[pc].is_kept = std::ranges::any_of(
           users[pc], [&](uint32_t user) { return blocks_.reads[user] != blocks_.makes[pc]; });
-  find_roots();
   can_move_.assign(size, 0);
   for (uint32_t pc = 0; pc < size; ++pc) can_move_[pc] = static_cast<char>(can_move(pc));
   for (uint32_t pc = size; pc-- > 0;) {
@@ -155,6 +157,7 @@ void Sinking::find_results() {
   for (uint32_t b = 0; b < flow_.blocks().size(); ++b) find_kept(b);
   std::vector<uint32_t> writer(flow_.registers(), kNone);
   writes_.assign(flow_.registers(), 0);
+  writer_.assign(flow_.registers(), kNone);
   for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
     if (flow_.is_dead(pc)) continue;
     for (const uint32_t reg : flow_.access(pc).reads) {
@@ -163,7 +166,7 @@ void Sinking::find_results() {
       made_here_[pc].push_back(from);
       results_[from].readers.push_back(pc);
     }
-    for (const uint32_t reg : flow_.access(pc).writes) writer[reg] = pc, ++writes_[reg];
+    for (const uint32_t reg : flow_.access(pc).writes) writer[reg] = writer_[reg] = pc, ++writes_[reg];
   }
 }
 
@@ -193,27 +196,13 @@ void Sinking::find_kept(uint32_t b) {
   }
 }
 
-void Sinking::find_roots() {
-  for (uint32_t pc = static_cast<uint32_t>(results_.size()); pc-- > 0;) {
-    Result& result = results_[pc];
-    const bool is_own = result.is_kept || result.readers.empty();
-    result.root = is_own ? pc : results_[result.readers[0]].root;
-    for (const uint32_t reader : result.readers)
-      if (!is_own && results_[reader].root != result.root) result.root = kNone;
-  }
-}
-
-bool Sinking::moves_along(uint32_t from) const {
-  return can_move_[from] && !results_[from].is_kept && results_[from].root != kNone;
-}
-
 // Who makes what an instruction reads, if that moves along; what is part of the reader counts as nothing.
 uint32_t Sinking::moved_maker(uint32_t reader, uint32_t reg) const {
   uint32_t pc = reader;
   for (unsigned parts = 0; parts <= kMostParts; ++parts) {
     const auto from = std::ranges::find_if(made_here_[pc], [&](uint32_t at) {
       const auto& writes = flow_.access(at).writes;
-      return moves_along(at) && std::ranges::find(writes, reg) != writes.end();
+      return can_move_[at] && std::ranges::find(writes, reg) != writes.end();
     });
     if (from == made_here_[pc].end()) return kNone;
     if (!is_part_of_reader(f_.code[*from], f_.source[*from], f_.source[reader])) return *from;
@@ -251,28 +240,57 @@ bool Sinking::can_move(uint32_t pc) const {
       in_loop_[blocks_.flow[pc]] || name == "ldu" || (name == "ld" && !flow_.is_in_bank(pc)) ||
       is_wide_search(f_.source[pc]))
     return false;
-  for (const uint32_t reg : flow_.access(pc).reads) {
-    const bool is_made_here = std::ranges::any_of(made_here_[pc], [&](uint32_t from) {
-      return std::ranges::find(flow_.access(from).writes, reg) != flow_.access(from).writes.end();
+  return std::ranges::all_of(flow_.access(pc).reads, [&](uint32_t reg) {
+    const auto from = std::ranges::find_if(made_here_[pc], [&](uint32_t at) {
+      return std::ranges::find(flow_.access(at).writes, reg) != flow_.access(at).writes.end();
     });
-    if (!is_made_here && !is_one_value(pc, reg)) return false;
-  }
-  return std::ranges::all_of(made_here_[pc], [&](uint32_t from) {
-    const bool is_constant = flow_.access(from).reads.empty() && can_move_[from];
-    return is_constant || results_[from].is_kept || moves_along(from);
+    if (from == made_here_[pc].end()) return comes_from_afar(pc, reg);
+    return can_move_[*from] || (results_[*from].is_kept && is_leaf(*from));
   });
 }
 
-bool Sinking::is_one_value(uint32_t pc, uint32_t reg) const {
-  const uint32_t v = ssa_.read(pc, reg);
-  return v == Ssa::kNone ? writes_[reg] == 1 : !is_variable_[v];
+// Made in another block, by something that stays a value of its own.
+bool Sinking::comes_from_afar(uint32_t pc, uint32_t reg) const {
+  for (unsigned copies = 0; copies <= kMostParts; ++copies) {
+    const uint32_t v = ssa_.read(pc, reg);
+    if (v != Ssa::kNone && is_variable_[v]) return false;
+    if (v == Ssa::kNone && writes_[reg] != 1) return false;
+    const uint32_t at = v == Ssa::kNone ? writer_[reg] : ssa_.values()[v].at;
+    if (v != Ssa::kNone && ssa_.values()[v].kind != Ssa::Value::Kind::made) return false;
+    const Source& s = f_.source[at];
+    const bool is_same = f_.code[at].guard < 0 && flow_.access(at).reads.size() == 1 &&
+                         (is_part_of_reader(f_.code[at], s, f_.source[pc]) || s.tokens[0] == "neg");
+    if (!is_same) return is_leaf(at);
+    pc = at, reg = flow_.access(at).reads[0];
+  }
+  return false;
+}
+
+bool Sinking::is_leaf(uint32_t pc) const {
+  const Instr& i = f_.code[pc];
+  const Source& s = f_.source[pc];
+  if (i.guard >= 0) return false;
+  static const std::unordered_set<std::string_view> kParts = {"brev", "copysign", "min", "max"};
+  const std::string_view name = s.tokens[0];
+  const bool is_routine = flow_.becomes_branch(pc);
+  // Several ways in the machine code bring these.
+  if (is_routine || name == "rsqrt")
+    return !s.has("rn") && name != "rsqrt" && !(name == "rem" && s.type() == Type::s32);
+  if (!flow_.is_pure(pc) || name == "ld" || name == "ldu" || name == "shfl" || flow_.access(pc).reads.empty())
+    return true;
+  if (is_pack_or_unpack(i)) return i.op[0].kind == Operand::Kind::vector;
+  if (bits_of(s.type()) != 64) return false;
+  return kParts.contains(name) || s.has("ftz") || makes(i, s) == Makes::halves || makes(i, s) == Makes::loose;
 }
 
 uint32_t Sinking::find_place(uint32_t pc, const std::vector<uint32_t>& users) {
   const uint32_t own = blocks_.makes[pc];
   if (users.empty()) {
     const Result& result = results_[pc];
-    return result.is_kept || result.root == kNone || result.root == pc ? kNone : place_[result.root];
+    if (result.is_kept || result.readers.empty()) return kNone;
+    uint32_t place = place_[result.readers[0]];
+    for (const uint32_t reader : result.readers) place = common(place, place_[reader]);
+    return place;
   }
   uint32_t place = kNone;
   const bool is_for_others =

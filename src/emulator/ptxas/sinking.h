@@ -1,5 +1,5 @@
-// Which results ptxas 13.0 computes later than the text does: what only blocks far away need, and what needs
-// nothing but values that are kept across blocks anyway, is computed on the way there.
+// Which results ptxas 13.0 computes later than the text does: what only blocks far away need, and what is
+// made of values that are no arithmetic and kept across blocks anyway, is computed on the way there.
 #pragma once
 
 #include <vector>
@@ -34,18 +34,16 @@ class Sinking {
   // What an instruction makes, in its own block.
   struct Result {
     std::vector<uint32_t> readers;
-    bool is_kept = false;   // another block reads it, too
-    uint32_t root = kNone;  // what all its readers there are parts of; itself if there are none
+    bool is_kept = false;  // another block reads it, too
   };
   void find_dominators();
   void find_results();
   void find_kept(uint32_t flow_block);
-  void find_roots();
-  bool moves_along(uint32_t from) const;
   uint32_t moved_maker(uint32_t reader, uint32_t reg) const;
   uint32_t weigh(uint32_t root) const;
   bool can_move(uint32_t pc) const;
-  bool is_one_value(uint32_t pc, uint32_t reg) const;
+  bool comes_from_afar(uint32_t pc, uint32_t reg) const;
+  bool is_leaf(uint32_t pc) const;
   uint32_t find_place(uint32_t pc, const std::vector<uint32_t>& users);
   uint32_t common(uint32_t, uint32_t);
   uint32_t last(uint32_t flow_block) const;
@@ -56,11 +54,11 @@ class Sinking {
   const Ssa& ssa_;
   const Blocks& blocks_;
   const std::vector<char>& is_variable_;
-  std::vector<uint32_t> writes_;                  // by register: how many instructions write it
-  std::vector<uint32_t> up_, depth_;              // by block: the immediate dominator, how many there are
-  std::vector<uint32_t> flow_block_;              // by block
-  std::vector<char> in_loop_;                     // by block of the data flow
-  std::vector<Result> results_;                   // by pc
+  std::vector<uint32_t> writes_, writer_;  // by register: how many instructions write it, and the last one
+  std::vector<uint32_t> up_, depth_;       // by block: the immediate dominator, how many there are
+  std::vector<uint32_t> flow_block_;       // by block
+  std::vector<char> in_loop_;              // by block of the data flow
+  std::vector<Result> results_;            // by pc
   std::vector<std::vector<uint32_t>> made_here_;  // by pc: who made what it reads, if it is of the same block
   std::vector<char> can_move_;                    // by pc
   std::vector<uint32_t> place_, weight_;
