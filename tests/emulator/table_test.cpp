@@ -343,7 +343,7 @@ TEST_CASE("vectors of registers of several types are taken and refused as ptxas 
   const std::string int_too = mixed + " uu ss";
   const struct {
     const char* statement;
-    std::string taken, refused;  // pairs of registers for @
+    std::string taken, refused;  // registers for @
   } cases[] = {
       {"ld.global.v2.f32 @, [%d1]", int_too + " ff", "hh uf fh"},
       {"st.global.v2.f32 [%d1], @", int_too + " ff", "hh uf fh"},
@@ -360,10 +360,13 @@ TEST_CASE("vectors of registers of several types are taken and refused as ptxas 
        int_too + " ff hh", "uf fh"},
       {"mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 @, {%b}, {%b}, {%s,%s}", int_too, "ff hh uf"},
       {"mov.b64 %d1, @", int_too + " ff hh", "uf fh hf"},
+      {"st.global.v4.b32 [%d1], @", "fbbh bfbh fbbu ubbf bfbu", "bffu bbfh"},
   };
-  auto taken = [](std::string_view statement, std::string_view pair) {
+  auto taken = [](std::string_view statement, std::string_view registers) {
     std::string text(statement);
-    text.replace(text.find('@'), 1, fmt::format("{{%{}, %{}}}", pair[0], pair[1]));
+    std::string vector;
+    for (const char reg : registers) vector += fmt::format("{}%{}", vector.empty() ? "{" : ", ", reg);
+    text.replace(text.find('@'), 1, vector + "}");
     try {
       parse(fmt::format(
                 ".version 9.0\n.target sm_90a\n.address_size 64\n.visible .entry k() {{ .reg .u32 %u; "

@@ -161,6 +161,7 @@ Operand Operands::vector(const ast::Node& n, Type element, bool relaxed, bool ta
   if (relaxed) constant_type = as_wide_as_registers(n, constant_type);
   const Type registers = element_of_registers(n, element);
   bool first = true;
+  Type before = Type::none;
   for (const ast::Node& part : n.parts) {
     if (target && part.kind == NodeKind::constant)
       fail_at(image_.out, *part.at, "a constant cannot be written");
@@ -172,15 +173,17 @@ Operand Operands::vector(const ast::Node& n, Type element, bool relaxed, bool ta
     if (!first && bits_of(op.type) != bits_of(have))
       fail_at(image_.out, *part.at, "the elements of a vector have one width; '{}' has {} bits", part.name,
               bits_of(have));
+    // Each with the one before it, as ptxas does: untyped ones stand between any two.
     if (!first &&
-        (is_floating(op.type) ? is_plain_integer(have) : is_plain_integer(op.type) && is_floating(have)))
+        (is_floating(before) ? is_plain_integer(have) : is_plain_integer(before) && is_floating(have)))
       fail_at(image_.out, *part.at,
               "the elements of a vector are integers or floating-point values, not both");
-    if (!first && is_floating(op.type) && is_floating(have) && op.type != have)
-      fail_at(image_.out, *part.at, "the elements of a vector are .{} and .{}", name_of(op.type),
+    if (!first && is_floating(before) && is_floating(have) && before != have)
+      fail_at(image_.out, *part.at, "the elements of a vector are .{} and .{}", name_of(before),
               name_of(have));
     if (first || is_bits(op.type)) op.type = have;
     first = false;
+    before = have;
   }
   if (first) fail_at(image_.out, *n.at, "one element of the vector at least must be kept");
   op.index = static_cast<uint32_t>(out_.vectors.size());

@@ -5,9 +5,15 @@
 namespace fp4lab::emu::peephole {
 
 std::optional<uint32_t> Pass::made_by(uint32_t pc, unsigned slot, std::string_view mnemonic) const {
+  // The compiler counts no copies; the bound keeps a text of copies alone from taking the square of its
+  // length.
+  constexpr unsigned kMostCopies = 256;
   uint32_t from = known.maker(pc, slot);
-  while (from != Dataflow::kNone && from < pc && source(from).tokens[0] != mnemonic && is_copy(from))
+  for (unsigned copies = 0; from != Dataflow::kNone && from < pc && source(from).tokens[0] != mnemonic;
+       ++copies) {
+    if (copies == kMostCopies || !is_copy(from)) return std::nullopt;
     pc = from, from = known.maker(from, 1);
+  }
   if (from == Dataflow::kNone || from >= pc || source(from).tokens[0] != mnemonic) return std::nullopt;
   return from;
 }
