@@ -249,7 +249,7 @@ bool Sinking::can_move(uint32_t pc) const {
   });
 }
 
-// Made in another block, by something that stays a value of its own.
+// Made in another block, by what could move as well, or by what stays a value of its own.
 bool Sinking::comes_from_afar(uint32_t pc, uint32_t reg) const {
   for (unsigned copies = 0; copies <= kMostParts; ++copies) {
     const uint32_t v = ssa_.read(pc, reg);
@@ -260,7 +260,7 @@ bool Sinking::comes_from_afar(uint32_t pc, uint32_t reg) const {
     const Source& s = f_.source[at];
     const bool is_same = f_.code[at].guard < 0 && flow_.access(at).reads.size() == 1 &&
                          (is_part_of_reader(f_.code[at], s, f_.source[pc]) || s.tokens[0] == "neg");
-    if (!is_same) return is_leaf(at);
+    if (!is_same) return can_move_[at] || is_leaf(at);
     pc = at, reg = flow_.access(at).reads[0];
   }
   return false;

@@ -25,8 +25,8 @@
 // * Before these, too, comes what a loop of a constant number of rounds leaves behind, if no round reads what
 //   another made of it (value_rounds.cpp): of several loops the last one's first.
 // * What is computed later than where it stands (sinking.h) comes behind these, by the blocks where it is,
-// and in
-//   one block by its weight.
+// and
+//   in one block by its weight.
 // * 64-bit integers are made as halves, and so is what a guarded instruction may have made, which is selected
 //   by halves; a guarded load is one of several ways. What is kept as halves (value_uses.cpp) is joined
 //   before the first instruction on every way here that reads it as a whole: behind everything above, and of
