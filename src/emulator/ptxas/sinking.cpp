@@ -13,10 +13,9 @@
 //
 // * if neither its own block reads its result nor one whose immediate dominator that is (or if only what
 //   moves itself reads it, in its own block),
-// * and if each of its operands is a constant; or made in the same block by an instruction that could move
-// too (which is
-//   carried out twice if others want its result here); or kept across blocks and no arithmetic: what memory,
-//   another lane or a routine gives, or a pair of halves, but not what several ways bring;
+// * and if each of its operands is a constant; or made by an instruction that could move too (which is
+//   carried out twice if others want its result where it stands); or kept across blocks and no arithmetic:
+//   what memory, another lane or a routine gives, or a pair of halves, but not what several ways bring;
 //
 // to the end of the last block outside of loops that dominates all who read it, without being one of them.
 // What moves to one place stands there by its weight: 1 and how often machine instructions that move with it

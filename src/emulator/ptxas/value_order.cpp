@@ -24,17 +24,16 @@
 //   exits.
 // * Before these, too, comes what a loop of a constant number of rounds leaves behind, if no round reads what
 //   another made of it (value_rounds.cpp): of several loops the last one's first.
-// * What is computed later than where it stands (sinking.h) comes behind these, by the blocks where it is,
-// and
+// * What is computed later than where it stands (sinking.h) comes behind these, by the blocks where that is,
 //   in one block by its weight.
 // * 64-bit integers are made as halves, and so is what a guarded instruction may have made, which is selected
 //   by halves; a guarded load is one of several ways. What is kept as halves (value_uses.cpp) is joined
 //   before the first instruction on every way here that reads it as a whole: behind everything above, and of
 //   several in the order of these instructions.
-// * Constants come last, and before them what .const memory holds. Of sums and products a constant whose
-// lower
-//   half is not 0 comes before a kernel's parameter (if sums and products alone read that), any other behind
-//   it, and two parameters change places; of extremes parameters come before constants. But zero comes first.
+// * Constants come last, and before them what .const memory holds. Of sums and products a constant
+//   whose lower half is not 0 comes before a kernel's parameter (if sums and products alone read that), any
+//   other behind it, and two parameters change places; of extremes parameters come before constants. But zero
+//   comes first.
 
 namespace fp4lab::emu {
 
