@@ -55,23 +55,21 @@ bool is_wide_search(const Source& s) {
 
 // How often an instruction's own machine instructions read one another.
 uint32_t inner_weight(const Instr& i, const Source& s) {
+  static const std::unordered_set<std::string_view> kApproximate = {"ex2", "lg2", "rcp", "rsqrt", "sqrt"};
   const std::string_view name = s.tokens[0];
-  const bool is_16 = s.type() == Type::u16 || s.type() == Type::s16;
-  if (name == "copysign" && s.type() == Type::f64)
-    return 4 - (i.op[1].immediate ? 1 : 0) - (i.op[2].immediate ? 2 : 0);
+  const uint32_t first = i.op[1].immediate ? 1 : 0, second = i.op[2].immediate ? 1 : 0;
+  if (name == "copysign" && s.type() == Type::f64) return 4 - first - 2 * second;
   if (name == "brev" && bits_of(s.type()) == 64) return 4;
   if (name == "cvt" && s.has("ftz") && s.type() == Type::f64) return 1;
-  if (name == "mul" && is_16) return 2;  // both factors are extended
-  if ((name == "ex2" || name == "rcp" || name == "lg2" || name == "rsqrt" || name == "sqrt") && !s.has("ftz"))
-    return 7;
+  if (name == "mul" && bits_of(s.type()) == 16) return 2 - first - second + (s.has("hi") ? 1 : 0);
+  if (kApproximate.contains(name) && s.has("approx") && !s.has("ftz")) return 7;
   return 0;
 }
 
-// How many of them read the operand.
-uint32_t readings(const Source& s, unsigned slot) {
-  const bool halves = s.tokens[0] == "brev" ? bits_of(s.type()) == 64
-                                            : s.tokens[0] == "copysign" && s.type() == Type::f64 && slot == 2;
-  return halves ? 2 : 1;
+// How many of them read what is in the register.
+uint32_t readings(const Instr& i, const Source& s, bool is_second) {
+  if (bits_of(s.type()) != 64) return 1;
+  return s.tokens[0] == "brev" || (s.tokens[0] == "copysign" && is_second && !i.op[2].immediate) ? 2 : 1;
 }
 
 }  // namespace
@@ -195,19 +193,23 @@ void Sinking::find_kept(uint32_t b) {
   }
 }
 
-// Who makes what an instruction reads, if that moves along; what is part of the reader counts as nothing.
-uint32_t Sinking::moved_maker(uint32_t reader, uint32_t reg) const {
-  uint32_t pc = reader;
-  for (unsigned parts = 0; parts <= kMostParts; ++parts) {
-    const auto from = std::ranges::find_if(made_here_[pc], [&](uint32_t at) {
-      const auto& writes = flow_.access(at).writes;
-      return can_move_[at] && std::ranges::find(writes, reg) != writes.end();
-    });
-    if (from == made_here_[pc].end()) return kNone;
-    if (!is_part_of_reader(f_.code[*from], f_.source[*from], f_.source[reader])) return *from;
-    pc = *from;
-    if (flow_.access(pc).reads.size() != 1) return kNone;
-    reg = flow_.access(pc).reads[0];
+// Who makes what an instruction reads in a register: of its own block, or else the only one of others.
+uint32_t Sinking::maker(uint32_t reader, uint32_t reg) const {
+  for (const uint32_t at : made_here_[reader])
+    if (std::ranges::find(flow_.access(at).writes, reg) != flow_.access(at).writes.end()) return at;
+  const uint32_t v = ssa_.read(reader, reg);
+  if (v == Ssa::kNone) return writes_[reg] == 1 ? writer_[reg] : kNone;
+  return is_variable_[v] || ssa_.values()[v].kind != Ssa::Value::Kind::made ? kNone : ssa_.values()[v].at;
+}
+
+// The same behind what is a part of the reader.
+uint32_t Sinking::maker_of_its_own(uint32_t reader, uint32_t reg) const {
+  uint32_t at = maker(reader, reg);
+  for (unsigned parts = 0; at != kNone && parts < kMostParts; ++parts) {
+    if (f_.code[at].guard >= 0 || flow_.access(at).reads.size() != 1 ||
+        !is_part_of_reader(f_.code[at], f_.source[at], f_.source[reader]))
+      return at;
+    at = maker(at, flow_.access(at).reads[0]);
   }
   return kNone;
 }
@@ -219,13 +221,12 @@ uint32_t Sinking::weigh(uint32_t root) const {
   while (!work.empty() && weight <= kMostWeight) {
     const uint32_t pc = work.back();
     work.pop_back();
-    weight += inner_weight(f_.code[pc], f_.source[pc]);
-    unsigned slot = 0;
+    const Instr& i = f_.code[pc];
+    weight += inner_weight(i, f_.source[pc]);
     for (const uint32_t reg : flow_.access(pc).reads) {
-      ++slot;
-      const uint32_t from = moved_maker(pc, reg);
-      if (from == kNone) continue;
-      weight += readings(f_.source[pc], slot);
+      const uint32_t from = maker_of_its_own(pc, reg);
+      if (from == kNone || !can_move_[from] || blocks_.makes[from] != blocks_.reads[pc]) continue;
+      weight += readings(i, f_.source[pc], flow_.number_of(i.op[2]) == reg);
       if (seen.insert(from).second) work.push_back(from);
     }
   }
@@ -239,47 +240,34 @@ bool Sinking::can_move(uint32_t pc) const {
       in_loop_[blocks_.flow[pc]] || name == "ldu" || (name == "ld" && !flow_.is_in_bank(pc)) ||
       is_wide_search(f_.source[pc]))
     return false;
-  return std::ranges::all_of(flow_.access(pc).reads, [&](uint32_t reg) {
-    const auto from = std::ranges::find_if(made_here_[pc], [&](uint32_t at) {
-      return std::ranges::find(flow_.access(at).writes, reg) != flow_.access(at).writes.end();
-    });
-    if (from == made_here_[pc].end()) return comes_from_afar(pc, reg);
-    return can_move_[*from] || (results_[*from].is_kept && is_leaf(*from));
-  });
+  return std::ranges::all_of(flow_.access(pc).reads, [&](uint32_t reg) { return can_have(pc, reg); });
 }
 
-// Made in another block, by what could move as well, or by what stays a value of its own.
-bool Sinking::comes_from_afar(uint32_t pc, uint32_t reg) const {
-  for (unsigned copies = 0; copies <= kMostParts; ++copies) {
-    const uint32_t v = ssa_.read(pc, reg);
-    if (v != Ssa::kNone && is_variable_[v]) return false;
-    if (v == Ssa::kNone && writes_[reg] != 1) return false;
-    const uint32_t at = v == Ssa::kNone ? writer_[reg] : ssa_.values()[v].at;
-    if (v != Ssa::kNone && ssa_.values()[v].kind != Ssa::Value::Kind::made) return false;
-    const Source& s = f_.source[at];
-    const bool is_same = f_.code[at].guard < 0 && flow_.access(at).reads.size() == 1 &&
-                         (is_part_of_reader(f_.code[at], s, f_.source[pc]) || s.tokens[0] == "neg");
-    if (!is_same) return can_move_[at] || is_leaf(at);
-    pc = at, reg = flow_.access(at).reads[0];
-  }
-  return false;
+// Made by what could move as well, or by what stays a value of its own. What makes a copy of its own block
+// moves like any other.
+bool Sinking::can_have(uint32_t pc, uint32_t reg) const {
+  const uint32_t from = maker(pc, reg);
+  if (from == kNone) return false;
+  if (blocks_.makes[from] == blocks_.reads[pc])
+    return can_move_[from] || (results_[from].is_kept && is_leaf(from));
+  const uint32_t of = maker_of_its_own(pc, reg);
+  return of != kNone && (can_move_[of] || is_leaf(of));
 }
 
 bool Sinking::is_leaf(uint32_t pc) const {
+  static const std::unordered_set<std::string_view> kHalves = {"brev", "copysign", "min", "max"};
   const Instr& i = f_.code[pc];
   const Source& s = f_.source[pc];
-  if (i.guard >= 0) return false;
-  static const std::unordered_set<std::string_view> kParts = {"brev", "copysign", "min", "max"};
   const std::string_view name = s.tokens[0];
-  const bool is_routine = flow_.becomes_branch(pc);
-  // Several ways in the machine code bring these.
-  if (is_routine || name == "rsqrt")
-    return !s.has("rn") && name != "rsqrt" && !(name == "rem" && s.type() == Type::s32);
+  // What several ways bring in the machine code is none.
+  if (i.guard >= 0 || name == "rsqrt" || (name == "rem" && s.type() == Type::s32)) return false;
+  if (flow_.becomes_branch(pc)) return !s.has("rn");
   if (!flow_.is_pure(pc) || name == "ld" || name == "ldu" || name == "shfl" || flow_.access(pc).reads.empty())
     return true;
   if (is_pack_or_unpack(i)) return i.op[0].kind == Operand::Kind::vector;
   if (bits_of(s.type()) != 64) return false;
-  return kParts.contains(name) || s.has("ftz") || makes(i, s) == Makes::halves || makes(i, s) == Makes::loose;
+  return kHalves.contains(name) || s.has("ftz") || makes(i, s) == Makes::halves ||
+         makes(i, s) == Makes::loose;
 }
 
 uint32_t Sinking::find_place(uint32_t pc, const std::vector<uint32_t>& users) {

@@ -1,5 +1,6 @@
-// Which results ptxas 13.0 computes later than the text does: what only blocks far away need, and what is
-// made of values that are no arithmetic and kept across blocks anyway, is computed on the way there.
+// Which results ptxas 13.0 computes later than the text does ("rematerialises"): what only blocks far away
+// need, and what is made of values that are no arithmetic and kept across blocks anyway, is computed on the
+// way there.
 #pragma once
 
 #include <vector>
@@ -39,10 +40,11 @@ class Sinking {
   void find_dominators();
   void find_results();
   void find_kept(uint32_t flow_block);
-  uint32_t moved_maker(uint32_t reader, uint32_t reg) const;
+  uint32_t maker(uint32_t reader, uint32_t reg) const;
+  uint32_t maker_of_its_own(uint32_t reader, uint32_t reg) const;
   uint32_t weigh(uint32_t root) const;
   bool can_move(uint32_t pc) const;
-  bool comes_from_afar(uint32_t pc, uint32_t reg) const;
+  bool can_have(uint32_t pc, uint32_t reg) const;
   bool is_leaf(uint32_t pc) const;
   uint32_t find_place(uint32_t pc, const std::vector<uint32_t>& users);
   uint32_t common(uint32_t, uint32_t);
