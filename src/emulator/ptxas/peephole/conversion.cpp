@@ -1,6 +1,7 @@
 // Conversions: of constants, whose NaNs go other ways than those that execute, and pairs of which the
 // compiler makes one.
 #include <algorithm>
+#include <unordered_set>
 
 #include "emulator/ptxas/foldable.h"
 #include "emulator/ptxas/peephole/pass.h"
@@ -54,18 +55,17 @@ bool convert_last(Pass& p, uint32_t pc) {
 // Did an instruction saturate all of the register that is read? Then it counts as saturated, whatever type
 // reads it: what an integer instruction made also as a float, and f32 as f16.
 bool is_saturated(const Pass& p, uint32_t pc, Type from) {
-  for (const std::string_view name : {"cvt", "add", "sub", "mul", "mad", "mad24", "fma"}) {
-    const auto first = p.made_by(pc, 1, name);
-    if (!first) continue;
-    const Source& s = p.source(*first);
-    const Type made = s.type();
-    if (!s.has("sat") || s.has("pack") || bits_of(made) < bits_of(from) ||
-        bits_of(made) != bits_of(p.operand(*first, 0).type))
-      return false;
-    if (is_float(made)) return made == Type::f32 && from == Type::f16;
-    return name != "cvt" || !is_float(s.type(1));
-  }
-  return false;
+  static const std::unordered_set<std::string_view> kSaturate = {"cvt", "add",   "sub", "mul",
+                                                                 "mad", "mad24", "fma"};
+  const auto maker = p.behind_copies(pc, 1);
+  if (!maker || !kSaturate.contains(p.source(*maker).tokens[0])) return false;
+  const Source& s = p.source(*maker);
+  const Type made = s.type();
+  if (!s.has("sat") || s.has("pack") || bits_of(made) < bits_of(from) ||
+      bits_of(made) != bits_of(p.operand(*maker, 0).type))
+    return false;
+  if (is_float(made)) return made == Type::f32 && from == Type::f16;
+  return s.tokens[0] != "cvt" || !is_float(s.type(1));
 }
 
 // A conversion with .sat of what is saturated is one without. One of f32 to f32 with .ftz stays.

@@ -4,18 +4,22 @@
 
 namespace fp4lab::emu::peephole {
 
-std::optional<uint32_t> Pass::made_by(uint32_t pc, unsigned slot, std::string_view mnemonic) const {
+std::optional<uint32_t> Pass::behind_copies(uint32_t pc, unsigned slot, std::string_view wanted) const {
   // The compiler counts no copies; the bound keeps a text of copies alone from taking the square of its
   // length.
   constexpr unsigned kMostCopies = 256;
-  uint32_t from = known.maker(pc, slot);
-  for (unsigned copies = 0; from != Dataflow::kNone && from < pc && source(from).tokens[0] != mnemonic;
-       ++copies) {
-    if (copies == kMostCopies || !is_copy(from)) return std::nullopt;
-    pc = from, from = known.maker(from, 1);
+  for (unsigned copies = 0; copies <= kMostCopies; ++copies) {
+    const uint32_t from = known.maker(pc, slot);
+    if (from == Dataflow::kNone || from >= pc) return std::nullopt;
+    if (source(from).tokens[0] == wanted || !is_copy(from)) return from;
+    pc = from, slot = 1;
   }
-  if (from == Dataflow::kNone || from >= pc || source(from).tokens[0] != mnemonic) return std::nullopt;
-  return from;
+  return std::nullopt;
+}
+
+std::optional<uint32_t> Pass::made_by(uint32_t pc, unsigned slot, std::string_view mnemonic) const {
+  const auto from = behind_copies(pc, slot, mnemonic);
+  return from && source(*from).tokens[0] == mnemonic ? from : std::nullopt;
 }
 
 bool Pass::is_copy(uint32_t pc) const {

@@ -33,9 +33,11 @@ class Pass {
   const Source& source(uint32_t pc) const { return f.source[pc]; }
   Operand& operand(uint32_t pc, unsigned slot) const { return f.code[pc].op[slot]; }
   std::optional<uint64_t> bits(uint32_t pc, unsigned slot) const { return known.bits(pc, slot); }
-  // The unguarded instruction that made an operand, if it has this mnemonic; copies on the way count as none.
+  // The unguarded instruction that made an operand; copies on the way count as none but for what is wanted.
+  std::optional<uint32_t> behind_copies(uint32_t pc, unsigned slot, std::string_view wanted = {}) const;
+  // The same if it has this mnemonic.
   std::optional<uint32_t> made_by(uint32_t pc, unsigned slot, std::string_view mnemonic) const;
-  // The same if the compiler lets the instruction at pc read its operands too.
+  // And if the compiler lets the instruction at pc read its operands too.
   std::optional<uint32_t> open_maker(uint32_t pc, unsigned slot, std::string_view mnemonic) const {
     const auto from = made_by(pc, slot, mnemonic);
     return from && known.may_read_for(pc, *from) ? from : std::nullopt;
