@@ -1,6 +1,6 @@
 #include "emulator/ptxas/narrow_use.h"
 
-#include <algorithm>
+#include <unordered_map>
 #include <utility>
 
 #include "emulator/ptxas/dataflow.h"
@@ -24,24 +24,28 @@ class NarrowUses {
   NarrowUses(Rewriter& w, const Dataflow& flow) : w_(w), f_(w.f), flow_(flow) {}
 
   void convert() {
-    for (const Dataflow::Block& b : flow_.blocks())
+    for (const Dataflow::Block& b : flow_.blocks()) {
+      writer_.clear();
       for (uint32_t pc = b.begin; pc < b.end; ++pc) {
-        if (flow_.is_dead(pc)) continue;
-        if (f_.source[pc].tokens[0] == "st") convert_stored(pc, b);
-        if (is_wide_shift(f_.source[pc])) convert_amount(pc, b);
+        const Source& s = f_.source[pc];
+        if (!flow_.is_dead(pc) && s.tokens[0] == "st") convert_stored(pc);
+        if (!flow_.is_dead(pc) && is_wide_shift(s)) convert_amount(pc);
+        if (ends_stretch(s) || flow_.becomes_branch(pc)) writer_.clear();
+        for (const uint32_t reg : flow_.access(pc).writes) writer_[reg] = pc;
       }
+    }
     w_.rebuild();
   }
 
  private:
   // All elements of a vector if the last one is such. Not under a guard.
-  void convert_stored(uint32_t pc, const Dataflow::Block& b) {
+  void convert_stored(uint32_t pc) {
     if (f_.code[pc].guard >= 0) return;
     Operand& stored = f_.code[pc].op[1];
     const bool vector = stored.kind == Operand::Kind::vector;
     Operand* const first = vector ? &f_.vectors[stored.index] : &stored;
     Operand* const last = vector ? first + stored.count - 1 : first;
-    const Type to = integer(f_.source[pc].type()), from = float_written(*last, pc, b);
+    const Type to = integer(f_.source[pc].type()), from = float_written(*last);
     if (from == Type::none || bits_of(to) >= bits_of(from)) return;
     for (Operand* op = first; op <= last; ++op) {
       if (!is_value(*op)) continue;
@@ -51,9 +55,9 @@ class NarrowUses {
   }
 
   // To 64 bits, of which the shift takes the lower half.
-  void convert_amount(uint32_t pc, const Dataflow::Block& b) {
+  void convert_amount(uint32_t pc) {
     Operand& amount = f_.code[pc].op[2];
-    if (amount_written(amount, pc, b) != Type::f32) return;
+    if (amount_written(amount) != Type::f32) return;
     const Operand wide = w_.fresh(Type::b64), low = w_.fresh(Type::b32);
     w_.insert(pc, {"cvt", "rzi", f_.source[pc].type() == Type::s64 ? "s64" : "u64", "f32"}, {wide, amount});
     w_.insert(pc, {"cvt", "u32", "u64"}, {low, wide});
@@ -61,11 +65,11 @@ class NarrowUses {
   }
 
   // Unlike a store it takes what `set` made for a float, too.
-  Type amount_written(const Operand& op, uint32_t pc, const Dataflow::Block& b) const {
+  Type amount_written(const Operand& op) const {
     if (!is_value(op) || op.immediate) return Type::none;
-    const uint32_t from = writer(op, pc, b);
+    const uint32_t from = writer(op);
     const bool is_set = from != Dataflow::kNone && f_.source[from].tokens[0] == "set";
-    return is_set ? f_.source[from].type() : float_written(op, pc, b);
+    return is_set ? f_.source[from].type() : float_written(op);
   }
 
   Operand converted(const Operand& op, Type to, Type from, uint32_t before) {
@@ -80,9 +84,9 @@ class NarrowUses {
   }
 
   // The type of float that an instruction of the block wrote into a register as wide; none for anything else.
-  Type float_written(const Operand& op, uint32_t pc, const Dataflow::Block& b) const {
+  Type float_written(const Operand& op) const {
     if (!is_value(op) || op.immediate) return Type::none;
-    const uint32_t from = writer(op, pc, b);
+    const uint32_t from = writer(op);
     if (from == Dataflow::kNone) return Type::none;
     const std::string_view name = f_.source[from].tokens[0];
     const Type named = f_.source[from].type();
@@ -96,21 +100,16 @@ class NarrowUses {
     return type == Type::bf16 && halves ? Type::f16 : type;
   }
 
-  // Who wrote a register last in the straight-line code before pc; kNone = nobody there.
-  uint32_t writer(const Operand& op, uint32_t pc, const Dataflow::Block& b) const {
-    const uint32_t reg = flow_.number_of(op);
-    if (reg == Dataflow::kNone) return Dataflow::kNone;
-    while (pc-- > b.begin) {
-      const auto& writes = flow_.access(pc).writes;
-      if (std::find(writes.begin(), writes.end(), reg) != writes.end()) return pc;
-      if (ends_stretch(f_.source[pc]) || flow_.becomes_branch(pc)) break;
-    }
-    return Dataflow::kNone;
+  // kNone = nobody in the straight-line code before.
+  uint32_t writer(const Operand& op) const {
+    const auto found = writer_.find(flow_.number_of(op));
+    return found == writer_.end() ? Dataflow::kNone : found->second;
   }
 
   Rewriter& w_;
   Function& f_;
   const Dataflow& flow_;
+  std::unordered_map<uint32_t, uint32_t> writer_;  // by register: who wrote it last in the straight-line code
 };
 
 // Whether a store or a shift may take something narrower than a register.
