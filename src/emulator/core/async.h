@@ -44,7 +44,7 @@ struct AsyncOp {
   virtual bool loads_registers() const { return false; }
   // A matrix product, which reads shared memory a while behind its issue.
   virtual bool is_product() const { return false; }
-  // It reads shared memory of both CTAs of a pair (see Cluster::peer_goes_on).
+  // It reads shared memory of both CTAs of a pair (see Cluster::ranks_that_go_on).
   virtual bool of_pair() const { return false; }
   // True: not now, as long as warps can run (see Cluster::all_moved_since, CtaState::ahead_of_init).
   virtual bool held(const Cluster&) const { return false; }

@@ -144,7 +144,7 @@ bool Cluster::behind_product(const AsyncOp& copy) const {
   if (!grid.schedule.tolerant) return false;
   for (const auto& op : ops_) {
     if (op->sequence >= copy.sequence) return false;  // in issue order
-    // One of the other CTA's, which reads shared memory here, waits for this copy instead (peer_goes_on).
+    // One of the other CTA's, which reads shared memory here, waits for this copy instead (choose_op).
     if (op->is_product() && (op->cta == copy.cta || !op->of_pair())) return true;
   }
   return false;
@@ -157,13 +157,14 @@ bool Cluster::at_once(const AsyncOp& op) const {
       ops_, [&](const auto& older) { return older->loads_registers() && older->sequence < op.sequence; });
 }
 
-bool Cluster::peer_goes_on(const AsyncOp& op) const {
-  if (!op.of_pair() || !grid.schedule.tolerant || grid.schedule.kind == Schedule::Kind::eager) return false;
-  const auto peer = [&](const Cta* cta) { return cta->rank == (op.cta->rank ^ 1); };
-  return std::ranges::any_of(runnable_, [&](const Warp* w) { return peer(&w->cta); }) ||
-         std::ranges::any_of(ops_, [&](const auto& o) {
-           return peer(o->cta) && o->queue.kind == Queue::unordered && !o->due && !o->held(*this);
-         });
+uint32_t Cluster::ranks_that_go_on() const {
+  uint32_t ranks = 0;
+  for (const Warp* w : runnable_) ranks |= 1u << w->cta.rank;
+  for (const auto& op : ops_) {
+    const uint32_t rank = 1u << op->cta->rank;
+    if (!(ranks & rank) && op->queue.kind == Queue::unordered && !op->due && !op->held(*this)) ranks |= rank;
+  }
+  return ranks;
 }
 
 void Cluster::enqueue(Warp& w) {

@@ -65,8 +65,8 @@ struct Schedule {
   // of some 32 instructions, and what they give to their tensor core runs in the order of issue; a copy from
   // global memory, which takes longer than a product, lands behind the products that were issued before it
   // (code of TileLang gives a slot back without a tcgen05.commit, and contest kernels do). And
-  // cp.async.bulk.wait_group.read waits for the writes, which on hardware follow the reads closely; the CTAs
-  // of a pair go in step (Cluster::peer_goes_on); a bulk prefetch beyond an allocation, a tensor map that the
+  // cp.async.bulk.wait_group.read waits for the writes, as HPC-Ops counts on; the CTAs of a pair go in step
+  // (Cluster::ranks_that_go_on); a bulk prefetch beyond an allocation, a tensor map that the
   // program wrote into and a parity beyond 1 are notes.
   bool tolerant = false;
   // A run is called hung when this many warp instructions were executed by polling alone (nothing but the
@@ -188,11 +188,12 @@ class Cluster {
   // is tolerant it waits for those: mmcomposer's epilogues let one warp give an accumulator, or columns for
   // scales, back for all four, which are a few instructions from their last loads.
   bool at_once(const AsyncOp& op) const;
-  // Whether the other CTA of the pair of which `op` reads both can go on, or waits for copies of its own. On
-  // hardware the CTAs of a pair run in step: kernels that do the same in both, with no barrier between them
-  // before the product (gqa_v21 of sanjaykrishnablubridge-bit/Blackwell), are right there. So where the
-  // schedule is tolerant such a product lets the other CTA go on as far as it can.
-  bool peer_goes_on(const AsyncOp& op) const;
+  // The CTAs, a bit for each rank, that can go on or wait for copies of their own. Kernels that do the same
+  // in both CTAs of a pair, with no barrier between them before the product that reads both (gqa_v21 of
+  // sanjaykrishnablubridge-bit/Blackwell), count on it that the two run in step, and were right when their
+  // author ran them. So where the schedule is tolerant such a product lets the other CTA go on as far as it
+  // can.
+  uint32_t ranks_that_go_on() const;
   // Number of unfinished operations that satisfy the predicate (for wait_group, tcgen05.wait, reports). The
   // operation that is running counts until its run() has returned true.
   template <class P>

@@ -1,5 +1,6 @@
 // One cluster's part of a round: which warp runs next, for how long, and when asynchronous operations happen.
 #include <algorithm>
+#include <optional>
 
 #include "emulator/core/failure.h"
 #include "emulator/core/machine.h"
@@ -41,13 +42,24 @@ AsyncOp* Cluster::choose_op(bool held_too) {
   const size_t n = ops_.size();
   if (n == serial_ops_.size()) return nullptr;
   const size_t start = random(n);
+  const bool in_step = grid.schedule.tolerant && grid.schedule.kind != Schedule::Kind::eager;
+  std::optional<uint32_t> going;  // asked for once
+  const auto peer_goes_on = [&](const AsyncOp& op) {
+    if (!in_step || !op.of_pair()) return false;
+    if (!going) going = ranks_that_go_on();
+    return (*going >> (op.cta->rank ^ 1) & 1) != 0;
+  };
   AsyncOp *held = nullptr, *early = nullptr;
   for (size_t k = 0; k < n; ++k) {
     AsyncOp* op = eligible((start + k) % n);
     if (op->due) continue;
-    AsyncOp*& waiting = op->held(*this) ? held : early;
-    if (&waiting == &early && !peer_goes_on(*op)) return op;
-    if (!waiting) waiting = op;
+    if (op->held(*this)) {
+      if (!held) held = op;
+    } else if (peer_goes_on(*op)) {
+      if (!early) early = op;
+    } else {
+      return op;
+    }
   }
   if (!held_too) return nullptr;
   return early ? early : held;  // a copy may be held for a product
