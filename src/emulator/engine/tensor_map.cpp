@@ -176,7 +176,6 @@ std::string TensorMap::invalid(bool hopper, bool edited) const {
   if (!(edited && interleave) && (box[0] * element_bits()) % 128)
     return fmt::format("the inner box of {} {} elements is {} bits, not a multiple of 16 bytes", box[0],
                        name_of(type), box[0] * element_bits());
-  if (!edited && interleave == 2 && swizzle != TensorSwizzle::b32) return "INTERLEAVE_32B needs SWIZZLE_32B";
   if (wide && (swizzle == TensorSwizzle::b32 || swizzle == TensorSwizzle::b64))
     return fmt::format("type {} takes swizzle NONE or a 128B one, not {}", name_of(type), name_of(swizzle));
   if (!interleave && line() > swizzle_span(swizzle))
@@ -219,7 +218,7 @@ std::array<std::byte, kTensorMapBytes> TensorMap::encode() const {
   e.pixels = static_cast<uint16_t>(pixels), e.made_tf32 = made_tf32;
   for (unsigned d = 0; d < 3; ++d) e.lower[d] = lower[d], e.upper[d] = upper[d];
   e.magic = kMagic;
-  e.check = checksum(e);
+  e.check = patched ? ~checksum(e) : checksum(e);
   std::array<std::byte, kTensorMapBytes> bytes;
   std::memcpy(bytes.data(), &e, sizeof e);
   return bytes;

@@ -50,7 +50,8 @@ struct TensorMap {
   // It was of type TFLOAT32 once, from the driver or by tensormap.replace: no other type takes that away.
   // Loads of the types of f32 round on, and those of all others trap (seen on an H200).
   bool made_tf32 = false;
-  // Bytes of it were written over since it was made here; it is what they say now (decode_tensor_map).
+  // The program itself wrote over bytes of it since it was made here; it is what they say now, and stays
+  // known as such when it is edited (decode_tensor_map).
   bool patched = false;
   uint8_t rank = 0;
   uint64_t address = 0;
