@@ -68,7 +68,6 @@ TEST_CASE("a register that nobody wrote: a fault, or poison and a note") {
   }
 }
 
-// %r3 of lane 7 comes from lane 8, which takes no part in the shfl.
 TEST_CASE("an mbarrier's parity beyond 1: a fault, or its lowest bit and a note") {
   // Before the first phase is over its predecessor's parity, 1, is; then 0 and not 1.
   const std::string text = module_text("sm_90a", ".param .u64 out", R"(
@@ -90,6 +89,7 @@ TEST_CASE("an mbarrier's parity beyond 1: a fault, or its lowest bit and a note"
   }
 }
 
+// %r3 of lane 7 comes from lane 8, which takes no part in the shfl.
 TEST_CASE("what shfl brings from a lane that takes no part: a fault, or poison and a note") {
   const std::string text = module_text("sm_90a", ".param .u64 out", R"(
       mov.u32 %r1, %tid.x; setp.gt.u32 %p1, %r1, 7; @%p1 bra END;

@@ -229,8 +229,8 @@ void copy(Warp& w, const Instr& in) {
   });
 }
 
-// A hint; the range must be valid all the same. A contest's dual GEMM prefetches two tiles of scales where
-// there may be one, which reaches into memory that the GPU has mapped for others.
+// A hint; the range must be valid all the same. An H200 passes by addresses that nothing is mapped at, 0 too.
+// A contest's dual GEMM prefetches two tiles of scales where there may be one.
 void prefetch(Warp& w, const Instr& in) {
   const uint32_t* size = w.source<uint32_t>(in.op[1]);
   for_lanes(w.active, [&](unsigned lane) {

@@ -249,11 +249,12 @@ struct Look {
   uint32_t phase = 0;  // that the last lane asked for
 };
 
-// DeeperGEMM counts its phases and gives the number.
+// DeeperGEMM counts its phases and gives the number. An H200 takes the lowest bit (seen with 2, 3, 4, 7, 2^31
+// and 2^32 - 1).
 uint32_t lowest_bit(Warp& w, uint32_t parity, unsigned lane, const char* what) {
   w.cta.cluster.note_or_throw(
       Fault(FaultKind::mbarrier_state, lane,
-            fmt::format("{}.parity with parity {}: must be 0 or 1; hardware looks at the lowest bit", what,
+            fmt::format("{}.parity with parity {}: must be 0 or 1; hardware takes the lowest bit", what,
                         parity)),
       w);
   return parity & 1;
