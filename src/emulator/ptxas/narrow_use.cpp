@@ -1,6 +1,7 @@
 #include "emulator/ptxas/narrow_use.h"
 
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "emulator/ptxas/dataflow.h"
@@ -17,6 +18,16 @@ bool is_wide_shift(const Source& s) {
 
 Type integer(Type t) {
   return t == Type::b8 ? Type::u8 : t == Type::b16 ? Type::u16 : t == Type::b32 ? Type::u32 : t;
+}
+
+// Of an expansion the last machine instruction counts: `copysign` and `set` end in one on bits, and what brings
+// numbers that are not normal back to scale in a guarded product.
+bool ends_in_float(const Source& s) {
+  static const std::unordered_set<std::string_view> kScaled = {"div", "ex2", "lg2", "rcp", "rsqrt", "sqrt"};
+  const std::string_view name = s.tokens[0];
+  if (name == "copysign" || name == "set" || s.has("full")) return false;
+  if (name == "cvt" && s.has("ftz")) return s.type(0) != Type::f64 && s.type(1) != Type::f64;
+  return !(kScaled.contains(name) && s.type() == Type::f32 && s.has("approx") && !s.has("ftz"));
 }
 
 class NarrowUses {
@@ -93,8 +104,7 @@ class NarrowUses {
     const bool is_tf32 = named == Type::tf32 && !f_.source[from].has("rna");  // that one is integer code
     const Type type = is_tf32 ? Type::f32 : named;
     const bool scalar = type == Type::f16 || type == Type::bf16 || type == Type::f32 || type == Type::f64;
-    if (!scalar || bits_of(type) != bits_of(op.type) || name == "copysign" || name == "set")
-      return Type::none;
+    if (!scalar || bits_of(type) != bits_of(op.type) || !ends_in_float(f_.source[from])) return Type::none;
     // Their expansions are of f16.
     const bool halves = name == "neg" || name == "abs" || name == "min" || name == "max";
     return type == Type::bf16 && halves ? Type::f16 : type;

@@ -74,6 +74,7 @@ void take_truth(Pass& p, uint32_t pc) {
 bool is_doubled(const Pass& p, uint32_t pc, unsigned slot) {
   const auto set = open_set(p, pc, slot);
   if (!set || p.known.uses(*set) != 1) return false;
+  if (p.known.is_constant(*set, 1) && p.known.is_constant(*set, 2)) return false;
   const Source& s = p.source(*set);
   return is_half(s.type()) && s.type(0) == s.type(1) && !s.has("ftz");
 }
