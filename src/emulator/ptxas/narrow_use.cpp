@@ -20,8 +20,8 @@ Type integer(Type t) {
   return t == Type::b8 ? Type::u8 : t == Type::b16 ? Type::u16 : t == Type::b32 ? Type::u32 : t;
 }
 
-// Of an expansion the last machine instruction counts: `copysign` and `set` end in one on bits, and what brings
-// numbers that are not normal back to scale in a guarded product.
+// Of an expansion the last machine instruction counts: `copysign` and `set` end in one on bits, and what
+// brings numbers that are not normal back to scale in a guarded product.
 bool ends_in_float(const Source& s) {
   static const std::unordered_set<std::string_view> kScaled = {"div", "ex2", "lg2", "rcp", "rsqrt", "sqrt"};
   const std::string_view name = s.tokens[0];

@@ -167,12 +167,13 @@ void fold_extreme(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
   const Type type = s.type();
   const bool plain = s.tokens.size() == 2;
-  if (p.same_register(pc, 1, 2)) {
+  const auto constant = p.bits(pc, 1);
+  if (p.same_register(pc, 1, 2) || (constant && constant == p.bits(pc, 2))) {
     if (plain && (type == Type::f32 || type == Type::f64 || type == Type::f16))
       return p.become_copy(pc, p.operand(pc, 1), type);
-    const auto x = p.bits(pc, 1);
-    if (x && type == Type::f32 && s.tokens.size() == 3 && s.has("ftz") && p.known.is_constant_here(pc, 1))
-      p.become(pc, quiet32(flushed32(*x)), type);
+    if (constant && type == Type::f32 && s.tokens.size() == 3 && s.has("ftz") &&
+        p.known.is_constant_here(pc, 1))
+      p.become(pc, quiet32(flushed32(*constant)), type);
     return;
   }
   if (!plain || (type != Type::f32 && type != Type::f64)) return;

@@ -23,7 +23,7 @@ void take_sign(Pass& p, uint32_t pc) {
 }
 
 // From a float over an integer to a saturated one of half its width: without the step between, so that
-// numbers below 0 stay, and without .ftz.
+// numbers below 0 stay, and without .ftz unless over s64.
 bool convert_at_once(Pass& p, uint32_t pc) {
   const Type to = p.source(pc).type(0), over = p.source(pc).type(1);
   const auto first = p.open_maker(pc, 1, "cvt");
@@ -32,8 +32,10 @@ bool convert_at_once(Pass& p, uint32_t pc) {
   const bool words = bits_of(over) == 32 && bits_of(to) == 16 && from == Type::f32;
   const bool pairs = (over == Type::s64 && to == Type::s32) || (over == Type::u64 && to == Type::u32);
   if (!words && !(pairs && is_float(from) && from != Type::f64)) return false;
-  const std::string_view rounding = p.source(*first).tokens[1];
-  p.replace(pc, {"cvt", rounding, name_of(to), name_of(from)}, {p.kept(*first, 1)});
+  Rewriter::Tokens tokens = {"cvt", p.source(*first).tokens[1]};
+  if (over == Type::s64 && p.source(*first).has("ftz")) tokens.emplace_back("ftz");
+  tokens.insert(tokens.end(), {name_of(to), name_of(from)});
+  p.replace(pc, tokens, {p.kept(*first, 1)});
   return true;
 }
 
@@ -68,13 +70,14 @@ bool is_saturated(const Pass& p, uint32_t pc, Type from) {
   return s.tokens[0] != "cvt" || !is_float(s.type(1));
 }
 
-// A conversion with .sat of what is saturated is one without. One of f32 to f32 with .ftz stays.
+// A conversion with .sat of what is saturated is one without. One of f32 with .ftz to f32 or f64 stays.
 bool drop_saturation(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
   const Type to = s.type(0), from = s.type(1);
   if (!is_float(to) || !is_float(from) || bits_of(to) < bits_of(from)) return false;
   if (p.known.is_constant(pc, 1)) return false;
   if (to == from && s.tokens.size() != 4) return false;  // flushes, or rounds to an integer
+  if (to == Type::f64 && s.has("ftz")) return false;
   if (!is_saturated(p, pc, from)) return false;
   const Operand a = p.operand(pc, 1);
   if (to != from) {
@@ -107,10 +110,10 @@ bool only_flushes(const Pass& p, uint32_t pc, unsigned slot) {
   return false;
 }
 
-// From f16 over bf16 to an integer by .rzi, or from bf16 over f16, or from f16 over f32 as f16: what the
-// first read is taken for what it made, and its rounding counts; so does that to an integral f16 or bf16
-// which is read as the other type. Of what only a .ftz or a sign's change with it has made, .rzi rounds to
-// nearest.
+// From f16 over bf16 to an integer by .rzi, or from bf16 over f16, or over f32 as f16 (from bf16 with .ftz
+// alone, which is no shift, and not where the register is wider): what the first read is taken for what it
+// made, and its rounding counts; so does that to an integral f16 or bf16 which is read as the other type. Of
+// what only a .ftz or a sign's change with it has made, .rzi rounds to nearest.
 void convert_halves(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
   const Type from = s.type(1);
@@ -119,14 +122,19 @@ void convert_halves(Pass& p, uint32_t pc) {
   if (const auto first = p.open_maker(pc, 1, "cvt")) {
     const Type a = p.source(*first).type(0), b = p.source(*first).type(1);
     const bool sat = p.source(*first).has("sat"), plain = p.source(*first).tokens.size() == 3;
+    const bool wide = a == Type::f32 && bits_of(p.operand(*first, 0).type) == 32 &&
+                      (b == Type::f16 || (b == Type::bf16 && p.source(*first).has("ftz")));
     const bool halves = (a == Type::f16 && b == Type::bf16) || (a == Type::bf16 && b == Type::f16) ||
-                        (b == Type::f16 && !sat && (a == Type::f32 || (a == b && plain)));
+                        (!sat && (wide || (a == b && b == Type::f16 && plain)));
     const bool integral = a == b && (a == Type::f16 || a == Type::bf16) && a != from;
     const std::string_view r = p.source(*first).tokens[1];
     const bool rounds = r == "rni" || r == "rzi" || r == "rmi" || r == "rpi";
     if (!halves && !(integral && rounds && p.source(*first).tokens.size() == 4)) return;
     tokens[1] = integral ? r : r == "rz" ? "rzi" : r == "rm" ? "rmi" : r == "rp" ? "rpi" : "rni";
-    return p.replace(pc, tokens, {p.kept(*first, 1)});
+    const Operand read = p.kept(*first, 1);
+    if (wide && b == Type::bf16)
+      p.insert(pc, {"add", "ftz", "f16"}, {read, read, p.w.constant(0x8000, Type::b16)});
+    return p.replace(pc, tokens, {read});
   }
   if (!only_flushes(p, pc, 1)) return;
   tokens[1] = "rni";
