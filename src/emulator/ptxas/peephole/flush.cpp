@@ -53,12 +53,51 @@ void compare_with_one(Pass& p, uint32_t pc, unsigned slot) {
   p.operand(pc, slot) = truth;
 }
 
+bool is_among(std::string_view how, std::initializer_list<std::string_view> list) {
+  return std::ranges::find(list, how) != list.end();
+}
+
+// As the float 1 where an integer truth holds, against 1, and as -1 against 0: what the comparison of
+// integers would say, though the bits of -1 are a NaN.
+void compare_as_float(Pass& p, uint32_t pc, Type type, unsigned first) {
+  const Source& s = p.source(pc);
+  const bool makes_predicate = s.tokens[0] == "setp", ftz = s.has("ftz");
+  if (s.tokens.size() != (makes_predicate ? 3u : 4u) + (ftz ? 1 : 0) || type == Type::f64) return;
+  const uint64_t one = type == Type::f16 ? 0x3c00 : type == Type::bf16 ? 0x3f80 : 0x3f800000;
+  const uint64_t sign = uint64_t(1) << (bits_of(type) - 1);
+  const std::string_view how = s.tokens[1];
+  const bool equality = is_among(how, {"eq", "ne", "equ", "neu"});
+  for (const unsigned slot : {first, first + 1}) {
+    const auto with = p.bits(pc, 2 * first + 1 - slot);
+    const auto set = p.open_maker(pc, slot, "set");
+    if (!with || !set || p.bits(pc, slot)) continue;
+    const Source& of = p.source(*set);
+    const bool halves = (of.type() == Type::u16 || of.type() == Type::s16) && bits_of(of.type(1)) == 16;
+    if (is_float(of.type()) || bits_of(of.type()) != bits_of(type) || of.has("xor") ||
+        of.tokens.back().ends_with("x2") || !(halves || is_one_instruction(of)))
+      return;
+    const bool below =
+        slot == first ? is_among(how, {"lt", "ge", "ltu", "geu"}) : is_among(how, {"gt", "le", "gtu", "leu"});
+    const bool with_one = *with == one && equality && (makes_predicate || type == Type::f32 || slot != first);
+    const bool with_zero =
+        (*with & ~sign) == 0 && (equality ? makes_predicate || type != Type::bf16 : below && !ftz);
+    if (!with_one && !with_zero) return;
+    compare(p, pc, slot);
+    const Operand truth = p.w.fresh(bits_type(type));
+    p.insert(pc, {"and", name_of(bits_type(type))},
+             {truth, p.operand(pc, slot), p.w.constant(with_one ? one : one | sign, bits_type(type))});
+    p.operand(pc, slot) = truth;
+    return;
+  }
+}
+
 void compare_equal(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
   const bool makes_predicate = s.tokens[0] == "setp";
   const Type type = s.type(makes_predicate ? 0 : 1);
+  if (is_float(type)) return compare_as_float(p, pc, type, makes_predicate ? 2 : 1);
   const bool equal = s.tokens[1] == "eq", plain = s.tokens.size() == (makes_predicate ? 3 : 4);
-  if (!plain || is_float(type) || bits_of(type) != 32 || (!equal && s.tokens[1] != "ne")) return;
+  if (!plain || bits_of(type) != 32 || (!equal && s.tokens[1] != "ne")) return;
   const unsigned first = makes_predicate ? 2 : 1;
   for (const unsigned slot : {first, first + 1}) {
     const auto with = p.bits(pc, 2 * first + 1 - slot);
