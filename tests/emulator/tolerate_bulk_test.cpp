@@ -62,6 +62,27 @@ TEST_CASE("a bulk copy leaves off what is beyond a multiple of 16 bytes") {
   }
 }
 
+// novus677's contest dual GEMM fills four stages though K has fewer tiles; an H200 maps memory by pages of 2
+// MiB.
+TEST_CASE("a bulk copy of what lies behind an allocation: a fault, or what the page holds and a note") {
+  const auto from = [](uint64_t offset) {
+    return copied(
+        fmt::format("add.u32 %r6, %r0, 64; add.u64 %rd3, %rd0, {};\n"
+                    "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r6], [%rd3], "
+                    "32, [%r1];",
+                    offset),
+        32);
+  };
+  for (const bool tolerant : {false, true}) {
+    const Ran r = run(from(48), tolerant, 1, 16);
+    CHECK(r.result.ok == tolerant);
+    CHECK(r.says("behind the allocation"));
+    CHECK(r.result.notes.empty() == !tolerant);
+    if (tolerant) CHECK(r.out[15] == 31);
+  }
+  CHECK(!run(from(2 << 20), true, 1, 16).result.ok);
+}
+
 TEST_CASE("a bulk prefetch of more than was allocated: a fault, or a note") {
   const std::string text = module_text("sm_90a", ".param .u64 out", R"(
     ld.param.u64 %rd0, [out]; mov.u32 %r1, 4096; mov.u32 %r2, 7;

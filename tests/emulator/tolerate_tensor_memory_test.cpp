@@ -56,6 +56,21 @@ TEST_CASE("tcgen05.ld with each lane's own row for an address: a fault, or the f
   }
 }
 
+// SwayamInSync's contest dual GEMMs keep their scales behind the columns that they have allocated.
+TEST_CASE("tensor memory that nobody has allocated: a fault, or what its cells hold and a note") {
+  const std::string text = loads_column(R"(
+      add.u32 %r3, %r2, 40; add.u32 %r1, %r1, 5;
+      tcgen05.st.sync.aligned.32x32b.x1.b32 [%r3], {%r1};
+      tcgen05.wait::st.sync.aligned; mov.u32 %r1, %tid.x;)");
+  for (const bool tolerant : {false, true}) {
+    const Ran r = run(text, tolerant, 32, 32);
+    INFO(r.result.report);
+    CHECK(r.result.ok == tolerant);
+    CHECK(r.says("column 40 is not allocated"));
+    for (uint32_t lane = 0; tolerant && lane < 32; ++lane) CHECK(r.out[lane] == lane + 5);
+  }
+}
+
 TEST_CASE("tcgen05.ld of cells that nobody wrote: a fault, or poison and a note") {
   const std::string text = loads_column("add.u32 %r3, %r2, 1;");
   for (const bool tolerant : {false, true}) {

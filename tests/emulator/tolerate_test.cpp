@@ -27,21 +27,24 @@ TEST_CASE("a load of shared memory that nobody wrote: a fault, or poison and a n
   }
 }
 
-TEST_CASE("a read behind an allocation, in its last 256 bytes: a fault, or what lies there and a note") {
+TEST_CASE("a read behind an allocation, in its last page: a fault, or what lies there and a note") {
   const auto accessing = [](const char* access) {
     return module_text(
         "sm_90a", ".param .u64 out",
         fmt::format("ld.param.u64 %rd0, [out]; mov.u32 %r2, 7; {}; st.global.u32 [%rd0], 1;", access));
   };
   for (const bool tolerant : {false, true}) {
-    const Ran r = run(accessing("ld.global.v2.u32 {%r2, %r3}, [%rd0+8]"), tolerant, 1, 3);
-    CHECK(r.result.ok == tolerant);
-    CHECK(r.result.notes.empty() == !tolerant);
-    CHECK(r.says("illegal read of 8 bytes"));
-    CHECK(r.out[0] == tolerant);
+    for (const char* access :
+         {"ld.global.v2.u32 {%r2, %r3}, [%rd0+8]", "ld.global.v2.u32 {%r2, %r3}, [%rd0+1048576]"}) {
+      const Ran r = run(accessing(access), tolerant, 1, 3);
+      CHECK(r.result.ok == tolerant);
+      CHECK(r.result.notes.empty() == !tolerant);
+      CHECK(r.says("illegal read of 8 bytes"));
+      CHECK(r.out[0] == tolerant);
+    }
   }
-  // A write there, and a read farther on, are faults all the same.
-  for (const char* access : {"st.global.u32 [%rd0+12], %r2", "ld.global.u32 %r2, [%rd0+256]",
+  // A write there, and a read in another page, are faults all the same.
+  for (const char* access : {"st.global.u32 [%rd0+12], %r2", "ld.global.u32 %r2, [%rd0+2097152]",
                              "atom.global.add.u32 %r2, [%rd0+12], 1"}) {
     const Ran r = run(accessing(access), true, 1, 3);
     CHECK(!r.result.ok);
@@ -142,6 +145,31 @@ TEST_CASE("the index of a launch control request that failed: a fault, or nothin
     CHECK(r.says("of a request that failed"));
     CHECK(r.out[0] == 0);
     CHECK(r.out[1] == (tolerant ? 7 : 0));
+  }
+}
+
+// GOUTHAM1926's batched GEMM keeps two requests on their way and exits when the first has failed.
+TEST_CASE("a launch control request after one that failed: a fault, or one that fails and a note") {
+  const std::string text = module_text("sm_100a", ".param .u64 out", R"(
+      .shared .align 16 .b8 response[16]; .shared .align 8 .b64 bar; .reg .b128 %q0;
+      mov.u32 %r0, response; mov.u32 %r1, bar; ld.param.u64 %rd0, [out]; mov.u32 %r3, 0;
+      mbarrier.init.shared::cta.b64 [%r1], 1;
+    A: mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r1], 16;
+      clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [%r0], [%r1];
+      setp.eq.u32 %p2, %r3, 2; @%p2 ret;
+    W: mbarrier.try_wait.parity.shared::cta.b64 %p0, [%r1], %r3;
+      @!%p0 bra W;
+      ld.shared.b128 %q0, [%r0];
+      clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 %p1, %q0;
+      selp.u32 %r2, 1, 5, %p1; shl.b32 %r4, %r3, 2; cvt.u64.u32 %rd1, %r4; add.u64 %rd1, %rd1, %rd0;
+      st.global.u32 [%rd1], %r2; add.u32 %r3, %r3, 1; bra A;)");
+  for (const bool tolerant : {false, true}) {
+    const Ran r = run(text, tolerant, 1, 2);
+    INFO(r.result.report);
+    CHECK(r.result.ok == tolerant);
+    CHECK(r.says("after this CTA saw that an earlier request had failed"));
+    CHECK(r.out[0] == 5);
+    CHECK(r.out[1] == (tolerant ? 5 : 0));
   }
 }
 

@@ -194,7 +194,9 @@ void Cluster::warp_exited(Warp& w) {
   if (--cta.live_warps) return;
   hooks::at_exit(*cta.state);
   std::erase_if(ops_, [&](const auto& op) {
-    return op->cta == &cta && op.get() != running_op_ && dropped_at_exit(w, *op);
+    if (op->cta != &cta || op.get() == running_op_ || !dropped_at_exit(w, *op)) return false;
+    std::erase(serial_ops_, op.get());
+    return true;
   });
   for (const auto& op : ops_) {
     if (op->cta != &cta || op.get() == running_op_) continue;

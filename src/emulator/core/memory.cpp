@@ -146,12 +146,16 @@ GlobalMemory::Range GlobalMemory::find(uint64_t address, size_t bytes) const {
   return range.contains(address, bytes) ? range : Range{};
 }
 
-bool GlobalMemory::in_last_piece(uint64_t address, size_t bytes) const {
+bool GlobalMemory::map_rest_of_pages(uint64_t address, size_t bytes) const {
+  if (!owns(address) || !bytes || bytes > reserved_ || !owns(address + bytes - 1)) return false;
   std::shared_lock lock(mutex_);
-  auto it = live_.upper_bound(address);
-  if (it == live_.begin()) return false;
-  --it;
-  return Range{it->first, round_up(it->second, kAllocationAlignment)}.contains(address, bytes);
+  for (uint64_t page = address / kLargePage * kLargePage; page < address + bytes; page += kLargePage) {
+    const auto behind = live_.lower_bound(page + kLargePage);
+    if (behind == live_.begin() || std::prev(behind)->second <= page) return false;
+  }
+  const uint64_t begin = address / kPage * kPage;
+  return mprotect(reinterpret_cast<void*>(begin), round_up(address + bytes, kPage) - begin,
+                  PROT_READ | PROT_WRITE) == 0;
 }
 
 bool GlobalMemory::owns(uint64_t address) const {

@@ -57,9 +57,10 @@ class GlobalMemory {
   // The live allocation that holds [address, address + bytes), or an empty range. Callers keep the range and
   // ask again only when it does not contain the next access (Warp does).
   Range find(uint64_t address, size_t bytes) const;
-  // [address, address + bytes) ends behind a live allocation, but in the piece of 256 bytes that its end lies
-  // in.
-  bool in_last_piece(uint64_t address, size_t bytes) const;
+  // Whether a device would read [address, address + bytes) without a fault: it maps memory by pages of 2 MiB
+  // (an H200's driver), and each that the bytes touch holds something of a live allocation. If so, they can
+  // be read here from now on.
+  bool map_rest_of_pages(uint64_t address, size_t bytes) const;
   std::string describe(
       uint64_t address) const;  // "16 bytes behind the allocation [0x..., 0x...) of 4096 bytes", for messages
   bool owns(uint64_t address) const;  // inside the reserved range of device addresses, allocated or not

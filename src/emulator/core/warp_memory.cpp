@@ -48,15 +48,15 @@ std::byte* Warp::memory(const Instr& i, Space space, AccessKind kind, uint64_t a
   return nullptr;
 }
 
-// An access outside of every allocation is a fault. Hardware protects pages and hands memory out in pieces of
-// 256 bytes at least, so a read that stays in the rest of the last piece goes through there: CuTe DSL's
-// masked grouped GEMM looks one group ahead. Where that is tolerated it is a note.
+// An access outside of every allocation is a fault. Hardware protects pages, so a read that stays in the rest
+// of one goes through there: CuTe DSL's masked grouped GEMM looks one group ahead. Where that is tolerated it
+// is a note.
 void Warp::outside_global(AccessKind kind, uint64_t address, uint32_t bytes, unsigned lane) {
   const Grid& grid = cta.cluster.grid;
   const Fault outside(FaultKind::illegal_address, lane,
                       fmt::format("illegal {} of {} bytes at global address {:#x} (lane {}): {}", verb(kind),
                                   bytes, address, lane, grid.memory.describe(address)));
-  if (kind != AccessKind::read || !grid.memory.in_last_piece(address, bytes)) throw outside;
+  if (kind != AccessKind::read || !grid.memory.map_rest_of_pages(address, bytes)) throw outside;
   cta.cluster.note_or_throw(outside, *this);
 }
 

@@ -70,7 +70,7 @@ struct BulkCopy final : AsyncOp {
     to.state->check_payload(at, size, name());
     const std::byte* from;
     if (way == Way::global_to_shared) {
-      global_range(cluster.grid, global + first, size, name());
+      global_source(cluster, global + first, size, *this);
       from = cluster.grid.memory.host(global + first);
       watch_access(cluster, AccessKind::read, Space::global, global + first, size, nullptr, *this);
     } else {

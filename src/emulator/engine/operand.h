@@ -41,6 +41,9 @@ inline void watch_access(Cluster& cluster, AccessKind kind, Space space, uint64_
 
 // The range of live global memory that holds [address, address + bytes); faults when there is none.
 GlobalMemory::Range global_range(const Grid&, uint64_t address, uint64_t bytes, const char* what);
+// The same for one that is read. Behind an allocation, but in pages that a device has mapped, it is a note
+// where that is tolerated: novus677's contest dual GEMM fills four stages though K has fewer tiles.
+GlobalMemory::Range global_source(Cluster&, uint64_t address, uint64_t bytes, const AsyncOp&);
 
 // Where unwritten values are tolerated (see Schedule), before the warp arrives somewhere: carries out the
 // tcgen05.ld and tcgen05.st that it has under way. The manual wants a tcgen05.wait there, and --check says

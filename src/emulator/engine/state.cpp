@@ -264,4 +264,14 @@ GlobalMemory::Range global_range(const Grid& grid, uint64_t address, uint64_t by
   return r;
 }
 
+GlobalMemory::Range global_source(Cluster& cluster, uint64_t address, uint64_t bytes, const AsyncOp& op) {
+  try {
+    return global_range(cluster.grid, address, bytes, op.name());
+  } catch (const Fault& outside) {
+    if (!cluster.grid.memory.map_rest_of_pages(address, bytes)) throw;
+    cluster.note_or_throw(outside, op);
+  }
+  return {address, address + bytes};
+}
+
 }  // namespace fp4lab::emu

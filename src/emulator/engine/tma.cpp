@@ -183,7 +183,7 @@ struct TmaLoad final : AsyncOp {
     const bool as_it_is = run.inside && n == run_bytes && !m.rounds();
     for (uint32_t i = 0; !as_it_is && i < run_bytes; i += 16) std::memcpy(row + i, fill, 16);
     if (!run.inside) return row;
-    if (!range.contains(run.global, n)) range = global_range(cluster.grid, run.global, n, name());
+    if (!range.contains(run.global, n)) range = global_source(cluster, run.global, n, *this);
     const std::byte* source = cluster.grid.memory.host(run.global);
     watch_access(cluster, AccessKind::read, Space::global, run.global, n, nullptr, *this);
     if (as_it_is) return source;

@@ -112,7 +112,7 @@ void TensorMemory::check(const Cta& cta, unsigned column, unsigned columns, cons
                     : freed  ? "is freed"
                              : "is not allocated",
                     live));
-    if (!freed || !cta.cluster.grid.schedule.tolerant) throw outside;
+    if (owner[c] || !cta.cluster.grid.schedule.tolerant) throw outside;
     if (op && op->origin) cta.cluster.tolerated(outside, *op);  // what is being issued says nothing yet
     return;
   }

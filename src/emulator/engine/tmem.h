@@ -53,9 +53,10 @@ struct TensorMemory {
   void define(unsigned c, unsigned lane0, unsigned lanes);
   void undefine(unsigned c, unsigned lane0, unsigned lanes);
   bool owns_any(const Cta&, unsigned column, unsigned columns) const;
-  // Faults (illegal_address) unless all the columns are allocated to `cta`. Where the schedule tolerates
-  // unwritten values it tolerates this too: columns that `cta` has freed and nobody has taken since keep what
-  // they hold.
+  // Faults (illegal_address) unless all the columns are allocated to `cta`. Where the schedule is tolerant it
+  // takes columns that nobody holds, too: hardware has no check, and they keep what they hold. Contest
+  // kernels free tensor memory that others still read, and SwayamInSync's dual GEMMs keep their scales behind
+  // their allocation.
   void check(const Cta& cta, unsigned column, unsigned columns, const char* what,
              const AsyncOp* op = nullptr) const;
 };
