@@ -42,6 +42,7 @@ fs::path find_program(const std::string& name) {
 // What cannot work is said before it fails in ways that are harder to read.
 void check_program(const fs::path& program, const fs::path& folder) {
   if (access(program.c_str(), X_OK) != 0) fail("{}: {}", program.string(), std::strerror(errno));
+  if (fs::is_directory(program)) fail("{} is a folder, not a program", program.string());
   const ElfSummary elf = summarize_elf(program);
   if (!elf.is_elf) return;  // a script: what it starts inherits the library path
   bool runtime = false, driver = false;

@@ -61,6 +61,7 @@ TEST_CASE("command line: bad input is said with place and values, and the exit s
         Bad{"emulate --arch sm_90a -- /bin/true", "emulate has no option --arch"},
         Bad{"emulate --seed -1 -- /bin/true", "'-1' is not a whole number from 0 on"},
         Bad{"emulate --sms 0 -- /bin/true", "'0' is not a whole number from 1 on"},
+        Bad{"emulate -- /tmp", "/tmp is a folder, not a program"},
         Bad{"run group --kernel v99", "v2_warp_specialized"},
         Bad{"run group --dist odd", "moderate"},
         Bad{"run group --case g2k1536 --set stages=99", "232448"},
