@@ -1,7 +1,6 @@
 #include "emulator/ptxas/value_order.h"
 
 #include <algorithm>
-#include <map>
 #include <numeric>
 #include <tuple>
 #include <utility>
@@ -26,6 +25,7 @@
 //   another made of it (value_rounds.cpp): of several loops the last one's first.
 // * What is computed later than where it stands (sinking.h) comes behind these, by the blocks where that is,
 //   in one block by its weight.
+// * What repeats an instruction is what that one made (value_equals.cpp).
 // * 64-bit integers are made as halves, and so is what a guarded instruction may have made, which is selected
 //   by halves; a guarded load is one of several ways. What is kept as halves (value_uses.cpp) is joined
 //   before the first instruction on every way here that reads it as a whole: behind everything above, and of
@@ -72,20 +72,6 @@ std::pair<unsigned, unsigned> asked_for(const Source& s) {
   return {1, sum && type == Type::f64 ? 2 : 0};
 }
 
-// What makes an f64 of f64, of which a second that is equal is the first.
-bool may_repeat(const Source& s) {
-  static const std::unordered_set<std::string_view> kNames = {"add", "sub", "mul", "fma", "mad",     "neg",
-                                                              "abs", "min", "max", "cvt", "copysign"};
-  return kNames.contains(s.tokens[0]) && s.type() == Type::f64 &&
-         (s.tokens[0] != "cvt" || s.type(1) == Type::f64);
-}
-
-// Its first two operands change places.
-bool is_commutative(const Source& s) {
-  static const std::unordered_set<std::string_view> kNames = {"add", "mul", "fma", "mad", "min", "max"};
-  return kNames.contains(s.tokens[0]);
-}
-
 // Unrolled by four, a loop has an exit of its own for what is left of the rounds. (Those with the test at
 // their end are several loops by now: several_loops.h.)
 std::vector<Ssa::Stretch> loops_with_several_exits(const Function& f, const Dataflow& flow,
@@ -115,8 +101,8 @@ ValueOrder::ValueOrder(const Function& f, const Dataflow& flow, const std::vecto
   find_webs();
   rank_webs();
   find_rounds();
-  count_uses();
   find_equals();
+  count_uses();
   find_sunk();
   for (uint32_t pc = 0; pc < f.code.size(); ++pc) {
     if (flow.is_dead(pc)) continue;
@@ -145,31 +131,16 @@ uint32_t ValueOrder::block_of(const Ssa::Value& v) const {
   return v.kind == Kind::made || v.kind == Kind::kept ? blocks_.makes[v.at] : blocks_.reads[v.at];
 }
 
-// Those that are operands, what is copied into them, and what they are copied into.
+// All of them, if any may have to be ordered: what is computed of equal values is equal, too.
 std::vector<uint32_t> ValueOrder::registers_asked_for() const {
-  std::unordered_map<uint32_t, std::vector<uint32_t>> copies;
-  std::vector<uint32_t> found;
-  std::unordered_set<uint32_t> known;
-  const auto ask = [&](uint32_t reg) {
-    if (reg != Dataflow::kNone && known.insert(reg).second) found.push_back(reg);
-  };
-  for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
-    if (flow_.is_dead(pc)) continue;
-    const Instr& i = f_.code[pc];
+  std::vector<uint32_t> all;
+  for (uint32_t pc = 0; pc < f_.code.size() && all.empty(); ++pc) {
     const auto [first, count] = asked_for(f_.source[pc]);
-    for (unsigned slot = first; slot < first + count; ++slot) ask(flow_.number_of(i.op[slot]));
-    if (may_repeat(f_.source[pc]))
-      for (unsigned slot = 0; slot < 4; ++slot) ask(flow_.number_of(i.op[slot]));
-    if (!comes_with_source(i, f_.source[pc])) continue;
-    const uint32_t to = flow_.number_of(i.op[0]), from = flow_.number_of(i.op[1]);
-    if (from == Dataflow::kNone) continue;
-    copies[to].push_back(from);
-    copies[from].push_back(to);
+    if (count == 0 || flow_.is_dead(pc)) continue;
+    all.resize(flow_.registers());
+    std::iota(all.begin(), all.end(), 0);
   }
-  for (size_t next = 0; next < found.size(); ++next)
-    if (const auto copied = copies.find(found[next]); copied != copies.end())
-      for (const uint32_t reg : copied->second) ask(reg);
-  return found;
+  return all;
 }
 
 uint32_t ValueOrder::web_of(uint32_t value) {
@@ -258,68 +229,7 @@ ValueOrder::Held ValueOrder::held(uint32_t pc, unsigned slot) {
   if (reg == Dataflow::kNone) return {rank_of_constant(op), kConstant | op.offset};
   const uint32_t v = ssa_.read(pc, reg);
   if (v == Ssa::kNone) return {{}, kUnknown | slot};
-  const uint64_t is = copied_from(v);
-  return {rank(v, pc, slot), is < kConstant ? equal_[is] : is};
-}
-
-// What a value is a copy of, as Held::is.
-uint64_t ValueOrder::copied_from(uint32_t v) {
-  std::vector<uint32_t> path;
-  uint64_t is = v;
-  for (; is < kConstant && copied_[is] == is; is = copied_[is]) {
-    const Ssa::Value& value = ssa_.values()[is];
-    if (value.kind != Kind::made || !is_copy(f_.code[value.at])) break;
-    const Operand& source = f_.code[value.at].op[1];
-    const uint32_t from = flow_.number_of(source);
-    path.push_back(static_cast<uint32_t>(is));
-    copied_[is] = from == Dataflow::kNone ? kConstant | source.offset : ssa_.read(value.at, from);
-  }
-  while (is < kConstant && copied_[is] != is) is = copied_[is];
-  for (const uint32_t copy : path) copied_[copy] = is;
-  return is;
-}
-
-// The value of an unguarded f64 sum, product or sign that does not become part of a variable; else kNone.
-uint32_t ValueOrder::result_of(uint32_t pc) const {
-  if (!(may_repeat(f_.source[pc]) || flow_.is_in_bank(pc)) || f_.code[pc].guard >= 0 || flow_.is_dead(pc))
-    return Ssa::kNone;
-  const auto found = made_.find(pc);
-  return found == made_.end() || meets_[found->second] ? Ssa::kNone : found->second;
-}
-
-// Made of the same instruction of the text, for another round of its loop: ptxas joins the two later.
-bool ValueOrder::is_copy_of_round(uint32_t pc, uint32_t other) const {
-  const Source &a = f_.source[pc], &b = f_.source[other];
-  return a.line == b.line && a.column == b.column;
-}
-
-// An instruction that repeats another, which every way here has come through, is that other.
-void ValueOrder::find_equals() {
-  equal_.resize(ssa_.values().size());
-  std::iota(equal_.begin(), equal_.end(), 0);
-  copied_.assign(equal_.begin(), equal_.end());
-  std::map<std::pair<std::vector<std::string_view>, std::vector<uint64_t>>, std::vector<uint32_t>> makers;
-  for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
-    const uint32_t v = result_of(pc);
-    if (v == Ssa::kNone) continue;
-    std::vector<uint64_t> sources;
-    if (flow_.is_in_bank(pc)) sources.push_back(f_.code[pc].op[1].displacement);
-    for (unsigned slot = 1; slot < 4; ++slot)
-      if (is_value(f_.code[pc].op[slot])) sources.push_back(held(pc, slot).is);
-    if (std::ranges::any_of(sources, [](uint64_t is) { return is >= kUnknown; })) continue;
-    std::vector<std::string_view> tokens = f_.source[pc].tokens;
-    if (tokens[0] == "mad") tokens[0] = "fma";
-    if (is_commutative(f_.source[pc]) && sources[0] > sources[1]) std::swap(sources[0], sources[1]);
-    std::vector<uint32_t>& equals = makers[{std::move(tokens), std::move(sources)}];
-    const auto last = std::find_if(equals.rbegin(), equals.rend(), [&](uint32_t other) {
-      const uint32_t at = ssa_.values()[other].at;
-      return !is_copy_of_round(at, pc) && ssa_.dominates(blocks_.flow[at], blocks_.flow[pc]);
-    });
-    if (last != equals.rend())
-      equal_[v] = *last;
-    else
-      equals.push_back(v);
-  }
+  return {rank(v, pc, slot), shown_by(v)};
 }
 
 bool ValueOrder::is_variable_in(uint32_t v, uint32_t block) {

@@ -69,6 +69,7 @@ class ValueOrder {
   uint32_t source_of(uint32_t value, uint32_t block, Through = Through::signs);
   bool is_variable_in(uint32_t value, uint32_t block);
   void count_uses();
+  bool is_repeated(uint32_t pc) const;
   bool is_counted_copy(uint32_t pc) const;
   std::vector<char> signs_of_their_own();
   void count_operands(uint32_t pc);
@@ -77,6 +78,11 @@ class ValueOrder {
   bool is_joined(uint32_t value) const;
   Held held(uint32_t pc, unsigned slot);
   uint64_t copied_from(uint32_t value);
+  bool is_copy(uint32_t pc) const;
+  uint64_t shown_by(uint32_t value);
+  uint64_t shown_by(uint32_t pc, uint32_t reg);
+  bool may_repeat(uint32_t pc) const;
+  std::optional<std::vector<uint64_t>> ingredients(uint32_t pc);
   bool is_copy_of_round(uint32_t pc, uint32_t other) const;
   void find_equals();
   void find_sunk();
@@ -85,7 +91,6 @@ class ValueOrder {
   void find_rounds();
   std::vector<char> values_of_the_round_before() const;
   bool has_left_rounds(uint32_t value, uint32_t pc) const;
-  uint32_t result_of(uint32_t pc) const;
   Rank rank(uint32_t value, uint32_t pc, unsigned slot);
   static Rank rank_of_constant(const Operand&);
   Rank made_at(const Ssa::Value&) const;

@@ -108,17 +108,23 @@ void ValueOrder::count_uses() {
   readers_.resize(ssa_.values().size());
   for (auto& behind : behind_) behind.assign(ssa_.values().size(), {Ssa::kNone, 0});
   for (uint32_t v = 0; v < whole_.size(); ++v)
-    if (ssa_.values()[v].kind == Kind::made || is_selection(v))
+    if ((ssa_.values()[v].kind == Kind::made || is_selection(v)) && equal_[v] == v)
       whole_[v] = made_as(v) == Makes::halves ? -1 : 1;
   const std::vector<char> is_own = signs_of_their_own();
   for (uint32_t pc = 0; pc < f_.code.size(); ++pc)
-    if (!flow_.is_dead(pc) && (!is_counted_copy(pc) || is_own[pc])) count_operands(pc);
+    if (!flow_.is_dead(pc) && !is_repeated(pc) && (!is_counted_copy(pc) || is_own[pc])) count_operands(pc);
   for (uint32_t v = 0; v < whole_.size(); ++v)
     if (is_selection(v))
       for (const uint32_t from : ssa_.values()[v].operands)
         count_use(from, ssa_.values()[v].at, 0, -1, Through::copies);
   for (uint32_t v = 0; v < whole_.size(); ++v)
     if (meets_[v]) webs_[web_of(v)].whole += definition(v);
+}
+
+// Another instruction has made its result before.
+bool ValueOrder::is_repeated(uint32_t pc) const {
+  const auto made = made_.find(pc);
+  return made != made_.end() && equal_[made->second] != made->second;
 }
 
 // Whoever reads a copy counts.
@@ -166,7 +172,7 @@ void ValueOrder::count_operands(uint32_t pc) {
 
 // Of a variable, other blocks read what the variable holds; its own, the value itself.
 void ValueOrder::count_use(uint32_t read, uint32_t pc, unsigned slot, int whole, Through through) {
-  const uint32_t v = source_of(read, blocks_.reads[pc], through);
+  const uint32_t v = equal_[source_of(equal_[read], blocks_.reads[pc], through)];
   const bool made = ssa_.values()[v].kind == Kind::made || is_selection(v);
   const bool here = block_of(ssa_.values()[v]) == blocks_.reads[pc];
   if (meets_[v] && !(made && here)) webs_[web_of(v)].whole += whole;

@@ -1,0 +1,172 @@
+// Which values are equal, so that ptxas computes the second one no more: what repeats an instruction that
+// every way here has come through, on equal operands. A load repeats another if nothing between them may have
+// changed what it reads (memory_states.h).
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+#include "emulator/isa/opcode.h"
+#include "emulator/ptxas/memory_states.h"
+#include "emulator/ptxas/rewrite.h"
+#include "emulator/ptxas/value_order.h"
+
+namespace fp4lab::emu {
+
+namespace {
+
+using Kind = Ssa::Value::Kind;
+
+// Its first two operands change places.
+bool is_commutative(const Source& s) {
+  static const std::unordered_set<std::string_view> kNames = {"add", "mul", "fma", "mad", "min", "max"};
+  return kNames.contains(s.tokens[0]) && s.type() == Type::f64;
+}
+
+bool reads_carry(const Source& s) {
+  return s.tokens[0] == "addc" || s.tokens[0] == "subc" || s.tokens[0] == "madc";
+}
+
+// As machine code tells them apart.
+std::vector<std::string_view> operation(const Source& s) {
+  std::vector<std::string_view> tokens = s.tokens;
+  if (tokens[0] == "mad" && s.type() == Type::f64) tokens[0] = "fma";
+  if (tokens[0] == "ld") {
+    std::erase(tokens, "weak");
+    for (std::string_view& token : tokens)
+      if (token == "f64" || token == "u64" || token == "s64") token = "b64";
+  }
+  return tokens;
+}
+
+}  // namespace
+
+// What a value is a copy of, as Held::is.
+uint64_t ValueOrder::copied_from(uint32_t v) {
+  std::vector<uint32_t> path;
+  uint64_t is = v;
+  for (; is < kConstant && copied_[is] == is; is = copied_[is]) {
+    const Ssa::Value& value = ssa_.values()[is];
+    if (value.kind != Kind::made || !is_copy(value.at)) break;
+    const Operand& source = f_.code[value.at].op[1];
+    const uint32_t from = flow_.number_of(source);
+    path.push_back(static_cast<uint32_t>(is));
+    const uint32_t read = from == Dataflow::kNone ? Ssa::kNone : ssa_.read(value.at, from);
+    copied_[is] = from == Dataflow::kNone ? kConstant | source.offset
+                  : read == Ssa::kNone    ? kUnknown | is
+                                          : read;
+  }
+  while (is < kConstant && copied_[is] != is) is = copied_[is];
+  for (const uint32_t copy : path) copied_[copy] = is;
+  return is;
+}
+
+bool ValueOrder::is_copy(uint32_t pc) const {
+  const Instr& i = f_.code[pc];
+  return comes_with_source(i, f_.source[pc]) && i.opcode->name != "neg_float" &&
+         i.opcode->name != "abs_float";
+}
+
+// A copy and an equal value are what they show.
+uint64_t ValueOrder::shown_by(uint32_t v) {
+  const uint64_t is = copied_from(v);
+  return is < kConstant ? equal_[is] : is;
+}
+
+uint64_t ValueOrder::shown_by(uint32_t pc, uint32_t reg) {
+  const uint32_t v = ssa_.read(pc, reg);
+  return v == Ssa::kNone ? kUnknown | pc : shown_by(v);  // unlike all others
+}
+
+// Instructions whose results other ones may have made before.
+bool ValueOrder::may_repeat(uint32_t pc) const {
+  const Source& s = f_.source[pc];
+  if (f_.code[pc].guard >= 0 || flow_.is_dead(pc) || flow_.becomes_branch(pc) || reads_carry(s)) return false;
+  const bool is_of_caller = s.tokens[0] == "ld" && (s.has("param") || s.has("param::func"));
+  return flow_.is_pure(pc) && (!is_of_caller || flow_.is_in_bank(pc)) && !is_copy(pc);
+}
+
+// What an instruction is made of; nothing if that is not known.
+std::optional<std::vector<uint64_t>> ValueOrder::ingredients(uint32_t pc) {
+  std::vector<uint64_t> all{f_.code[pc].aux};
+  const auto add = [&](const Operand& op) {
+    const uint32_t reg = flow_.number_of(op);
+    all.push_back(reg == Dataflow::kNone ? kConstant | op.offset : shown_by(pc, reg));
+    all.push_back(op.negated);
+  };
+  const auto add_address = [&](const Operand& op) {
+    const uint32_t base = op.has_base ? flow_.number_of_base(op) : Dataflow::kNone;
+    if (base != Dataflow::kNone)
+      all.push_back(shown_by(pc, base));
+    else
+      all.push_back(kConstant | (op.has_base ? op.offset : ~uint32_t(0)));
+    all.push_back(static_cast<uint64_t>(op.displacement));
+  };
+  all.push_back(f_.code[pc].op[0].count);
+  const size_t first = all.size();
+  for (unsigned slot = 1; slot < kMaxOperands; ++slot) {
+    const Operand& op = f_.code[pc].op[slot];
+    switch (op.kind) {
+      case Operand::Kind::none:
+        break;
+      case Operand::Kind::value:
+      case Operand::Kind::predicate:
+        add(op);
+        break;
+      case Operand::Kind::address:
+        add_address(op);
+        break;
+      case Operand::Kind::vector:
+        for (uint32_t e = op.index; e < op.index + op.count; ++e) add(f_.vectors[e]);
+        break;
+      default:
+        return std::nullopt;
+    }
+  }
+  if (is_commutative(f_.source[pc]) && all[first] > all[first + 2]) std::swap(all[first], all[first + 2]);
+  return all;
+}
+
+// Made of the same instruction of the text, for another round of its loop: ptxas joins the two later.
+bool ValueOrder::is_copy_of_round(uint32_t pc, uint32_t other) const {
+  const Source &a = f_.source[pc], &b = f_.source[other];
+  return a.line == b.line && a.column == b.column;
+}
+
+// An instruction that repeats another, which every way here has come through, is that other. What becomes
+// part of a variable is none.
+void ValueOrder::find_equals() {
+  const std::vector<Ssa::Value>& values = ssa_.values();
+  equal_.resize(values.size());
+  std::iota(equal_.begin(), equal_.end(), 0);
+  copied_.assign(equal_.begin(), equal_.end());
+  if (values.empty()) return;
+  std::vector<std::vector<uint32_t>> results(f_.code.size());
+  for (uint32_t v = 0; v < values.size(); ++v)
+    if (values[v].kind == Kind::made) results[values[v].at].push_back(v);
+  const MemoryStates memory(f_, flow_, ssa_);
+  std::map<std::pair<std::vector<std::string_view>, std::vector<uint64_t>>, std::vector<uint32_t>> makers;
+  for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
+    if (results[pc].empty() || !may_repeat(pc)) continue;
+    std::optional<std::vector<uint64_t>> sources = ingredients(pc);
+    if (!sources) continue;
+    if (f_.source[pc].tokens[0].starts_with("ld") && !flow_.is_in_bank(pc))
+      sources->push_back(memory.before(pc));
+    for (const uint32_t v : results[pc]) {
+      if (meets_[v]) continue;
+      const auto& writes = flow_.access(pc).writes;
+      std::vector<uint64_t> key = *sources;
+      key.push_back(std::ranges::find(writes, values[v].reg) - writes.begin());
+      std::vector<uint32_t>& equals = makers[{operation(f_.source[pc]), std::move(key)}];
+      const auto last = std::find_if(equals.rbegin(), equals.rend(), [&](uint32_t other) {
+        const uint32_t at = values[other].at;
+        return !is_copy_of_round(at, pc) && ssa_.dominates(blocks_.flow[at], blocks_.flow[pc]);
+      });
+      if (last != equals.rend())
+        equal_[v] = *last;
+      else
+        equals.push_back(v);
+    }
+  }
+}
+
+}  // namespace fp4lab::emu
