@@ -8,6 +8,7 @@
 
 #include "emulator/isa/opcode.h"
 #include "emulator/ptxas/approximate.h"
+#include "emulator/ptxas/nan_product.h"
 #include "emulator/ptxas/routine.h"
 
 namespace fp4lab::emu {
@@ -148,6 +149,10 @@ void Contraction::choose_products() {
             if (use.pc == pc) fusions_[pc] = {p->pc, use.second, use.negated};
 }
 
+bool Contraction::is_taken(uint32_t product) const {
+  return std::ranges::any_of(fusions_, [&](const Fusion& fusion) { return fusion.product == product; });
+}
+
 bool Contraction::is_free(const SummedProduct& p) const {
   return std::all_of(p.uses.begin(), p.uses.end(), [&](const SummedProduct::Use& use) {
     const uint32_t taken = fusions_[use.pc].product;
@@ -177,7 +182,7 @@ std::optional<bool> Contraction::difference_from_twice(uint32_t pc, const Operan
   return std::nullopt;
 }
 
-// sum = a * b + c for a sum and its product.
+// sum = a * b + c for a sum and its product. Of a constant NaN and a number the second factor comes first.
 void Contraction::fuse(uint32_t pc) {
   const Fusion& fusion = fusions_[pc];
   const Source& s = f_.source[pc];
@@ -202,6 +207,11 @@ void Contraction::fuse(uint32_t pc) {
   if (s.has("sat")) tokens.push_back("sat");
   tokens.push_back(name_of(s.type()));
   if (negate_other) other = w_.negated(other, pc);
+  const uint32_t product = fusion.product;
+  if (const auto of_nan = nan_product(known_, f_.code[product], f_.source[product], product)) {
+    const uint64_t sign = negate_product ? uint64_t(1) << 63 : 0;
+    return w_.replace(pc, tokens, {w_.constant(of_nan->second ^ sign, Type::f64), a, other});
+  }
   w_.replace(pc, tokens, {negate_product ? w_.negated(a, pc) : a, b, other});
 }
 

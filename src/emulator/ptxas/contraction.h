@@ -16,6 +16,7 @@ class Contraction {
  public:
   Contraction(Rewriter&, const Dataflow&, const Known&);  // finds them
   bool takes_product(uint32_t sum) const { return fusions_[sum].product != kNone; }
+  bool is_taken(uint32_t product) const;
   void apply();
 
  private:

@@ -13,6 +13,7 @@
 #include "emulator/ptxas/contraction.h"
 #include "emulator/ptxas/dataflow.h"
 #include "emulator/ptxas/idle_loop.h"
+#include "emulator/ptxas/nan_product.h"
 #include "emulator/ptxas/peephole.h"
 #include "emulator/ptxas/routine.h"
 #include "emulator/ptxas/scaled_product.h"
@@ -37,11 +38,15 @@ class Optimiser {
     std::optional<Known> folded;
     while (fold_approximate(w_, flow, folded ? *folded : known))
       folded.emplace(w_, flow);  // one feeds the next
-    Contraction contraction(w_, straight, folded ? *folded : known);
+    const Known& constants = folded ? *folded : known;
+    Contraction contraction(w_, straight, constants);
     Signs signs(w_, flow, known);
     for (const Dataflow::Block& b : flow.blocks())
       for (uint32_t pc = b.begin; pc < b.end; ++pc) {
         if (flow.is_dead(pc)) continue;
+        if (const auto of_nan = nan_product(constants, f_.code[pc], f_.source[pc], pc);
+            of_nan && !contraction.is_taken(pc))
+          w_.replace(pc, {"mov", "b64"}, {w_.constant(of_nan->alone(), Type::b64)});
         simplify(pc, order, contraction);
         signs.fold(pc);
         const std::string_view name = f_.source[pc].tokens[0];

@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 
+#include "emulator/ptxas/nan_product.h"
 #include "emulator/ptxas/peephole/pass.h"
 #include "emulator/ptxas/peephole/rules.h"
 
@@ -72,7 +73,7 @@ void fold_rounded_product(Pass& p, uint32_t pc) {
   }
 }
 
-// x * 1 is x, whatever NaN it is, x * -1 its negation.
+// x * 1 is x, whatever NaN it is, x * -1 its negation. (Of a constant NaN: nan_product.h.)
 void fold_product(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
   const Type type = s.type();
@@ -95,9 +96,12 @@ void fold_product(Pass& p, uint32_t pc) {
     const float product = float_of(*a) * float_of(*b);  // on its own: no sum takes it
     if (!std::isnan(product)) return p.become(pc, std::bit_cast<uint32_t>(product), type);
   }
-  if (a && b && type == Type::f16) return;
+  if (a && b && (type == Type::f16 || nan_product(p.known, p.f.code[pc], s, pc))) return;
   for (const unsigned slot : {1u, 2u}) {
     if (p.bits(pc, slot) == one) return p.become_copy(pc, p.operand(pc, 3 - slot), type);
+    if (const auto x = p.bits(pc, 3 - slot);
+        p.bits(pc, slot) == minus_one && type == Type::f64 && x && is_nan64(*x))
+      return p.become(pc, *x ^ uint64_t(1) << 63, type);
     if (p.bits(pc, slot) == minus_one && (type == Type::f32 || !a || !b))
       return p.replace(pc, {"neg", name_of(type)}, {p.operand(pc, 3 - slot)});
   }

@@ -1,0 +1,40 @@
+#include "emulator/ptxas/nan_product.h"
+
+#include <utility>
+
+#include "emulator/isa/opcode.h"
+
+namespace fp4lab::emu {
+
+namespace {
+
+constexpr uint64_t kSign = uint64_t(1) << 63, kOne = 0x3ff0000000000000, kQuiet = uint64_t(1) << 51;
+
+bool is_nan(uint64_t bits) { return (bits & ~kSign) > 0x7ff0000000000000; }
+
+// Machine code holds the upper half of a second operand; zero is a register.
+bool stands_in_instruction(uint64_t bits) { return uint32_t(bits) == 0 && (bits & ~kSign) != 0; }
+
+}  // namespace
+
+std::optional<NanProduct> nan_product(const Known& known, const Instr& i, const Source& s, uint32_t pc) {
+  if (i.opcode->name != "mul_float" || s.tokens[0] != "mul" || s.type() != Type::f64) return std::nullopt;
+  const auto a = known.bits(pc, 1), b = known.bits(pc, 2);
+  if (!a || !b || is_nan(*a) == is_nan(*b) || !known.is_constant_here(pc, 1) ||
+      !known.is_constant_here(pc, 2))
+    return std::nullopt;
+  return NanProduct{*a, *b, s.has("rn"), s.has("rz") || s.has("rm") || s.has("rp")};
+}
+
+// The factors change places if the product rounds to nearest. If it does not say so, 1 * x is x, and -1 * x
+// its negation, which makes no NaN quiet.
+uint64_t NanProduct::alone() const {
+  uint64_t a = first, b = second;
+  if (!is_directed && !says_nearest && (a & ~kSign) == kOne) return b ^ (a & kSign);
+  if (!is_directed) std::swap(a, b);
+  const uint64_t nan = is_nan(a) ? a : b, number = is_nan(a) ? b : a;
+  const bool keeps_sign = is_nan(a) && stands_in_instruction(b);
+  return (nan ^ (keeps_sign ? 0 : number & kSign)) | kQuiet;
+}
+
+}  // namespace fp4lab::emu
