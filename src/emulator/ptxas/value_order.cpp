@@ -33,7 +33,8 @@
 // * Constants come last, and before them what .const memory holds. Of sums and products a constant
 //   whose lower half is not 0 comes before a kernel's parameter (if sums and products alone read that), any
 //   other behind it, and two parameters change places; of extremes parameters come before constants. But zero
-//   comes first.
+//   comes first. Two constants change places in extremes; in what rounds in a direction unless the lower half
+//   of the second is 0, and in products that round to nearest if that of the first is.
 
 namespace fp4lab::emu {
 
@@ -291,8 +292,15 @@ ValueOrder::Rank ValueOrder::rank_of_constant(const Operand& op) {
 bool ValueOrder::comes_later(uint32_t pc, unsigned slot, unsigned than) const {
   const Rank &a = held_.at(place(pc, slot)).rank, &b = held_.at(place(pc, than)).rank;
   if (a.of == Rank::Class::constant && b.of == Rank::Class::constant) {
-    const std::string_view name = f_.source[pc].tokens[0];
-    if (name == "min" || name == "max") return a.block != kParameter && b.block == kParameter;
+    const Source& s = f_.source[pc];
+    const std::string_view name = s.tokens[0];
+    const bool is_extreme = name == "min" || name == "max", is_product = name != "add" && name != "sub";
+    if (is_written(a) && is_written(b)) {
+      if (is_extreme) return true;
+      if (s.has("rz") || s.has("rm") || s.has("rp")) return b.block != kInInstruction;
+      if (is_product) return a.block == kInInstruction;
+    }
+    if (is_extreme) return a.block != kParameter && b.block == kParameter;
     if (a.block == kParameter && b.block == kParameter) return true;
   }
   return a > b;

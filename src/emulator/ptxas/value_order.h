@@ -93,6 +93,10 @@ class ValueOrder {
   bool has_left_rounds(uint32_t value, uint32_t pc) const;
   Rank rank(uint32_t value, uint32_t pc, unsigned slot);
   static Rank rank_of_constant(const Operand&);
+  // A constant of the text, not of a bank.
+  static bool is_written(const Rank& constant) {
+    return constant.block == kInRegister || constant.block == kInInstruction;
+  }
   Rank made_at(const Ssa::Value&) const;
   Rank rank_of_variable(uint32_t value, uint32_t pc, unsigned slot);
   Rank joined(uint32_t value, uint32_t pc, unsigned slot) const;
