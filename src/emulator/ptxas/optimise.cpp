@@ -44,10 +44,11 @@ class Optimiser {
     for (const Dataflow::Block& b : flow.blocks())
       for (uint32_t pc = b.begin; pc < b.end; ++pc) {
         if (flow.is_dead(pc)) continue;
-        if (const auto of_nan = nan_product(constants, f_.code[pc], f_.source[pc], pc);
-            of_nan && !contraction.is_taken(pc))
+        const auto of_nan = nan_product(constants, f_.code[pc], f_.source[pc], pc);
+        if (!of_nan)
+          simplify(pc, order, contraction);
+        else if (!contraction.is_taken(pc))
           w_.replace(pc, {"mov", "b64"}, {w_.constant(of_nan->alone(), Type::b64)});
-        simplify(pc, order, contraction);
         signs.fold(pc);
         const std::string_view name = f_.source[pc].tokens[0];
         if (name == "atom" || name == "red") order_atomic_sum(pc, flow);
