@@ -55,7 +55,8 @@ bool convert_last(Pass& p, uint32_t pc) {
 }
 
 // Did an instruction saturate all of the register that is read? Then it counts as saturated, whatever type
-// reads it: what an integer instruction made also as a float, and f32 as f16.
+// reads it: what an integer instruction made also as a float, and f32 as f16. Not the lower half alone of a
+// register of 64 bits, which is a register of its own.
 bool is_saturated(const Pass& p, uint32_t pc, Type from) {
   static const std::unordered_set<std::string_view> kSaturate = {"cvt", "add",   "sub", "mul",
                                                                  "mad", "mad24", "fma"};
@@ -64,7 +65,7 @@ bool is_saturated(const Pass& p, uint32_t pc, Type from) {
   const Source& s = p.source(*maker);
   const Type made = s.type();
   if (!s.has("sat") || s.has("pack") || bits_of(made) < bits_of(from) ||
-      bits_of(made) != bits_of(p.operand(*maker, 0).type))
+      bits_of(made) != bits_of(p.operand(*maker, 0).type) || (bits_of(made) == 64 && bits_of(from) < 64))
     return false;
   if (is_float(made)) return made == Type::f32 && from == Type::f16;
   return s.tokens[0] != "cvt" || !is_float(s.type(1));
