@@ -97,7 +97,7 @@ bool drop_saturation(Pass& p, uint32_t pc) {
 // Does the instruction with .ftz that made an f16 change its sign at most?
 bool only_flushes(const Pass& p, uint32_t pc, unsigned slot) {
   for (const std::string_view name : {"neg", "abs", "mul", "min", "max"}) {
-    const auto from = p.made_by(pc, slot, name);
+    const auto from = p.open_maker(pc, slot, name);
     if (!from) continue;
     const Type type = p.source(*from).type();
     if (!p.source(*from).has("ftz") || (type != Type::f16 && type != Type::f16x2)) return false;
