@@ -16,6 +16,8 @@
 //   if the predicate was not made in the branch's own block.
 // * Where values meet at the head of a loop within these blocks, those that come back from the loop do not
 //   count. Where values meet behind other branches, they do.
+// * A predicate that a guarded instruction leaves as it was is one that is read: it then becomes the known
+//   value, not what a round before has made. Not where the guard becomes a branch, behind which values meet.
 // * In a loop that is unrolled only the first round's copy is taken to know it, which is right.
 
 namespace fp4lab::emu {
@@ -53,6 +55,8 @@ class BranchKnowledge {
     if (known_.empty() || work_ > kMostWork) return;
     for (uint32_t pc = 0; pc < f_.code.size(); ++pc)
       if (!flow_.is_dead(pc)) use_at(pc);
+    for (const Ssa::Value& v : ssa_.values())
+      if (v.kind == Ssa::Value::Kind::kept) keep_known(v);
     w_.rebuild();
   }
 
@@ -187,6 +191,19 @@ class BranchKnowledge {
       w_.remove(pc);
     else
       i.guard = -1, i.guard_negated = false;
+  }
+
+  // What a guarded instruction finds in its target, and may leave as it is.
+  void keep_known(const Ssa::Value& kept) {
+    const auto found = known_.find(kept.operands[0]);
+    if (found == known_.end() || flow_.becomes_branch(kept.at)) return;
+    const auto& operands = w_.rows[kept.at]->operands;
+    const auto target = std::ranges::find_if(operands, [&](const OperandSpec& spec) {
+      return spec.is_target() && flow_.number_of(f_.code[kept.at].op[spec.slot]) == kept.reg;
+    });
+    if (target == operands.end()) return;
+    w_.insert(kept.at, {"setp", found->second ? "eq" : "ne", "u32"},
+              {f_.code[kept.at].op[target->slot], {}, w_.constant(0), w_.constant(0)});
   }
 
   Rewriter& w_;
