@@ -8,6 +8,7 @@
 #include "emulator/isa/opcode.h"
 #include "emulator/ptxas/loop_weight.h"
 #include "emulator/ptxas/rewrite.h"
+#include "emulator/ptxas/stored_load.h"
 
 namespace fp4lab::emu {
 
@@ -109,6 +110,8 @@ class Finder {
     find_changing(loop, first + leaves_at_end == back);
     loop.size = size(loop);
     loop.is_light = is_light_loop(f_, flow_, loop.begin, loop.back + !leaves_at_end);
+    loop.stores_loaded =
+        stores_what_it_loaded(f_, flow_, loop.begin, loop.back) && lanes_part_at(f_, flow_, loop.test);
     return loop;
   }
 
@@ -354,7 +357,7 @@ bool becomes_several(const Function& f, const CountedLoop& loop) {
   static const std::unordered_set<std::string_view> kAlone = {"atom",  "red",   "bar",   "barrier",
                                                               "shfl",  "vote",  "match", "membar",
                                                               "fence", "redux", "elect", "activemask"};
-  if (loop.has_other_exits || !loop.is_light || loop.rounds) return false;
+  if (loop.has_other_exits || !loop.is_light || loop.stores_loaded || loop.rounds) return false;
   return std::none_of(f.source.begin() + loop.begin, f.source.begin() + loop.back,
                       [](const Source& s) { return kAlone.contains(s.tokens[0]); });
 }

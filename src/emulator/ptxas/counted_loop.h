@@ -25,6 +25,7 @@ struct CountedLoop {
   std::vector<uint32_t> leaving;   // those whose results it changes for the code behind it
   uint32_t size = 0;               // how many they are; a store is two, and so is a shift of 64 bits
   bool is_light = false;           // see loop_weight.h
+  bool stores_loaded = false;      // see stored_load.h
 
   bool is_tested_at_end() const { return test == back || leaves_at_end; }
   uint32_t length() const { return back - begin + 1; }

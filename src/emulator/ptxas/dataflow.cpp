@@ -29,8 +29,12 @@ Operand guard_of(const Instr& i) {
 }
 
 Dataflow::Dataflow(const Module& module, const Function& f, std::span<const Entry* const> rows,
-                   const std::unordered_set<uint32_t>& constants, std::span<const uint32_t> idle)
-    : f_(f), constants_(constants), access_(f.code.size()), dead_(f.code.size(), 0) {
+                   const ConstantRows& constants, std::span<const uint32_t> idle)
+    : f_(f),
+      constants_(constants),
+      access_(f.code.size()),
+      asks_lane_(f.code.size(), 0),
+      dead_(f.code.size(), 0) {
   for (uint32_t pc = 0; pc < f.code.size(); ++pc) collect(pc, *rows[pc]);
   flows_.reserve(f.code.size());
   for (uint32_t pc = 0; pc < f.code.size(); ++pc) flows_.push_back(flow_of(module, f, pc));
@@ -129,6 +133,9 @@ void Dataflow::add(const Operand& op, Access& to, bool read, bool write) {
 
 void Dataflow::collect(uint32_t pc, const Entry& row) {
   const Instr& instr = f_.code[pc];
+  asks_lane_[pc] = std::ranges::any_of(instr.op, [&](const Operand& op) {
+    return op.kind == Operand::Kind::value && !op.immediate && constants_.of_lanes.contains(op.offset);
+  });
   const std::string_view name = f_.source[pc].tokens[0];
   Access& to = access_[pc];
   if (instr.guard > 0) to.reads.push_back(number(uint64_t(instr.guard) << 32 | 0xffffffffu));

@@ -16,12 +16,17 @@ namespace fp4lab::emu {
 // The predicate that guards an instruction, as an operand.
 Operand guard_of(const Instr&);
 
+// The offsets of rows that nothing writes.
+struct ConstantRows : std::unordered_set<uint32_t> {
+  std::unordered_set<uint32_t> of_lanes;  // those in which the lanes of a warp differ: %tid and the like
+};
+
 class Dataflow {
  public:
   // rows[pc] is the table's row of code[pc]; `constants` are the offsets of rows that nothing writes. `idle`:
   // branches that are taken for none.
-  Dataflow(const Module&, const Function&, std::span<const Entry* const> rows,
-           const std::unordered_set<uint32_t>& constants, std::span<const uint32_t> idle = {});
+  Dataflow(const Module&, const Function&, std::span<const Entry* const> rows, const ConstantRows& constants,
+           std::span<const uint32_t> idle = {});
 
   struct Block {
     uint32_t begin = 0, end = 0;
@@ -39,6 +44,8 @@ class Dataflow {
   const std::vector<Block>& blocks() const { return blocks_; }
   uint32_t block_of(uint32_t pc) const;  // its number
   const Access& access(uint32_t pc) const { return access_[pc]; }
+  // It reads a special register in which the lanes of a warp differ.
+  bool asks_lane(uint32_t pc) const { return asks_lane_[pc]; }
   // Nobody reads what it makes, and it does nothing else.
   bool is_dead(uint32_t pc) const { return dead_[pc]; }
   // It only makes values out of values, or loads.
@@ -72,11 +79,12 @@ class Dataflow {
   bool visit_backwards(uint32_t pc, RegisterSet& live) const;
 
   const Function& f_;
-  const std::unordered_set<uint32_t>& constants_;
+  const ConstantRows& constants_;
   std::vector<Flow> flows_;  // by pc
   std::unordered_map<uint64_t, uint32_t> numbers_;
   std::vector<Block> blocks_;
   std::vector<Access> access_;
+  std::vector<char> asks_lane_;
   std::vector<RegisterSet> live_out_;  // by block
   RegisterSet live_in_;                // of the function
   std::vector<char> dead_;

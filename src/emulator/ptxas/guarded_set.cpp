@@ -51,7 +51,7 @@ void convert_before_guards(Rewriter& w) {
   for (uint32_t pc = 0; pc < w.f.code.size(); ++pc)
     if (converts_without_guard(w.f.code[pc], w.f.source[pc])) found.push_back(pc);
   if (found.empty()) return;
-  const std::unordered_set<uint32_t> constants = constant_rows(w.image);
+  const ConstantRows constants = constant_rows(w.image);
   const Dataflow flow(w.image.out, w.f, w.rows, constants);
   for (const uint32_t pc : found) {
     const uint32_t reg = flow.number_of(w.f.code[pc].op[0]);

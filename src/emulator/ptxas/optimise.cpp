@@ -122,7 +122,7 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows,
   Rewriter w(image, f, std::move(rows));
   // Each step sees what the ones before it made.
   const auto step = [&](auto what) {
-    const std::unordered_set<uint32_t> constants = constant_rows(image);
+    const ConstantRows constants = constant_rows(image);
     const Dataflow flow(image.out, f, w.rows, constants);
     if (flow.is_too_big()) return;
     what(flow);
@@ -131,7 +131,7 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows,
   // Calls what() with `flow` as it is without idle loops.
   const auto without_idle_loops = [&](const Dataflow& flow, auto what) {
     if (!has_products(f) || !has_loops(w)) return what(flow);
-    const std::unordered_set<uint32_t> constants = constant_rows(image);
+    const ConstantRows constants = constant_rows(image);
     std::vector<uint32_t> idle = idle_branches(w, flow);
     std::optional<Dataflow> straight;
     for (int depth = 0; depth < kMostNested && !idle.empty(); ++depth) {

@@ -3,14 +3,24 @@
 #include <algorithm>
 
 #include "emulator/isa/opcode.h"
+#include "emulator/ptxas/dataflow.h"
 
 namespace fp4lab::emu {
 
 Type bits_type(Type t) { return bits_of(t) == 64 ? Type::b64 : bits_of(t) == 16 ? Type::b16 : Type::b32; }
 
-std::unordered_set<uint32_t> constant_rows(const Image& image) {
-  std::unordered_set<uint32_t> rows;
-  for (const Row& row : image.constants) rows.insert(row.offset);
+ConstantRows constant_rows(const Image& image) {
+  static constexpr FixedSpecial kOfLanes[] = {
+      FixedSpecial::tid_x,       FixedSpecial::tid_y,       FixedSpecial::tid_z,
+      FixedSpecial::laneid,      FixedSpecial::lanemask_eq, FixedSpecial::lanemask_le,
+      FixedSpecial::lanemask_lt, FixedSpecial::lanemask_ge, FixedSpecial::lanemask_gt};
+  ConstantRows rows;
+  for (const Row& row : image.constants) {
+    rows.insert(row.offset);
+    const bool special = row.what == Row::What::special;
+    if (special && std::ranges::find(kOfLanes, FixedSpecial(row.bits)) != std::end(kOfLanes))
+      rows.of_lanes.insert(row.offset);
+  }
   return rows;
 }
 

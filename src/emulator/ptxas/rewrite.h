@@ -11,6 +11,8 @@
 
 namespace fp4lab::emu {
 
+struct ConstantRows;
+
 class Rewriter {
  public:
   using Tokens = std::vector<std::string_view>;  // an opcode's words: "fma", "rn", "f32"; their text lives on
@@ -73,8 +75,7 @@ class Rewriter {
   std::unordered_set<uint32_t> removed_;
 };
 
-// The offsets of rows that nothing writes.
-std::unordered_set<uint32_t> constant_rows(const Image&);
+ConstantRows constant_rows(const Image&);
 // The type of as many bits that means nothing: b16, b32 or b64.
 Type bits_type(Type);
 // Whether an instruction names its rounding.

@@ -1,0 +1,18 @@
+// Loops that store what they have loaded from the same memory: where the lanes of a warp go different numbers
+// of rounds, ptxas 13.0 leaves them one loop, however few their instructions are (sm_90a).
+#pragma once
+
+#include "emulator/ptxas/dataflow.h"
+
+namespace fp4lab::emu {
+
+// Whether, within one round of the loop [begin, end), a store depends on a load before it of the same state
+// space, or of one of which either is generic: by what it stores, by its address, by its guard or by a branch
+// before it. Also if the two addresses are known to differ, and for ld.global.nc; not through the address of
+// another load. A store by a register that each round moves on by a number does not count.
+bool stores_what_it_loaded(const Function&, const Dataflow&, uint32_t begin, uint32_t end);
+// Whether the lanes of a warp may differ in the predicate of the branch at pc. What shfl gives back from one
+// lane by number, and what the lanes vote, is the same in all.
+bool lanes_part_at(const Function&, const Dataflow&, uint32_t pc);
+
+}  // namespace fp4lab::emu
