@@ -246,6 +246,41 @@ void Warp::saw(const Look& look) {
   p = {look, contents, instructions, same ? p.repeats + 1 : 0};
 }
 
+Warp::Bytes Warp::unwritten_bytes(const Operand& o) {
+  const size_t row = o.offset / kRowBytes;
+  Bytes bytes{};
+  if (row < awaited_.size() && awaited_[row] & active & ~defined_[row]) undefined_source(o);
+  const auto parts = partly_.find(row);
+  for_lanes(active & ~defined_[row], [&](unsigned lane) {
+    const uint8_t part = parts == partly_.end() ? 0 : parts->second[lane];
+    bytes[lane] = part ? part : 0xff;
+  });
+  return bytes;
+}
+
+bool Warp::unwritten_among(const Operand& o, uint8_t bytes) {
+  const Bytes missing = unwritten_bytes(o);
+  bool some = false;
+  for_lanes(active, [&](unsigned lane) { some |= (missing[lane] & bytes) != 0; });
+  return some;
+}
+
+void Warp::leave_unwritten(const Operand& o, const Bytes& bytes) {
+  const size_t row = o.offset / kRowBytes;
+  uint32_t undefined = 0;
+  for (unsigned lane = 0; lane < kLanes; ++lane) undefined |= uint32_t(bytes[lane] != 0) << lane;
+  undefined &= active;
+  if (!undefined) return;
+  leave_undefined(o, undefined);
+  Bytes& parts = partly_[row];
+  for_lanes(undefined, [&](unsigned lane) { parts[lane] = bytes[lane] == 0xff ? 0 : bytes[lane]; });
+}
+
+void Warp::forget_parts(size_t row, uint32_t lanes) {
+  if (const auto parts = partly_.find(row); parts != partly_.end())
+    for_lanes(lanes, [&](unsigned lane) { parts->second[lane] = 0; });
+}
+
 void Warp::undefined_source(const Operand& o) {
   const size_t row = o.offset / kRowBytes;
   const uint32_t missing = active & ~defined_[row];
@@ -254,9 +289,12 @@ void Warp::undefined_source(const Operand& o) {
   for (const auto& [offset, text] : f.register_names)
     if (offset == o.offset) name = "register " + text;
   const bool on_its_way = row < awaited_.size() && awaited_[row] & missing;
-  const Fault unwritten(FaultKind::uninitialized, static_cast<unsigned>(std::countr_zero(missing)),
-                        fmt::format("{} (.{}) is read before it was written, in {}{}", name, name_of(o.type),
-                                    lane_list(missing),
+  const auto parts = partly_.find(row);
+  const auto in_part = [&](unsigned lane) { return parts != partly_.end() && parts->second[lane]; };
+  const auto first = static_cast<unsigned>(std::countr_zero(missing));
+  const Fault unwritten(FaultKind::uninitialized, first,
+                        fmt::format("{} (.{}) is read before {} was written, in {}{}", name, name_of(o.type),
+                                    in_part(first) ? "all of it" : "it", lane_list(missing),
                                     !on_its_way ? ""
                                     : cta.cluster.grid.device.tmem_columns
                                         ? ": its tcgen05.ld has not been waited for (tcgen05.wait::ld)"
@@ -271,8 +309,9 @@ void Warp::undefined_source(const Operand& o) {
   if (on_its_way) throw unwritten;
   cta.cluster.tolerated(unwritten, *this);
   const size_t bytes = bits_of(o.type) == 64 ? 8 : 4;
-  for_lanes(missing,
-            [&](unsigned lane) { std::memset(registers_ + o.offset + lane * bytes, kPoison, bytes); });
+  for_lanes(missing, [&](unsigned lane) {
+    if (!in_part(lane)) std::memset(registers_ + o.offset + lane * bytes, kPoison, bytes);
+  });
   defined_[row] |= missing;
 }
 

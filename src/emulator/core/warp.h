@@ -8,8 +8,10 @@
 // again once the condition holds.
 #pragma once
 
+#include <array>
 #include <bit>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -144,12 +146,33 @@ class Warp {
   void leave_undefined(const Operand& o, uint32_t lanes) {
     const size_t row = o.offset / kRowBytes;
     defined_[row] &= ~lanes;
+    if (!partly_.empty()) forget_parts(row, lanes);
     if (row < awaited_.size()) awaited_[row] &= ~lanes;
   }
+  // Moves put together and take apart what was written and what was not. For them, and for others that read
+  // some bytes of a register alone: source() without its check, whether it would pass, and the bytes (bit 0
+  // is the lowest) that nobody has written, by lane. What is on its way is looked at as by source().
+  using Bytes = std::array<uint8_t, kLanes>;
+  template <class T>
+  const LaneOf<T>* unchecked_source(const Operand& o) const {
+    return reinterpret_cast<const LaneOf<T>*>(registers_ + o.offset);
+  }
+  // source() of an instruction that reads only these bytes, one bit each.
+  template <class T>
+  const LaneOf<T>* source_bytes(const Operand& o, uint8_t bytes) {
+    if (!written(o) && unwritten_among(o, bytes)) [[unlikely]]
+      undefined_source(o);
+    return unchecked_source<T>(o);
+  }
+  bool written(const Operand& o) const { return (defined_[o.offset / kRowBytes] & active) == active; }
+  Bytes unwritten_bytes(const Operand& o);
+  bool unwritten_among(const Operand& o, uint8_t bytes);
+  void leave_unwritten(const Operand& o, const Bytes&);  // in the active lanes; the others of `o` are written
   // A result that is on its way (tcgen05.ld, wgmma).
   void await(const Operand& o, uint32_t lanes) {
     const size_t row = o.offset / kRowBytes;
     defined_[row] &= ~lanes;
+    if (!partly_.empty()) forget_parts(row, lanes);
     if (awaited_.size() <= row) awaited_.resize(row + 1);
     awaited_[row] |= lanes;
   }
@@ -320,13 +343,15 @@ class Warp {
   // Faults; or, where the schedule tolerates it, takes note and makes a value up.
   void undefined_source(const Operand&);
   void undefined_predicate(uint32_t index);
+  void forget_parts(size_t row, uint32_t lanes);
 
   // One allocation: rows, then one word per row with the lanes that were written, then the predicates and the
   // lanes in which each was written.
   std::byte* registers_ = nullptr;
   uint32_t *defined_ = nullptr, *predicates_ = nullptr, *predicates_defined_ = nullptr;
-  std::vector<uint32_t> awaited_;  // by row: lanes of which a result was on its way at some time
-  std::byte* local_ = nullptr;     // lanes x local_bytes
+  std::vector<uint32_t> awaited_;   // by row: lanes of which a result was on its way at some time
+  std::map<size_t, Bytes> partly_;  // by row: the unwritten bytes of undefined lanes; 0 = all
+  std::byte* local_ = nullptr;      // lanes x local_bytes
   struct Stack {
     uint32_t base = 0, top[kLanes] = {};
     std::vector<uint32_t> callers[kLanes];  // where the lane's callers had it

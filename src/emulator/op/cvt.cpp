@@ -245,6 +245,14 @@ void cvt_general(Warp& w, const Instr& i) {
   }
 }
 
+// The lower bytes alone of an integer, which may be all that was written of it (see Luggage in move.cpp).
+template <class D, class A>
+void low_part(Warp& w, const Instr& i) {
+  const auto* a = w.source_bytes<A>(i.op[1], (1u << sizeof(D)) - 1);
+  auto* d = w.target<D>(i.op[0]);
+  for_lanes(w.active, [&](unsigned l) { d[l] = D(a[l]); });
+}
+
 // The pairs that compilers emit all the time, where no modifier but the default rounding is there.
 Body fast_body(const Modifiers& m, Type d_register) {
   if (m.ftz || m.sat || m.relu || m.satfinite || m.from_wide || m.to_wide) return nullptr;
@@ -253,15 +261,13 @@ Body fast_body(const Modifiers& m, Type d_register) {
   const bool toward_zero = m.round == FormatRound::to_zero && m.integral;
   if (is(Type::s64, Type::s32)) return map1<int64_t, int32_t>([](int32_t a) { return int64_t(a); });
   if (is(Type::u64, Type::u32)) return map1<uint64_t, uint32_t>([](uint32_t a) { return uint64_t(a); });
-  if (is(Type::u32, Type::u64)) return map1<uint32_t, uint64_t>([](uint64_t a) { return uint32_t(a); });
-  if (is(Type::s32, Type::s64)) return map1<uint32_t, uint64_t>([](uint64_t a) { return uint32_t(a); });
+  if (is(Type::u32, Type::u64)) return low_part<uint32_t, uint64_t>;
+  if (is(Type::s32, Type::s64)) return low_part<uint32_t, uint64_t>;
   if (is(Type::u32, Type::u16)) return map1<uint32_t, uint16_t>([](uint16_t a) { return uint32_t(a); });
   if (is(Type::s32, Type::s16)) return map1<int32_t, int16_t>([](int16_t a) { return int32_t(a); });
   if (is(Type::u64, Type::u16)) return map1<uint64_t, uint16_t>([](uint16_t a) { return uint64_t(a); });
-  if (is(Type::u16, Type::u32) && bits_of(d_register) == 16)
-    return map1<uint16_t, uint32_t>([](uint32_t a) { return uint16_t(a); });
-  if (is(Type::u16, Type::u64) && bits_of(d_register) == 16)
-    return map1<uint16_t, uint64_t>([](uint64_t a) { return uint16_t(a); });
+  if (is(Type::u16, Type::u32) && bits_of(d_register) == 16) return low_part<uint16_t, uint32_t>;
+  if (is(Type::u16, Type::u64) && bits_of(d_register) == 16) return low_part<uint16_t, uint64_t>;
   if (is(Type::f32, Type::bf16))
     return map1<uint32_t, uint16_t>([](uint16_t a) { return uint32_t(a) << 16; });
   if (is(Type::f32, Type::f16))

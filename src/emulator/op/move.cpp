@@ -3,6 +3,7 @@
 #include <array>
 
 #include "emulator/core/machine.h"
+#include "emulator/core/poison.h"
 #include "emulator/isa/opcode.h"
 #include "emulator/op/map.h"
 
@@ -27,9 +28,77 @@ void read_element(Warp& w, const Operand& o, uint64_t* lanes) {
 
 uint64_t low_bits(unsigned n) { return n == 64 ? ~uint64_t(0) : (uint64_t(1) << n) - 1; }
 
+// What a mov takes along, in all lanes, where nobody has written some of it. nvcc packs a word with one that
+// no path has written and takes the first out again: that is no use of the other.
+struct Luggage {
+  unsigned __int128 bits[kLanes] = {};
+  uint32_t unwritten[kLanes] = {};  // bytes
+
+  // An element of `width` bits that stands at bit `at`.
+  void take(Warp& w, const Operand& o, unsigned at, unsigned width) {
+    const Warp::Bytes missing = o.immediate ? Warp::Bytes{} : w.unwritten_bytes(o);
+    const bool wide = bits_of(o.type) == 64;
+    for_lanes(w.active, [&](unsigned l) {
+      uint64_t cell = o.immediate ? uint64_t(o.displacement)
+                      : wide      ? w.unchecked_source<uint64_t>(o)[l]
+                                  : w.unchecked_source<uint32_t>(o)[l];
+      for (unsigned byte = 0; byte < 8; ++byte)
+        if (missing[l] >> byte & 1)
+          cell = (cell & ~(uint64_t(0xff) << byte * 8)) | uint64_t(kPoison) << byte * 8;
+      bits[l] |= (unsigned __int128)(cell & low_bits(width)) << at;
+      unwritten[l] |= (missing[l] & ((1u << width / 8) - 1)) << at / 8;
+    });
+  }
+  void give(Warp& w, const Operand& o, unsigned at, unsigned width) const {
+    if (o.kind == Operand::Kind::sink) return;
+    const uint32_t all = (1u << width / 8) - 1;
+    Warp::Bytes missing{};
+    for_lanes(w.active, [&](unsigned l) {
+      const uint32_t bytes = unwritten[l] >> at / 8 & all;
+      missing[l] = uint8_t(bytes == all ? 0xff : bytes);
+    });
+    const auto put = [&](auto* d) {
+      for_lanes(w.active, [&](unsigned l) { d[l] = uint64_t(bits[l] >> at) & low_bits(width); });
+    };
+    if (bits_of(o.type) == 64)
+      put(w.target<uint64_t>(o));
+    else
+      put(w.target<uint32_t>(o));
+    w.leave_unwritten(o, missing);
+  }
+};
+
+bool written(const Warp& w, const Operand& o) {
+  if (o.kind != Operand::Kind::vector) return o.immediate || w.written(o);
+  for (unsigned n = 0; n < o.count; ++n)
+    if (const Operand& e = w.element(o, n); !e.immediate && !w.written(e)) return false;
+  return true;
+}
+
+// Any mov but of registers of 128 bits; Instr::aux is an element's width. False where a lane would move
+// nothing that was written: that is a use, and faults.
+bool moved_partly(Warp& w, const Instr& i) {
+  const auto elements = [&](const Operand& o, auto&& f) {
+    const bool one = o.kind != Operand::Kind::vector;
+    const unsigned width = one ? bits_of(o.type) : unsigned(i.aux), count = one ? 1 : o.count;
+    for (unsigned n = 0; n < count; ++n) f(one ? o : w.element(o, n), n * width, width);
+    return count * width / 8;
+  };
+  Luggage moved;
+  const unsigned bytes =
+      elements(i.op[1], [&](const Operand& o, unsigned at, unsigned width) { moved.take(w, o, at, width); });
+  bool some = true;
+  for_lanes(w.active, [&](unsigned l) { some &= moved.unwritten[l] != (1u << bytes) - 1; });
+  if (some)
+    elements(i.op[0], [&](const Operand& o, unsigned at, unsigned width) { moved.give(w, o, at, width); });
+  return some;
+}
+
 // mov.b64 d, {a, b, ...}: the first element is the least significant. Instr::aux is an element's width.
 template <class T>
 void pack(Warp& w, const Instr& i) {
+  if (!written(w, i.op[1]) && moved_partly(w, i)) [[unlikely]]
+    return;
   const unsigned width = unsigned(i.aux);
   Lanes sum{}, part;
   for (unsigned n = 0; n < i.op[1].count; ++n) {
@@ -42,6 +111,8 @@ void pack(Warp& w, const Instr& i) {
 
 // The pair that compilers emit most.
 void pack_two_words(Warp& w, const Instr& i) {
+  if (!written(w, i.op[1]) && moved_partly(w, i)) [[unlikely]]
+    return;
   const auto* a = w.source<uint32_t>(w.element(i.op[1], 0));
   const auto* b = w.source<uint32_t>(w.element(i.op[1], 1));
   auto* d = w.target<uint64_t>(i.op[0]);
@@ -50,6 +121,8 @@ void pack_two_words(Warp& w, const Instr& i) {
 
 template <class T>
 void unpack(Warp& w, const Instr& i) {
+  if (!written(w, i.op[1]) && moved_partly(w, i)) [[unlikely]]
+    return;
   const unsigned width = unsigned(i.aux);
   const auto* a = w.source<T>(i.op[1]);
   for (unsigned n = 0; n < i.op[0].count; ++n) {
@@ -98,6 +171,8 @@ void unpack_b128(Warp& w, const Instr& i) {
 // mov.v4 {a, b, c, d}, {e, f, g, h}: all is read before anything is written. Instr::aux is an element's
 // width.
 void move_vector(Warp& w, const Instr& i) {
+  if (!written(w, i.op[1]) && moved_partly(w, i)) [[unlikely]]
+    return;
   Lanes part[4];
   for (unsigned n = 0; n < i.op[0].count; ++n) read_element(w, w.element(i.op[1], n), part[n].data());
   for (unsigned n = 0; n < i.op[0].count; ++n) {
@@ -111,6 +186,15 @@ void move_vector(Warp& w, const Instr& i) {
       for_lanes(w.active, [&](unsigned l) { d[l] = uint32_t(part[n][l] & low_bits(unsigned(i.aux))); });
     }
   }
+}
+
+template <class T>
+void move_bits(Warp& w, const Instr& i) {
+  if (!w.written(i.op[1]) && moved_partly(w, i)) [[unlikely]]
+    return;
+  const auto* a = w.source<T>(i.op[1]);
+  auto* d = w.target<T>(i.op[0]);
+  for_lanes(w.active, [&](unsigned l) { d[l] = to_row<T>(from_row<T>(a[l])); });
 }
 
 void move_b128(Warp& w, const Instr& i) {
@@ -204,10 +288,7 @@ Body bind_mov(Instr& i, const Source& s) {
   if (i.op[1].kind == Kind::special) return bind_special(i, s);
   if (i.op[1].kind == Kind::function) fail("the address of a function is not implemented (calls are direct)");
   if (bits == 128) return move_b128;
-  return with_bits(s.type(), [](auto zero) {
-    using T = decltype(zero);
-    return map1<T>([](T a) { return a; });
-  });
+  return with_bits(s.type(), [](auto zero) -> Body { return move_bits<decltype(zero)>; });
 }
 
 }  // namespace fp4lab::emu
