@@ -110,6 +110,30 @@ void compare_equal(Pass& p, uint32_t pc) {
   }
 }
 
+// Made by `set` of integers for nothing else: -1 where the comparison holds, and 0.
+bool is_minus_one_or_zero(const Pass& p, uint32_t pc, unsigned slot) {
+  const auto set = p.open_maker(pc, slot, "set");
+  return set && p.known.uses(*set) == 1 && !p.bits(pc, slot) && p.source(*set).type() != Type::f32 &&
+         is_one_instruction(p.source(*set)) && !p.source(*set).has("ftz");
+}
+
+// Which of them it is goes as it is into a comparison with 0, which is made as if it were of s32: -1 is less
+// as u32 too. Not by lo and hs.
+void compare_sign(Pass& p, uint32_t pc) {
+  const Source& s = p.source(pc);
+  const bool makes_predicate = s.tokens[0] == "setp";
+  const std::string_view how = s.tokens[1];
+  if (s.type(makes_predicate ? 0 : 1) != Type::u32) return;
+  const unsigned first = makes_predicate ? 2 : 1;
+  const bool by_second = how == "lt" || how == "ge", by_first = how == "gt" || how == "le";
+  const unsigned slot = by_second ? first : first + 1;
+  if (!(by_first || by_second) || p.bits(pc, 2 * first + 1 - slot) != 0u) return;
+  const auto set = p.made_by(pc, slot, "set");  // no instruction has the opposite of .xor
+  if (!makes_predicate && (how == "ge" || how == "le") && set && p.source(*set).has("xor")) return;
+  // Of 0 and 2^32 - 1 the other is less.
+  if (is_minus_one_or_zero(p, pc, slot)) p.exchange(pc, first, first + 1);
+}
+
 void negate(Pass& p, uint32_t pc) {
   if (bits_of(p.source(pc).type()) == 32) compare(p, pc, 1);
 }
@@ -133,10 +157,8 @@ void find_set_bit(Pass& p, uint32_t pc) {
 
 std::span<const Rule> flush_rules() {
   static constexpr Rule kRules[] = {
-      {"set", compare_equal},
-      {"setp", compare_equal},
-      {"cnot", negate},
-      {"fns", find_set_bit},
+      {"set", compare_equal}, {"set", compare_sign}, {"setp", compare_equal},
+      {"setp", compare_sign}, {"cnot", negate},      {"fns", find_set_bit},
   };
   return kRules;
 }

@@ -83,6 +83,12 @@ void Pass::become_copy(uint32_t pc, const Operand& of, Type type) {
   replace(pc, {"mov", name_of(bits_type(type))}, {of});
 }
 
+void Pass::exchange(uint32_t pc, unsigned slot, unsigned other) {
+  std::swap(operand(pc, slot), operand(pc, other));
+  known.forget(pc);
+  changed_ = true;
+}
+
 void Pass::set_operand(uint32_t pc, unsigned slot, uint64_t value) {
   operand(pc, slot) = w.constant(value);
   changed_ = true;

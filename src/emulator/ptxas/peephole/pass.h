@@ -55,6 +55,8 @@ class Pass {
   void become(uint32_t pc, uint64_t value, Type);
   void become_copy(uint32_t pc, const Operand& of, Type);
   void set_operand(uint32_t pc, unsigned slot, uint64_t value);
+  // Nothing is known about the instruction's operands behind it.
+  void exchange(uint32_t pc, unsigned slot, unsigned other);
 
   // How many membar and fence stand before pc.
   uint32_t fences_before(uint32_t pc);
