@@ -33,6 +33,18 @@ bool is_rounded(const Source& s) {
   return (name == "add" || name == "sub" || name == "mul") && s.type() == Type::f32 && s.has("rn");
 }
 
+// To an integral number of the same type, which is computed of constants, but not of a NaN.
+bool is_integral(const Source& s) {
+  return s.tokens[0] == "cvt" && is_float(s.type(0)) && s.type(0) == s.type(1) &&
+         (s.has("rni") || s.has("rzi") || s.has("rmi") || s.has("rpi"));
+}
+
+// A move, by its name or as a conversion of nothing.
+bool is_move(const Source& s) {
+  return s.tokens[0] == "mov" || (s.tokens[0] == "cvt" && s.tokens.size() == 3 && s.type(0) == s.type(1) &&
+                                  (s.type() == Type::f32 || s.type() == Type::f64));
+}
+
 bool is_register(const Operand& op) { return is_value(op) || op.kind == Operand::Kind::predicate; }
 
 }  // namespace
@@ -232,8 +244,8 @@ void Known::find_values(const Rewriter& w, const Dataflow& flow) {
     const uint32_t pc = entry.first.first;
     const Source& s = f_.source[pc];
     const bool is_sign = (s.tokens[0] == "abs" || s.tokens[0] == "neg") && s.type() == Type::f64;
-    if (s.tokens[0] == "mov" || is_sign || is_rounded(s) || !is_nan(entry.second, s.type())) return false;
-    makes_nan_[pc] = is_arithmetic(s);
+    if (is_move(s) || is_sign || is_rounded(s) || !is_nan(entry.second, s.type())) return false;
+    makes_nan_[pc] = is_arithmetic(s) || is_integral(s);
     return true;
   });
 }
