@@ -48,6 +48,7 @@ class Known {
   // Of the instruction's guard: whether it always holds, or never.
   std::optional<bool> guard(uint32_t pc) const;
   bool is_constant(uint32_t pc, unsigned slot) const;
+  bool is_result_constant(uint32_t pc) const { return constant_[pc]; }
   // The same within straight-line code.
   bool is_constant_here(uint32_t pc, unsigned slot) const;
   // What comes of a comparison, by set or setp, of a value with itself or with a NaN that the instruction

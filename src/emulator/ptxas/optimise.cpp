@@ -165,7 +165,8 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows,
   constexpr int kMostGuards = 4;  // what a guard leaves may be a constant, which decides another
   const auto guards = [&](const auto& again, int rounds) -> void {
     afresh([&](const Dataflow& flow, Known& known) {
-      rounds > 0 && fold_guards(w, flow, known) ? again(again, rounds - 1) : single(flow, known);
+      const bool any = rounds > 0 && (fold_guards(w, flow, known) || fold_absorbed(w, flow, known));
+      any ? again(again, rounds - 1) : single(flow, known);
     });
   };
   guards(guards, kMostGuards);

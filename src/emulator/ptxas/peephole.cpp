@@ -74,6 +74,20 @@ bool fold_guards(Rewriter& w, const Dataflow& flow, const Known& known) {
   return any;
 }
 
+bool fold_absorbed(Rewriter& w, const Dataflow& flow, Known& known) {
+  peephole::Pass pass(w, flow, known);
+  for (uint32_t pc = 0; pc < w.f.code.size(); ++pc) {
+    if (w.f.code[pc].guard >= 0 || flow.is_dead(pc) || known.is_result_constant(pc)) continue;
+    for (const peephole::Rule& rule : peephole::absorbing_rules())
+      if (rule.mnemonic == w.f.source[pc].tokens[0]) {
+        rule.apply(pass, pc);
+        break;
+      }
+  }
+  if (pass.has_changed()) w.rebuild();
+  return pass.has_changed();
+}
+
 bool fold_single(Rewriter& w, const Dataflow& flow, Known& known) {
   peephole::Pass pass(w, flow, known);
   for (uint32_t pc = 0; pc < w.f.code.size(); ++pc) {

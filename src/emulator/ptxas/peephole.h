@@ -12,6 +12,8 @@ namespace fp4lab::emu {
 // Guards that always hold, or never; those of branches too, and the code that nothing leads to then. Whether
 // there was one.
 bool fold_guards(Rewriter&, const Dataflow&, const Known&);
+// What gives a constant whatever one operand is (peephole/absorbing.cpp). Whether there was any.
+bool fold_absorbed(Rewriter&, const Dataflow&, Known&);
 // Whether anything has changed.
 bool fold_single(Rewriter&, const Dataflow&, Known&);
 

@@ -39,15 +39,29 @@ std::optional<bool> decided(const Pass& p, uint32_t pc, unsigned slot, std::stri
   return range && !is_nan32(with) ? decided(how, *range, float_of(with)) : std::nullopt;
 }
 
+}  // namespace
+
 // The constant by which slct.s32.s32 chooses is compared as if it were f32.
+std::optional<unsigned> chosen_slot(const Pass& p, uint32_t pc) {
+  const Source& s = p.source(pc);
+  const auto by = p.bits(pc, 3);
+  if (!by) return std::nullopt;
+  if (s.tokens[0] == "selp") return (*by != 0) != p.operand(pc, 3).negated ? 1 : 2;
+  const bool as_float = s.type(1) == Type::f32 || s.type(0) == Type::s32;
+  const bool first =
+      as_float ? float_of(s.has("ftz") ? flushed32(*by) : *by) >= 0 : static_cast<int32_t>(*by) >= 0;
+  return first ? 1 : 2;
+}
+
+namespace {
+
 void fold_choice(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
   const Type type = s.type(0);
   if (p.same_register(pc, 1, 2)) return p.become_copy(pc, p.operand(pc, 1), type);
+  if (const auto slot = chosen_slot(p, pc)) return p.become_copy(pc, p.operand(pc, *slot), type);
   if (s.tokens[0] == "selp") {
     const Operand& by = p.operand(pc, 3);
-    if (const auto bits = p.bits(pc, 3))
-      return p.become_copy(pc, p.operand(pc, (*bits != 0) != by.negated ? 1 : 2), type);
     const bool is_decided = by.kind == Operand::Kind::predicate && by.index == 0;
     if (is_decided && bits_of(type) < 64)  // those of 64 bits stay halves (halves.h)
       return p.become_copy(pc, p.operand(pc, by.negated ? 2 : 1), type);
@@ -57,12 +71,8 @@ void fold_choice(Pass& p, uint32_t pc) {
     return;
   }
   const bool of_f32 = s.type(1) == Type::f32;
-  if (const auto by = p.bits(pc, 3)) {
-    const bool first = of_f32 || type == Type::s32 ? float_of(s.has("ftz") ? flushed32(*by) : *by) >= 0
-                                                   : static_cast<int32_t>(*by) >= 0;
-    p.become_copy(pc, p.operand(pc, first ? 1 : 2), type);
-  } else if (const auto sign = p.open_maker(pc, 3, "neg");
-             sign && p.source(*sign).type() == Type::s32 && type == Type::s32) {
+  if (const auto sign = p.open_maker(pc, 3, "neg");
+      sign && p.source(*sign).type() == Type::s32 && type == Type::s32) {
     // slct.s32.s32 by -x: as x is no more than 0, which the least integer is too.
     const Operand above = p.w.fresh(Type::b32);
     p.insert(*sign, {"set", "gt", "s32", "s32"}, {above, p.operand(*sign, 1), p.w.constant(0)});

@@ -14,9 +14,12 @@ struct Rule {
   void (*apply)(Pass&, uint32_t pc);
 };
 
+std::span<const Rule> absorbing_rules();  // in a pass of their own
 std::span<const Rule> arithmetic_rules();
 std::span<const Rule> bit_rules();
 std::span<const Rule> choice_rules();
+// Which operand selp or slct by a constant gives.
+std::optional<unsigned> chosen_slot(const Pass&, uint32_t pc);
 std::span<const Rule> conversion_rules();
 std::span<const Rule> extreme_rules();
 std::span<const Rule> flush_rules();

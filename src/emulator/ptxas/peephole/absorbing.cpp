@@ -1,0 +1,72 @@
+// Integer instructions of 32 bits that give a constant whatever one of their operands is. To the rules that
+// ask whether an operand is constant they are; what other instructions make of it (sub and rem, extremes,
+// prmt, lop3, bfe of no bits, wide products) is not, though the compiler knows later that it is one.
+#include "emulator/ptxas/peephole/pass.h"
+#include "emulator/ptxas/peephole/rules.h"
+
+namespace fp4lab::emu::peephole {
+
+namespace {
+
+constexpr uint64_t kOnes = 0xffffffff;
+
+bool is_word(const Source& s) { return !is_float(s.type()) && bits_of(s.type()) == 32; }
+
+bool either_is(const Pass& p, uint32_t pc, uint64_t value) {
+  return p.bits(pc, 1) == value || p.bits(pc, 2) == value;
+}
+
+void become_constant(Pass& p, uint32_t pc, std::optional<uint64_t> value) {
+  if (value) p.become(pc, *value, Type::b32);
+}
+
+void absorb_logic(Pass& p, uint32_t pc) {
+  if (!is_word(p.source(pc))) return;
+  const std::string_view name = p.source(pc).tokens[0];
+  if (name == "and" && either_is(p, pc, 0)) return become_constant(p, pc, 0);
+  if (name == "or" && either_is(p, pc, kOnes)) return become_constant(p, pc, kOnes);
+  if (name == "xor" && p.same_register(pc, 1, 2)) become_constant(p, pc, 0);
+}
+
+void absorb_product(Pass& p, uint32_t pc) {
+  const Source& s = p.source(pc);
+  if (!is_word(s) || s.has("wide") || s.has("sat") || s.has("cc") || !either_is(p, pc, 0)) return;
+  if (s.tokens[0] != "mad")
+    become_constant(p, pc, 0);
+  else if (s.has("lo"))
+    become_constant(p, pc, p.bits(pc, 3));
+}
+
+// Of 0, or of more places than there are.
+void absorb_shift(Pass& p, uint32_t pc) {
+  const Source& s = p.source(pc);
+  if (!is_word(s)) return;
+  const auto amount = p.bits(pc, 2);
+  if (p.bits(pc, 1) == 0u || (s.type() != Type::s32 && amount && (*amount & kOnes) > 31))
+    become_constant(p, pc, 0);
+}
+
+void absorb_choice(Pass& p, uint32_t pc) {
+  if (bits_of(p.source(pc).type(0)) != 32) return;
+  const auto a = p.bits(pc, 1), b = p.bits(pc, 2);
+  if (p.source(pc).tokens[0] == "selp" && a && a == b) return become_constant(p, pc, a);
+  if (const auto slot = chosen_slot(p, pc)) become_constant(p, pc, *slot == 1 ? a : b);
+}
+
+// No bits into a constant.
+void absorb_insertion(Pass& p, uint32_t pc) {
+  if (is_word(p.source(pc)) && p.bits(pc, 4) == 0u) become_constant(p, pc, p.bits(pc, 2));
+}
+
+}  // namespace
+
+std::span<const Rule> absorbing_rules() {
+  static constexpr Rule kRules[] = {
+      {"and", absorb_logic},   {"or", absorb_logic},      {"xor", absorb_logic},     {"mul", absorb_product},
+      {"mad", absorb_product}, {"mul24", absorb_product}, {"shl", absorb_shift},     {"shr", absorb_shift},
+      {"slct", absorb_choice}, {"selp", absorb_choice},   {"bfi", absorb_insertion},
+  };
+  return kRules;
+}
+
+}  // namespace fp4lab::emu::peephole
