@@ -111,10 +111,10 @@ bool only_flushes(const Pass& p, uint32_t pc, unsigned slot) {
   return false;
 }
 
-// From f16 over bf16 to an integer by .rzi, or from bf16 over f16, or over f32 as f16 (from bf16 with .ftz
-// alone, which is no shift, and not where the register is wider): what the first read is taken for what it
-// made, and its rounding counts; so does that to an integral f16 or bf16 which is read as the other type. Of
-// what only a .ftz or a sign's change with it has made, .rzi rounds to nearest.
+// From f16 or bf16 over either to an integer by .rzi, or over f32 as f16 (from bf16 with .ftz alone, which is
+// no shift, and not where the register is wider): what the first read is taken for what it made, and its
+// rounding counts; so does that to an integral f16 or bf16 which is read as the other type. Of what only a
+// .ftz or a sign's change with it has made, .rzi rounds to nearest.
 void convert_halves(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
   const Type from = s.type(1);
@@ -126,8 +126,8 @@ void convert_halves(Pass& p, uint32_t pc) {
     const bool wide = a == Type::f32 && bits_of(p.operand(*first, 0).type) == 32 &&
                       (b == Type::f16 || (b == Type::bf16 && p.source(*first).has("ftz")));
     const bool halves = (a == Type::f16 && b == Type::bf16) || (a == Type::bf16 && b == Type::f16) ||
-                        (!sat && (wide || (a == b && b == Type::f16 && plain)));
-    const bool integral = a == b && (a == Type::f16 || a == Type::bf16) && a != from;
+                        (!sat && wide) || (a == b && plain && (a == Type::f16 || a == Type::bf16));
+    const bool integral = a == b && !plain && (a == Type::f16 || a == Type::bf16) && a != from;
     const std::string_view r = p.source(*first).tokens[1];
     const bool rounds = r == "rni" || r == "rzi" || r == "rmi" || r == "rpi";
     if (!halves && !(integral && rounds && p.source(*first).tokens.size() == 4)) return;
