@@ -28,6 +28,10 @@ class Known {
     const uint32_t from = makers_[pc][slot];
     return from == Dataflow::kNone || sees(pc, from) ? from : Dataflow::kNone;
   }
+  uint32_t maker_of_element(uint32_t pc, uint32_t element) const {
+    const uint32_t from = element_makers_[element];
+    return from == Dataflow::kNone || sees(pc, from) ? from : Dataflow::kNone;
+  }
   // The same whether the compiler sees both or not: enough for what instructions read from a bank.
   uint32_t only_maker(uint32_t pc, unsigned slot) const { return makers_[pc][slot]; }
   // Whether the compiler makes something of an instruction and the one that made its operand.

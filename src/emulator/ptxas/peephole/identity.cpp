@@ -1,5 +1,5 @@
 // Integer instructions of 64 bits that give back an operand: copies, where the order of f64 operands asks for
-// what a value is.
+// what a value is. Extremes of one part of a register and itself.
 #include "emulator/ptxas/peephole/pass.h"
 #include "emulator/ptxas/peephole/rules.h"
 
@@ -36,13 +36,34 @@ void fold_same(Pass& p, uint32_t pc) {
   p.become_copy(pc, p.operand(pc, 1), s.type());
 }
 
+// One register taken apart twice gives the same parts, of which the extreme is a move.
+bool is_same_part(const Pass& p, uint32_t pc) {
+  const uint32_t a = p.known.maker(pc, 1), b = p.known.maker(pc, 2);
+  const auto part = [&](uint32_t unpacking, unsigned slot) -> std::optional<uint32_t> {
+    const Operand &parts = p.operand(unpacking, 0), &read = p.operand(pc, slot);
+    if (p.source(unpacking).tokens[0] != "mov" || parts.kind != Operand::Kind::vector) return std::nullopt;
+    for (uint32_t n = 0; n < parts.count; ++n)
+      if (const Operand& e = p.f.vectors[parts.index + n]; is_value(e) && e.offset == read.offset) return n;
+    return std::nullopt;
+  };
+  if (a == b || a == Dataflow::kNone || b == Dataflow::kNone || !p.same_value(a, 1, b, 1)) return false;
+  const auto of_a = part(a, 1);
+  return of_a && of_a == part(b, 2) && p.operand(a, 0).count == p.operand(b, 0).count;
+}
+
+void fold_same_part(Pass& p, uint32_t pc) {
+  const Type type = p.source(pc).type();
+  if (p.source(pc).tokens.size() == 2 && (type == Type::f32 || type == Type::f16) && is_same_part(p, pc))
+    p.become_copy(pc, p.operand(pc, 1), type);
+}
+
 }  // namespace
 
 std::span<const Rule> identity_rules() {
   static constexpr Rule kRules[] = {
-      {"and", fold_same},    {"or", fold_same},     {"xor", fold_same},
-      {"min", fold_same},    {"max", fold_same},    {"add", fold_neutral},
-      {"sub", fold_neutral}, {"shl", fold_neutral}, {"shr", fold_neutral},
+      {"and", fold_same},    {"or", fold_same},       {"xor", fold_same},      {"min", fold_same},
+      {"max", fold_same},    {"min", fold_same_part}, {"max", fold_same_part}, {"add", fold_neutral},
+      {"sub", fold_neutral}, {"shl", fold_neutral},   {"shr", fold_neutral},
   };
   return kRules;
 }

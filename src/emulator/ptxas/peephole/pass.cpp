@@ -8,13 +8,32 @@ std::optional<uint32_t> Pass::behind_copies(uint32_t pc, unsigned slot, std::str
   // The compiler counts no copies; the bound keeps a text of copies alone from taking the square of its
   // length.
   constexpr unsigned kMostCopies = 256;
+  const Operand* read = &operand(pc, slot);
+  uint32_t from = known.maker(pc, slot);
   for (unsigned copies = 0; copies <= kMostCopies; ++copies) {
-    const uint32_t from = known.maker(pc, slot);
     if (from == Dataflow::kNone || from >= pc) return std::nullopt;
-    if (source(from).tokens[0] == wanted || !is_copy(from)) return from;
-    pc = from, slot = 1;
+    const std::optional<Packed> packed = wanted == "mov" ? std::nullopt : packed_behind(from, *read);
+    if (!packed && (source(from).tokens[0] == wanted || !is_copy(from))) return from;
+    pc = packed ? packed->by : from;
+    read = packed ? &f.vectors[packed->element] : &operand(from, 1);
+    from = packed ? known.maker_of_element(pc, packed->element) : known.maker(from, 1);
   }
   return std::nullopt;
+}
+
+// What a register that was taken out of a pack was in it.
+std::optional<Pass::Packed> Pass::packed_behind(uint32_t unpacking, const Operand& part) const {
+  using Kind = Operand::Kind;
+  const Operand &parts = operand(unpacking, 0), &whole = operand(unpacking, 1);
+  if (source(unpacking).tokens[0] != "mov" || parts.kind != Kind::vector || !is_value(whole)) return {};
+  const uint32_t pack = known.maker(unpacking, 1);
+  if (pack == Dataflow::kNone || pack >= unpacking || source(pack).tokens[0] != "mov") return {};
+  const Operand& packed = operand(pack, 1);
+  if (!is_value(operand(pack, 0)) || packed.kind != Kind::vector || packed.count != parts.count) return {};
+  for (uint32_t n = 0; n < parts.count; ++n)
+    if (const Operand& e = f.vectors[parts.index + n]; is_value(e) && e.offset == part.offset)
+      return Packed{pack, packed.index + n};
+  return {};
 }
 
 std::optional<uint32_t> Pass::made_by(uint32_t pc, unsigned slot, std::string_view mnemonic) const {

@@ -66,6 +66,11 @@ class Pass {
   bool has_changed() const { return changed_; }
 
  private:
+  struct Packed {
+    uint32_t by, element;  // an index in the function's vectors
+  };
+  std::optional<Packed> packed_behind(uint32_t unpacking, const Operand& part) const;
+
   uint32_t replaced_ = Dataflow::kNone;
   bool changed_ = false;
   std::vector<uint32_t> fences_;
