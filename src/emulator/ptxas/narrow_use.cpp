@@ -101,6 +101,7 @@ class NarrowUses {
     if (from == Dataflow::kNone) return Type::none;
     const std::string_view name = f_.source[from].tokens[0];
     const Type named = f_.source[from].type();
+    if (name == "atom" && f_.code[from].op[0].kind == Operand::Kind::vector) return Type::none;
     const bool is_tf32 = named == Type::tf32 && !f_.source[from].has("rna");  // that one is integer code
     const Type type = is_tf32 ? Type::f32 : named;
     const bool scalar = type == Type::f16 || type == Type::bf16 || type == Type::f32 || type == Type::f64;

@@ -96,6 +96,10 @@ void fold_product(Pass& p, uint32_t pc) {
     const float product = float_of(*a) * float_of(*b);  // on its own: no sum takes it
     if (!std::isnan(product)) return p.become(pc, std::bit_cast<uint32_t>(product), type);
   }
+  if (a && b && type == Type::f64 && !is_nan64(*a) && !is_nan64(*b)) {
+    const double product = std::bit_cast<double>(*a) * std::bit_cast<double>(*b);
+    if (!std::isnan(product)) return p.become(pc, std::bit_cast<uint64_t>(product), type);
+  }
   if (a && b && (type == Type::f16 || nan_product(p.known, p.f.code[pc], s, pc))) return;
   for (const unsigned slot : {1u, 2u}) {
     if (p.bits(pc, slot) == one) return p.become_copy(pc, p.operand(pc, 3 - slot), type);
