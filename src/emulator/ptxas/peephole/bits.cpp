@@ -26,6 +26,17 @@ void fold_signed_amount(Pass& p, uint32_t pc) {
   p.operand(pc, 2) = amount;
 }
 
+// The amount of a signed 16-bit shift, where it was converted to u32 from f32, is converted to s16 instead:
+// numbers below 0 shift all bits away, as large ones do.
+void fold_converted_amount(Pass& p, uint32_t pc) {
+  if (p.source(pc).type() != Type::s16) return;
+  const auto from = p.open_maker(pc, 2, "cvt");
+  if (!from || p.source(*from).type(0) != Type::u32 || p.source(*from).type(1) != Type::f32) return;
+  const Operand amount = p.w.fresh(Type::b32);
+  p.insert(*from, {"cvt", p.source(*from).tokens[1], "s32", "f32"}, {amount, p.operand(*from, 1)});
+  p.operand(pc, 2) = amount;
+}
+
 // A wide product with a constant that is shifted out of 64 bits stays where it is.
 void fold_wide_shift(Pass& p, uint32_t pc) {
   if (bits_of(p.source(pc).type()) != 64) return;
@@ -256,26 +267,13 @@ void drop_fourth_sum(Pass& p, uint32_t pc) {
 
 std::span<const Rule> bit_rules() {
   static constexpr Rule kRules[] = {
-      {"shl", fold_shift},
-      {"shr", fold_shift},
-      {"shl", fold_wide_shift},
-      {"and", fold_logic},
-      {"or", fold_logic},
-      {"xor", fold_logic},
-      {"shl", fold_signed_amount},
-      {"shr", fold_signed_amount},
-      {"bfi", fold_insertion},
-      {"bfe", fold_extraction},
-      {"add", fold_saturated_product},
-      {"add", fold_saturated},
-      {"sub", fold_saturated},
-      {"add", fold_undone},
-      {"sub", fold_undone},
-      {"sub", fold_borrow},
-      {"mad", drop_fourth_sum},
-      {"mad", fold_whole_product},
-      {"and", fold_lower_bytes},
-      {"cvt", fold_lower_bytes},
+      {"shl", fold_shift},         {"shr", fold_shift},         {"shl", fold_wide_shift},
+      {"and", fold_logic},         {"or", fold_logic},          {"xor", fold_logic},
+      {"shl", fold_signed_amount}, {"shr", fold_signed_amount}, {"shr", fold_converted_amount},
+      {"bfi", fold_insertion},     {"bfe", fold_extraction},    {"add", fold_saturated_product},
+      {"add", fold_saturated},     {"sub", fold_saturated},     {"add", fold_undone},
+      {"sub", fold_undone},        {"sub", fold_borrow},        {"mad", drop_fourth_sum},
+      {"mad", fold_whole_product}, {"and", fold_lower_bytes},   {"cvt", fold_lower_bytes},
   };
   return kRules;
 }
