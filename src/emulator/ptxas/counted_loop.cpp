@@ -273,31 +273,40 @@ class Finder {
     const Source& s = f_.source[c.step_at];
     const bool adds = s.tokens[0] == "add", takes = s.tokens[0] == "sub";
     if ((!adds && !takes) || s.tokens.size() != 2 || i.guard >= 0 || is_float(s.type()) ||
-        !is_value(i.op[1]) || !i.op[2].immediate || !holds_counter(loop, c, i.op[1]))
+        !is_value(i.op[1]) || !is_value(i.op[2]) || !holds_counter(loop, c, i.op[1]))
       return false;
+    const auto grows_by = only_value(i.op[2]);
+    if (!grows_by) return false;
     const int64_t by =
-        bits_of(s.type()) == 64 ? i.op[2].displacement : static_cast<int32_t>(i.op[2].displacement);
+        bits_of(s.type()) == 64 ? static_cast<int64_t>(*grows_by) : static_cast<int32_t>(*grows_by);
     c.step = takes ? -by : by;
     return c.step != 0;
   }
 
-  // The number that a register holds wherever it is read: a mov of it is all that writes it.
+  // A number, or what a register holds wherever it is read: a mov of it, or of another such register, is all
+  // that writes it.
   std::optional<uint64_t> only_value(const Operand& op) const {
-    const uint32_t reg = flow_.number_of(op);
-    const Instr* writer = nullptr;
-    for (uint32_t pc = 0; pc < f_.code.size(); ++pc)
-      for (const uint32_t written : flow_.access(pc).writes)
-        if (written == reg && std::exchange(writer, &f_.code[pc])) return std::nullopt;
-    if (!writer || writer->guard >= 0 || writer->opcode->name != "mov" || !is_value(writer->op[0]) ||
-        !writer->op[1].immediate)
-      return std::nullopt;
-    return static_cast<uint64_t>(writer->op[1].displacement);
+    constexpr int kMostCopies = 8;
+    const Operand* read = &op;
+    for (int copies = 0; copies < kMostCopies; ++copies) {
+      if (read->immediate) return static_cast<uint64_t>(read->displacement);
+      const uint32_t reg = flow_.number_of(*read);
+      const Instr* writer = nullptr;
+      for (uint32_t pc = 0; pc < f_.code.size(); ++pc)
+        for (const uint32_t written : flow_.access(pc).writes)
+          if (written == reg && std::exchange(writer, &f_.code[pc])) return std::nullopt;
+      if (!writer || writer->guard >= 0 || writer->opcode->name != "mov" || !is_value(writer->op[0]) ||
+          !is_value(writer->op[1]))
+        return std::nullopt;
+      read = &writer->op[1];
+    }
+    return std::nullopt;
   }
 
-  // What the counter holds where the loop is entered, if a mov of a constant wrote it, in the block before
-  // the loop: ptxas does not look for it behind an earlier branch, nor what becomes one.
-  std::optional<uint64_t> initial(const Count& c, uint32_t first, uint32_t back) const {
-    const uint32_t reg = flow_.number_of(c.counter);
+  // What a register holds where the loop is entered, if a mov of a constant wrote it, in the block before
+  // the loop: ptxas does not look for the counter's behind an earlier branch, nor what becomes one.
+  std::optional<uint64_t> initial(const Operand& op, uint32_t first, uint32_t back) const {
+    const uint32_t reg = flow_.number_of(op);
     uint32_t b = first;
     for (size_t steps = 0; steps < flow_.blocks().size(); ++steps) {
       uint32_t before = Dataflow::kNone;
@@ -315,19 +324,21 @@ class Finder {
         if (std::find(writes.begin(), writes.end(), reg) == writes.end()) continue;
         const Instr& i = f_.code[pc];
         if (i.guard >= 0 || f_.source[pc].tokens[0] != "mov" || !is_value(i.op[0])) return std::nullopt;
-        return i.op[1].immediate ? static_cast<uint64_t>(i.op[1].displacement) : only_value(i.op[1]);
+        return is_value(i.op[1]) ? only_value(i.op[1]) : std::nullopt;
       }
     }
     return std::nullopt;
   }
 
   std::optional<uint32_t> rounds(const Count& c, uint32_t first, uint32_t back, bool at_end) const {
-    auto value = initial(c, first, back);
-    if (!value || !c.limit.immediate) return std::nullopt;
-    const auto limit = static_cast<uint64_t>(c.limit.displacement);
+    auto value = initial(c.counter, first, back);
+    if (!value || !is_value(c.limit)) return std::nullopt;
+    auto limit = only_value(c.limit);
+    if (!limit) limit = initial(c.limit, first, back);
+    if (!limit) return std::nullopt;
     uint32_t n = at_end ? 1 : 0;
     if (at_end) *value += static_cast<uint64_t>(c.step);
-    for (; holds(c.goes_on, *value, limit, c.type); ++n, *value += static_cast<uint64_t>(c.step))
+    for (; holds(c.goes_on, *value, *limit, c.type); ++n, *value += static_cast<uint64_t>(c.step))
       if (n > kMostRounds) return std::nullopt;
     return n;
   }
