@@ -22,12 +22,16 @@ bool is_of_square(Pass& p, uint32_t pc) {
 }
 
 // Of a constant abs and neg change the sign, also of a NaN, which f32 makes quiet; with .ftz only of one made
-// within the straight-line code.
+// within the straight-line code. Of f16 and bf16 they make a NaN canonical, and two negations are not none.
 void fold_sign(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
   const Type type = s.type();
   if (s.tokens[0] == "abs" && type == Type::f32 && is_of_square(p, pc))
     return p.become_copy(pc, p.operand(pc, 1), type);
+  if ((type == Type::f16 || (type == Type::bf16 && s.tokens[0] == "neg")) && !s.has("ftz")) {
+    if (const auto x = p.bits(pc, 1); x && is_nan(*x & 0xffff, type)) p.become(pc, 0x7fff, type);
+    return;
+  }
   if (type != Type::f32 && type != Type::f64 && type != Type::f16x2) return;
   if (!p.known.is_constant(pc, 1)) return;
   const uint64_t sign = type == Type::f64 ? uint64_t(1) << 63 : type == Type::f32 ? 0x80000000 : 0x80008000;
