@@ -135,18 +135,23 @@ std::optional<SummedProduct> Contraction::used_in_sums(uint32_t block, uint32_t 
   return found;
 }
 
-// Sums take products that nothing else uses before others, the first operand before the second. A product
-// of several sums is taken as long as none of them has taken its other operand.
+// Sums take products that nothing else uses before others; of two others the one that fewer sums use, else
+// the first operand. A product of several sums is taken as long as none of them has taken its other operand.
 void Contraction::choose_products() {
   std::map<uint32_t, std::array<const SummedProduct*, 2>> sums;  // by pc: what their operands are
   for (const SummedProduct& p : products_)
     for (const SummedProduct::Use& use : p.uses) sums[use.pc][use.second] = &p;
   for (const bool single : {true, false})
-    for (const auto& [pc, operands] : sums)
+    for (const auto& [pc, operands] : sums) {
+      const SummedProduct* best = nullptr;
       for (const SummedProduct* p : operands)
-        if (p && fusions_[pc].product == kNone && (p->uses.size() == 1) == single && is_free(*p))
-          for (const SummedProduct::Use& use : p->uses)
-            if (use.pc == pc) fusions_[pc] = {p->pc, use.second, use.negated};
+        if (p && (p->uses.size() == 1) == single && is_free(*p) &&
+            (!best || p->uses.size() < best->uses.size()))
+          best = p;
+      if (!best || fusions_[pc].product != kNone) continue;
+      for (const SummedProduct::Use& use : best->uses)
+        if (use.pc == pc) fusions_[pc] = {best->pc, use.second, use.negated};
+    }
 }
 
 bool Contraction::is_taken(uint32_t product) const {
