@@ -67,8 +67,8 @@ struct Schedule {
   // (code of TileLang gives a slot back without a tcgen05.commit, and contest kernels do). And
   // cp.async.bulk.wait_group.read waits for the writes, as HPC-Ops counts on; the CTAs of a pair go in step
   // (Cluster::ranks_that_go_on); a bulk prefetch beyond an allocation, a read behind one
-  // within its page, tensor memory that nobody holds, a launch control request after one that failed, a tensor
-  // map that the program wrote into and a parity beyond 1 are notes.
+  // within its page, tensor memory that nobody holds, a launch control request after one that failed, a
+  // tensor map that the program wrote into and a parity beyond 1 are notes.
   bool tolerant = false;
   // A run is called hung when this many warp instructions were executed by polling alone (nothing but the
   // pollers ran, and they saw nothing change), or by one cluster without ever synchronising.
