@@ -66,7 +66,7 @@ class Finder {
   Finder(const Function& f, const Dataflow& flow, const std::vector<const Token*>& nounroll)
       : f_(f), flow_(flow), nounroll_(nounroll) {}
 
-  std::vector<CountedLoop> find() const {
+  std::vector<CountedLoop> find() {
     std::vector<CountedLoop> loops;
     for (uint32_t b = 0; b < flow_.blocks().size(); ++b)
       for (const uint32_t to : flow_.blocks()[b].successors)
@@ -79,7 +79,7 @@ class Finder {
   const Dataflow::Block& block(uint32_t b) const { return flow_.blocks()[b]; }
   const Instr& last(uint32_t b) const { return f_.code[block(b).end - 1]; }
 
-  std::optional<CountedLoop> loop_of(uint32_t first, uint32_t back) const {
+  std::optional<CountedLoop> loop_of(uint32_t first, uint32_t back) {
     CountedLoop loop;
     loop.begin = block(first).begin;
     loop.back = block(back).end - 1;
@@ -110,8 +110,10 @@ class Finder {
     find_changing(loop, first + leaves_at_end == back);
     loop.size = size(loop);
     loop.is_light = is_light_loop(f_, flow_, loop.begin, loop.back + !leaves_at_end);
-    loop.stores_loaded =
-        stores_what_it_loaded(f_, flow_, loop.begin, loop.back) && lanes_part_at(f_, flow_, loop.test);
+    if (stores_what_it_loaded(f_, flow_, loop.begin, loop.back)) {
+      if (!lanes_) lanes_.emplace(f_, flow_);
+      loop.stores_loaded = lanes_->part_at(loop.test);
+    }
     return loop;
   }
 
@@ -346,6 +348,7 @@ class Finder {
   const Function& f_;
   const Dataflow& flow_;
   const std::vector<const Token*>& nounroll_;
+  std::optional<PartingLanes> lanes_;  // asked for by some loop
 };
 
 }  // namespace

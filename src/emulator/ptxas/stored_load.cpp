@@ -4,6 +4,7 @@
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "emulator/isa/opcode.h"
@@ -64,23 +65,28 @@ bool makes_lanes_agree(const Instr& i, const Source& s) {
 
 }  // namespace
 
-bool lanes_part_at(const Function& f, const Dataflow& flow, uint32_t branch) {
-  std::unordered_map<uint32_t, std::vector<uint32_t>> writers;  // by register
-  for (uint32_t pc = 0; pc < f.code.size(); ++pc)
-    for (const uint32_t reg : flow.access(pc).writes) writers[reg].push_back(pc);
-  std::unordered_set<uint32_t> seen(flow.access(branch).reads.begin(), flow.access(branch).reads.end());
-  std::vector<uint32_t> work(seen.begin(), seen.end());
+PartingLanes::PartingLanes(const Function& f, const Dataflow& flow)
+    : flow_(flow), differ_(flow.registers(), 0) {
+  std::vector<std::vector<uint32_t>> readers(flow.registers());
+  std::vector<uint32_t> work;
+  const auto make_differ = [&](uint32_t pc) {
+    if (makes_lanes_agree(f.code[pc], f.source[pc])) return;
+    for (const uint32_t reg : flow.access(pc).writes)
+      if (!std::exchange(differ_[reg], 1)) work.push_back(reg);
+  };
+  for (uint32_t pc = 0; pc < f.code.size(); ++pc) {
+    for (const uint32_t reg : flow.access(pc).reads) readers[reg].push_back(pc);
+    if (makes_lanes_differ(flow, f.source[pc], pc)) make_differ(pc);
+  }
   while (!work.empty()) {
     const uint32_t reg = work.back();
     work.pop_back();
-    for (const uint32_t pc : writers[reg]) {
-      if (makes_lanes_agree(f.code[pc], f.source[pc])) continue;
-      if (makes_lanes_differ(flow, f.source[pc], pc)) return true;
-      for (const uint32_t read : flow.access(pc).reads)
-        if (seen.insert(read).second) work.push_back(read);
-    }
+    for (const uint32_t pc : readers[reg]) make_differ(pc);
   }
-  return false;
+}
+
+bool PartingLanes::part_at(uint32_t branch) const {
+  return std::ranges::any_of(flow_.access(branch).reads, [&](uint32_t reg) { return differ_[reg] != 0; });
 }
 
 bool stores_what_it_loaded(const Function& f, const Dataflow& flow, uint32_t begin, uint32_t end) {

@@ -2,6 +2,8 @@
 // of rounds, ptxas 13.0 leaves them one loop, however few their instructions are (sm_90a).
 #pragma once
 
+#include <vector>
+
 #include "emulator/ptxas/dataflow.h"
 
 namespace fp4lab::emu {
@@ -11,8 +13,17 @@ namespace fp4lab::emu {
 // before it. Also if the two addresses are known to differ, and for ld.global.nc; not through the address of
 // another load. A store by a register that each round moves on by a number does not count.
 bool stores_what_it_loaded(const Function&, const Dataflow&, uint32_t begin, uint32_t end);
-// Whether the lanes of a warp may differ in the predicate of the branch at pc. What shfl gives back from one
-// lane by number, and what the lanes vote, is the same in all.
-bool lanes_part_at(const Function&, const Dataflow&, uint32_t pc);
+// Where the lanes of a warp go different ways.
+class PartingLanes {
+ public:
+  PartingLanes(const Function&, const Dataflow&);
+  // Whether they may differ in the predicate of the branch at pc. What shfl gives back from one lane by
+  // number, and what the lanes vote, is the same in all.
+  bool part_at(uint32_t pc) const;
+
+ private:
+  const Dataflow& flow_;
+  std::vector<char> differ_;  // by register: the lanes may, in any of the values it holds
+};
 
 }  // namespace fp4lab::emu
