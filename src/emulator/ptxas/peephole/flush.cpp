@@ -62,7 +62,8 @@ bool is_among(std::string_view how, std::initializer_list<std::string_view> list
 void compare_as_float(Pass& p, uint32_t pc, Type type, unsigned first) {
   const Source& s = p.source(pc);
   const bool makes_predicate = s.tokens[0] == "setp", ftz = s.has("ftz");
-  if (s.tokens.size() != (makes_predicate ? 3u : 4u) + (ftz ? 1 : 0) || type == Type::f64) return;
+  if (s.tokens.size() != (makes_predicate ? 3u : 4u) + (ftz ? 1 : 0)) return;
+  if (type != Type::f16 && type != Type::bf16 && type != Type::f32) return;
   const uint64_t one = type == Type::f16 ? 0x3c00 : type == Type::bf16 ? 0x3f80 : 0x3f800000;
   const uint64_t sign = uint64_t(1) << (bits_of(type) - 1);
   const std::string_view how = s.tokens[1];
@@ -79,8 +80,8 @@ void compare_as_float(Pass& p, uint32_t pc, Type type, unsigned first) {
     const bool below =
         slot == first ? is_among(how, {"lt", "ge", "ltu", "geu"}) : is_among(how, {"gt", "le", "gtu", "leu"});
     const bool with_one = *with == one && equality && (makes_predicate || type == Type::f32 || slot != first);
-    const bool with_zero =
-        (*with & ~sign) == 0 && (equality ? makes_predicate || type != Type::bf16 : below && !ftz);
+    const bool with_zero = (*with & ~sign) == 0 && (equality ? makes_predicate || type != Type::bf16
+                                                             : below && !ftz && !of.has("ftz"));
     if (!with_one && !with_zero) return;
     compare(p, pc, slot);
     const Operand truth = p.w.fresh(bits_type(type));

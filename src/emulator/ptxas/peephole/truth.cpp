@@ -56,15 +56,18 @@ void take_truth(Pass& p, uint32_t pc) {
   }
   const auto first = p.made_by(pc, 1, "cvt");
   if (!first || p.source(*first).has("sat") || is_float(p.source(*first).type(1)) ||
-      !is_float(p.source(*first).type(0)) || bits_of(p.source(*first).type(0)) < bits_of(from))
+      !is_float(p.source(*first).type(0)) || bits_of(p.source(*first).type(0)) < bits_of(from) ||
+      (p.source(*first).type(0) == Type::f64 && bits_of(from) == 16))
     return;
   const auto set = plain_set(p, *first, 1);
   const Type read = p.source(*first).type(1);
   constexpr Type kIntegers[] = {Type::u8, Type::s8, Type::u16, Type::s16, Type::u32, Type::s32};
   if (!set || std::ranges::find(kIntegers, read) == std::end(kIntegers)) return;
   if (is_float(p.source(*set).type()) || bits_of(p.source(*set).type()) < bits_of(read)) return;
-  if (bits_of(p.source(*set).type()) == 32 && bits_of(p.source(*set).type(1)) == 16)
-    return;  // the machine has no set of these
+  // The machine has no `set` of 16 bits that makes 32; only what s16 reads of one of halves is as good.
+  const Type of = p.source(*set).type(1);
+  const bool widens = bits_of(p.source(*set).type()) == 32 && bits_of(of) == 16;
+  if (widens && !(is_half(of) && read == Type::s16 && p.source(*first).type(0) == Type::f32)) return;
   p.replace(pc, {"cvt", name_of(to), name_of(read)}, {p.kept(*first, 1)});
 }
 
