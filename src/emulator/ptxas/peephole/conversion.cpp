@@ -173,11 +173,26 @@ void take_lower_half(Pass& p, uint32_t pc) {
   }
 }
 
+// From s8 to u16 in a register of 32 bits: a byte that was extended into 64 bits stays so, without zeros
+// above.
+bool stay_extended(Pass& p, uint32_t pc) {
+  const Source& s = p.source(pc);
+  if (s.type(0) != Type::u16 || s.type(1) != Type::s8 || bits_of(p.operand(pc, 0).type) != 32) return false;
+  const auto first = p.behind_copies(pc, 1);
+  if (!first || !is_value(p.operand(*first, 0)) || bits_of(p.operand(*first, 0).type) != 64) return false;
+  const Source& of = p.source(*first);
+  const bool widens = (of.type() == Type::s32 || of.type() == Type::s64) && of.type(1) == Type::s8;
+  if (of.tokens[0] != "ld" && of.tokens[0] != "cvt") return false;
+  if (of.type() != Type::s8 && !(of.tokens[0] == "cvt" && widens)) return false;
+  p.replace(pc, {"cvt", "s32", "s8"}, {p.operand(pc, 1)});
+  return true;
+}
+
 // Conversions of constants keep a NaN's payload or not, otherwise than those that execute.
 void fold_conversion(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
   const Type to = s.type(0), from = s.type(1);
-  if (s.has("pack") || convert_last(p, pc)) return;
+  if (s.has("pack") || convert_last(p, pc) || stay_extended(p, pc)) return;
   if (to == Type::tf32) return take_lower_half(p, pc);
   if (s.has("sat") && (convert_at_once(p, pc) || drop_saturation(p, pc))) return;
   if (from == Type::f32 && s.has("ftz") && bits_of(to) == 64) flush_product(p, pc);
