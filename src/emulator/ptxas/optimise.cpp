@@ -70,7 +70,7 @@ class Optimiser {
         !s.has("ftz") && !s.has("NaN") && !s.has("xorsign") &&
         (type == Type::f32 || type == Type::f64 || type == Type::f16) && order.same(pc, 1, 2))
       return w_.replace(pc,
-                        {"mov", type == Type::f32   ? "b32"
+                        {"mov", type == Type::f32   ? (i.guard >= 0 ? "f32" : "b32")  // see become_copy
                                 : type == Type::f64 ? "b64"
                                                     : "b16"},
                         {i.op[1]});

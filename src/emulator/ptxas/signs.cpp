@@ -51,6 +51,7 @@ bool is_several(const Source& s) {
 
 bool is_selection(const Instr& i, const Source& s) {
   if (s.tokens[0] == "mov" && i.op[0].offset == i.op[1].offset) return false;
+  if (s.tokens[0] == "copysign") return false;  // the bits of an integer
   return i.guard >= 0 && s.type() == Type::f32 && is_value(i.op[0]) && !is_several(s);
 }
 
@@ -73,9 +74,11 @@ void Signs::fold(uint32_t pc) {
     if (const auto bits = changed_sign(maker(pc, i.op[1]))) f_.code[pc].op[1] = *bits;
   if (is_selection(i, f_.source[pc]) && flow_.is_pure(pc)) {
     const auto found = found_.find(pc);
-    if (found != found_.end())
-      if (const auto bits = changed_sign(maker_of(pc, found->second)))
-        w_.insert(pc, {"mov", "b32"}, {i.op[0], *bits});
+    const uint32_t from = found != found_.end() ? maker_of(pc, found->second) : Ssa::kNone;
+    // A copy reads across blocks only what the compiler lets it (sign_closed_copy.ptx).
+    const bool may_take = mnemonic != "mov" || (from != Ssa::kNone && known_.may_read_for(pc, from));
+    if (const auto bits = may_take ? changed_sign(from) : std::nullopt)
+      w_.insert(pc, {"mov", "b32"}, {i.op[0], *bits});
   }
   if (f_.source[pc].has("oob"))
     for (const unsigned slot : {1u, 2u})

@@ -99,7 +99,9 @@ void Pass::become(uint32_t pc, uint64_t value, Type type) {
 }
 
 void Pass::become_copy(uint32_t pc, const Operand& of, Type type) {
-  replace(pc, {"mov", name_of(bits_type(type))}, {of});
+  // A guard's selection of f32 stays one, which may take signs (signs.h).
+  const bool selects_f32 = w.f.code[pc].guard >= 0 && type == Type::f32;
+  replace(pc, {"mov", name_of(selects_f32 ? type : bits_type(type))}, {of});
 }
 
 void Pass::exchange(uint32_t pc, unsigned slot, unsigned other) {
