@@ -1,4 +1,6 @@
 // Shifts, bit fields, logic, and saturated sums of integers.
+#include <unordered_set>
+
 #include "emulator/ptxas/peephole/pass.h"
 #include "emulator/ptxas/peephole/rules.h"
 
@@ -132,14 +134,41 @@ void fold_insertion(Pass& p, uint32_t pc) {
   if (at && length && (*at & 0xff) < 32 && *at % 8 != 0 && *length > 31) p.set_operand(pc, 4, *length % 32);
 }
 
-// bfe.s32 of a constant field that begins behind the register: ones, whatever the sign is. Not of a constant,
-// unless it was made elsewhere and the field is known within the straight-line code.
+// What the compiler computes only behind bfe: sums and products of 24 bits, what makes or takes a carry, and
+// what is_plain_constant leaves out.
+bool is_computed_late(const Source& s) {
+  static const std::unordered_set<std::string_view> kNames = {"addc", "subc", "madc", "mul24", "mad24",
+                                                              "div",  "rem",  "dp2a", "dp4a",  "prmt"};
+  return kNames.contains(s.tokens[0]) || s.has("cc") || s.has("rmi") || s.has("rpi");
+}
+
+// Whether a constant is one early, with all that it is computed from; `here`: in the straight-line code
+// alone.
+bool is_early_constant(const Pass& p, uint32_t pc, unsigned slot, bool here) {
+  std::unordered_set<uint32_t> seen;
+  const auto is_early = [&](const auto& again, uint32_t at, unsigned of) -> bool {
+    const uint32_t from = p.known.maker(at, of);
+    if (from == Dataflow::kNone || !seen.insert(from).second) return true;
+    if (!p.known.is_constant(at, of)) return true;  // the maker gives a constant whatever it reads
+    if (here && !p.known.is_constant_here(at, of)) return false;
+    if (is_computed_late(p.source(from))) return false;
+    for (unsigned s = 1; s < Known::kSlots && p.operand(from, s).kind != Operand::Kind::none; ++s)
+      if (!again(again, from, s)) return false;
+    return true;
+  };
+  return p.known.is_constant(pc, slot) && is_early(is_early, pc, slot);
+}
+
+// bfe.s32 of a constant field that begins behind the register: ones, whatever the sign is. Not of a constant
+// that is one early, unless it was made elsewhere and the field is known within the straight-line code.
 void fold_extraction(Pass& p, uint32_t pc) {
   if (p.source(pc).type() != Type::s32) return;
-  const auto is_here = [&](unsigned slot) { return p.known.is_constant_here(pc, slot); };
-  if (is_plain_constant(p, pc, 1) && (is_here(1) || !is_here(2) || !is_here(3))) return;
   const auto at = p.bits(pc, 2), length = p.bits(pc, 3);
-  if (at && length && (*at & 0xff) > 31 && (*length & 0xff) != 0) p.become(pc, 0xffffffff, Type::b32);
+  if (!at || !length || (*at & 0xff) <= 31 || (*length & 0xff) == 0) return;
+  const auto is_here = [&](unsigned slot) { return p.known.is_constant_here(pc, slot); };
+  const bool is_field_here = is_here(2) && is_here(3);
+  if (is_early_constant(p, pc, 1, /*here=*/is_field_here)) return;
+  p.become(pc, 0xffffffff, Type::b32);
 }
 
 // A sum with a constant that saturates takes another constant that was added before.
