@@ -22,10 +22,12 @@
 //   are the first of these, the last one before the others. A loop that is unrolled by four has several
 //   exits.
 // * Before these, too, comes what a loop of a constant number of rounds leaves behind, if no round reads what
-//   another made of it (value_rounds.cpp): of several loops the last one's first.
+//   another made of it (value_rounds.cpp): of several loops the last one's first. So does, in the last round,
+//   what a round before made.
 // * What is computed later than where it stands (sinking.h) comes behind these, by the blocks where that is,
 //   in one block by its weight.
-// * What repeats an instruction is what that one made (value_equals.cpp).
+// * What repeats an instruction is what that one made (value_equals.cpp), of that one's operands in their
+// order.
 // * 64-bit integers are made as halves, and so is what a guarded instruction may have made, which is selected
 //   by halves; a guarded load is one of several ways. What is kept as halves (value_uses.cpp) is joined
 //   before the first instruction on every way here that reads it as a whole: behind everything above, and of
@@ -262,6 +264,8 @@ ValueOrder::Rank ValueOrder::rank(uint32_t v, uint32_t pc, unsigned slot) {
       if (is_met_inside(s)) return {Rank::Class::met, kMetInside, -int64_t(value.at)};
     }
     if (is_joined(v)) return joined(v, pc, slot);
+    if (comes_from_round_before(v, pc))
+      return {Rank::Class::met, kLeavesRounds - straight_loop_at(pc), value.at};
     if (has_left_rounds(v, pc)) return {Rank::Class::met, kLeavesRounds - leaves_[v], value.at};
     return made_at(value);
   }
@@ -289,7 +293,20 @@ ValueOrder::Rank ValueOrder::rank_of_constant(const Operand& op) {
   return {Rank::Class::constant, op.immediate && bits << 32 == 0 ? kInInstruction : kInRegister, 0};
 }
 
+// What an instruction repeats is the instruction that is left.
+uint32_t ValueOrder::first_of_equals(uint32_t pc) const {
+  const auto made = made_.find(pc);
+  if (made == made_.end()) return pc;
+  const uint32_t first = ssa_.values()[equal_[made->second]].at;
+  return f_.source[first].tokens[0] == f_.source[pc].tokens[0] && held_.contains(place(first, 1)) ? first
+                                                                                                  : pc;
+}
+
 bool ValueOrder::comes_later(uint32_t pc, unsigned slot, unsigned than) const {
+  if (const uint32_t first = first_of_equals(pc); first != pc) {
+    const bool exchanged = held_.at(place(pc, slot)).is != held_.at(place(first, slot)).is;
+    return comes_later(first, exchanged ? than : slot, exchanged ? slot : than);
+  }
   const Rank &a = held_.at(place(pc, slot)).rank, &b = held_.at(place(pc, than)).rank;
   if (a.of == Rank::Class::constant && b.of == Rank::Class::constant) {
     const Source& s = f_.source[pc];

@@ -91,6 +91,8 @@ class ValueOrder {
   void find_rounds();
   std::vector<char> values_of_the_round_before() const;
   bool has_left_rounds(uint32_t value, uint32_t pc) const;
+  bool comes_from_round_before(uint32_t value, uint32_t pc) const;
+  uint32_t first_of_equals(uint32_t pc) const;
   Rank rank(uint32_t value, uint32_t pc, unsigned slot);
   static Rank rank_of_constant(const Operand&);
   // A constant of the text, not of a bank.
@@ -119,8 +121,10 @@ class ValueOrder {
   };
   std::vector<Sunk> sunk_;                                     // by pc
   std::vector<std::pair<uint32_t, uint32_t>> straight_loops_;  // the first and last instruction of each
-  std::vector<uint32_t> leaves_;  // of a value: the straight loop that it comes out of; kNone = none
-  std::vector<Web> webs_;         // by name
+  std::vector<uint32_t> last_round_;                           // of each: where it begins
+  std::vector<uint32_t> leaves_;      // of a value: the straight loop that it comes out of; kNone = none
+  std::vector<char> is_read_behind_;  // by value: behind that loop
+  std::vector<Web> webs_;             // by name
   std::unordered_map<uint64_t, Held> held_;  // by pc and slot
 };
 

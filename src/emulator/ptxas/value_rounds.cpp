@@ -66,6 +66,11 @@ uint32_t ValueOrder::straight_loop_at(uint32_t pc) const {
 void ValueOrder::find_rounds() {
   find_straight_loops();
   if (straight_loops_.empty()) return;
+  for (const auto& [begin, end] : straight_loops_) {
+    uint32_t pc = end;
+    while (position(f_.source[pc]) > position(f_.source[begin])) --pc;
+    last_round_.push_back(pc);
+  }
   const std::vector<Ssa::Value>& values = ssa_.values();
   const auto loop_of = [&](uint32_t v) {
     const bool is_made = values[v].kind == Kind::made || is_selection(v);
@@ -93,6 +98,11 @@ void ValueOrder::find_rounds() {
     if (const uint32_t loop = loop_of(v);
         loop != Ssa::kNone && (repeats[v] || !goes_on.contains({loop, named(f_, values[v].at)})))
       leaves_[v] = loop;
+  is_read_behind_.assign(values.size(), 0);
+  for (uint32_t pc = 0; pc < f_.code.size(); ++pc)
+    for (const uint32_t reg : flow_.access(pc).reads)
+      if (const uint32_t v = ssa_.read(pc, reg); v != Ssa::kNone && leaves_[v] != Ssa::kNone)
+        is_read_behind_[v] |= static_cast<char>(straight_loops_[leaves_[v]].second < pc);
 }
 
 // By value: whether the round before made the same, or there is a later round, which made another.
@@ -129,8 +139,20 @@ std::vector<char> ValueOrder::values_of_the_round_before() const {
   return repeats;
 }
 
+// In the last round, which is the loop's own body: rounds before it are copies, made later.
+bool ValueOrder::comes_from_round_before(uint32_t v, uint32_t pc) const {
+  const uint32_t loop = straight_loop_at(pc);
+  if (loop == Ssa::kNone) return false;
+  const uint32_t at = ssa_.values()[v].at;
+  return straight_loops_[loop].first <= at && at < last_round_[loop] && last_round_[loop] <= pc;
+}
+
+// What something behind the loop reads counts so in the last round, too.
 bool ValueOrder::has_left_rounds(uint32_t v, uint32_t pc) const {
-  return !leaves_.empty() && leaves_[v] != Ssa::kNone && straight_loops_[leaves_[v]].second < pc;
+  if (leaves_.empty() || leaves_[v] == Ssa::kNone) return false;
+  const uint32_t last_round = last_round_[leaves_[v]];
+  return straight_loops_[leaves_[v]].second < pc ||
+         (is_read_behind_[v] && last_round <= ssa_.values()[v].at && last_round <= pc);
 }
 
 }  // namespace fp4lab::emu
