@@ -139,21 +139,19 @@ void fold_tie(Pass& p, uint32_t pc) {
   p.become(pc, std::bit_cast<uint32_t>(lesser), Type::f32);
 }
 
-// A constant NaN that is subtracted is added with its sign changed; where the sum rounds to nearest, before a
-// constant that it is subtracted from if that stands in the instruction, as numbers with 32 zeros below do,
-// or is the NaN itself. Others come in registers of either kind, and their order with these.
+// A constant NaN that is subtracted is added with its sign changed; before a constant that it is subtracted
+// from if that stands in the instruction, as numbers with 32 zeros below do, or is the NaN itself. Others
+// come in registers of either kind, and their order with these.
 void fold_difference(Pass& p, uint32_t pc) {
-  const Source& s = p.source(pc);
-  if (s.type() != Type::f64) return;
+  if (p.source(pc).type() != Type::f64) return;
   const auto x = p.bits(pc, 2);
   if (!x || !is_nan64(*x)) return;
-  Rewriter::Tokens tokens = s.tokens;
+  Rewriter::Tokens tokens = p.source(pc).tokens;
   tokens[0] = "add";
   const Operand negative = p.w.constant(*x ^ uint64_t(1) << 63, Type::f64);
   const auto from = p.bits(pc, 1);
   const Operand a = from ? p.w.constant(*from, Type::f64) : p.operand(pc, 1);
-  const bool directed = s.has("rz") || s.has("rm") || s.has("rp");
-  const bool swaps = from && (uint32_t(*from) == 0 || *from == *x) && !directed;
+  const bool swaps = from && (uint32_t(*from) == 0 || *from == *x);
   p.replace(pc, tokens, swaps ? std::vector{negative, a} : std::vector{a, negative});
 }
 
