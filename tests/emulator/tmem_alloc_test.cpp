@@ -65,3 +65,54 @@ TEST_CASE("CTAs with tensor memory may wait for all of the grid, several to an S
   INFO(r.report);
   CHECK(r.ok);
 }
+
+// The CTA with the first columns of an SM stores to those that the second has given back, and to the first of
+// the third's, if there is a third.
+TEST_CASE("columns that another CTA of the SM holds are a fault, wherever they stand among others") {
+  std::string words = "%r1";
+  for (int i = 1; i < 32; ++i) words += ", %r1";
+  const std::string text = module_text("sm_100a", ".param .u64 out, .param .u32 sms",
+                                       fmt::format(R"(
+      .shared .align 16 .b32 where;
+      mov.u32 %r0, where; mov.u32 %r1, %tid.x; mov.u32 %r2, %nctaid.x;
+      ld.param.u64 %rd0, [out]; ld.param.u32 %r6, [sms];
+      tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r0], 32;
+      ld.shared.u32 %r4, [%r0]; setp.ne.u32 %p1, %r1, 0;
+      @!%p1 atom.global.add.u32 %r3, [%rd0], 1;
+    ALL:
+      ld.acquire.gpu.global.u32 %r3, [%rd0]; setp.lt.u32 %p0, %r3, %r2;
+      @%p0 bra ALL;
+      setp.eq.u32 %p0, %r4, 32;
+      @%p0 bra BACK;
+    GIVEN:
+      ld.acquire.gpu.global.u32 %r3, [%rd0+4]; setp.lt.u32 %p0, %r3, %r6;
+      @%p0 bra GIVEN;
+      setp.ne.u32 %p0, %r4, 0;
+      @%p0 bra HOLDS;
+      add.u32 %r5, %r4, 33;
+      tcgen05.st.sync.aligned.32x32b.x32.b32 [%r5], {{{}}};
+      tcgen05.wait::st.sync.aligned;
+      @!%p1 atom.global.add.u32 %r3, [%rd0+8], 1;
+    HOLDS:
+      ld.acquire.gpu.global.u32 %r3, [%rd0+8]; setp.lt.u32 %p0, %r3, %r6;
+      @%p0 bra HOLDS;
+    BACK:
+      tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r4, 32;
+      setp.eq.and.u32 %p0, %r4, 32, !%p1;
+      @%p0 red.release.gpu.global.add.u32 [%rd0+4], 1;)",
+                                                   words));
+  for (const unsigned ctas : {2u, 3u}) {
+    Kernel k(text);
+    const uint32_t sms = device_model("b200")->sms;
+    k.param(k.buffer(12)), k.param(sms);
+    k.config.block.x = 32;
+    k.config.grid.x = sms * ctas;
+    k.schedule.tolerant = true;
+    const LaunchResult r = k.run(0);
+    CAPTURE(ctas);
+    INFO(r.report);
+    CHECK(r.ok == (ctas == 2));
+    const std::string& said = r.ok ? r.notes : r.report;
+    CHECK(said.find(r.ok ? "column 33 is" : "column 64 belongs to another CTA of this SM") != said.npos);
+  }
+}

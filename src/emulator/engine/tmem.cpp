@@ -98,24 +98,25 @@ void TensorMemory::check(const Cta& cta, unsigned column, unsigned columns, cons
   if (column + columns > kTmemColumns)
     fault(FaultKind::tmem_address, 0, "{} touches TMEM columns [{}, {}), but there are only {}", what, column,
           column + columns, kTmemColumns);
-  for (unsigned c = column; c < column + columns; ++c) {
-    if (owner[c] == &cta) continue;
-    const bool freed = !owner[c] && former[c] == name_of(cta);
-    std::string live;
-    for (const TmemAllocation& a : cta.state->tmem)
-      live += fmt::format("{}[{}, {}) by line {}", live.empty() ? "; allocated are " : ", ", a.column,
-                          a.column + a.columns, cta.state->ptx_line(a.function, *a.origin));
-    const Fault outside(
-        FaultKind::tmem_address, 0,
-        fmt::format("{} touches TMEM columns [{}, {}), but column {} {}{}", what, column, column + columns, c,
-                    owner[c] ? "belongs to another CTA of this SM"
-                    : freed  ? "is freed"
-                             : "is not allocated",
-                    live));
-    if (owner[c] || !cta.cluster.grid.schedule.tolerant) throw outside;
-    if (op && op->origin) cta.cluster.tolerated(outside, *op);  // what is being issued says nothing yet
-    return;
-  }
+  const auto begin = owner.begin() + column, end = begin + columns;
+  if (std::all_of(begin, end, [&](const Cta* o) { return o == &cta; })) return;
+  // What another CTA holds is never given way to.
+  const auto foreign = std::find_if(begin, end, [&](const Cta* o) { return o && o != &cta; });
+  const auto outside = foreign != end ? foreign : std::find(begin, end, nullptr);
+  const auto c = static_cast<size_t>(outside - owner.begin());
+  std::string live;
+  for (const TmemAllocation& a : cta.state->tmem)
+    live += fmt::format("{}[{}, {}) by line {}", live.empty() ? "; allocated are " : ", ", a.column,
+                        a.column + a.columns, cta.state->ptx_line(a.function, *a.origin));
+  const Fault unowned(
+      FaultKind::tmem_address, 0,
+      fmt::format("{} touches TMEM columns [{}, {}), but column {} {}{}", what, column, column + columns, c,
+                  foreign != end              ? "belongs to another CTA of this SM"
+                  : former[c] == name_of(cta) ? "is freed"
+                                              : "is not allocated",
+                  live));
+  if (foreign != end || !cta.cluster.grid.schedule.tolerant) throw unowned;
+  if (op && op->origin) cta.cluster.tolerated(unowned, *op);  // what is being issued says nothing yet
 }
 
 bool TensorMemory::owns_any(const Cta& cta, unsigned column, unsigned columns) const {
