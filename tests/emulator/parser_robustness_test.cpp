@@ -286,3 +286,29 @@ TEST_CASE("one f64 sum in thousands of blocks: loaded in seconds") {
         i);
   check_loads_in_seconds(text + "ret; }");
 }
+
+// A bit field asks for all that a constant is computed from: once it did so deeper than the stack is.
+TEST_CASE("bit fields of constants at the end of long sums: loaded in seconds") {
+  constexpr int kSums = 50000;
+  std::string text = fmt::format(
+      ".version 8.0\n.target sm_90\n.address_size 64\n.entry k(.param .u64 p) {{ .reg .b64 %d; .reg .b32 "
+      "%f, %r<{}>;\nld.param.u64 %d, [p];\nmov.u32 %r0, 5;\n",
+      kSums);
+  for (int i = 1; i < kSums; ++i) {
+    text += fmt::format("add.u32 %r{}, %r{}, {};\n", i, i - 1, i % 7);
+    if (i % 10 == 9) text += fmt::format("bfe.s32 %f, %r{}, 40, 3;\nst.global.u32 [%d], %f;\n", i);
+  }
+  check_loads_in_seconds(text + "ret; }");
+}
+
+// Where memory may have changed is followed along the ways through the code, whatever order the text has.
+TEST_CASE("thousands of blocks that stand in reverse: loaded in seconds") {
+  constexpr int kBlocks = 20000;
+  std::string text =
+      ".version 8.0\n.target sm_90\n.address_size 64\n.entry k(.param .u64 p) { .reg .b64 %d; .reg .f64 %x, "
+      "%y;\nld.param.u64 %d, [p];\nld.global.f64 %y, [%d];\nbra L0;\nEND: ret;\n";
+  for (int i = kBlocks; i-- > 0;)
+    text += fmt::format("L{}: ld.global.f64 %x, [%d];\nadd.f64 %y, %y, %x;\nbra {};\n", i,
+                        i + 1 < kBlocks ? fmt::format("L{}", i + 1) : "STORE");
+  check_loads_in_seconds(text + "STORE: st.global.f64 [%d], %y;\nbra END; }");
+}

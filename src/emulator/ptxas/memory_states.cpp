@@ -59,11 +59,12 @@ MemoryStates::MemoryStates(const Function& f, const Dataflow& flow, const Ssa& s
     begins_afresh_.push_back(std::ranges::any_of(flow.blocks()[b].predecessors, [&](uint32_t from) {
       return ssa.dominates(b, from) || (in_loop[from] && !in_loop[b]);
     }));
-  for (const Kind kind : {global, shared, local, generic}) walk(kind, f, flow);
+  for (const Kind kind : {global, shared, local, generic}) walk(kind, f, flow, ssa.order());
 }
 
 // A state is named by the block that it begins with, or by the instruction behind which it begins.
-void MemoryStates::walk(Kind kind, const Function& f, const Dataflow& flow) {
+void MemoryStates::walk(Kind kind, const Function& f, const Dataflow& flow,
+                        const std::vector<uint32_t>& order) {
   constexpr uint32_t kNone = Dataflow::kNone;
   const std::vector<Dataflow::Block>& blocks = flow.blocks();
   const auto count = static_cast<uint32_t>(blocks.size());
@@ -77,7 +78,7 @@ void MemoryStates::walk(Kind kind, const Function& f, const Dataflow& flow) {
   // Where ways meet that bring different states, a new one begins: once it does, it stays so.
   for (bool again = true; again;) {
     again = false;
-    for (uint32_t b = 0; b < count; ++b) {
+    for (const uint32_t b : order) {
       uint32_t state = blocks[b].predecessors.empty() ? at_begin(b) : kNone;
       for (const uint32_t from : blocks[b].predecessors) {
         const uint32_t other = begins_afresh_[b] ? at_begin(b) : end(from);

@@ -24,7 +24,7 @@ class MemoryStates {
   static Kind kind_of(const Source&);
   // A bit for each kind that an instruction may change.
   static unsigned changes(const Dataflow&, const Source&, uint32_t pc);
-  void walk(Kind, const Function&, const Dataflow&);
+  void walk(Kind, const Function&, const Dataflow&, const std::vector<uint32_t>& order);
 
   std::vector<uint32_t> before_;     // by pc, of loads
   std::vector<uint8_t> changes_;     // by pc

@@ -6,8 +6,6 @@ namespace fp4lab::emu {
 
 namespace {
 
-constexpr size_t kMostCells = size_t(1) << 24;  // blocks times registers
-
 uint64_t place(uint32_t pc, uint32_t reg) { return uint64_t(pc) << 32 | reg; }
 
 }  // namespace
@@ -17,7 +15,7 @@ Ssa::Ssa(const Function& f, const Dataflow& flow, std::vector<uint32_t> register
     : f_(f), flow_(flow), registers_(std::move(registers)) {
   const size_t blocks = flow.blocks().size();
   if (registers_.empty() || blocks == 0) return;
-  is_too_big_ = blocks * registers_.size() > kMostCells;
+  is_too_big_ = is_too_big(blocks, registers_.size());
   if (is_too_big_) return;
   for (uint32_t i = 0; i < registers_.size(); ++i) index_[registers_[i]] = i;
   merged_.assign(blocks * registers_.size(), kNone);

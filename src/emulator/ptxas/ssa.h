@@ -35,6 +35,7 @@ class Ssa {
 
   // Nothing was found out, because it would take too much memory.
   bool is_too_big() const { return is_too_big_; }
+  static bool is_too_big(size_t blocks, size_t registers) { return blocks * registers > (size_t(1) << 24); }
   const std::vector<Value>& values() const { return values_; }
   bool knows(uint32_t reg) const { return index_.contains(reg); }
   // The value that an instruction reads in a register; kNone if it does not, or nobody asked for the
@@ -42,6 +43,8 @@ class Ssa {
   uint32_t read(uint32_t pc, uint32_t reg) const;
   // Every way to the block comes through the other.
   bool dominates(uint32_t other, uint32_t block) const;
+  // Those that some way leads to, in reverse post-order.
+  const std::vector<uint32_t>& order() const { return order_; }
   // The last block on every way to one; kNone if there is none.
   uint32_t dominator(uint32_t block) const { return up_[block] == block ? kNone : up_[block]; }
 

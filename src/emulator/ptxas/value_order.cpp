@@ -134,16 +134,23 @@ uint32_t ValueOrder::block_of(const Ssa::Value& v) const {
   return v.kind == Kind::made || v.kind == Kind::kept ? blocks_.makes[v.at] : blocks_.reads[v.at];
 }
 
-// All of them, if any may have to be ordered: what is computed of equal values is equal, too.
+// All of them, if any may have to be ordered: what is computed of equal values is equal, too. Of a function
+// too big for that those of 64 bits.
 std::vector<uint32_t> ValueOrder::registers_asked_for() const {
-  std::vector<uint32_t> all;
-  for (uint32_t pc = 0; pc < f_.code.size() && all.empty(); ++pc) {
-    const auto [first, count] = asked_for(f_.source[pc]);
-    if (count == 0 || flow_.is_dead(pc)) continue;
-    all.resize(flow_.registers());
-    std::iota(all.begin(), all.end(), 0);
+  std::vector<char> is_wide(flow_.registers(), 0);
+  bool any = false;
+  for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
+    if (flow_.is_dead(pc)) continue;
+    any |= asked_for(f_.source[pc]).second != 0;
+    for (const Operand& op : f_.code[pc].op)
+      if (const uint32_t reg = flow_.number_of(op); reg != Dataflow::kNone && bits_of(op.type) == 64)
+        is_wide[reg] = 1;
   }
-  return all;
+  std::vector<uint32_t> asked;
+  const bool all = !Ssa::is_too_big(flow_.blocks().size(), flow_.registers());
+  for (uint32_t reg = 0; any && reg < flow_.registers(); ++reg)
+    if (all || is_wide[reg]) asked.push_back(reg);
+  return asked;
 }
 
 uint32_t ValueOrder::web_of(uint32_t value) {

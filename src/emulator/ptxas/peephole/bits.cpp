@@ -1,5 +1,7 @@
 // Shifts, bit fields, logic, and saturated sums of integers.
 #include <unordered_set>
+#include <utility>
+#include <vector>
 
 #include "emulator/ptxas/peephole/pass.h"
 #include "emulator/ptxas/peephole/rules.h"
@@ -117,13 +119,16 @@ void fold_lower_bytes(Pass& p, uint32_t pc) {
   }
 }
 
-// Constants for fields: not what divisions and the like compute, or conversions that round up or down.
-bool is_plain_constant(Pass& p, uint32_t pc, unsigned slot) {
-  for (const std::string_view late : {"div", "rem", "dp2a", "dp4a", "prmt"})
-    if (p.made_by(pc, slot, late)) return false;
-  if (const auto from = p.made_by(pc, slot, "cvt"))
-    if (p.source(*from).has("rmi") || p.source(*from).has("rpi")) return false;
-  return p.known.is_constant(pc, slot);
+// What the compiler computes of constants only behind the bit fields.
+bool is_computed_late(const Source& s) {
+  static const std::unordered_set<std::string_view> kNames = {"div", "rem", "dp2a", "dp4a", "prmt"};
+  return kNames.contains(s.tokens[0]) || (s.tokens[0] == "cvt" && (s.has("rmi") || s.has("rpi")));
+}
+
+// A constant that the compiler knows before it looks at bit fields.
+bool is_plain_constant(const Pass& p, uint32_t pc, unsigned slot) {
+  const auto from = p.behind_copies(pc, slot);
+  return p.known.is_constant(pc, slot) && !(from && is_computed_late(p.source(*from)));
 }
 
 // bfi.b32 of a constant place and length: the mask is of length modulo 32, but right at a byte's boundary
@@ -134,29 +139,32 @@ void fold_insertion(Pass& p, uint32_t pc) {
   if (at && length && (*at & 0xff) < 32 && *at % 8 != 0 && *length > 31) p.set_operand(pc, 4, *length % 32);
 }
 
-// What the compiler computes only behind bfe: sums and products of 24 bits, what makes or takes a carry, and
-// what is_plain_constant leaves out.
-bool is_computed_late(const Source& s) {
-  static const std::unordered_set<std::string_view> kNames = {"addc", "subc", "madc", "mul24", "mad24",
-                                                              "div",  "rem",  "dp2a", "dp4a",  "prmt"};
-  return kNames.contains(s.tokens[0]) || s.has("cc") || s.has("rmi") || s.has("rpi");
+// For bfe that is more: sums and products of 24 bits, and what makes or takes a carry.
+bool is_computed_behind_extraction(const Source& s) {
+  static const std::unordered_set<std::string_view> kNames = {"addc", "subc", "madc", "mul24", "mad24"};
+  return is_computed_late(s) || kNames.contains(s.tokens[0]) || s.has("cc");
 }
 
-// Whether a constant is one early, with all that it is computed from; `here`: in the straight-line code
-// alone.
+// Whether a constant is known before bfe, with all that it is computed from; `here`: in the straight-line
+// code alone.
 bool is_early_constant(const Pass& p, uint32_t pc, unsigned slot, bool here) {
+  if (!p.known.is_constant(pc, slot)) return false;
+  constexpr size_t kMostMakers = 256;  // the compiler looks at all
   std::unordered_set<uint32_t> seen;
-  const auto is_early = [&](const auto& again, uint32_t at, unsigned of) -> bool {
+  std::vector<std::pair<uint32_t, unsigned>> work{{pc, slot}};  // operands
+  while (!work.empty() && seen.size() < kMostMakers) {
+    const auto [at, of] = work.back();
+    work.pop_back();
     const uint32_t from = p.known.maker(at, of);
-    if (from == Dataflow::kNone || !seen.insert(from).second) return true;
-    if (!p.known.is_constant(at, of)) return true;  // the maker gives a constant whatever it reads
+    if (from == Dataflow::kNone || !p.known.is_constant(at, of))
+      continue;  // or whatever it is: absorbing.cpp
     if (here && !p.known.is_constant_here(at, of)) return false;
-    if (is_computed_late(p.source(from))) return false;
+    if (is_computed_behind_extraction(p.source(from))) return false;
+    if (!seen.insert(from).second) continue;
     for (unsigned s = 1; s < Known::kSlots && p.operand(from, s).kind != Operand::Kind::none; ++s)
-      if (!again(again, from, s)) return false;
-    return true;
-  };
-  return p.known.is_constant(pc, slot) && is_early(is_early, pc, slot);
+      work.emplace_back(from, s);
+  }
+  return true;
 }
 
 // bfe.s32 of a constant field that begins behind the register: ones, whatever the sign is. Not of a constant
