@@ -64,7 +64,11 @@ struct Count {
 class Finder {
  public:
   Finder(const Function& f, const Dataflow& flow, const std::vector<const Token*>& nounroll)
-      : f_(f), flow_(flow), nounroll_(nounroll) {}
+      : f_(f), flow_(flow), nounroll_(nounroll), only_writer_(flow.registers(), Dataflow::kNone) {
+    for (uint32_t pc = 0; pc < f.code.size(); ++pc)
+      for (const uint32_t reg : flow.access(pc).writes)
+        only_writer_[reg] = only_writer_[reg] == Dataflow::kNone ? pc : kSeveral;
+  }
 
   std::vector<CountedLoop> find() {
     std::vector<CountedLoop> loops;
@@ -293,14 +297,12 @@ class Finder {
     for (int copies = 0; copies < kMostCopies; ++copies) {
       if (read->immediate) return static_cast<uint64_t>(read->displacement);
       const uint32_t reg = flow_.number_of(*read);
-      const Instr* writer = nullptr;
-      for (uint32_t pc = 0; pc < f_.code.size(); ++pc)
-        for (const uint32_t written : flow_.access(pc).writes)
-          if (written == reg && std::exchange(writer, &f_.code[pc])) return std::nullopt;
-      if (!writer || writer->guard >= 0 || writer->opcode->name != "mov" || !is_value(writer->op[0]) ||
-          !is_value(writer->op[1]))
+      if (reg == Dataflow::kNone || only_writer_[reg] >= f_.code.size()) return std::nullopt;
+      const Instr& writer = f_.code[only_writer_[reg]];
+      if (writer.guard >= 0 || writer.opcode->name != "mov" || !is_value(writer.op[0]) ||
+          !is_value(writer.op[1]))
         return std::nullopt;
-      read = &writer->op[1];
+      read = &writer.op[1];
     }
     return std::nullopt;
   }
@@ -348,6 +350,8 @@ class Finder {
   const Function& f_;
   const Dataflow& flow_;
   const std::vector<const Token*>& nounroll_;
+  static constexpr uint32_t kSeveral = Dataflow::kNone - 1;
+  std::vector<uint32_t> only_writer_;  // by register
   std::optional<PartingLanes> lanes_;  // asked for by some loop
 };
 
