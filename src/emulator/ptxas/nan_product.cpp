@@ -10,7 +10,7 @@ namespace {
 
 constexpr uint64_t kSign = uint64_t(1) << 63, kOne = 0x3ff0000000000000, kQuiet = uint64_t(1) << 51;
 
-bool is_nan(uint64_t bits) { return (bits & ~kSign) > 0x7ff0000000000000; }
+bool is_nan(uint64_t bits) { return emu::is_nan(bits, Type::f64); }
 
 // Machine code holds the upper half of a second operand; zero is a register.
 bool stands_in_instruction(uint64_t bits) { return uint32_t(bits) == 0 && (bits & ~kSign) != 0; }

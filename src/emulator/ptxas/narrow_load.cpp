@@ -28,27 +28,37 @@ class NarrowLoads {
         if (const uint32_t from = writes.maker(pc, flow_.number_of(f_.code[pc].op[1]));
             from != Dataflow::kNone)
           moves_[from].push_back(pc);
-    for (uint32_t pc = 0; pc < f_.code.size(); ++pc)
+    for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
       // What lies in a constant bank is no load in machine code.
-      if (is_narrow_load(f_.code[pc], f_.source[pc]) && f_.code[pc].guard < 0 && !flow_.is_in_bank(pc) &&
-          gives_upper_half(pc, f_.source[pc].type()))
-        exchange_halves(pc);
+      if (!is_narrow_load(f_.code[pc], f_.source[pc]) || f_.code[pc].guard >= 0 || flow_.is_in_bank(pc))
+        continue;
+      // The upper half of 64 bits comes from the lower one where a sign is extended.
+      const bool extends_sign = name_of(f_.source[pc].type())[0] == 's';
+      const std::vector<uint32_t> unpackings = unpackings_of(pc);
+      if (std::ranges::all_of(unpackings,
+                              [&](uint32_t move) { return takes_upper_half(move, extends_sign); }))
+        for (const uint32_t move : unpackings) exchange_halves(f_.code[move].op[0]);
+    }
   }
 
  private:
-  // Whether nothing but bits 16 to 31 of what an instruction makes is wanted, by instructions that take it
-  // apart. The upper half of 64 bits comes from the lower one where a sign is extended.
-  bool gives_upper_half(uint32_t pc, Type loaded) const {
-    const auto found = moves_.find(pc);
-    if (found == moves_.end() || found->second.size() != uses_[pc]) return false;
-    const bool extends_sign = name_of(loaded)[0] == 's';
-    return std::ranges::all_of(found->second, [&](uint32_t move) {
-      const Instr& i = f_.code[move];
-      if (is_value(i.op[0])) return i.guard < 0 && move > pc && gives_upper_half(move, loaded);
-      return takes_upper_half(move, extends_sign);
-    });
+  // The instructions that take apart what one makes, copies of it too; none if it is read in any other way.
+  std::vector<uint32_t> unpackings_of(uint32_t load) const {
+    constexpr size_t kMostCopies = 256;  // the compiler counts none
+    std::vector<uint32_t> found, makers{load};
+    for (size_t n = 0; n < makers.size(); ++n) {
+      const auto moves = moves_.find(makers[n]);
+      if (moves == moves_.end() || moves->second.size() != uses_[makers[n]] || n > kMostCopies) return {};
+      for (const uint32_t move : moves->second) {
+        const bool is_copy = is_value(f_.code[move].op[0]);
+        if (is_copy && (f_.code[move].guard >= 0 || move <= makers[n])) return {};
+        (is_copy ? makers : found).push_back(move);
+      }
+    }
+    return found;
   }
 
+  // Nothing but bits 16 to 31, or, if not `alone`, those above them too.
   bool takes_upper_half(uint32_t pc, bool alone) const {
     const Operand& parts = f_.code[pc].op[0];
     if (parts.kind != Operand::Kind::vector || bits_of(f_.source[pc].type()) != parts.count * 16u)
@@ -72,14 +82,8 @@ class NarrowLoads {
     return flow_.lives_behind(block, reg);
   }
 
-  void exchange_halves(uint32_t pc) {
-    for (const uint32_t move : moves_.at(pc)) {
-      const Operand& parts = f_.code[move].op[0];
-      if (is_value(parts))
-        exchange_halves(move);
-      else
-        std::swap(f_.vectors[parts.index], f_.vectors[parts.index + 1]);
-    }
+  void exchange_halves(const Operand& parts) {
+    std::swap(f_.vectors[parts.index], f_.vectors[parts.index + 1]);
   }
 
   Function& f_;

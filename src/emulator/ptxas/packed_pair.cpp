@@ -1,7 +1,9 @@
 #include "emulator/ptxas/packed_pair.h"
 
 #include <algorithm>
+#include <unordered_map>
 #include <unordered_set>
+#include <vector>
 
 #include "emulator/ptxas/reaching_writes.h"
 
@@ -40,6 +42,11 @@ void mistake_packed_halves(Rewriter& w, const Dataflow& flow) {
       if (flow.becomes_branch(between)) return Dataflow::kNone;
     return from;
   };
+  std::unordered_map<uint32_t, std::vector<uint32_t>> taken_apart;  // by pack: where, in its block
+  for (uint32_t pc = 0; pc < f.code.size(); ++pc)
+    if (f.source[pc].tokens[0] == "mov" && f.code[pc].op[0].kind == Operand::Kind::vector &&
+        f.code[pc].guard < 0)
+      taken_apart[maker(pc, f.code[pc].op[1], /*unbroken=*/false)].push_back(pc);
   for (uint32_t pc = 0; pc < f.code.size(); ++pc) {
     const Instr& i = f.code[pc];
     const Operand& parts = i.op[1];
@@ -56,12 +63,9 @@ void mistake_packed_halves(Rewriter& w, const Dataflow& flow) {
       w.insert(pc + 1, {"mov", "b16"}, {bytes, low});
       w.insert(pc + 1, {"mov", "b16"}, {high, bytes});
       // What takes the pack apart again reads the same.
-      for (uint32_t reader = pc + 1; reader < flow.blocks()[flow.block_of(pc)].end; ++reader) {
+      for (const uint32_t reader : taken_apart[pc]) {
         const Operand& taken = f.code[reader].op[0];
-        if (f.source[reader].tokens[0] != "mov" || taken.kind != Operand::Kind::vector ||
-            taken.count != parts.count || f.code[reader].guard >= 0 ||
-            maker(reader, f.code[reader].op[1], /*unbroken=*/false) != pc)
-          continue;
+        if (taken.count != parts.count) continue;
         if (const Operand& part = f.vectors[taken.index + n + 1]; is_value(part))
           w.insert(reader + 1, {"mov", "b16"}, {part, bytes});
       }
