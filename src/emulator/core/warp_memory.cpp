@@ -56,8 +56,9 @@ void Warp::outside_global(AccessKind kind, uint64_t address, uint32_t bytes, uns
   const Fault outside(FaultKind::illegal_address, lane,
                       fmt::format("illegal {} of {} bytes at global address {:#x} (lane {}): {}", verb(kind),
                                   bytes, address, lane, grid.memory.describe(address)));
-  if (kind != AccessKind::read || !grid.memory.map_rest_of_pages(address, bytes)) throw outside;
-  cta.cluster.note_or_throw(outside, *this);
+  if (kind != AccessKind::read || !grid.schedule.tolerant || !grid.memory.map_rest_of_pages(address, bytes))
+    throw outside;
+  cta.cluster.tolerated(outside, *this);
 }
 
 std::byte* Warp::global_memory(const Instr&, AccessKind kind, uint64_t address, uint32_t bytes, unsigned lane,

@@ -268,8 +268,8 @@ GlobalMemory::Range global_source(Cluster& cluster, uint64_t address, uint64_t b
   try {
     return global_range(cluster.grid, address, bytes, op.name());
   } catch (const Fault& outside) {
-    if (!cluster.grid.memory.map_rest_of_pages(address, bytes)) throw;
-    cluster.note_or_throw(outside, op);
+    if (!cluster.grid.schedule.tolerant || !cluster.grid.memory.map_rest_of_pages(address, bytes)) throw;
+    cluster.tolerated(outside, op);
   }
   return {address, address + bytes};
 }
