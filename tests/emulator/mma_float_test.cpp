@@ -12,6 +12,10 @@
 #include <random>
 #include <sstream>
 
+#include "fp4lab/e2m1.h"
+#include "fp4lab/ue8m0.h"
+#include "numerics/tensor_core.h"
+
 using namespace fp4lab::emu;
 
 namespace {
@@ -41,6 +45,78 @@ float toward_zero(long sum, int weight) {  // sum * 2^weight
   float f = static_cast<float>(v);
   if (std::fabs(static_cast<long double>(f)) > std::fabs(v)) f = std::nextafter(f, 0.0f);
   return f;
+}
+
+std::vector<uint8_t> from_hex(const std::string& digits) {
+  std::vector<uint8_t> bytes;
+  if (digits == "-") return bytes;
+  for (size_t i = 0; i + 1 < digits.size(); i += 2)
+    bytes.push_back(static_cast<uint8_t>(std::stoul(digits.substr(i, 2), nullptr, 16)));
+  return bytes;
+}
+
+const std::map<std::string, ElementFormat> kFormats = {
+    {"f16", ElementFormat::f16},   {"bf16", ElementFormat::bf16}, {"tf32", ElementFormat::tf32},
+    {"e4m3", ElementFormat::e4m3}, {"e5m2", ElementFormat::e5m2}, {"e2m3", ElementFormat::e2m3},
+    {"e3m2", ElementFormat::e3m2}, {"e2m1", ElementFormat::e2m1}, {"u8", ElementFormat::u8},
+    {"s8", ElementFormat::s8}};
+
+// A line of tcgen05_b200.txt.
+struct Step {
+  std::string kind, d, format_a, format_b;
+  std::vector<uint8_t> a, b, scale_a, scale_b;
+  uint32_t old = 0, want = 0;
+  explicit Step(const std::string& line) {
+    std::istringstream in(line);
+    std::string x, y, sx, sy;
+    in >> kind >> d >> format_a >> format_b >> x >> y >> sx >> sy >> std::hex >> old >> want;
+    a = from_hex(x), b = from_hex(y), scale_a = from_hex(sx), scale_b = from_hex(sy);
+  }
+};
+
+// Dense fp4 with a scale for 16 or 32 elements.
+uint32_t fp4_step(const Step& s) {
+  int products[fp4lab::kMmaGroups] = {};
+  uint8_t scale_a[fp4lab::kMmaGroups], scale_b[fp4lab::kMmaGroups];
+  for (unsigned k = 0; k < fp4lab::kMmaK; ++k)
+    products[k / 16] += fp4lab::e2m1_twice(s.a[k]) * fp4lab::e2m1_twice(s.b[k]);
+  for (unsigned g = 0; g < fp4lab::kMmaGroups; ++g) {
+    scale_a[g] = s.scale_a[g * s.scale_a.size() / fp4lab::kMmaGroups];
+    scale_b[g] = s.scale_b[g * s.scale_b.size() / fp4lab::kMmaGroups];
+  }
+  const auto scales =
+      s.kind.find("ue4m3") == std::string::npos ? fp4lab::ScaleFormat::kUe8m0 : fp4lab::ScaleFormat::kUe4m3;
+  return std::bit_cast<uint32_t>(
+      fp4lab::mma_step(products, scale_a, scale_b, scales, std::bit_cast<float>(s.old)));
+}
+
+// Everything else.
+uint32_t plain_step(const Step& s, bool vectors) {
+  const uint32_t bytes = s.format_a == "tf32" ? 4 : s.format_a == "f16" || s.format_a == "bf16" ? 2 : 1;
+  const auto k = static_cast<uint32_t>(s.a.size()) / bytes;
+  MmaElements a, b;
+  a.decode(kFormats.at(s.format_a), reinterpret_cast<const std::byte*>(s.a.data()), 1, k, false);
+  b.decode(kFormats.at(s.format_b), reinterpret_cast<const std::byte*>(s.b.data()), 1, k, false);
+  uint32_t d = s.old;
+  if (s.kind == "i8") {
+    IntMma f;
+    f.a = &a, f.b = &b, f.saturate = s.d == "sat", f.d = &d, f.column_stride = 1;
+    mma_int(f);
+    return d;
+  }
+  FloatMma f;
+  f.format_a = kFormats.at(s.format_a), f.format_b = kFormats.at(s.format_b);
+  f.half_output = s.d == "f16", f.vectors = vectors;
+  int32_t scale_a = 0, scale_b = 0;
+  uint8_t nan_a = 0, nan_b = 0;
+  if (!s.scale_a.empty()) {
+    scale_a = fp4lab::ue8m0_exponent(s.scale_a[0]), scale_b = fp4lab::ue8m0_exponent(s.scale_b[0]);
+    nan_a = fp4lab::ue8m0_is_nan(s.scale_a[0]), nan_b = fp4lab::ue8m0_is_nan(s.scale_b[0]);
+    f.scale_a = &scale_a, f.scale_b = &scale_b, f.nan_a = &nan_a, f.nan_b = &nan_b;
+  }
+  f.a = &a, f.b = &b, f.d = &d, f.column_stride = 1;
+  mma_float(f);
+  return d;
 }
 
 struct Case {
@@ -196,11 +272,6 @@ TEST_CASE("vectors and portable code agree on every kind of accumulator, exponen
 TEST_CASE("results of an H200") {
   std::ifstream file("tests/emulator/data/wgmma_h200.txt");
   REQUIRE_MESSAGE(file, "run the tests from the project's folder");
-  const std::map<std::string, ElementFormat> formats = {{"f16", ElementFormat::f16},
-                                                        {"bf16", ElementFormat::bf16},
-                                                        {"tf32", ElementFormat::tf32},
-                                                        {"e4m3", ElementFormat::e4m3},
-                                                        {"e5m2", ElementFormat::e5m2}};
   unsigned lines = 0;
   for (std::string line; std::getline(file, line);) {
     if (line[0] == '#') continue;
@@ -208,20 +279,16 @@ TEST_CASE("results of an H200") {
     std::string d, a, b, bytes_a, bytes_b;
     uint32_t old, want;
     in >> d >> a >> b >> bytes_a >> bytes_b >> std::hex >> old >> want;
-    std::byte x[32], y[32];
-    for (unsigned i = 0; i < 32; ++i) {
-      x[i] = static_cast<std::byte>(std::stoul(bytes_a.substr(2 * i, 2), nullptr, 16));
-      y[i] = static_cast<std::byte>(std::stoul(bytes_b.substr(2 * i, 2), nullptr, 16));
-    }
+    const std::vector<uint8_t> x = from_hex(bytes_a), y = from_hex(bytes_b);
     const bool fp8 = a[0] == 'e';
     const uint32_t k = fp8 ? 32 : a == "tf32" ? 8 : 16;
     MmaElements da, db;
-    da.decode(formats.at(a), x, 1, k, false);
-    db.decode(formats.at(b), y, 1, k, false);
+    da.decode(kFormats.at(a), reinterpret_cast<const std::byte*>(x.data()), 1, k, false);
+    db.decode(kFormats.at(b), reinterpret_cast<const std::byte*>(y.data()), 1, k, false);
     for (bool vectors : {true, false}) {
       uint32_t got = old;
       FloatMma f;
-      f.format_a = formats.at(a), f.format_b = formats.at(b);
+      f.format_a = kFormats.at(a), f.format_b = kFormats.at(b);
       if (fp8) f.fraction_bits = f.output_bits = 13;
       f.half_output = d == "f16", f.vectors = vectors;
       f.a = &da, f.b = &db, f.d = &got, f.column_stride = 1;
@@ -232,4 +299,22 @@ TEST_CASE("results of an H200") {
     ++lines;
   }
   CHECK(lines == 320);
+}
+
+TEST_CASE("results of a B200") {
+  std::ifstream file("tests/emulator/data/tcgen05_b200.txt");
+  REQUIRE_MESSAGE(file, "run the tests from the project's folder");
+  unsigned lines = 0;
+  for (std::string line; std::getline(file, line); ++lines) {
+    if (line[0] == '#') continue;
+    const Step s(line);
+    CAPTURE(line);
+    if (s.kind.starts_with("mxf4")) {
+      CHECK(fp4_step(s) == s.want);
+    } else {
+      CHECK(plain_step(s, true) == s.want);
+      CHECK(plain_step(s, false) == s.want);
+    }
+  }
+  CHECK(lines == 63);
 }

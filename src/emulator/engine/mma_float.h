@@ -10,6 +10,7 @@
 // random bits with Inf and NaN, exponents over the whole range, zeros and denormals: every one of two million
 // results has these bits. That zeros have no exponent was learnt there; -133 is MATLAB-tensor-core's (arXiv
 // 2512.07004), and anything from -149 to -127 fits what was seen.
+// tcgen05.mma: the words of a B200 in tests/emulator/data/tcgen05_b200.txt.
 #pragma once
 
 #include <cstdint>
