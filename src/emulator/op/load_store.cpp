@@ -149,7 +149,9 @@ void store(Warp& w, const Instr& i) {
   for (unsigned n = 0; n < kCount; ++n) {
     const Operand& o = element(w, i.op[1], n);
     stride[n] = bits_of(o.type) == 64 ? 8 : 4;
-    rows[n] = reinterpret_cast<const std::byte*>(w.source<uint32_t>(o));
+    // The register may be wider than what is stored (st.u32 of a .b64: nvcc leaves its upper word unwritten).
+    constexpr uint8_t kStored = sizeof(T) < 8 ? (1u << sizeof(T)) - 1 : 0xff;
+    rows[n] = reinterpret_cast<const std::byte*>(w.source_bytes<uint32_t>(o, kStored));
   }
   uint64_t address[kLanes];
   at.all(w.active, address);

@@ -47,6 +47,14 @@ void lop3(Warp& w, const Instr& i) {
   }
 }
 
+// shr.u64 and shr.b64 by a constant: the bytes that are shifted out need not be written, as where nvcc takes
+// the upper word of a pair whose lower one it never made. aux: the amount, at most 63.
+void upper_part(Warp& w, const Instr& i) {
+  const auto* a = w.source_bytes<uint64_t>(i.op[1], uint8_t(0xff << i.aux / 8));
+  auto* d = w.target<uint64_t>(i.op[0]);
+  for_lanes(w.active, [&](unsigned l) { d[l] = a[l] >> i.aux; });
+}
+
 }  // namespace
 
 Body bind_and(Instr&, const Source& s) {
@@ -88,7 +96,12 @@ Body bind_shl(Instr&, const Source& s) {
     return map2<T, T, uint32_t>([](T a, uint32_t b) { return b >= 8 * sizeof(T) ? T(0) : T(a << b); });
   });
 }
-Body bind_shr(Instr&, const Source& s) {
+Body bind_shr(Instr& i, const Source& s) {
+  const bool is_constant = i.op[2].immediate && uint32_t(i.op[2].displacement) < 64;
+  if (is_constant && (s.type() == Type::u64 || s.type() == Type::b64)) {
+    i.aux = uint32_t(i.op[2].displacement);
+    return upper_part;
+  }
   return with_integer(s.type(), [](auto zero) {
     using T = decltype(zero);
     return map2<T, T, uint32_t>([](T a, uint32_t b) {
