@@ -71,6 +71,44 @@ TEST_CASE("tensor memory that nobody has allocated: a fault, or what its cells h
   }
 }
 
+// Warps 2 to 5 of stephendliang's siglip store rows 0 to 127 in this order, and name the lanes of those.
+TEST_CASE("tcgen05.ld of another warp's lanes: a fault, or the warp's own ones and a note") {
+  const std::string text = loads_column("add.u32 %r3, %r2, 0x400000;");
+  for (const bool tolerant : {false, true}) {
+    const Ran r = run(text, tolerant, 32, 32);
+    INFO(r.result.report);
+    CHECK(r.result.ok == tolerant);
+    CHECK(
+        r.says("at TMEM lane 64 by warp 0: a warp reaches only lanes 32 * (warp % 4) to + 31, here 0 to 31"));
+    for (uint32_t lane = 0; tolerant && lane < 32; ++lane) CHECK(r.out[lane] == lane);
+  }
+}
+
+// mayankagarwals' gated delta networks let one warp allocate while others store to the columns that it will
+// get: hardware has no check, and the allocation leaves cells as they are.
+TEST_CASE("tensor memory that is written ahead of tcgen05.alloc: a fault, or it stays and a note") {
+  const std::string text = module_text("sm_100a", ".param .u64 out", R"(
+      .shared .align 8 .b32 where;
+      mov.u32 %r0, where; mov.u32 %r1, %tid.x; ld.param.u64 %rd0, [out]; mov.u32 %r2, 0; add.u32 %r3, %r1, 7;
+      tcgen05.st.sync.aligned.32x32b.x1.b32 [%r2], {%r3};
+      tcgen05.wait::st.sync.aligned;
+      tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r0], 32;
+      tcgen05.ld.sync.aligned.32x32b.x2.b32 {%r4, %r5}, [%r2];
+      tcgen05.wait::ld.sync.aligned;
+      tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r2, 32;
+      mul.wide.u32 %rd1, %r1, 8; add.u64 %rd0, %rd0, %rd1; st.global.v2.u32 [%rd0], {%r4, %r5};)");
+  for (const bool tolerant : {false, true}) {
+    const Ran r = run(text, tolerant, 32, 64);
+    INFO(r.result.report);
+    CHECK(r.result.ok == tolerant);
+    CHECK(r.says("tcgen05.st touches TMEM columns [0, 1), but column 0 is not allocated"));
+    for (uint32_t lane = 0; tolerant && lane < 32; ++lane) {
+      CHECK(r.out[2 * lane] == lane + 7);
+      CHECK(r.out[2 * lane + 1] == 0xffffffff);  // that nobody wrote
+    }
+  }
+}
+
 TEST_CASE("tcgen05.ld of cells that nobody wrote: a fault, or poison and a note") {
   const std::string text = loads_column("add.u32 %r3, %r2, 1;");
   for (const bool tolerant : {false, true}) {

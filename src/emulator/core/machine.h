@@ -106,7 +106,7 @@ struct Tolerated {
 struct Sm {
   unsigned id = 0;
   uint32_t shared_used = 0, threads_used = 0, ctas = 0;
-  std::unique_ptr<struct TensorMemory> tmem;  // engine/tmem.h; made on first use
+  std::unique_ptr<struct TensorMemory> tmem;  // engine/tmem.h; made at a CTA's start or tcgen05.alloc
   Sm();
   ~Sm();
 };

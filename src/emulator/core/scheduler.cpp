@@ -126,7 +126,11 @@ void Scheduler::start_clusters() {
       break;
     }
     if (one_by_one_)
-      for (const Sm* sm : sms) last_start_[sm] = sum_.rounds;
+      for (Sm* sm : sms) {
+        last_start_[sm] = sum_.rounds;
+        // It is there before anybody allocates: a warp may use it ahead of its CTA's tcgen05.alloc.
+        if (!sm->tmem) sm->tmem = std::make_unique<TensorMemory>();
+      }
     const uint64_t id = grid_.next_cluster_++;
     auto& c = resident_[id] = std::make_unique<Cluster>(grid_, id, grid_.first_cta(id), sms);
     awake_.push_back(c.get());

@@ -98,7 +98,7 @@ struct TmemCopy final : AsyncOp {
     const bool all = std::all_of(defined, defined + rows, [](uint16_t d) { return d == kAllWords; });
     // Every lane of the columns gets something, but for 4x256b.
     if (all && m.shape != Shape::s4x256b)
-      for (unsigned c = 0; c < bytes / 4; ++c) tmem.defined[a.column() + c] = {~uint64_t(0), ~uint64_t(0)};
+      for (unsigned c = 0; c < bytes / 4; ++c) tmem.define(to, a.column() + c, 0, kTmemLanes);
     for (unsigned r = 0; r < rows; ++r) {
       unsigned lanes[4];
       const unsigned count = lanes_of(m.shape, r, lanes);
@@ -113,7 +113,7 @@ struct TmemCopy final : AsyncOp {
         for (unsigned i = 0; i < count; ++i)
           for (unsigned c = 0; c < bytes / 4; ++c) {
             if (defined[r] >> c & 1)
-              tmem.define(a.column() + c, a.lane() + lanes[i], 1);
+              tmem.define(to, a.column() + c, a.lane() + lanes[i], 1);
             else
               tmem.undefine(a.column() + c, a.lane() + lanes[i], 1);
           }

@@ -59,16 +59,23 @@ struct Window {
 
 // Base lane and columns; each warp reaches the 32 lanes of its rank in the warpgroup. In a pair some kernels
 // count the lanes through both CTAs, 128 to 255 for the odd one: the manual says nothing of it, and they run
-// on a B200 (gau-nernst/learn-cuda, 02e_matmul_sm100, v5 to v7).
+// on a B200 (gau-nernst/learn-cuda, 02e_matmul_sm100, v5 to v7). Another warp's lanes are its own ones there
+// (stephendliang/siglip ran so, with equal rows), as those of lane 0 are: where that is tolerated, it is a
+// note.
 Window window(Warp& w, const Mods& m, uint32_t bits, const char* what) {
   TmemAddress a{bits};
   if (a.lane() >= kTmemLanes && a.lane() < 2 * kTmemLanes && w.cta.state->tmem_group == 2)
     a.bits -= kTmemLanes << 16;
   const unsigned quarter = w.id % 4, named = a.lane() >> 5;
-  if (a.lane() >= kTmemLanes || (named != 0 && named != quarter))
-    fault(FaultKind::tmem_address, kLanes,
-          "{} at TMEM lane {} by warp {}: a warp reaches only lanes 32 * (warp % 4) to + 31, here {} to {}",
-          what, a.lane(), w.id, 32 * quarter, 32 * quarter + 31);
+  if (a.lane() >= kTmemLanes || (named != 0 && named != quarter)) [[unlikely]] {
+    const Fault beyond(
+        FaultKind::tmem_address, kLanes,
+        fmt::format(
+            "{} at TMEM lane {} by warp {}: a warp reaches only lanes 32 * (warp % 4) to + 31, here {} to {}",
+            what, a.lane(), w.id, 32 * quarter, 32 * quarter + 31));
+    if (a.lane() >= kTmemLanes) throw beyond;
+    w.cta.cluster.note_or_throw(beyond, w);
+  }
   const unsigned offset = a.lane() & 31;
   const bool half = m.shape != Shape::s32x32b;
   if (offset != 0 && !(half && offset == 16))
@@ -171,7 +178,7 @@ struct TmemStore final : AsyncOp {
     for_cells(m, to, [&](unsigned r, unsigned t, unsigned lane, unsigned column) {
       const auto put = [&](unsigned c, uint32_t word) {
         tmem.column(c)[lane] = word;
-        tmem.define(c, lane, 1);
+        tmem.define(*cta, c, lane, 1);
       };
       put(column, m.pack ? data[r][t] & 0xffff : data[r][t]);
       if (m.pack) put(column + 1, data[r][t] >> 16);

@@ -259,7 +259,7 @@ bool MmaOp::lost_at_exit() const {
 void MmaOp::finish(Cluster& cluster, Cta& cta) {
   TensorMemory& tmem = tensor_memory(cta);
   for (const Part& p : layout()) {
-    for (uint32_t c = p.column; c < p.column + p.columns; ++c) tmem.define(c, p.lane, p.rows);
+    for (uint32_t c = p.column; c < p.column + p.columns; ++c) tmem.define(cta, c, p.lane, p.rows);
     watch_tmem(cluster, true, &cta, p.lane, p.rows, p.column, p.columns, *this);
   }
 }

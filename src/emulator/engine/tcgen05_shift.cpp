@@ -39,7 +39,7 @@ struct Shift final : AsyncOp {
       for (unsigned l = a.lane(); l + 1 < a.lane() + kRows; ++l) {
         tmem.column(c)[l] = tmem.column(c)[l + 1];
         if (tmem.is_defined(c, l + 1, 1))
-          tmem.define(c, l, 1);
+          tmem.define(to, c, l, 1);
         else
           tmem.undefine(c, l, 1);
       }

@@ -1,6 +1,7 @@
 #include "emulator/engine/tmem.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "emulator/core/machine.h"
 #include "emulator/engine/state.h"
@@ -30,8 +31,10 @@ uint64_t name_of(const Cta& cta) { return (cta.cluster.id << 8 | cta.rank) + 1; 
 void TensorMemory::allocate(unsigned first, unsigned columns, const Cta* cta) {
   for (unsigned c = first; c < first + columns; ++c) {
     owner[c] = cta;
-    defined[c] = {0, 0};
-    (*cells)[c].fill(0xffffffff);
+    const Ahead written = std::exchange(ahead[c], {});
+    defined[c] = written.writer == name_of(*cta) ? written.lanes : std::array<uint64_t, 2>{};
+    for (unsigned lane = 0; lane < kTmemLanes; ++lane)
+      if (!(defined[c][lane / 64] >> lane % 64 & 1)) (*cells)[c][lane] = 0xffffffff;
   }
 }
 
@@ -62,14 +65,19 @@ bool TensorMemory::is_defined(unsigned c, unsigned lane0, unsigned lanes) const 
   return (defined[c][0] & m[0]) == m[0] && (defined[c][1] & m[1]) == m[1];
 }
 
-void TensorMemory::define(unsigned c, unsigned lane0, unsigned lanes) {
+void TensorMemory::define(const Cta& writer, unsigned c, unsigned lane0, unsigned lanes) {
   auto m = lane_mask(lane0, lanes);
   defined[c][0] |= m[0], defined[c][1] |= m[1];
+  if (owner[c]) [[likely]]
+    return;
+  if (ahead[c].writer != name_of(writer)) ahead[c] = {name_of(writer), {}};
+  ahead[c].lanes[0] |= m[0], ahead[c].lanes[1] |= m[1];
 }
 
 void TensorMemory::undefine(unsigned c, unsigned lane0, unsigned lanes) {
   auto m = lane_mask(lane0, lanes);
   defined[c][0] &= ~m[0], defined[c][1] &= ~m[1];
+  ahead[c].lanes[0] &= ~m[0], ahead[c].lanes[1] &= ~m[1];
 }
 
 void TensorMemory::note_copy(const Copied& copy) {

@@ -32,6 +32,15 @@ struct TensorMemory {
   std::vector<const Cta*> waiting;              // with tcgen05.alloc, for columns or for the pair's other CTA
   std::array<uint64_t, kTmemColumns> former{};  // of a free column: who had it last, see name_of
 
+  // Of a column that nobody holds: who wrote it last (see name_of) and which lanes. A warp may be ahead of
+  // the one that allocates (gated delta networks of a contest), where the schedule is tolerant: hardware has
+  // no check, and tcgen05.alloc leaves the cells as they are.
+  struct Ahead {
+    uint64_t writer = 0;
+    std::array<uint64_t, 2> lanes{};
+  };
+  std::array<Ahead, kTmemColumns> ahead{};
+
   // The latest tcgen05.cp of each PTX line, a few: a product without its scales says where others went.
   struct Copied {
     uint32_t line, column, columns;
@@ -46,11 +55,12 @@ struct TensorMemory {
 
   // The first column of `columns` free ones, aligned to `columns`, or -1.
   int find_free(unsigned columns) const;
-  void allocate(unsigned first, unsigned columns, const Cta*);  // cells become undefined
+  // Cells become undefined, but for those that the CTA has written ahead of its allocation.
+  void allocate(unsigned first, unsigned columns, const Cta*);
   void release(unsigned first, unsigned columns);
 
   bool is_defined(unsigned c, unsigned lane0, unsigned lanes) const;
-  void define(unsigned c, unsigned lane0, unsigned lanes);
+  void define(const Cta& writer, unsigned c, unsigned lane0, unsigned lanes);
   void undefine(unsigned c, unsigned lane0, unsigned lanes);
   bool owns_any(const Cta&, unsigned column, unsigned columns) const;
   // Faults (illegal_address) unless all the columns are allocated to `cta`. Where the schedule is tolerant it
