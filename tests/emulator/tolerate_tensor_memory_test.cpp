@@ -178,6 +178,23 @@ std::string tensor_memory_product(const char* p0) {
       tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r6, 64;)");
 }
 
+// mayankagarwals' gated delta network v3 gives wgmma's descriptors to tcgen05.mma.
+TEST_CASE(
+    "a shared-memory descriptor without its constant field: a fault, or read as if it were there and a "
+    "note") {
+  std::string text = tensor_memory_product("setp.ne.u32 %p0, 0, 0;");
+  const std::string constant = "0x401000080000";
+  text.replace(text.find(constant), constant.size(), "0x1000080000");
+  for (const bool tolerant : {false, true}) {
+    const Ran r = run(text, tolerant, 128, 128);
+    INFO(r.result.report);
+    CHECK(r.result.ok == tolerant);
+    CHECK(r.says("descriptor of B 0x10000800"));
+    CHECK(r.says("(bits 48:46) is 0, must be 1"));
+    for (uint32_t t = 0; tolerant && t < 32; ++t) CHECK(r.out[t] == std::bit_cast<uint32_t>(16.0f));
+  }
+}
+
 TEST_CASE("a tcgen05.mma of rows of A that nobody wrote: a fault, or poison for those rows and a note") {
   for (const bool tolerant : {false, true}) {
     const Ran r = run(tensor_memory_product("setp.ne.u32 %p0, 0, 0;"), tolerant, 128, 128);

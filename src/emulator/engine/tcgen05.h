@@ -1,6 +1,7 @@
 // What the tcgen05 instructions share.
 #pragma once
 
+#include "emulator/engine/descriptors.h"
 #include "emulator/engine/operand.h"
 #include "emulator/engine/tmem.h"
 
@@ -33,6 +34,11 @@ void require_whole(Warp&, const Instr&);
 // The same value in all active lanes, for warp-collective instructions.
 uint32_t uniform_operand(Warp&, const Operand&, const char* what);
 uint32_t uniform_address(Warp&, const Operand&, const char* what);
+
+// A shared-memory descriptor. Where the schedule is tolerant, its constant field may be 0, as wgmma's is,
+// with a note: the swizzles have the same codes there, and the gated delta network v3 of mayankagarwals'
+// contest entry ran so on a B200.
+SharedMatrix shared_matrix(Warp&, unsigned lane, uint64_t bits, const char* what);
 
 inline void watch_tmem(Cluster& cluster, bool write, Cta* cta, unsigned lane0, unsigned lanes,
                        unsigned column, unsigned columns, const AsyncOp& op) {

@@ -82,6 +82,18 @@ uint32_t uniform_operand(Warp& w, const Operand& o, const char* what) {
   return uniform(w, what, [v](unsigned lane) { return v[lane]; });
 }
 
+SharedMatrix shared_matrix(Warp& w, unsigned lane, uint64_t bits, const char* what) {
+  if (!(bits & kTcgen05Constant)) [[unlikely]] {
+    try {
+      decode_tcgen05_descriptor(bits, what);
+    } catch (const Fault& zero) {
+      w.cta.cluster.note_or_throw(Fault(zero.kind, lane, zero.what()), w);
+    }
+    bits |= kTcgen05ConstantValue;
+  }
+  return decode_tcgen05_descriptor(bits, what);
+}
+
 uint32_t uniform_address(Warp& w, const Operand& o, const char* what) {
   const auto address = [&](unsigned lane) { return static_cast<uint32_t>(w.address(o, lane)); };
   if (!o.has_base) return address(static_cast<unsigned>(std::countr_zero(w.active)));

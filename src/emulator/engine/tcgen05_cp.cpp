@@ -146,7 +146,7 @@ void cp(Warp& w, const Instr& in) {
     op->m = m;
     op->lane = lane;
     op->address = static_cast<uint32_t>(w.address(in.op[0], lane));
-    op->source = decode_tcgen05_descriptor(descriptor[lane], "tcgen05.cp: descriptor");
+    op->source = shared_matrix(w, lane, descriptor[lane], "tcgen05.cp: descriptor");
     if (m.decompress) op->source.data_bytes = 2u * m.decompress;
     op->check(w.cta);
     if (m.group == 2) op->check(pair_of(w.cta, "tcgen05.cp"));

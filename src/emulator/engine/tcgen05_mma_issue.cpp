@@ -114,12 +114,12 @@ void set_operands(MmaOp& op, Warp& w, const Instr& in, MmaKind kind) {
   if (op.a_in_tmem) {
     op.a_tmem = static_cast<uint32_t>(w.address(in.op[1], lane));
   } else {
-    op.a = decode_tcgen05_descriptor(w.source<uint64_t>(in.op[1])[lane], "tcgen05.mma: descriptor of A");
+    op.a = shared_matrix(w, lane, w.source<uint64_t>(in.op[1])[lane], "tcgen05.mma: descriptor of A");
     op.a.k_major = !op.idesc.transpose_a;
     op.a.data_bytes = data_bytes(kind, op.idesc.a_format);
     check_swizzle(op.a, "A", kind, lane);
   }
-  op.b = decode_tcgen05_descriptor(w.source<uint64_t>(in.op[2])[lane], "tcgen05.mma: descriptor of B");
+  op.b = shared_matrix(w, lane, w.source<uint64_t>(in.op[2])[lane], "tcgen05.mma: descriptor of B");
   op.b.k_major = !op.idesc.transpose_b;
   op.b.data_bytes = data_bytes(kind, op.idesc.b_format);
   check_swizzle(op.b, "B", kind, lane);
