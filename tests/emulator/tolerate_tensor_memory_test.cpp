@@ -178,6 +178,52 @@ std::string tensor_memory_product(const char* p0) {
       tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r6, 64;)");
 }
 
+// abc123203's fused MoE stores the scale of row r of A in lane r of four columns, and not again in the other
+// quarters. Here column r / 32 of A's holds 1, 2, 4 and 8 in the four quarters, and B's 1, 16, 1 and 1.
+TEST_CASE(
+    "block scales that differ between the quarters of the lanes: a fault, or each row's own and a note") {
+  const std::string text = module_text("sm_100a", ".param .u64 out", R"(
+      .shared .align 128 .b8 ones[4096]; .shared .align 8 .b64 bar; .shared .align 4 .b32 where;
+      mov.u32 %r0, where; mov.u32 %r1, %tid.x; mov.u32 %r2, ones; mov.u32 %r3, bar; shr.u32 %r4, %r1, 5;
+      setp.ne.u32 %p1, %r4, 0; setp.ne.u32 %p2, %r1, 0; mov.u32 %r5, 0x38383838;
+      shl.b32 %r6, %r1, 5; add.u32 %r6, %r6, %r2;
+      st.shared.v4.u32 [%r6], {%r5, %r5, %r5, %r5}; st.shared.v4.u32 [%r6+16], {%r5, %r5, %r5, %r5};
+      @!%p2 mbarrier.init.shared::cta.b64 [%r3], 1;
+      @!%p1 tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r0], 32;
+      fence.proxy.async.shared::cta; bar.sync 0;
+      ld.shared.u32 %r7, [%r0]; shl.b32 %r8, %r4, 21; add.u32 %r8, %r8, %r7;
+      add.u32 %r9, %r4, 127; setp.eq.u32 %p3, %r4, 1; selp.u32 %r10, 131, 127, %p3;
+      tcgen05.st.sync.aligned.32x32b.x4.b32 [%r8+8], {%r9, %r9, %r9, %r9};
+      tcgen05.st.sync.aligned.32x32b.x1.b32 [%r8+12], {%r10};
+      tcgen05.wait::st.sync.aligned; tcgen05.fence::before_thread_sync; bar.sync 0;
+      @%p2 bra WAIT;
+      tcgen05.fence::after_thread_sync;
+      shr.u32 %r11, %r2, 4; cvt.u64.u32 %rd1, %r11; or.b64 %rd1, %rd1, 0x401000080000;
+      add.u32 %r11, %r7, 8; add.u32 %r12, %r7, 12; setp.ne.u32 %p3, 0, 0; mov.u32 %r13, 0x8820000;
+      tcgen05.mma.cta_group::1.kind::mxf8f6f4.block_scale [%r7], %rd1, %rd1, %r13, [%r11], [%r12], %p3;
+      tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r3];
+    WAIT:
+      mbarrier.try_wait.parity.shared::cta.b64 %p0, [%r3], 0; @!%p0 bra WAIT;
+      tcgen05.fence::after_thread_sync;
+      tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r11}, [%r8];
+      tcgen05.wait::ld.sync.aligned;
+      ld.param.u64 %rd0, [out]; mul.wide.u32 %rd1, %r1, 4; add.u64 %rd0, %rd0, %rd1; st.global.u32 [%rd0], %r11;
+      bar.sync 0;
+      @!%p1 tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r7, 32;)");
+  for (const bool tolerant : {false, true}) {
+    const Ran r = run(text, tolerant, 128, 128);
+    INFO(r.result.report);
+    CHECK(r.result.ok == tolerant);
+    CHECK(r.says(
+        "the scales of row 0 of A differ between the quarters of TMEM column 8: lane 0 holds 0x0000007f, "
+        "lane 32 holds 0x00000080"));
+    for (uint32_t t = 0; tolerant && t < 128; ++t) {
+      CAPTURE(t);
+      CHECK(r.out[t] == std::bit_cast<uint32_t>(32.0f * (1u << t / 32) * (t / 32 == 1 ? 16 : 1)));
+    }
+  }
+}
+
 // mayankagarwals' gated delta network v3 gives wgmma's descriptors to tcgen05.mma.
 TEST_CASE(
     "a shared-memory descriptor without its constant field: a fault, or read as if it were there and a "

@@ -33,19 +33,21 @@ void MmaOp::fp4(Cluster& cluster, Cta& cta, const std::byte* a_rows, const std::
   const uint32_t m = rows_per_cta(), n = idesc.n;
   thread_local std::vector<int8_t> a8, b8;
   thread_local std::vector<uint8_t> scale_a, scale_b, selected;
-  a8.resize(m * 64), b8.resize(n * 64), scale_a.resize(m * 4), scale_b.resize(n * 4);
+  a8.resize(m * 64), b8.resize(n * 64), scale_a.resize(m * 4), scale_b.resize(n * 16);
   unpack_e2m1_twice(reinterpret_cast<const uint8_t*>(a_rows), m * 64, a8.data());
   if (!sparse) unpack_e2m1_twice(reinterpret_cast<const uint8_t*>(b_rows), n * 64, b8.data());
   const SparseRows rows = sparse ? read_metadata(cluster, cta, a_rows) : SparseRows{};
   read_scales(cluster, cta, 'A', scale_a.data());
-  read_scales(cluster, cta, 'B', scale_b.data());
+  const bool alike = read_scales(cluster, cta, 'B', scale_b.data());
+  for (uint32_t q = 1; q < 4 && !alike; ++q) read_scales(cluster, cta, 'B', scale_b.data() + q * n * 4, q);
   TensorMemory& tmem = tensor_memory(cta);
-  for (const Part& p : layout()) {
+  for (const Part& p : alike ? layout() : quarters()) {
+    const uint32_t quarter = alike ? 0 : p.lane / 32;
     // TMEM keeps a column's lanes together, so the tile is computed transposed: its rows are D's columns.
     MmaTile t;
     t.m = static_cast<int>(p.columns), t.n = static_cast<int>(p.rows);
     t.a = b8.data() + p.n * 64, t.b = a8.data() + p.row * 64;
-    t.sfa = scale_b.data() + p.n * 4, t.sfb = scale_a.data() + p.row * 4;
+    t.sfa = scale_b.data() + (quarter * n + p.n) * 4, t.sfb = scale_a.data() + p.row * 4;
     t.format = idesc.scale_ue8m0 ? ScaleFormat::kUe8m0 : ScaleFormat::kUe4m3;
     t.negate = idesc.negate_a != idesc.negate_b;
     t.accumulate = accumulate;
@@ -124,17 +126,22 @@ void MmaOp::plain(Cluster& cluster, Cta& cta, const std::byte* a_rows, const std
   const SparseRows metadata_rows = sparse ? read_metadata(cluster, cta, a_copy.data()) : SparseRows{};
   std::vector<int32_t> scale_a, scale_b;
   std::vector<uint8_t> nan_a, nan_b, bytes;
-  auto scales = [&](char operand, uint32_t rows, std::vector<int32_t>& e, std::vector<uint8_t>& nan) {
-    bytes.resize(rows * 4), e.resize(rows), nan.resize(rows);
-    read_scales(cluster, cta, operand, bytes.data());
-    for (uint32_t r = 0; r < rows; ++r) e[r] = bytes[4 * r] - 127, nan[r] = bytes[4 * r] == 0xff;
+  auto scales = [&](char operand, uint32_t rows, std::vector<int32_t>& e, std::vector<uint8_t>& nan,
+                    uint32_t quarter = 0) {
+    bytes.resize(rows * 4);
+    const bool alike = read_scales(cluster, cta, operand, bytes.data(), quarter);
+    for (uint32_t r = 0; r < rows; ++r) e.push_back(bytes[4 * r] - 127), nan.push_back(bytes[4 * r] == 0xff);
+    return alike;
   };
+  bool alike = true;
   if (scale_vec) {
     scales('A', m, scale_a, nan_a);
-    scales('B', n, scale_b, nan_b);
+    alike = scales('B', n, scale_b, nan_b);
+    for (uint32_t q = 1; q < 4 && !alike; ++q) scales('B', n, scale_b, nan_b, q);
   }
   TensorMemory& tmem = tensor_memory(cta);
-  for (const Part& p : layout()) {
+  for (const Part& p : alike ? layout() : quarters()) {
+    const uint32_t column = (alike ? 0 : p.lane / 32 * n) + p.n;  // of the scales of B
     const std::byte* a_from = a_copy.data() + a_row(p) * kMmaRowBytes;
     if (sparse)
       decode_sparse(a_part, fa, metadata_rows.part(p.row, p.rows), a_from, element, idesc.negate_a);
@@ -158,8 +165,8 @@ void MmaOp::plain(Cluster& cluster, Cta& cta, const std::byte* a_rows, const std
       f.half_output = idesc.d_format == 0 && !scale_vec;
       f.accumulate = accumulate, f.scale_input_d = scale_input_d;
       if (scale_vec)
-        f.scale_a = scale_a.data() + p.row, f.scale_b = scale_b.data() + p.n, f.nan_a = nan_a.data() + p.row,
-        f.nan_b = nan_b.data() + p.n;
+        f.scale_a = scale_a.data() + p.row, f.scale_b = scale_b.data() + column,
+        f.nan_a = nan_a.data() + p.row, f.nan_b = nan_b.data() + column;
       f.a = &a_part, f.b = &b_part, f.d = out, f.column_stride = kTmemLanes;
       mma_float(f);
     }

@@ -70,7 +70,9 @@ struct MmaOp final : MatrixProduct {
     uint32_t columns() const { return (rows / parts + 31) / 32; }
   };
   Scales scales_of(char operand) const;
-  void read_scales(Cluster&, Cta&, char operand, uint8_t* out);
+  // Of A the copy beside each row of D, of B that of one quarter of the lanes. False: the quarters differ.
+  bool read_scales(Cluster&, Cta&, char operand, uint8_t* out, uint32_t quarter = 0);
+  std::vector<Part> quarters() const;  // layout, where each quarter of D's 128 rows has scales of its own
   void read_a_tmem(Cluster&, Cta&, std::byte* out);
   void read_b(Cluster&, Cta&, uint32_t rows, std::byte* out);
   SparseRows read_metadata(Cluster&, Cta&, const std::byte* a_rows);
