@@ -342,3 +342,26 @@ TEST_CASE("a third arrival at the cluster barrier before the waits is a fault") 
                     true, 32, 1, {.cluster = 2});
   CHECK_FALSE(r.result.ok);
 }
+
+// TensorRT-LLM's XQA prefetches pages that nobody waits for.
+TEST_CASE("cp.async and its arrival that are still running when their CTA exits: a fault, or a note") {
+  const std::string text = module_text("sm_90a", ".param .u64 out", R"(
+      .shared .align 16 .b8 page[512]; .shared .align 8 .b64 bar;
+      ld.param.u64 %rd0, [out]; mov.u32 %r0, page; mov.u32 %r1, bar; mov.u32 %r2, %tid.x; shl.b32 %r2, %r2, 4;
+      setp.ne.u32 %p0, %r2, 0; add.u32 %r0, %r0, %r2; cvt.u64.u32 %rd1, %r2; add.u64 %rd1, %rd0, %rd1;
+      @!%p0 mbarrier.init.shared::cta.b64 [%r1], 32;
+      bar.warp.sync -1;
+      cp.async.cg.shared.global [%r0], [%rd1], 16;
+      cp.async.mbarrier.arrive.noinc.shared.b64 [%r1];)");
+  unsigned faults = 0, notes = 0;
+  for (const bool tolerant : {false, true})
+    for (uint64_t seed = 0; seed < 20; ++seed) {
+      const Ran r = run(text, tolerant, 32, 128, {.seed = seed});
+      INFO(r.result.report);
+      CHECK((r.result.ok || !tolerant));
+      faults += r.result.report.find("still running: cp.async") != std::string::npos;
+      notes += r.result.notes.find("still running: cp.async") != std::string::npos;
+    }
+  CHECK(faults > 0);
+  CHECK(notes > 0);
+}

@@ -17,6 +17,8 @@ struct LaneCopies final : AsyncOp {
 
   const char* name() const override { return "cp.async"; }
   bool held(const Cluster& cluster) const override { return cluster.behind_product(*this); }
+  // It writes to its own CTA. TensorRT-LLM's XQA prefetches pages for nobody.
+  bool lost_at_exit() const override { return true; }
   bool run(Cluster& cluster) override {
     for_lanes(lanes, [&](unsigned l) {
       lane = l;
@@ -108,6 +110,7 @@ struct LaneArrivals final : AsyncOp {
   uint32_t lanes = 0;
   uint32_t barrier[kLanes];
   const char* name() const override { return "cp.async.mbarrier.arrive"; }
+  bool lost_at_exit() const override { return true; }
   bool run(Cluster&) override {
     for_lanes(lanes, [&](unsigned l) {
       lane = l;
