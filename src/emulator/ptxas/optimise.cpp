@@ -16,6 +16,7 @@
 #include "emulator/ptxas/nan_product.h"
 #include "emulator/ptxas/narrow_load.h"
 #include "emulator/ptxas/packed_pair.h"
+#include "emulator/ptxas/packed_sum.h"
 #include "emulator/ptxas/peephole.h"
 #include "emulator/ptxas/routine.h"
 #include "emulator/ptxas/scaled_product.h"
@@ -172,6 +173,7 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows,
     });
   };
   guards(guards, kMostGuards);
+  if (has_packed_sums(f)) step([&](const Dataflow& flow) { mistake_packed_sums(w, flow); });
   if (has_narrow_loads(f)) step([&](const Dataflow& flow) { mistake_narrow_loads(w, flow); });
   if (has_pairs_of_bytes(f)) step([&](const Dataflow& flow) { mistake_packed_halves(w, flow); });
   if (may_alternate_signs(f)) step([&](const Dataflow& flow) { alternate_signs(w, flow, nounroll); });

@@ -41,6 +41,16 @@ void fold_converted_amount(Pass& p, uint32_t pc) {
   p.operand(pc, 2) = amount;
 }
 
+// The same where it is a truth by cnot, which counts as its negation then: all bits are shifted away. (Of
+// other 16-bit shifts the amount is whatever a register holds.)
+void fold_truth_as_amount(Pass& p, uint32_t pc) {
+  const auto truth = p.source(pc).type() == Type::s16 ? p.made_by(pc, 2, "cnot") : std::nullopt;
+  if (!truth || p.source(*truth).type() != Type::b32 || p.bits(pc, 2)) return;
+  const Operand negative = p.w.fresh(Type::b32);
+  p.insert(pc, {"neg", "s32"}, {negative, p.operand(pc, 2)});
+  p.operand(pc, 2) = negative;
+}
+
 // A wide product with a constant that is shifted out of 64 bits stays where it is.
 void fold_wide_shift(Pass& p, uint32_t pc) {
   if (bits_of(p.source(pc).type()) != 64) return;
@@ -304,13 +314,28 @@ void drop_fourth_sum(Pass& p, uint32_t pc) {
 
 std::span<const Rule> bit_rules() {
   static constexpr Rule kRules[] = {
-      {"shl", fold_shift},         {"shr", fold_shift},         {"shl", fold_wide_shift},
-      {"and", fold_logic},         {"or", fold_logic},          {"xor", fold_logic},
-      {"shl", fold_signed_amount}, {"shr", fold_signed_amount}, {"shr", fold_converted_amount},
-      {"bfi", fold_insertion},     {"bfe", fold_extraction},    {"add", fold_saturated_product},
-      {"add", fold_saturated},     {"sub", fold_saturated},     {"add", fold_undone},
-      {"sub", fold_undone},        {"sub", fold_borrow},        {"mad", drop_fourth_sum},
-      {"mad", fold_whole_product}, {"and", fold_lower_bytes},   {"cvt", fold_lower_bytes},
+      {"shl", fold_shift},
+      {"shr", fold_shift},
+      {"shl", fold_wide_shift},
+      {"and", fold_logic},
+      {"or", fold_logic},
+      {"xor", fold_logic},
+      {"shl", fold_signed_amount},
+      {"shr", fold_signed_amount},
+      {"shr", fold_converted_amount},
+      {"shr", fold_truth_as_amount},
+      {"bfi", fold_insertion},
+      {"bfe", fold_extraction},
+      {"add", fold_saturated_product},
+      {"add", fold_saturated},
+      {"sub", fold_saturated},
+      {"add", fold_undone},
+      {"sub", fold_undone},
+      {"sub", fold_borrow},
+      {"mad", drop_fourth_sum},
+      {"mad", fold_whole_product},
+      {"and", fold_lower_bytes},
+      {"cvt", fold_lower_bytes},
   };
   return kRules;
 }

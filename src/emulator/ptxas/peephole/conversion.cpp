@@ -188,13 +188,27 @@ bool stay_extended(Pass& p, uint32_t pc) {
   return true;
 }
 
+// A saturated conversion of a truth by cnot to s16 or s8 takes it for its negation, which is beyond what the
+// type holds, and gives the least number for it.
+bool saturate_truth(Pass& p, uint32_t pc) {
+  const Type to = p.source(pc).type(0), from = p.source(pc).type(1);
+  if (from != Type::u32 || (to != Type::s16 && to != Type::s8) || p.bits(pc, 1)) return false;
+  const auto truth = p.made_by(pc, 1, "cnot");
+  if (!truth || p.source(*truth).type() != Type::b32) return false;
+  const Operand number = p.w.fresh(Type::b32);
+  p.insert(pc, {"mul", "lo", "s32"},
+           {number, p.operand(pc, 1), p.w.constant(to == Type::s16 ? 0xffff8000 : 0xffffff80)});
+  p.replace(pc, {"cvt", name_of(to), "s32"}, {number});
+  return true;
+}
+
 // Conversions of constants keep a NaN's payload or not, otherwise than those that execute.
 void fold_conversion(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
   const Type to = s.type(0), from = s.type(1);
   if (s.has("pack") || convert_last(p, pc) || stay_extended(p, pc)) return;
   if (to == Type::tf32) return take_lower_half(p, pc);
-  if (s.has("sat") && (convert_at_once(p, pc) || drop_saturation(p, pc))) return;
+  if (s.has("sat") && (convert_at_once(p, pc) || drop_saturation(p, pc) || saturate_truth(p, pc))) return;
   if (from == Type::f32 && s.has("ftz") && bits_of(to) == 64) flush_product(p, pc);
   if ((from == Type::f16 || from == Type::bf16) && !is_float(to)) {
     convert_halves(p, pc);
