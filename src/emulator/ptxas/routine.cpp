@@ -31,6 +31,14 @@ bool is_routine_inline(const Source& s, uint64_t constant) {
   return x >= least && std::isfinite(x);
 }
 
+bool is_folded_behind(const Source& s) {
+  if (!is_float_routine(s)) return false;
+  const bool wide = s.type() == Type::f64, rounds_up_or_down = s.has("rm") || s.has("rp");
+  if (s.tokens[0] == "div") return !wide && !s.has("rn");
+  if (s.tokens[0] == "sqrt") return wide && (rounds_up_or_down || s.has("rz"));
+  return s.tokens[0] == "rcp" && (rounds_up_or_down || (!wide && s.has("rn"))) && !s.has("ftz");
+}
+
 bool is_integer_routine(const Source& s) {
   return (s.tokens[0] == "div" || s.tokens[0] == "rem") && !is_float_type(s);
 }

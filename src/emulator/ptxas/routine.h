@@ -11,6 +11,9 @@ bool is_float_routine(const Source&);
 // A root or a reciprocal of a constant, which ptxas leaves only the straight-line code of if that constant
 // takes no special case.
 bool is_routine_inline(const Source&, uint64_t constant);
+// A quotient, root or reciprocal whose code is so long that ptxas folds the whole function once more behind
+// it.
+bool is_folded_behind(const Source&);
 // Quotients and remainders of integers: those of u32 are straight-line code.
 bool is_integer_routine(const Source&);
 // One of f32 that under a guard is executed for all: the guard selects its result. Quotients that are rounded

@@ -60,6 +60,8 @@ class Pass {
 
   // How many membar and fence stand before pc.
   uint32_t fences_before(uint32_t pc);
+  // Whether the compiler looks at pairs once more, with the function's quotients and roots expanded.
+  bool is_folded_again() const;
   std::unordered_map<uint32_t, bool> takes_extreme;  // what three_way.cpp has found out
 
   bool has_replaced(uint32_t pc) const { return replaced_ == pc; }
@@ -74,6 +76,7 @@ class Pass {
   uint32_t replaced_ = Dataflow::kNone;
   bool changed_ = false;
   std::vector<uint32_t> fences_;
+  mutable std::optional<bool> folded_again_;
 };
 
 }  // namespace fp4lab::emu::peephole

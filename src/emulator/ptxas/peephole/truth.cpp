@@ -76,7 +76,7 @@ void take_truth(Pass& p, uint32_t pc) {
 // half is anything: then nothing is assumed.
 bool is_doubled(const Pass& p, uint32_t pc, unsigned slot) {
   const auto set = open_set(p, pc, slot);
-  if (!set || p.known.uses(*set) != 1) return false;
+  if (!set || p.known.uses(*set) != 1 || p.is_folded_again()) return false;
   if (p.known.is_constant(*set, 1) && p.known.is_constant(*set, 2)) return false;
   const Source& s = p.source(*set);
   return is_half(s.type()) && s.type(0) == s.type(1) && !s.has("ftz");
@@ -150,12 +150,108 @@ void double_halves(Pass& p, uint32_t pc) {
   p.replace(pc, {"add", high ? "u16" : "u32"}, {result, p.operand(pc, 3)});
 }
 
+// What cnot or `set` made for one reader alone, and which number it counts as where that is true.
+struct Truth {
+  uint32_t from;
+  Type type;  // of the number
+};
+
+// Of halves by .ftz, and of halves as f32, the machine makes no truth first.
+bool is_expanded_set(const Source& s) {
+  if (is_half(s.type(1))) return is_half(s.type()) && !s.has("ftz");
+  return true;
+}
+
+std::optional<Truth> lone_truth(const Pass& p, uint32_t pc) {
+  if (const auto cnot = p.made_by(pc, 1, "cnot"); cnot && p.known.uses(*cnot) == 1 && !p.bits(*cnot, 1)) {
+    const unsigned bits = bits_of(p.source(*cnot).type());
+    return Truth{*cnot, bits == 16 ? Type::s16 : bits == 32 ? Type::s32 : Type::s64};
+  }
+  const auto set = open_set(p, pc, 1);
+  if (!set || p.known.uses(*set) != 1 || !is_float(p.source(*set).type()) || !is_expanded_set(p.source(*set)))
+    return std::nullopt;
+  return Truth{*set, p.source(*set).type()};
+}
+
+// 1 or 0.
+Operand word_of(Pass& p, uint32_t pc) {
+  const Operand truth = p.operand(pc, 1), word = p.w.fresh(Type::b32);
+  const unsigned bits = bits_of(truth.type);
+  const Operand small = p.w.fresh(truth.type);
+  const std::string_view type = bits == 16 ? "u16" : bits == 32 ? "u32" : "u64";
+  p.insert(pc, {"min", type}, {small, truth, p.w.constant(1, bits_type(truth.type))});
+  p.insert(pc, {"cvt", "u32", type}, {word, small});
+  return word;
+}
+
+// From more bits, or between as many: the register's own. Of a half's truth zeros above it are no conversion.
+bool is_conversion(const Source& s, const Truth& truth) {
+  const Type to = s.type(0), from = s.type(1);
+  if (is_float(to) || is_float(from)) return !(from == Type::bf16 && to == Type::f32);  // which is a shift
+  const bool puts_zeros_above = from == Type::u16 && bits_of(to) == 32;
+  return bits_of(to) > bits_of(from) && !(puts_zeros_above && is_half(truth.type));
+}
+
+// When pairs are looked at once more, a conversion of such a truth: 1 as the type that is converted to,
+// whatever type it is read as.
+void convert_lone_truth(Pass& p, uint32_t pc) {
+  const Source& s = p.source(pc);
+  const Type to = s.type(0), from = s.type(1);
+  if (!p.is_folded_again()) return;
+  for (const std::string_view other : {"pack", "relu", "satfinite"})
+    if (s.has(other)) return;
+  if (s.has("sat") && !(is_float(from) && !is_float(to))) return;
+  const bool is_integer = name_of(to)[0] == 'u' || name_of(to)[0] == 's';
+  if (!(is_float(to) || is_integer) || bits_of(from) > 64 || name_of(to).ends_with("x2")) return;
+  const auto truth = lone_truth(p, pc);
+  if (!truth || bits_of(truth->type) < bits_of(from) || !is_conversion(s, *truth)) return;
+  const Operand word = word_of(p, pc);
+  if (is_integer) return p.replace(pc, {"cvt", name_of(to), "u32"}, {word});
+  p.replace(pc, {"cvt", "rn", name_of(to), "u32"}, {word});
+}
+
+uint32_t one_of(Type type) {
+  return type == Type::f32 ? 0x3f800000 : type == Type::f16 ? 0x3c00 : type == Type::bf16 ? 0x3f80 : 1;
+}
+
+uint32_t minus_one_of(Type type) {
+  return type == Type::f32 ? 0xbf800000 : type == Type::f16 ? 0xbc00 : type == Type::bf16 ? 0xbf80 : ~0u;
+}
+
+// Whether it is a truth of -1 that `set` made for one reader alone, of as many bits as the machine's
+// comparison.
+bool reads_minus_one(const Pass& p, uint32_t pc) {
+  const auto set = open_set(p, pc, 1);
+  if (!set || p.known.uses(*set) != 1 || is_float(p.source(*set).type())) return false;
+  if (is_half(p.source(*set).type(1)))
+    return bits_of(p.source(*set).type()) == 16 && !p.source(*set).has("ftz");
+  return bits_of(p.source(*set).type()) == 32 && bits_of(p.source(*set).type(1)) >= 32;
+}
+
+// Its sign, too, whatever type that is the sign of: a negation makes -1 of it, and +0 of 0; of -1 it and the
+// absolute value make 1.
+void sign_lone_truth(Pass& p, uint32_t pc) {
+  const Source& s = p.source(pc);
+  if (!p.is_folded_again() || name_of(s.type()).ends_with("x2")) return;
+  const auto truth = lone_truth(p, pc);
+  if (!truth && !reads_minus_one(p, pc)) return;
+  if (truth && bits_of(truth->type) < bits_of(s.type())) return;
+  const bool negative = truth && s.tokens[0] == "neg";
+  const Type type = truth ? truth->type : Type::s32;
+  const Operand word = word_of(p, pc), number = p.w.fresh(Type::b32);
+  p.insert(pc, {"mul", "lo", "s32"},
+           {number, word, p.w.constant(negative ? minus_one_of(type) : one_of(type))});
+  const unsigned bits = bits_of(s.type());
+  p.replace(pc, {"cvt", bits == 16 ? "s16" : bits == 32 ? "s32" : "s64", "s32"}, {number});
+}
+
 }  // namespace
 
 std::span<const Rule> truth_rules() {
   static constexpr Rule kRules[] = {
-      {"cvt", take_truth},    {"cvt", double_halves}, {"mad", double_halves},  {"mul", double_halves},
-      {"sad", double_halves}, {"set", double_halves}, {"setp", double_halves}, {"shr", double_halves},
+      {"cvt", convert_lone_truth}, {"neg", sign_lone_truth}, {"abs", sign_lone_truth}, {"cvt", take_truth},
+      {"cvt", double_halves},      {"mad", double_halves},   {"mul", double_halves},   {"sad", double_halves},
+      {"set", double_halves},      {"setp", double_halves},  {"shr", double_halves},
   };
   return kRules;
 }
