@@ -240,14 +240,42 @@ void Known::find_values(const Rewriter& w, const Dataflow& flow) {
   if (is_worth_it) values_ = evaluate(w, steps);
   for (uint32_t pc = 0; pc < f_.code.size(); ++pc)
     if (const auto value = decided(pc)) values_[{pc, key_of(f_.code[pc].op[0])}] = *value;
-  std::erase_if(values_, [&](const auto& entry) {
-    const uint32_t pc = entry.first.first;
-    const Source& s = f_.source[pc];
+  forget_nans();
+}
+
+// In the text's order: whether a NaN is kept depends on what is known of the operands.
+void Known::forget_nans() {
+  std::vector<std::pair<uint32_t, uint64_t>> nans;  // by instruction and register
+  for (const auto& [at, value] : values_) {
+    const Source& s = f_.source[at.first];
     const bool is_sign = (s.tokens[0] == "abs" || s.tokens[0] == "neg") && s.type() == Type::f64;
-    if (is_move(s) || is_sign || is_rounded(s) || !is_nan(entry.second, s.type())) return false;
-    makes_nan_[pc] = is_arithmetic(s) || is_integral(s);
-    return true;
-  });
+    if (!is_move(s) && !is_sign && !is_rounded(s) && is_nan(value, s.type())) nans.push_back(at);
+  }
+  if (nans.empty()) return;
+  std::ranges::sort(nans);
+  for (const auto& at : nans) {
+    const uint32_t pc = at.first;
+    if (takes_canonical_nan(pc)) continue;
+    makes_nan_[pc] = is_arithmetic(f_.source[pc]) || is_integral(f_.source[pc]);
+    values_.erase(at);
+    moved_.clear();
+  }
+  // What is computed from a NaN that is left to execute is left too.
+  std::vector<char> is_left = makes_nan_;
+  for (uint32_t pc = 0; pc < f_.code.size(); ++pc)
+    for (unsigned slot = 1; slot < kSlots; ++slot)
+      if (const uint32_t maker = makers_[pc][slot]; maker < pc && is_left[maker]) is_left[pc] = 1;
+  std::erase_if(values_,
+                [&](const auto& entry) { return is_left[entry.first.first] && !decided(entry.first.first); });
+}
+
+// A sum or product of f32 with the NaN that the hardware makes gives that NaN in the compiler too.
+bool Known::takes_canonical_nan(uint32_t pc) const {
+  const Source& s = f_.source[pc];
+  const std::string_view name = s.tokens[0];
+  if (s.type() != Type::f32 || (name != "add" && name != "sub" && name != "mul")) return false;
+  constexpr uint64_t kCanonical = 0x7fffffff;
+  return bits(pc, 1) == kCanonical || (name != "sub" && bits(pc, 2) == kCanonical);
 }
 
 bool Known::is_row(const Operand& op) const {
