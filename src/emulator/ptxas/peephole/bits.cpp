@@ -41,11 +41,13 @@ void fold_converted_amount(Pass& p, uint32_t pc) {
   p.operand(pc, 2) = amount;
 }
 
-// The same where it is a truth by cnot, which counts as its negation then: all bits are shifted away. (Of
-// other 16-bit shifts the amount is whatever a register holds.)
+// The same where it is a truth by cnot, which counts as its negation then: all bits are shifted away. Where
+// the shift is unsigned a register that nothing has written is the amount, in which there is something large.
 void fold_truth_as_amount(Pass& p, uint32_t pc) {
-  const auto truth = p.source(pc).type() == Type::s16 ? p.made_by(pc, 2, "cnot") : std::nullopt;
+  const Type type = p.source(pc).type();
+  const auto truth = bits_of(type) == 16 ? p.made_by(pc, 2, "cnot") : std::nullopt;
   if (!truth || p.source(*truth).type() != Type::b32 || p.bits(pc, 2)) return;
+  if (type != Type::s16) return p.become(pc, 0, type);
   const Operand negative = p.w.fresh(Type::b32);
   p.insert(pc, {"neg", "s32"}, {negative, p.operand(pc, 2)});
   p.operand(pc, 2) = negative;
@@ -324,6 +326,7 @@ std::span<const Rule> bit_rules() {
       {"shr", fold_signed_amount},
       {"shr", fold_converted_amount},
       {"shr", fold_truth_as_amount},
+      {"shl", fold_truth_as_amount},
       {"bfi", fold_insertion},
       {"bfe", fold_extraction},
       {"add", fold_saturated_product},
