@@ -21,7 +21,7 @@ bool is_integer_routine(const Source&);
 bool is_selected_routine(const Source&);
 
 // What ends straight-line code for the compiler: routines, also where nobody wants their results, barriers,
-// collectives of a warp, and instructions on the bits of 64 that are expanded late.
+// collectives of a warp, atomics of vectors, and instructions on the bits of 64 that are expanded late.
 bool ends_stretch(const Source&);
 
 }  // namespace fp4lab::emu
