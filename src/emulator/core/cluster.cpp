@@ -136,7 +136,7 @@ void Cluster::note_or_throw(const Fault& fault, const AsyncOp& op) {
 
 void Cluster::tolerated(const Fault& fault, const Instr* at, const Warp* w, const AsyncOp* op) {
   std::lock_guard lock(grid.notes_mutex);
-  auto [it, fresh] = grid.notes.try_emplace(at);
+  auto [it, fresh] = grid.notes.try_emplace({at, fault.kind});
   if (fresh) it->second = {fault.kind, fault_report(fault, grid, w, op), fault_line(grid, w, op)};
 }
 

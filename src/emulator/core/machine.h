@@ -169,7 +169,7 @@ class Cluster {
   void defer(std::unique_ptr<AsyncOp> rest, const AsyncOp& of);
   // Carries out the pending operations of one warp that have this name, now.
   void finish_now(const Warp&, std::string_view name);
-  // A fault that the schedule tolerates becomes a note of the launch, the first one of each instruction.
+  // A fault that the schedule tolerates becomes a note of the launch, each instruction's first of its class.
   void tolerated(const struct Fault&, const Warp&);
   void tolerated(const struct Fault&, const AsyncOp&);
   // A note where the schedule tolerates faults like this one, else the fault.
@@ -289,7 +289,7 @@ class Grid {
   Schedule schedule;
   Watcher* watcher = nullptr;
   std::mutex notes_mutex;
-  std::map<const Instr*, Tolerated> notes;  // by instruction
+  std::map<std::pair<const Instr*, FaultKind>, Tolerated> notes;
   Statistics statistics;
 
   // Cluster launch control: takes one cluster that has not started yet; only in the serial phase. False: none
@@ -343,7 +343,7 @@ struct LaunchResult {
                        // waiting warps on deadlock
   Statistics statistics;
   std::string notes;  // what was tolerated, see Schedule: the first place, and how many more; or empty
-  std::vector<Tolerated> tolerated;  // all of it, one for each instruction
+  std::vector<Tolerated> tolerated;  // all of it, one for each instruction and class
 };
 
 // Runs a kernel to its end on the calling thread plus the schedule's worker threads. A launch that the device

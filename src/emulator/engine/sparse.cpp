@@ -26,17 +26,19 @@ void SparseRows::check(const char* instruction, unsigned lane, uint32_t first_ro
 }
 
 void SparseRows::check_tolerantly(Cluster& cluster, const AsyncOp& op, const std::byte* packed,
-                                  uint32_t first_row) {
+                                  uint32_t first_row, std::vector<bool>* nowhere) {
   try {
     check(op.name(), op.lane, first_row);
   } catch (const Fault& fault) {
     if (!cluster.grid.schedule.tolerant) throw;
     const uint32_t bytes = 2u * unit_bytes;  // stored, of a chunk
     for (size_t i = 0; i < metadata.size(); ++i) {
+      if (means_something(metadata[i])) continue;
       const auto stored = std::span(packed + i * bytes, bytes);
-      if (!means_something(metadata[i]) &&
-          std::ranges::all_of(stored, [](std::byte b) { return b == std::byte{}; }))
-        metadata[i] = 0x4;
+      const bool zeros = std::ranges::all_of(stored, [](std::byte b) { return b == std::byte{}; });
+      if (!zeros && !nowhere) continue;
+      if (!zeros) (*nowhere)[i / chunks] = true;
+      metadata[i] = 0x4;
     }
     check(op.name(), op.lane, first_row);
     cluster.tolerated(fault, op);

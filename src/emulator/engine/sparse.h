@@ -28,8 +28,10 @@ struct SparseRows {
   // Faults, naming the lane and the row, unless the metadata means something.
   void check(const char* instruction, unsigned lane, uint32_t first_row = 0) const;
   // The same where the schedule tolerates that zeros stand nowhere, as CUTLASS leaves them behind the end of
-  // K: they get a place, with a note. `packed`: the rows as they are stored.
-  void check_tolerantly(Cluster&, const AsyncOp&, const std::byte* packed, uint32_t first_row = 0);
+  // K: they get a place, with a note. `packed`: the rows as they are stored. With `nowhere` others get one as
+  // well, and it says of which rows.
+  void check_tolerantly(Cluster&, const AsyncOp&, const std::byte* packed, uint32_t first_row = 0,
+                        std::vector<bool>* nowhere = nullptr);
   // Rows as they would stand without sparsity: zeros where nothing is stored. `kept` is 0xff where something
   // is.
   void expand(const std::byte* packed, std::byte* dense, std::byte* kept) const;

@@ -26,20 +26,21 @@ uint32_t elements_per_mma(MmaKind k) {
   }
 }
 
-// A sparse A: the 64 products that each row has are added as a dense row's are. (Of the models in
-// numerics/tensor_core.h none speaks of sparse fp4: this one supposes that the groups of 16 are those of the
-// stored elements, which share their scales.)
-void MmaOp::fp4(Cluster& cluster, Cta& cta, const std::byte* a_rows, const std::byte* b_rows) {
+// A sparse A: the 64 products that each row has are added as a dense row's are, in groups of 16 of the stored
+// elements, which share their scales. sf-tensor's model of a B200 (see numerics/tensor_core.h) has the same:
+// 4000 words of each of four kinds agree.
+void MmaOp::fp4(Cluster& cluster, Cta& cta, const std::byte* a_rows, const std::byte* b_rows, Lost& lost) {
   const uint32_t m = rows_per_cta(), n = idesc.n;
   thread_local std::vector<int8_t> a8, b8;
   thread_local std::vector<uint8_t> scale_a, scale_b, selected;
   a8.resize(m * 64), b8.resize(n * 64), scale_a.resize(m * 4), scale_b.resize(n * 16);
   unpack_e2m1_twice(reinterpret_cast<const uint8_t*>(a_rows), m * 64, a8.data());
   if (!sparse) unpack_e2m1_twice(reinterpret_cast<const uint8_t*>(b_rows), n * 64, b8.data());
-  const SparseRows rows = sparse ? read_metadata(cluster, cta, a_rows) : SparseRows{};
-  read_scales(cluster, cta, 'A', scale_a.data());
-  const bool alike = read_scales(cluster, cta, 'B', scale_b.data());
-  for (uint32_t q = 1; q < 4 && !alike; ++q) read_scales(cluster, cta, 'B', scale_b.data() + q * n * 4, q);
+  const SparseRows rows = sparse ? read_metadata(cluster, cta, a_rows, lost) : SparseRows{};
+  read_scales(cluster, cta, 'A', scale_a.data(), lost);
+  const bool alike = read_scales(cluster, cta, 'B', scale_b.data(), lost);
+  for (uint32_t q = 1; q < 4 && !alike; ++q)
+    read_scales(cluster, cta, 'B', scale_b.data() + q * n * 4, lost, q);
   TensorMemory& tmem = tensor_memory(cta);
   for (const Part& p : alike ? layout() : quarters()) {
     const uint32_t quarter = alike ? 0 : p.lane / 32;
@@ -112,7 +113,7 @@ bool narrow(ElementFormat f) {
 
 }  // namespace
 
-void MmaOp::plain(Cluster& cluster, Cta& cta, const std::byte* a_rows, const std::byte* b_rows) {
+void MmaOp::plain(Cluster& cluster, Cta& cta, const std::byte* a_rows, const std::byte* b_rows, Lost& lost) {
   const uint32_t m = rows_per_cta(), n = idesc.n, b_row = b_row_bytes();
   const uint32_t element = kMmaRowBytes / elements_per_mma(idesc.kind);
   const ElementFormat fa = format('A'), fb = format('B');
@@ -123,13 +124,13 @@ void MmaOp::plain(Cluster& cluster, Cta& cta, const std::byte* a_rows, const std
     unpack_e2m1_bytes(a_copy.data(), static_cast<uint32_t>(a_copy.size()));
   if (narrow(fa) && !a_in_tmem && a.k_major) unpack_narrow(fa, a_copy.data(), m);
   if (narrow(fb) && b.k_major) unpack_narrow(fb, b_copy.data(), n * (b_row / kMmaRowBytes));
-  const SparseRows metadata_rows = sparse ? read_metadata(cluster, cta, a_copy.data()) : SparseRows{};
+  const SparseRows metadata_rows = sparse ? read_metadata(cluster, cta, a_copy.data(), lost) : SparseRows{};
   std::vector<int32_t> scale_a, scale_b;
   std::vector<uint8_t> nan_a, nan_b, bytes;
   auto scales = [&](char operand, uint32_t rows, std::vector<int32_t>& e, std::vector<uint8_t>& nan,
                     uint32_t quarter = 0) {
     bytes.resize(rows * 4);
-    const bool alike = read_scales(cluster, cta, operand, bytes.data(), quarter);
+    const bool alike = read_scales(cluster, cta, operand, bytes.data(), lost, quarter);
     for (uint32_t r = 0; r < rows; ++r) e.push_back(bytes[4 * r] - 127), nan.push_back(bytes[4 * r] == 0xff);
     return alike;
   };
@@ -171,9 +172,8 @@ void MmaOp::plain(Cluster& cluster, Cta& cta, const std::byte* a_rows, const std
       mma_float(f);
     }
     if (any_disabled) {
-      const uint32_t* mask = disabled + (cta.rank & 1 && group == 2 ? 4 : 0);
       for (uint32_t l = p.lane; l < p.lane + p.rows; ++l)
-        if (mask[l / 32] >> (l % 32) & 1)
+        if (output_disabled(cta, l))
           for (uint32_t c = 0; c < p.columns; ++c) tmem.column(p.column + c)[l] = old[c][l];
     }
   }
@@ -193,11 +193,13 @@ void MmaOp::share(Cluster& cluster, Cta& to, const std::byte* b_rows) {
     const uint32_t k = elements_per_mma(idesc.kind);
     read_mn_major(cluster, to, a, m, k, kMmaRowBytes / k, a_rows.data(), *this, "A");
   }
+  Lost lost;
   if (idesc.kind >= MmaKind::mxf4)
-    fp4(cluster, to, a_rows.data(), b_rows);
+    fp4(cluster, to, a_rows.data(), b_rows, lost);
   else
-    plain(cluster, to, a_rows.data(), b_rows);
+    plain(cluster, to, a_rows.data(), b_rows, lost);
   finish(cluster, to);
+  lose(cluster, to, lost);
 }
 
 ElementFormat MmaOp::format(char operand) const {

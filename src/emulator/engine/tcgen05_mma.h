@@ -59,9 +59,16 @@ struct MmaOp final : MatrixProduct {
   void check_tmem(Cta&) const;
 
  private:
+  // What of one CTA's share of D is nobody's, by quarter of the lanes: see lose().
+  struct Lost {
+    using Indices = std::array<std::vector<bool>, 4>;
+    Indices rows, columns;
+    bool any = false;
+    void add(Indices& to, uint32_t quarter, uint32_t index);
+  };
   void share(Cluster&, Cta&, const std::byte* b_rows);  // what one CTA of the group computes
-  void fp4(Cluster&, Cta&, const std::byte* a_rows, const std::byte* b_rows);
-  void plain(Cluster&, Cta&, const std::byte* a_rows, const std::byte* b_rows);
+  void fp4(Cluster&, Cta&, const std::byte* a_rows, const std::byte* b_rows, Lost&);
+  void plain(Cluster&, Cta&, const std::byte* a_rows, const std::byte* b_rows, Lost&);
   // The scales of operand A or B in one CTA's TMEM: 32 rows to a column, again in each quarter of the lanes;
   // or in two parts, each in the lanes of one half.
   struct Scales {
@@ -69,13 +76,15 @@ struct MmaOp final : MatrixProduct {
     uint32_t rows, parts, id;  // id: see scale_byte
     uint32_t columns() const { return (rows / parts + 31) / 32; }
   };
+  void lose(Cluster&, Cta&, const Lost&) const;
   Scales scales_of(char operand) const;
   // Of A the copy beside each row of D, of B that of one quarter of the lanes. False: the quarters differ.
-  bool read_scales(Cluster&, Cta&, char operand, uint8_t* out, uint32_t quarter = 0);
+  bool read_scales(Cluster&, Cta&, char operand, uint8_t* out, Lost&, uint32_t quarter = 0);
   std::vector<Part> quarters() const;  // layout, where each quarter of D's 128 rows has scales of its own
   void read_a_tmem(Cluster&, Cta&, std::byte* out);
   void read_b(Cluster&, Cta&, uint32_t rows, std::byte* out);
-  SparseRows read_metadata(Cluster&, Cta&, const std::byte* a_rows);
+  SparseRows read_metadata(Cluster&, Cta&, const std::byte* a_rows, Lost&);
+  bool output_disabled(const Cta&, uint32_t lane) const;
   void check_accumulator(Cluster&, Cta&) const;
   void finish(Cluster&, Cta&);
 };

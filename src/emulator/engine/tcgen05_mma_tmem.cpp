@@ -115,10 +115,59 @@ std::vector<MmaOp::Part> MmaOp::quarters() const {
   return parts;
 }
 
+void MmaOp::Lost::add(Indices& to, uint32_t quarter, uint32_t index) {
+  any = true;
+  if (to[quarter].size() <= index) to[quarter].resize(index + 1);
+  to[quarter][index] = true;
+}
+
+bool MmaOp::output_disabled(const Cta& cta, uint32_t lane_of_d) const {
+  const uint32_t* mask = disabled + (cta.rank & 1 && group == 2 ? 4 : 0);
+  return mask[lane_of_d / 32] >> (lane_of_d % 32) & 1;
+}
+
+// Rows and columns of D without scales, or without metadata that means something, are NaN (s32: all bits set)
+// and count as never written, with a note; the others are right. sf-tensor/tcgen05 (6f19f227,
+// hardware_validation/src) writes scales and metadata in lanes 0 to 15 of their columns; in other lanes
+// stands nothing, or what belongs to an accumulator. Its programs ran on B200s with a million products of
+// each kind: none faulted, and D was right where its lanes were written. So hardware checks neither, and the
+// lanes 0 to 31 of D take their scales from the copy in these lanes; that it is so in the other quarters is
+// supposed, and NaN is chosen.
+void MmaOp::lose(Cluster& cluster, Cta& cta, const Lost& lost) const {
+  if (!lost.any) return;
+  TensorMemory& tmem = tensor_memory(cta);
+  const auto has = [](const std::vector<bool>& v, uint32_t i) { return i < v.size() && v[i]; };
+  std::string first;
+  uint32_t count = 0;
+  for (const Part& p : layout())
+    for (uint32_t l = p.lane; l < p.lane + p.rows; ++l) {
+      if (output_disabled(cta, l)) continue;
+      const bool row = has(lost.rows[l / 32], p.row + l - p.lane);
+      for (uint32_t c = p.column; c < p.column + p.columns; ++c) {
+        if (!row && !has(lost.columns[l / 32], p.n + c - p.column)) continue;
+        tmem.column(c)[l] = 0xffffffff;
+        tmem.undefine(c, l, 1);
+        if (!count++) first = fmt::format("TMEM column {}, lane {}", c, l);
+      }
+    }
+  if (!count) return;
+  cluster.tolerated(
+      Fault(FaultKind::misuse, lane,
+            fmt::format("tcgen05.mma: {} of the values of D are lost (NaN), first that in {}: their {} "
+                        "never written in these lanes{}",
+                        count, first,
+                        scale_vec && sparse ? "scales or metadata were"
+                        : scale_vec         ? "scales were"
+                                            : "metadata was",
+                        sparse ? ", or the metadata means nothing" : "")),
+      *this);
+}
+
 // Each quarter of the lanes has its copy of the scales, which should be the same. It is the one that the
 // products of its rows take, as the halves of a pair with M = 128 do: a fused MoE of a contest
 // (abc123203/flashinfer-bench-avengers) stores the scale of row r in lane r, in each of four columns.
-bool MmaOp::read_scales(Cluster& cluster, Cta& cta, char operand, uint8_t* out, uint32_t quarter) {
+bool MmaOp::read_scales(Cluster& cluster, Cta& cta, char operand, uint8_t* out, Lost& lost,
+                        uint32_t quarter) {
   if (operand == 'A') note_shared_scales(cta);
   bool alike = true;
   const TensorMemory& tmem = tensor_memory(cta);
@@ -126,38 +175,51 @@ bool MmaOp::read_scales(Cluster& cluster, Cta& cta, char operand, uint8_t* out, 
   const uint32_t part_rows = scales.rows / scales.parts, copies = 4 / scales.parts;
   uint32_t used = 0;  // bits of a word; the other bytes may be anything
   for (uint32_t s = 0; s < 4; ++s) used |= 0xffu << (8 * scale_byte(s, scales.id));
+  bool whole = true;  // every copy of the 32 rows is written
   for (uint32_t r = 0; r < scales.rows; ++r) {
     const uint32_t row = r % part_rows, column = scales.at.column() + row / 32,
                    first = kTmemLanes / scales.parts * (r / part_rows) + row % 32;
     if (row % 32 == 0) {
       const uint32_t lanes = std::min(part_rows - row, 32u);
+      whole = true;
       for (uint32_t p = 0; p < copies; ++p)
         if (!tmem.is_defined(column, first + 32 * p, lanes)) {
           uint32_t bad = 0;
           while (tmem.is_defined(column, first + 32 * p + bad, 1)) ++bad;
-          fault(FaultKind::uninitialized, lane,
-                "tcgen05.mma: the scale of row {} of {} (TMEM column {}, lane {}) was never written{}{}",
-                r + bad, operand, column, first + 32 * p + bad,
-                !p            ? ""
-                : copies == 4 ? "; scales must be in all four 32-lane quarters"
-                              : "; scales must be in both 32-lane quarters of their half",
-                tmem.copies_near(column));
+          const Fault unwritten(
+              FaultKind::uninitialized, lane,
+              fmt::format(
+                  "tcgen05.mma: the scale of row {} of {} (TMEM column {}, lane {}) was never written{}{}",
+                  r + bad, operand, column, first + 32 * p + bad,
+                  !p            ? ""
+                  : copies == 4 ? "; scales must be in all four 32-lane quarters"
+                                : "; scales must be in both 32-lane quarters of their half",
+                  tmem.copies_near(column)));
+          cluster.note_or_throw(unwritten, *this);
+          whole = false;
         }
     }
     const auto& cells = tmem.column(column);
-    const uint32_t copy = rows_per_cta() < 128 ? 0 : operand == 'A' ? r / 32 : quarter;
-    const uint32_t word = cells[first + 32 * copy];
-    for (uint32_t l = first + 32; l < first + 32 * copies && alike; l += 32)
-      if ((cells[l] ^ cells[first]) & used) {
+    uint32_t any = first;  // a copy that is written
+    if (!whole) {
+      for (uint32_t l = first; l < first + 32 * copies; l += 32)
+        if (!tmem.is_defined(column, l, 1)) lost.add(operand == 'A' ? lost.rows : lost.columns, l / 32, r);
+      while (any + 32 < first + 32 * copies && !tmem.is_defined(column, any, 1)) any += 32;
+    }
+    for (uint32_t l = any + 32; l < first + 32 * copies && alike; l += 32)
+      if ((cells[l] ^ cells[any]) & used && (whole || tmem.is_defined(column, l, 1))) {
         const Fault differ(
             FaultKind::scale, lane,
             fmt::format("tcgen05.mma: the scales of row {} of {} differ between the quarters of TMEM column "
                         "{}: lane {} holds {:#010x}, lane {} holds {:#010x}",
-                        r, operand, column, first, cells[first], l, cells[l]));
+                        r, operand, column, any, cells[any], l, cells[l]));
         if (rows_per_cta() < 128) throw differ;
         cluster.note_or_throw(differ, *this);
         alike = false;
       }
+    const uint32_t own = first + 32 * (rows_per_cta() < 128 ? 0 : operand == 'A' ? r / 32 : quarter);
+    const bool is_there = whole || tmem.is_defined(column, own, 1);
+    const uint32_t word = is_there ? cells[own] : tmem.is_defined(column, any, 1) ? cells[any] : 0;
     uint8_t byte[4];
     std::memcpy(byte, &word, 4);
     for (uint32_t s = 0; s < 4; ++s) {  // one for each quarter of K
@@ -209,41 +271,49 @@ void MmaOp::read_a_tmem(Cluster& cluster, Cta& cta, std::byte* out) {
 // % 8 of each 16 has the first half of rows r (low bits) and r + 8, lane 8 + r % 8 the second. So CUTLASS 4.x
 // lays it out (cute/atom/mma_traits_sm100_frag.hpp, tmem_e_frg; tmem_e_frg_ws: .ws with M < 128 wants it
 // again for each part of N); for M = 64 otherwise it follows from the rule that metadata has D's alignment
-// (PTX ISA 9.7.16.10.8.5).
-SparseRows MmaOp::read_metadata(Cluster& cluster, Cta& cta, const std::byte* a_rows) {
+// (PTX ISA 9.7.16.10.8.5), and sf-tensor's probes for a B200 (see lose) lay it out so.
+SparseRows MmaOp::read_metadata(Cluster& cluster, Cta& cta, const std::byte* a_rows, Lost& lost) {
   SparseRows s;
   s.rows = rows_per_cta();
   const bool wide = idesc.kind == MmaKind::f16 || idesc.kind == MmaKind::tf32;
   s.unit_bytes = wide ? 2 : 1;
   s.chunks = 16 / s.unit_bytes;
   s.tf32 = idesc.kind == MmaKind::tf32;
-  s.metadata.resize(s.rows * s.chunks);
+  s.metadata.resize(s.rows * s.chunks, 0x4);  // a place for what is nowhere
   const TensorMemory& tmem = tensor_memory(cta);
   const uint32_t c = TmemAddress{metadata}.column() + (wide ? idesc.sparsity_selector : 0);
-  bool again = false;
-  for (const Part& p : layout()) {
+  std::vector<bool> given(s.metadata.size()), nowhere(s.rows);
+  for (const Part& p : layout())
     for (uint32_t r = 0; r < p.rows; ++r)
       for (uint32_t i = 0; i < s.chunks; ++i) {
         const uint32_t l = p.lane + (wide ? r / 16 * 16 + r % 8 + 8 * (i / 4) : r);
         const uint32_t column = wide ? c : c + i / 8;
-        if (!tmem.is_defined(column, l, 1))
-          fault(FaultKind::uninitialized, lane,
-                "tcgen05.mma.sp: the metadata of row {} (TMEM column {}, lane {}) was never written",
-                p.row + r, column, l);
+        if (!tmem.is_defined(column, l, 1)) {
+          if (!lost.any)
+            cluster.note_or_throw(
+                Fault(
+                    FaultKind::uninitialized, lane,
+                    fmt::format(
+                        "tcgen05.mma.sp: the metadata of row {} (TMEM column {}, lane {}) was never written",
+                        p.row + r, column, l)),
+                *this);
+          lost.add(lost.rows, (p.lane + r) / 32, p.row + r);
+          continue;
+        }
         const uint32_t shift = wide ? r / 8 % 2 * 16 + 4 * (i % 4) : 4 * (i % 8);
         const auto bits = static_cast<uint8_t>(tmem.column(column)[l] >> shift & 15);
-        uint8_t& to = s.metadata[(p.row + r) * s.chunks + i];
-        if (again && to != bits)
+        const size_t at = (p.row + r) * s.chunks + i;
+        if (given[at] && s.metadata[at] != bits)
           fault(
               FaultKind::misuse, lane,
               "tcgen05.mma.sp: the metadata of row {} differs between the parts of TMEM: column {}, lane {}",
               p.row + r, column, l);
-        to = bits;
+        s.metadata[at] = bits, given[at] = true;
       }
-    again = p.row + p.rows == s.rows;
-  }
   s.tcgen05 = true;
-  s.check_tolerantly(cluster, *this, a_rows);
+  s.check_tolerantly(cluster, *this, a_rows, 0, &nowhere);
+  for (uint32_t r = 0; r < s.rows; ++r)
+    for (uint32_t q = 0; nowhere[r] && q < 4; ++q) lost.add(lost.rows, q, r);
   watch_tmem(cluster, false, &cta, 0, 128, c, wide ? 1 : 2, *this);
   return s;
 }
