@@ -214,6 +214,14 @@ TEST_CASE("refused fields of instruction descriptors") {
   refused(0x08400490, MmaKind::i8, 0, "D type (s32)");
   refused(0x08400480, MmaKind::f16, 0,
           "D type (bits 5:4) is 0 f16, which takes f16 operands only; A is bf16");
+  refused(0x08400090, MmaKind::f16, 0, "A type (bits 9:7) is bf16, B type (bits 12:10) is f16");
+  const auto stationary = [](uint32_t m, uint32_t shift) {
+    return decode_instruction_descriptor(0x00100490 | m / 16 << 24 | shift << 30, MmaKind::f16, 0, 1, false,
+                                         true);
+  };
+  for (uint32_t shift = 0; shift < 3; ++shift) CHECK_NOTHROW(stationary(32, shift));
+  CHECK_NOTHROW(stationary(64, 3));
+  CHECK_THROWS_WITH_AS(stationary(32, 3), doctest::Contains("with M = 32 it must be 0, 1 or 2"), Fault);
   // Bytes of a transposed B: N in steps of 16 in one CTA, of 32 in a pair (PTX ISA 9.7.16.10.1).
   const auto n_of = [](uint32_t n) { return 0x08000010 | n / 8 << 17; };
   CHECK_NOTHROW(decode_instruction_descriptor(n_of(24), MmaKind::f8f6f4, 0, 1, false));

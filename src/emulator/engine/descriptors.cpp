@@ -221,7 +221,19 @@ InstructionDescriptor decode_instruction_descriptor(uint32_t bits, MmaKind kind,
       fault(FaultKind::descriptor, 0,
             "{} {:#010x}: D type (bits 5:4) is 0 f16, which takes f16 operands only; {} is bf16", what, bits,
             d.a_format ? "A" : "B");
+    } else if (kind == MmaKind::f16 && d.a_format != d.b_format) {
+      // An illegal instruction on a B200 (sf-tensor/tcgen05 6f19f227, hardware_validation/mma_probe).
+      fault(FaultKind::descriptor, 0,
+            "{} {:#010x}: A type (bits 9:7) is {}, B type (bits 12:10) is {}: kind::f16 takes two f16 or two "
+            "bf16 operands",
+            what, bits, d.a_format ? "bf16" : "f16", d.b_format ? "bf16" : "f16");
     }
+    // The zero-column mask of M = 32 shifts by 16 at most (PTX ISA 9.7.16.4.3); a B200 traps (the same
+    // source).
+    if (d.m == 32 && d.maximum_shift == 32)
+      fault(FaultKind::descriptor, 0,
+            "{} {:#010x}: maximum shift (bits 31:30) is 3, 32 columns: with M = 32 it must be 0, 1 or 2",
+            what, bits);
   }
   if (std::string why = weight_stationary ? illegal_stationary_shape(d.m, d.n, sparse)
                                           : illegal_shape(kind, group, d.m, d.n, sparse);
