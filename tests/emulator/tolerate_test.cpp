@@ -365,3 +365,27 @@ TEST_CASE("cp.async and its arrival that are still running when their CTA exits:
   CHECK(faults > 0);
   CHECK(notes > 0);
 }
+
+// A CTA of XQA without keys prefetches zeros, waits for nothing and stores its results there.
+TEST_CASE("cp.async of zeros that nobody waits for: late in some schedules, or at once") {
+  const std::string text = module_text("sm_90a", ".param .u64 out", R"(
+      .shared .align 16 .b8 page[512];
+      ld.param.u64 %rd0, [out]; mov.u32 %r0, page; mov.u32 %r2, %tid.x; shl.b32 %r1, %r2, 4;
+      add.u32 %r0, %r0, %r1; mov.u32 %r3, 0;
+      cp.async.cg.shared.global [%r0], [%rd0], 16, %r3;
+      add.u32 %r4, %r2, 1; st.shared.u32 [%r0], %r4;
+      cp.async.wait_all;
+      bar.warp.sync -1;
+      ld.shared.u32 %r5, [%r0];
+      mul.wide.u32 %rd1, %r2, 4; add.u64 %rd0, %rd0, %rd1; st.global.u32 [%rd0], %r5;)");
+  for (const bool tolerant : {false, true}) {
+    unsigned lost = 0;
+    for (uint64_t seed = 0; seed < 20; ++seed) {
+      const Ran r = run(text, tolerant, 32, 32, {.seed = seed});
+      INFO(r.result.report);
+      CHECK(r.result.ok);
+      for (uint32_t lane = 0; lane < 32; ++lane) lost += r.out[lane] != lane + 1;
+    }
+    CHECK((lost > 0) == !tolerant);
+  }
+}
