@@ -63,8 +63,7 @@ void fold_choice(Pass& p, uint32_t pc) {
   if (s.tokens[0] == "selp") {
     const Operand& by = p.operand(pc, 3);
     const bool is_decided = by.kind == Operand::Kind::predicate && by.index == 0;
-    if (is_decided && bits_of(type) < 64)  // those of 64 bits stay halves (halves.h)
-      return p.become_copy(pc, p.operand(pc, by.negated ? 2 : 1), type);
+    if (is_decided) return p.become_copy(pc, p.operand(pc, by.negated ? 2 : 1), type);
     // A selection that is known takes no signs (see optimise.h).
     if (type == Type::f32 && p.known.is_constant(pc, 3))
       p.replace(pc, {"selp", "b32"}, {p.operand(pc, 1), p.operand(pc, 2), p.operand(pc, 3)});

@@ -24,6 +24,28 @@ void fold_neutral(Pass& p, uint32_t pc) {
       return p.become_copy(pc, p.operand(pc, 3 - slot), s.type());
 }
 
+// By a constant that leaves nothing of the other operand. shr.s64 is computed.
+void fold_absorbing(Pass& p, uint32_t pc) {
+  const Source& s = p.source(pc);
+  const std::string_view name = s.tokens[0];
+  if (bits_of(s.type()) != 64 || is_float(s.type()) || s.has("wide") || s.has("cc")) return;
+  const bool shifts = name == "shl" || name == "shr", extracts = name == "bfe";
+  const uint64_t absorbing = name == "or" ? ~uint64_t(0) : 0;
+  if (shifts || extracts) {
+    const auto amount = p.bits(pc, shifts ? 2 : 3);
+    const bool leaves_nothing = amount && (shifts ? (*amount & 0xffffffff) > 63 : (*amount & 0xff) == 0);
+    if (leaves_nothing && (extracts || s.type() != Type::s64)) p.become(pc, 0, s.type());
+  } else if (p.bits(pc, 1) == absorbing || p.bits(pc, 2) == absorbing) {
+    p.become(pc, absorbing, s.type());
+  }
+}
+
+// No bits into a value.
+void fold_insertion(Pass& p, uint32_t pc) {
+  if (is_of_64_bits(p.source(pc)) && (p.bits(pc, 4).value_or(1) & 0xff) == 0)
+    p.become_copy(pc, p.operand(pc, 2), Type::b64);
+}
+
 // Of a value and itself.
 void fold_same(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
@@ -61,9 +83,11 @@ void fold_same_part(Pass& p, uint32_t pc) {
 
 std::span<const Rule> identity_rules() {
   static constexpr Rule kRules[] = {
-      {"and", fold_same},    {"or", fold_same},       {"xor", fold_same},      {"min", fold_same},
-      {"max", fold_same},    {"min", fold_same_part}, {"max", fold_same_part}, {"add", fold_neutral},
-      {"sub", fold_neutral}, {"shl", fold_neutral},   {"shr", fold_neutral},
+      {"and", fold_same},      {"or", fold_same},       {"xor", fold_same},      {"min", fold_same},
+      {"max", fold_same},      {"min", fold_same_part}, {"max", fold_same_part}, {"add", fold_neutral},
+      {"sub", fold_neutral},   {"shl", fold_neutral},   {"shr", fold_neutral},   {"bfi", fold_insertion},
+      {"and", fold_absorbing}, {"or", fold_absorbing},  {"mul", fold_absorbing}, {"shl", fold_absorbing},
+      {"shr", fold_absorbing}, {"bfe", fold_absorbing},
   };
   return kRules;
 }
