@@ -65,7 +65,7 @@ int reads_whole_conversion(const Source& s) {
   const Type to = s.type(0), from = s.type(1);
   if (bits_of(from) < 64) return 0;
   if (from == Type::f64 || is_float(to)) return 1;
-  if (s.has("sat")) return -1;
+  if (s.has("sat")) return -2;
   return bits_of(to) < 64 ? 0 : 1;
 }
 
@@ -92,6 +92,10 @@ bool makes_f64(const Source& s) { return s.type() == Type::f64 && s.tokens[0] !=
 bool is_branch_under_guard(const Source& s) {
   const std::string_view name = s.tokens[0];
   return name == "ld" || name == "atom" || is_subroutine(s);
+}
+
+bool reads_carry(const Source& s) {
+  return s.tokens[0] == "addc" || s.tokens[0] == "subc" || s.tokens[0] == "madc";
 }
 
 int reads_whole(const Instr& i, const Source& s, unsigned slot) {

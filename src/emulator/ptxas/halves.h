@@ -20,6 +20,9 @@ bool makes_f64(const Source&);
 // A guarded instruction is a branch, or else a selection of halves between the old and the new.
 bool is_branch_under_guard(const Source&);
 
+// A sum, difference or product of a chain that is not its first.
+bool reads_carry(const Source&);
+
 // How an instruction reads a 64-bit register in one of its operands: how many times as a whole, less the
 // times as halves. 0 for one that needs only one of the halves, or both as they are.
 int reads_whole(const Instr&, const Source&, unsigned slot);

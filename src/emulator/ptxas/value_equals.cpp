@@ -22,10 +22,6 @@ bool is_commutative(const Source& s) {
   return kNames.contains(s.tokens[0]) && s.type() == Type::f64;
 }
 
-bool reads_carry(const Source& s) {
-  return s.tokens[0] == "addc" || s.tokens[0] == "subc" || s.tokens[0] == "madc";
-}
-
 // As machine code tells them apart.
 std::vector<std::string_view> operation(const Source& s) {
   std::vector<std::string_view> tokens = s.tokens;

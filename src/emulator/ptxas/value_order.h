@@ -72,7 +72,8 @@ class ValueOrder {
   bool is_repeated(uint32_t pc) const;
   bool is_counted_copy(uint32_t pc) const;
   std::vector<char> signs_of_their_own();
-  void count_operands(uint32_t pc);
+  std::vector<char> carries_that_are_read() const;
+  void count_operands(uint32_t pc, bool leaves_carry);
   void count_use(uint32_t value, uint32_t pc, unsigned slot, int whole, Through);
   int definition(uint32_t value);
   bool is_joined(uint32_t value) const;
@@ -101,7 +102,7 @@ class ValueOrder {
   }
   Rank made_at(const Ssa::Value&) const;
   Rank rank_of_variable(uint32_t value, uint32_t pc, unsigned slot);
-  Rank joined(uint32_t value, uint32_t pc, unsigned slot) const;
+  Rank joined(uint32_t value, uint32_t pc, unsigned slot);
 
   const Function& f_;
   const Dataflow& flow_;

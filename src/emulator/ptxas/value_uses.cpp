@@ -1,6 +1,8 @@
 // Which values are kept as halves. Everyone that makes or reads one has a voice (halves.h), and so has what
 // it becomes a part of: a variable is asked for by what makes it, as what the value is in its own block; a
 // result that is an f64 always as a whole.
+#include <utility>
+
 #include "emulator/isa/opcode.h"
 #include "emulator/ptxas/rewrite.h"
 #include "emulator/ptxas/value_order.h"
@@ -110,9 +112,10 @@ void ValueOrder::count_uses() {
   for (uint32_t v = 0; v < whole_.size(); ++v)
     if ((ssa_.values()[v].kind == Kind::made || is_selection(v)) && equal_[v] == v)
       whole_[v] = made_as(v) == Makes::halves ? -1 : 1;
-  const std::vector<char> is_own = signs_of_their_own();
+  const std::vector<char> is_own = signs_of_their_own(), leaves_carry = carries_that_are_read();
   for (uint32_t pc = 0; pc < f_.code.size(); ++pc)
-    if (!flow_.is_dead(pc) && !is_repeated(pc) && (!is_counted_copy(pc) || is_own[pc])) count_operands(pc);
+    if (!flow_.is_dead(pc) && !is_repeated(pc) && (!is_counted_copy(pc) || is_own[pc]))
+      count_operands(pc, leaves_carry[pc]);
   for (uint32_t v = 0; v < whole_.size(); ++v)
     if (is_selection(v))
       for (const uint32_t from : ssa_.values()[v].operands)
@@ -151,13 +154,28 @@ std::vector<char> ValueOrder::signs_of_their_own() {
   return is_own;
 }
 
-void ValueOrder::count_operands(uint32_t pc) {
+// By pc: an instruction that reads the carry comes behind, in the same block.
+std::vector<char> ValueOrder::carries_that_are_read() const {
+  std::vector<char> is_read(f_.code.size());
+  for (const Dataflow::Block& b : flow_.blocks()) {
+    bool is_wanted = false;
+    for (uint32_t pc = b.end; pc-- > b.begin;) {
+      if (flow_.is_dead(pc)) continue;
+      if (f_.source[pc].has("cc")) is_read[pc] = static_cast<char>(std::exchange(is_wanted, false));
+      is_wanted |= reads_carry(f_.source[pc]);
+    }
+  }
+  return is_read;
+}
+
+// The two halves of a sum or product that leaves its carry are two readers.
+void ValueOrder::count_operands(uint32_t pc, bool leaves_carry) {
   const Instr& i = f_.code[pc];
   const Through through = takes_sign(f_.source[pc]) || is_sign(i) ? Through::signs : Through::copies;
   const auto count = [&](uint32_t reg, unsigned slot) {
     if (reg == Dataflow::kNone || !ssa_.knows(reg)) return;
     if (const uint32_t v = ssa_.read(pc, reg); v != Ssa::kNone)
-      count_use(v, pc, slot, reads_whole(i, f_.source[pc], slot), through);
+      count_use(v, pc, slot, reads_whole(i, f_.source[pc], slot) - (leaves_carry ? 1 : 0), through);
   };
   for (unsigned slot = 0; slot < kMaxOperands; ++slot) {
     const Operand& op = i.op[slot];
@@ -194,23 +212,32 @@ int ValueOrder::definition(uint32_t v) {
     from = source_of(ssa_.read(value.at, reg), blocks_.reads[value.at]);
   }
   if (flow_.is_in_bank(ssa_.values()[from].at)) return 0;
-  if (made_as(from) == Makes::loose) return -1;
-  return (whole_[from] > 0) - (whole_[from] < 0);
+  int whole = whole_[from];
+  if (made_as(from) == Makes::loose) {
+    if (f_.source[ssa_.values()[from].at].tokens[0] != "mad") return -1;
+    whole -= 2;  // its last step is a sum of halves
+  }
+  return (whole > 0) - (whole < 0);
 }
 
-// Before the first instruction on every way here that reads it as a whole; what several ways have brought,
-// behind the others.
-ValueOrder::Rank ValueOrder::joined(uint32_t v, uint32_t pc, unsigned slot) const {
-  const bool is_last = !meets_[v] && ssa_.values()[v].kind == Kind::merged;
+// Before the first instruction on every way here that reads it as a whole. (What is made
+// as a whole is no halves before it becomes part of a variable, behind its own block.)
+ValueOrder::Rank ValueOrder::joined(uint32_t v, uint32_t pc, unsigned slot) {
+  const Ssa::Value& value = ssa_.values()[v];
+  const bool is_made_whole =
+      value.kind == Kind::made && is_variable_in(v, blocks_.reads[pc]) && !is_joined(v);
+  const auto reads_whole_itself = [&](uint32_t other) {
+    return is_made_whole && blocks_.reads[other] == block_of(value);
+  };
   uint64_t at = place(pc, slot);
   for (const uint64_t reader : readers_[v]) {
     const auto other = static_cast<uint32_t>(reader / kMaxOperands);
-    if (other < pc && ssa_.dominates(blocks_.flow[other], blocks_.flow[pc])) {
+    if (other < pc && !reads_whole_itself(other) && ssa_.dominates(blocks_.flow[other], blocks_.flow[pc])) {
       at = reader;
       break;
     }
   }
-  return {Rank::Class::joined, is_last, static_cast<int64_t>(at)};
+  return {Rank::Class::joined, 0, static_cast<int64_t>(at)};
 }
 
 // Halves that the majority of readers takes as such; a whole is itself.
