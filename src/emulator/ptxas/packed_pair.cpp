@@ -26,53 +26,122 @@ bool is_integer_in_whole_register(const Source& s) {
   return kNames.contains(s.tokens[0]) && (to == Type::u16 || to == Type::s16 || to == Type::b16);
 }
 
+// What takes the lower bits of a whole register is no instruction: both names are one register.
+bool is_name_of_lower_bits(const Instr& i, const Source& s) {
+  return s.tokens[0] == "cvt" && s.tokens.size() == 3 && i.guard < 0 && bits_of(s.type(0)) == 16 &&
+         bits_of(s.type(1)) == 32 && bits_of(i.op[1].type) == 32 && !i.op[1].immediate;
+}
+
+class PackedPairs {
+ public:
+  PackedPairs(Rewriter& w, const Dataflow& flow) : w_(w), f_(w.f), flow_(flow), writes_(w.f, flow) {}
+
+  void mistake() {
+    find_taken_apart();
+    bool any = false;
+    for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
+      if (flow_.is_dead(pc) || !packs_halves(pc)) continue;
+      for (uint32_t n = 0; n + 1 < f_.code[pc].op[1].count; n += 2) any |= mistake_pair(pc, n);
+    }
+    if (any) w_.rebuild();
+  }
+
+ private:
+  static constexpr uint32_t kNone = Dataflow::kNone;
+
+  bool packs_halves(uint32_t pc) const {
+    const Instr& i = f_.code[pc];
+    return f_.source[pc].tokens[0] == "mov" && i.guard < 0 && i.op[1].kind == Operand::Kind::vector &&
+           bits_of(f_.source[pc].type()) == i.op[1].count * 16u;
+  }
+
+  // The maker in the pack's block; `unbroken`: with no branch between.
+  uint32_t maker(uint32_t pc, const Operand& op, bool unbroken) const {
+    const uint32_t from = is_value(op) ? writes_.maker(pc, flow_.number_of(op)) : kNone;
+    if (from >= pc || flow_.block_of(from) != flow_.block_of(pc)) return kNone;
+    for (uint32_t between = from; unbroken && between < pc; ++between)
+      if (flow_.becomes_branch(between)) return kNone;
+    return from;
+  }
+
+  void find_taken_apart() {
+    for (uint32_t pc = 0; pc < f_.code.size(); ++pc)
+      if (f_.source[pc].tokens[0] == "mov" && f_.code[pc].op[0].kind == Operand::Kind::vector &&
+          f_.code[pc].guard < 0)
+        taken_apart_[maker(pc, f_.code[pc].op[1], /*unbroken=*/false)].push_back(pc);
+  }
+
+  // Does something read the bytes before elements n and n + 1 of a pack do? Not to put them below others.
+  bool is_read_before(uint32_t pair, uint32_t pc, uint32_t n) const {
+    const uint32_t reg = flow_.number_of(f_.code[pair].op[0]);
+    for (uint32_t between = pair + 1; between <= pc; ++between) {
+      if (flow_.is_dead(between) || writes_.maker(between, reg) != pair) continue;
+      if (std::ranges::find(flow_.access(between).reads, reg) == flow_.access(between).reads.end()) continue;
+      if (!packs_halves(between)) return true;
+      const Operand& parts = f_.code[between].op[1];
+      for (uint32_t e = 1; e < (between == pc ? n : parts.count); e += 2)
+        if (flow_.number_of(f_.vectors[parts.index + e]) == reg) return true;
+    }
+    return false;
+  }
+
+  bool mistake_pair(uint32_t pc, uint32_t n) {
+    const Operand parts = f_.code[pc].op[1];
+    const Operand low = f_.vectors[parts.index + n], high = f_.vectors[parts.index + n + 1];
+    const uint32_t pair = maker(pc, low, /*unbroken=*/true), other = maker(pc, high, /*unbroken=*/false);
+    if (pair == kNone || other == kNone || !is_conversion_to_pair(f_.source[pair]) ||
+        !is_integer_in_whole_register(f_.source[other]) || is_read_before(pair, pc, n))
+      return false;
+    const Operand bytes = w_.fresh(low.type);
+    w_.insert(pc, {"mov", "b16"}, {bytes, low});
+    w_.insert(pc + 1, {"mov", "b16"}, {high, bytes});
+    if (is_name_of_lower_bits(f_.code[other], f_.source[other])) become_pack(pc, other, bytes);
+    replace_later(pc, n + 2, high, bytes);
+    // What takes the pack apart again reads the same.
+    for (const uint32_t reader : taken_apart_[pc]) {
+      const Operand& taken = f_.code[reader].op[0];
+      if (taken.count != parts.count) continue;
+      if (const Operand& part = f_.vectors[taken.index + n + 1]; is_value(part))
+        w_.insert(reader + 1, {"mov", "b16"}, {part, bytes});
+    }
+    return true;
+  }
+
+  // The register whose lower bits were packed holds the pack behind it.
+  void become_pack(uint32_t pc, uint32_t other, const Operand& bytes) {
+    const Operand whole = f_.code[other].op[1];
+    const uint32_t reg = flow_.number_of(whole);
+    if (writes_.maker(pc, reg) == kNone || writes_.maker(pc, reg) != writes_.maker(other, reg)) return;
+    const Operand below = w_.fresh(Type::b32), pack = w_.fresh(Type::b32);
+    w_.insert(pc, {"cvt", "u32", "u16"}, {below, bytes});
+    w_.insert(pc, {"prmt", "b32"}, {pack, below, whole, w_.constant(0x5410)});
+    w_.insert(pc + 1, {"mov", "b32"}, {whole, pack});
+  }
+
+  // Elements of the same pack that are put together later read the bytes already.
+  void replace_later(uint32_t pc, uint32_t first, const Operand& high, const Operand& bytes) {
+    Operand& parts = f_.code[pc].op[1];
+    if (first >= parts.count) return;
+    const std::vector<Operand> elements(f_.vectors.begin() + parts.index,
+                                        f_.vectors.begin() + parts.index + parts.count);
+    parts.index = static_cast<uint32_t>(f_.vectors.size());  // copies of the instruction keep theirs
+    for (uint32_t e = 0; e < elements.size(); ++e) {
+      const bool same = e >= first && flow_.number_of(elements[e]) == flow_.number_of(high);
+      f_.vectors.push_back(same ? bytes : elements[e]);
+    }
+  }
+
+  Rewriter& w_;
+  Function& f_;
+  const Dataflow& flow_;
+  const ReachingWrites writes_;
+  std::unordered_map<uint32_t, std::vector<uint32_t>> taken_apart_;  // by pack: where, in its block
+};
+
 }  // namespace
 
 bool has_pairs_of_bytes(const Function& f) { return std::ranges::any_of(f.source, is_conversion_to_pair); }
 
-void mistake_packed_halves(Rewriter& w, const Dataflow& flow) {
-  const Function& f = w.f;
-  const ReachingWrites writes(f, flow);
-  bool any = false;
-  // The maker in the pack's block; `unbroken`: with no branch between.
-  const auto maker = [&](uint32_t pc, const Operand& op, bool unbroken) {
-    const uint32_t from = is_value(op) ? writes.maker(pc, flow.number_of(op)) : Dataflow::kNone;
-    if (from >= pc || flow.block_of(from) != flow.block_of(pc)) return Dataflow::kNone;
-    for (uint32_t between = from; unbroken && between < pc; ++between)
-      if (flow.becomes_branch(between)) return Dataflow::kNone;
-    return from;
-  };
-  std::unordered_map<uint32_t, std::vector<uint32_t>> taken_apart;  // by pack: where, in its block
-  for (uint32_t pc = 0; pc < f.code.size(); ++pc)
-    if (f.source[pc].tokens[0] == "mov" && f.code[pc].op[0].kind == Operand::Kind::vector &&
-        f.code[pc].guard < 0)
-      taken_apart[maker(pc, f.code[pc].op[1], /*unbroken=*/false)].push_back(pc);
-  for (uint32_t pc = 0; pc < f.code.size(); ++pc) {
-    const Instr& i = f.code[pc];
-    const Operand& parts = i.op[1];
-    if (f.source[pc].tokens[0] != "mov" || i.guard >= 0 || parts.kind != Operand::Kind::vector ||
-        flow.is_dead(pc) || bits_of(f.source[pc].type()) != parts.count * 16u)
-      continue;
-    for (uint32_t n = 0; n + 1 < parts.count; n += 2) {
-      const Operand low = f.vectors[parts.index + n], high = f.vectors[parts.index + n + 1];
-      const uint32_t pair = maker(pc, low, /*unbroken=*/true), other = maker(pc, high, /*unbroken=*/false);
-      if (pair == Dataflow::kNone || other == Dataflow::kNone || !is_conversion_to_pair(f.source[pair]) ||
-          !is_integer_in_whole_register(f.source[other]))
-        continue;
-      const Operand bytes = w.fresh(low.type);
-      w.insert(pc + 1, {"mov", "b16"}, {bytes, low});
-      w.insert(pc + 1, {"mov", "b16"}, {high, bytes});
-      // What takes the pack apart again reads the same.
-      for (const uint32_t reader : taken_apart[pc]) {
-        const Operand& taken = f.code[reader].op[0];
-        if (taken.count != parts.count) continue;
-        if (const Operand& part = f.vectors[taken.index + n + 1]; is_value(part))
-          w.insert(reader + 1, {"mov", "b16"}, {part, bytes});
-      }
-      any = true;
-    }
-  }
-  if (any) w.rebuild();
-}
+void mistake_packed_halves(Rewriter& w, const Dataflow& flow) { PackedPairs(w, flow).mistake(); }
 
 }  // namespace fp4lab::emu
