@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "emulator/ptxas/reaching_writes.h"
@@ -15,14 +16,19 @@ bool is_conversion_to_pair(const Source& s) {
   return s.tokens[0] == "cvt" && (s.type() == Type::e4m3x2 || s.type() == Type::e5m2x2);
 }
 
+bool cuts_byte(const Source& s) {
+  return s.tokens[0] == "cvt" && s.type() == Type::u8 && !is_float(s.type(1)) &&
+         (s.tokens.size() == 3 || s.has("sat"));
+}
+
 // Extremes, signs and signed conversions have an instruction of their own behind them that ends in 16 bits.
 bool is_integer_in_whole_register(const Source& s) {
   static const std::unordered_set<std::string_view> kNames = {
       "and", "or", "not", "xor", "shl", "shr", "add", "sub", "mul", "mad", "sad", "selp", "slct"};
   const Type to = s.type();
   if (s.tokens[0] == "cvt")
-    return s.tokens.size() == 3 && (to == Type::u16 || to == Type::s16) && !is_float(s.type(1)) &&
-           (s.type(1) == Type::u8 || bits_of(s.type(1)) == 32);
+    return cuts_byte(s) || (s.tokens.size() == 3 && (to == Type::u16 || to == Type::s16) &&
+                            !is_float(s.type(1)) && (s.type(1) == Type::u8 || bits_of(s.type(1)) == 32));
   return kNames.contains(s.tokens[0]) && (to == Type::u16 || to == Type::s16 || to == Type::b16);
 }
 
@@ -71,18 +77,39 @@ class PackedPairs {
         taken_apart_[maker(pc, f_.code[pc].op[1], /*unbroken=*/false)].push_back(pc);
   }
 
-  // Does something read the bytes before elements n and n + 1 of a pack do? Not to put them below others.
+  // Does something read the bytes before elements n and n + 1 of a pack do? Not to put them below others; and
+  // who reads a copy reads them.
   bool is_read_before(uint32_t pair, uint32_t pc, uint32_t n) const {
-    const uint32_t reg = flow_.number_of(f_.code[pair].op[0]);
+    std::vector<std::pair<uint32_t, uint32_t>> holders = {{pair, flow_.number_of(f_.code[pair].op[0])}};
     for (uint32_t between = pair + 1; between <= pc; ++between) {
-      if (flow_.is_dead(between) || writes_.maker(between, reg) != pair) continue;
-      if (std::ranges::find(flow_.access(between).reads, reg) == flow_.access(between).reads.end()) continue;
-      if (!packs_halves(between)) return true;
-      const Operand& parts = f_.code[between].op[1];
-      for (uint32_t e = 1; e < (between == pc ? n : parts.count); e += 2)
-        if (flow_.number_of(f_.vectors[parts.index + e]) == reg) return true;
+      if (flow_.is_dead(between)) continue;
+      bool copies = false;
+      for (const auto& [from, reg] : holders) {
+        if (std::ranges::find(flow_.access(between).reads, reg) == flow_.access(between).reads.end() ||
+            writes_.maker(between, reg) != from)
+          continue;
+        if (is_copy(between))
+          copies = true;
+        else if (!puts_below_others(between, reg, between == pc ? n : ~0u))
+          return true;
+      }
+      if (copies) holders.emplace_back(between, flow_.number_of(f_.code[between].op[0]));
     }
     return false;
+  }
+
+  bool is_copy(uint32_t pc) const {
+    const Instr& i = f_.code[pc];
+    return f_.source[pc].tokens[0] == "mov" && i.guard < 0 && is_value(i.op[0]) && is_value(i.op[1]);
+  }
+
+  // A pack that has the register in its lower halves alone, of the elements before `end`.
+  bool puts_below_others(uint32_t pc, uint32_t reg, uint32_t end) const {
+    if (!packs_halves(pc)) return false;
+    const Operand& parts = f_.code[pc].op[1];
+    for (uint32_t e = 1; e < std::min<uint32_t>(end, parts.count); e += 2)
+      if (flow_.number_of(f_.vectors[parts.index + e]) == reg) return false;
+    return true;
   }
 
   bool mistake_pair(uint32_t pc, uint32_t n) {
@@ -96,6 +123,7 @@ class PackedPairs {
     w_.insert(pc, {"mov", "b16"}, {bytes, low});
     w_.insert(pc + 1, {"mov", "b16"}, {high, bytes});
     if (is_name_of_lower_bits(f_.code[other], f_.source[other])) become_pack(pc, other, bytes);
+    if (is_name_of_byte(other)) w_.insert(pc + 1, {"mov", "b16"}, {f_.code[other].op[1], bytes});
     replace_later(pc, n + 2, high, bytes);
     // What takes the pack apart again reads the same.
     for (const uint32_t reader : taken_apart_[pc]) {
@@ -107,11 +135,21 @@ class PackedPairs {
     return true;
   }
 
+  // Does it cut a byte again that the pack's register holds alone? Both names are one register then, too.
+  bool is_name_of_byte(uint32_t other) const {
+    const Instr& i = f_.code[other];
+    const Source& s = f_.source[other];
+    if (s.tokens[0] != "cvt" || s.tokens.size() != 3 || s.type(1) != Type::u8 || i.guard >= 0) return false;
+    const uint32_t byte = bits_of(i.op[1].type) == 16 ? maker(other, i.op[1], /*unbroken=*/false) : kNone;
+    return byte != kNone && cuts_byte(f_.source[byte]);
+  }
+
   // The register whose lower bits were packed holds the pack behind it.
   void become_pack(uint32_t pc, uint32_t other, const Operand& bytes) {
     const Operand whole = f_.code[other].op[1];
     const uint32_t reg = flow_.number_of(whole);
-    if (writes_.maker(pc, reg) == kNone || writes_.maker(pc, reg) != writes_.maker(other, reg)) return;
+    for (uint32_t between = other + 1; between < pc; ++between)
+      if (std::ranges::find(flow_.access(between).writes, reg) != flow_.access(between).writes.end()) return;
     const Operand below = w_.fresh(Type::b32), pack = w_.fresh(Type::b32);
     w_.insert(pc, {"cvt", "u32", "u16"}, {below, bytes});
     w_.insert(pc, {"prmt", "b32"}, {pack, below, whole, w_.constant(0x5410)});
