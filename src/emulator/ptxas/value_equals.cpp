@@ -22,14 +22,17 @@ bool is_commutative(const Source& s) {
   return kNames.contains(s.tokens[0]) && s.type() == Type::f64;
 }
 
-// As machine code tells them apart.
-std::vector<std::string_view> operation(const Source& s) {
+// As machine code tells them apart. (Loads of 16 bits of two types are joined later, observed.)
+std::vector<std::string_view> operation(const Instr& i, const Source& s) {
   std::vector<std::string_view> tokens = s.tokens;
   if (tokens[0] == "mad" && s.type() == Type::f64) tokens[0] = "fma";
   if (tokens[0] == "ld") {
     std::erase(tokens, "weak");
     for (std::string_view& token : tokens)
-      if (token == "f64" || token == "u64" || token == "s64") token = "b64";
+      if (token == "f64" || token == "u64" || token == "s64")
+        token = "b64";
+      else if ((token == "f32" || token == "u32" || token == "s32") && bits_of(i.op[0].type) == 32)
+        token = "b32";
   }
   return tokens;
 }
@@ -152,7 +155,7 @@ void ValueOrder::find_equals() {
       const auto& writes = flow_.access(pc).writes;
       std::vector<uint64_t> key = *sources;
       key.push_back(std::ranges::find(writes, values[v].reg) - writes.begin());
-      std::vector<uint32_t>& equals = makers[{operation(f_.source[pc]), std::move(key)}];
+      std::vector<uint32_t>& equals = makers[{operation(f_.code[pc], f_.source[pc]), std::move(key)}];
       const auto last = std::find_if(equals.rbegin(), equals.rend(), [&](uint32_t other) {
         const uint32_t at = values[other].at;
         return !is_copy_of_round(at, pc) && ssa_.dominates(blocks_.flow[at], blocks_.flow[pc]);
