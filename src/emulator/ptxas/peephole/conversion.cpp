@@ -11,15 +11,32 @@ namespace fp4lab::emu::peephole {
 
 namespace {
 
-// A conversion to f64 takes the sign's change itself, which leaves a NaN as it was.
-void take_sign(Pass& p, uint32_t pc) {
-  for (const std::string_view name : {"neg", "abs"}) {
-    const auto from = p.open_maker(pc, 1, name);
-    if (!from || p.source(*from).has("ftz") || p.source(*from).type() != p.source(pc).type(1)) continue;
-    const Operand wide = p.w.fresh(Type::b64);
-    p.insert(pc, p.source(pc).tokens, {wide, p.kept(*from, 1)});
-    return p.replace(pc, {name, "f64"}, {wide});
+// A conversion to f64 takes the signs' changes itself, which leaves a NaN as it was.
+void take_signs(Pass& p, uint32_t pc) {
+  constexpr size_t kMostSigns = 8;
+  std::vector<std::string_view> signs;  // the last one first
+  uint32_t first = pc;
+  const auto find_sign = [&] {
+    for (const std::string_view name : {"neg", "abs"}) {
+      const auto from = p.open_maker(first, 1, name);
+      if (!from || p.source(*from).has("ftz") || p.source(*from).type() != p.source(pc).type(1)) continue;
+      signs.push_back(name);
+      first = *from;
+      return true;
+    }
+    return false;
+  };
+  while (signs.size() < kMostSigns && find_sign()) {
   }
+  if (signs.empty()) return;
+  Operand wide = p.w.fresh(Type::b64);
+  p.insert(pc, p.source(pc).tokens, {wide, p.kept(first, 1)});
+  for (size_t n = signs.size(); n-- > 1;) {
+    const Operand changed = p.w.fresh(Type::b64);
+    p.insert(pc, {signs[n], "f64"}, {changed, wide});
+    wide = changed;
+  }
+  p.replace(pc, {signs[0], "f64"}, {wide});
 }
 
 // From a float over an integer to a saturated one of half its width: without the step between, so that
@@ -111,6 +128,16 @@ bool only_flushes(const Pass& p, uint32_t pc, unsigned slot) {
   return false;
 }
 
+// Is it no instruction in machine code, where the next one reads a half itself?
+bool is_half_of_register(const Pass& p, uint32_t pc) {
+  const Source& s = p.source(pc);
+  if (s.tokens[0] == "mov")
+    return p.operand(pc, 0).kind == Operand::Kind::vector && p.operand(pc, 0).count == 2 &&
+           s.type() == Type::b32;
+  return s.tokens[0] == "cvt" && s.tokens.size() == 3 && !is_float(s.type(0)) && !is_float(s.type(1)) &&
+         bits_of(s.type(0)) == 16 && bits_of(s.type(1)) == 32;
+}
+
 // From f16 or bf16 over either to an integer by .rzi, or over f32 as f16 (from bf16 with .ftz alone, which is
 // no shift, and not where the register is wider): what the first read is taken for what it made, and its
 // rounding counts; so does that to an integral f16 or bf16 which is read as the other type. Of what only a
@@ -120,6 +147,11 @@ void convert_halves(Pass& p, uint32_t pc) {
   const Type from = s.type(1);
   if (!s.has("rzi")) return;
   Rewriter::Tokens tokens = s.tokens;
+  const auto half = p.behind_copies(pc, 1);
+  if (only_flushes(p, pc, 1) || (half && is_half_of_register(p, *half) && only_flushes(p, *half, 1))) {
+    tokens[1] = "rni";
+    return p.replace(pc, tokens, {p.operand(pc, 1)});
+  }
   if (const auto first = p.open_maker(pc, 1, "cvt")) {
     const Type a = p.source(*first).type(0), b = p.source(*first).type(1);
     const bool sat = p.source(*first).has("sat"), plain = p.source(*first).tokens.size() == 3;
@@ -137,9 +169,6 @@ void convert_halves(Pass& p, uint32_t pc) {
       p.insert(pc, {"add", "ftz", "f16"}, {read, read, p.w.constant(0x8000, Type::b16)});
     return p.replace(pc, tokens, {read});
   }
-  if (!only_flushes(p, pc, 1)) return;
-  tokens[1] = "rni";
-  p.replace(pc, tokens, {p.operand(pc, 1)});
 }
 
 // A product that is converted to 64 bits flushes itself if the conversion would.
@@ -214,7 +243,7 @@ void fold_conversion(Pass& p, uint32_t pc) {
     convert_halves(p, pc);
     return;
   }
-  if (to == Type::f64 && is_float(from) && from != Type::f64 && !s.has("sat")) take_sign(p, pc);
+  if (to == Type::f64 && is_float(from) && from != Type::f64 && !s.has("sat")) take_signs(p, pc);
   if (!is_foldable(s) || !p.known.is_constant(pc, 1)) return;
   const auto x = p.bits(pc, 1);
   const bool is_directed = s.has("rz") || s.has("rm") || s.has("rp");
