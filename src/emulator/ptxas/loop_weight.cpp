@@ -111,6 +111,22 @@ uint32_t weight_of(const Instr& i, const Source& s) {
   return branch ? 1 : weight_of_unguarded(i, s) + (i.guard >= 0 ? weight_of_guard(s) : 0);
 }
 
+// A sign that a register changes in itself from round to round is an instruction more if the loop reads it
+// elsewhere too.
+bool copies_sign(const Function& f, const Dataflow& flow, uint32_t pc, uint32_t begin, uint32_t end) {
+  const Instr& i = f.code[pc];
+  const Source& s = f.source[pc];
+  if ((s.tokens[0] != "neg" && s.tokens[0] != "abs") || i.guard >= 0 || s.type() == Type::bf16 || is_pack(s))
+    return false;
+  const uint32_t reg = flow.number_of(i.op[0]);
+  if (reg == Dataflow::kNone || flow.number_of(i.op[1]) != reg) return false;
+  for (uint32_t other = begin; other < end; ++other)
+    if (other != pc && !flow.is_dead(other) &&
+        std::ranges::find(flow.access(other).reads, reg) != flow.access(other).reads.end())
+      return true;
+  return false;
+}
+
 }  // namespace
 
 bool is_light_loop(const Function& f, const Dataflow& flow, uint32_t begin, uint32_t end) {
@@ -122,7 +138,7 @@ bool is_light_loop(const Function& f, const Dataflow& flow, uint32_t begin, uint
     if (flow.is_dead(pc)) continue;
     const Instr& i = f.code[pc];
     const Source& s = f.source[pc];
-    weight += weight_of(i, s);
+    weight += weight_of(i, s) + copies_sign(f, flow, pc, begin, end);
     if (s.tokens[0] != "ld" || flow.is_in_bank(pc) || s.has("const")) continue;
     if (!s.has("shared") && !s.has("shared::cta"))
       loads = true;
