@@ -231,12 +231,30 @@ bool saturate_truth(Pass& p, uint32_t pc) {
   return true;
 }
 
+// From two bytes in the uppermost part of 64 bits whose upper half is 0 because 32 bits or fewer were
+// extended: the compiler converts 8 (in machine code, an operand that should select a half of the register
+// 0).
+void mistake_zero_bytes(Pass& p, uint32_t pc) {
+  const auto parts = p.behind_copies(pc, 1);
+  if (!parts || p.source(*parts).tokens[0] != "mov" || p.source(*parts).type() != Type::b64) return;
+  const Operand& taken = p.operand(*parts, 0);
+  if (taken.kind != Operand::Kind::vector || taken.count != 4) return;
+  const Operand& last = p.f.vectors[taken.index + 3];
+  if (!is_value(last) || last.offset != p.operand(pc, 1).offset) return;
+  const auto wide = p.made_by(*parts, 1, "cvt");
+  if (!wide || p.source(*wide).tokens.size() != 3 || bits_of(p.source(*wide).type(0)) != 64) return;
+  const Type from = p.source(*wide).type(1);
+  if (from != Type::u8 && from != Type::u16 && from != Type::u32) return;
+  p.operand(pc, 1) = p.w.constant(8, Type::b16);
+}
+
 // Conversions of constants keep a NaN's payload or not, otherwise than those that execute.
 void fold_conversion(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
   const Type to = s.type(0), from = s.type(1);
   if (s.has("pack") || convert_last(p, pc) || stay_extended(p, pc)) return;
   if (to == Type::tf32) return take_lower_half(p, pc);
+  if (from == Type::e4m3x2 || from == Type::e5m2x2) return mistake_zero_bytes(p, pc);
   if (s.has("sat") && (convert_at_once(p, pc) || drop_saturation(p, pc) || saturate_truth(p, pc))) return;
   if (from == Type::f32 && s.has("ftz") && bits_of(to) == 64) flush_product(p, pc);
   if ((from == Type::f16 || from == Type::bf16) && !is_float(to)) {
