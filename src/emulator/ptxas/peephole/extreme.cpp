@@ -1,5 +1,5 @@
 // Extremes of f32 and f16 with constants: selections that become one, and two that become a saturation.
-// Either shows in NaNs, the first also in subnormals.
+// Either shows in NaNs, the first also in subnormals. Extremes of integers with 0.
 #include <algorithm>
 
 #include "emulator/ptxas/peephole/pass.h"
@@ -45,6 +45,24 @@ void fold_clamp(Pass& p, uint32_t pc) {
   Rewriter::Tokens tokens{"cvt", "sat", name_of(type), name_of(type)};
   if (flushes) tokens.insert(tokens.begin() + 1, "ftz");
   p.replace(pc, std::move(tokens), {x});
+}
+
+// max(min(x, 0), 0) and min(max(x, 0), 0) of integers are 0, also where one of them counts a sign and the
+// other one does not: max.u32 of what is no more than 0 as s32. Equal bounds other than 0 are what they say.
+void fold_zero_bounds(Pass& p, uint32_t pc) {
+  const auto is_plain = [&](uint32_t at) {
+    const Type type = p.source(at).type();
+    return p.source(at).tokens.size() == 2 &&
+           (type == Type::s32 || type == Type::u32 || type == Type::s64 || type == Type::u64);
+  };
+  if (!is_plain(pc)) return;
+  const Type type = p.source(pc).type();
+  for (const unsigned slot : {1u, 2u}) {
+    if (p.bits(pc, 3 - slot) != 0u) continue;
+    const auto from = p.made_by(pc, slot, p.source(pc).tokens[0] == "max" ? "min" : "max");
+    if (!from || !is_plain(*from) || bits_of(p.source(*from).type()) != bits_of(type)) continue;
+    if (p.bits(*from, 1) == 0u || p.bits(*from, 2) == 0u) return p.become(pc, 0, type);
+  }
 }
 
 constexpr uint32_t kFar = 4096;  // instructions, beyond which nobody looks
@@ -99,7 +117,11 @@ void fold_selection(Pass& p, uint32_t pc) {
 }  // namespace
 
 std::span<const Rule> extreme_rules() {
-  static constexpr Rule kRules[] = {{"selp", fold_selection}, {"min", fold_clamp}, {"max", fold_clamp}};
+  static constexpr Rule kRules[] = {{"selp", fold_selection},
+                                    {"min", fold_clamp},
+                                    {"max", fold_clamp},
+                                    {"min", fold_zero_bounds},
+                                    {"max", fold_zero_bounds}};
   return kRules;
 }
 
