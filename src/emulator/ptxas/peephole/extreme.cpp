@@ -89,12 +89,14 @@ std::string_view mirrored(std::string_view how) {
   return {};
 }
 
-// x > c ? x : c and its like, by a comparison that nothing else asks, are extremes without .ftz: with .NaN if
-// a NaN selects x. Of 0 those in which either zero counts as no greater.
+// x > c ? x : c and its like are extremes without .ftz: with .NaN if a NaN selects x. Of 0 those in which
+// either zero counts as no greater. Where something else asks the comparison too, those alone that ask
+// whether x is less: ptxas makes these the opposite comparison, and another one for each reader.
 void fold_selection(Pass& p, uint32_t pc) {
   if (bits_of(p.source(pc).type(0)) != 32) return;
   const auto by = p.made_by(pc, 3, "setp");
-  if (!by || p.known.uses(*by) != 1) return;
+  if (!by) return;
+  const bool is_shared = p.known.uses(*by) != 1;
   const Source& s = p.source(*by);
   const bool plain = s.tokens.size() == (s.has("ftz") ? 4 : 3) && !p.operand(*by, 1);
   if (!plain || s.type() != Type::f32) return;
@@ -102,6 +104,7 @@ void fold_selection(Pass& p, uint32_t pc) {
     const std::string_view other_way = mirrored(s.tokens[1]), how = slot == 2 ? s.tokens[1] : other_way;
     const auto bound = p.bits(*by, 5 - slot);
     if (other_way.empty() || !bound || p.bits(*by, slot) || is_nan32(*bound)) continue;
+    if (is_shared && how[0] != 'l') continue;
     if (*bound == 0x80000000 || (*bound == 0 && how != "gt" && how != "gtu" && how != "le" && how != "leu"))
       continue;
     for (const unsigned x : {1u, 2u}) {
