@@ -108,26 +108,49 @@ unsigned lower_bytes(const Pass& p, uint32_t pc, unsigned slot) {
 }
 
 // The lower bytes of a prmt by a constant are a prmt that takes zeros from the first operand, if they come
-// from the second: a sign of the first is then 0 too.
+// from the second: a sign of the first is then 0 too. What they are for pc, where that is something else.
+std::optional<Operand> mistaken_lower_bytes(Pass& p, uint32_t pc, uint32_t prmt, unsigned bytes) {
+  const auto selector = p.bits(prmt, 3);
+  if (p.source(prmt).tokens.size() != 2 || !selector) return std::nullopt;
+  bool takes_sign = false;
+  for (unsigned byte = 0; byte < bytes; ++byte) {
+    const unsigned which = *selector >> 4 * byte & 15;
+    if (which < 4) return std::nullopt;
+    takes_sign |= which >= 8 && which < 12;
+  }
+  if (!takes_sign) return std::nullopt;
+  const Operand second = p.kept(prmt, 2), low = p.w.fresh(Type::b32);
+  p.insert(pc, {"prmt", "b32"},
+           {low, p.w.constant(0), second, p.w.constant(*selector & ((1u << 4 * bytes) - 1))});
+  return low;
+}
+
 void fold_lower_bytes(Pass& p, uint32_t pc) {
   for (const unsigned slot : {1u, 2u}) {
     const unsigned bytes = lower_bytes(p, pc, slot);
     const auto from = bytes ? p.open_maker(pc, slot, "prmt") : std::nullopt;
-    if (!from || p.source(*from).tokens.size() != 2) continue;
-    const auto selector = p.bits(*from, 3);
-    if (!selector) return;
-    bool takes_sign = false;
-    for (unsigned byte = 0; byte < bytes; ++byte) {
-      const unsigned which = *selector >> 4 * byte & 15;
-      if (which < 4) return;
-      takes_sign |= which >= 8 && which < 12;
-    }
-    if (!takes_sign) return;
-    const Operand second = p.kept(*from, 2), low = p.w.fresh(Type::b32);
-    p.insert(pc, {"prmt", "b32"},
-             {low, p.w.constant(0), second, p.w.constant(*selector & ((1u << 4 * bytes) - 1))});
+    const auto low = from ? mistaken_lower_bytes(p, pc, *from, bytes) : std::nullopt;
+    if (!low) continue;
     const bool wide = p.source(pc).tokens[0] == "cvt" && bits_of(p.source(pc).type()) == 64;
-    return wide ? p.replace(pc, {"cvt", "u64", "u32"}, {low}) : p.replace(pc, {"mov", "b32"}, {low});
+    return wide ? p.replace(pc, {"cvt", "u64", "u32"}, {*low}) : p.replace(pc, {"mov", "b32"}, {*low});
+  }
+}
+
+// So are the lower 16 bits in a u16 that something wants with zeros above it.
+void fold_lower_half(Pass& p, uint32_t pc) {
+  const auto [first, count] = extended_operands(p, pc);
+  for (unsigned slot = first; slot < first + count; ++slot) {
+    const auto half = p.made_by(pc, slot, "cvt");
+    if (!half || p.source(*half).tokens.size() != 3) continue;
+    const Type to = p.source(*half).type(0), of = p.source(*half).type(1);
+    if (is_float(to) || bits_of(to) != 16 || is_float(of) || bits_of(of) != 32) continue;
+    const auto from = p.open_maker(*half, 1, "prmt");
+    const auto low = from ? mistaken_lower_bytes(p, pc, *from, 2) : std::nullopt;
+    if (!low) continue;
+    const Operand result = p.w.fresh(Type::b16);
+    p.insert(pc, {"cvt", "u16", "u32"}, {result, *low});
+    p.operand(pc, slot) = result;
+    p.known.forget(pc);
   }
 }
 
@@ -339,6 +362,13 @@ std::span<const Rule> bit_rules() {
       {"mad", fold_whole_product},
       {"and", fold_lower_bytes},
       {"cvt", fold_lower_bytes},
+      {"cvt", fold_lower_half},
+      {"mad", fold_lower_half},
+      {"mul", fold_lower_half},
+      {"sad", fold_lower_half},
+      {"set", fold_lower_half},
+      {"setp", fold_lower_half},
+      {"shr", fold_lower_half},
   };
   return kRules;
 }

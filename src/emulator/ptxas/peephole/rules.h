@@ -28,5 +28,10 @@ std::span<const Rule> least_integer_rules();
 std::span<const Rule> pack_rules();
 std::span<const Rule> three_way_rules();
 std::span<const Rule> truth_rules();
+// Operands of u16 that an instruction wants with zeros above them: the first, and how many.
+struct Extended {
+  unsigned first = 1, count = 0;
+};
+Extended extended_operands(const Pass&, uint32_t pc);
 
 }  // namespace fp4lab::emu::peephole

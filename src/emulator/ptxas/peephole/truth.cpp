@@ -92,10 +92,7 @@ Operand zero_extended(Pass& p, uint32_t pc, unsigned slot) {
   return result;
 }
 
-// Operands of u16 that are zero-extended: the first of them, and how many.
-struct Extended {
-  unsigned first = 1, count = 0;
-};
+}  // namespace
 
 Extended extended_operands(const Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
@@ -113,6 +110,8 @@ Extended extended_operands(const Pass& p, uint32_t pc) {
   if ((name == "mul" || name == "mad") && !s.has("wide") && !s.has("hi")) return {};
   return {1, name == "shr" ? 1u : 2u};
 }
+
+namespace {
 
 void double_halves(Pass& p, uint32_t pc) {
   const auto [first, count] = extended_operands(p, pc);
