@@ -13,7 +13,8 @@
 
 namespace fp4lab::emu {
 
-Contraction::Contraction(Rewriter& w, const Dataflow& flow, const Known& known)
+Contraction::Contraction(Rewriter& w, const Dataflow& flow, const Known& known,
+                         const std::vector<Sinking::Reading>& sunk)
     : w_(w),
       f_(w.f),
       flow_(flow),
@@ -26,6 +27,7 @@ Contraction::Contraction(Rewriter& w, const Dataflow& flow, const Known& known)
   for (uint32_t pc = 0; pc < f_.code.size(); ++pc) part_.push_back(part_.back() + is_fence(pc));
   find_mentions();
   find_products();
+  find_sunk_products(sunk);
   choose_products();
 }
 
@@ -132,6 +134,55 @@ std::optional<SummedProduct> Contraction::used_in_sums(uint32_t block, uint32_t 
   }
   for (const Holder& h : holders)
     if (flow_.lives_behind(block, h.reg)) return std::nullopt;
+  return found;
+}
+
+// What is computed later than where it stands takes a product along, or a copy of it if others want it too:
+// one for everything of that place, which is part of the sums there if nothing else of that place reads it.
+void Contraction::find_sunk_products(const std::vector<Sinking::Reading>& sunk) {
+  std::unordered_set<uint32_t> is_found;
+  for (const SummedProduct& p : products_) is_found.insert(p.pc);
+  for (auto begin = sunk.begin(); begin != sunk.end();) {
+    const auto end = std::find_if(begin, sunk.end(), [&](const auto& r) { return r.place != begin->place; });
+    const std::span<const Sinking::Reading> place(begin, end);
+    for (auto r = begin; r != end; ++r) {
+      if ((r != begin && r->made == (r - 1)->made) || shape_of(r->made) != Shape::product ||
+          ends_in_product(f_.source[r->made]) || is_found.contains(r->made))
+        continue;
+      if (auto product = used_in_sunk_sums(place, r->made)) products_.push_back(std::move(*product));
+    }
+    begin = end;
+  }
+}
+
+std::optional<SummedProduct> Contraction::used_in_sunk_sums(std::span<const Sinking::Reading> place,
+                                                            uint32_t product) const {
+  struct Holder {
+    uint32_t pc;
+    bool negated;
+  };
+  std::vector<Holder> holders{{product, false}};
+  SummedProduct found{product, {}};
+  for (size_t k = 0; k < holders.size(); ++k) {
+    const Holder holder = holders[k];
+    for (const Sinking::Reading& r :
+         std::ranges::equal_range(place, holder.pc, {}, &Sinking::Reading::made)) {
+      const Instr& i = f_.code[r.reader];
+      const Shape shape = shape_of(r.reader);
+      const uint32_t reg = flow_.number_of(f_.code[holder.pc].op[0]);
+      const bool is_first = flow_.number_of(i.op[1]) == reg, is_second = flow_.number_of(i.op[2]) == reg;
+      if (shape == Shape::copy)
+        holders.push_back({r.reader, holder.negated});
+      else if (shape == Shape::negation &&
+               goes_on_through(shape, f_.source[r.reader], f_.source[product], false))
+        holders.push_back({r.reader, !holder.negated});
+      else if (shape == Shape::sum && same_kind(f_.source[r.reader], f_.source[product]) &&
+               is_first != is_second && r.moves)
+        found.uses.push_back({r.reader, is_second, holder.negated});
+      else
+        return std::nullopt;
+    }
+  }
   return found;
 }
 

@@ -4,17 +4,20 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "emulator/ptxas/sinking.h"
 #include "emulator/ptxas/summed_product.h"
 
 namespace fp4lab::emu {
 
 class Contraction {
  public:
-  Contraction(Rewriter&, const Dataflow&, const Known&);  // finds them
+  // Finds them. `sunk`: see sinking.h.
+  Contraction(Rewriter&, const Dataflow&, const Known&, const std::vector<Sinking::Reading>& sunk);
   bool takes_product(uint32_t sum) const { return fusions_[sum].product != kNone; }
   bool is_taken(uint32_t product) const;
   void apply();
@@ -32,6 +35,9 @@ class Contraction {
   uint32_t next_mention(uint32_t reg, uint32_t pc) const;  // behind pc
   void find_products();
   std::optional<SummedProduct> used_in_sums(uint32_t block, uint32_t product) const;
+  void find_sunk_products(const std::vector<Sinking::Reading>& sunk);
+  std::optional<SummedProduct> used_in_sunk_sums(std::span<const Sinking::Reading> place,
+                                                 uint32_t product) const;
   void choose_products();
   bool is_free(const SummedProduct&) const;
   void fuse(uint32_t sum);

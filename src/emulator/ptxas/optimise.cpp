@@ -42,7 +42,7 @@ class Optimiser {
     while (fold_approximate(w_, flow, folded ? *folded : known))
       folded.emplace(w_, flow);  // one feeds the next
     const Known& constants = folded ? *folded : known;
-    Contraction contraction(w_, straight, constants);
+    Contraction contraction(w_, straight, constants, order.sunk_readings());
     Signs signs(w_, flow, known);
     for (const Dataflow::Block& b : flow.blocks())
       for (uint32_t pc = b.begin; pc < b.end; ++pc) {

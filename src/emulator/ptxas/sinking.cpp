@@ -7,6 +7,7 @@
 #include "emulator/isa/opcode.h"
 #include "emulator/ptxas/halves.h"
 #include "emulator/ptxas/rewrite.h"
+#include "emulator/ptxas/routine.h"
 
 // The rule, read off the machine code of some seven hundred programs that differ in one thing each. An
 // instruction outside of loops moves
@@ -28,7 +29,8 @@ namespace fp4lab::emu {
 namespace {
 
 constexpr uint32_t kMostWeight = 10;
-constexpr unsigned kMostParts = 16;  // copies of copies; the compiler counts none
+constexpr size_t kMostReadings = 1u << 20;  // a bound for hostile texts
+constexpr unsigned kMostParts = 16;         // copies of copies; the compiler counts none
 
 bool is_pack_or_unpack(const Instr& i) {
   return i.opcode->name == "mov" &&
@@ -233,6 +235,31 @@ uint32_t Sinking::weigh(uint32_t root) const {
   return weight;
 }
 
+std::vector<Sinking::Reading> Sinking::sunk_readings() const {
+  std::vector<Reading> found;
+  std::unordered_set<uint64_t> seen;
+  std::vector<uint32_t> work;
+  for (uint32_t root = 0; root < place_.size(); ++root) {
+    const uint32_t place = place_[root];
+    if (place == kNone) continue;
+    work.push_back(root);
+    while (!work.empty()) {
+      const uint32_t pc = work.back();
+      work.pop_back();
+      if (!seen.insert(uint64_t(place) << 32 | pc).second) continue;
+      for (const uint32_t reg : flow_.access(pc).reads) {
+        const uint32_t from = maker(pc, reg);
+        if (from == kNone || !can_move_[from]) continue;
+        if (found.size() == kMostReadings) return {};
+        found.push_back({place, from, pc, place_[pc] == place});
+        work.push_back(from);
+      }
+    }
+  }
+  std::ranges::sort(found);
+  return found;
+}
+
 bool Sinking::can_move(uint32_t pc) const {
   const std::string_view name = f_.source[pc].tokens[0];
   if (flow_.is_dead(pc) || f_.code[pc].guard >= 0 || !flow_.is_pure(pc) || flow_.becomes_branch(pc) ||
@@ -259,9 +286,9 @@ bool Sinking::is_leaf(uint32_t pc) const {
   const Instr& i = f_.code[pc];
   const Source& s = f_.source[pc];
   const std::string_view name = s.tokens[0];
-  // What several ways bring in the machine code is none.
+  // What several ways bring in the machine code is none: of f32 also roots with a direction.
   if (i.guard >= 0 || name == "rsqrt" || (name == "rem" && s.type() == Type::s32)) return false;
-  if (flow_.becomes_branch(pc)) return !s.has("rn");
+  if (flow_.becomes_branch(pc)) return !s.has("rn") && !is_selected_routine(s);
   if (!flow_.is_pure(pc) || name == "ld" || name == "ldu" || name == "shfl" || flow_.access(pc).reads.empty())
     return true;
   if (is_pack_or_unpack(i)) return i.op[0].kind == Operand::Kind::vector;

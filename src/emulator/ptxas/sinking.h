@@ -31,6 +31,15 @@ class Sinking {
   uint32_t place(uint32_t pc) const { return place_[pc]; }
   uint32_t weight(uint32_t pc) const { return weight_[pc]; }
 
+  // Of what is computed at one place: one instruction reads what another makes there, which may be a copy of
+  // what others read elsewhere.
+  struct Reading {
+    uint32_t place, made, reader;
+    bool moves;  // the reader is computed there alone
+    auto operator<=>(const Reading&) const = default;
+  };
+  std::vector<Reading> sunk_readings() const;  // sorted
+
  private:
   // What an instruction makes, in its own block.
   struct Result {

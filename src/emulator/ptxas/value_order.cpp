@@ -8,6 +8,7 @@
 #include "emulator/isa/opcode.h"
 #include "emulator/ptxas/counted_loop.h"
 #include "emulator/ptxas/halves.h"
+#include "emulator/ptxas/summed_product.h"
 #include "emulator/ptxas/unroll.h"
 
 // The rule, read off the machine code of some ten thousand programs:
@@ -139,9 +140,11 @@ uint32_t ValueOrder::block_of(const Ssa::Value& v) const {
 std::vector<uint32_t> ValueOrder::registers_asked_for() const {
   std::vector<char> is_wide(flow_.registers(), 0);
   bool any = false;
+  const bool contracts = has_products(f_);
   for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
     if (flow_.is_dead(pc)) continue;
-    any |= asked_for(f_.source[pc]).second != 0;
+    any |= asked_for(f_.source[pc]).second != 0 ||
+           (contracts && shape_of(f_.code[pc], f_.source[pc]) == Shape::sum);
     for (const Operand& op : f_.code[pc].op)
       if (const uint32_t reg = flow_.number_of(op); reg != Dataflow::kNone && bits_of(op.type) == 64)
         is_wide[reg] = 1;

@@ -28,6 +28,8 @@ class ValueOrder {
   bool comes_later(uint32_t pc, unsigned slot, unsigned than) const;
   // Copies count as what they copy.
   bool same(uint32_t pc, unsigned slot, unsigned other) const;
+  // What is computed later than where it stands, see sinking.h.
+  const std::vector<Sinking::Reading>& sunk_readings() const { return sunk_readings_; }
 
  private:
   struct Rank {
@@ -120,7 +122,8 @@ class ValueOrder {
   struct Sunk {
     uint32_t block = Ssa::kNone, weight = 0;  // the block that computes it; kNone = its own
   };
-  std::vector<Sunk> sunk_;                                     // by pc
+  std::vector<Sunk> sunk_;  // by pc
+  std::vector<Sinking::Reading> sunk_readings_;
   std::vector<std::pair<uint32_t, uint32_t>> straight_loops_;  // the first and last instruction of each
   std::vector<uint32_t> last_round_;                           // of each: where it begins
   std::vector<uint32_t> leaves_;      // of a value: the straight loop that it comes out of; kNone = none

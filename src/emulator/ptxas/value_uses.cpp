@@ -5,6 +5,7 @@
 
 #include "emulator/isa/opcode.h"
 #include "emulator/ptxas/rewrite.h"
+#include "emulator/ptxas/unroll.h"
 #include "emulator/ptxas/value_order.h"
 
 namespace fp4lab::emu {
@@ -103,6 +104,16 @@ void ValueOrder::find_sunk() {
     is_variable[v] = static_cast<char>(webs_[web_of(v)].is_variable);
   const Sinking sinking(f_, flow_, ssa_, blocks_, users, is_variable);
   for (uint32_t pc = 0; pc < sunk_.size(); ++pc) sunk_[pc] = {sinking.place(pc), sinking.weight(pc)};
+  if (!has_products(f_)) return;
+  // Where something repeats a product or a sum the compiler takes other ways, which are not followed.
+  std::vector<char> is_repeated(f_.code.size());
+  for (uint32_t v = 0; v < values.size(); ++v)
+    if (equal_[v] != v && values[v].kind == Kind::made &&
+        !comes_with_source(f_.code[values[v].at], f_.source[values[v].at]))
+      is_repeated[values[v].at] = is_repeated[values[equal_[v]].at] = 1;
+  sunk_readings_ = sinking.sunk_readings();
+  for (Sinking::Reading& r : sunk_readings_)
+    if (is_repeated[r.made] || is_repeated[r.reader]) r.moves = false;
 }
 
 void ValueOrder::count_uses() {
