@@ -12,6 +12,7 @@
 // The rule, read off the machine code of some seven hundred programs that differ in one thing each. An
 // instruction outside of loops moves
 //
+// * if it makes no predicate,
 // * if neither its own block reads its result nor one whose immediate dominator that is (or if only what
 //   moves itself reads it, in its own block),
 // * and if each of its operands is a constant; or made by an instruction that could move too (which is
@@ -265,7 +266,7 @@ bool Sinking::can_move(uint32_t pc) const {
   if (flow_.is_dead(pc) || f_.code[pc].guard >= 0 || !flow_.is_pure(pc) || flow_.becomes_branch(pc) ||
       (flow_.access(pc).writes.size() != 1 && !is_pack_or_unpack(f_.code[pc])) ||
       in_loop_[blocks_.flow[pc]] || name == "ldu" || (name == "ld" && !flow_.is_in_bank(pc)) ||
-      is_wide_search(f_.source[pc]))
+      is_wide_search(f_.source[pc]) || f_.code[pc].op[0].kind == Operand::Kind::predicate)
     return false;
   return std::ranges::all_of(flow_.access(pc).reads, [&](uint32_t reg) { return can_have(pc, reg); });
 }
