@@ -33,7 +33,7 @@ void fold_absorbing(Pass& p, uint32_t pc) {
   const uint64_t absorbing = name == "or" ? ~uint64_t(0) : 0;
   if (shifts || extracts) {
     const auto amount = p.bits(pc, shifts ? 2 : 3);
-    const bool leaves_nothing = amount && (shifts ? (*amount & 0xffffffff) > 63 : (*amount & 0xff) == 0);
+    const bool leaves_nothing = amount && (shifts ? (*amount & 0xffffffff) > 63 : *amount == 0);
     if (leaves_nothing && (extracts || s.type() != Type::s64)) p.become(pc, 0, s.type());
   } else if (p.bits(pc, 1) == absorbing || p.bits(pc, 2) == absorbing) {
     p.become(pc, absorbing, s.type());
@@ -42,7 +42,7 @@ void fold_absorbing(Pass& p, uint32_t pc) {
 
 // No bits into a value.
 void fold_insertion(Pass& p, uint32_t pc) {
-  if (is_of_64_bits(p.source(pc)) && (p.bits(pc, 4).value_or(1) & 0xff) == 0)
+  if (is_of_64_bits(p.source(pc)) && p.bits(pc, 4).value_or(1) == 0)
     p.become_copy(pc, p.operand(pc, 2), Type::b64);
 }
 
