@@ -231,19 +231,18 @@ int ValueOrder::definition(uint32_t v) {
   return (whole > 0) - (whole < 0);
 }
 
-// Before the first instruction on every way here that reads it as a whole. (What is made
-// as a whole is no halves before it becomes part of a variable, behind its own block.)
+// Before the first instruction on every way here that reads it as a whole. Of a variable, its own block reads
+// the value itself.
 ValueOrder::Rank ValueOrder::joined(uint32_t v, uint32_t pc, unsigned slot) {
   const Ssa::Value& value = ssa_.values()[v];
-  const bool is_made_whole =
-      value.kind == Kind::made && is_variable_in(v, blocks_.reads[pc]) && !is_joined(v);
-  const auto reads_whole_itself = [&](uint32_t other) {
-    return is_made_whole && blocks_.reads[other] == block_of(value);
+  const bool is_part = value.kind == Kind::made && is_variable_in(v, blocks_.reads[pc]);
+  const auto reads_value_itself = [&](uint32_t other) {
+    return is_part && blocks_.reads[other] == block_of(value);
   };
   uint64_t at = place(pc, slot);
   for (const uint64_t reader : readers_[v]) {
     const auto other = static_cast<uint32_t>(reader / kMaxOperands);
-    if (other < pc && !reads_whole_itself(other) && ssa_.dominates(blocks_.flow[other], blocks_.flow[pc])) {
+    if (other < pc && !reads_value_itself(other) && ssa_.dominates(blocks_.flow[other], blocks_.flow[pc])) {
       at = reader;
       break;
     }
