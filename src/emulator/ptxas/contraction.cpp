@@ -165,8 +165,9 @@ std::optional<SummedProduct> Contraction::used_in_sunk_sums(std::span<const Sink
   SummedProduct found{product, {}};
   for (size_t k = 0; k < holders.size(); ++k) {
     const Holder holder = holders[k];
-    for (const Sinking::Reading& r :
-         std::ranges::equal_range(place, holder.pc, {}, &Sinking::Reading::made)) {
+    const auto first = std::ranges::lower_bound(place, holder.pc, {}, &Sinking::Reading::made);
+    for (auto at = first; at != place.end() && at->made == holder.pc; ++at) {
+      const Sinking::Reading& r = *at;
       const Instr& i = f_.code[r.reader];
       const Shape shape = shape_of(r.reader);
       const uint32_t reg = flow_.number_of(f_.code[holder.pc].op[0]);
