@@ -26,6 +26,7 @@ std::span<const Rule> flush_rules();
 std::span<const Rule> identity_rules();
 std::span<const Rule> least_integer_rules();
 std::span<const Rule> pack_rules();
+std::span<const Rule> rotation_rules();
 std::span<const Rule> three_way_rules();
 std::span<const Rule> truth_rules();
 // Operands of u16 that an instruction wants with zeros above them: the first, and how many.
