@@ -54,6 +54,7 @@ class PackedPairs {
 
  private:
   static constexpr uint32_t kNone = Dataflow::kNone;
+  static constexpr uint32_t kFar = 1024;  // nothing further away is looked at: a bound for hostile texts
 
   bool packs_halves(uint32_t pc) const {
     const Instr& i = f_.code[pc];
@@ -65,6 +66,7 @@ class PackedPairs {
   uint32_t maker(uint32_t pc, const Operand& op, bool unbroken) const {
     const uint32_t from = is_value(op) ? writes_.maker(pc, flow_.number_of(op)) : kNone;
     if (from >= pc || flow_.block_of(from) != flow_.block_of(pc)) return kNone;
+    if (unbroken && pc - from > kFar) return kNone;
     for (uint32_t between = from; unbroken && between < pc; ++between)
       if (flow_.becomes_branch(between)) return kNone;
     return from;
@@ -148,6 +150,7 @@ class PackedPairs {
   void become_pack(uint32_t pc, uint32_t other, const Operand& bytes) {
     const Operand whole = f_.code[other].op[1];
     const uint32_t reg = flow_.number_of(whole);
+    if (pc - other > kFar) return;
     for (uint32_t between = other + 1; between < pc; ++between)
       if (std::ranges::find(flow_.access(between).writes, reg) != flow_.access(between).writes.end()) return;
     const Operand below = w_.fresh(Type::b32), pack = w_.fresh(Type::b32);
