@@ -179,7 +179,7 @@ std::string fidelity(const Statistics& s) {
   }
   std::string line = fmt::format("{} kinds of instructions exact", exact);
   if (!measured.empty()) line += "; with an H200's bits, within the manual's error bound: " + measured;
-  if (!modelled.empty()) line += "; modelled from one public source: " + modelled;
+  if (!modelled.empty()) line += "; modelled after public sources: " + modelled;
   return line;
 }
 

@@ -7,7 +7,7 @@
 //   name      the binder `Body bind_add_int(Instr&, const Source&)`, defined in a file of op/ or engine/.
 //   section   of the PTX ISA manual.
 //   fidelity  exact: the hardware's bits by the manual; measured: an H200's bits where the manual gives an
-//             error bound alone, so that other chips may differ within it; modelled: from one public source.
+//             error bound alone, so that other chips may differ within it; modelled: from public models.
 //   target    which .target a module needs for it: see target.h.
 //
 // Spelling: the mnemonic, then its modifiers in order.
