@@ -13,11 +13,11 @@
 // ue4m3 denormals have exponent -6, a zero scale has -126, and bit 7 of a ue4m3 scale is ignored. A NaN scale
 // or a NaN c gives 0x7FFFFFFF.
 // sf-tensor/tcgen05 6f19f22, a model that its authors compared with a million results of a B200 for each
-// path, is written otherwise (the largest product counts, in a window of 39 bits) and gives the same bits in
-// 180000 random steps of all kinds of scales and accumulators. The two differ where all products of a group
-// are zero: only here does its scale raise emax (28 of 20000 steps with four of five elements zero). B200
-// results of such groups are not published. Not covered by MMA-Sim, and chosen here: an infinite c stays
-// itself; a sum of 2^128 or more is infinite.
+// path, is written otherwise (the largest product counts, in a window of 39 bits) and gives the same bits but
+// in two corners (tests/numerics/tensor_core_test.cpp): a group whose products are all zero raises emax here
+// alone, and products whose scales are 2^27 or more below the largest are cut in groups of four there. B200
+// results that tell them apart are not published. Not covered by MMA-Sim, and chosen here: an infinite c
+// stays itself; a sum of 2^128 or more is infinite.
 #pragma once
 
 #include <cstddef>

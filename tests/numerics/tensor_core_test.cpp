@@ -7,6 +7,7 @@
 
 #include <bit>
 #include <cmath>
+#include <optional>
 #include <random>
 #include <vector>
 
@@ -52,6 +53,39 @@ float oracle(const int d4[4], const std::uint8_t sfa[4], const std::uint8_t sfb[
   const Parts r = split(std::ldexp(sum, emax - 35), -126);
   const long double result = std::ldexp(std::trunc(std::ldexp(r.significand, 23)), r.exponent - 23);
   return std::fabs(result) >= 0x1p128L ? (result < 0 ? -INFINITY : INFINITY) : float(result) + 0.0f;
+}
+
+// The rule for ue4m3 that sf-tensor/tcgen05 6f19f22 (tcgen05_model/MODEL.md, section 5) states and its
+// authors compared with a B200: terms are cut at 2^max(largest product or c - 39, largest pair of scales -
+// 35), products in groups of four; below a c that is as large as any product at 2^(c - 35), in groups of 16.
+// Only products that are not zero count. `a` and `b` are twice the elements. Nothing where there is none, or
+// c is no number.
+std::optional<float> other_model(const std::int8_t a[64], const std::int8_t b[64], const std::uint8_t sfa[4],
+                                 const std::uint8_t sfb[4], float c) {
+  constexpr int kNone = -100000;
+  const auto exponent_of = [](int twice) { return std::abs(twice) < 4 ? 0 : std::abs(twice) < 8 ? 1 : 2; };
+  int product = kNone, pair = kNone;
+  for (int k = 0; k < 64; ++k) {
+    const Parts sa = split(ue4m3_value(sfa[k / 16]), -6), sb = split(ue4m3_value(sfb[k / 16]), -6);
+    if (a[k] * b[k] == 0 || sa.significand * sb.significand == 0) continue;
+    pair = std::max(pair, sa.exponent + sb.exponent);
+    product = std::max(product, exponent_of(a[k]) + exponent_of(b[k]) + sa.exponent + sb.exponent);
+  }
+  if (product == kNone || !std::isfinite(c)) return std::nullopt;
+  const Parts old = split(c, -126);
+  const bool c_leads = c != 0 && old.exponent >= product;
+  const int weight = c_leads ? old.exponent - 35
+                             : std::max(std::max(product, c != 0 ? old.exponent : kNone) - 39, pair - 35);
+  const auto cut = [&](long double value) { return std::trunc(std::ldexp(value, -weight)); };
+  long double sum = cut(c);
+  for (int first = 0, size = c_leads ? 16 : 4; first < 64; first += size) {
+    long double group = 0;  // exact: its products share their scales
+    for (int k = first; k < first + size; ++k)
+      group += 0.25L * a[k] * b[k] * ue4m3_value(sfa[k / 16]) * ue4m3_value(sfb[k / 16]);
+    sum += cut(group);
+  }
+  const Parts r = split(std::ldexp(sum, weight), -126);
+  return float(std::ldexp(std::trunc(std::ldexp(r.significand, 23)), r.exponent - 23)) + 0.0f;
 }
 
 enum class Codes { kAll, kSmall, kZero, kLargest, kSparse };
@@ -229,6 +263,49 @@ TEST_CASE("tensor core: the corners of the model, in numbers") {
   // Bit 7 of a scale is ignored.
   const std::uint8_t minus_one[4] = {0xB8, 0xB8, 0xB8, 0xB8};
   CHECK(mma_step(d4, minus_one, one, ScaleFormat::kUe4m3, 0.0f) == 0.25f);
+}
+
+TEST_CASE("tensor core: the model that was compared with a B200 gives the same bits, but for two corners") {
+  std::mt19937 random(4);
+  // Blocks of zeros, whose scale counts here; and scales 2^27 apart, where products are cut in groups of 16
+  // here.
+  unsigned compared = 0, corners = 0, different = 0;
+  for (const Scales scales : {Scales::kAll, Scales::kModerate, Scales::kWithZero, Scales::kOneHuge})
+    for (const C kind : {C::kZero, C::kAccumulated, C::kAnyBits, C::kSmallMagnitude, C::kSweep})
+      for (unsigned round = 0; round < 2000; ++round) {
+        const unsigned sparsity = round % 2 ? 5 : 1;  // of the elements, one in so many is not 0
+        std::int8_t a[64], b[64];
+        int d4[4] = {};
+        bool has_zeros = false;
+        for (int g = 0; g < 4; ++g) {
+          bool any = false;
+          for (int k = 16 * g; k < 16 * (g + 1); ++k) {
+            a[k] = random() % sparsity ? 0 : twice(random, Codes::kAll), b[k] = twice(random, Codes::kAll);
+            d4[g] += a[k] * b[k], any |= a[k] * b[k] != 0;
+          }
+          has_zeros |= !any;
+        }
+        std::uint8_t sfa[4], sfb[4];
+        int low = 1000, high = -1000;  // exponents of pairs of scales
+        for (int g = 0; g < 4; ++g) {
+          sfa[g] = scale_code(random, scales), sfb[g] = scale_code(random, scales);
+          const int pair = split(ue4m3_value(sfa[g]), -6).exponent + split(ue4m3_value(sfb[g]), -6).exponent;
+          low = std::min(low, pair), high = std::max(high, pair);
+        }
+        const float c = old_value(random, kind);
+        const auto other = other_model(a, b, sfa, sfb, c);
+        if (!other) continue;
+        const bool same = bits(mma_step(d4, sfa, sfb, ScaleFormat::kUe4m3, c)) == bits(*other);
+        const bool is_corner = has_zeros || high - low >= 27;
+        corners += is_corner, different += is_corner && !same;
+        if (is_corner) continue;
+        ++compared;
+        CHECK(same);
+      }
+  CHECK(compared > 15000);
+  MESSAGE(different << " of " << corners << " steps in the two corners differ, none of " << compared
+                    << " others");
+  CHECK(different > 0);
 }
 
 TEST_CASE("tensor core: tiles of every instruction set give the model's bits") {
