@@ -15,7 +15,7 @@ struct LaneCopies final : AsyncOp {
   uint32_t destination[kLanes], source_bytes[kLanes];
   uint64_t group[kLanes];
 
-  // Every lane's source is empty: zeros, for which nothing is fetched.
+  // False: every lane's source is empty, and it writes zeros.
   bool fetches() const {
     bool any = false;
     for_lanes(lanes, [&](unsigned l) { any |= source_bytes[l] != 0; });
@@ -77,13 +77,14 @@ void copy(Warp& w, const Instr& in) {
   });
   op->queue = {Queue::cp_async, w.cta.rank << 16 | w.id};
   Cluster& cluster = w.cta.cluster;
-  const LaneCopies* issued = op.get();
-  cluster.submit(std::move(op), w, in, static_cast<unsigned>(std::countr_zero(w.active)));
   // Where the schedule is tolerant zeros, and what comes before them, do not take the time of a fetch. A CTA
   // of TensorRT-LLM's XQA that has no keys prefetches none, waits for nothing and writes its results to the
   // same shared memory.
-  if (cluster.grid.schedule.tolerant && cluster.grid.schedule.kind != Schedule::Kind::eager &&
-      !issued->fetches() && !issued->held(cluster))
+  const bool is_over =
+      cluster.grid.schedule.tolerant && cluster.grid.schedule.kind != Schedule::Kind::eager && !op->fetches();
+  const LaneCopies* issued = op.get();
+  cluster.submit(std::move(op), w, in, static_cast<unsigned>(std::countr_zero(w.active)));
+  if (is_over && !issued->held(cluster))  // it is still pending: the schedule is not eager
     cluster.finish_now(w, "cp.async");
 }
 

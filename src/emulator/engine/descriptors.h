@@ -72,6 +72,7 @@ struct SharedMatrix {
 
 // `what` names the operand in messages ("tcgen05.mma: descriptor of A").
 SharedMatrix decode_tcgen05_descriptor(uint64_t bits, const std::string& what);
+// Its constant field (bits 48:46), and what must stand there.
 constexpr uint64_t kTcgen05Constant = 0x0001'c000'0000'0000, kTcgen05ConstantValue = 0x4000'0000'0000;
 // wgmma's: other swizzle codes, no version bits (PTX ISA 9.7.15.5.1).
 constexpr uint64_t kWgmmaReserved = 0x3ff1'c000'c000'c000;

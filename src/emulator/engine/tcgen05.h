@@ -36,8 +36,8 @@ uint32_t uniform_operand(Warp&, const Operand&, const char* what);
 uint32_t uniform_address(Warp&, const Operand&, const char* what);
 
 // A shared-memory descriptor. Where the schedule is tolerant, its constant field may be 0, as wgmma's is,
-// with a note: the swizzles have the same codes there, and the gated delta network v3 of mayankagarwals'
-// contest entry ran so on a B200.
+// with a note: mayankagarwals' gated delta networks v3 and v4, which their author measured on a B200, leave
+// it out. Swizzles have tcgen05's codes all the same.
 SharedMatrix shared_matrix(Warp&, unsigned lane, uint64_t bits, const char* what);
 
 inline void watch_tmem(Cluster& cluster, bool write, Cta* cta, unsigned lane0, unsigned lanes,

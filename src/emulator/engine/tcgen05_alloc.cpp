@@ -83,15 +83,15 @@ uint32_t uniform_operand(Warp& w, const Operand& o, const char* what) {
 }
 
 SharedMatrix shared_matrix(Warp& w, unsigned lane, uint64_t bits, const char* what) {
-  if (!(bits & kTcgen05Constant)) [[unlikely]] {
-    try {
-      decode_tcgen05_descriptor(bits, what);
-    } catch (const Fault& zero) {
-      w.cta.cluster.note_or_throw(Fault(zero.kind, lane, zero.what()), w);
-    }
-    bits |= kTcgen05ConstantValue;
+  if (bits & kTcgen05Constant) return decode_tcgen05_descriptor(bits, what);
+  const SharedMatrix meant =
+      decode_tcgen05_descriptor(bits | kTcgen05ConstantValue, what);  // no other mistake
+  try {
+    decode_tcgen05_descriptor(bits, what);
+  } catch (const Fault& zero) {
+    w.cta.cluster.note_or_throw(Fault(zero.kind, lane, zero.what()), w);
   }
-  return decode_tcgen05_descriptor(bits, what);
+  return meant;
 }
 
 uint32_t uniform_address(Warp& w, const Operand& o, const char* what) {

@@ -59,9 +59,9 @@ struct Window {
 
 // Base lane and columns; each warp reaches the 32 lanes of its rank in the warpgroup. In a pair some kernels
 // count the lanes through both CTAs, 128 to 255 for the odd one: the manual says nothing of it, and they run
-// on a B200 (gau-nernst/learn-cuda, 02e_matmul_sm100, v5 to v7). Another warp's lanes are its own ones there
-// (stephendliang/siglip ran so, with equal rows), as those of lane 0 are: where that is tolerated, it is a
-// note.
+// on a B200 (gau-nernst/learn-cuda, 02e_matmul_sm100, v5 to v7). Another warp's lanes are taken to be its own
+// ones, as those of lane 0 are, where that is tolerated, with a note: stephendliang/siglip ran so on a B200,
+// but all its rows are equal, which shows no more than that hardware does not stop.
 Window window(Warp& w, const Mods& m, uint32_t bits, const char* what) {
   TmemAddress a{bits};
   if (a.lane() >= kTmemLanes && a.lane() < 2 * kTmemLanes && w.cta.state->tmem_group == 2)

@@ -163,9 +163,10 @@ void MmaOp::lose(Cluster& cluster, Cta& cta, const Lost& lost) const {
       *this);
 }
 
-// Each quarter of the lanes has its copy of the scales, which should be the same. It is the one that the
-// products of its rows take, as the halves of a pair with M = 128 do: a fused MoE of a contest
-// (abc123203/flashinfer-bench-avengers) stores the scale of row r in lane r, in each of four columns.
+// Each quarter of the lanes has its copy of the scales, which should be the same. Where that is tolerated it
+// is the one that the products of its rows take, as the halves of a pair with M = 128 do: so for lanes 0 to
+// 31 on a B200 (see lose), and so a fused MoE of a contest (abc123203/flashinfer-bench-avengers), of which no
+// run is published, is right: it stores the scale of row r in lane r, in each of four columns.
 bool MmaOp::read_scales(Cluster& cluster, Cta& cta, char operand, uint8_t* out, Lost& lost,
                         uint32_t quarter) {
   if (operand == 'A') note_shared_scales(cta);

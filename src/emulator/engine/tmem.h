@@ -33,8 +33,8 @@ struct TensorMemory {
   std::array<uint64_t, kTmemColumns> former{};  // of a free column: who had it last, see name_of
 
   // Of a column that nobody holds: who wrote it last (see name_of) and which lanes. A warp may be ahead of
-  // the one that allocates (gated delta networks of a contest), where the schedule is tolerant: hardware has
-  // no check, and tcgen05.alloc leaves the cells as they are.
+  // the one that allocates (gated delta networks of a contest, which ran on B200s), where the
+  // schedule is tolerant: tcgen05.alloc is taken to leave the cells as they are.
   struct Ahead {
     uint64_t writer = 0;
     std::array<uint64_t, 2> lanes{};

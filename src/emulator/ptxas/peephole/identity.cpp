@@ -1,5 +1,6 @@
-// Integer instructions of 64 bits that give back an operand: copies, where the order of f64 operands asks for
-// what a value is. Extremes of one part of a register and itself.
+// Integer instructions of 64 bits that give back an operand, or a constant whatever one of theirs is: copies,
+// where the order of f64 operands asks for what a value is and who reads it. (Those of 32 bits are constants
+// before other rules ask: absorbing.cpp.) Extremes of one part of a register and itself.
 #include "emulator/ptxas/peephole/pass.h"
 #include "emulator/ptxas/peephole/rules.h"
 
