@@ -16,7 +16,8 @@
 // path, is written otherwise (the largest product counts, in a window of 39 bits) and gives the same bits but
 // in two corners (tests/numerics/tensor_core_test.cpp): a group whose products are all zero raises emax here
 // alone, and products whose scales are 2^27 or more below the largest are cut in groups of four there. B200
-// results that tell them apart are not published. Not covered by MMA-Sim, and chosen here: an infinite c
+// results that tell them apart are not published, and random ones would not: of 4 * 10^9 steps with uniform
+// finite codes and scales none zero, 111 differ. Not covered by MMA-Sim, and chosen here: an infinite c
 // stays itself; a sum of 2^128 or more is infinite.
 #pragma once
 
