@@ -619,6 +619,32 @@ TEST_CASE("driver: memory") {
   CHECK(cuMemFree(a.p + 8) == CUDA_ERROR_INVALID_VALUE);
 }
 
+// Mojo destroys its streams by the first symbol, of CUDA 3.
+TEST_CASE("driver: what has a second symbol of the same form can be called by its first") {
+  auto path = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "emulator/libcuda.so.1";
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  REQUIRE_MESSAGE(library, dlerror());
+  const auto call = [&]<class... A>(const char* name, A... a) {
+    const auto f = reinterpret_cast<CUresult (*)(A...)>(dlsym(library, name));
+    return f ? f(a...) : CUDA_ERROR_NOT_FOUND;
+  };
+  CUcontext context = nullptr, popped = nullptr;
+  CUstream stream = nullptr;
+  CUevent event = nullptr;
+  REQUIRE(call("cuInit", 0u) == CUDA_SUCCESS);
+  REQUIRE(call("cuCtxCreate_v2", &context, 0u, 0) == CUDA_SUCCESS);
+  CHECK(call("cuCtxPopCurrent", &popped) == CUDA_SUCCESS);
+  CHECK(popped == context);
+  CHECK(call("cuCtxPushCurrent", context) == CUDA_SUCCESS);
+  REQUIRE(call("cuStreamCreate", &stream, 0u) == CUDA_SUCCESS);
+  REQUIRE(call("cuEventCreate", &event, 0u) == CUDA_SUCCESS);
+  CHECK(call("cuEventDestroy", event) == CUDA_SUCCESS);
+  CHECK(call("cuEventDestroy", event) != CUDA_SUCCESS);
+  CHECK(call("cuStreamDestroy", stream) == CUDA_SUCCESS);
+  CHECK(call("cuStreamDestroy", stream) != CUDA_SUCCESS);
+  CHECK(call("cuCtxDestroy", context) == CUDA_SUCCESS);
+}
+
 TEST_CASE("driver: the library exports the driver API and nothing of ours") {
   auto path = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "emulator/libcuda.so.1";
   REQUIRE(std::filesystem::exists(path));

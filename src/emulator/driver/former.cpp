@@ -1,7 +1,16 @@
-// Calls in the form that CUDA 12 and earlier know, under the symbols that the headers of today rename.
+// Calls in the form that CUDA 12 and earlier know, and under first symbols: those that the headers of today
+// rename.
 #include "emulator/driver/state.h"
 
 #undef cuCtxCreate_v3
+#undef cuCtxDestroy
+#undef cuCtxPopCurrent
+#undef cuCtxPushCurrent
+#undef cuDeviceGetUuid
+#undef cuDevicePrimaryCtxRelease
+#undef cuDevicePrimaryCtxReset
+#undef cuDevicePrimaryCtxSetFlags
+#undef cuEventDestroy
 #undef cuEventElapsedTime
 #undef cuGraphAddDependencies
 #undef cuGraphExecUpdate
@@ -10,8 +19,13 @@
 #undef cuGraphNodeGetDependencies
 #undef cuGraphNodeGetDependentNodes
 #undef cuGraphRemoveDependencies
+#undef cuLinkAddData
+#undef cuLinkAddFile
+#undef cuLinkCreate
 #undef cuMemAdvise
+#undef cuMemHostRegister
 #undef cuMemPrefetchAsync
+#undef cuStreamDestroy
 #undef cuStreamGetCaptureInfo
 #undef cuStreamUpdateCaptureDependencies
 
@@ -104,5 +118,33 @@ CUresult CUDAAPI cuGraphExecUpdate(CUgraphExec exec, CUgraph graph, CUgraphNode*
   if (result) *result = info.result;
   return r;
 }
+
+// Under their first symbols, with the arguments and the meaning of today's.
+#define SAME_AS_V2(name, parameters, arguments) \
+  CUresult CUDAAPI name parameters;             \
+  CUresult CUDAAPI name parameters { return name##_v2 arguments; }
+
+SAME_AS_V2(cuCtxDestroy, (CUcontext context), (context))
+SAME_AS_V2(cuCtxPushCurrent, (CUcontext context), (context))
+SAME_AS_V2(cuCtxPopCurrent, (CUcontext * context), (context))
+SAME_AS_V2(cuDeviceGetUuid, (CUuuid * uuid, CUdevice device), (uuid, device))
+SAME_AS_V2(cuDevicePrimaryCtxRelease, (CUdevice device), (device))
+SAME_AS_V2(cuDevicePrimaryCtxReset, (CUdevice device), (device))
+SAME_AS_V2(cuDevicePrimaryCtxSetFlags, (CUdevice device, unsigned flags), (device, flags))
+SAME_AS_V2(cuEventDestroy, (CUevent event), (event))
+SAME_AS_V2(cuStreamDestroy, (CUstream stream), (stream))
+SAME_AS_V2(cuMemHostRegister, (void* p, size_t bytes, unsigned flags), (p, bytes, flags))
+SAME_AS_V2(cuLinkCreate, (unsigned count, CUjit_option* options, void** values, CUlinkState* state),
+           (count, options, values, state))
+SAME_AS_V2(cuLinkAddData,
+           (CUlinkState state, CUjitInputType type, void* data, size_t bytes, const char* name,
+            unsigned count, CUjit_option* options, void** values),
+           (state, type, data, bytes, name, count, options, values))
+SAME_AS_V2(cuLinkAddFile,
+           (CUlinkState state, CUjitInputType type, const char* path, unsigned count, CUjit_option* options,
+            void** values),
+           (state, type, path, count, options, values))
+
+#undef SAME_AS_V2
 
 }  // extern "C"
