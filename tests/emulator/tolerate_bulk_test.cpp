@@ -95,3 +95,43 @@ TEST_CASE("a bulk prefetch of more than was allocated: a fault, or a note") {
     if (tolerant) CHECK(r.out[0] == 7);
   }
 }
+
+// As an H200 has it (2026-11-23). Modular's block-scaled products name the mbarrier of the pair's even CTA
+// for copies without .cta_group::2.
+TEST_CASE(
+    "a copy to a CTA of the cluster signals that CTA's mbarrier, whatever CTA the mbarrier's address names") {
+  const char* const copies[] = {
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r6], [%rd0], 32, [%r7];",
+      "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%r6], {%r5, %r5, %r5, %r5}, [%r7];"};
+  for (const uint32_t to : {0u, 1u})
+    for (const char* const copy : copies)
+      for (const bool tolerant : {false, true}) {
+        CAPTURE(to);
+        CAPTURE(copy);
+        const std::string text =
+            module_text("sm_90a", ".param .u64 out",
+                        fmt::format(R"(
+    .shared .align 8 .b64 bar; .shared .align 16 .b32 s[8];
+    ld.param.u64 %rd0, [out]; mov.u32 %r0, s; mov.u32 %r1, bar; mov.u32 %r2, %cluster_ctarank;
+    mbarrier.init.shared::cta.b64 [%r1], 1;
+    mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r1], {};
+    fence.mbarrier_init.release.cluster;
+    barrier.cluster.arrive; barrier.cluster.wait;
+    setp.ne.u32 %p0, %r2, 1; mov.u32 %r5, 7;
+    mapa.shared::cluster.u32 %r6, %r0, {}; mapa.shared::cluster.u32 %r7, %r1, {};
+    @%p0 bra OTHER;
+    {}
+  OTHER:
+    setp.ne.u32 %p0, %r2, {};
+    @%p0 bra DONE;
+    {}
+    ld.shared.u32 %r5, [%r0]; add.u32 %r5, %r5, 1; st.global.u32 [%rd0], %r5;
+  DONE:
+    barrier.cluster.arrive; barrier.cluster.wait;)",
+                                    copy == copies[0] ? 32 : 16, to, 1 - to, copy, to, wait("%r1", 0)));
+        const Ran r = run(text, tolerant, 1, 16, {.cluster = 2});
+        CHECK(r.says("they must be in the same CTA"));
+        REQUIRE(r.result.ok == tolerant);
+        if (tolerant) CHECK(r.out[0] == (copy == copies[0] ? 1 : 8));
+      }
+}

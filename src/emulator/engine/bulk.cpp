@@ -173,11 +173,8 @@ void store(Warp& w, const Instr& in, const Mods& m, BulkCopy& op, unsigned lane)
   ++groups.groups.back().reading, ++groups.groups.back().writing;
 }
 
-void check_one_target(Warp& w, const Mods& m, const SharedRef& dst, const SharedRef& bar, const char* what,
-                      unsigned lane) {
-  if (dst.cta != bar.cta)
-    fault(FaultKind::multicast, lane, "{}: the destination is in CTA rank {}, the mbarrier in rank {}", what,
-          dst.cta->rank, bar.cta->rank);
+Cta* barrier_cta(Warp& w, const Mods& m, const SharedRef& dst, const SharedRef& bar, const char* what,
+                 unsigned lane) {
   // An H200 copies within a CTA all the same (2026-11-22).
   if (m.way == Way::shared_to_shared && dst.cta == &w.cta)
     w.cta.cluster.note_or_throw(
@@ -185,6 +182,7 @@ void check_one_target(Warp& w, const Mods& m, const SharedRef& dst, const Shared
               fmt::format("{} from shared::cta to shared::cluster: the destination must be another CTA's",
                           what)),
         w);
+  return beside(w, dst, bar, lane, what).cta;
 }
 
 // op 0 [dst], 1 [src], 2 size, 3 [mbar], then mask and policy. No targets: there is nothing to do.
@@ -205,8 +203,7 @@ void load(Warp& w, const Instr& in, const Mods& m, BulkCopy& op, unsigned lane) 
   if (m.multicast) {
     for (Cta* to : multicast_ctas(w, in.op[4], lane, what, true)) op.targets.push_back({to, to});
   } else {
-    check_one_target(w, m, dst, bar, what, lane);
-    op.targets.push_back({dst.cta, bar.cta});
+    op.targets.push_back({dst.cta, barrier_cta(w, m, dst, bar, what, lane)});
   }
   for (TmaTarget& t : op.targets) t.phase = t.barrier_cta->state->expect_signal(w, op.barrier, what);
 }

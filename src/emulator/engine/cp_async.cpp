@@ -222,10 +222,7 @@ void remote_write(Warp& w, const Instr& in) {
   const char* what = op->name();
   for_lanes(w.active, [&](unsigned lane) {
     op->to[lane] = shared_ref(w, m.space, in.op[0], lane, what);
-    op->barrier[lane] = shared_ref(w, m.space, in.op[2], lane, what);
-    if (op->to[lane].cta != op->barrier[lane].cta)
-      fault(FaultKind::multicast, lane, "{}: the destination is in CTA rank {}, the mbarrier in rank {}",
-            what, op->to[lane].cta->rank, op->barrier[lane].cta->rank);
+    op->barrier[lane] = beside(w, op->to[lane], shared_ref(w, m.space, in.op[2], lane, what), lane, what);
     if (op->to[lane].offset % op->bytes)
       fault(FaultKind::misaligned_address, lane, "{} of {} bytes to shared {:#x}: not aligned", what,
             op->bytes, op->to[lane].offset);

@@ -31,6 +31,13 @@ inline SharedRef shared_ref(Warp& w, Space space, const Operand& o, unsigned lan
   return shared_ref(w, space, w.address(o, lane), lane, what);
 }
 
+// The mbarrier that a copy without .cta_group::2, or st.async, signals is in the CTA of its destination. An
+// H200 takes the offset of the mbarrier's address, and the CTA from the destination's (2026-11-23): where
+// that is tolerated, a note. Modular's kernels clear the lowest bit of the mbarrier's CTA rank whatever the
+// cta_group.
+SharedRef beside(Warp&, const SharedRef& destination, const SharedRef& mbarrier, unsigned lane,
+                 const char* what);
+
 // Tells the watcher, if there is one, of an engine's access to shared or global memory.
 inline void watch_access(Cluster& cluster, AccessKind kind, Space space, uint64_t address, uint32_t bytes,
                          Cta* cta, const AsyncOp& op, Proxy proxy = Proxy::async,

@@ -256,6 +256,18 @@ SharedRef shared_ref(Warp& w, Space space, uint64_t address, unsigned lane, cons
   return {&w.cta, offset};
 }
 
+SharedRef beside(Warp& w, const SharedRef& destination, const SharedRef& mbarrier, unsigned lane,
+                 const char* what) {
+  if (destination.cta != mbarrier.cta)
+    w.cta.cluster.note_or_throw(
+        Fault(FaultKind::multicast, lane,
+              fmt::format("{}: the destination is in CTA rank {}, the mbarrier in rank {}; "
+                          "they must be in the same CTA",
+                          what, destination.cta->rank, mbarrier.cta->rank)),
+        w);
+  return {destination.cta, mbarrier.offset};
+}
+
 GlobalMemory::Range global_range(const Grid& grid, uint64_t address, uint64_t bytes, const char* what) {
   GlobalMemory::Range r = grid.memory.find(address, bytes);
   if (r.begin == r.end)

@@ -273,18 +273,16 @@ Cta* barrier_cta(const LoadMods& mods, Cta& to, const SharedRef& bar, unsigned l
   return ctas[rank].get();
 }
 
-void check_one_target(const LoadMods& mods, const SharedRef& dst, const SharedRef& bar, unsigned lane) {
-  if (mods.group != 2 && dst.cta != bar.cta)
-    fault(
-        FaultKind::multicast, lane,
-        "{}: the destination is in CTA rank {}, the mbarrier in rank {}; without .cta_group::2 they must be "
-        "in the same CTA",
-        kLoad, dst.cta->rank, bar.cta->rank);
-  if (mods.group == 2 && (dst.cta->rank ^ bar.cta->rank) > 1)
+// The same for the one destination of a copy that is no multicast.
+Cta* barrier_cta_of_one(Warp& w, const LoadMods& mods, const SharedRef& dst, const SharedRef& bar,
+                        unsigned lane) {
+  if (mods.group != 2) return beside(w, dst, bar, lane, kLoad).cta;
+  if ((dst.cta->rank ^ bar.cta->rank) > 1)
     fault(
         FaultKind::multicast, lane,
         "{}.cta_group::2: the destination is in CTA rank {}, the mbarrier in rank {}, which is not its pair",
         kLoad, dst.cta->rank, bar.cta->rank);
+  return bar.cta;
 }
 
 // op 0 [dst], 1 [map, 2 {c}], 3 [mbar], with .im2col {offsets}, then mask, cache policy
@@ -315,8 +313,7 @@ void load(Warp& w, const Instr& in) {
         op->targets.push_back({to, barrier_cta(mods, *to, bar, lane)});
       if (op->targets.empty()) return;
     } else {
-      check_one_target(mods, dst, bar, lane);
-      op->targets.push_back({dst.cta, bar.cta});
+      op->targets.push_back({dst.cta, barrier_cta_of_one(w, mods, dst, bar, lane)});
     }
     for (TmaTarget& t : op->targets) t.phase = t.barrier_cta->state->expect_signal(w, op->barrier, kLoad);
     cluster.submit(std::move(op), w, in, lane);
