@@ -188,6 +188,18 @@ TEST_CASE("encode_tiled takes the driver's arguments and says which is wrong") {
   CHECK_FALSE(replace_address(&map, reinterpret_cast<void*>(0x9008)).empty());
 }
 
+// As the driver (580.159, H200) answers.
+TEST_CASE("encode_tiled wants strides with rank 1 too, though it reads none") {
+  CUtensorMap map;
+  cuuint64_t dims[] = {1024}, strides[] = {8};
+  cuuint32_t box[] = {32}, steps[] = {1};
+  for (const cuuint64_t* s : {strides, static_cast<cuuint64_t*>(nullptr)}) {
+    const TensorMapArguments a{
+        CU_TENSOR_MAP_DATA_TYPE_UINT32, 1, reinterpret_cast<void*>(0x7000), dims, s, steps};
+    CHECK(encode_tiled(&map, a, box, 9).empty() == (s != nullptr));
+  }
+}
+
 // cuda.h asks for 64 bytes. The driver (580.159, H200) takes any address, and CUDA Python's maps lie at 16.
 TEST_CASE("a tensor map may be made at any address") {
   cuuint64_t dims[] = {128, 64}, strides[] = {128};

@@ -275,7 +275,8 @@ std::string encode_common(TensorMap& m, CUtensorMap* map, const TensorMapArgumen
   if (a.fill >= 2) return fmt::format("oobFill is {}, must be 0 or 1", static_cast<int>(a.fill));
   if (a.rank < 1 || a.rank > kTensorMapMaxRank)
     return fmt::format("tensorRank is {}, must be 1 to 5", a.rank);
-  if (!a.dims || !a.element_strides || (a.rank > 1 && !a.strides))
+  // The driver (580.159, H200) asks for strides with rank 1 too, which has none.
+  if (!a.dims || !a.element_strides || !a.strides)
     return "globalDim, globalStrides or elementStrides is null";
   m.type = static_cast<TensorType>(a.type);
   m.swizzle = static_cast<TensorSwizzle>(a.swizzle);
