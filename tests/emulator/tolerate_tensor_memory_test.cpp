@@ -71,6 +71,32 @@ TEST_CASE("tensor memory that nobody has allocated: a fault, or what its cells h
   }
 }
 
+// Modular's attention has an SM to itself, allocates nothing and begins at column 0.
+TEST_CASE("tensor memory of a kernel that allocates none is its SM's") {
+  constexpr uint32_t kCtas = 64;
+  Kernel k(module_text("sm_100a", ".param .u64 out", R"(
+      ld.param.u64 %rd0, [out]; mov.u32 %r0, %tid.x; mov.u32 %r1, %ctaid.x; mov.u32 %r2, 0; mov.u32 %r3, 0;
+      tcgen05.st.sync.aligned.32x32b.x1.b32 [%r2], {%r1};
+      tcgen05.wait::st.sync.aligned;
+  L:  add.u32 %r3, %r3, 1; setp.lt.u32 %p0, %r3, 3000; @%p0 bra L;
+      tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r4}, [%r2];
+      tcgen05.wait::ld.sync.aligned;
+      mad.lo.u32 %r5, %r1, 32, %r0; mul.wide.u32 %rd1, %r5, 4; add.u64 %rd0, %rd0, %rd1;
+      st.global.u32 [%rd0], %r4;)"));
+  const uint64_t out = k.buffer(4 * 32 * kCtas);
+  k.param(out);
+  k.config.block.x = 32;
+  k.config.grid.x = kCtas;
+  k.schedule.tolerant = true;
+  const LaunchResult r = k.run(1);
+  INFO(r.report);
+  REQUIRE(r.ok);
+  const auto words = k.download<uint32_t>(out, 32 * kCtas);
+  uint32_t wrong = 0;
+  for (uint32_t i = 0; i < words.size(); ++i) wrong += words[i] != i / 32;
+  CHECK(wrong == 0);
+}
+
 // Warps 2 to 5 of stephendliang's siglip store rows 0 to 127 in this order, and name the lanes of those.
 TEST_CASE("tcgen05.ld of another warp's lanes: a fault, or the warp's own ones and a note") {
   const std::string text = loads_column("add.u32 %r3, %r2, 0x400000;");

@@ -25,12 +25,12 @@ unsigned host_threads(const Grid& grid) {
   return std::max(1u, std::thread::hardware_concurrency());
 }
 
-bool is_allocation(const Instr& i) { return i.opcode && i.opcode->name == "tcgen05_alloc"; }
-
-// The kernel, or a function that it may call.
-bool allocates_tensor_memory(const Grid& grid) {
+// Does the kernel, or a function that it may call, have an instruction whose name begins so?
+bool has_instruction(const Grid& grid, std::string_view name) {
   return grid.device.tmem_columns && std::ranges::any_of(grid.module.functions, [&](const Function& f) {
-           return (!f.entry || &f == &grid.function) && std::ranges::any_of(f.code, is_allocation);
+           return (!f.entry || &f == &grid.function) && std::ranges::any_of(f.code, [&](const Instr& i) {
+                    return i.opcode && std::string_view(i.opcode->name).starts_with(name);
+                  });
          });
 }
 
@@ -41,7 +41,8 @@ Scheduler::Scheduler(Grid& grid)
       residency_(grid.device, grid.shared_bytes(), static_cast<uint32_t>(grid.config.block.count()),
                  static_cast<uint32_t>(grid.config.cluster.count())),
       rng_(grid.schedule.seed ^ 0x5ca1ab1e0ddba11ull),
-      one_by_one_(grid.schedule.tolerant && allocates_tensor_memory(grid)) {
+      tensor_memory_(grid.schedule.tolerant && has_instruction(grid, "tcgen05_")),
+      one_by_one_(grid.schedule.tolerant && has_instruction(grid, "tcgen05_alloc")) {
   uint64_t slots = 0;
   for (const Function& f : grid.module.functions) {
     grid.code_base_.push_back(static_cast<uint32_t>(slots));
@@ -125,12 +126,12 @@ void Scheduler::start_clusters() {
       residency_.remove(sms);
       break;
     }
-    if (one_by_one_)
-      for (Sm* sm : sms) {
-        last_start_[sm] = sum_.rounds;
-        // It is there before anybody allocates: a warp may use it ahead of its CTA's tcgen05.alloc.
-        if (!sm->tmem) sm->tmem = std::make_unique<TensorMemory>();
-      }
+    for (Sm* sm : sms) {
+      if (one_by_one_) last_start_[sm] = sum_.rounds;
+      // It is there before anybody allocates: a warp may use it ahead of its CTA's tcgen05.alloc, and
+      // Modular's attention never allocates.
+      if (tensor_memory_ && !sm->tmem) sm->tmem = std::make_unique<TensorMemory>();
+    }
     const uint64_t id = grid_.next_cluster_++;
     auto& c = resident_[id] = std::make_unique<Cluster>(grid_, id, grid_.first_cta(id), sms);
     awake_.push_back(c.get());

@@ -106,7 +106,7 @@ class Scheduler {
   std::vector<std::unique_ptr<Cluster>> gone_;         // what the next round's host threads take apart
   std::vector<std::vector<uint64_t>> counts_;          // by host thread: executions by instruction
   std::mt19937_64 rng_;
-  const bool one_by_one_;                               // see start_clusters
+  const bool tensor_memory_, one_by_one_;               // see start_clusters
   std::unordered_map<const Sm*, uint64_t> last_start_;  // the rounds of them, if one_by_one_
   Statistics sum_;                                      // of the clusters that are gone
   struct {
