@@ -1,4 +1,6 @@
 // Packs of two halves.
+#include <algorithm>
+
 #include "emulator/ptxas/peephole/pass.h"
 #include "emulator/ptxas/peephole/range.h"
 #include "emulator/ptxas/peephole/rules.h"
@@ -31,15 +33,37 @@ void fold_square(Pass& p, uint32_t pc) {
   p.operand(pc, 1) = other;
 }
 
+bool is_sign_of_pack(const Source& s) {
+  return (s.tokens[0] == "neg" || s.tokens[0] == "abs") && s.type() == Type::f16x2 && !s.has("ftz");
+}
+
+// Did one instruction make both halves, or are they the same or partly constant? What changes their sign does
+// not matter, nor do functions that the machine has for one half only.
+bool is_made_at_once(const Pass& p, uint32_t pc, unsigned slot) {
+  auto from = p.behind_copies(pc, slot);
+  while (from && is_sign_of_pack(p.source(*from))) from = p.behind_copies(*from, 1);
+  if (!from) return false;
+  const Source& s = p.source(*from);
+  if (s.tokens[0] != "mov")
+    return s.tokens[0] != "ex2" && s.tokens[0] != "tanh" &&
+           std::ranges::any_of(s.tokens, [](std::string_view t) { return t.ends_with("16x2"); });
+  const Operand& pack = p.operand(*from, 1);
+  if (pack.kind != Operand::Kind::vector || pack.count != 2) return false;
+  const Operand &low = p.f.vectors[pack.index], &high = p.f.vectors[pack.index + 1];
+  const auto is_constant = [&](uint32_t n) {
+    return p.known.bits_of_element(*from, pack.index + n).has_value();
+  };
+  return (is_value(low) && is_value(high) && low.offset == high.offset) || is_constant(0) || is_constant(1);
+}
+
 // The extreme of absolute values of a negated or absolute pack of f16 and itself: one of the two is the pack
-// as it was, with its own sign.
+// as it was, with its own sign, where the halves come from different instructions.
 void fold_signed_extreme(Pass& p, uint32_t pc) {
   if (p.source(pc).type() != Type::f16x2 || !p.source(pc).has("xorsign") || !p.same_register(pc, 1, 2))
     return;
   for (const std::string_view name : {"neg", "abs"})
-    if (const auto sign = p.open_maker(pc, 1, name);
-        sign && p.source(*sign).type() == Type::f16x2 && !p.source(*sign).has("ftz")) {
-      p.operand(pc, 1) = p.kept(*sign, 1);
+    if (const auto sign = p.open_maker(pc, 1, name); sign && is_sign_of_pack(p.source(*sign))) {
+      if (!is_made_at_once(p, *sign, 1)) p.operand(pc, 1) = p.kept(*sign, 1);
       return;
     }
 }
