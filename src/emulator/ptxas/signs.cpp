@@ -40,11 +40,13 @@ std::vector<uint32_t> signed_registers(const Function& f, const Dataflow& flow) 
 }
 
 // A guarded instruction of which ptxas makes code that executes all or nothing, not a selection: loads,
-// approximations of several instructions, quotients that are rounded in a direction.
+// approximations of several instructions, quotients that are rounded in a direction; or whose last machine
+// instruction is guarded itself or is none of floats.
 bool is_several(const Source& s) {
   static const std::unordered_set<std::string_view> kFunctions = {"rcp", "sqrt", "rsqrt", "ex2", "lg2"};
   const std::string_view name = s.tokens[0];
-  if (name == "ld" || name == "ldu") return true;
+  if (name == "ld" || name == "ldu" || name == "set") return true;
+  if (name == "cvt") return s.has("ftz") && s.type(1) == Type::f64;
   if (name == "div") return !s.has("rn");
   return kFunctions.contains(name) && s.has("approx") && !s.has("ftz");
 }
