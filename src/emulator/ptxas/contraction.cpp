@@ -36,17 +36,12 @@ void Contraction::apply() {
     if (takes_product(pc)) fuse(pc);
 }
 
-// A block of ptxas ends behind it, though none of the data flow does. Of fences those do that are a MEMBAR:
-// not those between proxies, of one direction alone, or behind mbarrier.init.
+// A block of ptxas ends behind it, though none of the data flow does.
 bool Contraction::is_fence(uint32_t pc) const {
-  static const std::unordered_set<std::string_view> kFences = {"membar", "fence", "setmaxnreg", "trap",
-                                                               "brkpt"};
-  static const std::unordered_set<std::string_view> kLight = {"proxy", "mbarrier_init", "acquire", "release"};
   const Source& s = f_.source[pc];
-  if (s.tokens[0] == "fence" && kLight.contains(s.tokens[1])) return false;
   if (is_float_routine(s))
     if (const auto constant = known_.bits(pc, 1); constant && is_routine_inline(s, *constant)) return false;
-  return kFences.contains(s.tokens[0]) || s.has("launch_dependents") || flow_.becomes_branch(pc);
+  return ends_block(s) || flow_.becomes_branch(pc);
 }
 
 void Contraction::find_products() {

@@ -47,6 +47,14 @@ bool is_selected_routine(const Source& s) {
   return is_float_routine(s) && s.type() == Type::f32 && (s.tokens[0] != "div" || s.has("rn"));
 }
 
+bool ends_block(const Source& s) {
+  static const std::unordered_set<std::string_view> kFences = {"membar", "fence", "setmaxnreg", "trap",
+                                                               "brkpt"};
+  static const std::unordered_set<std::string_view> kLight = {"proxy", "mbarrier_init", "acquire", "release"};
+  if (s.tokens[0] == "fence" && kLight.contains(s.tokens[1])) return false;
+  return kFences.contains(s.tokens[0]) || s.has("launch_dependents");
+}
+
 bool ends_stretch(const Source& s) {
   static const std::unordered_set<std::string_view> kHalves = {"bfe", "bfi", "bfind", "brev"};
   static const std::unordered_set<std::string_view> kNames = {"bar",    "barrier", "activemask",

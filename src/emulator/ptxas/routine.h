@@ -20,6 +20,9 @@ bool is_integer_routine(const Source&);
 // in a direction stay behind a branch.
 bool is_selected_routine(const Source&);
 
+// What the compiler's basic block ends behind, though no branch is made of it: fences that are a MEMBAR (not
+// those between proxies, of one direction alone, or behind mbarrier.init), and some others.
+bool ends_block(const Source&);
 // What ends straight-line code for the compiler: routines, also where nobody wants their results, barriers,
 // collectives of a warp, atomics of vectors, and instructions on the bits of 64 that are expanded late.
 bool ends_stretch(const Source&);

@@ -16,7 +16,8 @@ std::vector<char> blocks_in_loops(const Dataflow&, const Ssa&);
 class Sinking {
  public:
   // Blocks as the compiler sees them, in the text's order: those of the data flow, which also end where an
-  // instruction becomes a branch. By pc: where an instruction stands, and where its result is made.
+  // instruction becomes a branch or a fence ends them. By pc: where an instruction stands, and where its
+  // result is made.
   struct Blocks {
     std::vector<uint32_t> reads, makes, flow;
   };

@@ -8,6 +8,7 @@
 #include "emulator/isa/opcode.h"
 #include "emulator/ptxas/counted_loop.h"
 #include "emulator/ptxas/halves.h"
+#include "emulator/ptxas/routine.h"
 #include "emulator/ptxas/summed_product.h"
 #include "emulator/ptxas/unroll.h"
 
@@ -124,7 +125,7 @@ void ValueOrder::find_blocks() {
     for (uint32_t pc = b.begin; pc < b.end; ++pc) {
       blocks_.reads[pc] = block;
       blocks_.flow[pc] = static_cast<uint32_t>(&b - flow_.blocks().data());
-      block += flow_.becomes_branch(pc);
+      block += flow_.becomes_branch(pc) || ends_block(f_.source[pc]);
       blocks_.makes[pc] = block;
     }
     ++block;
