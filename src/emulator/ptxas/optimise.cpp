@@ -37,7 +37,7 @@ class Optimiser {
   // `straight`: the same without idle loops.
   void run(const Dataflow& flow, const Dataflow& straight, const Known& known,
            const std::vector<const Token*>& nounroll) {
-    const ValueOrder order(f_, flow, nounroll);
+    const ValueOrder order(f_, flow, known, nounroll);
     std::optional<Known> folded;
     while (fold_approximate(w_, flow, folded ? *folded : known))
       folded.emplace(w_, flow);  // one feeds the next

@@ -20,10 +20,10 @@
 //   what memory, another lane or a routine gives, or a pair of halves, but not what several ways bring;
 //
 // to the end of the last block outside of loops that dominates all who read it, without being one of them.
-// What moves to one place stands there by its weight: 1 and how often machine instructions that move with it
-// read one another, as far as the result needs them. What weighs more than 10 stays. Of programs of random
-// branches ptxas follows it in most, and in others for reasons that were not found: half as many sums have
-// their operands in another order as without it.
+// What moves to one place stands there by its weight: how many machine instructions move with it, as far as
+// the result needs them, those twice that are read more than once, there or elsewhere. What weighs more than
+// 10 stays. Of programs of random branches ptxas follows it in most, and in others for reasons that were not
+// found: half as many sums have their operands in another order as without it.
 
 namespace fp4lab::emu {
 
@@ -95,7 +95,7 @@ Sinking::Sinking(const Function& f, const Dataflow& flow, const Ssa& ssa, const 
   for (uint32_t pc = 0; pc < size; ++pc) can_move_[pc] = static_cast<char>(can_move(pc));
   for (uint32_t pc = size; pc-- > 0;) {
     if (!can_move_[pc]) continue;
-    weight_[pc] = weigh(pc);
+    weight_[pc] = weigh(pc, users);
     if (weight_[pc] <= kMostWeight) place_[pc] = find_place(pc, users[pc]);
   }
 }
@@ -217,20 +217,33 @@ uint32_t Sinking::maker_of_its_own(uint32_t reader, uint32_t reg) const {
   return kNone;
 }
 
-uint32_t Sinking::weigh(uint32_t root) const {
+// Whether a result is read more than once, here or elsewhere; copies count as nothing.
+bool Sinking::is_read_again(uint32_t pc, const std::vector<uint32_t>& users) const {
+  if (users.size() > 1) return true;
+  const Result& result = results_[pc];
+  const uint32_t reg = flow_.access(pc).writes[0];
+  const auto times = [&](uint32_t reader) {
+    return readings(f_.code[reader], f_.source[reader], flow_.number_of(f_.code[reader].op[2]) == reg);
+  };
+  if (users.size() == 1) return times(users[0]) > 1;
+  return result.readers.size() + result.is_kept > 1 ||
+         (result.readers.size() == 1 && times(result.readers[0]) > 1);
+}
+
+uint32_t Sinking::weigh(uint32_t root, const std::vector<std::vector<uint32_t>>& users) const {
   std::unordered_set<uint32_t> seen{root};
   std::vector<uint32_t> work{root};
   uint32_t weight = 1;
   while (!work.empty() && weight <= kMostWeight) {
     const uint32_t pc = work.back();
     work.pop_back();
-    const Instr& i = f_.code[pc];
-    weight += inner_weight(i, f_.source[pc]);
+    weight += inner_weight(f_.code[pc], f_.source[pc]);
     for (const uint32_t reg : flow_.access(pc).reads) {
       const uint32_t from = maker_of_its_own(pc, reg);
       if (from == kNone || !can_move_[from] || blocks_.makes[from] != blocks_.reads[pc]) continue;
-      weight += readings(i, f_.source[pc], flow_.number_of(i.op[2]) == reg);
-      if (seen.insert(from).second) work.push_back(from);
+      if (!seen.insert(from).second) continue;
+      weight += is_read_again(from, users[from]) ? 2 : 1;
+      work.push_back(from);
     }
   }
   return weight;

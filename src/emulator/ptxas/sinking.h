@@ -52,7 +52,8 @@ class Sinking {
   void find_kept(uint32_t flow_block);
   uint32_t maker(uint32_t reader, uint32_t reg) const;
   uint32_t maker_of_its_own(uint32_t reader, uint32_t reg) const;
-  uint32_t weigh(uint32_t root) const;
+  bool is_read_again(uint32_t pc, const std::vector<uint32_t>& users) const;
+  uint32_t weigh(uint32_t root, const std::vector<std::vector<uint32_t>>& users) const;
   bool can_move(uint32_t pc) const;
   bool can_have(uint32_t pc, uint32_t reg) const;
   bool is_leaf(uint32_t pc) const;

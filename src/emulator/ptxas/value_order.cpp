@@ -100,9 +100,10 @@ bool comes_with_source(const Instr& i, const Source& s) {
          (mnemonic == "cvta" && s.has("global"));
 }
 
-ValueOrder::ValueOrder(const Function& f, const Dataflow& flow, const std::vector<const Token*>& nounroll)
+ValueOrder::ValueOrder(const Function& f, const Dataflow& flow, const Known& known,
+                       const std::vector<const Token*>& nounroll)
     : f_(f), flow_(flow), ssa_(f, flow, registers_asked_for(), loops_with_several_exits(f, flow, nounroll)) {
-  find_blocks();
+  find_blocks(known);
   find_webs();
   rank_webs();
   find_rounds();
@@ -116,7 +117,7 @@ ValueOrder::ValueOrder(const Function& f, const Dataflow& flow, const std::vecto
   }
 }
 
-void ValueOrder::find_blocks() {
+void ValueOrder::find_blocks(const Known& known) {
   blocks_.reads.resize(f_.code.size());
   blocks_.makes.resize(f_.code.size());
   blocks_.flow.resize(f_.code.size());
@@ -125,7 +126,9 @@ void ValueOrder::find_blocks() {
     for (uint32_t pc = b.begin; pc < b.end; ++pc) {
       blocks_.reads[pc] = block;
       blocks_.flow[pc] = static_cast<uint32_t>(&b - flow_.blocks().data());
-      block += flow_.becomes_branch(pc) || ends_block(f_.source[pc]);
+      const auto constant = known.bits(pc, 1);
+      const bool is_inline = constant && is_routine_inline(f_.source[pc], *constant);
+      block += (flow_.becomes_branch(pc) && !is_inline) || ends_block(f_.source[pc]);
       blocks_.makes[pc] = block;
     }
     ++block;

@@ -11,6 +11,7 @@
 
 #include "emulator/ptx/token.h"
 #include "emulator/ptxas/halves.h"
+#include "emulator/ptxas/known.h"
 #include "emulator/ptxas/sinking.h"
 #include "emulator/ptxas/ssa.h"
 
@@ -22,7 +23,7 @@ bool comes_with_source(const Instr&, const Source&);
 class ValueOrder {
  public:
   // `nounroll`: see optimise.h.
-  ValueOrder(const Function&, const Dataflow&, const std::vector<const Token*>& nounroll);
+  ValueOrder(const Function&, const Dataflow&, const Known&, const std::vector<const Token*>& nounroll);
 
   // Operands of one instruction, by slot.
   bool comes_later(uint32_t pc, unsigned slot, unsigned than) const;
@@ -56,7 +57,7 @@ class ValueOrder {
   static uint64_t place(uint32_t pc, unsigned slot) { return uint64_t(pc) * kMaxOperands + slot; }
 
   std::vector<uint32_t> registers_asked_for() const;
-  void find_blocks();
+  void find_blocks(const Known&);
   uint32_t block_of(const Ssa::Value&) const;
   void find_webs();
   void rank_webs();
@@ -88,6 +89,7 @@ class ValueOrder {
   std::optional<std::vector<uint64_t>> ingredients(uint32_t pc);
   bool is_copy_of_round(uint32_t pc, uint32_t other) const;
   void find_equals();
+  std::vector<std::vector<uint32_t>> readers_of_results(bool joined);
   void find_sunk();
   void find_straight_loops();
   uint32_t straight_loop_at(uint32_t pc) const;

@@ -76,13 +76,15 @@ uint32_t ValueOrder::source_of(uint32_t v, uint32_t block, Through through) {
   return is_seen_through(v, block, through) ? behind(v, through).first : v;
 }
 
-// The readers of results, by way of copies and signs, which move with them.
-void ValueOrder::find_sunk() {
+// The readers of results, by way of copies and signs, which move with them. `joined`: those of what repeats a
+// result are the first one's.
+std::vector<std::vector<uint32_t>> ValueOrder::readers_of_results(bool joined) {
   const std::vector<Ssa::Value>& values = ssa_.values();
+  const auto first = [&](uint32_t v) { return joined ? equal_[v] : v; };
   std::vector<std::vector<uint32_t>> users(f_.code.size());
   const auto use = [&](uint32_t v, uint32_t pc) {
     if (v == Ssa::kNone) return;
-    const uint32_t from = equal_[source_of(equal_[v], blocks_.reads[pc])];
+    const uint32_t from = first(source_of(first(v), blocks_.reads[pc]));
     if (values[from].kind == Kind::made) users[values[from].at].push_back(pc);
   };
   for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
@@ -98,22 +100,29 @@ void ValueOrder::find_sunk() {
   // What becomes part of a variable stays.
   for (uint32_t v = 0; v < values.size(); ++v)
     if (meets_[v] && values[v].kind == Kind::made) users[values[v].at].push_back(values[v].at);
+  return users;
+}
+
+void ValueOrder::find_sunk() {
+  const std::vector<Ssa::Value>& values = ssa_.values();
   sunk_.resize(f_.code.size());
   std::vector<char> is_variable(values.size());
   for (uint32_t v = 0; v < values.size(); ++v)
     is_variable[v] = static_cast<char>(webs_[web_of(v)].is_variable);
-  const Sinking sinking(f_, flow_, ssa_, blocks_, users, is_variable);
-  for (uint32_t pc = 0; pc < sunk_.size(); ++pc) sunk_[pc] = {sinking.place(pc), sinking.weight(pc)};
+  const Sinking joined(f_, flow_, ssa_, blocks_, readers_of_results(true), is_variable);
+  const Sinking apart(f_, flow_, ssa_, blocks_, readers_of_results(false), is_variable);
+  for (uint32_t pc = 0; pc < sunk_.size(); ++pc) sunk_[pc] = {joined.place(pc), apart.weight(pc)};
   if (!has_products(f_)) return;
-  // Where something repeats a product or a sum the compiler takes other ways, which are not followed.
-  std::vector<char> is_repeated(f_.code.size());
-  for (uint32_t v = 0; v < values.size(); ++v)
-    if (equal_[v] != v && values[v].kind == Kind::made &&
-        !comes_with_source(f_.code[values[v].at], f_.source[values[v].at]))
-      is_repeated[values[v].at] = is_repeated[values[equal_[v]].at] = 1;
-  sunk_readings_ = sinking.sunk_readings();
+  // Products meet sums before repetitions are joined. Equal sums of different places are not followed.
+  std::vector<char> is_torn(f_.code.size());
+  for (uint32_t v = 0; v < values.size(); ++v) {
+    if (equal_[v] == v || values[v].kind != Kind::made) continue;
+    const uint32_t at = values[v].at, first = values[equal_[v]].at;
+    if (apart.place(at) != apart.place(first)) is_torn[at] = is_torn[first] = 1;
+  }
+  sunk_readings_ = apart.sunk_readings();
   for (Sinking::Reading& r : sunk_readings_)
-    if (is_repeated[r.made] || is_repeated[r.reader]) r.moves = false;
+    if (is_torn[r.reader]) r.moves = false;
 }
 
 void ValueOrder::count_uses() {
