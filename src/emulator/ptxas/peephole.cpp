@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "emulator/ptx/flow.h"
@@ -32,11 +33,27 @@ void remove_unreachable(Rewriter& w) {
   w.rebuild();
 }
 
-// A register that is moved into itself.
-bool does_nothing(const Instr& i, const Source& s) {
-  const Operand &to = i.op[0], &from = i.op[1];
-  return s.tokens[0] == "mov" && is_value(to) && is_value(from) && !from.immediate &&
-         to.offset == from.offset && bits_of(to.type) == bits_of(from.type);
+bool is_same_register(const Operand& a, const Operand& b) {
+  return is_value(a) && is_value(b) && !a.immediate && !b.immediate && a.offset == b.offset &&
+         bits_of(a.type) == bits_of(b.type);
+}
+
+// A register that is moved into itself, also by an integer instruction of it and itself or of it and 0.
+bool does_nothing(const Rewriter& w, const Known& known, uint32_t pc) {
+  static const std::unordered_set<std::string_view> kOfItself = {"and", "or", "min", "max"};
+  static const std::unordered_set<std::string_view> kChoice = {"selp", "slct"};
+  static const std::unordered_set<std::string_view> kOfZero = {"add", "or", "xor", "sub", "shl", "shr"};
+  const Instr& i = w.f.code[pc];
+  const Source& s = w.f.source[pc];
+  const std::string_view name = s.tokens[0];
+  const bool first = is_same_register(i.op[0], i.op[1]), second = is_same_register(i.op[0], i.op[2]);
+  if (name == "mov") return first;
+  if (kChoice.contains(name)) return first && second;
+  if (s.tokens.size() != 2 || is_float(s.type())) return false;
+  if (first && second) return kOfItself.contains(name);
+  const bool changes_places = name == "add" || name == "or" || name == "xor";
+  return kOfZero.contains(name) && ((first && known.bits(pc, 2) == uint64_t(0)) ||
+                                    (changes_places && second && known.bits(pc, 1) == uint64_t(0)));
 }
 
 // In the order in which they are tried.
@@ -59,7 +76,7 @@ const auto& rules_by_mnemonic() {
 bool fold_guards(Rewriter& w, const Dataflow& flow, const Known& known) {
   bool any = false, any_branch = false;
   for (uint32_t pc = 0; pc < w.f.code.size(); ++pc) {
-    const bool is_idle = w.f.code[pc].guard >= 0 && does_nothing(w.f.code[pc], w.f.source[pc]);
+    const bool is_idle = w.f.code[pc].guard >= 0 && does_nothing(w, known, pc);
     const auto holds = is_idle ? std::optional(false) : known.guard(pc);
     const bool is_branch = w.f.code[pc].opcode->name == "bra";
     if (!holds || !(flow.is_pure(pc) || is_branch)) continue;
