@@ -19,10 +19,9 @@
 //   is made. In other blocks, a register's first variable comes behind everything that the block makes in
 //   which the text mentions the register first, in the order of these mentions; its later variables come
 //   behind all values, in the order of their first definitions.
-// * What several ways have brought and does not meet anything any more comes behind these, the variable that
-//   would be first last. The results of instructions that become several ways in machine code (div.rn.f64)
-//   are the first of these, the last one before the others. A loop that is unrolled by four has several
-//   exits.
+// * What several ways have brought and does not meet anything any more comes behind these, the last one first:
+//   a variable by where the text mentions it first, the results of instructions that become several ways in
+//   machine code (div.rn.f64) by where they stand. A loop that is unrolled by four has several exits.
 // * Before these, too, comes what a loop of a constant number of rounds leaves behind, if no round reads what
 //   another made of it (value_rounds.cpp): of several loops the last one's first. So does, in the last round,
 //   what a round before made.
@@ -48,8 +47,7 @@ using Kind = Ssa::Value::Kind;
 
 // Steps within a block: of an instruction, for each register; then the variables.
 constexpr int64_t kStep = 64, kBehind = int64_t(1) << 40;
-constexpr int64_t kMetInside = -16;     // before all other values that several ways bring
-constexpr int64_t kLeavesRounds = -32;  // and before these
+constexpr int64_t kLeavesRounds = -32;  // before all that several ways bring
 
 int64_t nth(const std::vector<uint32_t>& registers, uint32_t reg) {
   return std::find(registers.begin(), registers.end(), reg) - registers.begin();
@@ -197,12 +195,10 @@ void ValueOrder::rank_webs() {
   std::vector<uint32_t> first(values.size(), Ssa::kNone);  // where a web begins
   // Registers: in which block they are mentioned first, as which of all.
   std::unordered_map<uint32_t, std::pair<uint32_t, int64_t>> mentioned;
-  const auto mention = [&](uint32_t reg, uint32_t block) {
-    mentioned.try_emplace(reg, block, mentioned.size());
-  };
   for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
-    for (const uint32_t reg : flow_.access(pc).writes) mention(reg, blocks_.makes[pc]);
-    for (const uint32_t reg : flow_.access(pc).reads) mention(reg, blocks_.reads[pc]);
+    int64_t at = kStep * pc;
+    for (const uint32_t reg : flow_.access(pc).writes) mentioned.try_emplace(reg, blocks_.makes[pc], at++);
+    for (const uint32_t reg : flow_.access(pc).reads) mentioned.try_emplace(reg, blocks_.reads[pc], at++);
   }
   for (uint32_t v = 0; v < values.size(); ++v)
     if (values[v].kind != Kind::unknown) first[web_of(v)] = std::min(first[web_of(v)], values[v].at);
@@ -275,7 +271,7 @@ ValueOrder::Rank ValueOrder::rank(uint32_t v, uint32_t pc, unsigned slot) {
       }
       if (flow_.is_in_bank(value.at))
         return {Rank::Class::constant, s.has("const") ? kInConst : kParameter, kStep * value.at};
-      if (is_met_inside(s)) return {Rank::Class::met, kMetInside, -int64_t(value.at)};
+      if (is_met_inside(s)) return {Rank::Class::met, 0, -(kBehind + kStep * value.at)};
     }
     if (is_joined(v)) return joined(v, pc, slot);
     if (comes_from_round_before(v, pc))
