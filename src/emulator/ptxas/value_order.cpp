@@ -33,6 +33,7 @@
 //   by halves; a guarded load is one of several ways. What is kept as halves (value_uses.cpp) is joined
 //   before the first instruction on every way here that reads it as a whole: behind everything above, and of
 //   several in the order of these instructions.
+// * The results of a routine that is called several times may share a register (value_routines.cpp).
 // * Constants come last, and before them what .const memory holds. Of sums and products a constant
 //   whose lower half is not 0 comes before a kernel's parameter (if sums and products alone read that), any
 //   other behind it, and two parameters change places; of extremes parameters come before constants. But zero
@@ -45,9 +46,8 @@ namespace {
 
 using Kind = Ssa::Value::Kind;
 
-// Steps within a block: of an instruction, for each register; then the variables.
-constexpr int64_t kStep = 64, kBehind = int64_t(1) << 40;
-constexpr int64_t kLeavesRounds = -32;  // before all that several ways bring
+constexpr int64_t kBehind = int64_t(1) << 40;  // all instructions: variables
+constexpr int64_t kLeavesRounds = -32;         // before all that several ways bring
 
 int64_t nth(const std::vector<uint32_t>& registers, uint32_t reg) {
   return std::find(registers.begin(), registers.end(), reg) - registers.begin();
@@ -106,6 +106,7 @@ ValueOrder::ValueOrder(const Function& f, const Dataflow& flow, const Known& kno
   rank_webs();
   find_rounds();
   find_equals();
+  find_shared_results();
   count_uses();
   find_sunk();
   for (uint32_t pc = 0; pc < f.code.size(); ++pc) {
@@ -274,6 +275,7 @@ ValueOrder::Rank ValueOrder::rank(uint32_t v, uint32_t pc, unsigned slot) {
       if (is_met_inside(s)) return {Rank::Class::met, 0, -(kBehind + kStep * value.at)};
     }
     if (is_joined(v)) return joined(v, pc, slot);
+    if (const auto shared = shared_result(value)) return *shared;
     if (comes_from_round_before(v, pc))
       return {Rank::Class::met, kLeavesRounds - straight_loop_at(pc), value.at};
     if (has_left_rounds(v, pc)) return {Rank::Class::met, kLeavesRounds - leaves_[v], value.at};

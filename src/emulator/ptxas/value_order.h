@@ -34,7 +34,7 @@ class ValueOrder {
 
  private:
   struct Rank {
-    enum class Class : uint8_t { known, variable, met, sunk, joined, constant };
+    enum class Class : uint8_t { known, variable, met, sunk, joined, routine, constant };
     Class of = Class::known;
     int64_t block = 0, at = 0;
     auto operator<=>(const Rank&) const = default;
@@ -53,6 +53,8 @@ class ValueOrder {
   };
   static constexpr uint64_t kConstant = uint64_t(1) << 32, kUnknown = uint64_t(1) << 33;
 
+  // Steps within a block: of an instruction, for each register.
+  static constexpr int64_t kStep = 64;
   // Of an operand.
   static uint64_t place(uint32_t pc, unsigned slot) { return uint64_t(pc) * kMaxOperands + slot; }
 
@@ -98,6 +100,15 @@ class ValueOrder {
   bool has_left_rounds(uint32_t value, uint32_t pc) const;
   bool comes_from_round_before(uint32_t value, uint32_t pc) const;
   uint32_t first_of_equals(uint32_t pc) const;
+  // Of a routine.
+  struct Call {
+    uint32_t result;       // the value
+    bool is_local = true;  // its own block alone reads it
+    bool is_used = false;  // not just by the next call of the routine
+  };
+  std::vector<std::vector<Call>> calls_of_routines();
+  void find_shared_results();
+  std::optional<Rank> shared_result(const Ssa::Value&) const;
   Rank rank(uint32_t value, uint32_t pc, unsigned slot);
   static Rank rank_of_constant(const Operand&);
   // A constant of the text, not of a bank.
@@ -130,8 +141,9 @@ class ValueOrder {
   std::vector<uint32_t> last_round_;                           // of each: where it begins
   std::vector<uint32_t> leaves_;      // of a value: the straight loop that it comes out of; kNone = none
   std::vector<char> is_read_behind_;  // by value: behind that loop
-  std::vector<Web> webs_;             // by name
-  std::unordered_map<uint64_t, Held> held_;  // by pc and slot
+  std::unordered_map<uint32_t, uint32_t> shared_;  // by pc of a call: the first call; kNone = all are late
+  std::vector<Web> webs_;                          // by name
+  std::unordered_map<uint64_t, Held> held_;        // by pc and slot
 };
 
 }  // namespace fp4lab::emu

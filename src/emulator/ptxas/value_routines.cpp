@@ -1,0 +1,84 @@
+// The results of a routine that is called several times. Its machine code leaves them all in one register,
+// which is the result's own wherever that is read in the block of its call alone: such results are as old as
+// the first one. Where other blocks read the first one, it has a register of its own, and the routine's comes
+// behind almost everything.
+#include <algorithm>
+#include <map>
+
+#include "emulator/ptxas/routine.h"
+#include "emulator/ptxas/value_order.h"
+
+namespace fp4lab::emu {
+
+namespace {
+
+using Kind = Ssa::Value::Kind;
+
+// Of 64 bits; those of floats that round to nearest call one for special cases only.
+bool is_called(const Source& s) {
+  return (is_float_routine(s) && s.type() == Type::f64 && !s.has("rn") && !s.has("approx")) ||
+         (is_integer_routine(s) && bits_of(s.type()) == 64);
+}
+
+}  // namespace
+
+// By routine, in the order of the text.
+std::vector<std::vector<ValueOrder::Call>> ValueOrder::calls_of_routines() {
+  std::map<std::vector<std::string_view>, std::vector<Call>> calls;
+  for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
+    const auto made = made_.find(pc);
+    if (flow_.is_dead(pc) || made == made_.end() || !is_called(f_.source[pc])) continue;
+    const Operand& divisor = f_.code[pc].op[2];
+    const bool is_integer = is_integer_routine(f_.source[pc]);
+    const uint32_t reg = is_integer ? flow_.number_of(divisor) : Dataflow::kNone;
+    if (is_integer && (reg == Dataflow::kNone || (shown_by(pc, reg) & kConstant))) continue;
+    calls[f_.source[pc].tokens].push_back({made->second});
+  }
+  std::vector<std::vector<Call>> several;
+  for (auto& [routine, list] : calls)
+    if (list.size() > 1) several.push_back(std::move(list));
+  return several;
+}
+
+void ValueOrder::find_shared_results() {
+  std::vector<std::vector<Call>> routines = calls_of_routines();
+  if (routines.empty()) return;
+  std::unordered_map<uint64_t, Call*> calls;  // by result
+  for (std::vector<Call>& routine : routines)
+    for (Call& call : routine) calls[call.result] = &call;
+  const std::vector<Ssa::Value>& values = ssa_.values();
+  const auto read = [&](uint32_t v, uint32_t pc) {
+    const auto found = v == Ssa::kNone ? calls.end() : calls.find(copied_from(v));
+    if (found == calls.end()) return;
+    const uint32_t at = values[found->second->result].at;
+    found->second->is_local &= blocks_.reads[pc] == blocks_.makes[at];
+    found->second->is_used |= f_.source[pc].tokens != f_.source[at].tokens;
+  };
+  for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
+    if (flow_.is_dead(pc)) continue;
+    const auto made = made_.find(pc);
+    const bool is_seen_through = is_copy(pc) && made != made_.end() && !meets_[made->second];
+    if (!is_seen_through)
+      for (const uint32_t reg : flow_.access(pc).reads)
+        if (ssa_.knows(reg)) read(ssa_.read(pc, reg), pc);
+  }
+  for (const auto& [result, call] : calls)
+    if (meets_[result]) call->is_used = call->is_local = true;  // a copy becomes the variable
+  for (const std::vector<Call>& routine : routines) {
+    // What is only an operand of the next call goes there at once.
+    const auto first = std::ranges::find_if(routine, &Call::is_used);
+    for (const Call& call : routine)
+      if (call.is_local && call.is_used && &call > &*first)
+        shared_[values[call.result].at] = first->is_local ? values[first->result].at : Ssa::kNone;
+  }
+}
+
+// As an operand; nothing if it is like any other value.
+std::optional<ValueOrder::Rank> ValueOrder::shared_result(const Ssa::Value& value) const {
+  const auto shared = value.kind == Kind::made ? shared_.find(value.at) : shared_.end();
+  if (shared == shared_.end()) return std::nullopt;
+  if (shared->second == Ssa::kNone) return Rank{Rank::Class::routine, 0, value.at};
+  return Rank{Rank::Class::known, blocks_.makes[shared->second], kStep * shared->second};
+}
+
+}  // namespace fp4lab::emu
