@@ -139,6 +139,7 @@ void ValueOrder::find_equals() {
   std::iota(equal_.begin(), equal_.end(), 0);
   copied_.assign(equal_.begin(), equal_.end());
   if (values.empty()) return;
+  find_invariants();
   std::vector<std::vector<uint32_t>> results(f_.code.size());
   for (uint32_t v = 0; v < values.size(); ++v)
     if (values[v].kind == Kind::made) results[values[v].at].push_back(v);
@@ -152,6 +153,10 @@ void ValueOrder::find_equals() {
       sources->push_back(memory.before(pc));
     for (const uint32_t v : results[pc]) {
       if (meets_[v]) continue;
+      if (const auto copy = invariants_.find(v); copy != invariants_.end() && !copy->second.is_of_variable) {
+        equal_[v] = equal_[copy->second.first];
+        continue;
+      }
       const auto& writes = flow_.access(pc).writes;
       std::vector<uint64_t> key = *sources;
       key.push_back(std::ranges::find(writes, values[v].reg) - writes.begin());

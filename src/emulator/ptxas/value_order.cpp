@@ -19,7 +19,8 @@
 //   is made. In other blocks, a register's first variable comes behind everything that the block makes in
 //   which the text mentions the register first, in the order of these mentions; its later variables come
 //   behind all values, in the order of their first definitions.
-// * What several ways have brought and does not meet anything any more comes behind these, the last one first:
+// * What several ways have brought and does not meet anything any more comes behind these, the last one
+// first:
 //   a variable by where the text mentions it first, the results of instructions that become several ways in
 //   machine code (div.rn.f64) by where they stand. A loop that is unrolled by four has several exits.
 // * Before these, too, comes what a loop of a constant number of rounds leaves behind, if no round reads what
@@ -27,6 +28,8 @@
 //   what a round before made.
 // * What is computed later than where it stands (sinking.h) comes behind these, by the blocks where that is,
 //   in one block by its weight.
+// * What the rounds of such loops make of the same is one value, unless that is a variable
+//   (value_invariants.cpp).
 // * What repeats an instruction is what that one made (value_equals.cpp), of that one's operands in their
 // order.
 // * 64-bit integers are made as halves, and so is what a guarded instruction may have made, which is selected
@@ -276,6 +279,8 @@ ValueOrder::Rank ValueOrder::rank(uint32_t v, uint32_t pc, unsigned slot) {
     }
     if (is_joined(v)) return joined(v, pc, slot);
     if (const auto shared = shared_result(value)) return *shared;
+    if (const auto copy = invariants_.find(v); copy != invariants_.end() && !copy->second.is_of_first_block)
+      return {Rank::Class::sunk, block_of(value), kBehind + value.at};
     if (comes_from_round_before(v, pc))
       return {Rank::Class::met, kLeavesRounds - straight_loop_at(pc), value.at};
     if (has_left_rounds(v, pc)) return {Rank::Class::met, kLeavesRounds - leaves_[v], value.at};

@@ -4,12 +4,14 @@
 
 #include <compare>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "emulator/ptx/token.h"
+#include "emulator/ptxas/copies.h"
 #include "emulator/ptxas/halves.h"
 #include "emulator/ptxas/known.h"
 #include "emulator/ptxas/sinking.h"
@@ -106,6 +108,14 @@ class ValueOrder {
     bool is_local = true;  // its own block alone reads it
     bool is_used = false;  // not just by the next call of the routine
   };
+  // What several rounds make of the same.
+  struct Invariant {
+    uint32_t first;  // the value that the first of them makes
+    bool is_of_variable = false;
+    bool is_of_first_block = false;  // it stands there as well
+  };
+  std::map<Named, uint32_t> first_copies() const;
+  void find_invariants();
   std::vector<std::vector<Call>> calls_of_routines();
   void find_shared_results();
   std::optional<Rank> shared_result(const Ssa::Value&) const;
@@ -141,6 +151,7 @@ class ValueOrder {
   std::vector<uint32_t> last_round_;                           // of each: where it begins
   std::vector<uint32_t> leaves_;      // of a value: the straight loop that it comes out of; kNone = none
   std::vector<char> is_read_behind_;  // by value: behind that loop
+  std::unordered_map<uint32_t, Invariant> invariants_;  // by value
   std::unordered_map<uint32_t, uint32_t> shared_;  // by pc of a call: the first call; kNone = all are late
   std::vector<Web> webs_;                          // by name
   std::unordered_map<uint64_t, Held> held_;        // by pc and slot

@@ -14,20 +14,6 @@ namespace fp4lab::emu {
 namespace {
 
 using Kind = Ssa::Value::Kind;
-using Position = std::pair<uint32_t, uint32_t>;
-// One instruction of the text: rules may have put others beside it.
-using Named = std::tuple<Position, std::string_view, uint32_t>;
-
-Position position(const Source& s) { return {s.line, s.column}; }
-Named named(const Function& f, uint32_t pc) {
-  return {position(f.source[pc]), f.source[pc].tokens[0], f.code[pc].op[0].offset};
-}
-
-bool goes_back(const Function& f) {
-  for (uint32_t pc = 1; pc < f.code.size(); ++pc)
-    if (position(f.source[pc]) < position(f.source[pc - 1])) return true;
-  return false;
-}
 
 }  // namespace
 
