@@ -73,7 +73,8 @@ uint64_t ValueOrder::shown_by(uint32_t v) {
 
 uint64_t ValueOrder::shown_by(uint32_t pc, uint32_t reg) {
   const uint32_t v = ssa_.read(pc, reg);
-  return v == Ssa::kNone ? kUnknown | pc : shown_by(v);  // unlike all others
+  if (v == Ssa::kNone) return kUnknown | pc;  // unlike all others
+  return is_variable_in(v, blocks_.reads[pc]) ? v : shown_by(v);
 }
 
 // Instructions whose results other ones may have made before.

@@ -10,16 +10,22 @@
 
 namespace fp4lab::emu {
 
-// By name, the copy that stands first: of what stands in several blocks.
-std::map<Named, uint32_t> ValueOrder::first_copies() const {
+// By name, the copy that stands first: of what stands in several blocks, and several times in the first of
+// them. (What stands behind branches of the loop stays there.)
+std::map<Named, uint32_t> ValueOrder::first_copies() {
   std::map<Named, uint32_t> first;
   if (!goes_back(f_)) return first;
-  std::set<Named> elsewhere;
+  std::set<Named> again, elsewhere;
   for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
     const auto [at, fresh] = first.try_emplace(named(f_, pc), pc);
-    if (!fresh && blocks_.flow[at->second] != blocks_.flow[pc]) elsewhere.insert(at->first);
+    if (!fresh) (blocks_.flow[at->second] == blocks_.flow[pc] ? again : elsewhere).insert(at->first);
   }
-  std::erase_if(first, [&](const auto& copies) { return !elsewhere.contains(copies.first); });
+  is_copied_.assign(f_.code.size(), 0);
+  for (uint32_t pc = 0; pc < f_.code.size(); ++pc)
+    if (elsewhere.contains(named(f_, pc))) is_copied_[pc] = first.at(named(f_, pc)) != pc;
+  std::erase_if(first, [&](const auto& copies) {
+    return !again.contains(copies.first) || !elsewhere.contains(copies.first);
+  });
   return first;
 }
 

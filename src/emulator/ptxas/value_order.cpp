@@ -291,8 +291,8 @@ ValueOrder::Rank ValueOrder::rank(uint32_t v, uint32_t pc, unsigned slot) {
 ValueOrder::Rank ValueOrder::made_at(const Ssa::Value& value) const {
   if (value.kind == Kind::made && !sunk_.empty() && sunk_[value.at].block != Ssa::kNone)
     return {Rank::Class::sunk, sunk_[value.at].block, kBehind * sunk_[value.at].weight + value.at};
-  return {Rank::Class::known, block_of(value),
-          kStep * value.at + nth(flow_.access(value.at).writes, value.reg)};
+  return {!is_copied_.empty() && is_copied_[value.at] ? Rank::Class::copied : Rank::Class::known,
+          block_of(value), kStep * value.at + nth(flow_.access(value.at).writes, value.reg)};
 }
 
 ValueOrder::Rank ValueOrder::rank_of_variable(uint32_t v, uint32_t pc, unsigned slot) {

@@ -36,7 +36,7 @@ class ValueOrder {
 
  private:
   struct Rank {
-    enum class Class : uint8_t { known, variable, met, sunk, joined, routine, constant };
+    enum class Class : uint8_t { known, variable, copied, met, sunk, joined, routine, constant };
     Class of = Class::known;
     int64_t block = 0, at = 0;
     auto operator<=>(const Rank&) const = default;
@@ -98,7 +98,7 @@ class ValueOrder {
   void find_straight_loops();
   uint32_t straight_loop_at(uint32_t pc) const;
   void find_rounds();
-  std::vector<char> values_of_the_round_before() const;
+  std::vector<char> values_of_the_round_before();
   bool has_left_rounds(uint32_t value, uint32_t pc) const;
   bool comes_from_round_before(uint32_t value, uint32_t pc) const;
   uint32_t first_of_equals(uint32_t pc) const;
@@ -114,7 +114,7 @@ class ValueOrder {
     bool is_of_variable = false;
     bool is_of_first_block = false;  // it stands there as well
   };
-  std::map<Named, uint32_t> first_copies() const;
+  std::map<Named, uint32_t> first_copies();
   void find_invariants();
   std::vector<std::vector<Call>> calls_of_routines();
   void find_shared_results();
@@ -149,8 +149,10 @@ class ValueOrder {
   std::vector<Sinking::Reading> sunk_readings_;
   std::vector<std::pair<uint32_t, uint32_t>> straight_loops_;  // the first and last instruction of each
   std::vector<uint32_t> last_round_;                           // of each: where it begins
-  std::vector<uint32_t> leaves_;      // of a value: the straight loop that it comes out of; kNone = none
-  std::vector<char> is_read_behind_;  // by value: behind that loop
+  std::vector<uint32_t> leaves_;        // of a value: the straight loop that it comes out of; kNone = none
+  std::vector<char> is_read_behind_;    // by value: behind that loop
+  std::vector<char> is_of_all_rounds_;  // by value of a last round: the rounds before made the same
+  std::vector<char> is_copied_;         // by pc
   std::unordered_map<uint32_t, Invariant> invariants_;  // by value
   std::unordered_map<uint32_t, uint32_t> shared_;  // by pc of a call: the first call; kNone = all are late
   std::vector<Web> webs_;                          // by name

@@ -92,7 +92,8 @@ void ValueOrder::find_rounds() {
 }
 
 // By value: whether the round before made the same, or there is a later round, which made another.
-std::vector<char> ValueOrder::values_of_the_round_before() const {
+std::vector<char> ValueOrder::values_of_the_round_before() {
+  is_of_all_rounds_.assign(ssa_.values().size(), 0);
   std::vector<char> repeats(ssa_.values().size(), 0);
   const auto value_at = [&](uint32_t pc) {
     const auto made = made_.find(pc);
@@ -118,6 +119,9 @@ std::vector<char> ValueOrder::values_of_the_round_before() const {
                value_at(last[made - begin]) == then;
       });
     }
+    for (uint32_t pc = begin; pc <= end; ++pc)
+      if (const uint32_t v = value_at(pc); v != Ssa::kNone && repeats[v] && before.at(named(f_, pc)) == pc)
+        is_of_all_rounds_[v] = 1;
     // What is not of the last round is left by a copy.
     for (uint32_t pc = begin; pc <= end; ++pc)
       if (const uint32_t v = value_at(pc); v != Ssa::kNone && before.at(named(f_, pc)) != pc) repeats[v] = 1;
@@ -125,12 +129,14 @@ std::vector<char> ValueOrder::values_of_the_round_before() const {
   return repeats;
 }
 
-// In the last round, which is the loop's own body: rounds before it are copies, made later.
+// In the last round, which is the loop's own body: rounds before it are copies, made later. What all make is
+// one of these.
 bool ValueOrder::comes_from_round_before(uint32_t v, uint32_t pc) const {
   const uint32_t loop = straight_loop_at(pc);
   if (loop == Ssa::kNone) return false;
   const uint32_t at = ssa_.values()[v].at;
-  return straight_loops_[loop].first <= at && at < last_round_[loop] && last_round_[loop] <= pc;
+  return straight_loops_[loop].first <= at && (at < last_round_[loop] || is_of_all_rounds_[v]) &&
+         last_round_[loop] <= pc;
 }
 
 // What something behind the loop reads counts so in the last round, too.
