@@ -1,6 +1,7 @@
 #include "emulator/ptxas/sinking.h"
 
 #include <algorithm>
+#include <tuple>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -13,17 +14,22 @@
 // instruction outside of loops moves
 //
 // * if it makes no predicate,
-// * if neither its own block reads its result nor one whose immediate dominator that is (or if only what
-//   moves itself reads it, in its own block),
+// * if neither its own block reads its result nor one whose immediate dominator that is, or only what moves
+//   itself reads it,
 // * and if each of its operands is a constant; or made by an instruction that could move too (which is
 //   carried out twice if others want its result where it stands); or kept across blocks and no arithmetic:
 //   what memory, another lane or a routine gives, or a pair of halves, but not what several ways bring;
 //
 // to the end of the last block outside of loops that dominates all who read it, without being one of them.
-// What moves to one place stands there by its weight: how many machine instructions move with it, as far as
-// the result needs them, those twice that are read more than once, there or elsewhere. What weighs more than
-// 10 stays. Of programs of random branches ptxas follows it in most, and in others for reasons that were not
-// found: half as many sums have their operands in another order as without it.
+// If all who read it move, it goes with them, whichever blocks they stand in. At one place the results that
+// others need stand by their weight, each behind what goes with it in the order of the text. The weight is
+// 1 and that of all that is made for it, wherever: 1 each, 2 if it is read more than once. What weighs more
+// than 10 stays.
+//
+// What does not move so, because its own block or the next one needs it too, is itself where something else
+// reads it that moves. But if it is made of a routine's result, it is carried out again there, behind all
+// else: in the order of where it stands, yet what is made for others behind these. A few random programs
+// follow something else, which was not found.
 
 namespace fp4lab::emu {
 
@@ -82,6 +88,9 @@ Sinking::Sinking(const Function& f, const Dataflow& flow, const Ssa& ssa, const 
     : f_(f), flow_(flow), ssa_(ssa), blocks_(blocks), is_variable_(is_variable) {
   const auto size = static_cast<uint32_t>(f.code.size());
   place_.assign(size, kNone);
+  root_.assign(size, kNone);
+  reads_routine_.assign(size, 0);
+  copies_.assign(size, 0);
   weight_.assign(size, 0);
   if (ssa.is_too_big() || std::ranges::all_of(users, [](const auto& list) { return list.empty(); })) return;
   find_dominators();
@@ -95,8 +104,13 @@ Sinking::Sinking(const Function& f, const Dataflow& flow, const Ssa& ssa, const 
   for (uint32_t pc = 0; pc < size; ++pc) can_move_[pc] = static_cast<char>(can_move(pc));
   for (uint32_t pc = size; pc-- > 0;) {
     if (!can_move_[pc]) continue;
+    if (go_with_readers(pc, users[pc].empty() && !results_[pc].is_kept ? results_[pc].readers : users[pc]))
+      continue;
+    root_[pc] = pc;
     weight_[pc] = weigh(pc, users);
-    if (weight_[pc] <= kMostWeight) place_[pc] = find_place(pc, users[pc]);
+    if (weight_[pc] > kMostWeight) continue;
+    place_[pc] = find_place(pc, users[pc]);
+    if (reads_routine_[pc]) copies_[pc] = find_copies(pc, users[pc]);
   }
 }
 
@@ -217,36 +231,36 @@ uint32_t Sinking::maker_of_its_own(uint32_t reader, uint32_t reg) const {
   return kNone;
 }
 
-// Whether a result is read more than once, here or elsewhere; copies count as nothing.
-bool Sinking::is_read_again(uint32_t pc, const std::vector<uint32_t>& users) const {
-  if (users.size() > 1) return true;
-  const Result& result = results_[pc];
-  const uint32_t reg = flow_.access(pc).writes[0];
-  const auto times = [&](uint32_t reader) {
-    return readings(f_.code[reader], f_.source[reader], flow_.number_of(f_.code[reader].op[2]) == reg);
-  };
-  if (users.size() == 1) return times(users[0]) > 1;
-  return result.readers.size() + result.is_kept > 1 ||
-         (result.readers.size() == 1 && times(result.readers[0]) > 1);
-}
-
-uint32_t Sinking::weigh(uint32_t root, const std::vector<std::vector<uint32_t>>& users) const {
+uint32_t Sinking::weigh(uint32_t root, const std::vector<std::vector<uint32_t>>& users) {
   std::unordered_set<uint32_t> seen{root};
   std::vector<uint32_t> work{root};
   uint32_t weight = 1;
   while (!work.empty() && weight <= kMostWeight) {
     const uint32_t pc = work.back();
     work.pop_back();
-    weight += inner_weight(f_.code[pc], f_.source[pc]);
+    const Instr& i = f_.code[pc];
+    weight += inner_weight(i, f_.source[pc]);
     for (const uint32_t reg : flow_.access(pc).reads) {
       const uint32_t from = maker_of_its_own(pc, reg);
-      if (from == kNone || !can_move_[from] || blocks_.makes[from] != blocks_.reads[pc]) continue;
-      if (!seen.insert(from).second) continue;
-      weight += is_read_again(from, users[from]) ? 2 : 1;
+      if (from == kNone) continue;
+      if (!can_move_[from] && flow_.becomes_branch(from)) reads_routine_[root] = 1;
+      if (!can_move_[from] || is_part_of_any_reader(from) || !seen.insert(from).second) continue;
+      const bool twice = readings(i, f_.source[pc], flow_.number_of(i.op[2]) == reg) > 1;
+      weight += twice || has_several_readers(from, users[from]) ? 2 : 1;
       work.push_back(from);
     }
   }
   return weight;
+}
+
+// A constant and a parameter.
+bool Sinking::is_part_of_any_reader(uint32_t pc) const {
+  const Instr& i = f_.code[pc];
+  return flow_.is_in_bank(pc) || (f_.source[pc].tokens[0] == "mov" && i.op[1].immediate);
+}
+
+bool Sinking::has_several_readers(uint32_t pc, const std::vector<uint32_t>& users) const {
+  return users.empty() ? results_[pc].readers.size() + results_[pc].is_kept > 1 : users.size() > 1;
 }
 
 std::vector<Sinking::Reading> Sinking::sunk_readings() const {
@@ -311,21 +325,35 @@ bool Sinking::is_leaf(uint32_t pc) const {
          makes(i, s) == Makes::loose;
 }
 
+// With the first of them, if all of them move.
+bool Sinking::go_with_readers(uint32_t pc, const std::vector<uint32_t>& readers) {
+  const auto moves = [&](uint32_t reader) { return place_[reader] != kNone && reader > pc; };
+  if (readers.empty() || !std::ranges::all_of(readers, moves)) return false;
+  const auto rank = [&](uint32_t reader) {
+    return std::tuple(place_[reader], weight_[reader], root_[reader]);
+  };
+  const uint32_t first =
+      *std::ranges::min_element(readers, [&](uint32_t a, uint32_t b) { return rank(a) < rank(b); });
+  std::tie(place_[pc], weight_[pc], root_[pc]) = rank(first);
+  return true;
+}
+
+// Others need it where it stands.
+uint32_t Sinking::find_copies(uint32_t pc, const std::vector<uint32_t>& users) const {
+  bool is_kept = false;
+  uint32_t copies = 1;
+  for (const uint32_t user : users) {
+    is_kept |= place_[user] == kNone && blocks_.reads[user] != blocks_.makes[pc];
+    if (user > pc && place_[user] == kNone && copies_[user] > 0) copies = std::max(copies, copies_[user] + 1);
+  }
+  return is_kept ? copies : 0;
+}
+
 uint32_t Sinking::find_place(uint32_t pc, const std::vector<uint32_t>& users) {
   const uint32_t own = blocks_.makes[pc];
-  if (users.empty()) {
-    const Result& result = results_[pc];
-    if (result.is_kept || result.readers.empty()) return kNone;
-    uint32_t place = place_[result.readers[0]];
-    for (const uint32_t reader : result.readers) place = common(place, place_[reader]);
-    return place;
-  }
   uint32_t place = kNone;
-  const bool is_for_others =
-      std::ranges::all_of(users, [&](uint32_t user) { return blocks_.reads[user] == own; });
   for (const uint32_t user : users) {
-    const bool is_here = blocks_.reads[user] == own;
-    const uint32_t to = !is_here ? before(blocks_.reads[user]) : is_for_others ? place_[user] : kNone;
+    const uint32_t to = blocks_.reads[user] == own ? kNone : before(blocks_.reads[user]);
     if (to == kNone) return kNone;
     place = place == kNone ? to : common(place, to);
     if (place == kNone || depth_[place] <= depth_[own]) return kNone;

@@ -27,7 +27,7 @@
 //   another made of it (value_rounds.cpp): of several loops the last one's first. So does, in the last round,
 //   what a round before made.
 // * What is computed later than where it stands (sinking.h) comes behind these, by the blocks where that is,
-//   in one block by its weight.
+//   in one block by the weight of what is needed there, and what goes with that just before it.
 // * What the rounds of such loops make of the same is one value, unless that is a variable
 //   (value_invariants.cpp).
 // * What repeats an instruction is what that one made (value_equals.cpp), of that one's operands in their
@@ -50,6 +50,8 @@ namespace {
 using Kind = Ssa::Value::Kind;
 
 constexpr int64_t kBehind = int64_t(1) << 40;  // all instructions: variables
+constexpr int64_t kRoot = int64_t(1) << 20;    // more than there are instructions
+constexpr int64_t kCopied = 16;                // more than the weight of what is computed later
 constexpr int64_t kLeavesRounds = -32;         // before all that several ways bring
 
 int64_t nth(const std::vector<uint32_t>& registers, uint32_t reg) {
@@ -284,13 +286,21 @@ ValueOrder::Rank ValueOrder::rank(uint32_t v, uint32_t pc, unsigned slot) {
     if (comes_from_round_before(v, pc))
       return {Rank::Class::met, kLeavesRounds - straight_loop_at(pc), value.at};
     if (has_left_rounds(v, pc)) return {Rank::Class::met, kLeavesRounds - leaves_[v], value.at};
-    return made_at(value);
+    return made_at(value, pc);
   }
 }
 
-ValueOrder::Rank ValueOrder::made_at(const Ssa::Value& value) const {
-  if (value.kind == Kind::made && !sunk_.empty() && sunk_[value.at].block != Ssa::kNone)
-    return {Rank::Class::sunk, sunk_[value.at].block, kBehind * sunk_[value.at].weight + value.at};
+// As an operand of the instruction `reader`.
+ValueOrder::Rank ValueOrder::made_at(const Ssa::Value& value, uint32_t reader) const {
+  if (value.kind == Kind::made && !sunk_.empty()) {
+    const Sunk &sunk = sunk_[value.at], &to = sunk_[reader];
+    const bool moves = sunk.block != Ssa::kNone;
+    if (sunk.copies > 0 && to.block != Ssa::kNone && sunk.block != to.block)
+      return {Rank::Class::sunk, to.block,
+              kBehind * (kCopied + sunk.copies) +
+                  kRoot * (2 * int64_t(moves ? sunk.block : block_of(value)) + moves) + value.at};
+    if (moves) return {Rank::Class::sunk, sunk.block, kBehind * sunk.weight + kRoot * sunk.root + value.at};
+  }
   return {!is_copied_.empty() && is_copied_[value.at] ? Rank::Class::copied : Rank::Class::known,
           block_of(value), kStep * value.at + nth(flow_.access(value.at).writes, value.reg)};
 }

@@ -125,7 +125,7 @@ class ValueOrder {
   static bool is_written(const Rank& constant) {
     return constant.block == kInRegister || constant.block == kInInstruction;
   }
-  Rank made_at(const Ssa::Value&) const;
+  Rank made_at(const Ssa::Value&, uint32_t reader) const;
   Rank rank_of_variable(uint32_t value, uint32_t pc, unsigned slot);
   Rank joined(uint32_t value, uint32_t pc, unsigned slot);
 
@@ -143,7 +143,8 @@ class ValueOrder {
   std::vector<int> whole_;                      // of a value, as Web::whole
   std::vector<std::vector<uint64_t>> readers_;  // of a value as a whole: places in the text's order
   struct Sunk {
-    uint32_t block = Ssa::kNone, weight = 0;  // the block that computes it; kNone = its own
+    uint32_t block = Ssa::kNone, weight = 0, root = 0;  // the block that computes it; kNone = its own
+    uint32_t copies = 0;                                // see Sinking
   };
   std::vector<Sunk> sunk_;  // by pc
   std::vector<Sinking::Reading> sunk_readings_;

@@ -111,7 +111,11 @@ void ValueOrder::find_sunk() {
     is_variable[v] = static_cast<char>(webs_[web_of(v)].is_variable);
   const Sinking joined(f_, flow_, ssa_, blocks_, readers_of_results(true), is_variable);
   const Sinking apart(f_, flow_, ssa_, blocks_, readers_of_results(false), is_variable);
-  for (uint32_t pc = 0; pc < sunk_.size(); ++pc) sunk_[pc] = {joined.place(pc), apart.weight(pc)};
+  for (uint32_t pc = 0; pc < sunk_.size(); ++pc) {
+    const uint32_t root = joined.root(pc);
+    const uint32_t weight = root == Ssa::kNone ? 0 : apart.weight(root);
+    sunk_[pc] = {joined.place(pc), weight, root, joined.copies(pc)};
+  }
   if (!has_products(f_)) return;
   // Products meet sums before repetitions are joined. Equal sums of different places are not followed.
   std::vector<char> is_torn(f_.code.size());
