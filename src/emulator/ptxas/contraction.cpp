@@ -38,10 +38,7 @@ void Contraction::apply() {
 
 // A block of ptxas ends behind it, though none of the data flow does.
 bool Contraction::is_fence(uint32_t pc) const {
-  const Source& s = f_.source[pc];
-  if (is_float_routine(s))
-    if (const auto constant = known_.bits(pc, 1); constant && is_routine_inline(s, *constant)) return false;
-  return ends_block(s) || flow_.becomes_branch(pc);
+  return ends_block(f_.source[pc], flow_.becomes_branch(pc), known_.bits(pc, 1));
 }
 
 void Contraction::find_products() {

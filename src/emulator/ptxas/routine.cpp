@@ -48,10 +48,11 @@ bool is_selected_routine(const Source& s) {
   return is_float_routine(s) && s.type() == Type::f32 && (s.tokens[0] != "div" || s.has("rn"));
 }
 
-bool ends_block(const Source& s) {
+bool ends_block(const Source& s, bool becomes_branch, std::optional<uint64_t> constant) {
   static const std::unordered_set<std::string_view> kFences = {"membar", "fence", "setmaxnreg", "trap",
                                                                "brkpt"};
   static const std::unordered_set<std::string_view> kLight = {"proxy", "mbarrier_init", "acquire", "release"};
+  if (becomes_branch) return !constant || !is_routine_inline(s, *constant);
   if (s.tokens[0] == "fence" && kLight.contains(s.tokens[1])) return false;
   return kFences.contains(s.tokens[0]) || s.has("launch_dependents");
 }

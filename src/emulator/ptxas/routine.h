@@ -2,6 +2,9 @@
 // subroutine (observed with ptxas 13.0).
 #pragma once
 
+#include <cstdint>
+#include <optional>
+
 #include "emulator/core/ir.h"
 
 namespace fp4lab::emu {
@@ -20,9 +23,10 @@ bool is_integer_routine(const Source&);
 // in a direction stay behind a branch.
 bool is_selected_routine(const Source&);
 
-// What the compiler's basic block ends behind, though no branch is made of it: fences that are a MEMBAR (not
-// those between proxies, of one direction alone, or behind mbarrier.init), and some others.
-bool ends_block(const Source&);
+// Whether the compiler's basic block ends behind an instruction: what becomes a branch, but for a routine of
+// which a `constant` first operand leaves straight-line code; fences that are a MEMBAR (not those between
+// proxies, of one direction alone, or behind mbarrier.init), and some others.
+bool ends_block(const Source&, bool becomes_branch, std::optional<uint64_t> constant);
 // What ends straight-line code for the compiler: routines, also where nobody wants their results, barriers,
 // collectives of a warp, atomics of vectors, and instructions on the bits of 64 that are expanded late.
 bool ends_stretch(const Source&);

@@ -19,17 +19,16 @@
 //   is made. In other blocks, a register's first variable comes behind everything that the block makes in
 //   which the text mentions the register first, in the order of these mentions; its later variables come
 //   behind all values, in the order of their first definitions.
-// * What several ways have brought and does not meet anything any more comes behind these, the last one
-// first:
-//   a variable by where the text mentions it first, the results of instructions that become several ways in
-//   machine code (div.rn.f64) by where they stand. A loop that is unrolled by four has several exits.
+// * Where a loop has become several (several_loops.h), what the copies of its rounds make comes behind these;
+//   what all rounds make of the same is one value, unless that is of a variable (value_invariants.cpp).
+// * What several ways have brought and does not meet anything any more comes next, the last one first: a
+//   variable by where the text mentions it first, the result of an instruction that becomes several ways in
+//   machine code (div.rn.f64) by where it stands. A loop that is unrolled by four has several exits.
 // * Before these, too, comes what a loop of a constant number of rounds leaves behind, if no round reads what
 //   another made of it (value_rounds.cpp): of several loops the last one's first. So does, in the last round,
 //   what a round before made.
 // * What is computed later than where it stands (sinking.h) comes behind these, by the blocks where that is,
 //   in one block by the weight of what is needed there, and what goes with that just before it.
-// * What the rounds of such loops make of the same is one value, unless that is a variable
-//   (value_invariants.cpp).
 // * What repeats an instruction is what that one made (value_equals.cpp), of that one's operands in their
 // order.
 // * 64-bit integers are made as halves, and so is what a guarded instruction may have made, which is selected
@@ -130,9 +129,7 @@ void ValueOrder::find_blocks(const Known& known) {
     for (uint32_t pc = b.begin; pc < b.end; ++pc) {
       blocks_.reads[pc] = block;
       blocks_.flow[pc] = static_cast<uint32_t>(&b - flow_.blocks().data());
-      const auto constant = known.bits(pc, 1);
-      const bool is_inline = constant && is_routine_inline(f_.source[pc], *constant);
-      block += (flow_.becomes_branch(pc) && !is_inline) || ends_block(f_.source[pc]);
+      block += ends_block(f_.source[pc], flow_.becomes_branch(pc), known.bits(pc, 1));
       blocks_.makes[pc] = block;
     }
     ++block;
