@@ -128,8 +128,7 @@ std::optional<std::vector<uint64_t>> ValueOrder::ingredients(uint32_t pc) {
 
 // Made of the same instruction of the text, for another round of its loop: ptxas joins the two later.
 bool ValueOrder::is_copy_of_round(uint32_t pc, uint32_t other) const {
-  const Source &a = f_.source[pc], &b = f_.source[other];
-  return a.line == b.line && a.column == b.column;
+  return position(f_.source[pc]) == position(f_.source[other]);
 }
 
 // An instruction that repeats another, which every way here has come through, is that other. What becomes

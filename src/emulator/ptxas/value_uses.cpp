@@ -1,6 +1,7 @@
 // Which values are kept as halves. Everyone that makes or reads one has a voice (halves.h), and so has what
 // it becomes a part of: a variable is asked for by what makes it, as what the value is in its own block; a
 // result that is an f64 always as a whole.
+#include <optional>
 #include <utility>
 
 #include "emulator/isa/opcode.h"
@@ -110,7 +111,11 @@ void ValueOrder::find_sunk() {
   for (uint32_t v = 0; v < values.size(); ++v)
     is_variable[v] = static_cast<char>(webs_[web_of(v)].is_variable);
   const Sinking joined(f_, flow_, ssa_, blocks_, readers_of_results(true), is_variable);
-  const Sinking apart(f_, flow_, ssa_, blocks_, readers_of_results(false), is_variable);
+  bool any_repeats = false;
+  for (uint32_t v = 0; v < values.size(); ++v) any_repeats |= equal_[v] != v;
+  std::optional<Sinking> repeated;
+  if (any_repeats) repeated.emplace(f_, flow_, ssa_, blocks_, readers_of_results(false), is_variable);
+  const Sinking& apart = repeated ? *repeated : joined;
   for (uint32_t pc = 0; pc < sunk_.size(); ++pc) {
     const uint32_t root = joined.root(pc);
     const uint32_t weight = root == Ssa::kNone ? 0 : apart.weight(root);
