@@ -55,8 +55,8 @@ class ValueOrder {
   };
   static constexpr uint64_t kConstant = uint64_t(1) << 32, kUnknown = uint64_t(1) << 33;
 
-  // Steps within a block: of an instruction, for each register.
-  static constexpr int64_t kStep = 64;
+  // Steps within a block: of an instruction, more than it has registers (tcgen05.ld and wgmma).
+  static constexpr int64_t kStep = 1024;
   // Of an operand.
   static uint64_t place(uint32_t pc, unsigned slot) { return uint64_t(pc) * kMaxOperands + slot; }
 
