@@ -1,5 +1,7 @@
 #include "emulator/ptxas/guarded_set.h"
 
+#include <algorithm>
+
 #include "emulator/ptxas/dataflow.h"
 
 namespace fp4lab::emu {
@@ -44,6 +46,20 @@ void convert_before_guard(Rewriter& w, uint32_t pc) {
   w.insert(pc, {"cvt", "rn", name_of(to), integer}, {d, d});
 }
 
+bool contains(const std::vector<uint32_t>& registers, uint32_t reg) {
+  return std::find(registers.begin(), registers.end(), reg) != registers.end();
+}
+
+// Whether something may read behind the guarded instruction at pc what the register held before.
+bool is_wanted_behind(const Dataflow& flow, const Function& f, uint32_t pc, uint32_t reg) {
+  const uint32_t block = flow.block_of(pc);
+  while (++pc < flow.blocks()[block].end) {
+    if (contains(flow.access(pc).reads, reg)) return true;
+    if (contains(flow.access(pc).writes, reg) && f.code[pc].guard < 0) return false;
+  }
+  return flow.lives_behind(block, reg);
+}
+
 }  // namespace
 
 void convert_before_guards(Rewriter& w) {
@@ -55,7 +71,8 @@ void convert_before_guards(Rewriter& w) {
   const Dataflow flow(w.image.out, w.f, w.rows, constants);
   for (const uint32_t pc : found) {
     const uint32_t reg = flow.number_of(w.f.code[pc].op[0]);
-    if (flow.is_too_big() || !flow.lives_at_entry(reg)) convert_before_guard(w, pc);
+    if (flow.is_too_big() || (is_wanted_behind(flow, w.f, pc, reg) && !flow.lives_at_entry(reg)))
+      convert_before_guard(w, pc);
   }
 }
 

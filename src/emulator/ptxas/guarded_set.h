@@ -9,8 +9,8 @@
 
 namespace fp4lab::emu {
 
-// Converts before such instructions what their destinations hold. Not where something may read a destination
-// that nothing has written, since the conversion would read it, and would count as written.
+// Converts before such instructions what their destinations hold, if something may read that behind them. Not
+// where it may read a destination that nothing has written, since the conversion would count as written.
 void convert_before_guards(Rewriter&);
 
 }  // namespace fp4lab::emu

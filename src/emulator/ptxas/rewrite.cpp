@@ -1,6 +1,7 @@
 #include "emulator/ptxas/rewrite.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "emulator/isa/opcode.h"
 #include "emulator/ptxas/dataflow.h"
@@ -70,8 +71,38 @@ void Rewriter::Code::add(const Instr& i, Source s, const Entry* row) {
   rows.push_back(row);
 }
 
+// What only a guarded instruction reads is made under its guard: where that is false nothing may have written
+// what it is made of.
+void Rewriter::guard_inserted() {
+  const auto is_guarded = [&](const Inserted& x) {
+    return f.code[x.before].guard >= 0 && !removed_.contains(x.before);
+  };
+  if (std::none_of(inserted_.begin(), inserted_.end(), is_guarded)) return;
+  std::unordered_map<uint32_t, std::unordered_set<uint32_t>>
+      readers;  // by a register's row: where it is read
+  const auto collect = [&](const Instr& i, uint32_t pc) {
+    const auto add = [&](const Operand& op) {
+      if (op.kind == Operand::Kind::vector)
+        for (unsigned n = 0; n < op.count; ++n) readers[f.vectors[op.index + n].offset].insert(pc);
+      else
+        readers[op.offset].insert(pc);
+    };
+    std::for_each(i.op + (i.op[0].kind == Operand::Kind::address ? 0 : 1), i.op + kMaxOperands, add);
+  };
+  for (uint32_t pc = 0; pc < f.code.size(); ++pc) collect(f.code[pc], pc);
+  for (const Inserted& x : inserted_) collect(x.instr, x.before);
+  for (Inserted& x : inserted_) {
+    const auto of = readers.find(x.instr.op[0].offset);
+    if (!is_guarded(x) || of == readers.end() || of->second.size() != 1 || !of->second.contains(x.before))
+      continue;
+    x.instr.guard = f.code[x.before].guard;
+    x.instr.guard_negated = f.code[x.before].guard_negated;
+  }
+}
+
 void Rewriter::rebuild() {
   if (inserted_.empty() && removed_.empty()) return;
+  guard_inserted();
   std::stable_sort(inserted_.begin(), inserted_.end(),
                    [](const Inserted& a, const Inserted& b) { return a.before < b.before; });
   Code now;

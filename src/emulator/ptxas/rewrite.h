@@ -30,7 +30,7 @@ class Rewriter {
 
   Operand negated(const Operand&, uint32_t pc);  // of the type of the instruction at pc, before it
 
-  // Before the instruction at pc, unguarded.
+  // Before the instruction at pc; with its guard if nothing but that instruction reads what is made.
   void insert(uint32_t pc, Tokens, std::vector<Operand>);
   // Another instruction with the same guard and destination.
   void replace(uint32_t pc, Tokens, std::vector<Operand> sources);
@@ -70,6 +70,8 @@ class Rewriter {
     Instr instr;
     Source source;
   };
+
+  void guard_inserted();
 
   std::vector<Inserted> inserted_;
   std::unordered_set<uint32_t> removed_;
