@@ -222,7 +222,8 @@ bool Dataflow::is_in_bank(uint32_t pc) const {
 bool Dataflow::visit_backwards(uint32_t pc, RegisterSet& live) const {
   const Access& a = access_[pc];
   const auto wanted = [&](uint32_t reg) { return has(live, reg); };
-  if (is_pure(pc) && std::none_of(a.writes.begin(), a.writes.end(), wanted)) return true;
+  const bool stays = stays_unwanted(f_.source[pc]) && number_of(f_.code[pc].op[1]) != kNone;
+  if (!stays && is_pure(pc) && std::none_of(a.writes.begin(), a.writes.end(), wanted)) return true;
   if (f_.code[pc].guard < 0)
     for (const uint32_t reg : a.writes) live[reg / 64] &= ~(uint64_t(1) << reg % 64);
   for (const uint32_t reg : a.reads) live[reg / 64] |= uint64_t(1) << reg % 64;

@@ -19,6 +19,13 @@ bool is_float_routine(const Source& s) {
   return (is_root || (name == "div" && is_float_type(s))) && !s.has("approx") && !s.has("full");
 }
 
+bool stays_unwanted(const Source& s) {
+  if (!is_float_routine(s)) return false;
+  const bool is_quotient = s.tokens[0] == "div", rounds_up_or_down = s.has("rm") || s.has("rp");
+  if (s.type() == Type::f64) return !rounds_up_or_down && !s.has("rz");
+  return !is_quotient || s.has("rn") || (rounds_up_or_down && !s.has("ftz"));
+}
+
 bool is_routine_inline(const Source& s, uint64_t constant) {
   const std::string_view name = s.tokens[0];
   if (!is_float_routine(s) || name == "div") return false;

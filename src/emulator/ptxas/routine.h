@@ -11,6 +11,10 @@ namespace fp4lab::emu {
 
 // Exact quotients and roots of floats, and the whole f64 rsqrt.approx.
 bool is_float_routine(const Source&);
+// One whose code begins between the instructions around it and calls no more than what is left of it: it
+// stays where nobody wants its result, and reads its operands there. The others are calls of which nothing
+// but the call stays.
+bool stays_unwanted(const Source&);
 // A root or a reciprocal of a constant, which ptxas leaves only the straight-line code of if that constant
 // takes no special case.
 bool is_routine_inline(const Source&, uint64_t constant);

@@ -62,11 +62,7 @@ bool is_copy(const Instr& i) {
 }
 
 // One of several ways in the machine code of one instruction brings it.
-bool is_met_inside(const Source& s) {
-  const std::string_view name = s.tokens[0];
-  return s.type() == Type::f64 && !s.has("ftz") &&
-         (name == "rsqrt" || ((name == "div" || name == "sqrt" || name == "rcp") && s.has("rn")));
-}
+bool is_met_inside(const Source& s) { return s.type() == Type::f64 && stays_unwanted(s); }
 
 // The operands that are asked for: the first of them, and how many.
 std::pair<unsigned, unsigned> asked_for(const Source& s) {
@@ -233,8 +229,8 @@ std::vector<char> ValueOrder::webs_that_cross() {
   for (uint32_t pc = 0; pc < f_.code.size(); ++pc)
     for (const uint32_t reg : flow_.access(pc).reads) {
       const uint32_t v = ssa_.read(pc, reg);
-      if (v != Ssa::kNone && block_of(values[v]) != blocks_.reads[pc] && !flow_.is_dead(pc))
-        crosses[web_of(v)] = 1;
+      const bool is_read = !flow_.is_dead(pc) || is_float_routine(f_.source[pc]);
+      if (v != Ssa::kNone && block_of(values[v]) != blocks_.reads[pc] && is_read) crosses[web_of(v)] = 1;
     }
   return crosses;
 }
