@@ -144,6 +144,7 @@ struct Source {
   uint32_t line = 0, column = 0;  // 1-based, in the PTX text
   uint32_t location = 0;          // index into Module::locations; 0 = unknown
   uint32_t function = 0;
+  bool begins_block = false;  // it stands behind a label or a branch of the text
 
   bool has(std::string_view modifier) const;  // without the dot: has("sat")
   Type type(unsigned nth = 0) const;  // the nth modifier that is a type; Type::none if there are fewer

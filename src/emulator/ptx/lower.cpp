@@ -135,6 +135,7 @@ class Lowering {
       if (uint32_t& caller = out_.locations.back().caller) caller += first_location_;
     }
     for (const ast::Statement& s : f.statements) statement(s, names, operands, out, index);
+    mark_blocks(f, out);
     if (f.has_body && needs_end(f, out)) {  // falling off the end, or a label there, returns
       ast::Statement end;
       end.at = f.statements.empty() ? f.at : f.statements.back().at;
@@ -151,6 +152,17 @@ class Lowering {
       std::for_each(out.code.begin(), out.code.end(), cvt::convert_as_written);
     out_.functions[index] = std::move(out);
     find_reconvergence(out_, out_.functions[index]);
+  }
+
+  static void mark_blocks(const ast::Function& f, Function& out) {
+    const auto mark = [&](size_t pc) {
+      if (pc < out.source.size()) out.source[pc].begins_block = true;
+    };
+    for (const ast::Scope& scope : f.scopes)
+      for (const auto& [_, at] : scope.labels) mark(at);
+    for (size_t pc = 0; pc < out.source.size(); ++pc)
+      if (const std::string_view name = out.source[pc].tokens[0]; name == "bra" || name == "brx")
+        mark(pc + 1);
   }
 
   void insert_what_stands_before(Image& image, const Operands& operands, Function& out) {

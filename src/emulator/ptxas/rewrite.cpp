@@ -111,7 +111,10 @@ void Rewriter::rebuild() {
     now.moved.push_back(now.size());
     for (; next != inserted_.end() && next->before == pc; ++next)
       now.add(next->instr, std::move(next->source), next->row);
-    if (!removed_.contains(pc)) now.add(f.code[pc], std::move(f.source[pc]), rows[pc]);
+    if (!removed_.contains(pc))
+      now.add(f.code[pc], std::move(f.source[pc]), rows[pc]);
+    else if (pc + 1 < f.code.size())
+      f.source[pc + 1].begins_block |= f.source[pc].begins_block;
   }
   become(std::move(now));
   inserted_.clear();

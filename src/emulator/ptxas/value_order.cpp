@@ -16,8 +16,8 @@
 //
 // * A value comes where it is made. A copy, a negation or an absolute value comes where its source does.
 // * Values that meet behind branches are a variable. In the block that makes such a value it comes where it
-//   is made. In other blocks, a register's first variable comes behind everything that the block makes in
-//   which the text mentions the register first, in the order of these mentions; its later variables come
+//   is made. In other blocks, a register's first variable comes behind everything that the block of the text
+//   makes in which the register is mentioned first, in the order of these mentions; its later variables come
 //   behind all values, in the order of their first definitions.
 // * Where a loop has become several (several_loops.h), what the copies of its rounds make comes behind these;
 //   what all rounds make of the same is one value, unless that is of a variable (value_invariants.cpp).
@@ -103,8 +103,9 @@ ValueOrder::ValueOrder(const Function& f, const Dataflow& flow, const Known& kno
     : f_(f), flow_(flow), ssa_(f, flow, registers_asked_for(), loops_with_several_exits(f, flow, nounroll)) {
   find_blocks(known);
   find_webs();
-  rank_webs();
   find_rounds();
+  find_text_blocks();
+  rank_webs();
   find_equals();
   find_shared_results();
   count_uses();
@@ -130,6 +131,27 @@ void ValueOrder::find_blocks(const Known& known) {
     }
     ++block;
   }
+}
+
+// Blocks end in the text's places too: behind a label that nobody goes to any more, behind the branch of a
+// loop that has become straight. Not within such a loop.
+void ValueOrder::find_text_blocks() {
+  text_reads_.resize(f_.code.size());
+  text_makes_.resize(f_.code.size());
+  uint32_t block = 0;
+  for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
+    const uint32_t loop = straight_loop_at(pc);
+    const bool is_inside = loop != Ssa::kNone && straight_loops_[loop].first != pc;
+    if (pc > 0 && (blocks_.reads[pc] != blocks_.makes[pc - 1] || (f_.source[pc].begins_block && !is_inside)))
+      ++block;
+    text_reads_[pc] = block;
+    block += blocks_.makes[pc] - blocks_.reads[pc];
+    text_makes_[pc] = block;
+  }
+}
+
+uint32_t ValueOrder::text_block_of(const Ssa::Value& v) const {
+  return v.kind == Kind::made || v.kind == Kind::kept ? text_makes_[v.at] : text_reads_[v.at];
 }
 
 uint32_t ValueOrder::block_of(const Ssa::Value& v) const {
@@ -196,8 +218,8 @@ void ValueOrder::rank_webs() {
   std::unordered_map<uint32_t, std::pair<uint32_t, int64_t>> mentioned;
   for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
     int64_t at = kStep * pc;
-    for (const uint32_t reg : flow_.access(pc).writes) mentioned.try_emplace(reg, blocks_.makes[pc], at++);
-    for (const uint32_t reg : flow_.access(pc).reads) mentioned.try_emplace(reg, blocks_.reads[pc], at++);
+    for (const uint32_t reg : flow_.access(pc).writes) mentioned.try_emplace(reg, text_makes_[pc], at++);
+    for (const uint32_t reg : flow_.access(pc).reads) mentioned.try_emplace(reg, text_reads_[pc], at++);
   }
   for (uint32_t v = 0; v < values.size(); ++v)
     if (values[v].kind != Kind::unknown) first[web_of(v)] = std::min(first[web_of(v)], values[v].at);
@@ -295,7 +317,7 @@ ValueOrder::Rank ValueOrder::made_at(const Ssa::Value& value, uint32_t reader) c
     if (moves) return {Rank::Class::sunk, sunk.block, kBehind * sunk.weight + kRoot * sunk.root + value.at};
   }
   return {!is_copied_.empty() && is_copied_[value.at] ? Rank::Class::copied : Rank::Class::known,
-          block_of(value), kStep * value.at + nth(flow_.access(value.at).writes, value.reg)};
+          text_block_of(value), kStep * value.at + nth(flow_.access(value.at).writes, value.reg)};
 }
 
 ValueOrder::Rank ValueOrder::rank_of_variable(uint32_t v, uint32_t pc, unsigned slot) {

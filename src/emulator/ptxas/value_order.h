@@ -63,6 +63,8 @@ class ValueOrder {
   std::vector<uint32_t> registers_asked_for() const;
   void find_blocks(const Known&);
   uint32_t block_of(const Ssa::Value&) const;
+  void find_text_blocks();
+  uint32_t text_block_of(const Ssa::Value&) const;
   void find_webs();
   void rank_webs();
   std::vector<char> webs_that_cross();
@@ -133,9 +135,10 @@ class ValueOrder {
   const Dataflow& flow_;
   Ssa ssa_;
   Sinking::Blocks blocks_;
-  std::vector<uint32_t> parent_;                 // of a value, towards its web's name
-  std::vector<char> meets_;                      // values that others are merged from
-  std::unordered_map<uint32_t, uint32_t> made_;  // by pc, of one result
+  std::vector<uint32_t> text_reads_, text_makes_;  // as blocks_ has them, but by the blocks of the text
+  std::vector<uint32_t> parent_;                   // of a value, towards its web's name
+  std::vector<char> meets_;                        // values that others are merged from
+  std::unordered_map<uint32_t, uint32_t> made_;    // by pc, of one result
   std::vector<uint32_t> equal_;  // the value that an equal instruction made before it, or the value itself
   // By value, so that chains of copies are walked once: what it shows, and where (behind); what it copies.
   std::vector<std::pair<uint32_t, uint32_t>> behind_[2];  // by Through

@@ -78,7 +78,7 @@ std::optional<ValueOrder::Rank> ValueOrder::shared_result(const Ssa::Value& valu
   const auto shared = value.kind == Kind::made ? shared_.find(value.at) : shared_.end();
   if (shared == shared_.end()) return std::nullopt;
   if (shared->second == Ssa::kNone) return Rank{Rank::Class::routine, 0, value.at};
-  return Rank{Rank::Class::known, blocks_.makes[shared->second], kStep * shared->second};
+  return Rank{Rank::Class::known, text_makes_[shared->second], kStep * shared->second};
 }
 
 }  // namespace fp4lab::emu
