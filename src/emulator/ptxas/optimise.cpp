@@ -35,9 +35,10 @@ class Optimiser {
   explicit Optimiser(Rewriter& w) : w_(w), f_(w.f) {}
 
   // `straight`: the same without idle loops.
+  // `are_renamed`: see ValueOrder.
   void run(const Dataflow& flow, const Dataflow& straight, const Known& known,
-           const std::vector<const Token*>& nounroll) {
-    const ValueOrder order(f_, flow, known, nounroll);
+           const std::vector<const Token*>& nounroll, bool are_renamed) {
+    const ValueOrder order(f_, flow, known, nounroll, are_renamed);
     std::optional<Known> folded;
     while (fold_approximate(w_, flow, folded ? *folded : known))
       folded.emplace(w_, flow);  // one feeds the next
@@ -145,9 +146,11 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows,
     }
     what(straight ? *straight : flow);
   };
+  bool are_renamed = false;
   const auto arithmetic = [&](const Dataflow& flow, const Known& known) {
-    without_idle_loops(flow,
-                       [&](const Dataflow& straight) { Optimiser(w).run(flow, straight, known, nounroll); });
+    without_idle_loops(flow, [&](const Dataflow& straight) {
+      Optimiser(w).run(flow, straight, known, nounroll, are_renamed);
+    });
     if (may_scale_products(w)) step([&](const Dataflow& after) { scale_products(w, after); });
   };
   const auto afresh = [&](auto what) {
@@ -162,7 +165,11 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows,
   const bool loops_matter = sums_f64(f) || has_products(f) || has_pairs(f);
   bool unrolls = loops_matter || has_signs(f);
   for (int depth = 0; depth < kMostNested && std::exchange(unrolls, false); ++depth)
-    step([&](const Dataflow& flow) { unrolls = unroll(w, flow, nounroll); });
+    step([&](const Dataflow& flow) {
+      const Unrolled loops = unroll(w, flow, nounroll);
+      unrolls = loops.any;
+      are_renamed |= loops.with_branches;
+    });
   if (may_mistake_branches(f)) step([&](const Dataflow& flow) { fold_known_branches(w, flow, nounroll); });
   if (loops_matter) step([&](const Dataflow& flow) { make_several_loops(w, flow, nounroll); });
   constexpr int kMostGuards = 4;  // what a guard leaves may be a constant, which decides another

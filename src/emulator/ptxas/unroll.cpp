@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "emulator/isa/opcode.h"
 #include "emulator/ptxas/counted_loop.h"
 #include "emulator/ptxas/summed_product.h"
 
@@ -36,16 +37,29 @@ bool has_signs(const Function& f) {
                      [](const Source& s) { return s.tokens[0] == "neg" || s.tokens[0] == "abs"; });
 }
 
-bool unroll(Rewriter& w, const Dataflow& flow, const std::vector<const Token*>& nounroll) {
+namespace {
+
+bool has_branches_inside(const Dataflow& flow, const Function& f, const CountedLoop& loop) {
+  for (uint32_t pc = loop.begin; pc < loop.back; ++pc)
+    if (pc != loop.test && f.code[pc].opcode->name == "bra" && !flow.is_dead(pc)) return true;
+  return false;
+}
+
+}  // namespace
+
+Unrolled unroll(Rewriter& w, const Dataflow& flow, const std::vector<const Token*>& nounroll) {
+  Unrolled unrolled;
   size_t size = w.f.code.size();
   std::vector<Rewriter::Repetition> repetitions;
   for (const CountedLoop& loop : counted_loops(w.f, flow, nounroll)) {
     if (!becomes_straight(loop) || size + size_t(*loop.rounds) * loop.length() > kMostUnrolled) continue;
     size += size_t(*loop.rounds) * loop.length();
+    unrolled.with_branches |= has_branches_inside(flow, w.f, loop);
     repetitions.push_back({loop.begin, loop.back, loop.test, *loop.rounds});
   }
   if (!repetitions.empty()) w.repeat(repetitions);
-  return !repetitions.empty();
+  unrolled.any = !repetitions.empty();
+  return unrolled;
 }
 
 }  // namespace fp4lab::emu

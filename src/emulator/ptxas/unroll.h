@@ -21,7 +21,10 @@ bool has_products(const Function&);
 bool makes_pairs(const Source&);
 bool has_pairs(const Function&);
 bool has_signs(const Function&);  // neg or abs
-// Whether there was such a loop.
-bool unroll(Rewriter&, const Dataflow&, const std::vector<const Token*>& nounroll);
+// Whether there was such a loop, and one with branches inside.
+struct Unrolled {
+  bool any = false, with_branches = false;
+};
+Unrolled unroll(Rewriter&, const Dataflow&, const std::vector<const Token*>& nounroll);
 
 }  // namespace fp4lab::emu

@@ -99,8 +99,11 @@ bool comes_with_source(const Instr& i, const Source& s) {
 }
 
 ValueOrder::ValueOrder(const Function& f, const Dataflow& flow, const Known& known,
-                       const std::vector<const Token*>& nounroll)
-    : f_(f), flow_(flow), ssa_(f, flow, registers_asked_for(), loops_with_several_exits(f, flow, nounroll)) {
+                       const std::vector<const Token*>& nounroll, bool are_renamed)
+    : f_(f),
+      flow_(flow),
+      are_renamed_(are_renamed),
+      ssa_(f, flow, registers_asked_for(), loops_with_several_exits(f, flow, nounroll)) {
   find_blocks(known);
   find_webs();
   find_rounds();
@@ -267,7 +270,9 @@ ValueOrder::Held ValueOrder::held(uint32_t pc, unsigned slot) {
 }
 
 bool ValueOrder::is_variable_in(uint32_t v, uint32_t block) {
-  return webs_[web_of(v)].is_variable && block_of(ssa_.values()[v]) != block;
+  const Ssa::Value& value = ssa_.values()[v];
+  if (are_renamed_ && value.kind == Kind::made) return false;
+  return webs_[web_of(v)].is_variable && block_of(value) != block;
 }
 
 // As an operand of an instruction.

@@ -24,8 +24,10 @@ bool comes_with_source(const Instr&, const Source&);
 
 class ValueOrder {
  public:
-  // `nounroll`: see optimise.h.
-  ValueOrder(const Function&, const Dataflow&, const Known&, const std::vector<const Token*>& nounroll);
+  // `nounroll`: see optimise.h. `are_renamed`: a loop with branches inside has become straight. All values
+  // have registers of their own then, and only where they meet are variables.
+  ValueOrder(const Function&, const Dataflow&, const Known&, const std::vector<const Token*>& nounroll,
+             bool are_renamed);
 
   // Operands of one instruction, by slot.
   bool comes_later(uint32_t pc, unsigned slot, unsigned than) const;
@@ -133,6 +135,7 @@ class ValueOrder {
 
   const Function& f_;
   const Dataflow& flow_;
+  const bool are_renamed_;
   Ssa ssa_;
   Sinking::Blocks blocks_;
   std::vector<uint32_t> text_reads_, text_makes_;  // as blocks_ has them, but by the blocks of the text
