@@ -137,16 +137,21 @@ void ValueOrder::find_blocks(const Known& known) {
 }
 
 // Blocks end in the text's places too: behind a label that nobody goes to any more, behind the branch of a
-// loop that has become straight. Not within such a loop.
+// loop that has become straight. Not within such a loop, and not between the rounds of one that has become
+// several.
 void ValueOrder::find_text_blocks() {
   text_reads_.resize(f_.code.size());
   text_makes_.resize(f_.code.size());
+  std::map<Named, uint32_t> last;  // the flow's block where a copy stands
   uint32_t block = 0;
   for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
     const uint32_t loop = straight_loop_at(pc);
-    const bool is_inside = loop != Ssa::kNone && straight_loops_[loop].first != pc;
-    if (pc > 0 && (blocks_.reads[pc] != blocks_.makes[pc - 1] || (f_.source[pc].begins_block && !is_inside)))
-      ++block;
+    bool begins = f_.source[pc].begins_block && (loop == Ssa::kNone || straight_loops_[loop].first == pc);
+    if (begins) {
+      const auto [at, fresh] = last.try_emplace(named(f_, pc), blocks_.flow[pc]);
+      begins = fresh || std::exchange(at->second, blocks_.flow[pc]) != blocks_.flow[pc];
+    }
+    if (pc > 0 && (begins || blocks_.reads[pc] != blocks_.makes[pc - 1])) ++block;
     text_reads_[pc] = block;
     block += blocks_.makes[pc] - blocks_.reads[pc];
     text_makes_[pc] = block;
