@@ -67,6 +67,8 @@ class Known {
     makers_[pc].fill(Dataflow::kNone);
     moved_.clear();
   }
+  // But for who made what is its first operand now.
+  void learn(uint32_t pc, uint32_t maker) { makers_[pc][1] = maker; }
 
  private:
   void find_makers(const Dataflow&);

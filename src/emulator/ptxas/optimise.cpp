@@ -57,6 +57,7 @@ class Optimiser {
         const std::string_view name = f_.source[pc].tokens[0];
         if (name == "atom" || name == "red") order_atomic_sum(pc, flow);
       }
+    signs.apply();
     contraction.apply();
     w_.rebuild();
   }

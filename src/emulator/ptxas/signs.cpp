@@ -4,6 +4,8 @@
 #include <unordered_set>
 
 #include "emulator/isa/opcode.h"
+#include "emulator/ptxas/behind_copies.h"
+#include "emulator/ptxas/ssa.h"
 #include "emulator/ptxas/summed_product.h"
 
 namespace fp4lab::emu {
@@ -25,20 +27,6 @@ bool is_sign_of_halves(const Instr& i, const Source& s) {
          (s.type() == Type::f16 || s.type() == Type::f16x2);
 }
 
-// What registers of abs and neg are called.
-std::vector<uint32_t> signed_registers(const Function& f, const Dataflow& flow) {
-  std::vector<uint32_t> registers;
-  for (uint32_t pc = 0; pc < f.code.size(); ++pc)
-    if (f.code[pc].guard < 0 &&
-        (is_sign_of(f.code[pc], f.source[pc]) || is_negation(f.code[pc], f.source[pc]) ||
-         is_sign_of_halves(f.code[pc], f.source[pc])))
-      registers.push_back(flow.number_of(f.code[pc].op[0]));
-  std::sort(registers.begin(), registers.end());
-  registers.erase(std::unique(registers.begin(), registers.end()), registers.end());
-  std::erase(registers, Dataflow::kNone);
-  return registers;
-}
-
 // A guarded instruction of which ptxas makes code that executes all or nothing, not a selection: loads,
 // approximations of several instructions, quotients that are rounded in a direction; or whose last machine
 // instruction is guarded itself or is none of floats.
@@ -57,12 +45,27 @@ bool is_selection(const Instr& i, const Source& s) {
   return i.guard >= 0 && s.type() == Type::f32 && is_value(i.op[0]) && !is_several(s);
 }
 
+// The registers that selections leave as they are where their guards are false.
+std::vector<uint32_t> selected_registers(const Function& f, const Dataflow& flow) {
+  std::vector<uint32_t> registers;
+  for (uint32_t pc = 0; pc < f.code.size(); ++pc)
+    if (is_selection(f.code[pc], f.source[pc])) registers.push_back(flow.number_of(f.code[pc].op[0]));
+  std::sort(registers.begin(), registers.end());
+  registers.erase(std::unique(registers.begin(), registers.end()), registers.end());
+  return registers;
+}
+
 }  // namespace
 
 Signs::Signs(Rewriter& w, const Dataflow& flow, const Known& known)
-    : w_(w), f_(w.f), flow_(flow), known_(known), ssa_(w.f, flow, signed_registers(w.f, flow)) {
-  for (const Ssa::Value& v : ssa_.values())
-    if (v.kind == Ssa::Value::Kind::kept) found_[v.at] = v.operands[0];
+    : w_(w), f_(w.f), flow_(flow), known_(known) {
+  const Ssa ssa(w.f, flow, selected_registers(w.f, flow));
+  for (const Ssa::Value& v : ssa.values()) {
+    if (v.kind != Ssa::Value::Kind::kept) continue;
+    const Ssa::Value& found = ssa.values()[v.operands[0]];
+    if (found.kind == Ssa::Value::Kind::made && f_.code[found.at].guard < 0 && known.sees(v.at, found.at))
+      found_[v.at] = found.at;
+  }
 }
 
 void Signs::fold(uint32_t pc) {
@@ -70,15 +73,15 @@ void Signs::fold(uint32_t pc) {
   const Instr& i = f_.code[pc];
   if ((mnemonic == "selp" || mnemonic == "slct") && f_.source[pc].type() == Type::f32) {
     for (const unsigned slot : {1u, 2u})
-      if (const auto bits = changed_sign(maker(pc, i.op[slot]))) f_.code[pc].op[slot] = *bits;
+      if (const auto bits = changed_sign(maker(pc, slot))) f_.code[pc].op[slot] = *bits;
   }
   if (mnemonic == "mov" && i.guard >= 0 && f_.source[pc].type() == Type::f32)  // a selection too
-    if (const auto bits = changed_sign(maker(pc, i.op[1]))) f_.code[pc].op[1] = *bits;
+    if (const auto bits = changed_sign(maker(pc, 1))) f_.code[pc].op[1] = *bits;
   if (is_selection(i, f_.source[pc]) && flow_.is_pure(pc)) {
     const auto found = found_.find(pc);
-    const uint32_t from = found != found_.end() ? maker_of(pc, found->second) : Ssa::kNone;
+    const uint32_t from = found != found_.end() ? maker(pc, 0, found->second) : Dataflow::kNone;
     // A copy reads across blocks only what the compiler lets it (sign_closed_copy.ptx).
-    const bool may_take = mnemonic != "mov" || (from != Ssa::kNone && known_.may_read_for(pc, from));
+    const bool may_take = mnemonic != "mov" || (from != Dataflow::kNone && known_.may_read_for(pc, from));
     if (const auto bits = may_take ? changed_sign(from) : std::nullopt)
       w_.insert(pc, {"mov", "b32"}, {i.op[0], *bits});
   }
@@ -91,30 +94,25 @@ void Signs::fold(uint32_t pc) {
   if (is_negation(unguarded, f_.source[pc])) fold_two_negations(pc);
 }
 
-// The unguarded instruction that made a value, if the compiler sees it from pc.
-uint32_t Signs::maker_of(uint32_t pc, uint32_t value) const {
-  if (value == Ssa::kNone) return Ssa::kNone;
-  const Ssa::Value& v = ssa_.values()[value];
-  const bool is_made = v.kind == Ssa::Value::Kind::made && f_.code[v.at].guard < 0;
-  return is_made && known_.sees(pc, v.at) ? v.at : Ssa::kNone;
-}
-uint32_t Signs::maker(uint32_t pc, const Operand& op) const {
-  return maker_of(pc, ssa_.read(pc, flow_.number_of(op)));
+// The unguarded instruction that made an operand, if the compiler sees it from pc.
+uint32_t Signs::maker(uint32_t pc, unsigned slot) const { return maker(pc, slot, known_.maker(pc, slot)); }
+uint32_t Signs::maker(uint32_t pc, unsigned slot, uint32_t left_by) const {
+  return behind_copies(f_, known_, pc, f_.code[pc].op[slot], left_by).value_or(Dataflow::kNone);
 }
 
 void Signs::make_bitwise(uint32_t pc) {
   const bool abs = f_.code[pc].opcode->name == "abs_float";
   const Operand& read = f_.code[pc].op[1];
-  const Operand a = changed_sign(maker(pc, read)).value_or(read);
+  const Operand a = changed_sign(maker(pc, 1)).value_or(read);
   w_.replace(pc, {abs ? "and" : "xor", "b32"}, {a, w_.constant(abs ? 0x7fffffff : 0x80000000)});
 }
 
 // What an abs or neg made, also of another's value, without its way with NaNs.
 std::optional<Operand> Signs::changed_sign(uint32_t made_at, unsigned depth) {
-  if (made_at == Ssa::kNone || !is_sign_of(f_.code[made_at], f_.source[made_at])) return std::nullopt;
+  if (made_at == Dataflow::kNone || !is_sign_of(f_.code[made_at], f_.source[made_at])) return std::nullopt;
   const bool abs = f_.code[made_at].opcode->name == "abs_float";
   const Operand& read = f_.code[made_at].op[1];
-  const auto inner = depth < kSigns ? changed_sign(maker(made_at, read), depth + 1) : std::nullopt;
+  const auto inner = depth < kSigns ? changed_sign(maker(made_at, 1), depth + 1) : std::nullopt;
   const Operand a = inner.value_or(read);
   const Operand bits = w_.fresh(f_.code[made_at].op[0].type);
   w_.insert(made_at, {abs ? "and" : "xor", "b32"}, {bits, a, w_.constant(abs ? 0x7fffffff : 0x80000000)});
@@ -123,8 +121,8 @@ std::optional<Operand> Signs::changed_sign(uint32_t made_at, unsigned depth) {
 
 // A factor of fma.oob without abs and neg, which would make a NaN of out-of-bounds elements another one.
 std::optional<Operand> Signs::changed_halves(uint32_t pc, unsigned slot, Type type, unsigned depth) {
-  const uint32_t from = maker(pc, f_.code[pc].op[slot]);
-  if (from == Ssa::kNone || f_.source[from].type() != type ||
+  const uint32_t from = maker(pc, slot);
+  if (from == Dataflow::kNone || f_.source[from].type() != type ||
       !is_sign_of_halves(f_.code[from], f_.source[from]))
     return std::nullopt;
   const auto inner = depth < kSigns ? changed_halves(from, 1, type, depth + 1) : std::nullopt;
@@ -140,14 +138,19 @@ std::optional<Operand> Signs::changed_halves(uint32_t pc, unsigned slot, Type ty
 void Signs::fold_two_negations(uint32_t pc) {
   const Instr& i = f_.code[pc];
   const Type type = f_.source[pc].type();
-  const uint32_t from = maker(pc, i.op[1]);
-  if (from == Ssa::kNone || f_.code[from].opcode != i.opcode || f_.source[from].type() != type ||
+  const uint32_t from = maker(pc, 1);
+  if (from == Dataflow::kNone || f_.code[from].opcode != i.opcode || f_.source[from].type() != type ||
       f_.source[from].has("ftz") || !known_.may_read_for(pc, from))
     return;
   const std::string_view bits = name_of(bits_type(type));
   const Operand copy = w_.fresh(i.op[0].type);
   w_.insert(from, {"mov", bits}, {copy, f_.code[from].op[1]});
-  w_.replace(pc, {"mov", bits}, {copy});
+  undone_.emplace_back(pc, copy);
+}
+
+void Signs::apply() {
+  for (const auto& [pc, copy] : undone_)
+    w_.replace(pc, {"mov", name_of(bits_type(f_.source[pc].type()))}, {copy});
 }
 
 }  // namespace fp4lab::emu

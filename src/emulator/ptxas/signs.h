@@ -8,7 +8,6 @@
 
 #include "emulator/ptxas/known.h"
 #include "emulator/ptxas/rewrite.h"
-#include "emulator/ptxas/ssa.h"
 
 namespace fp4lab::emu {
 
@@ -16,10 +15,12 @@ class Signs {
  public:
   Signs(Rewriter&, const Dataflow&, const Known&);
   void fold(uint32_t pc);
+  // Replaces what the later instructions had to be compared with; no instruction moves.
+  void apply();
 
  private:
-  uint32_t maker_of(uint32_t pc, uint32_t value) const;
-  uint32_t maker(uint32_t pc, const Operand&) const;
+  uint32_t maker(uint32_t pc, unsigned slot) const;
+  uint32_t maker(uint32_t pc, unsigned slot, uint32_t left_by) const;
   void make_bitwise(uint32_t pc);
   std::optional<Operand> changed_sign(uint32_t made_at, unsigned depth = 0);
   std::optional<Operand> changed_halves(uint32_t pc, unsigned slot, Type, unsigned depth = 0);
@@ -29,8 +30,8 @@ class Signs {
   Function& f_;
   const Dataflow& flow_;
   const Known& known_;
-  Ssa ssa_;
-  std::unordered_map<uint32_t, uint32_t> found_;  // by guarded instruction: the value that its target held
+  std::unordered_map<uint32_t, uint32_t> found_;      // by guarded instruction: who made what its target held
+  std::vector<std::pair<uint32_t, Operand>> undone_;  // negations of negations, and what is left
 };
 
 }  // namespace fp4lab::emu

@@ -2,56 +2,18 @@
 
 #include <algorithm>
 
+#include "emulator/ptxas/behind_copies.h"
 #include "emulator/ptxas/routine.h"
 
 namespace fp4lab::emu::peephole {
 
 std::optional<uint32_t> Pass::behind_copies(uint32_t pc, unsigned slot, std::string_view wanted) const {
-  // The compiler counts no copies; the bound keeps a text of copies alone from taking the square of its
-  // length.
-  constexpr unsigned kMostCopies = 256;
-  const Operand* read = &operand(pc, slot);
-  uint32_t from = known.maker(pc, slot);
-  for (unsigned copies = 0; copies <= kMostCopies; ++copies) {
-    if (from == Dataflow::kNone || from >= pc) return std::nullopt;
-    const std::optional<Packed> packed = wanted == "mov" ? std::nullopt : packed_behind(from, *read);
-    if (!packed && (source(from).tokens[0] == wanted || !is_copy(from))) return from;
-    pc = packed ? packed->by : from;
-    read = packed ? &f.vectors[packed->element] : &operand(from, 1);
-    from = packed ? known.maker_of_element(pc, packed->element) : known.maker(from, 1);
-  }
-  return std::nullopt;
-}
-
-// What a register that was taken out of a pack was in it.
-std::optional<Pass::Packed> Pass::packed_behind(uint32_t unpacking, const Operand& part) const {
-  using Kind = Operand::Kind;
-  const Operand &parts = operand(unpacking, 0), &whole = operand(unpacking, 1);
-  if (source(unpacking).tokens[0] != "mov" || parts.kind != Kind::vector || !is_value(whole)) return {};
-  const uint32_t pack = known.maker(unpacking, 1);
-  if (pack == Dataflow::kNone || pack >= unpacking || source(pack).tokens[0] != "mov") return {};
-  const Operand& packed = operand(pack, 1);
-  if (!is_value(operand(pack, 0)) || packed.kind != Kind::vector || packed.count != parts.count) return {};
-  for (uint32_t n = 0; n < parts.count; ++n)
-    if (const Operand& e = f.vectors[parts.index + n]; is_value(e) && e.offset == part.offset)
-      return Packed{pack, packed.index + n};
-  return {};
+  return emu::behind_copies(f, known, pc, operand(pc, slot), known.maker(pc, slot), wanted);
 }
 
 std::optional<uint32_t> Pass::made_by(uint32_t pc, unsigned slot, std::string_view mnemonic) const {
   const auto from = behind_copies(pc, slot, mnemonic);
   return from && source(*from).tokens[0] == mnemonic ? from : std::nullopt;
-}
-
-bool Pass::is_copy(uint32_t pc) const {
-  const Source& s = source(pc);
-  const Operand &to = operand(pc, 0), &from = operand(pc, 1);
-  if (!is_value(to) || !is_value(from) || bits_of(to.type) != bits_of(from.type)) return false;
-  if (s.tokens[0] == "mov") return true;
-  if (is_float(s.type()) || s.tokens.size() > 3) return false;
-  if (s.tokens[0] == "min" || s.tokens[0] == "max") return s.tokens.size() == 2 && same_register(pc, 1, 2);
-  return s.tokens[0] == "cvt" && s.tokens.size() == 3 && !is_float(s.type(1)) &&
-         bits_of(s.type()) == bits_of(s.type(1)) && bits_of(s.type()) == bits_of(to.type);
 }
 
 bool Pass::same_value(uint32_t pc, unsigned slot, uint32_t other, unsigned of_other) const {
@@ -117,6 +79,12 @@ void Pass::become_copy(uint32_t pc, const Operand& of, Type type) {
   // A guard's selection of f32 stays one, which may take signs (signs.h).
   const bool selects_f32 = w.f.code[pc].guard >= 0 && type == Type::f32;
   replace(pc, {"mov", name_of(selects_f32 ? type : bits_type(type))}, {of});
+}
+
+void Pass::become_copy_of(uint32_t pc, unsigned slot, Type type) {
+  const uint32_t maker = known.only_maker(pc, slot);
+  become_copy(pc, operand(pc, slot), type);
+  known.learn(pc, maker);
 }
 
 void Pass::exchange(uint32_t pc, unsigned slot, unsigned other) {

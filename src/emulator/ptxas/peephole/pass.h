@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "emulator/isa/opcode.h"
+#include "emulator/ptxas/behind_copies.h"
 #include "emulator/ptxas/dataflow.h"
 #include "emulator/ptxas/known.h"
 #include "emulator/ptxas/rewrite.h"
@@ -43,7 +44,7 @@ class Pass {
     return from && known.may_read_for(pc, *from) ? from : std::nullopt;
   }
   bool same_register(uint32_t pc, unsigned a, unsigned b) const;
-  bool is_copy(uint32_t pc) const;
+  bool is_copy(uint32_t pc) const { return emu::is_copy(f.code[pc], source(pc)); }
   // What instructions with the same maker read in one register.
   bool same_value(uint32_t pc, unsigned slot, uint32_t other, unsigned of_other) const;
   // What an operand holds at pc, for a later instruction.
@@ -54,6 +55,8 @@ class Pass {
   void replace(uint32_t pc, Rewriter::Tokens, std::vector<Operand> sources);
   void become(uint32_t pc, uint64_t value, Type);
   void become_copy(uint32_t pc, const Operand& of, Type);
+  // Of an operand, so that what reads the copy sees who made it.
+  void become_copy_of(uint32_t pc, unsigned slot, Type);
   void set_operand(uint32_t pc, unsigned slot, uint64_t value);
   // Nothing is known about the instruction's operands behind it.
   void exchange(uint32_t pc, unsigned slot, unsigned other);
@@ -68,11 +71,6 @@ class Pass {
   bool has_changed() const { return changed_; }
 
  private:
-  struct Packed {
-    uint32_t by, element;  // an index in the function's vectors
-  };
-  std::optional<Packed> packed_behind(uint32_t unpacking, const Operand& part) const;
-
   uint32_t replaced_ = Dataflow::kNone;
   bool changed_ = false;
   std::vector<uint32_t> fences_;

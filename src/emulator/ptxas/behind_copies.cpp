@@ -1,0 +1,61 @@
+#include "emulator/ptxas/behind_copies.h"
+
+namespace fp4lab::emu {
+
+namespace {
+
+struct Packed {
+  uint32_t by, element;  // an index in the function's vectors
+};
+
+// What a register that was taken out of a pack was in it.
+std::optional<Packed> packed_behind(const Function& f, const Known& known, uint32_t unpacking,
+                                    const Operand& part) {
+  using Kind = Operand::Kind;
+  const Operand &parts = f.code[unpacking].op[0], &whole = f.code[unpacking].op[1];
+  if (f.source[unpacking].tokens[0] != "mov" || parts.kind != Kind::vector || !is_value(whole)) return {};
+  const uint32_t pack = known.maker(unpacking, 1);
+  if (pack == Dataflow::kNone || pack >= unpacking || f.source[pack].tokens[0] != "mov") return {};
+  const Operand& packed = f.code[pack].op[1];
+  if (!is_value(f.code[pack].op[0]) || packed.kind != Kind::vector || packed.count != parts.count) return {};
+  for (uint32_t n = 0; n < parts.count; ++n)
+    if (const Operand& e = f.vectors[parts.index + n]; is_value(e) && e.offset == part.offset)
+      return Packed{pack, packed.index + n};
+  return {};
+}
+
+}  // namespace
+
+bool is_copy(const Instr& i, const Source& s) {
+  const Operand &to = i.op[0], &from = i.op[1];
+  if (!is_value(to) || !is_value(from) || bits_of(to.type) != bits_of(from.type)) return false;
+  if (s.tokens[0] == "mov") return true;
+  if (s.tokens[0] == "cvt" && s.tokens.size() == 3 && s.type(0) == s.type(1) &&
+      (s.type() == Type::f32 || s.type() == Type::f64))
+    return true;
+  if (is_float(s.type()) || s.tokens.size() > 3) return false;
+  if (s.tokens[0] == "min" || s.tokens[0] == "max")
+    return s.tokens.size() == 2 && is_value(i.op[2]) && from.offset == i.op[2].offset;
+  return s.tokens[0] == "cvt" && s.tokens.size() == 3 && !is_float(s.type(1)) &&
+         bits_of(s.type()) == bits_of(s.type(1)) && bits_of(s.type()) == bits_of(to.type);
+}
+
+std::optional<uint32_t> behind_copies(const Function& f, const Known& known, uint32_t pc, const Operand& read,
+                                      uint32_t maker, std::string_view wanted) {
+  // The compiler counts no copies; the bound keeps a text of copies alone from taking the square of its
+  // length.
+  constexpr unsigned kMostCopies = 256;
+  const Operand* value = &read;
+  for (unsigned copies = 0; copies <= kMostCopies; ++copies) {
+    if (maker == Dataflow::kNone || maker >= pc) return std::nullopt;
+    const auto packed = wanted == "mov" ? std::nullopt : packed_behind(f, known, maker, *value);
+    if (!packed && (f.source[maker].tokens[0] == wanted || !is_copy(f.code[maker], f.source[maker])))
+      return maker;
+    pc = packed ? packed->by : maker;
+    value = packed ? &f.vectors[packed->element] : &f.code[maker].op[1];
+    maker = packed ? known.maker_of_element(pc, packed->element) : known.maker(maker, 1);
+  }
+  return std::nullopt;
+}
+
+}  // namespace fp4lab::emu

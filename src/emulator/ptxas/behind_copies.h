@@ -1,0 +1,19 @@
+// Who made a value, where copies count as nothing: moves, what does no more than a move, and a register that
+// was packed with others and taken out again.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "emulator/ptxas/known.h"
+
+namespace fp4lab::emu {
+
+// An instruction that does no more than a move.
+bool is_copy(const Instr&, const Source&);
+// The unguarded instruction that made what the one at pc reads in `read`, which the one at `maker` left
+// there. Copies count as none but for what is wanted.
+std::optional<uint32_t> behind_copies(const Function&, const Known&, uint32_t pc, const Operand& read,
+                                      uint32_t maker, std::string_view wanted = {});
+
+}  // namespace fp4lab::emu
