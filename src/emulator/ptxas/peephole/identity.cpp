@@ -1,6 +1,7 @@
-// Integer instructions of 64 bits that give back an operand, or a constant whatever one of theirs is: copies,
-// where the order of f64 operands asks for what a value is and who reads it. (Those of 32 bits are constants
-// before other rules ask: absorbing.cpp.) Extremes of one part of a register and itself.
+// Integer instructions that give back an operand: copies, through which pairs are seen and of which the order
+// of f64 operands asks who made and who reads them. (Not and.b16, which stays.) Those of 64 bits that are a
+// constant whatever one of their operands is, too; of 32 bits they are constants before other rules ask
+// (absorbing.cpp). Extremes of one part of a register and itself.
 #include "emulator/ptxas/peephole/pass.h"
 #include "emulator/ptxas/peephole/rules.h"
 
@@ -13,16 +14,31 @@ bool is_of_64_bits(const Source& s) {
   return s.tokens.size() == 2 && (type == Type::s64 || type == Type::u64 || type == Type::b64);
 }
 
+bool is_of_integers(const Source& s) {
+  const Type type = s.type();
+  return s.tokens.size() == 2 &&
+         (is_of_64_bits(s) || type == Type::s32 || type == Type::u32 || type == Type::b32 ||
+          type == Type::s16 || type == Type::u16 || (type == Type::b16 && s.tokens[0] != "and"));
+}
+
 // By a constant that changes nothing.
 void fold_neutral(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
-  if (!is_of_64_bits(s)) return;
+  if (!is_of_integers(s)) return;
   const std::string_view name = s.tokens[0];
-  const uint64_t neutral = name == "and" ? ~uint64_t(0) : 0;
+  const uint64_t neutral = name == "and" ? ~uint64_t(0) >> (64 - bits_of(s.type())) : 0;
   const bool changes_places = name != "sub" && name != "shl" && name != "shr";
   for (const unsigned slot : {2u, 1u})
     if ((slot == 2 || changes_places) && p.bits(pc, slot) == neutral)
-      return p.become_copy(pc, p.operand(pc, 3 - slot), s.type());
+      return p.become_copy_of(pc, 3 - slot, s.type());
+}
+
+// By 1. One of 16 or 64 bits stays.
+void fold_product(Pass& p, uint32_t pc) {
+  const Source& s = p.source(pc);
+  if (s.tokens.size() != 3 || !s.has("lo") || bits_of(s.type()) != 32) return;
+  for (const unsigned slot : {2u, 1u})
+    if (p.bits(pc, slot) == uint64_t(1)) return p.become_copy_of(pc, 3 - slot, s.type());
 }
 
 // By a constant that leaves nothing of the other operand. shr.s64 is computed.
@@ -43,20 +59,19 @@ void fold_absorbing(Pass& p, uint32_t pc) {
 
 // No bits into a value.
 void fold_insertion(Pass& p, uint32_t pc) {
-  if (is_of_64_bits(p.source(pc)) && p.bits(pc, 4).value_or(1) == 0)
-    p.become_copy(pc, p.operand(pc, 2), Type::b64);
+  if (is_of_64_bits(p.source(pc)) && p.bits(pc, 4).value_or(1) == 0) p.become_copy_of(pc, 2, Type::b64);
 }
 
 // Of a value and itself.
 void fold_same(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
-  if (!is_of_64_bits(s)) return;
+  if (!is_of_integers(s)) return;
   if (!p.same_register(pc, 1, 2)) {
     if (s.tokens[0] != "min" && s.tokens[0] != "max") fold_neutral(p, pc);
     return;
   }
   if (s.tokens[0] == "xor") return p.become(pc, 0, s.type());
-  p.become_copy(pc, p.operand(pc, 1), s.type());
+  p.become_copy_of(pc, 1, s.type());
 }
 
 // One register taken apart twice gives the same parts, of which the extreme is a move.
@@ -77,7 +92,7 @@ bool is_same_part(const Pass& p, uint32_t pc) {
 void fold_same_part(Pass& p, uint32_t pc) {
   const Type type = p.source(pc).type();
   if (p.source(pc).tokens.size() == 2 && (type == Type::f32 || type == Type::f16) && is_same_part(p, pc))
-    p.become_copy(pc, p.operand(pc, 1), type);
+    p.become_copy_of(pc, 1, type);
 }
 
 }  // namespace
@@ -87,8 +102,8 @@ std::span<const Rule> identity_rules() {
       {"and", fold_same},      {"or", fold_same},       {"xor", fold_same},      {"min", fold_same},
       {"max", fold_same},      {"min", fold_same_part}, {"max", fold_same_part}, {"add", fold_neutral},
       {"sub", fold_neutral},   {"shl", fold_neutral},   {"shr", fold_neutral},   {"bfi", fold_insertion},
-      {"and", fold_absorbing}, {"or", fold_absorbing},  {"mul", fold_absorbing}, {"shl", fold_absorbing},
-      {"shr", fold_absorbing}, {"bfe", fold_absorbing},
+      {"and", fold_absorbing}, {"or", fold_absorbing},  {"mul", fold_absorbing}, {"mul", fold_product},
+      {"shl", fold_absorbing}, {"shr", fold_absorbing}, {"bfe", fold_absorbing},
   };
   return kRules;
 }
