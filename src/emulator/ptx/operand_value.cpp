@@ -1,5 +1,6 @@
 // Operands that are read or written as values: registers, constants, special registers, addresses taken, and
 // predicates; with every type checked (PTX ISA 6, 9.4; leniencies as ptxas 13.0 shows them).
+#include <algorithm>
 #include <bit>
 
 #include "emulator/ptx/image.h"
@@ -22,6 +23,12 @@ const SpecialName* special_of(const ast::Node& n) {
 
 bool is_idle(const SpecialName& s) { return s.fixed && s.id == static_cast<uint8_t>(FixedSpecial::nothing); }
 
+// ptxas 13.0 converts no constants for it: of one that it has as f64 it takes the lower half, 0 for 2.0.
+bool is_set_to_bf16(const ast::Statement& s) {
+  const auto& words = s.opcode;
+  return words[0] == "set" && std::find(words.begin(), words.end(), "bf16") != words.end();
+}
+
 }  // namespace
 
 const Meaning& Operands::meaning(const ast::Node& n) { return names_.find(n.name, statement_->scope); }
@@ -36,7 +43,8 @@ Operand Operands::value(const ast::Node& n, Type type, bool relaxed, bool target
 }
 
 // The bits of a constant in an operand of a type. As ptxas does, integers that are too large are cut off,
-// floating-point constants are converted between f32 and f64, and 0f stands for its bits in .b32.
+// floating-point constants are converted from f64 to f32, and 0f stands for its bits in .b32 and, with zeros
+// above them, in .f64.
 Operand Operands::constant(const ast::Node& n, Type type) {
   using F = Constant::Form;
   const Constant& c = n.value;
@@ -59,11 +67,10 @@ Operand Operands::constant(const ast::Node& n, Type type) {
   op.immediate = true;
   if (type == Type::f32 || type == Type::f64) {
     if (c.form == F::integer) wrong("an integer constant");
-    bool single = c.form == F::f32;
-    if (type == Type::f32 && !single)
-      bits = std::bit_cast<uint32_t>(static_cast<float>(std::bit_cast<double>(bits)));
-    if (type == Type::f64 && single)
-      bits = std::bit_cast<uint64_t>(static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(bits))));
+    if (type == Type::f32 && c.form != F::f32)
+      bits = is_set_to_bf16(*statement_)
+                 ? bits & 0xffffffff
+                 : std::bit_cast<uint32_t>(static_cast<float>(std::bit_cast<double>(bits)));
     op.displacement = static_cast<int64_t>(bits);
   } else if (c.form != F::integer) {
     if (!(c.form == F::f32 && type == Type::b32) && !(c.form == F::f64 && type == Type::b64))

@@ -12,8 +12,8 @@ namespace fp4lab::emu {
 
 namespace {
 
-// A floating-point value becomes one of the variable's size, an integer is not converted (as ptxas 13.0 does
-// it).
+// A floating-point value becomes one of the variable's size, but for 0f, which is not converted to f64; an
+// integer is not converted (as ptxas 13.0 does it).
 uint64_t bits_for(const Module& module, const ast::Variable& v, const ast::Variable::Item& item) {
   using F = Constant::Form;
   const uint64_t bits = item.value.bits;
@@ -32,10 +32,8 @@ uint64_t bits_for(const Module& module, const ast::Variable& v, const ast::Varia
     case Type::b64:
     case Type::b128:
       return bits;
-    case Type::f64:
-      return single ? std::bit_cast<uint64_t>(
-                          static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(bits))))
-                    : bits;
+    case Type::f64:  // also of 0f: the lower half
+      return bits;
     default:
       fail_at(module, *item.at, "a floating-point value cannot initialise .{}", name_of(v.type));
   }
