@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "emulator/ptxas/dataflow.h"
+#include "emulator/ptxas/whole_register.h"
 
 namespace fp4lab::emu {
 
@@ -16,7 +16,7 @@ bool converts_without_guard(const Instr& i, const Source& s) {
   return d == Type::f32 || d == Type::f16 || d == Type::bf16;
 }
 
-void convert_before_guard(Rewriter& w, uint32_t pc) {
+void convert_before_guard(Rewriter& w, WholeRegisters& registers, uint32_t pc) {
   Instr& i = w.f.code[pc];
   const Source& s = w.f.source[pc];
   const Type to = s.type(0);
@@ -34,9 +34,13 @@ void convert_before_guard(Rewriter& w, uint32_t pc) {
     w.insert(pc, {"shr", "s32"}, {d, d, sixteen});
   };
   const bool narrow = bits_of(s.type(1)) == 16;
-  if (!narrow && bits_of(to) == 16) {  // of the whole register, whose upper half a load or a cvt has cleared
-    w.insert(pc, {"cvt", "rn", name_of(to), "u16"}, {d, d});
-    return;
+  if (!narrow && bits_of(to) == 16) {  // of the whole register
+    // A comparison of 64 bits is a branch, behind which the value stands in another register.
+    const auto found = registers.found_by(pc, bits_of(s.type(1)) == 64);
+    if (!found) return w.insert(pc, {"cvt", "rn", name_of(to), "u16"}, {d, d});
+    const Operand magnitude = w.fresh(Type::b32);
+    w.insert(found->at, {"abs", "s32"}, {magnitude, found->whole});
+    return w.insert(pc, {"cvt", "rn", name_of(to), "s32"}, {d, magnitude});
   }
   if (narrow && bits_of(to) == 32) extend();
   if (to == Type::u32 || to == Type::s32) return;
@@ -69,10 +73,11 @@ void convert_before_guards(Rewriter& w) {
   if (found.empty()) return;
   const ConstantRows constants = constant_rows(w.image);
   const Dataflow flow(w.image.out, w.f, w.rows, constants);
+  WholeRegisters registers(w, flow);
   for (const uint32_t pc : found) {
     const uint32_t reg = flow.number_of(w.f.code[pc].op[0]);
     if (flow.is_too_big() || (is_wanted_behind(flow, w.f, pc, reg) && !flow.lives_at_entry(reg)))
-      convert_before_guard(w, pc);
+      convert_before_guard(w, registers, pc);
   }
 }
 

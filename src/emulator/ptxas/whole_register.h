@@ -1,0 +1,48 @@
+// What else the register holds in which ptxas 13.0 keeps a 16-bit value. Loads, most conversions, and neg and
+// abs of floats leave zeros above it, sums and products of f16 and bf16 the value once more, and integer
+// instructions what they make of the whole registers of their operands, as instructions of 32 bits do.
+#pragma once
+
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "emulator/ptxas/rewrite.h"
+#include "emulator/ptxas/ssa.h"
+
+namespace fp4lab::emu {
+
+class WholeRegisters {
+ public:
+  WholeRegisters(Rewriter&, const Dataflow&);
+
+  struct Found {
+    Operand whole;  // of 32 bits
+    uint32_t at;    // the instruction that made the value: `whole` is computed before it
+  };
+  // What the guarded instruction at pc leaves in its destination's register where its guard is false. nullopt
+  // where that is the value with zeros above it, and where it depends on the allocation of registers.
+  // `copies`: the value has been moved there; a move of what is twice in its register moves one half alone.
+  std::optional<Found> found_by(uint32_t pc, bool copies);
+
+ private:
+  enum class Constant { extends_sign, extends_zeros };
+
+  std::optional<Operand> whole(uint32_t value, uint32_t reader, unsigned depth);
+  std::optional<Operand> made_whole(uint32_t pc, unsigned depth);
+  Operand operand(uint32_t pc, unsigned slot, Constant, unsigned depth);
+  Operand difference(uint32_t pc, unsigned depth);
+  Operand extended(uint32_t pc, unsigned slot);
+  Operand computed(uint32_t pc, Rewriter::Tokens, std::vector<Operand> sources);
+  Operand repeated(uint32_t pc);
+  bool is_read_elsewhere(uint32_t value, uint32_t reader) const;
+
+  Rewriter& w_;
+  Function& f_;
+  const Dataflow& flow_;
+  Ssa ssa_;
+  std::unordered_map<uint32_t, uint32_t> old_;                   // by guarded instruction: a value
+  std::unordered_map<uint32_t, std::vector<uint32_t>> readers_;  // by value, but for stores and conversions
+};
+
+}  // namespace fp4lab::emu
