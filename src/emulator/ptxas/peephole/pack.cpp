@@ -56,16 +56,26 @@ bool is_made_at_once(const Pass& p, uint32_t pc, unsigned slot) {
   return (is_value(low) && is_value(high) && low.offset == high.offset) || is_constant(0) || is_constant(1);
 }
 
-// The extreme of absolute values of a negated or absolute pack of f16 and itself: one of the two is the pack
-// as it was, with its own sign, where the halves come from different instructions.
-void fold_signed_extreme(Pass& p, uint32_t pc) {
-  if (p.source(pc).type() != Type::f16x2 || !p.source(pc).has("xorsign") || !p.same_register(pc, 1, 2))
-    return;
+std::optional<uint32_t> sign_of_pack(const Pass& p, uint32_t pc, unsigned slot) {
   for (const std::string_view name : {"neg", "abs"})
-    if (const auto sign = p.open_maker(pc, 1, name); sign && is_sign_of_pack(p.source(*sign))) {
-      if (!is_made_at_once(p, *sign, 1)) p.operand(pc, 1) = p.kept(*sign, 1);
-      return;
-    }
+    if (const auto sign = p.open_maker(pc, slot, name); sign && is_sign_of_pack(p.source(*sign))) return sign;
+  return std::nullopt;
+}
+
+// The extreme of absolute values of two negated or absolute packs of f16, or of one and itself: the first is
+// the pack as it was, with its own sign, where the halves of the second come from different instructions.
+void fold_signed_extreme(Pass& p, uint32_t pc) {
+  if (p.source(pc).type() != Type::f16x2 || !p.source(pc).has("xorsign")) return;
+  auto first = sign_of_pack(p, pc, 1);
+  const auto second = sign_of_pack(p, pc, 2);
+  if (!first || !second || is_made_at_once(p, *second, 1)) return;
+  constexpr unsigned kMostSigns = 8;
+  for (unsigned signs = 1; signs < kMostSigns && !p.same_register(pc, 1, 2); ++signs) {
+    const auto inner = sign_of_pack(p, *first, 1);
+    if (!inner) break;
+    first = inner;
+  }
+  p.operand(pc, 1) = p.kept(*first, 1);
 }
 
 // What is no less than 0 as f32 has no sign to the compiler, also where it is taken for two halves: the lower
