@@ -47,12 +47,18 @@ bool is_foldable_conversion(const Source& s) {
   if (s.has("pack")) return false;
   const Type to = s.type(), from = s.type(1);
   if (is_integer(to) && is_integer(from)) return true;
+  if (is_foldable_to_zero(s)) return true;
   if (is_integer(from)) return to == Type::f32 && bits_of(from) <= 32 && !rounds_in_a_direction(s);
   if (is_integer(to)) return (s.has("rni") || s.has("rzi")) && (bits_of(to) >= 32 || to == Type::u16);
   return is_foldable_between_floats(s, to, from);
 }
 
 }  // namespace
+
+bool is_foldable_to_zero(const Source& s) {
+  if (s.type() != Type::f16 || is_half(s.type(1))) return false;
+  return s.tokens[0] == "set" || (s.tokens[0] == "cvt" && is_integer(s.type(1)) && bits_of(s.type(1)) <= 32);
+}
 
 bool is_foldable(const Source& s) {
   const std::string_view name = s.tokens[0];
@@ -64,7 +70,7 @@ bool is_foldable(const Source& s) {
   if (name == "min" || name == "max") return is_foldable_extreme(s, t);
   if (name == "neg" || name == "abs")
     return !(is_half(t) && s.has("ftz")) && t != Type::bf16x2 && !(name == "abs" && t == Type::bf16);
-  if (name == "set") return !is_half(t) && !is_half(s.type(1));
+  if (name == "set") return is_foldable_to_zero(s) || (!is_half(t) && !is_half(s.type(1)));
   if (name == "setp") return !is_half(t);
   return name == "cvt" && is_foldable_conversion(s);
 }

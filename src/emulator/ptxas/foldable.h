@@ -10,5 +10,8 @@ namespace fp4lab::emu {
 // lop3, prmt, most f16, directed roundings, ...) is not known to it, though it could be. The approximate f32
 // functions are fold.h's.
 bool is_foldable(const Source&);
+// Of these only where the result is 0: the integer 0 as f16, and a false comparison. Any other number, and a
+// truth, is left to the conversion from integers.
+bool is_foldable_to_zero(const Source&);
 
 }  // namespace fp4lab::emu

@@ -184,7 +184,8 @@ std::optional<uint64_t> Known::decided(uint32_t pc) const {
   const auto holds = outcome(pc);
   const Type to = f_.source[pc].type();
   const bool is_set = f_.source[pc].tokens[0] == "set";
-  if (!holds || (is_set && is_float(to) && to != Type::f32)) return std::nullopt;
+  if (!holds || (is_set && is_float(to) && to != Type::f32 && (*holds || to != Type::f16)))
+    return std::nullopt;
   return !*holds ? 0 : !is_set ? 1 : to == Type::f32 ? 0x3f800000 : bits_of(to) == 16 ? 0xffff : 0xffffffff;
 }
 
@@ -240,15 +241,17 @@ void Known::find_values(const Rewriter& w, const Dataflow& flow) {
   if (is_worth_it) values_ = evaluate(w, steps);
   for (uint32_t pc = 0; pc < f_.code.size(); ++pc)
     if (const auto value = decided(pc)) values_[{pc, key_of(f_.code[pc].op[0])}] = *value;
-  forget_nans();
+  forget_left();
 }
 
-// In the text's order: whether a NaN is kept depends on what is known of the operands.
-void Known::forget_nans() {
+// NaNs, and what is computed at compile time only where it is 0. In the text's order: whether a NaN is kept
+// depends on what is known of the operands.
+void Known::forget_left() {
   std::vector<std::pair<uint32_t, uint64_t>> nans;  // by instruction and register
   for (const auto& [at, value] : values_) {
     const Source& s = f_.source[at.first];
     const bool is_sign = (s.tokens[0] == "abs" || s.tokens[0] == "neg") && s.type() == Type::f64;
+    if (is_foldable_to_zero(s) && value != 0) nans.push_back(at);
     if (!is_move(s) && !is_sign && !is_rounded(s) && is_nan(value, s.type())) nans.push_back(at);
   }
   if (nans.empty()) return;
@@ -256,7 +259,8 @@ void Known::forget_nans() {
   for (const auto& at : nans) {
     const uint32_t pc = at.first;
     if (takes_canonical_nan(pc)) continue;
-    makes_nan_[pc] = is_arithmetic(f_.source[pc]) || is_integral(f_.source[pc]);
+    makes_nan_[pc] =
+        is_arithmetic(f_.source[pc]) || is_integral(f_.source[pc]) || is_foldable_to_zero(f_.source[pc]);
     values_.erase(at);
     moved_.clear();
   }

@@ -76,7 +76,7 @@ class Known {
   void find_made_here(const Dataflow&);
   void find_constants(const Dataflow&);
   void find_values(const Rewriter&, const Dataflow&);
-  void forget_nans();
+  void forget_left();
   bool takes_canonical_nan(uint32_t pc) const;
   template <class F>
   bool reads_only(uint32_t pc, F&& fits) const;
