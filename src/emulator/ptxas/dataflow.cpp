@@ -29,9 +29,10 @@ Operand guard_of(const Instr& i) {
 }
 
 Dataflow::Dataflow(const Module& module, const Function& f, std::span<const Entry* const> rows,
-                   const ConstantRows& constants, std::span<const uint32_t> idle)
+                   const ConstantRows& constants, std::span<const uint32_t> idle, Calls calls)
     : f_(f),
       constants_(constants),
+      calls_(calls),
       access_(f.code.size()),
       asks_lane_(f.code.size(), 0),
       dead_(f.code.size(), 0) {
@@ -218,12 +219,19 @@ bool Dataflow::is_in_bank(uint32_t pc) const {
   return (parameter || s.has("const")) && (!address.has_base || number_of_base(address) == kNone);
 }
 
+// A routine that is called for nothing. Quotients of 32 bits are no calls.
+bool Dataflow::is_kept(uint32_t pc) const {
+  const Source& s = f_.source[pc];
+  if (stays_unwanted(s) && number_of(f_.code[pc].op[1]) != kNone) return true;
+  return calls_ == Calls::always &&
+         (is_float_routine(s) || (is_integer_routine(s) && bits_of(s.type()) != 32));
+}
+
 // Steps over an instruction, from the registers that live behind it to those before it. Whether it is dead.
 bool Dataflow::visit_backwards(uint32_t pc, RegisterSet& live) const {
   const Access& a = access_[pc];
   const auto wanted = [&](uint32_t reg) { return has(live, reg); };
-  const bool stays = stays_unwanted(f_.source[pc]) && number_of(f_.code[pc].op[1]) != kNone;
-  if (!stays && is_pure(pc) && std::none_of(a.writes.begin(), a.writes.end(), wanted)) return true;
+  if (is_pure(pc) && !is_kept(pc) && std::none_of(a.writes.begin(), a.writes.end(), wanted)) return true;
   if (f_.code[pc].guard < 0)
     for (const uint32_t reg : a.writes) live[reg / 64] &= ~(uint64_t(1) << reg % 64);
   for (const uint32_t reg : a.reads) live[reg / 64] |= uint64_t(1) << reg % 64;

@@ -24,9 +24,11 @@ struct ConstantRows : std::unordered_set<uint32_t> {
 class Dataflow {
  public:
   // rows[pc] is the table's row of code[pc]; `constants` are the offsets of rows that nothing writes. `idle`:
-  // branches that are taken for none.
+  // branches that are taken for none. Calls of routines (see routine.h) count as wanted though nobody reads
+  // their results, as they do for the compiler for a while, or only if somebody does.
+  enum class Calls { when_wanted, always };
   Dataflow(const Module&, const Function&, std::span<const Entry* const> rows, const ConstantRows& constants,
-           std::span<const uint32_t> idle = {});
+           std::span<const uint32_t> idle = {}, Calls calls = Calls::when_wanted);
 
   struct Block {
     uint32_t begin = 0, end = 0;
@@ -76,10 +78,12 @@ class Dataflow {
   using RegisterSet = std::vector<uint64_t>;  // a bit each
   static bool has(const RegisterSet& set, uint32_t reg) { return set[reg / 64] >> reg % 64 & 1; }
   void find_live();
+  bool is_kept(uint32_t pc) const;
   bool visit_backwards(uint32_t pc, RegisterSet& live) const;
 
   const Function& f_;
   const ConstantRows& constants_;
+  const Calls calls_;
   std::vector<Flow> flows_;  // by pc
   std::unordered_map<uint64_t, uint32_t> numbers_;
   std::vector<Block> blocks_;

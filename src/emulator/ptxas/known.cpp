@@ -69,7 +69,7 @@ bool is_nan(uint64_t bits, Type type) {
   }
 }
 
-Known::Known(const Rewriter& w, const Dataflow& flow)
+Known::Known(const Rewriter& w, const Dataflow& flow, const Dataflow& blocks)
     : f_(w.f),
       makers_(w.f.code.size()),
       merged_(w.f.code.size(), 0),
@@ -86,9 +86,11 @@ Known::Known(const Rewriter& w, const Dataflow& flow)
   for (const Fixup& address : w.image.fixups)
     if (address.row < w.image.constants.size()) rows_.erase(w.image.constants[address.row].offset);
   find_makers(flow);
+  find_meetings(blocks);
   find_stretches(flow);
   find_made_here(flow);
   find_values(w, flow);
+  find_blocks(blocks);
   find_constants(flow);
 }
 
@@ -101,8 +103,6 @@ void Known::find_makers(const Dataflow& flow) {
     };
     for (unsigned slot = 0; slot < kSlots; ++slot) {
       makers_[pc][slot] = maker(i.op[slot]);
-      if (is_register(i.op[slot]) && writes.is_merged(pc, flow.number_of(i.op[slot])))
-        merged_[pc] |= uint8_t(1u << slot);
       if (i.op[slot].kind == Operand::Kind::vector)
         for (uint32_t e = i.op[slot].index; e < i.op[slot].index + i.op[slot].count; ++e)
           element_makers_[e] = maker(f_.vectors[e]);
@@ -110,6 +110,15 @@ void Known::find_makers(const Dataflow& flow) {
     if (i.guard > 0) guard_makers_[pc] = maker(guard_of(i));
   }
   uses_ = writes.uses();
+}
+
+void Known::find_meetings(const Dataflow& flow) {
+  const ReachingWrites writes(f_, flow);
+  for (uint32_t pc = 0; pc < f_.code.size(); ++pc)
+    for (unsigned slot = 0; slot < kSlots; ++slot)
+      if (const Operand& op = f_.code[pc].op[slot];
+          is_register(op) && writes.is_merged(pc, flow.number_of(op)))
+        merged_[pc] |= uint8_t(1u << slot);
   meets_ = writes.meets();
 }
 
@@ -130,15 +139,26 @@ void Known::find_made_here(const Dataflow& flow) {
 }
 
 void Known::find_stretches(const Dataflow& flow) {
-  uint32_t stretch = 0, part = 0;
+  uint32_t stretch = 0;
   for (uint32_t block = 0; block < flow.blocks().size(); ++block) {
     const Dataflow::Block& b = flow.blocks()[block];
-    ++stretch, ++part;
+    ++stretch;
     for (uint32_t pc = b.begin; pc < b.end; ++pc) {
-      block_[pc] = part;
       stretch_[pc] = stretch;
       if (ends_stretch(f_.source[pc])) ++stretch;
-      if (flow.becomes_branch(pc) && !is_float_routine(f_.source[pc])) ++part;
+    }
+  }
+}
+
+void Known::find_blocks(const Dataflow& flow) {
+  uint32_t part = 0;
+  for (const Dataflow::Block& b : flow.blocks()) {
+    ++part;
+    for (uint32_t pc = b.begin; pc < b.end; ++pc) {
+      block_[pc] = part;
+      if (!flow.becomes_branch(pc)) continue;
+      const auto constant = bits(pc, 1);
+      if (!constant || !is_routine_inline(f_.source[pc], *constant)) ++part;
     }
   }
 }

@@ -20,7 +20,10 @@ class Known {
  public:
   static constexpr unsigned kSlots = 6;  // operands 1 to 5
 
-  Known(const Rewriter&, const Dataflow&);
+  Known(const Rewriter& w, const Dataflow& flow) : Known(w, flow, flow) {}
+  // `blocks`: the same as the compiler sees it when it looks at pairs, without idle loops and with unwanted
+  // routines.
+  Known(const Rewriter&, const Dataflow& flow, const Dataflow& blocks);
 
   // The unguarded instruction that made an operand on every way that leads here, if the compiler sees both.
   // Dataflow::kNone if there are several, or none.
@@ -72,6 +75,8 @@ class Known {
 
  private:
   void find_makers(const Dataflow&);
+  void find_meetings(const Dataflow&);
+  void find_blocks(const Dataflow&);
   void find_stretches(const Dataflow&);
   void find_made_here(const Dataflow&);
   void find_constants(const Dataflow&);

@@ -119,6 +119,12 @@ bool is_worth_it(const Function& f) {
   });
 }
 
+bool has_unwanted_routine(const Function& f, const Dataflow& flow) {
+  for (uint32_t pc = 0; pc < f.code.size(); ++pc)
+    if (flow.is_dead(pc) && (is_float_routine(f.source[pc]) || is_integer_routine(f.source[pc]))) return true;
+  return false;
+}
+
 }  // namespace
 
 void optimise(Image& image, Function& f, std::vector<const Entry*> rows,
@@ -133,31 +139,36 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows,
     what(flow);
   };
   constexpr int kMostNested = 4;
-  // Calls what() with `flow` as it is without idle loops.
-  const auto without_idle_loops = [&](const Dataflow& flow, auto what) {
-    if (!has_products(f) || !has_loops(w)) return what(flow);
+  // Calls what() with `flow` as it is without idle loops, and with calls that nobody wants if `calls` says
+  // so.
+  const auto as_compiled = [&](const Dataflow& flow, Dataflow::Calls calls, auto what) {
     const ConstantRows constants = constant_rows(image);
-    std::vector<uint32_t> idle = idle_branches(w, flow);
-    std::optional<Dataflow> straight;
-    for (int depth = 0; depth < kMostNested && !idle.empty(); ++depth) {
-      straight.emplace(image.out, f, w.rows, constants, idle);
-      const std::vector<uint32_t> outer = idle_branches(w, *straight);
-      if (outer.empty()) break;
+    std::vector<uint32_t> idle = has_loops(w) ? idle_branches(w, flow) : std::vector<uint32_t>{};
+    std::vector<uint32_t> outer = idle;
+    for (int depth = 1; depth < kMostNested && !outer.empty(); ++depth) {
+      outer = idle_branches(w, Dataflow(image.out, f, w.rows, constants, idle));
       idle.insert(idle.end(), outer.begin(), outer.end());
     }
-    what(straight ? *straight : flow);
+    if (idle.empty() && !has_unwanted_routine(f, flow)) return what(flow);
+    what(Dataflow(image.out, f, w.rows, constants, idle, calls));
   };
   bool are_renamed = false;
   const auto arithmetic = [&](const Dataflow& flow, const Known& known) {
-    without_idle_loops(flow, [&](const Dataflow& straight) {
-      Optimiser(w).run(flow, straight, known, nounroll, are_renamed);
-    });
+    const auto run = [&](const Dataflow& compiled) {
+      Optimiser(w).run(flow, compiled, known, nounroll, are_renamed);
+    };
+    if (has_products(f))
+      as_compiled(flow, Dataflow::Calls::when_wanted, run);
+    else
+      run(flow);
     if (may_scale_products(w)) step([&](const Dataflow& after) { scale_products(w, after); });
   };
   const auto afresh = [&](auto what) {
     step([&](const Dataflow& flow) {
-      Known known(w, flow);
-      what(flow, known);
+      as_compiled(flow, Dataflow::Calls::always, [&](const Dataflow& blocks) {
+        Known known(w, flow, blocks);
+        what(flow, known);
+      });
     });
   };
   const auto single = [&](const Dataflow& flow, Known& known) {
