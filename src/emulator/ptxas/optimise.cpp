@@ -131,6 +131,7 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows,
               const std::vector<const Token*>& nounroll) {
   if (f.code.size() > kMostInstructions || !is_worth_it(f)) return;
   Rewriter w(image, f, std::move(rows));
+  remove_unreachable(w);
   // Each step sees what the ones before it made.
   const auto step = [&](auto what) {
     const ConstantRows constants = constant_rows(image);

@@ -13,26 +13,6 @@ namespace fp4lab::emu {
 
 namespace {
 
-// What no branch leads to any more.
-void remove_unreachable(Rewriter& w) {
-  std::vector<char> is_reached(w.f.code.size(), 0);
-  std::vector<uint32_t> work{0};
-  const auto reach = [&](uint32_t pc) {
-    if (pc < is_reached.size() && !is_reached[pc]) is_reached[pc] = 1, work.push_back(pc);
-  };
-  is_reached[0] = 1;
-  while (!work.empty()) {
-    const uint32_t pc = work.back();
-    work.pop_back();
-    const Flow flow = flow_of(w.image.out, w.f, pc);
-    std::for_each(flow.targets.begin(), flow.targets.end(), reach);
-    if (flow.falls_through) reach(pc + 1);
-  }
-  for (uint32_t pc = 0; pc < w.f.code.size(); ++pc)
-    if (!is_reached[pc]) w.remove(pc);
-  w.rebuild();
-}
-
 bool is_same_register(const Operand& a, const Operand& b) {
   return is_value(a) && is_value(b) && !a.immediate && !b.immediate && a.offset == b.offset &&
          bits_of(a.type) == bits_of(b.type);
@@ -72,6 +52,26 @@ const auto& rules_by_mnemonic() {
 }
 
 }  // namespace
+
+void remove_unreachable(Rewriter& w) {
+  std::vector<char> is_reached(w.f.code.size(), 0);
+  std::vector<uint32_t> work{0};
+  const auto reach = [&](uint32_t pc) {
+    if (pc < is_reached.size() && !is_reached[pc]) is_reached[pc] = 1, work.push_back(pc);
+  };
+  is_reached[0] = 1;
+  while (!work.empty()) {
+    const uint32_t pc = work.back();
+    work.pop_back();
+    const Flow flow = flow_of(w.image.out, w.f, pc);
+    std::for_each(flow.targets.begin(), flow.targets.end(), reach);
+    if (flow.falls_through) reach(pc + 1);
+  }
+  if (std::ranges::find(is_reached, 0) == is_reached.end()) return;
+  for (uint32_t pc = 0; pc < w.f.code.size(); ++pc)
+    if (!is_reached[pc]) w.remove(pc);
+  w.rebuild();
+}
 
 bool fold_guards(Rewriter& w, const Dataflow& flow, const Known& known) {
   bool any = false, any_branch = false;

@@ -9,6 +9,9 @@
 
 namespace fp4lab::emu {
 
+// Removes what no branch leads to.
+void remove_unreachable(Rewriter&);
+
 // Guards that always hold, or never; those of branches too, and the code that nothing leads to then. Whether
 // there was one.
 bool fold_guards(Rewriter&, const Dataflow&, const Known&);
