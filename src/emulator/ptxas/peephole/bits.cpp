@@ -266,7 +266,15 @@ void fold_undone(Pass& p, uint32_t pc) {
       const auto from = p.open_maker(pc, slot, difference ? "sub" : "add");
       if (!from || !is_word(p.source(*from).type())) continue;
       if (p.source(*from).tokens.size() != 2 && !p.source(*from).has("cc")) continue;
-      const auto shares = [&](unsigned with) { return p.same_value(*from, with, pc, 3 - slot); };
+      const auto first = p.bits(*from, 1);
+      const bool is_negation = difference && first && !static_cast<uint32_t>(*first);  // which is no sum
+      if (is_negation) continue;
+      const auto shares = [&](unsigned with) {
+        const auto constant = p.bits(pc, 3 - slot);
+        if (with == 1 && minus && difference && slot == 2 && constant && first)
+          return static_cast<uint32_t>(*constant) == static_cast<uint32_t>(*first);
+        return p.same_value(*from, with, pc, 3 - slot);
+      };
       // (a - b) + b; a - (a - b); (a + b) - a or b
       if (!minus && difference && shares(2)) return p.become_copy(pc, p.kept(*from, 1), Type::s32);
       if (minus && difference && slot == 2 && shares(1))
