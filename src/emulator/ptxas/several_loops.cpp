@@ -85,8 +85,17 @@ class Copier {
     for (const uint32_t pc : to_end_) land(pc, now_.size());
   }
 
+  bool is_inside_another(const CountedLoop& loop) const {
+    for (uint32_t pc = loop.back + 1; pc < f_.code.size(); ++pc)
+      for (const Operand& op : f_.code[pc].op)
+        if (op.kind == Operand::Kind::label && op.index <= loop.begin) return true;
+    return false;
+  }
+
   // What each round makes afresh does not come from before the loop, though a way now leads past all rounds.
+  // In another loop it does (observed).
   void forget_before(const CountedLoop& loop) {
+    if (is_inside_another(loop)) return;
     const uint32_t first = flow_.block_of(loop.begin), last = flow_.block_of(loop.back);
     std::unordered_set<uint32_t> known;
     for (uint32_t pc = loop.begin; pc < loop.back; ++pc) {
