@@ -85,8 +85,12 @@ Known::Known(const Rewriter& w, const Dataflow& flow, const Dataflow& blocks)
     if (row.what == Row::What::bits32 || row.what == Row::What::bits64) rows_[row.offset] = row.bits;
   for (const Fixup& address : w.image.fixups)
     if (address.row < w.image.constants.size()) rows_.erase(w.image.constants[address.row].offset);
-  find_makers(flow);
-  find_meetings(blocks);
+  const ReachingWrites writes(f_, flow);
+  find_makers(flow, writes);
+  if (&blocks == &flow)
+    find_meetings(flow, writes);
+  else
+    find_meetings(blocks, ReachingWrites(f_, blocks));
   find_stretches(flow);
   find_made_here(flow);
   find_values(w, flow);
@@ -94,8 +98,7 @@ Known::Known(const Rewriter& w, const Dataflow& flow, const Dataflow& blocks)
   find_constants(flow);
 }
 
-void Known::find_makers(const Dataflow& flow) {
-  const ReachingWrites writes(f_, flow);
+void Known::find_makers(const Dataflow& flow, const ReachingWrites& writes) {
   for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
     const Instr& i = f_.code[pc];
     const auto maker = [&](const Operand& op) {
@@ -112,8 +115,7 @@ void Known::find_makers(const Dataflow& flow) {
   uses_ = writes.uses();
 }
 
-void Known::find_meetings(const Dataflow& flow) {
-  const ReachingWrites writes(f_, flow);
+void Known::find_meetings(const Dataflow& flow, const ReachingWrites& writes) {
   for (uint32_t pc = 0; pc < f_.code.size(); ++pc)
     for (unsigned slot = 0; slot < kSlots; ++slot)
       if (const Operand& op = f_.code[pc].op[slot];

@@ -16,6 +16,8 @@ namespace fp4lab::emu {
 // Of a float, or of one of a pair.
 bool is_nan(uint64_t bits, Type);
 
+class ReachingWrites;
+
 class Known {
  public:
   static constexpr unsigned kSlots = 6;  // operands 1 to 5
@@ -74,8 +76,8 @@ class Known {
   void learn(uint32_t pc, uint32_t maker) { makers_[pc][1] = maker; }
 
  private:
-  void find_makers(const Dataflow&);
-  void find_meetings(const Dataflow&);
+  void find_makers(const Dataflow&, const ReachingWrites&);
+  void find_meetings(const Dataflow&, const ReachingWrites&);
   void find_blocks(const Dataflow&);
   void find_stretches(const Dataflow&);
   void find_made_here(const Dataflow&);
