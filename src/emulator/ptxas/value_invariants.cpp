@@ -40,26 +40,30 @@ void ValueOrder::find_invariants() {
     const auto found = invariants_.find(v);
     return webs_[web_of(v)].is_variable || (found != invariants_.end() && found->second.is_of_variable);
   };
+  std::map<Named, std::vector<uint32_t>> earlier;  // copies
   for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
     const auto made = made_.find(pc);
     const auto copies = first.find(named(f_, pc));
-    if (copies == first.end() || copies->second == pc || made == made_.end() || meets_[made->second] ||
+    if (copies == first.end() || made == made_.end() || meets_[made->second] ||
         flow_.access(pc).writes.size() != 1 || !may_repeat(pc) || f_.source[pc].tokens[0].starts_with("ld"))
       continue;
-    const uint32_t before = copies->second;
-    const auto from = made_.find(before);
-    const auto &reads = flow_.access(pc).reads, &reads_before = flow_.access(before).reads;
-    if (from == made_.end() || reads.size() != reads_before.size() || reads.empty()) continue;
-    Invariant invariant{from->second};
-    bool is_same = true;
-    for (size_t i = 0; i < reads.size() && is_same; ++i) {
-      const uint32_t v = ssa_.read(pc, reads[i]), other = ssa_.read(before, reads_before[i]);
-      is_same = v != Ssa::kNone && other != Ssa::kNone && root(copied_from(v)) == root(copied_from(other));
-      if (is_same) invariant.is_of_variable |= is_of_variable(v);
+    std::vector<uint32_t>& candidates = earlier[copies->first];
+    for (const uint32_t before : candidates) {
+      const auto &reads = flow_.access(pc).reads, &reads_before = flow_.access(before).reads;
+      if (reads.size() != reads_before.size() || reads.empty()) continue;
+      Invariant invariant{made_.at(before)};
+      bool is_same = true;
+      for (size_t i = 0; i < reads.size() && is_same; ++i) {
+        const uint32_t v = ssa_.read(pc, reads[i]), other = ssa_.read(before, reads_before[i]);
+        is_same = v != Ssa::kNone && other != Ssa::kNone && root(copied_from(v)) == root(copied_from(other));
+        if (is_same) invariant.is_of_variable |= is_of_variable(v);
+      }
+      if (!is_same || (invariant.is_of_variable && before != copies->second)) continue;
+      invariant.is_of_first_block = blocks_.flow[before] == blocks_.flow[pc];
+      invariants_.emplace(made->second, invariant);
+      break;
     }
-    if (!is_same) continue;
-    invariant.is_of_first_block = blocks_.flow[before] == blocks_.flow[pc];
-    invariants_.emplace(made->second, invariant);
+    candidates.push_back(pc);
   }
 }
 

@@ -18,7 +18,8 @@
 // * Values that meet behind branches are a variable. In the block that makes such a value it comes where it
 //   is made. In other blocks, a register's first variable comes behind everything that the block of the text
 //   makes in which the register is mentioned first, in the order of these mentions; its later variables come
-//   behind all values, in the order of their first definitions.
+//   behind all values, in the order of their first definitions. Where a loop with branches inside has become
+//   straight, what an instruction makes is no variable, wherever it is read.
 // * Where a loop has become several (several_loops.h), what the copies of its rounds make comes behind these;
 //   what all rounds make of the same is one value, unless that is of a variable (value_invariants.cpp).
 // * What several ways have brought and does not meet anything any more comes next, the last one first: a
