@@ -227,10 +227,18 @@ bool Dataflow::is_kept(uint32_t pc) const {
          (is_float_routine(s) || (is_integer_routine(s) && bits_of(s.type()) != 32));
 }
 
+// A copy of a register into itself, which other instructions may have become.
+bool Dataflow::is_copy_of_itself(uint32_t pc) const {
+  const Instr& i = f_.code[pc];
+  return i.opcode->name == "mov" && i.op[0].kind == Operand::Kind::value &&
+         i.op[1].kind == Operand::Kind::value && i.op[0].offset == i.op[1].offset;
+}
+
 // Steps over an instruction, from the registers that live behind it to those before it. Whether it is dead.
 bool Dataflow::visit_backwards(uint32_t pc, RegisterSet& live) const {
   const Access& a = access_[pc];
   const auto wanted = [&](uint32_t reg) { return has(live, reg); };
+  if (is_copy_of_itself(pc)) return true;
   if (is_pure(pc) && !is_kept(pc) && std::none_of(a.writes.begin(), a.writes.end(), wanted)) return true;
   if (f_.code[pc].guard < 0)
     for (const uint32_t reg : a.writes) live[reg / 64] &= ~(uint64_t(1) << reg % 64);

@@ -79,6 +79,7 @@ class Dataflow {
   static bool has(const RegisterSet& set, uint32_t reg) { return set[reg / 64] >> reg % 64 & 1; }
   void find_live();
   bool is_kept(uint32_t pc) const;
+  bool is_copy_of_itself(uint32_t pc) const;
   bool visit_backwards(uint32_t pc, RegisterSet& live) const;
 
   const Function& f_;
