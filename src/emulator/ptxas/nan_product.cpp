@@ -37,4 +37,23 @@ uint64_t NanProduct::alone() const {
   return (nan ^ (keeps_sign ? 0 : number & kSign)) | kQuiet;
 }
 
+std::optional<std::pair<unsigned, uint64_t>> negated_nan_factor(const Known& known, const Source& s,
+                                                                uint32_t pc, const Function& f) {
+  if (s.tokens[0] != "mul" || s.type() != Type::f64) return std::nullopt;
+  for (const unsigned slot : {1u, 2u}) {
+    const auto bits = known.bits(pc, slot);
+    if (!bits || !is_nan(*bits, Type::f64)) continue;
+    bool is_negated = false;
+    for (uint32_t at = known.maker(pc, 3 - slot), behind = pc; at < behind;
+         behind = std::exchange(at, known.maker(at, 1))) {
+      const std::string_view name = f.source[at].tokens[0];
+      const bool is_negation = name == "neg" && f.source[at].type() == Type::f64;
+      if (!is_negation && (name != "mov" || !is_value(f.code[at].op[0]))) break;
+      is_negated ^= is_negation;
+    }
+    if (is_negated) return std::pair(slot, *bits ^ uint64_t(1) << 63);
+  }
+  return std::nullopt;
+}
+
 }  // namespace fp4lab::emu

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 #include "emulator/ptxas/known.h"
 
@@ -18,5 +19,10 @@ struct NanProduct {
 };
 // Nothing for other instructions.
 std::optional<NanProduct> nan_product(const Known&, const Instr&, const Source&, uint32_t pc);
+
+// Of a product of f64 of a constant NaN and a negated value, in any block and under any guard: the NaN's slot
+// and its bits, which take the sign. (Of a number the result is the same.)
+std::optional<std::pair<unsigned, uint64_t>> negated_nan_factor(const Known&, const Source&, uint32_t pc,
+                                                                const Function&);
 
 }  // namespace fp4lab::emu

@@ -49,6 +49,7 @@ class Optimiser {
       for (uint32_t pc = b.begin; pc < b.end; ++pc) {
         if (flow.is_dead(pc)) continue;
         const auto of_nan = nan_product(constants, f_.code[pc], f_.source[pc], pc);
+        if (!of_nan && !contraction.is_taken(pc)) move_sign_to_nan(pc, constants);
         if (!of_nan)
           simplify(pc, order, contraction);
         else if (!contraction.is_taken(pc))
@@ -80,6 +81,11 @@ class Optimiser {
                                                     : "b16"},
                         {i.op[1]});
     if (type == Type::f64 && !contraction.takes_product(pc)) order_operands(pc, order);
+  }
+
+  void move_sign_to_nan(uint32_t pc, const Known& known) {
+    if (const auto factor = negated_nan_factor(known, f_.source[pc], pc, f_))
+      f_.code[pc].op[factor->first] = w_.constant(factor->second, Type::f64);
   }
 
   // A sum in shared memory: see optimised_add_f64. Of a constant it is as it is without optimisation.
