@@ -58,4 +58,40 @@ std::optional<uint32_t> behind_copies(const Function& f, const Known& known, uin
   return std::nullopt;
 }
 
+std::optional<Half> half_behind_packs(const Function& f, const Known& known, uint32_t pc, unsigned part) {
+  constexpr unsigned kMostCopies = 256;  // see behind_copies
+  const Operand* value = &f.code[pc].op[1];
+  uint32_t maker = known.maker(pc, 1);
+  unsigned bit = part * 16;
+  for (unsigned copies = 0; copies <= kMostCopies; ++copies) {
+    if (maker == Dataflow::kNone || maker >= pc) return std::nullopt;
+    const Instr& i = f.code[maker];
+    const Source& s = f.source[maker];
+    const bool moves = s.tokens[0] == "mov";
+    const bool takes_lower_bits = s.tokens[0] == "cvt" && s.tokens.size() == 3 && is_value(i.op[1]) &&
+                                  !is_float(s.type(0)) && !is_float(s.type(1)) && bits_of(s.type(0)) == 16 &&
+                                  bits_of(s.type(1)) == 32;
+    pc = maker;
+    if (moves && i.op[1].kind == Operand::Kind::vector && is_value(i.op[0])) {
+      const unsigned bits = bits_of(s.type()) / i.op[1].count;
+      const uint32_t element = i.op[1].index + bit / bits;
+      value = &f.vectors[element];
+      maker = known.maker_of_element(pc, element);
+      bit %= bits;
+    } else if (moves && i.op[0].kind == Operand::Kind::vector && is_value(i.op[1])) {
+      for (uint32_t n = 0; n < i.op[0].count; ++n)
+        if (const Operand& e = f.vectors[i.op[0].index + n]; is_value(e) && e.offset == value->offset)
+          bit += n * bits_of(s.type()) / i.op[0].count;
+      value = &i.op[1];
+      maker = known.maker(pc, 1);
+    } else if (is_copy(i, s) || takes_lower_bits) {
+      value = &i.op[1];
+      maker = known.maker(pc, 1);
+    } else {
+      return Half{pc, bit};
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace fp4lab::emu

@@ -16,4 +16,13 @@ bool is_copy(const Instr&, const Source&);
 std::optional<uint32_t> behind_copies(const Function&, const Known&, uint32_t pc, const Operand& read,
                                       uint32_t maker, std::string_view wanted = {});
 
+// 16 bits of what an instruction made, from `bit` on.
+struct Half {
+  uint32_t maker;
+  unsigned bit;
+};
+// Where 16 bits (part 0 or 1) of the first operand of the instruction at pc come from, through packs of any
+// width, too.
+std::optional<Half> half_behind_packs(const Function&, const Known&, uint32_t pc, unsigned part);
+
 }  // namespace fp4lab::emu

@@ -91,7 +91,9 @@ void Signs::fold(uint32_t pc) {
   if (i.guard >= 0 && is_sign_of(i, f_.source[pc])) return make_bitwise(pc);
   Instr unguarded = i;  // under a guard it is a guarded move
   unguarded.guard = -1;
-  if (is_negation(unguarded, f_.source[pc])) fold_two_negations(pc);
+  if (!is_negation(unguarded, f_.source[pc])) return;
+  fold_two_negations(pc);
+  fold_negated_halves(pc);
 }
 
 // The unguarded instruction that made an operand, if the compiler sees it from pc.
@@ -148,9 +150,43 @@ void Signs::fold_two_negations(uint32_t pc) {
   undone_.emplace_back(pc, copy);
 }
 
+// What was under the negation of a half that stands in 16 bits of a negation's operand, of a pack or out of
+// one: in the lower half of a register, if the half was negated and may be read there.
+Operand Signs::negated_half(uint32_t pc, unsigned part) {
+  const auto half = half_behind_packs(f_, known_, pc, part);
+  if (!half || half->maker >= pc || !known_.may_read_for(pc, half->maker)) return {};
+  const Instr& i = f_.code[half->maker];
+  const Source& s = f_.source[half->maker];
+  if (!is_negation(i, s) || (s.type() != Type::f16 && s.type() != Type::f16x2)) return {};
+  const Operand left = w_.fresh(Type::b32);
+  if (s.type() == Type::f16)
+    w_.insert(half->maker, {"cvt", "u32", "u16"}, {left, i.op[1]});
+  else
+    w_.insert(half->maker, {"shr", "u32"}, {left, i.op[1], w_.constant(half->bit)});
+  return left;
+}
+
+void Signs::fold_negated_halves(uint32_t pc) {
+  const Type type = f_.source[pc].type();
+  if ((type != Type::f16 && type != Type::f16x2) || (!undone_.empty() && undone_.back().first == pc)) return;
+  Halves halves{pc, {negated_half(pc, 0), {}}};
+  if (type == Type::f16x2) halves.left[1] = negated_half(pc, 1);
+  if (halves.left[0] || halves.left[1]) undone_halves_.push_back(halves);
+}
+
 void Signs::apply() {
   for (const auto& [pc, copy] : undone_)
     w_.replace(pc, {"mov", name_of(bits_type(f_.source[pc].type()))}, {copy});
+  for (const auto& [pc, left] : undone_halves_) {
+    if (f_.source[pc].type() == Type::f16) {
+      w_.replace(pc, {"cvt", "u16", "u32"}, {left[0]});
+      continue;
+    }
+    const Operand once = w_.fresh(Type::b32);
+    w_.insert(pc, {"neg", "f16x2"}, {once, f_.code[pc].op[1]});
+    const auto half = [&](unsigned part) { return left[part] ? left[part] : once; };
+    w_.replace(pc, {"prmt", "b32"}, {half(0), half(1), w_.constant(left[1] ? 0x5410 : 0x7610)});
+  }
 }
 
 }  // namespace fp4lab::emu
