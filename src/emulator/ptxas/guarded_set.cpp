@@ -1,6 +1,8 @@
 #include "emulator/ptxas/guarded_set.h"
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "emulator/ptxas/whole_register.h"
 
@@ -16,7 +18,7 @@ bool converts_without_guard(const Instr& i, const Source& s) {
   return d == Type::f32 || d == Type::f16 || d == Type::bf16;
 }
 
-void convert_before_guard(Rewriter& w, WholeRegisters& registers, uint32_t pc) {
+void convert_before_guard(Rewriter& w, WholeRegisters& registers, uint32_t pc, bool has_other_arm) {
   Instr& i = w.f.code[pc];
   const Source& s = w.f.source[pc];
   const Type to = s.type(0);
@@ -28,26 +30,32 @@ void convert_before_guard(Rewriter& w, WholeRegisters& registers, uint32_t pc) {
       w.insert(pc, {"mov", bits}, {old, i.op[k]});
       i.op[k] = old;
     }
+  const auto convert = [&](Rewriter::Tokens tokens, std::vector<Operand> operands) {
+    if (has_other_arm)
+      w.insert_opposite(pc, std::move(tokens), std::move(operands));
+    else
+      w.insert(pc, std::move(tokens), std::move(operands));
+  };
   const auto extend = [&] {  // from the lower half
     const Operand sixteen = w.constant(16, Type::u32);
-    w.insert(pc, {"shl", "b32"}, {d, d, sixteen});
-    w.insert(pc, {"shr", "s32"}, {d, d, sixteen});
+    convert({"shl", "b32"}, {d, d, sixteen});
+    convert({"shr", "s32"}, {d, d, sixteen});
   };
   const bool narrow = bits_of(s.type(1)) == 16;
   if (!narrow && bits_of(to) == 16) {  // of the whole register
     // A comparison of 64 bits is a branch, behind which the value stands in another register.
     const auto found = registers.found_by(pc, bits_of(s.type(1)) == 64);
-    if (!found) return w.insert(pc, {"cvt", "rn", name_of(to), "u16"}, {d, d});
+    if (!found) return convert({"cvt", "rn", name_of(to), "u16"}, {d, d});
     const Operand magnitude = w.fresh(Type::b32);
     w.insert(found->at, {"abs", "s32"}, {magnitude, found->whole});
-    return w.insert(pc, {"cvt", "rn", name_of(to), "s32"}, {d, magnitude});
+    return convert({"cvt", "rn", name_of(to), "s32"}, {d, magnitude});
   }
   if (narrow && bits_of(to) == 32) extend();
   if (to == Type::u32 || to == Type::s32) return;
   const std::string_view integer = bits_of(to) == 32 ? "s32" : "s16";
-  w.insert(pc, {"abs", integer}, {d, d});
+  convert({"abs", integer}, {d, d});
   if (narrow && bits_of(to) == 32) extend();
-  w.insert(pc, {"cvt", "rn", name_of(to), integer}, {d, d});
+  convert({"cvt", "rn", name_of(to), integer}, {d, d});
 }
 
 bool contains(const std::vector<uint32_t>& registers, uint32_t reg) {
@@ -64,6 +72,21 @@ bool is_wanted_behind(const Dataflow& flow, const Function& f, uint32_t pc, uint
   return flow.lives_behind(block, reg);
 }
 
+// Whether the other arm, an instruction of the block under the opposite guard, has written the register: then
+// nothing reads there what nobody has written.
+bool is_written_by_other_arm(const Dataflow& flow, const Function& f, uint32_t pc, uint32_t reg) {
+  const Instr& set = f.code[pc];
+  const uint32_t predicate = flow.number_of(guard_of(set));
+  const uint32_t begin = flow.blocks()[flow.block_of(pc)].begin;
+  while (pc-- > begin) {
+    const Instr& i = f.code[pc];
+    if (contains(flow.access(pc).writes, predicate)) return false;
+    if (contains(flow.access(pc).writes, reg))
+      return i.guard == set.guard && i.guard_negated != set.guard_negated;
+  }
+  return false;
+}
+
 }  // namespace
 
 void convert_before_guards(Rewriter& w) {
@@ -76,8 +99,10 @@ void convert_before_guards(Rewriter& w) {
   WholeRegisters registers(w, flow);
   for (const uint32_t pc : found) {
     const uint32_t reg = flow.number_of(w.f.code[pc].op[0]);
-    if (flow.is_too_big() || (is_wanted_behind(flow, w.f, pc, reg) && !flow.lives_at_entry(reg)))
-      convert_before_guard(w, registers, pc);
+    const bool has_other_arm = !flow.is_too_big() && is_written_by_other_arm(flow, w.f, pc, reg);
+    if (flow.is_too_big() ||
+        (is_wanted_behind(flow, w.f, pc, reg) && (!flow.lives_at_entry(reg) || has_other_arm)))
+      convert_before_guard(w, registers, pc, has_other_arm);
   }
 }
 

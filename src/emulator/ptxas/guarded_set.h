@@ -10,7 +10,8 @@
 namespace fp4lab::emu {
 
 // Converts before such instructions what their destinations hold, if something may read that behind them. Not
-// where it may read a destination that nothing has written, since the conversion would count as written.
+// where it may read a destination that nothing has written, since the conversion would count as written: but
+// for what the opposite guard has just put there, which is converted under that guard.
 void convert_before_guards(Rewriter&);
 
 }  // namespace fp4lab::emu

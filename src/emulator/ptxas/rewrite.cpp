@@ -56,6 +56,12 @@ void Rewriter::insert(uint32_t pc, Tokens tokens, std::vector<Operand> operands)
   inserted_.push_back(std::move(x));
 }
 
+void Rewriter::insert_opposite(uint32_t pc, Tokens tokens, std::vector<Operand> operands) {
+  insert(pc, std::move(tokens), std::move(operands));
+  inserted_.back().instr.guard = f.code[pc].guard;
+  inserted_.back().instr.guard_negated = !f.code[pc].guard_negated;
+}
+
 void Rewriter::replace(uint32_t pc, Tokens tokens, std::vector<Operand> sources) {
   Instr& i = f.code[pc];
   f.source[pc].tokens = std::move(tokens);
@@ -75,7 +81,7 @@ void Rewriter::Code::add(const Instr& i, Source s, const Entry* row) {
 // what it is made of.
 void Rewriter::guard_inserted() {
   const auto is_guarded = [&](const Inserted& x) {
-    return f.code[x.before].guard >= 0 && !removed_.contains(x.before);
+    return x.instr.guard < 0 && f.code[x.before].guard >= 0 && !removed_.contains(x.before);
   };
   if (std::none_of(inserted_.begin(), inserted_.end(), is_guarded)) return;
   std::unordered_map<uint32_t, std::unordered_set<uint32_t>>

@@ -32,6 +32,8 @@ class Rewriter {
 
   // Before the instruction at pc; with its guard if nothing but that instruction reads what is made.
   void insert(uint32_t pc, Tokens, std::vector<Operand>);
+  // The same where that instruction's guard is false.
+  void insert_opposite(uint32_t pc, Tokens, std::vector<Operand>);
   // Another instruction with the same guard and destination.
   void replace(uint32_t pc, Tokens, std::vector<Operand> sources);
   void remove(uint32_t pc) { removed_.insert(pc); }
