@@ -96,7 +96,7 @@ class Folding {
   // else reads.
   std::optional<Operand> inverse_of(uint32_t pc, unsigned slot) {
     const uint32_t from = known_.maker(pc, slot);
-    if (from == Dataflow::kNone || from >= pc) return std::nullopt;
+    if (from == Dataflow::kNone || from >= pc || !known_.may_read_for(pc, from)) return std::nullopt;
     const Source s = f_.source[from];
     const std::string_view name = s.tokens[0];
     if (!s.has("approx") || !s.has("ftz") || s.type() != Type::f32) return std::nullopt;

@@ -70,7 +70,7 @@ void compare_as_float(Pass& p, uint32_t pc, Type type, unsigned first) {
   const bool equality = is_among(how, {"eq", "ne", "equ", "neu"});
   for (const unsigned slot : {first, first + 1}) {
     const auto with = p.bits(pc, 2 * first + 1 - slot);
-    const auto set = p.open_maker(pc, slot, "set");
+    const auto set = p.made_by(pc, slot, "set");
     if (!with || !set || p.bits(pc, slot)) continue;
     const Source& of = p.source(*set);
     const bool halves = (of.type() == Type::u16 || of.type() == Type::s16) && bits_of(of.type(1)) == 16;
@@ -83,6 +83,8 @@ void compare_as_float(Pass& p, uint32_t pc, Type type, unsigned first) {
     const bool with_zero = (*with & ~sign) == 0 && (equality ? makes_predicate || type != Type::bf16
                                                              : below && !ftz && !of.has("ftz"));
     if (!with_one && !with_zero) return;
+    // Against 0 it is the truth itself that is asked for, not what the comparison read.
+    if ((with_one || of.has("ftz")) && !p.known.may_read_for(pc, *set)) return;
     compare(p, pc, slot);
     const Operand truth = p.w.fresh(bits_type(type));
     p.insert(pc, {"and", name_of(bits_type(type))},
@@ -111,9 +113,10 @@ void compare_equal(Pass& p, uint32_t pc) {
   }
 }
 
-// Made by `set` of integers for nothing else: -1 where the comparison holds, and 0.
+// Made by `set` of integers for nothing else: -1 where the comparison holds, and 0. What that compared need
+// not be open to the reader, which asks for the truth itself.
 bool is_minus_one_or_zero(const Pass& p, uint32_t pc, unsigned slot) {
-  const auto set = p.open_maker(pc, slot, "set");
+  const auto set = p.made_by(pc, slot, "set");
   return set && p.known.uses(*set) == 1 && !p.bits(pc, slot) && p.source(*set).type() != Type::f32 &&
          is_one_instruction(p.source(*set)) && !p.source(*set).has("ftz");
 }
