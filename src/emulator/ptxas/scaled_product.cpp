@@ -49,13 +49,16 @@ class ScaledProducts {
     return 0;
   }
 
-  // The product that nothing else reads.
+  // The product that nothing else reads, if it may read that one's factors.
   uint32_t product_in(uint32_t pc, unsigned slot) const {
+    const uint32_t reader = pc;
     for (;;) {
       const uint32_t from = known_.maker(pc, slot);
       if (from == Dataflow::kNone || from >= pc || known_.uses(from) != 1) return Dataflow::kNone;
       const Shape shape = shape_of(f_.code[from], f_.source[from]);
-      if (shape == Shape::product) return f_.source[from].type() == Type::f32 ? from : Dataflow::kNone;
+      if (shape == Shape::product)
+        return f_.source[from].type() == Type::f32 && known_.may_read_for(reader, from) ? from
+                                                                                        : Dataflow::kNone;
       if (shape != Shape::copy) return Dataflow::kNone;
       pc = from, slot = 1;
     }
