@@ -50,7 +50,8 @@ void fill_padding(Image& image, Function& f) {
     for (size_t pc = 0; pc < f.code.size(); ++pc) {
       const Operand& o = f.code[pc].op[1];
       const Source& s = f.source[pc];
-      if (s.tokens[0] != "st" || !s.has("local") || o.kind != Operand::Kind::vector) continue;
+      const bool is_own = s.has("local") || s.has("param") || s.has("param::func");
+      if (s.tokens[0] != "st" || !is_own || o.kind != Operand::Kind::vector) continue;
       visit(std::span(f.vectors).subspan(o.index, o.count));
     }
   };
