@@ -1,10 +1,12 @@
 // The emulator against a GPU, on random programs, bit by bit. `make conformance` runs many
 // (FP4LAB_CONFORMANCE of each kind, or of FP4LAB_CONFORMANCE_KIND alone, from seed FP4LAB_CONFORMANCE_SEED
 // on). Without a GPU the programs still run on the emulator; those in data/conformance_h200.txt must give the
-// hash that an H200 gave.
+// hash that an H200 gave. FP4LAB_CONFORMANCE_GIVEN names a folder of programs (given.h), or a file with their
+// paths, and FP4LAB_CONFORMANCE_REDUCE how often those that differ may be tried smaller (reduce.h).
 #include <doctest/doctest.h>
 #include <xxhash.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -13,9 +15,13 @@
 
 #include "../gpu.h"
 #include "../skip.h"
+#include "emulator/core/poison.h"
 #include "emulator/engine/tensor_map.h"
+#include "emulator/watch/order.h"
 #include "fp4lab/jit.h"
+#include "given.h"
 #include "program.h"
+#include "reduce.h"
 
 using namespace fp4lab;
 using namespace fp4lab::conformance;
@@ -45,6 +51,64 @@ std::string keep(const Program& p) {
                    .write(reinterpret_cast<const char*>(p.in.data()), static_cast<long>(p.in.size())));
   return fmt::format("{}.{}{}", stem.string(), p.source.empty() ? "{ptx,in}" : "{cu,ptx,in}",
                      kept ? "" : " could not be written");
+}
+
+// Whether a result shows memory that nobody wrote.
+bool shows_poison(const std::vector<std::byte>& bytes) {
+  const std::vector<std::byte> poison(4, std::byte(emu::kPoison));
+  return std::ranges::search(bytes, poison).begin() != bytes.end();
+}
+
+// Makes a program that differs smaller, if that is asked for, and writes what is left to
+// build/conformance/small; beside it, as NAME_fault, what only the GPU could not run. In words.
+std::string reduced(const Program& p, const std::string& name, Driver& gpu) {
+  const auto tries = static_cast<unsigned>(number("FP4LAB_CONFORMANCE_REDUCE", 0));
+  if (!tries) return {};
+  const auto stem = jit::project_root() / "build/conformance/small" / name;
+  std::error_code ignored;
+  std::filesystem::create_directories(stem.parent_path(), ignored);
+  std::vector<std::byte> theirs, ours;
+  bool is_lost = false;  // the GPU's context
+  const auto differs = [&](const Program& candidate) {
+    std::vector<std::byte> here, there;
+    try {  // a program that never ends, or whose threads write over one another, is not for the GPU
+      emu::OrderChecker order;
+      here = run_on_emulator(candidate, 0, compilation(candidate.kind), &order);
+      if (is_lost || order.errors() || shows_poison(here)) return false;
+    } catch (const std::exception&) {
+      return false;
+    }
+    try {
+      there = run_on_driver(candidate, gpu);
+      if (here == there || there != run_on_driver(candidate, gpu)) return false;
+    } catch (const std::exception& e) {
+      is_lost = std::string_view(e.what()).find("_ILLEGAL_") != std::string_view::npos;
+      if (is_lost) write_given(stem.string() + "_fault", candidate, {});
+      return false;
+    }
+    ours = std::move(here), theirs = std::move(there);
+    return true;
+  };
+  Program limited = p;
+  limited.most_steps = 2'000'000;
+  if (!differs(limited)) return "\n  it has a race, or differs no more when it runs again";
+  const Program small = reduce(std::move(limited), differs, tries);
+  return fmt::format("\n  {}\n  smaller: {}.ptx{}", difference(small, theirs, ours), stem.string(),
+                     write_given(stem, small, theirs) ? "" : " could not be written");
+}
+
+std::vector<std::filesystem::path> given_programs(const std::filesystem::path& where) {
+  std::vector<std::filesystem::path> paths;
+  if (std::filesystem::is_directory(where)) {
+    for (const auto& entry : std::filesystem::directory_iterator(where))
+      if (entry.path().extension() == ".ptx") paths.push_back(entry.path());
+  } else {
+    std::ifstream list(where);
+    for (std::string line; std::getline(list, line);)
+      if (!line.empty()) paths.emplace_back(line);
+  }
+  std::ranges::sort(paths);
+  return paths;
 }
 
 }  // namespace
@@ -98,7 +162,8 @@ TEST_CASE("conformance: a GPU and the emulator give the same bits") {
         continue;
       }
       if (const std::string text = difference(p, expected, got); !text.empty()) {
-        FAIL_CHECK(fmt::format("{}\n  the program: {}", text, keep(p)));
+        FAIL_CHECK(fmt::format("{}\n  the program: {}{}", text, keep(p),
+                               reduced(p, fmt::format("{}_{}", name_of(kind), seed), *gpu)));
         ++different;
       }
     }
@@ -106,6 +171,33 @@ TEST_CASE("conformance: a GPU and the emulator give the same bits") {
                         compilation(kind) == emu::Compilation::optimised ? "" : " as they are written",
                         different));
   }
+}
+
+TEST_CASE("conformance: given programs give a GPU's bits, or those that lie beside them") {
+  const char* where = std::getenv("FP4LAB_CONFORMANCE_GIVEN");
+  if (!where) return;
+  const auto paths = given_programs(where);
+  REQUIRE_MESSAGE(!paths.empty(), where << " has no programs");
+  const std::shared_ptr<Driver> gpu = open_gpu();
+  unsigned compared = 0, different = 0;
+  for (const auto& path : paths) {
+    try {
+      const Program p = read_given(path);
+      const auto got = run_on_emulator(p, p.seed, compilation(p.kind));
+      const auto expected = gpu ? run_on_driver(p, *gpu) : given_result(path);
+      if (!expected) continue;
+      ++compared;
+      const std::string text = difference(p, *expected, got);
+      if (text.empty()) continue;
+      FAIL_CHECK(fmt::format("{}: {}{}", path.string(), text,
+                             gpu ? reduced(p, path.stem().string(), *gpu) : std::string()));
+    } catch (const std::exception& e) {
+      FAIL_CHECK(fmt::format("{}: {}", path.string(), e.what()));
+    }
+    ++different;
+  }
+  MESSAGE(fmt::format("{} programs, {} compared, {} with different bits or none", paths.size(), compared,
+                      different));
 }
 
 TEST_CASE("conformance: kernels from CUDA C++ give the same bits whatever the schedule") {

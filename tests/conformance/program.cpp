@@ -12,8 +12,8 @@
 namespace fp4lab::conformance {
 
 const char* name_of(Kind k) {
-  constexpr const char* names[] = {"scalar", "matrix", "wgmma", "mbarrier", "tma",    "products",
-                                   "sparse", "im2col", "calls", "mixed",    "chains", "cuda"};
+  constexpr const char* names[] = {"scalar", "matrix", "wgmma", "mbarrier", "tma",  "products", "sparse",
+                                   "im2col", "calls",  "mixed", "chains",   "cuda", "given"};
   return names[static_cast<int>(k)];
 }
 
@@ -133,7 +133,8 @@ std::vector<std::byte> run_on_driver(const Program& p, Driver& d) {
   return result;
 }
 
-std::vector<std::byte> run_on_emulator(const Program& p, uint64_t schedule_seed, emu::Compilation how) {
+std::vector<std::byte> run_on_emulator(const Program& p, uint64_t schedule_seed, emu::Compilation how,
+                                       emu::Watcher* watcher) {
   emu::GlobalMemory memory;
   const auto module = emu::parse(p.text, "conformance.ptx", how);
   emu::load(*module, memory);
@@ -167,8 +168,9 @@ std::vector<std::byte> run_on_emulator(const Program& p, uint64_t schedule_seed,
   config.dynamic_shared = p.shared;
   emu::Schedule schedule;
   schedule.threads = 1, schedule.seed = schedule_seed;
+  if (p.most_steps) schedule.silence_limit = schedule.poll_limit = p.most_steps;
   const auto result = emu::launch(*module, module->functions[module->function_index.at("k")], config,
-                                  *emu::device_model("h200"), memory, schedule);
+                                  *emu::device_model("h200"), memory, schedule, watcher);
   if (!result.ok) fail("{} {}: {}", name_of(p.kind), p.seed, result.report);
   std::vector<std::byte> bytes(p.out_bytes + (p.has_map ? p.tensor.size() : 0));
   std::memcpy(bytes.data(), memory.host(out), p.out_bytes);

@@ -10,6 +10,10 @@
 #include "emulator/ptx/parser.h"
 #include "fp4lab/driver.h"
 
+namespace fp4lab::emu {
+class Watcher;
+}
+
 namespace fp4lab::conformance {
 
 enum class Kind : uint8_t {
@@ -25,6 +29,7 @@ enum class Kind : uint8_t {
   mixed,     // whole kernels with something of everything
   chains,    // a few instructions, any form behind any other
   cuda,      // kernels in CUDA C++, as NVRTC makes them into PTX
+  given,     // files (given.h)
 };
 inline constexpr std::array kKinds = {Kind::scalar, Kind::matrix,   Kind::wgmma,  Kind::mbarrier,
                                       Kind::tma,    Kind::products, Kind::sparse, Kind::im2col,
@@ -53,6 +58,8 @@ struct Program {
   unsigned threads = 128, ctas = 1, cluster = 1, shared = 0;  // the kernel asks for its clusters itself
   std::vector<std::byte> in, tensor;
   size_t out_bytes = 0;
+  uint64_t most_steps = 0;  // warp instructions after which the emulator calls it hung, if it never waits; 0:
+                            // as many as usual
   bool has_map = false;
   Map map;
   // Where a result stands in `out` and which line of the source, or of the text, made it: [slot * threads *
@@ -69,7 +76,8 @@ emu::Compilation compilation(Kind);
 
 // Runs it; the bytes of `out`, then those of the tensor. On the emulator as an H200, with a schedule's seed.
 std::vector<std::byte> run_on_driver(const Program&, Driver&);
-std::vector<std::byte> run_on_emulator(const Program&, uint64_t schedule_seed, emu::Compilation);
+std::vector<std::byte> run_on_emulator(const Program&, uint64_t schedule_seed, emu::Compilation,
+                                       emu::Watcher* = nullptr);
 
 // The first place where two results differ, in words; empty when they are equal.
 std::string difference(const Program&, const std::vector<std::byte>& expected,
