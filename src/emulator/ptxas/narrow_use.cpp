@@ -20,14 +20,30 @@ Type integer(Type t) {
   return t == Type::b8 ? Type::u8 : t == Type::b16 ? Type::u16 : t == Type::b32 ? Type::u32 : t;
 }
 
-// Of an expansion the last machine instruction counts: `copysign` and `set` end in one on bits, and what
-// brings numbers that are not normal back to scale in a guarded product.
-bool ends_in_float(const Source& s) {
+// Of an expansion the last machine instruction counts: `copysign` and most `set` end in one on bits, and what
+// brings numbers that are not normal back to scale in a guarded product. A `set` with a guard or a predicate
+// to combine makes an integer first, and converts it.
+bool ends_in_float(const Instr& i, const Source& s) {
   static const std::unordered_set<std::string_view> kScaled = {"div", "ex2", "lg2", "rcp", "rsqrt", "sqrt"};
   const std::string_view name = s.tokens[0];
-  if (name == "copysign" || name == "set" || s.has("full")) return false;
+  if (name == "copysign" || s.has("full")) return false;
+  if (name == "set") return i.guard >= 0 || s.has("and") || s.has("or") || s.has("xor");
   if (name == "cvt" && s.has("ftz")) return s.type(0) != Type::f64 && s.type(1) != Type::f64;
   return !(kScaled.contains(name) && s.type() == Type::f32 && s.has("approx") && !s.has("ftz"));
+}
+
+// Of bf16 few have a machine instruction that says so; what the others make is taken for f16.
+Type read_as(const Source& s, Type type) {
+  static const std::unordered_set<std::string_view> kOfItsOwn = {"add", "sub",  "mul", "tanh",
+                                                                 "ex2", "atom", "set"};
+  return type == Type::bf16 && !kOfItsOwn.contains(s.tokens[0]) ? Type::f16 : type;
+}
+
+// A guard on it is a branch over it, so that it stands in a block of its own. What is rounded to nearest, and
+// every root and reciprocal of f32, is computed unguarded and then selected.
+bool stands_alone_under_guard(const Source& s) {
+  if (!is_float_routine(s)) return true;
+  return s.type() == Type::f64 ? !s.has("rn") && !s.has("approx") : !is_selected_routine(s);
 }
 
 class NarrowUses {
@@ -39,9 +55,12 @@ class NarrowUses {
       writer_.clear();
       for (uint32_t pc = b.begin; pc < b.end; ++pc) {
         const Source& s = f_.source[pc];
+        if (s.begins_block) writer_.clear();
         if (!flow_.is_dead(pc) && s.tokens[0] == "st") convert_stored(pc);
         if (!flow_.is_dead(pc) && is_wide_shift(s)) convert_amount(pc);
-        if (ends_stretch(s) || flow_.becomes_branch(pc)) writer_.clear();
+        const bool branches = flow_.becomes_branch(pc);
+        if (ends_stretch(s) || branches) writer_.clear();
+        if (branches && f_.code[pc].guard >= 0 && stands_alone_under_guard(s)) continue;
         for (const uint32_t reg : flow_.access(pc).writes) writer_[reg] = pc;
       }
     }
@@ -105,10 +124,9 @@ class NarrowUses {
     const bool is_tf32 = named == Type::tf32 && !f_.source[from].has("rna");  // that one is integer code
     const Type type = is_tf32 ? Type::f32 : named;
     const bool scalar = type == Type::f16 || type == Type::bf16 || type == Type::f32 || type == Type::f64;
-    if (!scalar || bits_of(type) != bits_of(op.type) || !ends_in_float(f_.source[from])) return Type::none;
-    // Their expansions are of f16.
-    const bool halves = name == "neg" || name == "abs" || name == "min" || name == "max";
-    return type == Type::bf16 && halves ? Type::f16 : type;
+    const bool fits = scalar && bits_of(type) == bits_of(op.type);
+    return fits && ends_in_float(f_.code[from], f_.source[from]) ? read_as(f_.source[from], type)
+                                                                 : Type::none;
   }
 
   // kNone = nobody in the straight-line code before.
