@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "emulator/ptxas/behind_copies.h"
-#include "emulator/ptxas/routine.h"
 
 namespace fp4lab::emu::peephole {
 
@@ -44,19 +43,6 @@ uint32_t Pass::fences_before(uint32_t pc) {
     }
   }
   return fences_[pc];
-}
-
-bool Pass::is_folded_again() const {
-  const auto asks_for_it = [&](uint32_t pc) {
-    const Source& s = source(pc);
-    if (!is_folded_behind(s)) return false;
-    const auto constant = s.type() == Type::f32 ? bits(pc, 1) : std::nullopt;
-    return !(constant && is_routine_inline(s, *constant));
-  };
-  for (uint32_t pc = 0; !folded_again_ && pc < f.code.size(); ++pc)
-    if (asks_for_it(pc)) folded_again_ = true;
-  if (!folded_again_) folded_again_ = false;
-  return *folded_again_;
 }
 
 void Pass::insert(uint32_t pc, Rewriter::Tokens tokens, std::vector<Operand> operands) {

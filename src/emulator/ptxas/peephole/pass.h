@@ -63,7 +63,7 @@ class Pass {
 
   // How many membar and fence stand before pc.
   uint32_t fences_before(uint32_t pc);
-  // Whether the compiler looks at pairs once more, with the function's quotients and roots expanded.
+  // Whether the compiler looks at pairs once more (folded_again.cpp).
   bool is_folded_again() const;
   std::unordered_map<uint32_t, bool> takes_extreme;  // what three_way.cpp has found out
 

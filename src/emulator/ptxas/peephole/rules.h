@@ -2,8 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
+
+namespace fp4lab::emu {
+struct Source;
+}
 
 namespace fp4lab::emu::peephole {
 
@@ -25,10 +30,15 @@ std::span<const Rule> extreme_rules();
 std::span<const Rule> flush_rules();
 std::span<const Rule> identity_rules();
 std::span<const Rule> least_integer_rules();
+std::span<const Rule> matrix_rules();
 std::span<const Rule> pack_rules();
 std::span<const Rule> rotation_rules();
 std::span<const Rule> three_way_rules();
 std::span<const Rule> truth_rules();
+// The selection, of at most 32 bits, between `one` and 0 that made an operand.
+std::optional<uint32_t> selected_truth(const Pass&, uint32_t pc, unsigned slot, uint64_t one);
+// Whether a set makes a mask, -1 or 0, of as many bits as the machine's comparison.
+bool makes_mask(const Source& set);
 // Operands of u16 that an instruction wants with zeros above them: the first, and how many.
 struct Extended {
   unsigned first = 1, count = 0;

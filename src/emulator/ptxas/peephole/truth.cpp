@@ -149,7 +149,8 @@ void double_halves(Pass& p, uint32_t pc) {
   p.replace(pc, {"add", high ? "u16" : "u32"}, {result, p.operand(pc, 3)});
 }
 
-// What cnot or `set` made for one reader alone, and which number it counts as where that is true.
+// What cnot, a selection or `set` made for one reader alone, and which number it counts as where that is
+// true.
 struct Truth {
   uint32_t from;
   Type type;  // of the number
@@ -166,6 +167,8 @@ std::optional<Truth> lone_truth(const Pass& p, uint32_t pc) {
     const unsigned bits = bits_of(p.source(*cnot).type());
     return Truth{*cnot, bits == 16 ? Type::s16 : bits == 32 ? Type::s32 : Type::s64};
   }
+  if (const auto selp = selected_truth(p, pc, 1, 1); selp && p.known.uses(*selp) == 1)
+    return Truth{*selp, bits_of(p.source(*selp).type()) == 16 ? Type::s16 : Type::s32};
   const auto set = open_set(p, pc, 1);
   if (!set || p.known.uses(*set) != 1 || !is_float(p.source(*set).type()) || !is_expanded_set(p.source(*set)))
     return std::nullopt;
@@ -217,21 +220,18 @@ uint32_t minus_one_of(Type type) {
   return type == Type::f32 ? 0xbf800000 : type == Type::f16 ? 0xbc00 : type == Type::bf16 ? 0xbf80 : ~0u;
 }
 
-// Whether it is a truth of -1 that `set` made for one reader alone, of as many bits as the machine's
-// comparison.
+// Whether it is a truth of -1 that `set` or a selection made for one reader alone.
 bool reads_minus_one(const Pass& p, uint32_t pc) {
+  if (const auto selp = selected_truth(p, pc, 1, ~uint64_t(0))) return p.known.uses(*selp) == 1;
   const auto set = open_set(p, pc, 1);
-  if (!set || p.known.uses(*set) != 1 || is_float(p.source(*set).type())) return false;
-  if (is_half(p.source(*set).type(1)))
-    return bits_of(p.source(*set).type()) == 16 && !p.source(*set).has("ftz");
-  return bits_of(p.source(*set).type()) == 32 && bits_of(p.source(*set).type(1)) >= 32;
+  return set && p.known.uses(*set) == 1 && makes_mask(p.source(*set));
 }
 
 // Its sign, too, whatever type that is the sign of: a negation makes -1 of it, and +0 of 0; of -1 it and the
 // absolute value make 1.
 void sign_lone_truth(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
-  if (!p.is_folded_again() || name_of(s.type()).ends_with("x2")) return;
+  if (!p.is_folded_again() || s.has("ftz") || name_of(s.type()).ends_with("x2")) return;
   const auto truth = lone_truth(p, pc);
   if (!truth && !reads_minus_one(p, pc)) return;
   if (truth && bits_of(truth->type) < bits_of(s.type())) return;
@@ -245,6 +245,13 @@ void sign_lone_truth(Pass& p, uint32_t pc) {
 }
 
 }  // namespace
+
+bool makes_mask(const Source& set) {
+  const Type of = set.type(1), to = set.type(0);
+  if (is_float(to)) return false;
+  if (is_half(of)) return bits_of(to) == 16 && !set.has("ftz");
+  return bits_of(to) == 32 && bits_of(of) >= 32;
+}
 
 std::span<const Rule> truth_rules() {
   static constexpr Rule kRules[] = {
