@@ -1,4 +1,4 @@
-// Extremes of f32 and f16 with constants: selections that become one, and two that become a saturation.
+// Extremes of floats with constants: selections of f32 that become one, and two that become a saturation.
 // Either shows in NaNs, the first also in subnormals. Extremes of integers with 0.
 #include <algorithm>
 
@@ -29,8 +29,9 @@ std::optional<Extreme> extreme(Pass& p, uint32_t pc) {
 // whether subnormals are flushed.
 void fold_clamp(Pass& p, uint32_t pc) {
   const Type type = p.source(pc).type();
-  if (type != Type::f32 && type != Type::f16) return;
-  const uint64_t one = type == Type::f32 ? 0x3f800000 : 0x3c00, sign = uint64_t(1) << (bits_of(type) - 1);
+  if (type != Type::f32 && type != Type::f64 && type != Type::f16) return;
+  const uint64_t one = type == Type::f64 ? 0x3ff0000000000000 : type == Type::f32 ? 0x3f800000 : 0x3c00,
+                 sign = uint64_t(1) << (bits_of(type) - 1);
   const auto fits = [&](const Extreme& e) { return e.is_greater ? (e.bound & ~sign) == 0 : e.bound == one; };
   const auto outer = extreme(p, pc);
   if (!outer || !fits(*outer)) return;
