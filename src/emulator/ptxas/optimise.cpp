@@ -18,6 +18,7 @@
 #include "emulator/ptxas/packed_pair.h"
 #include "emulator/ptxas/packed_sum.h"
 #include "emulator/ptxas/peephole.h"
+#include "emulator/ptxas/relu.h"
 #include "emulator/ptxas/routine.h"
 #include "emulator/ptxas/scaled_product.h"
 #include "emulator/ptxas/several_loops.h"
@@ -199,6 +200,7 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows,
     });
   };
   guards(guards, kMostGuards);
+  if (may_rectify(f)) afresh([&](const Dataflow& flow, const Known& known) { rectify(w, flow, known); });
   if (has_packed_sums(f)) step([&](const Dataflow& flow) { mistake_packed_sums(w, flow); });
   if (has_narrow_loads(f)) step([&](const Dataflow& flow) { mistake_narrow_loads(w, flow); });
   if (has_pairs_of_bytes(f)) step([&](const Dataflow& flow) { mistake_packed_halves(w, flow); });
