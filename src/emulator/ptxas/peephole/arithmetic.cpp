@@ -151,7 +151,7 @@ void fold_difference(Pass& p, uint32_t pc) {
   const Operand negative = p.w.constant(*x ^ uint64_t(1) << 63, Type::f64);
   const auto from = p.bits(pc, 1);
   const Operand a = from ? p.w.constant(*from, Type::f64) : p.operand(pc, 1);
-  const bool swaps = from && (uint32_t(*from) == 0 || *from == *x);
+  const bool swaps = from && uint32_t(*from) == 0;
   p.replace(pc, tokens, swaps ? std::vector{negative, a} : std::vector{a, negative});
 }
 
