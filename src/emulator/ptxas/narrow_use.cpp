@@ -20,14 +20,13 @@ Type integer(Type t) {
   return t == Type::b8 ? Type::u8 : t == Type::b16 ? Type::u16 : t == Type::b32 ? Type::u32 : t;
 }
 
-// Of an expansion the last machine instruction counts: `copysign` and most `set` end in one on bits, and what
-// brings numbers that are not normal back to scale in a guarded product. A `set` with a guard or a predicate
-// to combine makes an integer first, and converts it.
-bool ends_in_float(const Instr& i, const Source& s) {
+// Of an expansion the last machine instruction counts: `copysign` ends in one on bits, and what brings
+// numbers that are not normal back to scale in a guarded product. A `set` makes an integer first, and
+// converts it.
+bool ends_in_float(const Source& s) {
   static const std::unordered_set<std::string_view> kScaled = {"div", "ex2", "lg2", "rcp", "rsqrt", "sqrt"};
   const std::string_view name = s.tokens[0];
   if (name == "copysign" || s.has("full")) return false;
-  if (name == "set") return i.guard >= 0 || s.has("and") || s.has("or") || s.has("xor");
   if (name == "cvt" && s.has("ftz")) return s.type(0) != Type::f64 && s.type(1) != Type::f64;
   return !(kScaled.contains(name) && s.type() == Type::f32 && s.has("approx") && !s.has("ftz"));
 }
@@ -87,19 +86,11 @@ class NarrowUses {
   // To 64 bits, of which the shift takes the lower half.
   void convert_amount(uint32_t pc) {
     Operand& amount = f_.code[pc].op[2];
-    if (amount_written(amount) != Type::f32) return;
+    if (float_written(amount) != Type::f32) return;
     const Operand wide = w_.fresh(Type::b64), low = w_.fresh(Type::b32);
     w_.insert(pc, {"cvt", "rzi", f_.source[pc].type() == Type::s64 ? "s64" : "u64", "f32"}, {wide, amount});
     w_.insert(pc, {"cvt", "u32", "u64"}, {low, wide});
     amount = low;
-  }
-
-  // Unlike a store it takes what `set` made for a float, too.
-  Type amount_written(const Operand& op) const {
-    if (!is_value(op) || op.immediate) return Type::none;
-    const uint32_t from = writer(op);
-    const bool is_set = from != Dataflow::kNone && f_.source[from].tokens[0] == "set";
-    return is_set ? f_.source[from].type() : float_written(op);
   }
 
   Operand converted(const Operand& op, Type to, Type from, uint32_t before) {
@@ -125,8 +116,7 @@ class NarrowUses {
     const Type type = is_tf32 ? Type::f32 : named;
     const bool scalar = type == Type::f16 || type == Type::bf16 || type == Type::f32 || type == Type::f64;
     const bool fits = scalar && bits_of(type) == bits_of(op.type);
-    return fits && ends_in_float(f_.code[from], f_.source[from]) ? read_as(f_.source[from], type)
-                                                                 : Type::none;
+    return fits && ends_in_float(f_.source[from]) ? read_as(f_.source[from], type) : Type::none;
   }
 
   // kNone = nobody in the straight-line code before.
