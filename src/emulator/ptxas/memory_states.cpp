@@ -69,7 +69,6 @@ void MemoryStates::walk(Kind kind, const Function& f, const Dataflow& flow,
   const std::vector<Dataflow::Block>& blocks = flow.blocks();
   const auto count = static_cast<uint32_t>(blocks.size());
   const auto at_begin = [&](uint32_t block) { return block; };
-  const auto behind = [&](uint32_t pc) { return count + pc; };
   std::vector<uint32_t> change(count, kNone), begin(count, kNone);  // a block's last change; its first state
   for (uint32_t b = 0; b < count; ++b)
     for (uint32_t pc = blocks[b].begin; pc < blocks[b].end; ++pc)

@@ -16,6 +16,8 @@ class MemoryStates {
 
   // The state of what a load reads, by name. Names of different spaces say nothing about one another.
   uint32_t before(uint32_t load) const { return before_[load]; }
+  // That of what a store changes, once it has.
+  uint32_t behind(uint32_t store) const { return static_cast<uint32_t>(begins_afresh_.size()) + store; }
 
  private:
   // What stores tell apart; a generic address may be in any of them.

@@ -1,6 +1,7 @@
 // Which values are equal, so that ptxas computes the second one no more: what repeats an instruction that
 // every way here has come through, on equal operands. A load repeats another if nothing between them may have
-// changed what it reads (memory_states.h).
+// changed what it reads (memory_states.h). Behind a store it gives what that has put there; but ptxas sees
+// this later, when it has joined what is equal.
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -22,19 +23,41 @@ bool is_commutative(const Source& s) {
   return kNames.contains(s.tokens[0]) && s.type() == Type::f64;
 }
 
-// As machine code tells them apart. (Loads of 16 bits of two types are joined later, observed.)
-std::vector<std::string_view> operation(const Instr& i, const Source& s) {
-  std::vector<std::string_view> tokens = s.tokens;
-  if (tokens[0] == "mad" && s.type() == Type::f64) tokens[0] = "fma";
-  if (tokens[0] == "ld") {
-    std::erase(tokens, "weak");
-    for (std::string_view& token : tokens)
-      if (token == "f64" || token == "u64" || token == "s64")
-        token = "b64";
-      else if ((token == "f32" || token == "u32" || token == "s32") && bits_of(i.op[0].type) == 32)
-        token = "b32";
-  }
+using Tokens = std::vector<std::string_view>;
+
+// Of a load into registers of the type `to`. Local memory has no cache operators.
+Tokens load_operation(Tokens tokens, Type to) {
+  static const std::unordered_set<std::string_view> kCaching = {"ca", "cg", "cs", "lu", "cv", "wb", "wt"};
+  const bool is_local = std::ranges::find(tokens, "local") != tokens.end();
+  std::erase_if(tokens, [&](std::string_view token) {
+    return token == "weak" || (is_local && kCaching.contains(token));
+  });
+  for (std::string_view& token : tokens)
+    if (token == "f64" || token == "u64" || token == "s64")
+      token = "b64";
+    else if ((token == "f32" || token == "u32" || token == "s32") && bits_of(to) == 32)
+      token = "b32";
+    else if (token == "shared::cta")
+      token = "shared";
   return tokens;
+}
+
+// As machine code tells them apart. (Loads of 16 bits of two types are joined later, observed.)
+Tokens operation(const Instr& i, const Source& s) {
+  Tokens tokens = s.tokens;
+  if (tokens[0] == "mad" && s.type() == Type::f64) tokens[0] = "fma";
+  return tokens[0] == "ld" ? load_operation(std::move(tokens), i.op[0].type) : tokens;
+}
+
+// Of the load that a store is forwarded to, if any is: a plain one of the same space and shape.
+std::optional<Tokens> forwards_to(const Instr& i, const Source& s) {
+  static const std::unordered_set<std::string_view> kPlain = {"ld", "local", "shared", "global", "v2", "b64"};
+  if (s.tokens[0] != "st") return std::nullopt;
+  Tokens tokens = s.tokens;
+  tokens[0] = "ld";
+  tokens = load_operation(std::move(tokens), i.op[1].type);
+  const bool is_plain = std::ranges::all_of(tokens, [](std::string_view t) { return kPlain.contains(t); });
+  return is_plain ? std::optional(std::move(tokens)) : std::nullopt;
 }
 
 }  // namespace
@@ -85,6 +108,14 @@ bool ValueOrder::may_repeat(uint32_t pc) const {
   return flow_.is_pure(pc) && (!is_of_caller || flow_.is_in_bank(pc)) && !is_copy(pc);
 }
 
+// Its register, constant or variable, and how far behind that.
+std::pair<uint64_t, uint64_t> ValueOrder::address(uint32_t pc, const Operand& op) {
+  const uint32_t base = op.has_base ? flow_.number_of_base(op) : Dataflow::kNone;
+  const uint64_t from =
+      base != Dataflow::kNone ? shown_by(pc, base) : kConstant | (op.has_base ? op.offset : ~uint32_t(0));
+  return {from, static_cast<uint64_t>(op.displacement)};
+}
+
 // What an instruction is made of; nothing if that is not known.
 std::optional<std::vector<uint64_t>> ValueOrder::ingredients(uint32_t pc) {
   std::vector<uint64_t> all{f_.code[pc].aux};
@@ -94,12 +125,8 @@ std::optional<std::vector<uint64_t>> ValueOrder::ingredients(uint32_t pc) {
     all.push_back(op.negated);
   };
   const auto add_address = [&](const Operand& op) {
-    const uint32_t base = op.has_base ? flow_.number_of_base(op) : Dataflow::kNone;
-    if (base != Dataflow::kNone)
-      all.push_back(shown_by(pc, base));
-    else
-      all.push_back(kConstant | (op.has_base ? op.offset : ~uint32_t(0)));
-    all.push_back(static_cast<uint64_t>(op.displacement));
+    const auto [base, offset] = address(pc, op);
+    all.insert(all.end(), {base, offset});
   };
   all.push_back(f_.code[pc].op[0].count);
   const size_t first = all.size();
@@ -126,6 +153,17 @@ std::optional<std::vector<uint64_t>> ValueOrder::ingredients(uint32_t pc) {
   return all;
 }
 
+// Which of its instruction's results it is.
+uint64_t ValueOrder::nth_result(uint32_t v) const {
+  const Ssa::Value& value = ssa_.values()[v];
+  const Operand& to = f_.code[value.at].op[0];
+  const auto& writes = flow_.access(value.at).writes;
+  if (to.kind != Operand::Kind::vector) return std::ranges::find(writes, value.reg) - writes.begin();
+  uint32_t nth = 0;
+  while (nth < to.count && flow_.number_of(f_.vectors[to.index + nth]) != value.reg) ++nth;
+  return nth;
+}
+
 // Made of the same instruction of the text, for another round of its loop: ptxas joins the two later.
 bool ValueOrder::is_copy_of_round(uint32_t pc, uint32_t other) const {
   return position(f_.source[pc]) == position(f_.source[other]);
@@ -144,7 +182,7 @@ void ValueOrder::find_equals() {
   for (uint32_t v = 0; v < values.size(); ++v)
     if (values[v].kind == Kind::made) results[values[v].at].push_back(v);
   const MemoryStates memory(f_, flow_, ssa_);
-  std::map<std::pair<std::vector<std::string_view>, std::vector<uint64_t>>, std::vector<uint32_t>> makers;
+  Made makers;
   for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
     if (results[pc].empty() || !may_repeat(pc)) continue;
     std::optional<std::vector<uint64_t>> sources = ingredients(pc);
@@ -157,9 +195,8 @@ void ValueOrder::find_equals() {
         equal_[v] = equal_[copy->second.first];
         continue;
       }
-      const auto& writes = flow_.access(pc).writes;
       std::vector<uint64_t> key = *sources;
-      key.push_back(std::ranges::find(writes, values[v].reg) - writes.begin());
+      key.push_back(nth_result(v));
       std::vector<uint32_t>& equals = makers[{operation(f_.code[pc], f_.source[pc]), std::move(key)}];
       const auto last = std::find_if(equals.rbegin(), equals.rend(), [&](uint32_t other) {
         const uint32_t at = values[other].at;
@@ -171,6 +208,38 @@ void ValueOrder::find_equals() {
         equals.push_back(v);
     }
   }
+  for (uint32_t pc = 0; pc < f_.code.size(); ++pc) forward_store(pc, memory.behind(pc), makers);
+}
+
+// To the loads behind it that nothing has come before.
+void ValueOrder::forward_store(uint32_t pc, uint32_t state, const Made& makers) {
+  const Instr& i = f_.code[pc];
+  const std::optional<Tokens> load = forwards_to(i, f_.source[pc]);
+  if (!load) return;
+  const Operand& op = i.op[1];
+  const bool is_vector = op.kind == Operand::Kind::vector;
+  const auto [base, offset] = address(pc, i.op[0]);
+  for (uint32_t nth = 0; nth < (is_vector ? op.count : 1u); ++nth) {
+    const Operand& word = is_vector ? f_.vectors[op.index + nth] : op;
+    const auto loads = makers.find({*load, {i.aux, op.count, base, offset, state, nth}});
+    if (loads == makers.end()) continue;
+    for (const uint32_t v : loads->second)
+      if (ssa_.dominates(blocks_.flow[pc], blocks_.flow[ssa_.values()[v].at]))
+        forwarded_.emplace(v, Stored{pc, nth, i.guard < 0 ? &word : nullptr});
+  }
+}
+
+// What a value shows once stores are forwarded, as Held::is.
+uint64_t ValueOrder::shown_behind_stores(uint32_t v) {
+  uint64_t is = shown_by(v);
+  while (is < kConstant) {
+    const auto load = forwarded_.find(static_cast<uint32_t>(is));
+    if (load == forwarded_.end() || load->second.word == nullptr) break;
+    const auto [at, nth, word] = load->second;
+    const uint32_t reg = flow_.number_of(*word);
+    is = reg == Dataflow::kNone ? kConstant | word->offset : shown_by(at, reg);
+  }
+  return is;
 }
 
 }  // namespace fp4lab::emu

@@ -37,6 +37,11 @@
 //   before the first instruction on every way here that reads it as a whole: behind everything above, and of
 //   several in the order of these instructions.
 // * The results of a routine that is called several times may share a register (value_routines.cpp).
+// * A load that gives what a store before it has put there comes behind these, in the order of the stores,
+// and
+//   so does one behind a guarded store. It is no longer equal to what was stored when operands are ordered.
+//   If the addend of a product takes the instruction's place for a constant, it comes behind a constant, too;
+//   and what was stored of constants comes behind others, the last one first.
 // * Constants come last, and before them what .const memory holds. Of sums and products a constant
 //   whose lower half is not 0 comes before a kernel's parameter (if sums and products alone read that), any
 //   other behind it, and two parameters change places; of extremes parameters come before constants. But zero
@@ -72,8 +77,9 @@ std::pair<unsigned, unsigned> asked_for(const Source& s) {
   const bool extreme = name == "min" || name == "max";
   if (extreme && (type == Type::f64 || type == Type::f32 || type == Type::f16)) return {1, 2};
   if (s.has("approx") || s.has("full")) return {1, 2};
-  const bool sum = name == "add" || name == "sub" || name == "mul" || name == "fma" || name == "mad";
-  return {1, sum && type == Type::f64 ? 2 : 0};
+  if (type != Type::f64) return {1, 0};
+  if (name == "fma" || name == "mad") return {1, 3};
+  return {1, name == "add" || name == "sub" || name == "mul" ? 2 : 0};
 }
 
 // Unrolled by four, a loop has an exit of its own for what is left of the rounds. (Those with the test at
@@ -272,7 +278,7 @@ ValueOrder::Held ValueOrder::held(uint32_t pc, unsigned slot) {
   if (reg == Dataflow::kNone) return {rank_of_constant(op), kConstant | op.offset};
   const uint32_t v = ssa_.read(pc, reg);
   if (v == Ssa::kNone) return {{}, kUnknown | slot};
-  return {rank(v, pc, slot), shown_by(v)};
+  return {rank(v, pc, slot), shown_behind_stores(v)};
 }
 
 bool ValueOrder::is_variable_in(uint32_t v, uint32_t block) {
@@ -286,6 +292,8 @@ ValueOrder::Rank ValueOrder::rank(uint32_t v, uint32_t pc, unsigned slot) {
   uint32_t block = blocks_.reads[pc];
   for (;;) {
     v = equal_[v];
+    if (const auto load = forwarded_.find(v); load != forwarded_.end())
+      return rank_of_stored(v, load->second);
     const Ssa::Value& value = ssa_.values()[v];
     const Web& web = webs_[web_of(v)];
     if (value.kind == Kind::merged) return rank_of_variable(v, pc, slot);
@@ -331,6 +339,13 @@ ValueOrder::Rank ValueOrder::made_at(const Ssa::Value& value, uint32_t reader) c
           text_block_of(value), kStep * value.at + nth(flow_.access(value.at).writes, value.reg)};
 }
 
+// Of a load behind a store.
+ValueOrder::Rank ValueOrder::rank_of_stored(uint32_t load, const Stored& stored) {
+  const int64_t at = kStep * stored.at + stored.nth;
+  if (shown_behind_stores(load) / kConstant == 1) return {Rank::Class::constant, kStored, -at};
+  return {Rank::Class::stored, 0, at};
+}
+
 ValueOrder::Rank ValueOrder::rank_of_variable(uint32_t v, uint32_t pc, unsigned slot) {
   const Web& web = webs_[web_of(v)];
   const bool is_last = !meets_[v] && ssa_.values()[v].kind == Kind::merged;
@@ -355,12 +370,23 @@ uint32_t ValueOrder::first_of_equals(uint32_t pc) const {
                                                                                                   : pc;
 }
 
+// The addend of a product takes the instruction's place for a constant.
+bool ValueOrder::takes_constant_behind(uint32_t pc) const {
+  const auto addend = held_.find(place(pc, 3));
+  return addend != held_.end() && addend->second.rank.of == Rank::Class::constant &&
+         addend->second.rank.block == kInInstruction;
+}
+
 bool ValueOrder::comes_later(uint32_t pc, unsigned slot, unsigned than) const {
   if (const uint32_t first = first_of_equals(pc); first != pc) {
     const bool exchanged = held_.at(place(pc, slot)).is != held_.at(place(first, slot)).is;
     return comes_later(first, exchanged ? than : slot, exchanged ? slot : than);
   }
   const Rank &a = held_.at(place(pc, slot)).rank, &b = held_.at(place(pc, than)).rank;
+  if (takes_constant_behind(pc)) {
+    if (a.of == Rank::Class::stored && b.of == Rank::Class::constant) return true;
+    if (a.of == Rank::Class::constant && b.of == Rank::Class::stored) return false;
+  }
   if (a.of == Rank::Class::constant && b.of == Rank::Class::constant) {
     const Source& s = f_.source[pc];
     const std::string_view name = s.tokens[0];

@@ -38,13 +38,13 @@ class ValueOrder {
 
  private:
   struct Rank {
-    enum class Class : uint8_t { known, variable, copied, met, sunk, joined, routine, constant };
+    enum class Class : uint8_t { known, variable, copied, met, sunk, joined, routine, stored, constant };
     Class of = Class::known;
     int64_t block = 0, at = 0;
     auto operator<=>(const Rank&) const = default;
   };
   // Constants, as Rank::block.
-  static constexpr int64_t kInConst = 0, kInRegister = 1, kParameter = 2, kInInstruction = 3;
+  static constexpr int64_t kInConst = 0, kInRegister = 1, kParameter = 2, kStored = 3, kInInstruction = 4;
   // Values that a register holds by turns, because they meet somewhere.
   struct Web {
     Rank rank;
@@ -55,6 +55,15 @@ class ValueOrder {
     Rank rank;
     uint64_t is = 0;  // the value; or kConstant and a row, kUnknown and the slot
   };
+  // What a store puts into memory.
+  struct Stored {
+    uint32_t at;
+    uint32_t nth;         // of a vector
+    const Operand* word;  // none if the store is guarded
+  };
+  // By what they are made of: values that are unlike all before them.
+  using Made =
+      std::map<std::pair<std::vector<std::string_view>, std::vector<uint64_t>>, std::vector<uint32_t>>;
   static constexpr uint64_t kConstant = uint64_t(1) << 32, kUnknown = uint64_t(1) << 33;
 
   // Steps within a block: of an instruction, more than it has registers (tcgen05.ld and wgmma).
@@ -94,9 +103,13 @@ class ValueOrder {
   uint64_t shown_by(uint32_t value);
   uint64_t shown_by(uint32_t pc, uint32_t reg);
   bool may_repeat(uint32_t pc) const;
+  std::pair<uint64_t, uint64_t> address(uint32_t pc, const Operand&);
   std::optional<std::vector<uint64_t>> ingredients(uint32_t pc);
+  uint64_t nth_result(uint32_t value) const;
   bool is_copy_of_round(uint32_t pc, uint32_t other) const;
   void find_equals();
+  void forward_store(uint32_t pc, uint32_t state, const Made&);
+  uint64_t shown_behind_stores(uint32_t value);
   std::vector<std::vector<uint32_t>> readers_of_results(bool joined);
   void find_sunk();
   void find_straight_loops();
@@ -105,6 +118,7 @@ class ValueOrder {
   std::vector<char> values_of_the_round_before();
   bool has_left_rounds(uint32_t value, uint32_t pc) const;
   bool comes_from_round_before(uint32_t value, uint32_t pc) const;
+  bool takes_constant_behind(uint32_t pc) const;
   uint32_t first_of_equals(uint32_t pc) const;
   // Of a routine.
   struct Call {
@@ -130,6 +144,7 @@ class ValueOrder {
     return constant.block == kInRegister || constant.block == kInInstruction;
   }
   Rank made_at(const Ssa::Value&, uint32_t reader) const;
+  Rank rank_of_stored(uint32_t load, const Stored&);
   Rank rank_of_variable(uint32_t value, uint32_t pc, unsigned slot);
   Rank joined(uint32_t value, uint32_t pc, unsigned slot);
 
@@ -143,6 +158,7 @@ class ValueOrder {
   std::vector<char> meets_;                        // values that others are merged from
   std::unordered_map<uint32_t, uint32_t> made_;    // by pc, of one result
   std::vector<uint32_t> equal_;  // the value that an equal instruction made before it, or the value itself
+  std::unordered_map<uint32_t, Stored> forwarded_;  // by value, of loads
   // By value, so that chains of copies are walked once: what it shows, and where (behind); what it copies.
   std::vector<std::pair<uint32_t, uint32_t>> behind_[2];  // by Through
   std::vector<uint64_t> copied_;
