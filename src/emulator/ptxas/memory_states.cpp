@@ -8,8 +8,8 @@
 #include "emulator/ptxas/sinking.h"
 
 // Observed, one instruction between two loads at a time. A store changes everything of its space, wherever
-// its address is, and what has a generic address; barriers, fences, waiting and hints to the caches change
-// everything, and so do subroutines and loops, whatever is in them.
+// its address is, and what has a generic address, and so does a hint to the caches; barriers, fences and
+// waiting change everything, and so do subroutines and loops, whatever is in them.
 
 namespace fp4lab::emu {
 
@@ -28,8 +28,10 @@ bool only_looks(const Source& s) {
   return kNames.contains(name) || (name == "cp" && s.has("commit_group"));
 }
 
+// Or might, for all that ptxas knows.
 bool stores(const Source& s) {
-  static const Names kNames = {"st", "atom", "red", "mbarrier", "stmatrix"};
+  static const Names kNames = {"st",       "atom",     "red",           "mbarrier",
+                               "stmatrix", "prefetch", "applypriority", "discard"};
   return kNames.contains(s.tokens[0]);
 }
 
