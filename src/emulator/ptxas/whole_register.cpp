@@ -11,8 +11,9 @@ constexpr unsigned kDeepest = 8;  // instructions one after the other
 
 bool is_of_16_bits(const Operand& op) { return is_value(op) && bits_of(op.type) == 16; }
 
-std::vector<uint32_t> narrow_registers(const Function& f, const Dataflow& flow) {
-  std::vector<uint32_t> registers;
+// Those of 16 bits, and others that these may be the lower halves of.
+std::vector<uint32_t> known_registers(const Function& f, const Dataflow& flow) {
+  std::vector<uint32_t> registers = UnpackedWords::registers(f, flow);
   for (const Instr& i : f.code)
     if (is_of_16_bits(i.op[0])) registers.push_back(flow.number_of(i.op[0]));
   std::sort(registers.begin(), registers.end());
@@ -36,7 +37,7 @@ bool is_move(const Instr& i, const Source& s) { return s.tokens[0] == "mov" && i
 }  // namespace
 
 WholeRegisters::WholeRegisters(Rewriter& w, const Dataflow& flow)
-    : w_(w), f_(w.f), flow_(flow), ssa_(w.f, flow, narrow_registers(w.f, flow)) {
+    : w_(w), f_(w.f), flow_(flow), ssa_(w.f, flow, known_registers(w.f, flow)), words_(w, flow, ssa_) {
   for (const Ssa::Value& v : ssa_.values()) {
     if (v.kind == Ssa::Value::Kind::kept) old_[v.at] = v.operands[0];
     for (const uint32_t of : v.operands) readers_[of].push_back(v.at);
@@ -76,6 +77,7 @@ std::optional<WholeRegisters::Found> WholeRegisters::found_by(uint32_t pc, bool 
 std::optional<Operand> WholeRegisters::whole(uint32_t value, uint32_t reader, unsigned depth) {
   const Ssa::Value& v = ssa_.values()[value];
   if (v.kind != Ssa::Value::Kind::made || f_.code[v.at].guard >= 0 || depth >= kDeepest) return std::nullopt;
+  if (const auto word = words_.word(value)) return word;
   if (!is_twice(f_.source[v.at])) return made_whole(v.at, depth);
   if (is_read_elsewhere(value, reader)) return std::nullopt;
   const Operand one = repeated(v.at), both = w_.fresh(Type::b32);

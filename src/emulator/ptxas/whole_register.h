@@ -1,6 +1,7 @@
 // What else the register holds in which ptxas 13.0 keeps a 16-bit value. Loads, most conversions, and neg and
 // abs of floats leave zeros above it, sums and products of f16 and bf16 the value once more, and integer
-// instructions what they make of the whole registers of their operands, as instructions of 32 bits do.
+// instructions what they make of the whole registers of their operands, as instructions of 32 bits do. For
+// what is taken out of wider registers see unpacked_word.h.
 #pragma once
 
 #include <optional>
@@ -9,6 +10,7 @@
 
 #include "emulator/ptxas/rewrite.h"
 #include "emulator/ptxas/ssa.h"
+#include "emulator/ptxas/unpacked_word.h"
 
 namespace fp4lab::emu {
 
@@ -41,6 +43,7 @@ class WholeRegisters {
   Function& f_;
   const Dataflow& flow_;
   Ssa ssa_;
+  UnpackedWords words_;
   std::unordered_map<uint32_t, uint32_t> old_;                   // by guarded instruction: a value
   std::unordered_map<uint32_t, std::vector<uint32_t>> readers_;  // by value, but for stores and conversions
 };
