@@ -233,9 +233,39 @@ bool saturate_truth(Pass& p, uint32_t pc) {
   return true;
 }
 
-// From two bytes in the uppermost part of 64 bits whose upper half is 0 because 32 bits or fewer were
-// extended: the compiler converts 8 (in machine code, an operand that should select a half of the register
-// 0).
+// Whether the compiler sees that the upper half of a 64-bit operand is 0.
+bool has_no_upper_half(Pass& p, uint32_t pc, unsigned slot, unsigned depth = 0) {
+  constexpr unsigned kDeepest = 8;  // instructions one after the other
+  if (const auto known = p.bits(pc, slot)) return *known >> 32 == 0;
+  const auto from = p.behind_copies(pc, slot);
+  if (!from || depth >= kDeepest) return false;
+  const Source& s = p.source(*from);
+  const std::string_view name = s.tokens[0];
+  const auto of = [&](unsigned k) { return has_no_upper_half(p, *from, k, depth + 1); };
+  const bool from_memory = name == "ld" || name == "ldu";
+  if (from_memory || name == "cvt") {
+    const auto is_signed = [](Type type) { return name_of(type)[0] == 's'; };
+    if (bits_of(s.type(0)) < 64) return !is_signed(s.type(0));
+    return name == "cvt" && s.tokens.size() == 3 && !is_float(s.type(0)) && !is_float(s.type(1)) &&
+           bits_of(s.type(1)) < 64 && !is_signed(s.type(1));
+  }
+  if (bits_of(s.type()) != 64) return false;
+  if (name == "mov" && p.operand(*from, 1).kind == Operand::Kind::vector) {
+    const Operand& parts = p.operand(*from, 1);
+    const auto is_zero = [&](unsigned n) {
+      const Operand& part = p.f.vectors[parts.index + n];
+      return part.immediate && part.displacement == 0;
+    };
+    return is_zero(parts.count - 1u) && (parts.count == 2 || is_zero(parts.count - 2u));
+  }
+  if (name == "and") return of(1) || of(2);
+  if (name == "or" || name == "xor") return of(1) && of(2);
+  if (name == "shr" && s.type() != Type::s64) return p.bits(*from, 2) >= std::optional<uint64_t>(32);
+  return false;
+}
+
+// From two bytes in the uppermost part of 64 bits whose upper half is 0 in the compiler's eyes, but not the
+// whole: the compiler converts 8 (in machine code, an operand that should select a half of the register 0).
 void mistake_zero_bytes(Pass& p, uint32_t pc) {
   const auto parts = p.behind_copies(pc, 1);
   if (!parts || p.source(*parts).tokens[0] != "mov" || p.source(*parts).type() != Type::b64) return;
@@ -243,11 +273,7 @@ void mistake_zero_bytes(Pass& p, uint32_t pc) {
   if (taken.kind != Operand::Kind::vector || taken.count != 4) return;
   const Operand& last = p.f.vectors[taken.index + 3];
   if (!is_value(last) || last.offset != p.operand(pc, 1).offset) return;
-  const auto wide = p.made_by(*parts, 1, "cvt");
-  if (!wide || p.source(*wide).tokens.size() != 3 || bits_of(p.source(*wide).type(0)) != 64) return;
-  const Type from = p.source(*wide).type(1);
-  if (from != Type::u8 && from != Type::u16 && from != Type::u32) return;
-  p.operand(pc, 1) = p.w.constant(8, Type::b16);
+  if (!p.bits(*parts, 1) && has_no_upper_half(p, *parts, 1)) p.operand(pc, 1) = p.w.constant(8, Type::b16);
 }
 
 // Conversions of constants keep a NaN's payload or not, otherwise than those that execute.
