@@ -276,6 +276,42 @@ void mistake_zero_bytes(Pass& p, uint32_t pc) {
   if (!p.bits(*parts, 1) && has_no_upper_half(p, *parts, 1)) p.operand(pc, 1) = p.w.constant(8, Type::b16);
 }
 
+// A byte or half of a register with its sign: what bfe takes out of one, and an element of a vector of bytes,
+// which is loaded packed unless it lies in a constant bank.
+bool is_signed_part(Pass& p, uint32_t pc) {
+  const Source& s = p.source(pc);
+  if (s.tokens[0] == "bfe") {
+    const auto at = p.bits(pc, 2), length = p.bits(pc, 3);
+    return s.type() == Type::s32 && at && (length == 8u || length == 16u) && *at < 32 && *at % *length == 0;
+  }
+  if (s.tokens[0] != "ld" || s.type() != Type::s8 || s.has("const") || p.flow.is_in_bank(pc)) return false;
+  return p.operand(pc, 0).kind == Operand::Kind::vector;
+}
+
+// To a float, as 32 bits without a sign, of what has a sign: the machine instruction takes the part out of
+// the register itself, but then with its sign.
+bool convert_part(Pass& p, uint32_t pc) {
+  const Type from = p.source(pc).type(1);
+  if (p.bits(pc, 1) || (from != Type::u32 && from != Type::u64)) return false;
+  auto maker = p.behind_copies(pc, 1);
+  if (from == Type::u64) {
+    const bool extends = maker && p.source(*maker).tokens[0] == "cvt" &&
+                         p.source(*maker).type(1) == Type::u32 && p.source(*maker).type(0) == Type::u64;
+    if (!extends) return false;
+    maker = p.behind_copies(*maker, 1);
+  }
+  if (!maker || !is_signed_part(p, *maker)) return false;
+  Rewriter::Tokens tokens = p.source(pc).tokens;
+  tokens.back() = from == Type::u64 ? "s64" : "s32";
+  Operand part = p.operand(pc, 1);
+  if (from == Type::u64) {
+    part = p.w.fresh(Type::b64);
+    p.insert(pc, {"cvt", "s64", "s32"}, {part, p.operand(pc, 1)});
+  }
+  p.replace(pc, std::move(tokens), {part});
+  return true;
+}
+
 // Conversions of constants keep a NaN's payload or not, otherwise than those that execute.
 void fold_conversion(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
@@ -284,6 +320,7 @@ void fold_conversion(Pass& p, uint32_t pc) {
   if (to == Type::tf32) return take_lower_half(p, pc);
   if (from == Type::e4m3x2 || from == Type::e5m2x2) return mistake_zero_bytes(p, pc);
   if (s.has("sat") && (convert_at_once(p, pc) || drop_saturation(p, pc) || saturate_truth(p, pc))) return;
+  if (is_float(to) && convert_part(p, pc)) return;
   if (from == Type::f32 && s.has("ftz") && bits_of(to) == 64) flush_product(p, pc);
   if ((from == Type::f16 || from == Type::bf16) && !is_float(to)) {
     convert_halves(p, pc);
