@@ -113,21 +113,34 @@ bool drop_saturation(Pass& p, uint32_t pc) {
   return true;
 }
 
-// Does the instruction with .ftz that made an f16 change its sign at most?
-bool only_flushes(const Pass& p, uint32_t pc, unsigned slot) {
+// The instruction with .ftz that made an f16, if it changes its sign at most.
+std::optional<uint32_t> only_flushes(const Pass& p, uint32_t pc, unsigned slot) {
   for (const std::string_view name : {"neg", "abs", "mul", "min", "max"}) {
     const auto from = p.open_maker(pc, slot, name);
     if (!from) continue;
     const Type type = p.source(*from).type();
-    if (!p.source(*from).has("ftz") || (type != Type::f16 && type != Type::f16x2)) return false;
-    if (name == "neg" || name == "abs") return true;
+    if (!p.source(*from).has("ftz") || (type != Type::f16 && type != Type::f16x2)) return std::nullopt;
+    if (name == "neg" || name == "abs") return from;
     for (const std::string_view other : {"sat", "xorsign", "NaN", "rn"})
-      if (p.source(*from).has(other)) return false;
-    if (type == Type::f16x2) return false;
-    return name == "mul" ? p.bits(*from, 1) == 0x3c00 || p.bits(*from, 2) == 0x3c00
-                         : p.same_register(*from, 1, 2);
+      if (p.source(*from).has(other)) return std::nullopt;
+    if (type == Type::f16x2) return std::nullopt;
+    const bool by_one = p.bits(*from, 1) == 0x3c00 || p.bits(*from, 2) == 0x3c00;
+    return (name == "mul" ? by_one : p.same_register(*from, 1, 2)) ? from : std::nullopt;
   }
-  return false;
+  return std::nullopt;
+}
+
+// What a conversion from bf16 reads instead of such an f16: the operand with the sign alone, though as f16 it
+// be NaN.
+Operand sign_changed(Pass& p, uint32_t pc, uint32_t from) {
+  const bool second = p.source(from).tokens[0] == "mul" && p.bits(from, 1) == 0x3c00;
+  const Operand read = p.kept(from, second ? 2 : 1), changed = p.w.fresh(Type::b16);
+  const std::string_view name = p.source(from).tokens[0];
+  if (name != "neg" && name != "abs") return read;
+  const bool negates = name == "neg";
+  p.insert(pc, {negates ? "xor" : "and", "b16"},
+           {changed, read, p.w.constant(negates ? 0x8000 : 0x7fff, Type::b16)});
+  return changed;
 }
 
 // Is it no instruction in machine code, where the next one reads a half itself?
@@ -150,9 +163,11 @@ void convert_halves(Pass& p, uint32_t pc) {
   if (!s.has("rzi")) return;
   Rewriter::Tokens tokens = s.tokens;
   const auto half = p.behind_copies(pc, 1);
-  if (only_flushes(p, pc, 1) || (half && is_half_of_register(p, *half) && only_flushes(p, *half, 1))) {
+  const auto flushes = only_flushes(p, pc, 1);
+  if (flushes || (half && is_half_of_register(p, *half) && only_flushes(p, *half, 1))) {
     tokens[1] = "rni";
-    return p.replace(pc, tokens, {p.operand(pc, 1)});
+    const bool mistakes = flushes && from == Type::bf16 && p.source(*flushes).type() == Type::f16;
+    return p.replace(pc, tokens, {mistakes ? sign_changed(p, pc, *flushes) : p.operand(pc, 1)});
   }
   if (const auto first = p.open_maker(pc, 1, "cvt")) {
     const Type a = p.source(*first).type(0), b = p.source(*first).type(1);
