@@ -150,7 +150,7 @@ void double_halves(Pass& p, uint32_t pc) {
   p.replace(pc, {"add", high ? "u16" : "u32"}, {result, p.operand(pc, 3)});
 }
 
-// What cnot, a selection or `set` made for one reader alone, or what was converted to a float of that, and
+// What cnot, a selection or `set` made for one reader alone, and
 // which number it counts as where that is true.
 struct Truth {
   uint32_t from;
@@ -170,11 +170,6 @@ std::optional<Truth> lone_truth(const Pass& p, uint32_t pc) {
   }
   if (const auto selp = selected_truth(p, pc, 1, 1); selp && p.known.uses(*selp) == 1)
     return Truth{*selp, bits_of(p.source(*selp).type()) == 16 ? Type::s16 : Type::s32};
-  if (const auto cvt = p.made_by(pc, 1, "cvt"); cvt && p.known.uses(*cvt) == 1) {
-    const Type to = p.source(*cvt).type(0);
-    const bool is_number = is_float(to) && bits_of(to) <= 32 && !is_float(p.source(*cvt).type(1));
-    if (is_number && lone_truth(p, *cvt)) return Truth{*cvt, to};
-  }
   const auto set = open_set(p, pc, 1);
   if (!set || p.known.uses(*set) != 1 || !is_float(p.source(*set).type()) || !is_expanded_set(p.source(*set)))
     return std::nullopt;
@@ -213,7 +208,7 @@ void convert_lone_truth(Pass& p, uint32_t pc) {
   if (!(is_float(to) || is_integer) || bits_of(from) > 64 || name_of(to).ends_with("x2")) return;
   const auto truth = lone_truth(p, pc);
   if (!truth || bits_of(truth->type) < bits_of(from) || !is_conversion(s, *truth)) return;
-  if (!is_float(truth->type) && !is_float(from)) return;  // as it is written
+  if (s.has("ftz") && from == Type::f32 && !is_float(truth->type)) return;
   const Operand word = word_of(p, pc);
   if (is_integer) return p.replace(pc, {"cvt", name_of(to), "u32"}, {word});
   p.replace(pc, {"cvt", "rn", name_of(to), "u32"}, {word});
