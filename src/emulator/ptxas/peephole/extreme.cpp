@@ -30,7 +30,9 @@ std::optional<Extreme> extreme(Pass& p, uint32_t pc) {
 void fold_clamp(Pass& p, uint32_t pc) {
   const Type type = p.source(pc).type();
   if (type != Type::f32 && type != Type::f64 && type != Type::f16) return;
-  const uint64_t one = type == Type::f64 ? 0x3ff0000000000000 : type == Type::f32 ? 0x3f800000 : 0x3c00,
+  const uint64_t one = type == Type::f64   ? 0x3ff0000000000000
+                       : type == Type::f32 ? 0x3f800000
+                                           : 0x3c00,
                  sign = uint64_t(1) << (bits_of(type) - 1);
   const auto fits = [&](const Extreme& e) { return e.is_greater ? (e.bound & ~sign) == 0 : e.bound == one; };
   const auto outer = extreme(p, pc);
