@@ -184,7 +184,8 @@ void Signs::apply() {
     }
     const Operand once = w_.fresh(Type::b32);
     w_.insert(pc, {"neg", "f16x2"}, {once, f_.code[pc].op[1]});
-    const auto half = [&](unsigned part) { return left[part] ? left[part] : once; };
+    // Debian's clang captures structured bindings by a name of their own alone.
+    const auto half = [&once, &parts = left](unsigned part) { return parts[part] ? parts[part] : once; };
     w_.replace(pc, {"prmt", "b32"}, {half(0), half(1), w_.constant(left[1] ? 0x5410 : 0x7610)});
   }
 }
