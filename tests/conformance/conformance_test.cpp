@@ -74,7 +74,9 @@ std::string reduced(const Program& p, const std::string& name, Driver& gpu) {
     try {  // a program that never ends, or whose threads write over one another, is not for the GPU
       emu::OrderChecker order;
       here = run_on_emulator(candidate, 0, compilation(candidate.kind), &order);
-      if (is_lost || order.errors() || shows_poison(here)) return false;
+      const bool has_race =
+          std::ranges::any_of(order.findings(), [](const auto& f) { return f.error || f.kind == "race"; });
+      if (is_lost || has_race || shows_poison(here)) return false;
     } catch (const std::exception&) {
       return false;
     }

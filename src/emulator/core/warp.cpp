@@ -328,4 +328,15 @@ void Warp::undefined_predicate(uint32_t index) {
   predicates_defined_[index] |= missing;
 }
 
+void Warp::undefined_carry() {
+  const uint32_t missing = active & ~carry_defined_;
+  const Fault unwritten(FaultKind::uninitialized, static_cast<unsigned>(std::countr_zero(missing)),
+                        fmt::format("the carry flag is read before an instruction with .cc wrote it, in {}",
+                                    lane_list(missing)));
+  cta.cluster.note_or_throw(unwritten, *this);
+  // ptxas keeps the flag in a predicate. One that nothing has written was true in what an H200 showed of it.
+  carry_ |= missing;
+  carry_defined_ |= missing;
+}
+
 }  // namespace fp4lab::emu

@@ -126,7 +126,6 @@ class Warp {
   const uint32_t lanes;  // lanes that exist (the last warp of a block may be partial)
   uint32_t exited = 0;
   uint32_t active = 0;         // lanes executing the current instruction
-  uint32_t carry = 0;          // the carry flag CC.CF of each lane (add.cc, addc, ...)
   LaneGroup* group = nullptr;  // the group executing now
 
   // --- values
@@ -141,6 +140,17 @@ class Warp {
   LaneOf<T>* target(const Operand& o) {
     defined_[o.offset / kRowBytes] |= active;
     return reinterpret_cast<LaneOf<T>*>(registers_ + o.offset);
+  }
+  // The carry flag CC.CF of each lane (add.cc, addc, ...). Read before anything wrote it, it is a fault as a
+  // register is.
+  uint32_t carry() {
+    if (active & ~carry_defined_) [[unlikely]]
+      undefined_carry();
+    return carry_;
+  }
+  void set_carry(uint32_t lanes) {
+    carry_ = (carry_ & ~active) | (lanes & active);
+    carry_defined_ |= active;
   }
   // The instruction leaves any value there (shfl from a lane that takes no part).
   void leave_undefined(const Operand& o, uint32_t lanes) {
@@ -343,11 +353,13 @@ class Warp {
   // Faults; or, where the schedule tolerates it, takes note and makes a value up.
   void undefined_source(const Operand&);
   void undefined_predicate(uint32_t index);
+  void undefined_carry();
   void forget_parts(size_t row, uint32_t lanes);
 
   // One allocation: rows, then one word per row with the lanes that were written, then the predicates and the
   // lanes in which each was written.
   std::byte* registers_ = nullptr;
+  uint32_t carry_ = 0, carry_defined_ = 0;
   uint32_t *defined_ = nullptr, *predicates_ = nullptr, *predicates_defined_ = nullptr;
   std::vector<uint32_t> awaited_;   // by row: lanes of which a result was on its way at some time
   std::map<size_t, Bytes> partly_;  // by row: the unwritten bytes of undefined lanes; 0 = all

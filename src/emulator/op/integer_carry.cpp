@@ -1,4 +1,4 @@
-// Extended-precision arithmetic (PTX ISA 9.7.2): the carry flag CC.CF is one bit per lane, Warp::carry.
+// Extended-precision arithmetic (PTX ISA 9.7.2): the carry flag CC.CF is one bit per lane, Warp::carry().
 #include "emulator/isa/opcode.h"
 #include "emulator/op/map.h"
 
@@ -16,7 +16,7 @@ Body carrying(F) {
     const auto* c = kOperands == 3 ? w.source<T>(i.op[3]) : b;
     auto* d = w.target<T>(i.op[0]);
     uint32_t out = 0;
-    const uint32_t in = kIn        ? w.carry
+    const uint32_t in = kIn        ? w.carry()
                         : kDefault ? 0xffffffffu
                                    : 0;  // what an instruction without carry in adds
     for (uint32_t lanes = w.active; lanes; lanes &= lanes - 1) {
@@ -28,7 +28,7 @@ Body carrying(F) {
         d[l] = F{}(a[l], b[l], carry);
       out |= uint32_t(carry) << l;
     }
-    if (kOut) w.carry = (w.carry & ~w.active) | out;
+    if (kOut) w.set_carry(out);
   };
 }
 

@@ -49,6 +49,25 @@ bool stores_what_is_there(const Access& a, const Grid& grid) {
   return true;
 }
 
+// Whether an ordinary store has the same value in the lanes `lanes` as in the lane of `a`.
+bool stores_alike(const Access& a, uint32_t lanes) {
+  const Instr& in = *a.warp->current();
+  if (a.kind != AccessKind::write || a.strong || in.opcode->name != "st") return true;
+  const Operand& value = in.op[1];
+  const bool vector = value.kind == Operand::Kind::vector;
+  const uint32_t count = vector ? value.count : 1, bytes = a.bytes / count;
+  bool alike = true;
+  for (uint32_t n = 0; n < count; ++n) {
+    const Operand& o = vector ? a.warp->element(value, n) : value;
+    if (bits_of(o.type) > 64) return true;
+    const auto* row = reinterpret_cast<const std::byte*>(a.warp->source<uint32_t>(o));
+    const size_t stride = bits_of(o.type) == 64 ? 8 : 4;
+    for_lanes(lanes,
+              [&](unsigned l) { alike &= !std::memcmp(row + l * stride, row + a.lane * stride, bytes); });
+  }
+  return alike;
+}
+
 }  // namespace
 
 // Is `t` over before what somebody with the clock `v` does?
@@ -62,7 +81,7 @@ static bool behind(const Touch& t, uint32_t lanes, const Actor& a, const Clock& 
 
 static bool in_cluster(const Touch& t, const Actor& a) { return t.cluster == a.cluster->id; }
 
-// Two parts of one instruction: what its lanes write to the same place at once is theirs to know.
+// Two parts of one instruction: that its lanes write to the same place at once is theirs to know.
 static bool same_instruction(const Touch& before, const Actor& a, const Touch& now) {
   if (before.site != now.site || before.time != now.time || before.cluster != now.cluster) return false;
   if (before.lanes) return before.component == now.component;
@@ -85,7 +104,12 @@ static bool allocated_for(const Actor& a, const Place& place) {
 
 void OrderChecker::check(Touch& before, const Actor& a, const Touch& now, const Place& place, bool map) {
   if (before.is(Touch::strong) && now.is(Touch::strong)) return;
-  if (same_instruction(before, a, now)) return;
+  if (same_instruction(before, a, now)) {
+    if (before.is(Touch::write) && a.access &&
+        !stores_alike(*a.access, before.lanes_of(before.mask & now.mask)))
+      found(Class::lanes, before, a, now, place);
+    return;
+  }
   if (before.is(Touch::collective) && allocated_for(a, place)) return;
   if (before.layout && now.layout && before.layout != now.layout && before.is(Touch::write) &&
       !now.is(Touch::write))

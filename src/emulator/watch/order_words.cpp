@@ -238,6 +238,11 @@ OrderChecker::Wording OrderChecker::race_words(Class k, const Touch& before, con
     case Class::same_value:
       return {fmt::format("{}: one instruction writes the same value to it in two warps, in no order", where),
               "nothing, as long as the value is the same everywhere; else a barrier between the two"};
+    case Class::lanes:
+      return {
+          fmt::format("{}: lanes of one store write different values to it, and which one stays is open",
+                      where),
+          "one lane that stores (the emulator, and the hardware as far as seen, keeps the highest lane's)"};
     case Class::before_cas:
       return {fmt::format("{}: an ordinary load beside atomic operations; the atom.cas behind it finds out "
                           "when its value is old",
@@ -282,6 +287,7 @@ OrderChecker::Wording OrderChecker::wording(Class k, const Touch& before, const 
   switch (k) {
     case Class::race:
     case Class::same_value:
+    case Class::lanes:
     case Class::before_cas:
     case Class::warpgroup:
     case Class::elected:
