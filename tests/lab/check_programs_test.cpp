@@ -176,10 +176,11 @@ std::vector<ClassRow> classes() {
 
 // Classes without a pair here, and what shows them instead.
 const std::map<std::string, std::string> kElsewhere{
-    {"illegal-instruction", "guards of the emulator; no program is known to get there"},
+    {"illegal-instruction", "tests/ptx/cluster_of_one.ptx"},
     {"assertion-failed", "tests/ptx/traps.ptx"},
     {"not-implemented", "a limit of the emulator, see notes/support.md"},
     {"undefined-behaviour", "tests/ptx/traps.ptx"},
+    {"miscompiled", "tests/ptx/wgmma_negated_words.ptx; a note only"},
 };
 
 std::string class_table(const std::vector<Row>& rows) {

@@ -166,6 +166,17 @@ struct Wgmma final : MatrixProduct {
   }
 };
 
+void negate_words(Warp& w, Wgmma& op) {
+  for (auto& row : op.a_rows)
+    for (uint32_t& word : row) word = -word;
+  w.cta.cluster.tolerated(
+      Fault(FaultKind::miscompiled, kLanes,
+            "wgmma.mma_async with imm-scale-a -1 and a constant among the registers of A: ptxas 13.0 negates "
+            "the four registers as 32-bit integers, which changes the values (a product of the negated "
+            "accumulator, or of -B, is right)"),
+      w);
+}
+
 // op 0 {d}, 1 A descriptor or {a}, 2 B descriptor, with a sparse A its metadata and the selector, then
 // scale-d, the signs of A and B, the transpositions of what lies in shared memory
 void issue(Warp& w, const Instr& in) {
@@ -213,6 +224,7 @@ void issue(Warp& w, const Instr& in) {
   if (m.a_in_registers) {
     for (unsigned r = 0; r < 4; ++r)
       std::memcpy(op->a_rows[r], w.source<uint32_t>(w.element(in.op[1], r)), sizeof op->a_rows[r]);
+    if (in.op[behind + 1].displacement == kNegatedWords) negate_words(w, *op);
   } else {
     op->a = descriptor(in.op[1], "wgmma.mma_async: descriptor of A");
     if (m.family == Family::half) op->a.k_major = in.op[transpositions++].displacement == 0;
