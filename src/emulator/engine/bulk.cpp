@@ -175,13 +175,7 @@ void store(Warp& w, const Instr& in, const Mods& m, BulkCopy& op, unsigned lane)
 
 Cta* barrier_cta(Warp& w, const Mods& m, const SharedRef& dst, const SharedRef& bar, const char* what,
                  unsigned lane) {
-  // An H200 copies within a CTA all the same (2026-11-22).
-  if (m.way == Way::shared_to_shared && dst.cta == &w.cta)
-    w.cta.cluster.note_or_throw(
-        Fault(FaultKind::multicast, lane,
-              fmt::format("{} from shared::cta to shared::cluster: the destination must be another CTA's",
-                          what)),
-        w);
+  if (m.way == Way::shared_to_shared) require_peers(w, what, lane);
   return beside(w, dst, bar, lane, what).cta;
 }
 

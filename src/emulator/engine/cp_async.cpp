@@ -222,6 +222,7 @@ void remote_write(Warp& w, const Instr& in) {
   const char* what = op->name();
   for_lanes(w.active, [&](unsigned lane) {
     op->to[lane] = shared_ref(w, m.space, in.op[0], lane, what);
+    require_peers(w, what, lane);
     op->barrier[lane] = beside(w, op->to[lane], shared_ref(w, m.space, in.op[2], lane, what), lane, what);
     if (op->to[lane].offset % op->bytes)
       fault(FaultKind::misaligned_address, lane, "{} of {} bytes to shared {:#x}: not aligned", what,

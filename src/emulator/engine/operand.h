@@ -38,6 +38,11 @@ inline SharedRef shared_ref(Warp& w, Space space, const Operand& o, unsigned lan
 SharedRef beside(Warp&, const SharedRef& destination, const SharedRef& mbarrier, unsigned lane,
                  const char* what);
 
+// What sends from one CTA's shared memory to another's (st.async, red.async, bulk copies from shared::cta to
+// shared::cluster) may send to its own CTA too, but an H200 traps where clusters have one CTA, launched with
+// the attribute or without (2026-11-24).
+void require_peers(Warp&, const char* what, unsigned lane);
+
 // Tells the watcher, if there is one, of an engine's access to shared or global memory.
 inline void watch_access(Cluster& cluster, AccessKind kind, Space space, uint64_t address, uint32_t bytes,
                          Cta* cta, const AsyncOp& op, Proxy proxy = Proxy::async,

@@ -268,6 +268,12 @@ SharedRef beside(Warp& w, const SharedRef& destination, const SharedRef& mbarrie
   return {destination.cta, mbarrier.offset};
 }
 
+void require_peers(Warp& w, const char* what, unsigned lane) {
+  if (w.cta.cluster.ctas.size() == 1)
+    fault(FaultKind::illegal_instruction, lane,
+          "{} to shared::cluster in a launch whose clusters have one CTA: an H200 traps on it", what);
+}
+
 GlobalMemory::Range global_range(const Grid& grid, uint64_t address, uint64_t bytes, const char* what) {
   GlobalMemory::Range r = grid.memory.find(address, bytes);
   if (r.begin == r.end)
