@@ -140,8 +140,8 @@ void Dataflow::collect(uint32_t pc, const Entry& row) {
   const std::string_view name = f_.source[pc].tokens[0];
   Access& to = access_[pc];
   if (instr.guard > 0) to.reads.push_back(number(uint64_t(instr.guard) << 32 | 0xffffffffu));
-  // Their targets may be sources as well.
-  const bool in_place = name == "wgmma" || name == "call" || name == "tcgen05";
+  // Their targets may be sources as well: wgmma adds to the first one.
+  const bool in_place = name == "call" || name == "tcgen05";
   bool target[kMaxOperands] = {};
   for (const OperandSpec& spec : row.operands) {
     if (!spec.is_target()) continue;
@@ -150,8 +150,10 @@ void Dataflow::collect(uint32_t pc, const Entry& row) {
     for (unsigned slot = spec.slot; slot <= spec.slot + unsigned(pair) && slot < kMaxOperands; ++slot)
       target[slot] = true;
   }
-  for (unsigned slot = 0; slot < kMaxOperands; ++slot)
-    add(instr.op[slot], to, !target[slot] || in_place, target[slot] || in_place);
+  for (unsigned slot = 0; slot < kMaxOperands; ++slot) {
+    const bool both = in_place || (name == "wgmma" && slot == 0);
+    add(instr.op[slot], to, !target[slot] || both, target[slot] || both);
+  }
 }
 
 void Dataflow::find_blocks() {

@@ -25,6 +25,7 @@ bool only_looks(const Source& s) {
                                "exit",       "mapa",  "createpolicy", "getctarank"};
   const std::string_view name = s.tokens[0];
   if (name == "multimem") return s.tokens[1] == "ld_reduce";
+  if (name == "wgmma") return s.tokens[1] == "mma_async" || s.tokens[1] == "commit_group";
   return kNames.contains(name) || (name == "cp" && s.has("commit_group"));
 }
 

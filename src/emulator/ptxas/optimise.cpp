@@ -19,6 +19,7 @@
 #include "emulator/ptxas/packed_sum.h"
 #include "emulator/ptxas/peephole.h"
 #include "emulator/ptxas/relu.h"
+#include "emulator/ptxas/repeated_product.h"
 #include "emulator/ptxas/routine.h"
 #include "emulator/ptxas/scaled_product.h"
 #include "emulator/ptxas/several_loops.h"
@@ -200,6 +201,8 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows,
     });
   };
   guards(guards, kMostGuards);
+  if (has_async_products(f))
+    afresh([&](const Dataflow& flow, const Known& known) { drop_repeated_products(w, flow, known); });
   if (may_rectify(f)) afresh([&](const Dataflow& flow, const Known& known) { rectify(w, flow, known); });
   if (has_packed_sums(f)) step([&](const Dataflow& flow) { mistake_packed_sums(w, flow); });
   if (has_narrow_loads(f)) step([&](const Dataflow& flow) { mistake_narrow_loads(w, flow); });
