@@ -33,8 +33,10 @@ void compare(Pass& p, uint32_t pc, unsigned slot) {
   if (const auto truth = unflushed(p, pc, slot)) p.operand(pc, slot) = *truth;
 }
 
-// Does one machine instruction make it of its comparison, which another can then take instead?
+// Does one machine instruction make it of its comparison, which another can then take instead? A pair's two
+// truths are made by the comparison itself.
 bool is_one_instruction(const Source& set) {
+  if (name_of(set.type(1)).ends_with("x2")) return false;
   if (set.type() == Type::f32) return set.type(1) == Type::f32 && !set.has("ftz");
   return (set.type() == Type::u32 || set.type() == Type::s32) && bits_of(set.type(1)) >= 32;
 }

@@ -250,8 +250,8 @@ void sign_lone_truth(Pass& p, uint32_t pc) {
 
 bool makes_mask(const Source& set) {
   const Type of = set.type(1), to = set.type(0);
-  if (is_float(to)) return false;
-  if (is_half(of)) return bits_of(to) == 16 && !set.has("ftz");
+  if (is_float(to) || set.has("ftz") || name_of(of).ends_with("x2")) return false;
+  if (is_half(of)) return bits_of(to) == 16;
   return bits_of(to) == 32 && bits_of(of) >= 32;
 }
 
