@@ -223,7 +223,8 @@ void take_lower_half(Pass& p, uint32_t pc) {
 // above.
 bool stay_extended(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
-  if (s.type(0) != Type::u16 || s.type(1) != Type::s8 || bits_of(p.operand(pc, 0).type) != 32) return false;
+  if (s.has("sat") || s.type(0) != Type::u16 || s.type(1) != Type::s8 || bits_of(p.operand(pc, 0).type) != 32)
+    return false;
   const auto first = p.behind_copies(pc, 1);
   if (!first || !is_value(p.operand(*first, 0)) || bits_of(p.operand(*first, 0).type) != 64) return false;
   const Source& of = p.source(*first);
