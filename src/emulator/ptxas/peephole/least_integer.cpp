@@ -6,10 +6,11 @@ namespace fp4lab::emu::peephole {
 
 namespace {
 
-// Of a constant the compiler computes it in 16 bits.
+// Of a constant the compiler computes it in 16 bits. The 32 bits are read, not what they were made of, so
+// that this may meet another value.
 std::optional<uint32_t> sign_of_s16(Pass& p, uint32_t pc, unsigned slot) {
   for (const std::string_view name : {"neg", "abs"})
-    if (const auto from = p.open_maker(pc, slot, name);
+    if (const auto from = p.made_by(pc, slot, name);
         from && p.source(*from).type() == Type::s16 && !p.bits(*from, 1))
       return from;
   return std::nullopt;
