@@ -193,11 +193,12 @@ std::optional<bool> Known::outcome(uint32_t pc) const {
   const size_t words = (first == 2 ? 3 : 4) + (s.has("ftz") ? 1 : 0);
   if (s.tokens.size() != words || !is_value(a) || !is_value(b)) return std::nullopt;
   const Type of = s.type(first == 2 ? 0 : 1);
-  const auto names_nan = [&](const Operand& op) {
-    const auto bits = bits_of_row(op);
-    return bits && is_float(of) && is_nan(*bits, of);
+  if (name_of(of).ends_with("x2")) return std::nullopt;
+  const auto is_constant_nan = [&](unsigned slot) {
+    const auto constant = is_float(of) ? bits(pc, slot) : std::nullopt;
+    return constant && is_nan(*constant, of);
   };
-  if (names_nan(a) || names_nan(b)) return of_nan(s.tokens[1]);
+  if (is_constant_nan(first) || is_constant_nan(first + 1)) return of_nan(s.tokens[1]);
   return a.offset == b.offset ? of_itself(s.tokens[1], is_float(of)) : std::nullopt;
 }
 
@@ -228,6 +229,24 @@ void Known::find_constants(const Dataflow& flow) {
 // What is computed from constants, but for NaNs that are more than another NaN with a sign changed or a sum
 // or product with .rn.
 void Known::find_values(const Rewriter& w, const Dataflow& flow) {
+  const auto count_outcomes = [&] {
+    uint32_t count = 0;
+    for (uint32_t pc = 0; pc < f_.code.size(); ++pc) count += outcome(pc).has_value();
+    return count;
+  };
+  // A NaN that is computed decides comparisons, and more is computed from these. The compiler goes on until
+  // nothing is left.
+  constexpr unsigned kMostRounds = 4;
+  uint32_t outcomes = count_outcomes();
+  for (unsigned round = 0; round < kMostRounds; ++round) {
+    compute_values(w, flow);
+    const uint32_t more = count_outcomes();
+    if (more == outcomes) return;
+    outcomes = more;
+  }
+}
+
+void Known::compute_values(const Rewriter& w, const Dataflow& flow) {
   std::vector<char> computed(f_.code.size(), 0);
   std::unordered_map<uint64_t, uint32_t> last;  // of the steps that wrote a register
   std::vector<Step> steps;
@@ -261,6 +280,7 @@ void Known::find_values(const Rewriter& w, const Dataflow& flow) {
     is_worth_it |= name != "mov" || !is_value(i.op[0]) || !is_value(i.op[1]);
   }
   if (is_worth_it) values_ = evaluate(w, steps);
+  moved_.clear();
   for (uint32_t pc = 0; pc < f_.code.size(); ++pc)
     if (const auto value = decided(pc)) values_[{pc, key_of(f_.code[pc].op[0])}] = *value;
   forget_left();

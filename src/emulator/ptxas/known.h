@@ -60,8 +60,8 @@ class Known {
   bool is_result_constant(uint32_t pc) const { return constant_[pc]; }
   // The same within straight-line code.
   bool is_constant_here(uint32_t pc, unsigned slot) const;
-  // What comes of a comparison, by set or setp, of a value with itself or with a NaN that the instruction
-  // names: the same for all values, and not combined with a predicate.
+  // What comes of a comparison, by set or setp, of a value with itself or with a constant NaN: the same for
+  // all values, not combined with a predicate, and not of pairs.
   std::optional<bool> outcome(uint32_t pc) const;
   // With .ftz abs and neg are computed of no constants but those that the straight-line code itself makes.
   bool leaves_sign(uint32_t pc) const;
@@ -83,6 +83,7 @@ class Known {
   void find_made_here(const Dataflow&);
   void find_constants(const Dataflow&);
   void find_values(const Rewriter&, const Dataflow&);
+  void compute_values(const Rewriter&, const Dataflow&);
   void forget_left();
   bool takes_canonical_nan(uint32_t pc) const;
   template <class F>
