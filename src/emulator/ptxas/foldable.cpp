@@ -1,7 +1,12 @@
 #include "emulator/ptxas/foldable.h"
 
+#include <bit>
+#include <cmath>
+#include <limits>
 #include <string_view>
 #include <unordered_set>
+
+#include "emulator/op/half_value.h"
 
 namespace fp4lab::emu {
 
@@ -43,13 +48,23 @@ bool is_foldable_between_floats(const Source& s, Type to, Type from) {
   return narrows && (from == Type::f32 || (from == Type::f64 && to != Type::f16x2));
 }
 
+bool is_folded_integer(Type to) { return bits_of(to) >= 32 || to == Type::u16; }
+
+double value_of(Type type, uint64_t bits) {
+  if (type == Type::f64) return std::bit_cast<double>(bits);
+  if (type == Type::f32) return std::bit_cast<float>(static_cast<uint32_t>(bits));
+  const auto half = static_cast<uint16_t>(bits);
+  return type == Type::f16 ? HalfValue::value(half) : BfloatValue::value(half);
+}
+
 bool is_foldable_conversion(const Source& s) {
   if (s.has("pack")) return false;
   const Type to = s.type(), from = s.type(1);
   if (is_integer(to) && is_integer(from)) return true;
   if (is_foldable_to_zero(s)) return true;
   if (is_integer(from)) return to == Type::f32 && bits_of(from) <= 32 && !rounds_in_a_direction(s);
-  if (is_integer(to)) return (s.has("rni") || s.has("rzi")) && (bits_of(to) >= 32 || to == Type::u16);
+  if (is_foldable_at_ends(s)) return true;
+  if (is_integer(to)) return (s.has("rni") || s.has("rzi")) && is_folded_integer(to);
   return is_foldable_between_floats(s, to, from);
 }
 
@@ -58,6 +73,21 @@ bool is_foldable_conversion(const Source& s) {
 bool is_foldable_to_zero(const Source& s) {
   if (s.type() != Type::f16 || is_half(s.type(1))) return false;
   return s.tokens[0] == "set" || (s.tokens[0] == "cvt" && is_integer(s.type(1)) && bits_of(s.type(1)) <= 32);
+}
+
+bool is_foldable_at_ends(const Source& s) {
+  if (s.tokens[0] != "cvt" || s.has("pack") || !is_integer(s.type()) || is_integer(s.type(1))) return false;
+  return (s.has("rmi") || s.has("rpi")) && is_folded_integer(s.type());
+}
+
+bool is_at_ends(const Source& s, uint64_t bits) {
+  const Type to = s.type();
+  const bool is_signed = name_of(to)[0] == 's';
+  const double least = is_signed ? -std::ldexp(1., int(bits_of(to)) - 1) : 0;
+  const double beyond = std::ldexp(1., int(bits_of(to)) - (is_signed ? 1 : 0));
+  double value = value_of(s.type(1), bits);
+  if (s.has("ftz") && std::abs(value) < std::numeric_limits<float>::min()) value = 0;
+  return value <= least || value >= (bits_of(to) == 64 ? beyond : beyond - 1);
 }
 
 bool is_foldable(const Source& s) {

@@ -13,5 +13,9 @@ bool is_foldable(const Source&);
 // Of these only where the result is 0: the integer 0 as f16, and a false comparison. Any other number, and a
 // truth, is left to the conversion from integers.
 bool is_foldable_to_zero(const Source&);
+// And of these, from a float to an integer downwards or upwards, only where the number that is converted lies
+// at one of the integers' ends or beyond it.
+bool is_foldable_at_ends(const Source&);
+bool is_at_ends(const Source&, uint64_t bits);
 
 }  // namespace fp4lab::emu

@@ -286,23 +286,27 @@ void Known::compute_values(const Rewriter& w, const Dataflow& flow) {
   forget_left();
 }
 
-// NaNs, and what is computed at compile time only where it is 0. In the text's order: whether a NaN is kept
-// depends on what is known of the operands.
+// NaNs, and what is computed at compile time only where it is 0 or at an integer's end. In the text's order:
+// whether a NaN is kept depends on what is known of the operands.
 void Known::forget_left() {
-  std::vector<std::pair<uint32_t, uint64_t>> nans;  // by instruction and register
+  std::vector<std::pair<uint32_t, uint64_t>> left;  // by instruction and register
   for (const auto& [at, value] : values_) {
     const Source& s = f_.source[at.first];
     const bool is_sign = (s.tokens[0] == "abs" || s.tokens[0] == "neg") && s.type() == Type::f64;
-    if (is_foldable_to_zero(s) && value != 0) nans.push_back(at);
-    if (!is_move(s) && !is_sign && !is_rounded(s) && is_nan(value, s.type())) nans.push_back(at);
+    if (is_foldable_to_zero(s) && value != 0) left.push_back(at);
+    if (is_foldable_at_ends(s)) {
+      const auto converted = bits(at.first, 1);
+      if (!converted || !is_at_ends(s, *converted)) left.push_back(at);
+    }
+    if (!is_move(s) && !is_sign && !is_rounded(s) && is_nan(value, s.type())) left.push_back(at);
   }
-  if (nans.empty()) return;
-  std::ranges::sort(nans);
-  for (const auto& at : nans) {
+  if (left.empty()) return;
+  std::ranges::sort(left);
+  for (const auto& at : left) {
     const uint32_t pc = at.first;
     if (takes_canonical_nan(pc)) continue;
-    makes_nan_[pc] =
-        is_arithmetic(f_.source[pc]) || is_integral(f_.source[pc]) || is_foldable_to_zero(f_.source[pc]);
+    makes_nan_[pc] = is_arithmetic(f_.source[pc]) || is_integral(f_.source[pc]) ||
+                     is_foldable_to_zero(f_.source[pc]) || is_foldable_at_ends(f_.source[pc]);
     values_.erase(at);
     moved_.clear();
   }
