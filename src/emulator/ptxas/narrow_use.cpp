@@ -16,6 +16,8 @@ bool is_wide_shift(const Source& s) {
   return (s.tokens[0] == "shl" || s.tokens[0] == "shr") && bits_of(s.type()) == 64;
 }
 
+bool is_scalar_float(Type t) { return t == Type::f16 || t == Type::bf16 || t == Type::f32 || t == Type::f64; }
+
 Type integer(Type t) {
   return t == Type::b8 ? Type::u8 : t == Type::b16 ? Type::u16 : t == Type::b32 ? Type::u32 : t;
 }
@@ -104,18 +106,18 @@ class NarrowUses {
     return d;
   }
 
-  // The type of float that an instruction of the block wrote into a register as wide; none for anything else.
+  // The type of float that an instruction of the block wrote into a register as wide, or that the register
+  // was declared with if none did; none for anything else.
   Type float_written(const Operand& op) const {
     if (!is_value(op) || op.immediate) return Type::none;
     const uint32_t from = writer(op);
-    if (from == Dataflow::kNone) return Type::none;
+    if (from == Dataflow::kNone) return is_scalar_float(op.type) ? op.type : Type::none;
     const std::string_view name = f_.source[from].tokens[0];
     const Type named = f_.source[from].type();
     if (name == "atom" && f_.code[from].op[0].kind == Operand::Kind::vector) return Type::none;
     const bool is_tf32 = named == Type::tf32 && !f_.source[from].has("rna");  // that one is integer code
     const Type type = is_tf32 ? Type::f32 : named;
-    const bool scalar = type == Type::f16 || type == Type::bf16 || type == Type::f32 || type == Type::f64;
-    const bool fits = scalar && bits_of(type) == bits_of(op.type);
+    const bool fits = is_scalar_float(type) && bits_of(type) == bits_of(op.type);
     return fits && ends_in_float(f_.source[from]) ? read_as(f_.source[from], type) : Type::none;
   }
 
