@@ -18,7 +18,8 @@
 //   itself reads it,
 // * and if each of its operands is a constant; or made by an instruction that could move too (which is
 //   carried out twice if others want its result where it stands); or kept across blocks and no arithmetic:
-//   what memory, another lane or a routine gives, or a pair of halves, but not what several ways bring;
+//   what memory, another lane or a routine gives, or a pair of halves, but not what several ways bring, and
+//   no load that is extended to 64 bits;
 //
 // to the end of the last block outside of loops that dominates all who read it, without being one of them.
 // If all who read it move, it goes with them, whichever blocks they stand in. At one place the results that
@@ -42,6 +43,15 @@ constexpr unsigned kMostParts = 16;         // copies of copies; the compiler co
 bool is_pack_or_unpack(const Instr& i) {
   return i.opcode->name == "mov" &&
          (i.op[0].kind == Operand::Kind::vector || i.op[1].kind == Operand::Kind::vector);
+}
+
+// What it brings is made wider by another instruction, in its own block.
+bool is_extending_load(const Function& f, uint32_t pc) {
+  const Source& s = f.source[pc];
+  if ((s.tokens[0] != "ld" && s.tokens[0] != "ldu") || bits_of(s.type()) >= 64) return false;
+  const Operand& to = f.code[pc].op[0];
+  const Operand& first = to.kind == Operand::Kind::vector ? f.vectors[to.index] : to;
+  return bits_of(first.type) == 64;
 }
 
 // A copy, a sign that the instruction which reads it has a place for, and what cuts a word.
@@ -317,6 +327,7 @@ bool Sinking::is_leaf(uint32_t pc) const {
   // What several ways bring in the machine code is none: of f32 also roots with a direction.
   if (i.guard >= 0 || name == "rsqrt" || (name == "rem" && s.type() == Type::s32)) return false;
   if (flow_.becomes_branch(pc)) return !s.has("rn") && !is_selected_routine(s);
+  if (is_extending_load(f_, pc)) return false;
   if (!flow_.is_pure(pc) || name == "ld" || name == "ldu" || name == "shfl" || flow_.access(pc).reads.empty())
     return true;
   if (is_pack_or_unpack(i)) return i.op[0].kind == Operand::Kind::vector;
