@@ -92,7 +92,8 @@ class ValueOrder {
   bool is_repeated(uint32_t pc) const;
   bool is_counted_copy(uint32_t pc) const;
   std::vector<char> signs_of_their_own();
-  std::vector<char> carries_that_are_read() const;
+  std::vector<char> carries_beside_results() const;
+  std::vector<char> values_with_readers() const;
   void count_operands(uint32_t pc, bool leaves_carry);
   void count_use(uint32_t value, uint32_t pc, unsigned slot, int whole, Through);
   int definition(uint32_t value);

@@ -141,7 +141,7 @@ void ValueOrder::count_uses() {
   for (uint32_t v = 0; v < whole_.size(); ++v)
     if ((ssa_.values()[v].kind == Kind::made || is_selection(v)) && equal_[v] == v)
       whole_[v] = made_as(v) == Makes::halves ? -1 : 1;
-  const std::vector<char> is_own = signs_of_their_own(), leaves_carry = carries_that_are_read();
+  const std::vector<char> is_own = signs_of_their_own(), leaves_carry = carries_beside_results();
   for (uint32_t pc = 0; pc < f_.code.size(); ++pc)
     if (!flow_.is_dead(pc) && !is_repeated(pc) && (!is_counted_copy(pc) || is_own[pc]))
       count_operands(pc, leaves_carry[pc]);
@@ -183,21 +183,38 @@ std::vector<char> ValueOrder::signs_of_their_own() {
   return is_own;
 }
 
-// By pc: an instruction that reads the carry comes behind, in the same block.
-std::vector<char> ValueOrder::carries_that_are_read() const {
+// By pc: an instruction that reads the carry comes behind, in the same block, and someone reads the result.
+std::vector<char> ValueOrder::carries_beside_results() const {
+  const std::vector<char> has_readers = values_with_readers();
+  const auto is_result_read = [&](uint32_t pc) {
+    const auto made = made_.find(pc);
+    return made == made_.end() || has_readers[made->second];
+  };
   std::vector<char> is_read(f_.code.size());
   for (const Dataflow::Block& b : flow_.blocks()) {
     bool is_wanted = false;
     for (uint32_t pc = b.end; pc-- > b.begin;) {
       if (flow_.is_dead(pc)) continue;
-      if (f_.source[pc].has("cc")) is_read[pc] = static_cast<char>(std::exchange(is_wanted, false));
+      if (f_.source[pc].has("cc") && std::exchange(is_wanted, false))
+        is_read[pc] = static_cast<char>(is_result_read(pc));
       is_wanted |= reads_carry(f_.source[pc]);
     }
   }
   return is_read;
 }
 
-// The two halves of a sum or product that leaves its carry are two readers.
+std::vector<char> ValueOrder::values_with_readers() const {
+  std::vector<char> has_readers(ssa_.values().size());
+  for (uint32_t pc = 0; pc < f_.code.size(); ++pc)
+    for (const uint32_t reg : flow_.access(pc).reads)
+      if (const uint32_t v = flow_.is_dead(pc) ? Ssa::kNone : ssa_.read(pc, reg); v != Ssa::kNone)
+        has_readers[v] = 1;
+  for (const Ssa::Value& value : ssa_.values())
+    for (const uint32_t from : value.operands) has_readers[from] = 1;
+  return has_readers;
+}
+
+// The two halves of a sum or product that leaves its carry are two readers, if not the carry alone is wanted.
 void ValueOrder::count_operands(uint32_t pc, bool leaves_carry) {
   const Instr& i = f_.code[pc];
   const Through through = takes_sign(f_.source[pc]) || is_sign(i) ? Through::signs : Through::copies;
