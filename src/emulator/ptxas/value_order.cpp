@@ -313,7 +313,7 @@ ValueOrder::Rank ValueOrder::rank(uint32_t v, uint32_t pc, unsigned slot) {
         return {Rank::Class::constant, s.has("const") ? kInConst : kParameter, kStep * value.at};
       if (is_met_inside(s)) return {Rank::Class::met, 0, -(kBehind + kStep * value.at)};
     }
-    if (is_joined(v)) return joined(v, pc, slot);
+    if (is_joined(v)) return joined(v, pc, slot, false);
     if (const auto shared = shared_result(value)) return *shared;
     if (const auto copy = invariants_.find(v); copy != invariants_.end() && !copy->second.is_of_first_block)
       return {Rank::Class::sunk, block_of(value), kBehind + value.at};
@@ -349,7 +349,8 @@ ValueOrder::Rank ValueOrder::rank_of_stored(uint32_t load, const Stored& stored)
 ValueOrder::Rank ValueOrder::rank_of_variable(uint32_t v, uint32_t pc, unsigned slot) {
   const Web& web = webs_[web_of(v)];
   const bool is_last = !meets_[v] && ssa_.values()[v].kind == Kind::merged;
-  if (is_last ? whole_[v] <= 0 && !is_f64(v) : web.whole <= 0) return joined(v, pc, slot);
+  if (is_last ? whole_[v] <= 0 && !is_f64(v) : web.whole <= 0)
+    return joined(v, pc, slot, ssa_.values()[v].kind == Kind::made);
   return is_last ? Rank{Rank::Class::met, -static_cast<int64_t>(web.rank.of), -web.rank.at} : web.rank;
 }
 

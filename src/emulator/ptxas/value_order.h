@@ -96,6 +96,8 @@ class ValueOrder {
   std::vector<char> values_with_readers() const;
   void count_operands(uint32_t pc, bool leaves_carry);
   void count_use(uint32_t value, uint32_t pc, unsigned slot, int whole, Through);
+  void sum_voices();
+  int whole_until(uint32_t value, uint32_t block) const;
   int definition(uint32_t value);
   bool is_joined(uint32_t value) const;
   Held held(uint32_t pc, unsigned slot);
@@ -147,7 +149,7 @@ class ValueOrder {
   Rank made_at(const Ssa::Value&, uint32_t reader) const;
   Rank rank_of_stored(uint32_t load, const Stored&);
   Rank rank_of_variable(uint32_t value, uint32_t pc, unsigned slot);
-  Rank joined(uint32_t value, uint32_t pc, unsigned slot);
+  Rank joined(uint32_t value, uint32_t pc, unsigned slot, bool is_part);
 
   const Function& f_;
   const Dataflow& flow_;
@@ -163,8 +165,17 @@ class ValueOrder {
   // By value, so that chains of copies are walked once: what it shows, and where (behind); what it copies.
   std::vector<std::pair<uint32_t, uint32_t>> behind_[2];  // by Through
   std::vector<uint64_t> copied_;
-  std::vector<int> whole_;                      // of a value, as Web::whole
-  std::vector<std::vector<uint64_t>> readers_;  // of a value as a whole: places in the text's order
+  std::vector<int> whole_;  // of a value, as Web::whole
+  struct Voice {
+    uint32_t block;
+    int whole, with_later = 0;  // the reader's; and those behind it
+  };
+  std::vector<std::vector<Voice>> voices_;  // of readers that whole_ counts, by block
+  struct Reader {
+    uint64_t place;
+    bool is_of_value;  // not of the variable that it is part of
+  };
+  std::vector<std::vector<Reader>> readers_;  // of a value as a whole, in the text's order
   struct Sunk {
     uint32_t block = Ssa::kNone, weight = 0, root = 0;  // the block that computes it; kNone = its own
     uint32_t copies = 0;                                // see Sinking

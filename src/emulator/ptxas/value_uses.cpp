@@ -1,7 +1,9 @@
 // Which values are kept as halves. Everyone that makes or reads one has a voice (halves.h), and so has what
 // it becomes a part of: a variable is asked for by what makes it, as what the value is in its own block; a
 // result that is an f64 always as a whole.
+#include <algorithm>
 #include <optional>
+#include <ranges>
 #include <utility>
 
 #include "emulator/isa/opcode.h"
@@ -137,6 +139,7 @@ void ValueOrder::find_sunk() {
 void ValueOrder::count_uses() {
   whole_.resize(ssa_.values().size());
   readers_.resize(ssa_.values().size());
+  voices_.resize(ssa_.values().size());
   for (auto& behind : behind_) behind.assign(ssa_.values().size(), {Ssa::kNone, 0});
   for (uint32_t v = 0; v < whole_.size(); ++v)
     if ((ssa_.values()[v].kind == Kind::made || is_selection(v)) && equal_[v] == v)
@@ -149,6 +152,7 @@ void ValueOrder::count_uses() {
     if (is_selection(v))
       for (const uint32_t from : ssa_.values()[v].operands)
         count_use(from, ssa_.values()[v].at, 0, -1, Through::copies);
+  sum_voices();
   for (uint32_t v = 0; v < whole_.size(); ++v)
     if (meets_[v]) webs_[web_of(v)].whole += definition(v);
 }
@@ -234,17 +238,39 @@ void ValueOrder::count_operands(uint32_t pc, bool leaves_carry) {
   }
 }
 
-// Of a variable, other blocks read what the variable holds; its own, the value itself.
+// Of a variable, other blocks read what the variable holds; its own, the value itself, and so do copies that
+// it makes, whoever reads them.
 void ValueOrder::count_use(uint32_t read, uint32_t pc, unsigned slot, int whole, Through through) {
-  const uint32_t v = equal_[source_of(equal_[read], blocks_.reads[pc], through)];
+  const uint32_t block = blocks_.reads[pc], shown = equal_[read];
+  const bool is_copy = is_seen_through(shown, block, through);
+  const auto [from, last] = is_copy ? behind(shown, through) : std::pair(shown, block);
+  const uint32_t v = equal_[from];
   const bool made = ssa_.values()[v].kind == Kind::made || is_selection(v);
-  const bool here = block_of(ssa_.values()[v]) == blocks_.reads[pc];
+  const bool here = block_of(ssa_.values()[v]) == last;
   if (meets_[v] && !(made && here)) webs_[web_of(v)].whole += whole;
-  if (!meets_[v] || here) whole_[v] += whole;
-  if (whole > 0) readers_[v].push_back(place(pc, slot));
+  if (!meets_[v] || here) {
+    whole_[v] += whole;
+    voices_[v].push_back({block, whole});
+  }
+  if (whole > 0) readers_[v].push_back({place(pc, slot), here});
 }
 
-// As what an instruction makes a variable: as what the value itself is, once its own block has read it.
+// So that those behind a block are known by the first of them.
+void ValueOrder::sum_voices() {
+  for (std::vector<Voice>& voices : voices_) {
+    std::ranges::stable_sort(voices, {}, &Voice::block);
+    int behind = 0;
+    for (Voice& voice : voices | std::views::reverse) voice.with_later = behind += voice.whole;
+  }
+}
+
+// What a value is up to the end of a block, of the text's.
+int ValueOrder::whole_until(uint32_t v, uint32_t block) const {
+  const auto later = std::ranges::upper_bound(voices_[v], block, {}, &Voice::block);
+  return whole_[v] - (later == voices_[v].end() ? 0 : later->with_later);
+}
+
+// As what an instruction makes a variable: as what the value itself is, once the block has read it.
 int ValueOrder::definition(uint32_t v) {
   const Ssa::Value& value = ssa_.values()[v];
   if (value.kind != Kind::made && !is_selection(v)) return 0;
@@ -258,7 +284,7 @@ int ValueOrder::definition(uint32_t v) {
     from = source_of(ssa_.read(value.at, reg), blocks_.reads[value.at]);
   }
   if (flow_.is_in_bank(ssa_.values()[from].at)) return 0;
-  int whole = whole_[from];
+  int whole = whole_until(from, block_of(value));
   if (made_as(from) == Makes::loose) {
     if (f_.source[ssa_.values()[from].at].tokens[0] != "mad") return -1;
     whole -= 2;  // its last step is a sum of halves
@@ -268,17 +294,13 @@ int ValueOrder::definition(uint32_t v) {
 
 // Before the first instruction on every way here that reads it as a whole. Of a variable, its own block reads
 // the value itself.
-ValueOrder::Rank ValueOrder::joined(uint32_t v, uint32_t pc, unsigned slot) {
-  const Ssa::Value& value = ssa_.values()[v];
-  const bool is_part = value.kind == Kind::made && is_variable_in(v, blocks_.reads[pc]);
-  const auto reads_value_itself = [&](uint32_t other) {
-    return is_part && blocks_.reads[other] == block_of(value);
-  };
+ValueOrder::Rank ValueOrder::joined(uint32_t v, uint32_t pc, unsigned slot, bool is_part) {
   uint64_t at = place(pc, slot);
-  for (const uint64_t reader : readers_[v]) {
-    const auto other = static_cast<uint32_t>(reader / kMaxOperands);
-    if (other < pc && !reads_value_itself(other) && ssa_.dominates(blocks_.flow[other], blocks_.flow[pc])) {
-      at = reader;
+  for (const Reader& reader : readers_[v]) {
+    const auto other = static_cast<uint32_t>(reader.place / kMaxOperands);
+    if (other < pc && !(is_part && reader.is_of_value) &&
+        ssa_.dominates(blocks_.flow[other], blocks_.flow[pc])) {
+      at = reader.place;
       break;
     }
   }
