@@ -28,7 +28,17 @@ namespace fp4lab::emu {
 
 namespace {
 
-bool may_join_rounds(const Function& f, const CountedLoop& loop) {
+bool is_inside_another(const Function& f, const CountedLoop& loop) {
+  for (uint32_t pc = loop.back + 1; pc < f.code.size(); ++pc)
+    for (const Operand& op : f.code[pc].op)
+      if (op.kind == Operand::Kind::label && op.index <= loop.begin) return true;
+  return false;
+}
+
+// Of integers, too, the order of f64 operands asks for what several ways bring. (In another loop the copies
+// have voices that are not followed.)
+bool is_asked_for(const Function& f, const CountedLoop& loop) {
+  if (sums_f64(f) && !is_inside_another(f, loop)) return true;
   return std::any_of(f.source.begin() + loop.begin, f.source.begin() + loop.back, [](const Source& s) {
     static const std::unordered_set<std::string_view> kNames = {"add", "sub", "mul", "fma",
                                                                 "mad", "div", "neg", "rcp"};
@@ -85,17 +95,10 @@ class Copier {
     for (const uint32_t pc : to_end_) land(pc, now_.size());
   }
 
-  bool is_inside_another(const CountedLoop& loop) const {
-    for (uint32_t pc = loop.back + 1; pc < f_.code.size(); ++pc)
-      for (const Operand& op : f_.code[pc].op)
-        if (op.kind == Operand::Kind::label && op.index <= loop.begin) return true;
-    return false;
-  }
-
   // What each round makes afresh does not come from before the loop, though a way now leads past all rounds.
   // In another loop it does (observed).
   void forget_before(const CountedLoop& loop) {
-    if (is_inside_another(loop)) return;
+    if (is_inside_another(f_, loop)) return;
     const uint32_t first = flow_.block_of(loop.begin), last = flow_.block_of(loop.back);
     std::unordered_set<uint32_t> known;
     for (uint32_t pc = loop.begin; pc < loop.back; ++pc) {
@@ -180,7 +183,7 @@ bool make_several_loops(Rewriter& w, const Dataflow& flow, const std::vector<con
   size_t size = w.f.code.size(), blocks = flow.blocks().size(), registers = flow.registers();
   std::vector<CountedLoop> loops;
   for (const CountedLoop& loop : counted_loops(w.f, flow, nounroll)) {
-    if (!loop.is_tested_at_end() || !becomes_several(w.f, loop) || !may_join_rounds(w.f, loop)) continue;
+    if (!loop.is_tested_at_end() || !becomes_several(w.f, loop) || !is_asked_for(w.f, loop)) continue;
     size += size_t(kCopies) * loop.length() + kBetween;
     blocks += kCopies * (flow.block_of(loop.back) - flow.block_of(loop.begin) + 1) + kBranches;
     registers += kRegisters;

@@ -286,7 +286,8 @@ int ValueOrder::definition(uint32_t v) {
   if (flow_.is_in_bank(ssa_.values()[from].at)) return 0;
   int whole = whole_until(from, block_of(value));
   if (made_as(from) == Makes::loose) {
-    if (f_.source[ssa_.values()[from].at].tokens[0] != "mad") return -1;
+    const std::string_view name = f_.source[ssa_.values()[from].at].tokens[0];
+    if (name != "mad" && name != "mul") return -1;
     whole -= 2;  // its last step is a sum of halves
   }
   return (whole > 0) - (whole < 0);
