@@ -9,7 +9,8 @@
 
 // Observed, one instruction between two loads at a time. A store changes everything of its space, wherever
 // its address is, and what has a generic address, and so does a hint to the caches; barriers, fences and
-// waiting change everything, and so do subroutines and loops, whatever is in them.
+// waiting change everything, and so do subroutines. Loops do for what follows them, whatever is in them, and
+// for what is in them if they are of several blocks; out of one block loads are taken before it is a loop.
 
 namespace fp4lab::emu {
 
@@ -60,7 +61,7 @@ MemoryStates::MemoryStates(const Function& f, const Dataflow& flow, const Ssa& s
   const std::vector<char> in_loop = blocks_in_loops(flow, ssa);
   for (uint32_t b = 0; b < flow.blocks().size(); ++b)
     begins_afresh_.push_back(std::ranges::any_of(flow.blocks()[b].predecessors, [&](uint32_t from) {
-      return ssa.dominates(b, from) || (in_loop[from] && !in_loop[b]);
+      return (ssa.dominates(b, from) && from != b) || (in_loop[from] && !in_loop[b]);
     }));
   for (const Kind kind : {global, shared, local, generic}) walk(kind, f, flow, ssa.order());
 }

@@ -32,7 +32,7 @@ class MemoryStates {
 
   std::vector<uint32_t> before_;     // by pc, of loads
   std::vector<uint8_t> changes_;     // by pc
-  std::vector<char> begins_afresh_;  // by block: heads of loops, and what follows loops
+  std::vector<char> begins_afresh_;  // by block: heads of loops of several blocks, and what follows loops
 };
 
 }  // namespace fp4lab::emu
