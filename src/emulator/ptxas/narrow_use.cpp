@@ -16,10 +16,12 @@ bool is_wide_shift(const Source& s) {
   return (s.tokens[0] == "shl" || s.tokens[0] == "shr") && bits_of(s.type()) == 64;
 }
 
-bool is_scalar_float(Type t) { return t == Type::f16 || t == Type::bf16 || t == Type::f32 || t == Type::f64; }
-
 Type integer(Type t) {
   return t == Type::b8 ? Type::u8 : t == Type::b16 ? Type::u16 : t == Type::b32 ? Type::u32 : t;
+}
+
+bool is_scalar_float(Type t) {
+  return t == Type::f16 || t == Type::bf16 || t == Type::f32 || t == Type::f64;
 }
 
 // Of an expansion the last machine instruction counts: `copysign` ends in one on bits, and what brings
@@ -69,9 +71,9 @@ class NarrowUses {
   }
 
  private:
-  // All elements of a vector if the last one is such. Not under a guard.
+  // All elements of a vector if the last one is such. Under a guard it is a block of its own.
   void convert_stored(uint32_t pc) {
-    if (f_.code[pc].guard >= 0) return;
+    if (f_.code[pc].guard >= 0) writer_.clear();
     Operand& stored = f_.code[pc].op[1];
     const bool vector = stored.kind == Operand::Kind::vector;
     Operand* const first = vector ? &f_.vectors[stored.index] : &stored;
@@ -106,8 +108,8 @@ class NarrowUses {
     return d;
   }
 
-  // The type of float that an instruction of the block wrote into a register as wide, or that the register
-  // was declared with if none did; none for anything else.
+  // The type of float that an instruction of the block wrote into a register as wide, or that the register was
+  // declared with if none of the block wrote it; none for anything else.
   Type float_written(const Operand& op) const {
     if (!is_value(op) || op.immediate) return Type::none;
     const uint32_t from = writer(op);
