@@ -9,6 +9,7 @@
 #include "emulator/op/atomic.h"
 #include "emulator/ptxas/alternating_sign.h"
 #include "emulator/ptxas/approximate.h"
+#include "emulator/ptxas/bank_half.h"
 #include "emulator/ptxas/branch_knowledge.h"
 #include "emulator/ptxas/contraction.h"
 #include "emulator/ptxas/dataflow.h"
@@ -205,6 +206,7 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows,
     afresh([&](const Dataflow& flow, const Known& known) { drop_repeated_products(w, flow, known); });
   if (may_rectify(f)) afresh([&](const Dataflow& flow, const Known& known) { rectify(w, flow, known); });
   if (has_packed_sums(f)) step([&](const Dataflow& flow) { mistake_packed_sums(w, flow); });
+  if (may_mistake_bank_halves(f)) step([&](const Dataflow& flow) { mistake_bank_halves(w, flow); });
   if (has_narrow_loads(f)) step([&](const Dataflow& flow) { mistake_narrow_loads(w, flow); });
   if (has_pairs_of_bytes(f)) step([&](const Dataflow& flow) { mistake_packed_halves(w, flow); });
   if (may_alternate_signs(f)) step([&](const Dataflow& flow) { alternate_signs(w, flow, nounroll); });

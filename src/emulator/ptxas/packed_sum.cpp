@@ -1,11 +1,11 @@
 #include "emulator/ptxas/packed_sum.h"
 
 #include <algorithm>
-#include <unordered_set>
 #include <vector>
 
 #include "emulator/isa/opcode.h"
 #include "emulator/ptxas/known.h"
+#include "emulator/ptxas/packed_types.h"
 #include "emulator/ptxas/reaching_writes.h"
 
 namespace fp4lab::emu {
@@ -15,10 +15,6 @@ namespace {
 // Which 16 bits of a value are wanted: a bit for each.
 using Parts = uint32_t;
 constexpr Parts kLower = 1, kWord = 3, kAll = 15;
-
-bool is_packed(Type t) {
-  return t == Type::u16x2 || t == Type::s16x2 || t == Type::f16x2 || t == Type::bf16x2;
-}
 
 bool is_packed_sum(const Source& s) {
   return s.tokens[0] == "add" && (s.type() == Type::u16x2 || s.type() == Type::s16x2);
@@ -32,11 +28,8 @@ bool is_packed_extreme(const Source& s) {
 // Each half of what it makes comes from the same halves of what it reads. The signs of f16x2 alone are logic
 // on a word.
 bool works_by_halves(const Source& s) {
-  static const std::unordered_set<std::string_view> kNames = {"add", "sub", "mul", "fma",  "min", "max",
-                                                              "neg", "abs", "ex2", "tanh", "set"};
-  if (s.tokens[0] == "set") return is_packed(s.type(1));
-  if ((s.tokens[0] == "neg" || s.tokens[0] == "abs") && s.type() == Type::f16x2) return false;
-  return kNames.contains(s.tokens[0]) && is_packed(s.type());
+  const bool is_sign = s.tokens[0] == "neg" || s.tokens[0] == "abs";
+  return reads_pairs(s) && s.tokens[0] != "setp" && !(is_sign && s.type() == Type::f16x2);
 }
 
 class PackedSums {
