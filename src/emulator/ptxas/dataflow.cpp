@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "emulator/isa/opcode.h"
+#include "emulator/ptxas/halves.h"
 #include "emulator/ptxas/routine.h"
 
 namespace fp4lab::emu {
@@ -11,6 +12,7 @@ namespace fp4lab::emu {
 namespace {
 
 constexpr unsigned kVideo = 18;
+constexpr uint64_t kCarry = ~uint64_t(0);  // the key of the flag among those of registers
 
 // Of "9.7.4.1" the 4: the chapter on this kind of instructions.
 unsigned chapter(std::string_view section) {
@@ -37,6 +39,7 @@ Dataflow::Dataflow(const Module& module, const Function& f, std::span<const Entr
       asks_lane_(f.code.size(), 0),
       dead_(f.code.size(), 0) {
   for (uint32_t pc = 0; pc < f.code.size(); ++pc) collect(pc, *rows[pc]);
+  if (std::ranges::any_of(f.source, reads_carry)) carry_ = number(kCarry);
   flows_.reserve(f.code.size());
   for (uint32_t pc = 0; pc < f.code.size(); ++pc) flows_.push_back(flow_of(module, f, pc));
   for (const uint32_t pc : idle) flows_[pc] = {};
@@ -186,10 +189,11 @@ void Dataflow::find_blocks() {
   }
 }
 
-bool Dataflow::is_pure(uint32_t pc) const {
+bool Dataflow::is_pure(uint32_t pc) const { return !f_.source[pc].has("cc") && is_pure_but_for_carry(pc); }
+
+bool Dataflow::is_pure_but_for_carry(uint32_t pc) const {
   const Source& s = f_.source[pc];
   const std::string_view name = s.tokens[0];
-  if (s.has("cc")) return false;
   if (name == "bra") return flows_[pc].targets.empty();
   if (name == "ld" || name == "ldu") return !s.has("volatile") && !s.has("relaxed") && !s.has("acquire");
   if (name == "mov" || name == "cvt" || name == "cvta" || name == "prmt" || name == "isspacep") return true;
@@ -240,11 +244,19 @@ bool Dataflow::is_copy_of_itself(uint32_t pc) const {
 bool Dataflow::visit_backwards(uint32_t pc, RegisterSet& live) const {
   const Access& a = access_[pc];
   const auto wanted = [&](uint32_t reg) { return has(live, reg); };
+  const auto lives = [&](uint32_t reg) { live[reg / 64] |= uint64_t(1) << reg % 64; };
+  const auto dies = [&](uint32_t reg) { live[reg / 64] &= ~(uint64_t(1) << reg % 64); };
+  const bool leaves_carry = carry_ != kNone && f_.source[pc].has("cc");
   if (is_copy_of_itself(pc)) return true;
-  if (is_pure(pc) && !is_kept(pc) && std::none_of(a.writes.begin(), a.writes.end(), wanted)) return true;
-  if (f_.code[pc].guard < 0)
-    for (const uint32_t reg : a.writes) live[reg / 64] &= ~(uint64_t(1) << reg % 64);
-  for (const uint32_t reg : a.reads) live[reg / 64] |= uint64_t(1) << reg % 64;
+  if (is_pure_but_for_carry(pc) && !is_kept(pc) && !(leaves_carry && wanted(carry_)) &&
+      std::none_of(a.writes.begin(), a.writes.end(), wanted))
+    return true;
+  if (f_.code[pc].guard < 0) {
+    std::ranges::for_each(a.writes, dies);
+    if (leaves_carry) dies(carry_);
+  }
+  std::ranges::for_each(a.reads, lives);
+  if (reads_carry(f_.source[pc])) lives(carry_);
   return false;
 }
 

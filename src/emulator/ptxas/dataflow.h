@@ -78,6 +78,7 @@ class Dataflow {
   using RegisterSet = std::vector<uint64_t>;  // a bit each
   static bool has(const RegisterSet& set, uint32_t reg) { return set[reg / 64] >> reg % 64 & 1; }
   void find_live();
+  bool is_pure_but_for_carry(uint32_t pc) const;
   bool is_kept(uint32_t pc) const;
   bool is_copy_of_itself(uint32_t pc) const;
   bool visit_backwards(uint32_t pc, RegisterSet& live) const;
@@ -85,6 +86,7 @@ class Dataflow {
   const Function& f_;
   const ConstantRows& constants_;
   const Calls calls_;
+  uint32_t carry_ = kNone;   // the number of the flag, if anything reads it
   std::vector<Flow> flows_;  // by pc
   std::unordered_map<uint64_t, uint32_t> numbers_;
   std::vector<Block> blocks_;
