@@ -20,11 +20,12 @@ struct HashOfTarget {
 using Values = std::unordered_map<std::pair<uint32_t, uint64_t>, uint64_t, HashOfTarget>;
 // What tells a function's registers and predicates from each other.
 uint64_t key_of(const Operand&);
-// An instruction's first operand, or the elements of that vector.
+// An instruction's first operand, or the elements of that vector but for those that nobody keeps.
 template <class F>
 void for_each_target(const Function& f, const Instr& i, F&& each) {
   if (i.op[0].kind != Operand::Kind::vector) return each(i.op[0]);
-  for (uint32_t k = 0; k < i.op[0].count; ++k) each(f.vectors[i.op[0].index + k]);
+  for (uint32_t k = 0; k < i.op[0].count; ++k)
+    if (const Operand& part = f.vectors[i.op[0].index + k]; part.kind != Operand::Kind::sink) each(part);
 }
 
 // An unguarded instruction that reads only constants and what earlier steps made.

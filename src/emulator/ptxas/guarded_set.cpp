@@ -96,7 +96,8 @@ void convert_before_guards(Rewriter& w) {
   if (found.empty()) return;
   const ConstantRows constants = constant_rows(w.image);
   const Dataflow flow(w.image.out, w.f, w.rows, constants);
-  WholeRegisters registers(w, flow);
+  const Known known(w, flow);
+  WholeRegisters registers(w, flow, known);
   for (const uint32_t pc : found) {
     const uint32_t reg = flow.number_of(w.f.code[pc].op[0]);
     const bool has_other_arm = !flow.is_too_big() && is_written_by_other_arm(flow, w.f, pc, reg);

@@ -47,8 +47,8 @@ std::vector<uint32_t> UnpackedWords::registers(const Function& f, const Dataflow
   return found;
 }
 
-UnpackedWords::UnpackedWords(Rewriter& w, const Dataflow& flow, const Ssa& ssa)
-    : w_(w), f_(w.f), flow_(flow), ssa_(ssa) {
+UnpackedWords::UnpackedWords(Rewriter& w, const Dataflow& flow, const Ssa& ssa, const Known& known)
+    : w_(w), f_(w.f), flow_(flow), ssa_(ssa), known_(known) {
   for (uint32_t n = 0; n < ssa.values().size(); ++n) {
     const Ssa::Value& v = ssa.values()[n];
     if (v.kind == Ssa::Value::Kind::made) made_[{v.at, v.reg}] = n;
@@ -66,7 +66,7 @@ std::optional<Operand> UnpackedWords::word(uint32_t value) {
   const Source& s = f_.source[v.at];
   if (is_load(s)) return loaded(v);
   const bool is_part = unpacks(i, s) && part_bits(i) == 16;
-  if (!is_part && !narrows(i, s)) return std::nullopt;
+  if ((!is_part && !narrows(i, s)) || known_.bits(v.at, 1)) return std::nullopt;
   const unsigned n = is_part ? part_of(v.at, v.reg) : 0;
   if (n % 2 != 0 || may_be_half(read(v.at), 16 * n, 0)) return std::nullopt;
   return taken(v.at, i.op[1], n / 2);

@@ -1,7 +1,8 @@
 // Where ptxas 13.0 takes a wider register apart, or the vector that it loaded, a 16-bit value that is a lower
 // half stays in the word that it stands in: the name of the half is the word's register. Unless a load brings
-// it and nothing else of what that brings is read, since then two bytes are loaded, above which are zeros.
-// The upper halves are moved, each into whatever the register allocator left in its register.
+// it and nothing else of what that brings is read, since then two bytes are loaded, above which are zeros; or
+// the word is a constant, whose halves are constants of their own. The upper halves are moved, each into
+// whatever the register allocator left in its register.
 #pragma once
 
 #include <map>
@@ -9,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "emulator/ptxas/known.h"
 #include "emulator/ptxas/rewrite.h"
 #include "emulator/ptxas/ssa.h"
 
@@ -16,7 +18,7 @@ namespace fp4lab::emu {
 
 class UnpackedWords {
  public:
-  UnpackedWords(Rewriter&, const Dataflow&, const Ssa&);
+  UnpackedWords(Rewriter&, const Dataflow&, const Ssa&, const Known&);
 
   // The registers that the form must know: what moves, loads and conversions to 16 bits have to do with.
   static std::vector<uint32_t> registers(const Function&, const Dataflow&);
@@ -41,6 +43,7 @@ class UnpackedWords {
   const Function& f_;
   const Dataflow& flow_;
   const Ssa& ssa_;
+  const Known& known_;
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> made_;       // by pc and register: a value
   std::unordered_map<uint32_t, std::vector<uint32_t>> readers_;  // by value; kNone: it meets others
 };

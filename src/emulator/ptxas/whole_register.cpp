@@ -36,8 +36,13 @@ bool is_move(const Instr& i, const Source& s) { return s.tokens[0] == "mov" && i
 
 }  // namespace
 
-WholeRegisters::WholeRegisters(Rewriter& w, const Dataflow& flow)
-    : w_(w), f_(w.f), flow_(flow), ssa_(w.f, flow, known_registers(w.f, flow)), words_(w, flow, ssa_) {
+WholeRegisters::WholeRegisters(Rewriter& w, const Dataflow& flow, const Known& known)
+    : w_(w),
+      f_(w.f),
+      flow_(flow),
+      known_(known),
+      ssa_(w.f, flow, known_registers(w.f, flow)),
+      words_(w, flow, ssa_, known) {
   for (const Ssa::Value& v : ssa_.values()) {
     if (v.kind == Ssa::Value::Kind::kept) old_[v.at] = v.operands[0];
     for (const uint32_t of : v.operands) readers_[of].push_back(v.at);
@@ -100,7 +105,7 @@ std::optional<Operand> WholeRegisters::made_whole(uint32_t pc, unsigned depth) {
   const size_t words = s.tokens.size();
   if (name == "cvt") {
     const bool narrows = words == 3 && bits_of(s.type(0)) == 16 && bits_of(s.type(1)) == 32 &&
-                         !is_float(s.type(0)) && !is_float(s.type(1)) && !f_.code[pc].op[1].immediate;
+                         !is_float(s.type(0)) && !is_float(s.type(1)) && !known_.bits(pc, 1);
     if (!narrows) return std::nullopt;
     return computed(pc, {"mov", "b32"}, {f_.code[pc].op[1]});
   }

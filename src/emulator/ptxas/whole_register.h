@@ -16,7 +16,7 @@ namespace fp4lab::emu {
 
 class WholeRegisters {
  public:
-  WholeRegisters(Rewriter&, const Dataflow&);
+  WholeRegisters(Rewriter&, const Dataflow&, const Known&);
 
   struct Found {
     Operand whole;  // of 32 bits
@@ -42,6 +42,7 @@ class WholeRegisters {
   Rewriter& w_;
   Function& f_;
   const Dataflow& flow_;
+  const Known& known_;
   Ssa ssa_;
   UnpackedWords words_;
   std::unordered_map<uint32_t, uint32_t> old_;                   // by guarded instruction: a value
