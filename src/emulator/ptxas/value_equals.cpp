@@ -68,6 +68,11 @@ uint64_t ValueOrder::copied_from(uint32_t v) {
   uint64_t is = v;
   for (; is < kConstant && copied_[is] == is; is = copied_[is]) {
     const Ssa::Value& value = ssa_.values()[is];
+    if (only_[is] != Ssa::kNone) {
+      path.push_back(static_cast<uint32_t>(is));
+      copied_[is] = only_[is];
+      continue;
+    }
     if (value.kind != Kind::made || !is_copy(value.at)) break;
     const Operand& source = f_.code[value.at].op[1];
     const uint32_t from = flow_.number_of(source);

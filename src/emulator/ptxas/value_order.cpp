@@ -100,7 +100,9 @@ bool comes_with_source(const Instr& i, const Source& s) {
   if (i.guard >= 0 || !is_value(i.op[0]) || !is_value(i.op[1])) return false;
   if ((name == "neg_float" || name == "abs_float") && s.type() == Type::f64) return true;
   const std::string_view mnemonic = s.tokens[0];
-  return is_copy(i) ||
+  const bool is_extreme_of_itself = (mnemonic == "min" || mnemonic == "max") && s.type() == Type::f64 &&
+                                    is_value(i.op[2]) && i.op[1].offset == i.op[2].offset;
+  return is_copy(i) || is_extreme_of_itself ||
          (mnemonic == "cvt" && s.tokens.size() == 3 && s.type(0) == Type::f64 && s.type(1) == Type::f64) ||
          (mnemonic == "cvta" && s.has("global"));
 }
@@ -112,6 +114,7 @@ ValueOrder::ValueOrder(const Function& f, const Dataflow& flow, const Known& kno
       are_renamed_(are_renamed),
       ssa_(f, flow, registers_asked_for(), loops_with_several_exits(f, flow, nounroll)) {
   find_blocks(known);
+  find_only();
   find_webs();
   find_rounds();
   find_text_blocks();
@@ -199,6 +202,35 @@ uint32_t ValueOrder::web_of(uint32_t value) {
   return value;
 }
 
+// Where all ways bring copies of one value there is nothing to merge.
+void ValueOrder::find_only() {
+  constexpr unsigned kMostCopies = 256;
+  const std::vector<Ssa::Value>& values = ssa_.values();
+  only_.assign(values.size(), Ssa::kNone);
+  const auto source = [&](uint32_t v) {
+    for (unsigned copies = 0; copies < kMostCopies && v != Ssa::kNone; ++copies) {
+      const Ssa::Value& value = values[v];
+      if (only_[v] != Ssa::kNone) {
+        v = only_[v];
+        continue;
+      }
+      if (value.kind != Kind::made || !is_copy(value.at)) break;
+      const uint32_t reg = flow_.number_of(f_.code[value.at].op[1]);
+      if (reg == Dataflow::kNone) return Ssa::kNone;
+      v = ssa_.read(value.at, reg);
+    }
+    return v;
+  };
+  for (uint32_t v = 0; v < values.size(); ++v) {
+    if (values[v].kind != Kind::merged || values[v].operands.size() < 2) continue;
+    const uint32_t only = source(values[v].operands[0]);
+    const bool is_one =
+        only != Ssa::kNone && only != v &&
+        std::ranges::all_of(values[v].operands, [&](uint32_t from) { return source(from) == only; });
+    if (is_one) only_[v] = only;
+  }
+}
+
 void ValueOrder::find_webs() {
   const std::vector<Ssa::Value>& values = ssa_.values();
   meets_.assign(values.size(), 0);
@@ -206,7 +238,7 @@ void ValueOrder::find_webs() {
   parent_.resize(values.size());
   for (uint32_t v = 0; v < values.size(); ++v) parent_[v] = v;
   for (uint32_t v = 0; v < values.size(); ++v) {
-    if (is_selection(v)) continue;
+    if (is_selection(v) || only_[v] != Ssa::kNone) continue;
     for (const uint32_t from : values[v].operands) {
       meets_[from] = 1;
       parent_[web_of(from)] = web_of(v);
@@ -215,7 +247,8 @@ void ValueOrder::find_webs() {
   for (uint32_t v = 0; v < values.size(); ++v)
     if (values[v].kind == Kind::made) made_[values[v].at] = v;
   for (uint32_t v = 0; v < values.size(); ++v)
-    if (!values[v].operands.empty() && !is_selection(v)) webs_[web_of(v)].is_variable = true;
+    if (!values[v].operands.empty() && !is_selection(v) && only_[v] == Ssa::kNone)
+      webs_[web_of(v)].is_variable = true;
 }
 
 // What a guarded instruction kept, without a branch.
@@ -296,6 +329,10 @@ ValueOrder::Rank ValueOrder::rank(uint32_t v, uint32_t pc, unsigned slot) {
       return rank_of_stored(v, load->second);
     const Ssa::Value& value = ssa_.values()[v];
     const Web& web = webs_[web_of(v)];
+    if (only_[v] != Ssa::kNone) {
+      v = only_[v];
+      continue;
+    }
     if (value.kind == Kind::merged) return rank_of_variable(v, pc, slot);
     if (value.kind == Kind::unknown) return web.rank;
     const Instr& i = f_.code[value.at];

@@ -76,6 +76,7 @@ class ValueOrder {
   uint32_t block_of(const Ssa::Value&) const;
   void find_text_blocks();
   uint32_t text_block_of(const Ssa::Value&) const;
+  void find_only();
   void find_webs();
   void rank_webs();
   std::vector<char> webs_that_cross();
@@ -159,7 +160,8 @@ class ValueOrder {
   std::vector<uint32_t> text_reads_, text_makes_;  // as blocks_ has them, but by the blocks of the text
   std::vector<uint32_t> parent_;                   // of a value, towards its web's name
   std::vector<char> meets_;                        // values that others are merged from
-  std::unordered_map<uint32_t, uint32_t> made_;    // by pc, of one result
+  std::vector<uint32_t> only_;  // of what several ways bring as copies of one value: that value
+  std::unordered_map<uint32_t, uint32_t> made_;  // by pc, of one result
   std::vector<uint32_t> equal_;  // the value that an equal instruction made before it, or the value itself
   std::unordered_map<uint32_t, Stored> forwarded_;  // by value, of loads
   // By value, so that chains of copies are walked once: what it shows, and where (behind); what it copies.

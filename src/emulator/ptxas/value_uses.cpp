@@ -51,6 +51,7 @@ bool ValueOrder::is_f64(uint32_t v) const {
 // Whether a reader in a block sees what a value is a copy of, or becomes a part of it with.
 bool ValueOrder::is_seen_through(uint32_t v, uint32_t block, Through through) {
   const Ssa::Value& value = ssa_.values()[v];
+  if (only_[v] != Ssa::kNone) return true;
   return value.kind == Kind::made && !is_variable_in(v, block) &&
          comes_with_source(f_.code[value.at], f_.source[value.at]) &&
          (through == Through::signs || !is_sign(f_.code[value.at])) &&
@@ -65,7 +66,7 @@ std::pair<uint32_t, uint32_t> ValueOrder::behind(uint32_t v, Through through) {
     auto& [from, block] = known[v];
     if (from == Ssa::kNone) {
       const uint32_t at = ssa_.values()[v].at;
-      from = ssa_.read(at, flow_.number_of(f_.code[at].op[1]));
+      from = only_[v] != Ssa::kNone ? only_[v] : ssa_.read(at, flow_.number_of(f_.code[at].op[1]));
       block = block_of(ssa_.values()[v]);
       path.push_back(v);
     }
