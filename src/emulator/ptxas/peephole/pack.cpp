@@ -93,12 +93,32 @@ void fold_absolute(Pass& p, uint32_t pc) {
                 : std::vector{minus_zero, zero, p.operand(pc, 1)});
 }
 
+// What a pack of two registers of 64 bits is taken apart into are copies of these.
+void fold_wide_unpacking(Pass& p, uint32_t pc) {
+  const Operand parts = p.operand(pc, 0);
+  if (p.source(pc).type() != Type::b128 || parts.kind != Operand::Kind::vector || p.f.code[pc].guard >= 0)
+    return;
+  const auto from = p.behind_copies(pc, 1);
+  if (!from || p.source(*from).tokens[0] != "mov") return;
+  const Operand pack = p.operand(*from, 1);
+  if (pack.kind != Operand::Kind::vector || pack.count != parts.count) return;
+  for (uint32_t n = 0; n < parts.count; ++n) {
+    const Operand part = p.f.vectors[parts.index + n];
+    if (!is_value(part)) continue;
+    const Operand held = p.w.fresh(Type::b64);
+    p.insert(*from, {"mov", "b64"}, {held, p.f.vectors[pack.index + n]});
+    p.insert(pc, {"mov", "b64"}, {part, held});
+  }
+  p.w.remove(pc);
+}
+
 }  // namespace
 
 std::span<const Rule> pack_rules() {
   static constexpr Rule kRules[] = {
       {"abs", fold_absolute},
       {"fma", fold_square},
+      {"mov", fold_wide_unpacking},
       {"min", fold_signed_extreme},
       {"max", fold_signed_extreme},
   };
