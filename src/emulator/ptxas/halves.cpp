@@ -20,6 +20,10 @@ bool is_subroutine(const Source& s) {
   return is_integer_routine(s) || (is_float_routine(s) && s.type() == Type::f64 && !s.has("rn"));
 }
 
+// An argument or result of a function, which is two registers of 32 bits. (What a kernel loads of its own
+// parameters lies in a bank: nobody asks for it here.)
+bool is_of_call(const Source& s) { return s.has("param") || s.has("param::func"); }
+
 // Sums, products, extremes and comparisons of 64-bit integers.
 bool is_integer_arithmetic(const Source& s) {
   static const Mnemonics kNames = {"add", "sub", "mul", "mad", "min", "max", "abs", "neg", "setp"};
@@ -82,7 +86,8 @@ Makes makes(const Instr& i, const Source& s) {
     return Makes::halves;
   if (name == "rsqrt" && s.has("ftz")) return Makes::halves;
   const bool packs = kPacked.contains(name) || is_subroutine(s) || (name == "rcp" && s.has("ftz")) ||
-                     (name == "cvt" && packs_conversion(s)) || (name == "ld" && bits_of(type) < 64) ||
+                     (name == "cvt" && packs_conversion(s)) ||
+                     (name == "ld" && (bits_of(type) < 64 || is_of_call(s))) ||
                      (name == "mov" && i.op[1].kind == Operand::Kind::vector);
   return packs ? Makes::packed : Makes::whole;
 }
@@ -103,6 +108,7 @@ int reads_whole(const Instr& i, const Source& s, unsigned slot) {
   const std::string_view name = s.tokens[0];
   if (i.op[slot].kind == Operand::Kind::address) return 1;
   if (is_subroutine(s)) return -2;
+  if (name == "st" && is_of_call(s) && bits_of(s.type()) == 64) return -2;
   if (name == "div" && s.type() == Type::f64) return slot == 1 ? 0 : 2;
   const bool root = name == "sqrt" && s.type() == Type::f64;
   if (kParts.contains(name) || root || is_sign_test(i, s) || (name == "st" && bits_of(s.type()) < 64) ||
