@@ -20,9 +20,7 @@ Type integer(Type t) {
   return t == Type::b8 ? Type::u8 : t == Type::b16 ? Type::u16 : t == Type::b32 ? Type::u32 : t;
 }
 
-bool is_scalar_float(Type t) {
-  return t == Type::f16 || t == Type::bf16 || t == Type::f32 || t == Type::f64;
-}
+bool is_scalar_float(Type t) { return t == Type::f16 || t == Type::bf16 || t == Type::f32 || t == Type::f64; }
 
 // Of an expansion the last machine instruction counts: `copysign` ends in one on bits, and what brings
 // numbers that are not normal back to scale in a guarded product. A `set` makes an integer first, and
@@ -108,8 +106,8 @@ class NarrowUses {
     return d;
   }
 
-  // The type of float that an instruction of the block wrote into a register as wide, or that the register was
-  // declared with if none of the block wrote it; none for anything else.
+  // The type of float that an instruction of the block wrote into a register as wide, or that the register
+  // was declared with if none of the block wrote it; none for anything else.
   Type float_written(const Operand& op) const {
     if (!is_value(op) || op.immediate) return Type::none;
     const uint32_t from = writer(op);

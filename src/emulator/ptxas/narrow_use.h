@@ -1,7 +1,8 @@
 // Floats that something narrower takes as integers: ptxas converts them, where the manual says that the lower
 // bits are taken, with optimisation (-O3) and without (-O0). A store of integers or bits that are narrower
-// than the register does so with what a float instruction of its block wrote there, or none of its block into a
-// register that is declared as a float, and a shift of 64 bits with its amount. Read off ptxas 13.0's machine code and compared with an H200, see notes/design/ptxas.md.
+// than the register does so with what a float instruction of its block wrote there, or none of its block into
+// a register that is declared as a float, and a shift of 64 bits with its amount. Read off ptxas 13.0's
+// machine code and compared with an H200, see notes/design/ptxas.md.
 #pragma once
 
 #include <vector>

@@ -116,11 +116,8 @@ void fold_wide_unpacking(Pass& p, uint32_t pc) {
 
 std::span<const Rule> pack_rules() {
   static constexpr Rule kRules[] = {
-      {"abs", fold_absolute},
-      {"fma", fold_square},
-      {"mov", fold_wide_unpacking},
-      {"min", fold_signed_extreme},
-      {"max", fold_signed_extreme},
+      {"abs", fold_absolute},       {"fma", fold_square},         {"mov", fold_wide_unpacking},
+      {"min", fold_signed_extreme}, {"max", fold_signed_extreme},
   };
   return kRules;
 }
