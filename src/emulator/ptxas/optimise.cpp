@@ -16,6 +16,7 @@
 #include "emulator/ptxas/idle_loop.h"
 #include "emulator/ptxas/nan_product.h"
 #include "emulator/ptxas/narrow_load.h"
+#include "emulator/ptxas/negative_constant.h"
 #include "emulator/ptxas/packed_pair.h"
 #include "emulator/ptxas/packed_sum.h"
 #include "emulator/ptxas/peephole.h"
@@ -202,6 +203,8 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows,
     });
   };
   guards(guards, kMostGuards);
+  if (may_mistake_constants(f))
+    afresh([&](const Dataflow&, const Known& known) { mistake_negative_constants(w, known); });
   if (has_async_products(f))
     afresh([&](const Dataflow& flow, const Known& known) { drop_repeated_products(w, flow, known); });
   if (may_rectify(f)) afresh([&](const Dataflow& flow, const Known& known) { rectify(w, flow, known); });
