@@ -83,7 +83,9 @@ class Reducer {
   }
 
   void take_threads_away() {
+    const bool wants_whole_warps = p_.text.find(".aligned") != std::string::npos;
     for (const unsigned threads : {1u, 32u}) {
+      if (wants_whole_warps && threads < 32) continue;
       Program candidate = p_;
       candidate.ctas = 1, candidate.threads = threads;
       if (threads >= p_.threads || !differs_(candidate)) continue;
