@@ -16,8 +16,6 @@ class MemoryStates {
 
   // The state of what a load reads, by name. Names of different spaces say nothing about one another.
   uint32_t before(uint32_t load) const { return before_[load]; }
-  // Whether an instruction may change memory of any space.
-  static bool may_change(const Dataflow& flow, const Source& s, uint32_t pc) { return changes(flow, s, pc); }
   // The state of what a store changes, once it has.
   uint32_t behind(uint32_t store) const { return static_cast<uint32_t>(begins_afresh_.size()) + store; }
 

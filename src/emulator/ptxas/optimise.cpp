@@ -21,7 +21,6 @@
 #include "emulator/ptxas/packed_sum.h"
 #include "emulator/ptxas/peephole.h"
 #include "emulator/ptxas/relu.h"
-#include "emulator/ptxas/repeated_product.h"
 #include "emulator/ptxas/routine.h"
 #include "emulator/ptxas/scaled_product.h"
 #include "emulator/ptxas/several_loops.h"
@@ -205,8 +204,6 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows,
   guards(guards, kMostGuards);
   if (may_mistake_constants(f))
     afresh([&](const Dataflow&, const Known& known) { mistake_negative_constants(w, known); });
-  if (has_async_products(f))
-    afresh([&](const Dataflow& flow, const Known& known) { drop_repeated_products(w, flow, known); });
   if (may_rectify(f)) afresh([&](const Dataflow& flow, const Known& known) { rectify(w, flow, known); });
   if (has_packed_sums(f)) step([&](const Dataflow& flow) { mistake_packed_sums(w, flow); });
   if (may_mistake_bank_halves(f)) step([&](const Dataflow& flow) { mistake_bank_halves(w, flow); });
