@@ -163,14 +163,14 @@ bool is_expanded_set(const Source& s) {
   return true;
 }
 
-std::optional<Truth> lone_truth(const Pass& p, uint32_t pc) {
-  if (const auto cnot = p.made_by(pc, 1, "cnot"); cnot && p.known.uses(*cnot) == 1 && !p.bits(*cnot, 1)) {
+std::optional<Truth> lone_truth(const Pass& p, uint32_t pc, unsigned slot = 1) {
+  if (const auto cnot = p.made_by(pc, slot, "cnot"); cnot && p.known.uses(*cnot) == 1 && !p.bits(*cnot, 1)) {
     const unsigned bits = bits_of(p.source(*cnot).type());
     return Truth{*cnot, bits == 16 ? Type::s16 : bits == 32 ? Type::s32 : Type::s64};
   }
-  if (const auto selp = selected_truth(p, pc, 1, 1); selp && p.known.uses(*selp) == 1)
+  if (const auto selp = selected_truth(p, pc, slot, 1); selp && p.known.uses(*selp) == 1)
     return Truth{*selp, bits_of(p.source(*selp).type()) == 16 ? Type::s16 : Type::s32};
-  const auto set = open_set(p, pc, 1);
+  const auto set = open_set(p, pc, slot);
   if (!set || p.known.uses(*set) != 1 || !is_float(p.source(*set).type()) || !is_expanded_set(p.source(*set)))
     return std::nullopt;
   return Truth{*set, p.source(*set).type()};
@@ -246,6 +246,26 @@ void sign_lone_truth(Pass& p, uint32_t pc) {
   p.replace(pc, {"cvt", bits == 16 ? "s16" : bits == 32 ? "s32" : "s64", "s32"}, {number});
 }
 
+// What extends a sign from 16 bits to 32 in the machine is such a conversion: products and quotients of s16
+// and what is added to a product, shifts of s16. Sums and extremes work on the halves as they are.
+void extend_lone_truth(Pass& p, uint32_t pc) {
+  const Source& s = p.source(pc);
+  if (s.type() != Type::s16 || !p.is_folded_again()) return;
+  const unsigned last = s.tokens[0] == "shr" ? 1 : s.tokens[0] != "mad" ? 2 : s.has("lo") ? 3 : 2;
+  std::vector<Operand> sources;
+  for (unsigned slot = 1; p.operand(pc, slot); ++slot) sources.push_back(p.operand(pc, slot));
+  bool any = false;
+  for (unsigned slot = 1; slot <= last; ++slot) {
+    const auto truth = lone_truth(p, pc, slot);
+    if (!truth || !is_half(truth->type)) continue;
+    const Operand one = p.w.fresh(Type::b16);
+    p.insert(pc, {"min", "u16"}, {one, sources[slot - 1], p.w.constant(1, Type::b16)});
+    sources[slot - 1] = one;
+    any = true;
+  }
+  if (any) p.replace(pc, s.tokens, sources);
+}
+
 }  // namespace
 
 bool makes_mask(const Source& set) {
@@ -257,9 +277,12 @@ bool makes_mask(const Source& set) {
 
 std::span<const Rule> truth_rules() {
   static constexpr Rule kRules[] = {
-      {"cvt", convert_lone_truth}, {"neg", sign_lone_truth}, {"abs", sign_lone_truth}, {"cvt", take_truth},
-      {"cvt", double_halves},      {"mad", double_halves},   {"mul", double_halves},   {"sad", double_halves},
-      {"set", double_halves},      {"setp", double_halves},  {"shr", double_halves},
+      {"cvt", convert_lone_truth}, {"neg", sign_lone_truth},   {"abs", sign_lone_truth},
+      {"cvt", take_truth},         {"cvt", double_halves},     {"mad", double_halves},
+      {"mul", double_halves},      {"sad", double_halves},     {"set", double_halves},
+      {"setp", double_halves},     {"shr", double_halves},     {"mul", extend_lone_truth},
+      {"mad", extend_lone_truth},  {"div", extend_lone_truth}, {"rem", extend_lone_truth},
+      {"shr", extend_lone_truth},
   };
   return kRules;
 }
