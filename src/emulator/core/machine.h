@@ -181,6 +181,8 @@ class Cluster {
   // Whether each has had a turn since then (see in_turn), and since it could go on if it waited.
   bool all_awake_since(uint64_t turn) const;
   uint64_t turns() const { return turns_; }
+  // The number of something that happens now; what happens later gets a higher one.
+  uint64_t next_event() { return ++events_; }
   // Whether a copy from global memory, `copy`, is to let a product go first that was issued before it: where
   // the schedule is tolerant it does (see Schedule).
   bool behind_product(const AsyncOp& copy) const;
@@ -259,6 +261,7 @@ class Cluster {
   uint32_t idle_turns_ = 0, rotate_ = 0;
   uint64_t idle_since_ = 0;              // turns_ when idle_turns_ was last 0
   uint64_t clock_ = 0, turn_begin_ = 0;  // turn_begin_: of the running warp's instructions
+  uint64_t events_ = 0;                  // see next_event
   uint64_t turns_ = 1;                   // of warps, so far
   uint64_t round_turn_ = 0;              // the turn when the warps began to take turns anew, see in_turn
   uint64_t progress_ = 0;                // counts whatever is more than polling

@@ -286,6 +286,8 @@ class Warp {
   const std::vector<std::unique_ptr<LaneGroup>>& groups() const { return groups_; }
   // The instruction that executed last, or that is executing; null before the first.
   const Instr* current() const { return recent_[(recorded_ - 1) % kRecent]; }
+  // The event (Cluster::next_event) by which a barrier last let it go on, named or of the cluster; 0: none.
+  uint64_t synchronised = 0;
   // Remembers the current instruction for reports: bodies call it when they have synchronised or issued
   // something. The last few, the oldest first; the same one again and again is one.
   struct Noted {

@@ -145,8 +145,11 @@ bool settle_cluster(Cluster& cluster) {
       any |= arrived != 0;
     }
   if (!any) return false;
-  for (auto& cta : cluster.ctas)
+  const uint64_t now = cluster.next_event();
+  for (auto& cta : cluster.ctas) {
     for (ClusterBarrierPart& p : parts(*cta)) p.finish_phase();
+    for (auto& warp : cta->warps) warp->synchronised = now;
+  }
   return true;
 }
 

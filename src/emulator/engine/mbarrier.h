@@ -15,6 +15,7 @@
 namespace fp4lab::emu {
 
 struct Instr;
+class Warp;
 
 constexpr uint32_t kNoPhase = ~0u;
 constexpr uint32_t kMbarrierMaxCount = (1u << 20) - 1;  // of arrivals, and of bytes either way
@@ -41,14 +42,15 @@ struct MbarrierParty {
 };
 
 struct Mbarrier {
-  uint32_t phase = 0;      // counts completed phases; its lowest bit is what parity waits see
-  uint32_t pending = 0;    // arrivals still missing in this phase
-  uint32_t expected = 0;   // arrivals of the next phase
-  uint32_t total = 0;      // arrivals of this phase (for reports)
-  int64_t tx = 0;          // bytes announced and not yet delivered; negative when they came first
-  uint64_t waiters = 0;    // warps parked on it, one bit each
-  uint64_t turn = 0;       // of the cluster, when the last phase was completed
-  bool by_engine = false;  // an asynchronous operation completed it
+  uint32_t phase = 0;           // counts completed phases; its lowest bit is what parity waits see
+  uint32_t pending = 0;         // arrivals still missing in this phase
+  uint32_t expected = 0;        // arrivals of the next phase
+  uint32_t total = 0;           // arrivals of this phase (for reports)
+  int64_t tx = 0;               // bytes announced and not yet delivered; negative when they came first
+  uint64_t waiters = 0;         // warps parked on it, one bit each
+  uint64_t turn = 0;            // of the cluster, when the last phase was completed
+  uint64_t ended = 0;           // that event (Cluster::next_event)
+  const Warp* ender = nullptr;  // who completed it, to be compared only; null: an asynchronous operation
   std::vector<MbarrierParty> parties;
 
   // How many phases a warp has taken note of, which has just been told that the phase of this parity is over:

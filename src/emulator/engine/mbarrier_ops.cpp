@@ -129,7 +129,9 @@ void change(Warp& w, const SharedRef& r, const char* what, unsigned lane, Barrie
   state.store(r.offset, b);
   tell(w, event, r, amount, phase, lane);
   if (flipped) {
-    b.turn = w.cta.cluster.turns(), b.by_engine = false;
+    b.turn = w.cta.cluster.turns();
+    b.ended = w.cta.cluster.next_event();
+    b.ender = &w;
     tell(w, BarrierEvent::What::phase, r, 0, b.phase, lane);
     w.cta.cluster.notify();
   }
@@ -246,8 +248,8 @@ struct Look {
   uint32_t done = 0;    // lanes whose phase is over
   bool uniform = true;  // all ask for the same: the first lane's barrier and parity
   uint32_t offset = 0, parity = 0;
-  uint32_t phase = 0;       // that the last lane asked for
-  bool by_threads = false;  // a phase that is over was ended by an arrival of a thread
+  uint32_t phase = 0;     // that the last lane asked for
+  bool is_known = false;  // of a phase that is over the warp knows so
 };
 
 // DeeperGEMM counts its phases and gives the number. An H200 takes the lowest bit (seen with 2, 3, 4, 7, 2^31
@@ -259,6 +261,12 @@ uint32_t lowest_bit(Warp& w, uint32_t parity, unsigned lane, const char* what) {
                         parity)),
       w);
   return parity & 1;
+}
+
+// Whether a warp knows that a phase is over: it has ended the phase, a barrier has let it go on since, or it
+// has been told already.
+bool knows_end(const Warp& w, const Mbarrier& b, uint32_t phase) {
+  return b.ender == &w || b.ended < w.synchronised || b.seen_by(w.cta.rank, w.id) > phase;
 }
 
 // op 1 the address, op 2 the parity or state.
@@ -292,8 +300,8 @@ Look look(Warp& w, const Instr& in, const char* what) {
       b.waiters &= ~(uint64_t(1) << (w.id & 63));
       const bool late = missed(w, in, b, r.offset, p);
       last_done = late || b.done(p);
-      seen.by_threads |= last_done && !b.by_engine;
       seen.phase = late ? w.group->asked.phase : b.done(p) ? b.phase - 1 : b.phase;
+      seen.is_known |= last_done && knows_end(w, b, seen.phase);
       last_key = key;
       seen.uniform = first;
       if (first) seen.offset = r.offset, seen.parity = p;
@@ -320,17 +328,9 @@ void tell_waits_done(Warp& w, const Instr& in, uint32_t done, const char* what) 
   });
 }
 
-// Whether the warp may not know yet that the phase is over.
-bool is_news(Warp& w, const Look& seen) {
-  if (seen.by_threads || !seen.uniform) return !seen.by_threads;
-  const Mbarrier* b = w.cta.state->mbarriers.find(seen.offset);
-  return !b || b->seen_by(w.cta.rank, w.id) <= seen.phase;
-}
-
 // op 0 the predicate. A failed try_wait parks the group until the phase is over or the scheduler ends the
-// wait (Warp::time_out_waits). That an asynchronous operation has ended the phase may also come a little
-// later to the one that asks, which the adversarial schedule makes use of; not what threads have done before,
-// or what the warp has been told already.
+// wait (Warp::time_out_waits). The end of a phase may also come a little later to a warp that asks, unless it
+// knows of it (knows_end): the adversarial schedule makes use of that.
 template <bool may_park>
 void wait(Warp& w, const Instr& in) {
   constexpr const char* what = may_park ? "mbarrier.try_wait" : "mbarrier.test_wait";
@@ -347,7 +347,7 @@ void wait(Warp& w, const Instr& in) {
     w.block({Wait::Kind::mbarrier, seen.offset, seen.parity, wait_over});
     return;
   }
-  w.put_off = may_park && seen.done && adversarial && cluster.rng() % 8 == 0 && is_news(w, seen);
+  w.put_off = may_park && seen.done && adversarial && cluster.rng() % 8 == 0 && !seen.is_known;
   const uint32_t done = w.put_off ? 0 : seen.done;
   if (done == w.active) group.asked = {};
   if (cluster.watcher && done) [[unlikely]]

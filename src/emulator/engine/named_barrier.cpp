@@ -70,9 +70,12 @@ bool NamedBarrier::settle(const Cta& cta) {
     population += static_cast<uint32_t>(std::popcount(p.predicate & p.waiting));
     all += static_cast<uint32_t>(std::popcount(p.waiting));
   }
-  for (Part& p : parts) {
+  const uint64_t now = cta.cluster.next_event();
+  for (unsigned w = 0; w < parts.size(); ++w) {
+    Part& p = parts[w];
     if (!p.waiting) continue;
     p.released |= p.waiting;
+    cta.warps[w]->synchronised = now;
     p.result = population, p.all = all;
     p.waiting = p.predicate = 0;
   }

@@ -144,7 +144,11 @@ void CtaState::signal(Mbarrier& b, uint32_t offset, uint32_t count, int64_t byte
   const bool flipped = counted(b, [&] {
     return count ? b.arrive(count, cta.address_of(offset)) : b.complete_tx(bytes, cta.address_of(offset));
   });
-  if (flipped) b.turn = cta.cluster.turns(), b.by_engine = true;
+  if (flipped) {
+    b.turn = cta.cluster.turns();
+    b.ended = cta.cluster.next_event();
+    b.ender = nullptr;
+  }
   store(offset, b);
   if (Watcher* watch = cta.cluster.watcher; watch && flipped)
     watch->barrier({BarrierEvent::What::phase, &cta, offset, 0, b.phase, nullptr, 0, nullptr});
