@@ -115,7 +115,8 @@ $(BUILD)/emulator/libcublas%so.13: $(BUILD)/libfp4lab.a $(BUILD)/emulator/libcud
 	@echo "  $(@:$(BUILD)/%=%)"
 	$(Q)$(CXX) $(CXXFLAGS) -shared -Wl,-soname,$(@F) -Wl,-z,defs -Wl,--version-script=$(filter %.map,$^) \
 	  -Wl,--disable-new-dtags,-rpath,'$$ORIGIN' $(filter %.o,$^) $(filter %.a,$^) $(filter %.so.1,$^) $(LDLIBS) -o $@
-$(BUILD)/tests: $(TESTS) $(BUILD)/libemulator.a $(BUILD)/libfp4lab.a
+# Some tests load the emulator as programs do: never an older one than they are linked with.
+$(BUILD)/tests: $(TESTS) $(BUILD)/libemulator.a $(BUILD)/libfp4lab.a | $(BUILD)/emulator/libcuda.so.1
 	@echo "  $(@:$(BUILD)/%=%)"
 	$(Q)$(CXX) $(CXXFLAGS) $(TESTS) $(BUILD)/libemulator.a $(BUILD)/libfp4lab.a $(LDLIBS) -o $@
 $(BUILD)/programs/%: tests/programs/%.cu tests/programs/check.h
