@@ -80,9 +80,6 @@ enum class Space : uint8_t { generic, constant, global, local, param, shared, sh
 // local memory.
 constexpr uint64_t kCallParam = 0x10'0000;
 
-// imm-scale-a of a wgmma.mma_async whose words of A are negated as integers (see ptxas/peephole/matrix.cpp).
-constexpr int64_t kNegatedWords = -2;
-
 struct Operand {
   enum class Kind : uint8_t {
     none,       // an optional operand that is absent (also the missing half of `%r|%p`)

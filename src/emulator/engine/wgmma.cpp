@@ -12,6 +12,7 @@
 #include "emulator/engine/shared_matrix.h"
 #include "emulator/engine/sparse.h"
 #include "emulator/engine/stored_operand.h"
+#include "emulator/isa/wgmma_operands.h"
 
 namespace fp4lab::emu {
 
@@ -177,8 +178,6 @@ void negate_words(Warp& w, Wgmma& op) {
       w);
 }
 
-// op 0 {d}, 1 A descriptor or {a}, 2 B descriptor, with a sparse A its metadata and the selector, then
-// scale-d, the signs of A and B, the transpositions of what lies in shared memory
 void issue(Warp& w, const Instr& in) {
   w.require_full(in);
   const Mods m = unpack_aux<Mods>(in);
@@ -192,12 +191,12 @@ void issue(Warp& w, const Instr& in) {
   const unsigned lane = static_cast<unsigned>(std::countr_zero(w.active));
   auto op = std::make_unique<Wgmma>();
   op->m = m;
-  const unsigned behind = m.sparse ? 5 : 3;  // where scale-d stands
-  const uint32_t scale_d = w.mask(in.op[behind]) & w.active;
+  const uint32_t scale_d = w.mask(in.op[wgmma_scale_d(m.sparse)]) & w.active;
   if (scale_d != 0 && scale_d != w.active)
     fault(FaultKind::collective, kLanes, "wgmma.mma_async: scale-d differs between the lanes of a warp");
   op->accumulate = scale_d != 0;
-  op->negate_a = in.op[behind + 1].displacement == -1, op->negate_b = in.op[behind + 2].displacement == -1;
+  const int64_t scale_a = in.op[wgmma_scale_a(m.sparse)].displacement;
+  op->negate_a = scale_a == -1, op->negate_b = in.op[wgmma_scale_b(m.sparse)].displacement == -1;
   if (m.sparse) {
     op->sparse = sparse_rows(m);
     gather_metadata(w, in.op[3], static_cast<unsigned>(in.op[4].displacement), op->sparse);
@@ -220,11 +219,11 @@ void issue(Warp& w, const Instr& in) {
     }
     return decode_wgmma_descriptor(v[lane] & ~kWgmmaReserved, what);
   };
-  unsigned transpositions = behind + 3;
+  unsigned transpositions = wgmma_transpositions(m.sparse);
   if (m.a_in_registers) {
     for (unsigned r = 0; r < 4; ++r)
       std::memcpy(op->a_rows[r], w.source<uint32_t>(w.element(in.op[1], r)), sizeof op->a_rows[r]);
-    if (in.op[behind + 1].displacement == kNegatedWords) negate_words(w, *op);
+    if (scale_a == kNegatedWords) negate_words(w, *op);
   } else {
     op->a = descriptor(in.op[1], "wgmma.mma_async: descriptor of A");
     if (m.family == Family::half) op->a.k_major = in.op[transpositions++].displacement == 0;
@@ -353,7 +352,6 @@ Body bind(Instr& in, const Source& s, Family family, bool registers, bool sparse
     fault(FaultKind::misuse, 0, "D has {} registers, this shape takes {}", in.op[0].count, d);
   if (registers && in.op[1].count != 4)
     fault(FaultKind::misuse, 0, "A has {} registers, must have 4", in.op[1].count);
-  const unsigned behind = sparse ? 5 : 3;
   if (sparse) {
     const unsigned selectors = metadata_selectors(sparse_rows(m));
     if (in.op[4].displacement < 0 || in.op[4].displacement >= selectors)
@@ -361,10 +359,10 @@ Body bind(Instr& in, const Source& s, Family family, bool registers, bool sparse
             in.op[4].displacement, selectors == 1 ? "0" : "0 or 1");
   }
   if (family != Family::integer && family != Family::bits)
-    for (unsigned i : {behind + 1, behind + 2})
+    for (unsigned i : {wgmma_scale_a(sparse), wgmma_scale_b(sparse)})
       if (in.op[i].displacement != 1 && in.op[i].displacement != -1)
         fault(FaultKind::misuse, 0, "imm-scale is {}, must be 1 or -1", in.op[i].displacement);
-  for (unsigned i = behind + 3; i < behind + 5; ++i)
+  for (unsigned i = wgmma_transpositions(sparse); i < wgmma_transpositions(sparse) + 2; ++i)
     if (in.op[i] && in.op[i].displacement != 0 && in.op[i].displacement != 1)
       fault(FaultKind::misuse, 0, "imm-trans is {}, must be 0 or 1", in.op[i].displacement);
   in.aux = pack_aux(m);

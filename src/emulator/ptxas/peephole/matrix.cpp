@@ -1,4 +1,5 @@
 // Operands of matrix products.
+#include "emulator/isa/wgmma_operands.h"
 #include "emulator/ptxas/peephole/pass.h"
 #include "emulator/ptxas/peephole/rules.h"
 
@@ -41,7 +42,7 @@ void negate_operand(Pass& p, uint32_t pc) {
 void negate_words(Pass& p, uint32_t pc) {
   const Operand& a = p.operand(pc, 1);
   if (a.kind != Operand::Kind::vector) return;
-  Operand& sign = p.operand(pc, p.source(pc).has("sp") ? 6 : 4);
+  Operand& sign = p.operand(pc, wgmma_scale_a(p.source(pc).has("sp")));
   if (sign.displacement != -1) return;
   for (uint32_t n = 0; n < a.count; ++n)
     if (p.known.bits_of_element(pc, a.index + n)) sign.displacement = kNegatedWords;
