@@ -31,41 +31,42 @@ bool behind_threads(const Touch& t, uint32_t lanes, const Actor& a, const Clock&
   return all;
 }
 
-// Whether an ordinary store writes the bytes that are there already.
-bool stores_what_is_there(const Access& a, const Grid& grid) {
+// What an ordinary store writes: f(element, its first lane's value, bytes from lane to lane, bytes of the
+// element), until it returns false. Whether it never did; false for what is no ordinary store, or not known.
+template <class F>
+bool all_stored(const Access& a, F&& f) {
   const Instr& in = *a.warp->current();
   if (a.kind != AccessKind::write || a.strong || in.opcode->name != "st") return false;
-  const std::byte* there =
-      a.space == Space::shared ? a.cta->shared.data() + a.address : grid.memory.host(a.address);
   const Operand& value = in.op[1];
   const bool vector = value.kind == Operand::Kind::vector;
-  const uint32_t count = vector ? value.count : 1, bytes = a.bytes / count;
+  const uint32_t count = vector ? value.count : 1;
   for (uint32_t n = 0; n < count; ++n) {
     const Operand& o = vector ? a.warp->element(value, n) : value;
     if (bits_of(o.type) > 64) return false;
     const auto* row = reinterpret_cast<const std::byte*>(a.warp->source<uint32_t>(o));
-    if (std::memcmp(there + n * bytes, row + a.lane * (bits_of(o.type) == 64 ? 8 : 4), bytes)) return false;
+    if (!f(n, row, size_t(bits_of(o.type) == 64 ? 8 : 4), a.bytes / count)) return false;
   }
   return true;
 }
 
-// Whether an ordinary store has the same value in the lanes `lanes` as in the lane of `a`.
-bool stores_alike(const Access& a, uint32_t lanes) {
-  const Instr& in = *a.warp->current();
-  if (a.kind != AccessKind::write || a.strong || in.opcode->name != "st") return true;
-  const Operand& value = in.op[1];
-  const bool vector = value.kind == Operand::Kind::vector;
-  const uint32_t count = vector ? value.count : 1, bytes = a.bytes / count;
-  bool alike = true;
-  for (uint32_t n = 0; n < count; ++n) {
-    const Operand& o = vector ? a.warp->element(value, n) : value;
-    if (bits_of(o.type) > 64) return true;
-    const auto* row = reinterpret_cast<const std::byte*>(a.warp->source<uint32_t>(o));
-    const size_t stride = bits_of(o.type) == 64 ? 8 : 4;
-    for_lanes(lanes,
-              [&](unsigned l) { alike &= !std::memcmp(row + l * stride, row + a.lane * stride, bytes); });
-  }
-  return alike;
+bool stores_what_is_there(const Access& a, const Grid& grid) {
+  const std::byte* there =
+      a.space == Space::shared ? a.cta->shared.data() + a.address : grid.memory.host(a.address);
+  return all_stored(a, [&](uint32_t n, const std::byte* row, size_t stride, uint32_t bytes) {
+    return !std::memcmp(there + n * bytes, row + a.lane * stride, bytes);
+  });
+}
+
+// Whether an ordinary store has another value in one of the lanes `lanes` than in the lane of `a`.
+bool stores_otherwise(const Access& a, uint32_t lanes) {
+  bool differs = false;
+  all_stored(a, [&](uint32_t, const std::byte* row, size_t stride, uint32_t bytes) {
+    for_lanes(lanes, [&](unsigned l) {
+      differs |= std::memcmp(row + l * stride, row + a.lane * stride, bytes) != 0;
+    });
+    return true;
+  });
+  return differs;
 }
 
 }  // namespace
@@ -106,7 +107,7 @@ void OrderChecker::check(Touch& before, const Actor& a, const Touch& now, const 
   if (before.is(Touch::strong) && now.is(Touch::strong)) return;
   if (same_instruction(before, a, now)) {
     if (before.is(Touch::write) && a.access &&
-        !stores_alike(*a.access, before.lanes_of(before.mask & now.mask)))
+        stores_otherwise(*a.access, before.lanes_of(before.mask & now.mask)))
       found(Class::lanes, before, a, now, place);
     return;
   }
