@@ -12,10 +12,8 @@ namespace {
 
 constexpr unsigned kDeepest = 8;  // instructions one after the other
 
-bool is_vector(const Operand& op) { return op.kind == Operand::Kind::vector; }
-bool is_register(const Operand& op) { return is_value(op) && !op.immediate; }
 bool is_unpacking(const Instr& i, const Source& s) {
-  return s.tokens[0] == "mov" && is_vector(i.op[0]) && is_register(i.op[1]);
+  return s.tokens[0] == "mov" && is_vector(i.op[0]) && is_no_constant(i.op[1]);
 }
 // From 16 bits to 32, with zeros.
 bool extends(const Source& s) {
@@ -41,7 +39,7 @@ class BankHalves {
  private:
   // What an instruction reads as a pair.
   void mistake(uint32_t pc, Operand& read) {
-    if (!is_register(read) || bits_of(read.type) != 32) return;
+    if (!is_no_constant(read) || bits_of(read.type) != 32) return;
     const auto lower = bank_half(pc, read);
     if (!lower || !is_upper_half_of_word(*lower)) return;
     Operand upper = *lower;
@@ -66,9 +64,9 @@ class BankHalves {
     if (from == Dataflow::kNone || depth >= kDeepest) return std::nullopt;
     const Instr& i = f_.code[from];
     const Source& s = f_.source[from];
-    if (s.tokens[0] == "mov" && is_register(i.op[1]) && !is_vector(i.op[0]))
+    if (s.tokens[0] == "mov" && is_no_constant(i.op[1]) && !is_vector(i.op[0]))
       return bank_half(from, i.op[1], depth + 1);
-    if (extends(s) && is_register(i.op[1])) return place(from, i.op[1], depth + 1);
+    if (extends(s) && is_no_constant(i.op[1])) return place(from, i.op[1], depth + 1);
     const bool is_half = s.type() == Type::u16 || s.type() == Type::b16;
     return is_half && s.tokens[0] == "ld" ? place(pc, read, depth + 1) : std::nullopt;
   }
@@ -82,7 +80,7 @@ class BankHalves {
     const unsigned bits = bits_of(s.type());
     if (flow_.is_in_bank(from) && (bits == 16 || bits == bits_of(read.type)))
       return moved(i.op[1], part_of(i, read) * bits / 8);
-    if (s.tokens[0] != "mov" || !is_register(i.op[1])) return std::nullopt;
+    if (s.tokens[0] != "mov" || !is_no_constant(i.op[1])) return std::nullopt;
     const auto whole = place(from, i.op[1], depth + 1);
     const unsigned parts = is_vector(i.op[0]) ? i.op[0].count : 1;
     return whole ? std::optional(moved(*whole, part_of(i, read) * bits / parts / 8)) : std::nullopt;

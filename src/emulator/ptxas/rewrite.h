@@ -86,5 +86,7 @@ Type bits_type(Type);
 bool says_rounding(const Source&);
 bool is_float(Type);  // tf32 and what has fewer bits than 16 are not among them
 inline bool is_value(const Operand& op) { return op.kind == Operand::Kind::value; }
+inline bool is_vector(const Operand& op) { return op.kind == Operand::Kind::vector; }
+inline bool is_no_constant(const Operand& op) { return is_value(op) && !op.immediate; }
 
 }  // namespace fp4lab::emu

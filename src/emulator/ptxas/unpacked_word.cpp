@@ -9,13 +9,11 @@ namespace {
 constexpr unsigned kDeepest = 8;  // instructions one after the other
 constexpr uint32_t kNone = Dataflow::kNone;
 
-bool is_vector(const Operand& op) { return op.kind == Operand::Kind::vector; }
-bool is_register(const Operand& op) { return is_value(op) && !op.immediate; }
 bool is_copy(const Instr& i, const Source& s) {
-  return s.tokens[0] == "mov" && is_value(i.op[0]) && is_register(i.op[1]);
+  return s.tokens[0] == "mov" && is_value(i.op[0]) && is_no_constant(i.op[1]);
 }
 bool unpacks(const Instr& i, const Source& s) {
-  return s.tokens[0] == "mov" && is_vector(i.op[0]) && is_register(i.op[1]);
+  return s.tokens[0] == "mov" && is_vector(i.op[0]) && is_no_constant(i.op[1]);
 }
 bool is_load(const Source& s) { return s.tokens[0] == "ld" || s.tokens[0] == "ldu"; }
 bool extends_sign(const Source& s) { return s.type() == Type::s8 || s.type() == Type::s16; }
@@ -23,7 +21,7 @@ bool extends_sign(const Source& s) { return s.type() == Type::s8 || s.type() == 
 // The lower 16 bits of a 64-bit integer.
 bool narrows(const Instr& i, const Source& s) {
   return s.tokens[0] == "cvt" && s.tokens.size() == 3 && bits_of(s.type(0)) == 16 &&
-         bits_of(s.type(1)) == 64 && !is_float(s.type(0)) && !is_float(s.type(1)) && is_register(i.op[1]);
+         bits_of(s.type(1)) == 64 && !is_float(s.type(0)) && !is_float(s.type(1)) && is_no_constant(i.op[1]);
 }
 
 unsigned part_bits(const Instr& i) { return bits_of(i.op[1].type) / i.op[0].count; }
@@ -42,7 +40,7 @@ std::vector<uint32_t> UnpackedWords::registers(const Function& f, const Dataflow
       for (unsigned n = 0; n < i.op[0].count; ++n)
         found.push_back(flow.number_of(f.vectors[i.op[0].index + n]));
     for (unsigned k : {0, 1})
-      if (is_register(i.op[k])) found.push_back(flow.number_of(i.op[k]));
+      if (is_no_constant(i.op[k])) found.push_back(flow.number_of(i.op[k]));
   }
   return found;
 }

@@ -150,8 +150,8 @@ void double_halves(Pass& p, uint32_t pc) {
   p.replace(pc, {"add", high ? "u16" : "u32"}, {result, p.operand(pc, 3)});
 }
 
-// What cnot, a selection or `set` made for one reader alone, and
-// which number it counts as where that is true.
+// What cnot, a selection or `set` made for one reader alone, and which number it counts as where that is
+// true.
 struct Truth {
   uint32_t from;
   Type type;  // of the number
