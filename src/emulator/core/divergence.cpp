@@ -297,6 +297,19 @@ void Warp::require_full(const Instr& i) {
   if (!converge(i, lanes)) throw Reschedule{};
 }
 
+void Warp::require_whole(const Instr& i) {
+  require_full(i);
+  if (active == ~0u) [[likely]]
+    return;
+  cta.cluster.note_or_throw(
+      Fault(
+          FaultKind::collective, static_cast<unsigned>(std::countr_zero(~active)),
+          fmt::format("a matrix instruction needs all 32 threads of a warp, but {} of warp {} {}: what their "
+                      "part of the operands holds is open",
+                      lane_list(~active), id, lanes == ~0u ? "have exited" : "do not exist")),
+      *this);
+}
+
 std::string Warp::where(uint32_t which) const {
   std::string text;
   const Module& m = cta.cluster.grid.module;

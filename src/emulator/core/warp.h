@@ -241,6 +241,9 @@ class Warp {
   // leaves the body (by an exception of the core's own) to wait for lanes that are on their way, and faults
   // when some cannot come. Call it first.
   void require_full(const Instr&);
+  // The same for matrix instructions, whose operands lie in all 32 lanes: that some do not exist (a block of
+  // fewer threads) or have exited is a fault too, or a note.
+  void require_whole(const Instr&);
   bool in_serial_phase() const;  // false: block({serial}) and return
 
   // --- memory

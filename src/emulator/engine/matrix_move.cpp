@@ -47,7 +47,7 @@ uint32_t word_of(const Row& row, unsigned at) {
 // 8 rows of 16 bytes: lane t has word t % 4 of row t / 4; transposed, half-words t / 4 of two neighbouring
 // rows.
 void load_m8(Warp& w, const Instr& in) {
-  w.require_full(in);
+  w.require_whole(in);
   const Mods m = unpack_aux<Mods>(in);
   Row rows[32];
   load_rows(w, in, m, 8u * m.matrices, rows);
@@ -69,7 +69,7 @@ void load_m8(Warp& w, const Instr& in) {
 
 // 16 rows of 16 bytes, transposed: lane t has bytes t / 4 and, in the next register, t / 4 + 8 of four rows.
 void load_m16(Warp& w, const Instr& in) {
-  w.require_full(in);
+  w.require_whole(in);
   const Mods m = unpack_aux<Mods>(in);
   Row rows[32];
   load_rows(w, in, m, 16u * m.matrices, rows);
@@ -89,7 +89,7 @@ void store_rows(Warp& w, const Instr& in, const Mods& m, const Row* rows) {
 }
 
 void store_m8(Warp& w, const Instr& in) {
-  w.require_full(in);
+  w.require_whole(in);
   const Mods m = unpack_aux<Mods>(in);
   Row rows[32];
   for (unsigned x = 0; x < m.matrices; ++x) {
@@ -110,7 +110,7 @@ void store_m8(Warp& w, const Instr& in) {
 
 // A 16 x 8 accumulator of bytes, (row, column) in the order of mma's: column by column into 8 rows of memory.
 void store_m16n8(Warp& w, const Instr& in) {
-  w.require_full(in);
+  w.require_whole(in);
   const Mods m = unpack_aux<Mods>(in);
   Row rows[32];
   for (unsigned x = 0; x < m.matrices; ++x) {
@@ -125,7 +125,7 @@ void store_m16n8(Warp& w, const Instr& in) {
 }
 
 void transpose(Warp& w, const Instr& in) {
-  w.require_full(in);
+  w.require_whole(in);
   const uint32_t* a = w.source<uint32_t>(in.op[1]);
   uint32_t out[kLanes];
   for (unsigned t = 0; t < kLanes; ++t) {

@@ -93,7 +93,7 @@ void scatter(Warp& w, const Operand& o, bool half, const Product* p) {
 }
 
 void mma_m8n8k4(Warp& w, const Instr& in) {
-  w.require_full(in);
+  w.require_whole(in);
   const Mods m = unpack_aux<Mods>(in);
   Product p[kProducts];
   gather(w, in, m, p);

@@ -33,7 +33,7 @@ struct Operands {
 };
 
 void gather(Warp& w, const Instr& in, const Mods& m, Operands& x) {
-  w.require_full(in);
+  w.require_whole(in);
   x.sparse.chunks = m.chunks;
   x.sparse.unit_bytes = m.bits > 8 ? 2 : 1;
   x.sparse.tf32 = m.bits == 32;

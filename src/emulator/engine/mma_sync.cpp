@@ -100,7 +100,7 @@ struct Fragments {
   uint32_t c[kN * 16];
 
   Fragments(Warp& w, const Instr& in, const Mods& m) {
-    w.require_full(in);
+    w.require_whole(in);
     gather_operand(w, in.op[1], m.m, m.row_bytes, a);
     gather_operand(w, in.op[2], kN, m.row_bytes, b);
     gather_c(w, in.op[3], m, c);
@@ -200,7 +200,7 @@ double fused_step(double a, double b, double sum) {
 // fp64: a chain of fused multiply-adds along k, each rounded.
 template <Round kRound>
 void mma_f64_sync(Warp& w, const Instr& in) {
-  w.require_full(in);
+  w.require_whole(in);
   const Mods m = unpack_aux<Mods>(in);
   const unsigned halves = m.m / 8, k = m.row_bytes / 8;
   double a[16][16], b[kN][16], d[kN][16];

@@ -179,7 +179,7 @@ void negate_words(Warp& w, Wgmma& op) {
 }
 
 void issue(Warp& w, const Instr& in) {
-  w.require_full(in);
+  w.require_whole(in);
   const Mods m = unpack_aux<Mods>(in);
   if ((w.id | 3) >= w.cta.warps.size())
     fault(FaultKind::collective, kLanes, "wgmma by warp {} of {}: its warpgroup is not complete", w.id,

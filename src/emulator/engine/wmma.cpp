@@ -79,7 +79,7 @@ uint32_t stride_of(Warp& w, const Mods& m, const Operand& o) {
 }
 
 void load(Warp& w, const Instr& in) {
-  w.require_full(in);
+  w.require_whole(in);
   const Mods m = unpack_aux<Mods>(in);
   const uint64_t base = w.address(in.op[1], 0);
   const uint32_t stride = stride_of(w, m, in.op[2]);
@@ -97,7 +97,7 @@ void load(Warp& w, const Instr& in) {
 }
 
 void store(Warp& w, const Instr& in) {
-  w.require_full(in);
+  w.require_whole(in);
   const Mods m = unpack_aux<Mods>(in);
   const uint64_t base = w.address(in.op[0], 0);
   const uint32_t stride = stride_of(w, m, in.op[2]);
@@ -143,7 +143,7 @@ void multiply_in_halves(const std::byte* a, const std::byte* b, unsigned m, unsi
 }
 
 void multiply(Warp& w, const Instr& in) {
-  w.require_full(in);
+  w.require_whole(in);
   const Product p = unpack_aux<Product>(in);
   const uint8_t bits = bits_of(p.format), c_bits = p.half_c ? 16 : 32, d_bits = p.half_d ? 16 : 32;
   const Mods am{Role::a, Space::generic, p.m, p.k, bits, false},

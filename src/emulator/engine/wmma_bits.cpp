@@ -21,7 +21,7 @@ constexpr unsigned kRowWords = 4;  // of A (along k), and of B's columns
 
 // A's rows, or B's columns, lie one after the other; each lane takes a word.
 void load(Warp& w, const Instr& in) {
-  w.require_full(in);
+  w.require_whole(in);
   const Mods m = unpack_aux<Mods>(in);
   const uint64_t base = w.address(in.op[1], 0);
   const uint64_t row_bytes =

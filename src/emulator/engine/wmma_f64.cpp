@@ -43,7 +43,7 @@ void for_elements(Warp& w, const Mods& m, const Operand& pointer, const Operand&
 }
 
 void load(Warp& w, const Instr& in) {
-  w.require_full(in);
+  w.require_whole(in);
   const Mods m = unpack_aux<Mods>(in);
   uint64_t value[2][kLanes];
   for_elements(w, m, in.op[1], in.op[2], [&](unsigned r, unsigned t, uint64_t at) {
@@ -54,7 +54,7 @@ void load(Warp& w, const Instr& in) {
 }
 
 void store(Warp& w, const Instr& in) {
-  w.require_full(in);
+  w.require_whole(in);
   const Mods m = unpack_aux<Mods>(in);
   for_elements(w, m, in.op[0], in.op[2], [&](unsigned r, unsigned t, uint64_t at) {
     const uint64_t* v = w.source<uint64_t>(fragment_register(w, in.op[1], r));
