@@ -40,7 +40,7 @@ SharedRef beside(Warp&, const SharedRef& destination, const SharedRef& mbarrier,
 
 // What sends from one CTA's shared memory to another's (st.async, red.async, bulk copies from shared::cta to
 // shared::cluster) may send to its own CTA too, but an H200 traps where clusters have one CTA, launched with
-// the attribute or without (2026-11-24).
+// the attribute or without (2026-11-24). So does the emulator, for a B200 too, which nobody has asked.
 void require_peers(Warp&, const char* what, unsigned lane);
 
 // Tells the watcher, if there is one, of an engine's access to shared or global memory.
