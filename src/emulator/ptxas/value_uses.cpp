@@ -3,7 +3,6 @@
 // result that is an f64 always as a whole.
 #include <algorithm>
 #include <optional>
-#include <ranges>
 #include <utility>
 
 #include "emulator/isa/opcode.h"
@@ -261,7 +260,9 @@ void ValueOrder::sum_voices() {
   for (std::vector<Voice>& voices : voices_) {
     std::ranges::stable_sort(voices, {}, &Voice::block);
     int behind = 0;
-    for (Voice& voice : voices | std::views::reverse) voice.with_later = behind += voice.whole;
+    // Not by std::views::reverse, which clang 14, the fuzzers' compiler, cannot read in GCC's library.
+    for (auto voice = voices.rbegin(); voice != voices.rend(); ++voice)
+      voice->with_later = behind += voice->whole;
   }
 }
 
