@@ -59,6 +59,15 @@ bool shows_poison(const std::vector<std::byte>& bytes) {
   return std::ranges::search(bytes, poison).begin() != bytes.end();
 }
 
+// Whether an error ends all work on the GPU for this process: what follows it would fail whatever it is.
+bool is_lost(const std::exception& e) {
+  const std::string_view text = e.what();
+  for (std::string_view error :
+       {"_ILLEGAL_", "_MISALIGNED_ADDRESS", "_LAUNCH_FAILED", "_HARDWARE_STACK_ERROR"})
+    if (text.find(error) != std::string_view::npos) return true;
+  return false;
+}
+
 // Makes a program that differs smaller, if that is asked for, and writes what is left to
 // build/conformance/small; beside it, as NAME_fault, what only the GPU could not run. In words.
 std::string reduced(const Program& p, const std::string& name, Driver& gpu) {
@@ -68,7 +77,7 @@ std::string reduced(const Program& p, const std::string& name, Driver& gpu) {
   std::error_code ignored;
   std::filesystem::create_directories(stem.parent_path(), ignored);
   std::vector<std::byte> theirs, ours;
-  bool is_lost = false;  // the GPU's context
+  bool has_lost = false;  // the GPU's context
   const auto differs = [&](const Program& candidate) {
     std::vector<std::byte> here, there;
     try {  // a program that never ends, or whose threads write over one another, is not for the GPU
@@ -76,7 +85,7 @@ std::string reduced(const Program& p, const std::string& name, Driver& gpu) {
       here = run_on_emulator(candidate, 0, compilation(candidate.kind), &order);
       const bool has_race =
           std::ranges::any_of(order.findings(), [](const auto& f) { return f.error || f.kind == "race"; });
-      if (is_lost || has_race || shows_poison(here)) return false;
+      if (has_lost || has_race || shows_poison(here)) return false;
     } catch (const std::exception&) {
       return false;
     }
@@ -84,8 +93,8 @@ std::string reduced(const Program& p, const std::string& name, Driver& gpu) {
       there = run_on_driver(candidate, gpu);
       if (here == there || there != run_on_driver(candidate, gpu)) return false;
     } catch (const std::exception& e) {
-      is_lost = std::string_view(e.what()).find("_ILLEGAL_") != std::string_view::npos;
-      if (is_lost) write_given(stem.string() + "_fault", candidate, {});
+      has_lost = is_lost(e);
+      if (has_lost) write_given(stem.string() + "_fault", candidate, {});
       return false;
     }
     ours = std::move(here), theirs = std::move(there);
@@ -160,6 +169,7 @@ TEST_CASE("conformance: a GPU and the emulator give the same bits") {
         got = run_on_emulator(p, seed, compilation(kind));
       } catch (const std::exception& e) {
         FAIL_CHECK(fmt::format("{} {}: {}", name_of(kind), seed, e.what()));
+        REQUIRE_MESSAGE(!is_lost(e), "the GPU's context is lost; what follows was not compared");
         ++different;
         continue;
       }
@@ -195,6 +205,7 @@ TEST_CASE("conformance: given programs give a GPU's bits, or those that lie besi
                              gpu ? reduced(p, path.stem().string(), *gpu) : std::string()));
     } catch (const std::exception& e) {
       FAIL_CHECK(fmt::format("{}: {}", path.string(), e.what()));
+      REQUIRE_MESSAGE(!is_lost(e), "the GPU's context is lost; what follows was not compared");
     }
     ++different;
   }
