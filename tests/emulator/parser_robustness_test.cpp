@@ -4,7 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <chrono>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -252,9 +252,9 @@ TEST_CASE("what the fuzzers found: a sign without a selector, an image whose PTX
 namespace {
 
 void check_loads_in_seconds(const std::string& text) {
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();  // of the CPU: others may be busy on the machine
   CHECK(parse(text, "long")->functions.size() == 1);
-  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(12));
+  CHECK(std::clock() - start < 12 * CLOCKS_PER_SEC);
 }
 
 }  // namespace
