@@ -165,6 +165,7 @@ struct Symbol {
     uint64_t at;
     std::string symbol;
     int64_t addend;
+    bool generic = false;          // generic(symbol), which matters for constants
     uint64_t mask = ~uint64_t(0);  // 0xff00(symbol): the byte of the address that is stored
     uint32_t bytes = 8;            // of the element at `at`
   };
@@ -259,9 +260,11 @@ struct Function {
   uint32_t register_bytes = 0;
   uint32_t predicate_count = 1;
   std::vector<Row> constants;
-  uint32_t local_bytes = 0, static_shared_bytes = 0;  // static shared ends at 0x400 + static_shared_bytes
-  static constexpr uint32_t kStackBytes = 16 << 10;   // of each thread, where some function has an alloca
-  uint32_t stack_base = 0;                            // where in local memory it begins
+  uint32_t static_shared_bytes = 0;                  // it ends at 0x400 + static_shared_bytes
+  uint32_t local_base = 0, local_bytes = 0;          // of a lane's local memory: the lowest address, the size
+  uint32_t frame_bytes = 0;                          // of them, the .local variables
+  static constexpr uint32_t kStackBytes = 16 << 10;  // of each thread, where some function has an alloca
+  uint32_t stack_base = 0;                           // its lowest address in local memory
   bool has_stack = false;
   uint32_t dynamic_shared_base = 0x400;  // where the launch's dynamic shared memory begins
   std::vector<Symbol> variables;         // its shared, local and param symbols, for messages

@@ -102,8 +102,9 @@ bool Warp::lanes_together(Space space, AccessKind kind, const uint64_t* address,
     return shared_lanes(kind, address, s, window, bytes) &&
            found(cta.shared.data() + (s.low - window - cta.address_of(0)));
   };
-  auto local = [&](uint64_t base) {
-    const uint64_t size = cta.cluster.grid.function.local_bytes;
+  auto local = [&](uint64_t window) {
+    const Function& f = cta.cluster.grid.function;
+    const uint64_t base = window + f.local_base, size = f.local_bytes;
     return s.low >= base && s.high - base <= size && bytes <= size - (s.high - base) &&
            found(local_ + (s.low - base), size);
   };
@@ -121,8 +122,13 @@ bool Warp::lanes_together(Space space, AccessKind kind, const uint64_t* address,
       if (s.low - kSharedWindow < kWindowBytes) return shared(kSharedWindow);
       if (s.high >= kSharedWindow && s.low < kParamWindow + kWindowBytes) return false;
       [[fallthrough]];
+    case Space::constant: {
+      const GlobalMemory& memory = cta.cluster.grid.memory;
+      Span device = s;
+      device.low += memory.constants(), device.high += memory.constants();
+      return global_lanes(device, bytes) && found(memory.host(device.low));
+    }
     case Space::global:
-    case Space::constant:
       return !(strong && kind != AccessKind::read) && global_lanes(s, bytes) &&
              found(cta.cluster.grid.memory.host(s.low));
   }

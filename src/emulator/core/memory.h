@@ -15,7 +15,7 @@ namespace fp4lab::emu {
 // Windows of the generic address space; anything else is global.
 constexpr uint64_t kSharedWindow =
     0x0000'0100'0000'0000;  // + (rank << 24) + offset: the 32-bit shared address
-constexpr uint64_t kLocalWindow = 0x0000'0200'0000'0000;  // + offset in the lane's local memory
+constexpr uint64_t kLocalWindow = 0x0000'0200'0000'0000;  // + address in the lane's local memory
 constexpr uint64_t kParamWindow = 0x0000'0300'0000'0000;  // + offset in the kernel's parameter block
 constexpr uint64_t kCodeWindow = 0x0000'0400'0000'0000;   // addresses of functions; nothing can be read there
 constexpr uint64_t kWindowBytes = 0x0000'0001'0000'0000;
@@ -26,6 +26,10 @@ constexpr uint64_t kWindowBytes = 0x0000'0001'0000'0000;
 constexpr uint32_t kReservedShared = 0x400;
 constexpr uint32_t kLentShared = 288;  // of these, what %reserved_smem_offset_* lend to programs (H200)
 constexpr unsigned kRankShift = 24;
+
+// A thread's local memory ends here, and its stack grows down from here (seen on an H200, driver 580: a frame
+// of n bytes begins at 0xfffdc0 - n). So a small number is no address in it.
+constexpr uint32_t kLocalTop = 0xff'fdc0;
 
 class GlobalMemory {
  public:
@@ -66,6 +70,9 @@ class GlobalMemory {
   bool owns(uint64_t address) const;  // inside the reserved range of device addresses, allocated or not
   uint64_t contents(uint64_t address, size_t bytes) const;  // a hash of them
   std::byte* host(uint64_t address) const { return reinterpret_cast<std::byte*>(address); }
+  // Constant variables lie in device memory too. An address in .const space counts from its beginning, so
+  // that it is no generic address, as on hardware, where it counts from the beginning of a bank.
+  uint64_t constants() const { return reinterpret_cast<uint64_t>(base_); }
 
   // What malloc and free in kernels keep (op/device_heap.h); the limit is cudaLimitMallocHeapSize.
   struct Heap {

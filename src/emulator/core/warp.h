@@ -209,7 +209,7 @@ class Warp {
   void call(const Instr&, uint32_t function);
   void ret(uint32_t lanes);
   void exit(uint32_t lanes);
-  // The lane's stack pointer (alloca), an offset in local memory; only where the kernel has a stack.
+  // The lane's stack pointer (alloca), an address in local memory; only where the kernel has a stack.
   uint32_t& stack_top(unsigned lane) { return stack_->top[lane]; }
   uint32_t stack_base() const { return stack_->base; }
   uint32_t live() const { return lanes & ~exited; }
@@ -335,7 +335,8 @@ class Warp {
   uint32_t join_pc(const LaneGroup&) const;
   void wake_gathering();
   std::string where(uint32_t lanes) const;  // "lanes 1-31 at line 40 (bar.sync)", for messages
-  std::byte* local_memory(AccessKind, uint64_t offset, uint32_t bytes, unsigned lane);
+  std::byte* constant_memory(const Instr&, AccessKind, uint64_t address, uint32_t bytes, unsigned lane);
+  std::byte* local_memory(AccessKind, uint64_t address, uint32_t bytes, unsigned lane);
   struct Span;
   bool shared_lanes(AccessKind, const uint64_t* address, const Span&, uint64_t base, uint32_t bytes);
   bool global_lanes(const Span&, uint32_t bytes);

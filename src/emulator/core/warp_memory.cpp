@@ -35,6 +35,7 @@ std::byte* Warp::memory(const Instr& i, Space space, AccessKind kind, uint64_t a
       if (in_window(address, kParamWindow)) return param_memory(kind, address - kParamWindow, bytes, lane);
       return global_memory(i, kind, address, bytes, lane, strong);
     case Space::constant:
+      return constant_memory(i, kind, address, bytes, lane);
     case Space::global:
       return global_memory(i, kind, address, bytes, lane, strong);
     case Space::shared:
@@ -83,13 +84,28 @@ std::byte* Warp::global_memory(const Instr&, AccessKind kind, uint64_t address, 
   return host;
 }
 
-std::byte* Warp::local_memory(AccessKind kind, uint64_t offset, uint32_t bytes, unsigned lane) {
-  check_aligned(kind, "local", offset, bytes, lane);
-  const uint64_t size = cta.cluster.grid.function.local_bytes;
-  if (offset > size || bytes > size - offset)
+std::byte* Warp::constant_memory(const Instr& i, AccessKind kind, uint64_t address, uint32_t bytes,
+                                 unsigned lane) {
+  const GlobalMemory& memory = cta.cluster.grid.memory;
+  const uint64_t place = memory.constants() + address;
+  if (!memory.owns(place))
     fault(FaultKind::illegal_address, lane,
-          "illegal {} of {} bytes at local offset {:#x} (lane {}): the thread has {} bytes of local memory",
-          verb(kind), bytes, offset, lane, size);
+          "illegal {} of {} bytes at constant address {:#x} (lane {}): no .const variable is near{}",
+          verb(kind), bytes, address, lane,
+          memory.owns(address) ? "; as a generic address it is one, which cvta.to.const converts" : "");
+  return global_memory(i, kind, place, bytes, lane, false);
+}
+
+std::byte* Warp::local_memory(AccessKind kind, uint64_t address, uint32_t bytes, unsigned lane) {
+  check_aligned(kind, "local", address, bytes, lane);
+  const Function& f = cta.cluster.grid.function;
+  const uint64_t offset = address - f.local_base, size = f.local_bytes;
+  if (offset > size || bytes > size - offset)
+    fault(
+        FaultKind::illegal_address, lane,
+        "illegal {} of {} bytes at local address {:#x} (lane {}): the thread's local memory is {} bytes from "
+        "{:#x} on",
+        verb(kind), bytes, address, lane, size, f.local_base);
   return local_ + lane * size + offset;
 }
 

@@ -250,7 +250,7 @@ CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute, CUfuncti
       *value = int(constant_bytes(*f->module->module));
       break;
     case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES:
-      *value = int(function.local_bytes);
+      *value = int(function.frame_bytes);
       break;
     case CU_FUNC_ATTRIBUTE_NUM_REGS:
       *value = int(register_count(*f->module->module, function));

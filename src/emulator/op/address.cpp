@@ -11,8 +11,8 @@ namespace {
 
 bool in_window(uint64_t address, uint64_t window) { return address - window < kWindowBytes; }
 
-// Global and constant addresses are generic addresses already.
-uint64_t window_of(Space space) {
+// What lies between an address in a space and a generic one; global addresses are generic ones.
+uint64_t window_of(Space space, const Warp& w) {
   switch (space) {
     case Space::shared:
     case Space::shared_cluster:
@@ -21,6 +21,8 @@ uint64_t window_of(Space space) {
       return kLocalWindow;
     case Space::param:
       return kParamWindow;
+    case Space::constant:
+      return w.cta.cluster.grid.memory.constants();
     default:
       return 0;
   }
@@ -28,13 +30,12 @@ uint64_t window_of(Space space) {
 
 template <bool kTo>
 void cvta(Warp& w, const Instr& i) {
-  const uint64_t window = i.aux;
+  const uint64_t window = window_of(Space(i.aux), w);
   const auto* a = w.source<uint64_t>(i.op[1]);
   auto* d = w.target<uint64_t>(i.op[0]);
   for_lanes(w.active, [&](unsigned l) { d[l] = kTo ? a[l] - window : a[l] + window; });
 }
 
-// Constant variables live in global memory here.
 bool in_constant(const Module& module, uint64_t address) {
   for (const Symbol& s : module.symbols)
     if (s.space == Space::constant && address - s.address < s.size) return true;
@@ -99,7 +100,7 @@ void hint(Warp& w, const Instr& i) { static_cast<void>(Addresses(w, i.op[0])); }
 }  // namespace
 
 Body bind_cvta(Instr& i, const Source& s) {
-  i.aux = window_of(space_of(s));
+  i.aux = uint64_t(space_of(s));
   return s.has("to") ? cvta<true> : cvta<false>;
 }
 Body bind_cvta_to(Instr& i, const Source& s) { return bind_cvta(i, s); }

@@ -55,11 +55,10 @@ uint32_t Image::sink_row() {
 uint32_t Image::new_local(uint64_t bytes, uint32_t align, const Token& at) {
   constexpr uint64_t kMax =
       512 << 10;  // local memory of a thread (CUDA programming guide, compute capabilities)
-  uint64_t begin = (local_bytes + uint64_t(align) - 1) & ~(uint64_t(align) - 1);
-  if (bytes > kMax || begin + bytes > kMax)
+  const uint64_t used = kLocalTop - local_base;
+  if (bytes > kMax || used + bytes > kMax)
     fail_at(out, at, "more than {} bytes of local memory per thread", kMax);
-  local_bytes = static_cast<uint32_t>(begin + bytes);
-  return static_cast<uint32_t>(begin);
+  return local_base = static_cast<uint32_t>(local_base - bytes) & ~(align - 1);
 }
 
 uint32_t Image::symbol_of(const ast::Variable& v) const {

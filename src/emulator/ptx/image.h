@@ -4,6 +4,7 @@
 
 #include <unordered_map>
 
+#include "emulator/core/memory.h"
 #include "emulator/isa/table.h"
 #include "emulator/ptx/ast.h"
 
@@ -33,8 +34,10 @@ class Image {
 
   // Addresses of the .shared, .local and .param variables that the image uses.
   std::unordered_map<const ast::Variable*, uint64_t> addresses;
-  uint32_t local_bytes = 0;
-  uint32_t new_local(uint64_t bytes, uint32_t align, const Token& at);
+  uint32_t local_base = kLocalTop, frame_bytes = 0;  // local memory is taken from kLocalTop down
+  uint32_t new_local(uint64_t bytes, uint32_t align, const Token& at);  // its address
+  uint32_t stack_base = 0;
+  bool has_stack = false;
   uint32_t static_shared_bytes = 0, dynamic_shared_base = 0x400;
 
   // Index in out.symbols of a module's .global or .const variable.

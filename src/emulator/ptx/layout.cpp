@@ -15,7 +15,7 @@ uint32_t max_static_shared(std::string_view target) {
   return !target.empty() && (target.back() == 'a' || target.back() == 'f') ? 227 << 10 : 48 << 10;
 }
 constexpr uint32_t kMaxParams = 32764;  // PTX ISA 5.1.6.1: of a kernel from sm_70 on
-constexpr uint32_t kMinDynamicAlign = 16;
+constexpr uint32_t kMinDynamicAlign = 16, kMinFrameAlign = 8;
 
 // Functions that a kernel may call although the module does not define them: CUDA's device runtime. Their
 // bodies are the call instruction's business (op/).
@@ -52,9 +52,12 @@ class Placer {
   Placer(Image& image, std::deque<Names>& names) : image_(image), names_(names) {}
 
   void run() {
+    for (size_t i = 0; i < image_.functions.size(); ++i) mentioned(*image_.functions[i], names_[i]);
+    for (const ast::Function* f : image_.functions) frame(*f);
+    image_.frame_bytes = kLocalTop - image_.local_base;
+    stack();
     parameters();
     for (size_t i = 0; i < image_.functions.size(); ++i) calls(*image_.functions[i], names_[i]);
-    for (size_t i = 0; i < image_.functions.size(); ++i) mentioned(*image_.functions[i], names_[i]);
     for (const ast::Variable& v : image_.tree.variables) place(v);
     for (const ast::Function* f : image_.functions)
       for (const ast::Variable& v : f->variables) place(v);
@@ -62,6 +65,42 @@ class Placer {
   }
 
  private:
+  // The .local variables of a function, as ptxas lays them out: those with the greatest alignment first, of
+  // equal ones those declared last; if any is used, all (seen in its machine code).
+  void frame(const ast::Function& f) {
+    std::vector<const ast::Variable*> variables;
+    bool is_used = false;
+    for (const ast::Variable& v : f.variables)
+      if (v.space == Space::local) {
+        variables.push_back(&v);
+        is_used |= used_.contains(&v);
+      }
+    if (!is_used) return;
+    std::reverse(variables.begin(), variables.end());
+    std::ranges::stable_sort(variables, std::greater(), &ast::Variable::align);
+    uint64_t bytes = 0;
+    for (const ast::Variable* v : variables) {
+      bytes = align_up(bytes, v->align);
+      image_.addresses[v] = bytes;
+      bytes += v->bytes();
+    }
+    const uint32_t align = std::max<uint32_t>(variables.front()->align, kMinFrameAlign);
+    const uint32_t begin = image_.new_local(align_up(bytes, align), align, *variables.front()->at);
+    for (const ast::Variable* v : variables) image_.addresses[v] += begin;
+  }
+
+  // What alloca takes lies below the frames.
+  void stack() {
+    image_.has_stack = std::any_of(image_.functions.begin(), image_.functions.end(), needs_stack);
+    if (image_.has_stack)
+      image_.stack_base = image_.new_local(Function::kStackBytes, 128, *image_.functions[0]->at);
+  }
+  static bool needs_stack(const ast::Function* f) {
+    return std::any_of(f->statements.begin(), f->statements.end(), [](const ast::Statement& s) {
+      return s.opcode[0] == "alloca" || s.opcode[0].starts_with("stack");
+    });
+  }
+
   void parameters() {
     const ast::Function& entry = *image_.functions[0];
     uint64_t offset = 0;
@@ -127,9 +166,7 @@ class Placer {
 
   void place(const ast::Variable& v) {
     if (!used_.contains(&v) || image_.addresses.contains(&v)) return;
-    if (v.space == Space::local) {
-      image_.addresses[&v] = image_.new_local(v.bytes(), v.align, *v.at);
-    } else if (v.space == Space::param) {
+    if (v.space == Space::param) {
       image_.addresses[&v] = kCallParam + image_.new_local(v.bytes(), v.align, *v.at);
     } else if (v.space == Space::shared) {
       if (!v.init.empty())

@@ -42,9 +42,6 @@ class Lowering {
     std::deque<Names> names;
     for (const ast::Function* f : image.functions) names.emplace_back(image, *f);
     place_variables(image, names);
-    const bool has_stack = std::any_of(image.functions.begin(), image.functions.end(), needs_stack);
-    const uint32_t stack_base =
-        has_stack ? static_cast<uint32_t>(image.new_local(Function::kStackBytes, 128, *entry.at)) : 0;
     for (const ast::Function* f : image.functions) out_.functions.push_back(head(image, *f));
     for (size_t i = 0; i < image.functions.size(); ++i)
       body(image, *image.functions[i], names[i], image.first + static_cast<uint32_t>(i));
@@ -54,8 +51,9 @@ class Lowering {
       Function& f = out_.functions[image.first + i];
       f.register_bytes = image.register_bytes;
       f.predicate_count = image.predicate_count;
-      f.local_bytes = image.local_bytes;
-      f.has_stack = has_stack, f.stack_base = stack_base;
+      f.local_base = image.local_base, f.local_bytes = kLocalTop - image.local_base;
+      f.frame_bytes = image.frame_bytes;
+      f.has_stack = image.has_stack, f.stack_base = image.stack_base;
       f.static_shared_bytes = image.static_shared_bytes;
       f.dynamic_shared_base = image.dynamic_shared_base;
     }
@@ -65,12 +63,6 @@ class Lowering {
     f.predicate_names = std::move(image.predicate_names);
     out_.fixups.insert(out_.fixups.end(), image.fixups.begin(), image.fixups.end());
     out_.function_index[f.name] = image.first;
-  }
-
-  static bool needs_stack(const ast::Function* f) {
-    return std::any_of(f->statements.begin(), f->statements.end(), [](const ast::Statement& s) {
-      return s.opcode[0] == "alloca" || s.opcode[0].starts_with("stack");
-    });
   }
 
   Function head(const Image& image, const ast::Function& f) {

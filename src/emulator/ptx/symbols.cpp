@@ -68,6 +68,11 @@ void place(const Module& module, Symbol& s, GlobalMemory& memory) {
   if (!s.init.empty()) std::memcpy(to, s.init.data(), s.init.size());
 }
 
+// What the symbol's name stands for in the text.
+uint64_t address_in_space(const Symbol& s, const GlobalMemory& memory) {
+  return s.space == Space::constant ? s.address - memory.constants() : s.address;
+}
+
 void free_symbols(Module& module, GlobalMemory& memory) {
   for (Symbol& s : module.symbols)
     if (s.address) memory.free(std::exchange(s.address, 0));
@@ -100,8 +105,8 @@ void initialise(Module& out, const ast::Module& tree, const ast::Variable& v, Sy
           fail_at(out, *item.at, "only addresses of .global and .const variables can initialise another");
         if (of.external || &of == &v)
           fail_at(out, *item.at, "the address of '{}' is not known here", of.name);
-        s.relocations.push_back(
-            {at, std::string(item.symbol), static_cast<int64_t>(item.value.bits), item.mask, width});
+        s.relocations.push_back({at, std::string(item.symbol), static_cast<int64_t>(item.value.bits),
+                                 item.generic, item.mask, width});
       }
     }
     std::memcpy(s.init.data() + at, &bits, std::min<size_t>(width, sizeof bits));
@@ -140,12 +145,14 @@ void load(Module& module, GlobalMemory& memory) {
   }
   for (const Symbol& s : module.symbols)
     for (const Symbol::Relocation& r : s.relocations) {
-      uint64_t address = by_name.at(r.symbol)->address + static_cast<uint64_t>(r.addend);
+      const Symbol& of = *by_name.at(r.symbol);
+      uint64_t address =
+          (r.generic ? of.address : address_in_space(of, memory)) + static_cast<uint64_t>(r.addend);
       if (r.mask != ~uint64_t(0)) address = (address & r.mask) >> (r.mask ? std::countr_zero(r.mask) : 0);
       std::memcpy(memory.host(s.address) + r.at, &address, r.bytes);
     }
   for (const Fixup& f : module.fixups)
-    module.functions[f.function].constants[f.row].bits += module.symbols[f.symbol].address;
+    module.functions[f.function].constants[f.row].bits += address_in_space(module.symbols[f.symbol], memory);
 }
 
 void unload(Module& module, GlobalMemory& memory) {
