@@ -36,6 +36,65 @@ bool does_nothing(const Rewriter& w, const Known& known, uint32_t pc) {
                                     (changes_places && second && known.bits(pc, 1) == uint64_t(0)));
 }
 
+// Whether instructions read the same value in an operand, through copies, or what equal instructions made of
+// the same values.
+class SameValues {
+ public:
+  SameValues(const Function& f, const Known& known) : f_(f), known_(known) {}
+
+  // Whether a guarded instruction makes what its destination holds anyhow.
+  bool is_repeated(uint32_t pc) const {
+    const Instr& i = f_.code[pc];
+    if (i.op[0].kind != Operand::Kind::value) return false;
+    if (is_copy(i, f_.source[pc])) return are_same(find({pc, 0}), find({pc, 1}), 0);
+    const Place held = find({pc, 0});
+    return held.maker != Dataflow::kNone && is_repetition(pc, held.maker, 0);
+  }
+
+ private:
+  static constexpr unsigned kDeepest = 4;  // equal instructions of equal instructions
+  static constexpr unsigned kMostCopies = 64;
+  struct Read {
+    uint32_t pc;
+    unsigned slot;
+  };
+  // Where a value that is read comes from: who made it, and in which register.
+  struct Place {
+    uint32_t maker;
+    uint64_t reg;
+  };
+
+  Place find(Read read) const {
+    for (unsigned copies = 0; copies < kMostCopies; ++copies) {
+      const Operand& op = f_.code[read.pc].op[read.slot];
+      const uint32_t maker = known_.maker(read.pc, read.slot);
+      if (!is_no_constant(op) || maker == Dataflow::kNone) return {Dataflow::kNone, 0};
+      if (!is_copy(f_.code[maker], f_.source[maker]) || !is_no_constant(f_.code[maker].op[1]))
+        return {maker, key_of(op)};
+      read = {maker, 1};
+    }
+    return {Dataflow::kNone, 0};
+  }
+
+  bool are_same(Place a, Place b, unsigned depth) const {
+    if (a.maker == Dataflow::kNone || b.maker == Dataflow::kNone) return false;
+    if (a.maker == b.maker) return a.reg == b.reg;
+    return is_repetition(a.maker, b.maker, depth);
+  }
+
+  // Of instructions that only compute, into one register each.
+  bool is_repetition(uint32_t pc, uint32_t other, unsigned depth) const {
+    const Instr &a = f_.code[pc], &b = f_.code[other];
+    if (depth >= kDeepest || a.opcode != b.opcode || f_.source[pc].tokens != f_.source[other].tokens ||
+        !(f_.source[pc].tokens[0] == "neg" || f_.source[pc].tokens[0] == "abs"))
+      return false;
+    return are_same(find({pc, 1}), find({other, 1}), depth + 1);
+  }
+
+  const Function& f_;
+  const Known& known_;
+};
+
 // In the order in which they are tried.
 const auto& rules_by_mnemonic() {
   static const auto kRules = [] {
@@ -75,8 +134,9 @@ void remove_unreachable(Rewriter& w) {
 
 bool fold_guards(Rewriter& w, const Dataflow& flow, const Known& known) {
   bool any = false, any_branch = false;
+  const SameValues same(w.f, known);
   for (uint32_t pc = 0; pc < w.f.code.size(); ++pc) {
-    const bool is_idle = w.f.code[pc].guard >= 0 && does_nothing(w, known, pc);
+    const bool is_idle = w.f.code[pc].guard >= 0 && (does_nothing(w, known, pc) || same.is_repeated(pc));
     const auto holds = is_idle ? std::optional(false) : known.guard(pc);
     const bool is_branch = w.f.code[pc].opcode->name == "bra";
     if (!holds || !(flow.is_pure(pc) || is_branch)) continue;

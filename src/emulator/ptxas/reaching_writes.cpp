@@ -26,7 +26,19 @@ std::vector<uint32_t> with_several(const std::vector<uint32_t>& only) {
 }  // namespace
 
 ReachingWrites::ReachingWrites(const Function& f, const Dataflow& flow)
-    : f_(f), flow_(flow), only_(only_writers(f, flow)), ssa_(f, flow, with_several(only_)) {}
+    : f_(f), flow_(flow), only_(only_writers(f, flow)), ssa_(f, flow, with_several(only_)) {
+  for (const Ssa::Value& v : ssa_.values())
+    if (v.kind == Ssa::Value::Kind::kept) found_[v.at].push_back(v.operands[0]);
+}
+
+// What a guarded instruction that does not read a register, but writes it, found there.
+uint32_t ReachingWrites::found_by(uint32_t pc, uint32_t reg) const {
+  const auto found = found_.find(pc);
+  if (found == found_.end()) return kNone;
+  for (const uint32_t value : found->second)
+    if (ssa_.values()[value].reg == reg) return value;
+  return kNone;
+}
 
 uint32_t ReachingWrites::made_by(uint32_t value) const {
   if (value == Ssa::kNone) return kNone;
@@ -36,7 +48,10 @@ uint32_t ReachingWrites::made_by(uint32_t value) const {
 
 uint32_t ReachingWrites::maker(uint32_t pc, uint32_t reg) const {
   if (reg == kNone || only_[reg] == kNone) return kNone;
-  if (only_[reg] == kSeveral) return made_by(ssa_.read(pc, reg));
+  if (only_[reg] == kSeveral) {
+    const uint32_t value = ssa_.read(pc, reg);
+    return made_by(value != Ssa::kNone ? value : found_by(pc, reg));
+  }
   return f_.code[only_[reg]].guard < 0 ? only_[reg] : kNone;
 }
 

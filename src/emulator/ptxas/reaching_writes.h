@@ -1,6 +1,7 @@
 // Which instruction made what another one reads in a register.
 #pragma once
 
+#include <unordered_map>
 #include <vector>
 
 #include "emulator/ptxas/ssa.h"
@@ -27,12 +28,14 @@ class ReachingWrites {
   static constexpr uint32_t kNone = Dataflow::kNone;
 
   uint32_t made_by(uint32_t value) const;
+  uint32_t found_by(uint32_t pc, uint32_t reg) const;
   bool is_selection(const Ssa::Value&) const;
 
   const Function& f_;
   const Dataflow& flow_;
-  std::vector<uint32_t> only_;  // by register: its writer, if there is one
-  Ssa ssa_;                     // of registers that several instructions write
+  std::vector<uint32_t> only_;                                 // by register: its writer, if there is one
+  Ssa ssa_;                                                    // of registers that several instructions write
+  std::unordered_map<uint32_t, std::vector<uint32_t>> found_;  // by guarded instruction: values of registers
 };
 
 }  // namespace fp4lab::emu
