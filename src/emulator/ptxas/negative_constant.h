@@ -1,7 +1,8 @@
-// A constant operand of mma.sync that is one register of two halves: where the register is a negative number
-// as an f32, ptxas 13.0 takes the opposite f32 and leaves the sign to the machine's product, which takes it
-// for both halves. So the lower half's sign is the wrong one (seen in machine code and on an H200;
-// tests/ptx/negative_constant.ptx).
+// Constant operands of matrix products whose sign ptxas gets wrong. One of mma.sync that is one register of
+// two halves: where the register is a negative number as an f32, ptxas 13.0 takes the opposite f32 and leaves
+// the sign to the machine's product, which takes it for both halves. So the lower half's sign is the wrong
+// one (seen in machine code and on an H200; tests/ptx/negative_constant.ptx). And where one of A's registers
+// is a constant, wgmma's imm-scale-a of -1 negates integers (tests/ptx/wgmma_negated_words.ptx).
 #pragma once
 
 #include "emulator/ptxas/known.h"

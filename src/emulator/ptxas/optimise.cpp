@@ -14,6 +14,7 @@
 #include "emulator/ptxas/contraction.h"
 #include "emulator/ptxas/dataflow.h"
 #include "emulator/ptxas/idle_loop.h"
+#include "emulator/ptxas/late_constant.h"
 #include "emulator/ptxas/nan_product.h"
 #include "emulator/ptxas/narrow_load.h"
 #include "emulator/ptxas/negative_constant.h"
@@ -140,6 +141,7 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows,
               const std::vector<const Token*>& nounroll) {
   if (f.code.size() > kMostInstructions || !is_worth_it(f)) return;
   Rewriter w(image, f, std::move(rows));
+  const auto literals = may_shuffle_constants(f) ? std::optional<Literals>(f) : std::nullopt;
   remove_unreachable(w);
   // Each step sees what the ones before it made.
   const auto step = [&](auto what) {
@@ -202,6 +204,8 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows,
     });
   };
   guards(guards, kMostGuards);
+  if (literals)
+    afresh([&](const Dataflow&, const Known& known) { move_shuffled_constants(w, known, *literals); });
   if (may_mistake_constants(f))
     afresh([&](const Dataflow&, const Known& known) { mistake_negative_constants(w, known); });
   if (may_rectify(f)) afresh([&](const Dataflow& flow, const Known& known) { rectify(w, flow, known); });

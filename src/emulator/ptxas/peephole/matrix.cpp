@@ -1,5 +1,4 @@
 // Operands of matrix products.
-#include "emulator/isa/wgmma_operands.h"
 #include "emulator/ptxas/peephole/pass.h"
 #include "emulator/ptxas/peephole/rules.h"
 
@@ -37,21 +36,10 @@ void negate_operand(Pass& p, uint32_t pc) {
   }
 }
 
-// ptxas gathers the registers of A anew where one of them is a constant, and takes the sign along: as that of
-// 32-bit integers, whatever A's elements are (ptxas 13.0; an H200 gives what follows).
-void negate_words(Pass& p, uint32_t pc) {
-  const Operand& a = p.operand(pc, 1);
-  if (a.kind != Operand::Kind::vector) return;
-  Operand& sign = p.operand(pc, wgmma_scale_a(p.source(pc).has("sp")));
-  if (sign.displacement != -1) return;
-  for (uint32_t n = 0; n < a.count; ++n)
-    if (p.known.bits_of_element(pc, a.index + n)) sign.displacement = kNegatedWords;
-}
-
 }  // namespace
 
 std::span<const Rule> matrix_rules() {
-  static constexpr Rule kRules[] = {{"mma", negate_operand}, {"wgmma", negate_words}};
+  static constexpr Rule kRules[] = {{"mma", negate_operand}};
   return kRules;
 }
 
