@@ -26,6 +26,7 @@
 #include "emulator/ptxas/scaled_product.h"
 #include "emulator/ptxas/several_loops.h"
 #include "emulator/ptxas/signs.h"
+#include "emulator/ptxas/uniform_shuffle.h"
 #include "emulator/ptxas/unroll.h"
 #include "emulator/ptxas/value_order.h"
 
@@ -206,6 +207,8 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows,
   guards(guards, kMostGuards);
   if (literals)
     afresh([&](const Dataflow&, const Known& known) { move_shuffled_constants(w, known, *literals); });
+  if (may_shuffle_uniform(f))
+    afresh([&](const Dataflow& flow, const Known& known) { move_uniform_shuffles(w, flow, known); });
   if (may_mistake_constants(f))
     afresh([&](const Dataflow&, const Known& known) { mistake_negative_constants(w, known); });
   if (may_rectify(f)) afresh([&](const Dataflow& flow, const Known& known) { rectify(w, flow, known); });

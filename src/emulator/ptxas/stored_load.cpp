@@ -47,7 +47,8 @@ bool moves_on(const Function& f, const Dataflow& flow, const Operand& address, u
   return moves;
 }
 
-// Whether the lanes of a warp differ in what an instruction makes, of whatever they agree on.
+}  // namespace
+
 bool makes_lanes_differ(const Dataflow& flow, const Source& s, uint32_t pc) {
   static const std::unordered_set<std::string_view> kNames = {"atom", "call",      "elect",
                                                               "shfl", "movmatrix", "match"};
@@ -62,8 +63,6 @@ bool makes_lanes_agree(const Instr& i, const Source& s) {
   if (name == "shfl") return s.has("idx") && i.op[3].immediate;
   return kNames.contains(name) || (name == "match" && s.has("all"));
 }
-
-}  // namespace
 
 PartingLanes::PartingLanes(const Function& f, const Dataflow& flow)
     : flow_(flow), differ_(flow.registers(), 0) {

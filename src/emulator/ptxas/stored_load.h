@@ -13,6 +13,10 @@ namespace fp4lab::emu {
 // before it. Also if the two addresses are known to differ, and for ld.global.nc; not through the address of
 // another load. A store by a register that each round moves on by a number does not count.
 bool stores_what_it_loaded(const Function&, const Dataflow&, uint32_t begin, uint32_t end);
+// Whether the lanes of a warp differ in what an instruction makes, of whatever they agree on.
+bool makes_lanes_differ(const Dataflow&, const Source&, uint32_t pc);
+// Whether they agree in it whatever they differ on.
+bool makes_lanes_agree(const Instr&, const Source&);
 // Where the lanes of a warp go different ways.
 class PartingLanes {
  public:
@@ -20,6 +24,7 @@ class PartingLanes {
   // Whether they may differ in the predicate of the branch at pc. What shfl gives back from one lane by
   // number, and what the lanes vote, is the same in all.
   bool part_at(uint32_t pc) const;
+  bool may_differ(uint32_t reg) const { return differ_[reg] != 0; }
 
  private:
   const Dataflow& flow_;

@@ -1,0 +1,15 @@
+// movmatrix of a word in which the lanes agree: ptxas 13.0 believes that they agree in what it makes of it
+// too, and that a shfl.sync of that changes nothing, as one of any value in which they agree (seen in machine
+// code and on an H200; tests/ptx/uniform_shuffle.ptx). What only such shuffles move is a copy.
+#pragma once
+
+#include "emulator/ptxas/known.h"
+#include "emulator/ptxas/rewrite.h"
+
+namespace fp4lab::emu {
+
+// Elsewhere a shuffle of what the lanes agree in gives just that.
+bool may_shuffle_uniform(const Function&);
+void move_uniform_shuffles(Rewriter&, const Dataflow&, const Known&);
+
+}  // namespace fp4lab::emu
