@@ -12,6 +12,7 @@
 #include "emulator/ptxas/bank_half.h"
 #include "emulator/ptxas/branch_knowledge.h"
 #include "emulator/ptxas/contraction.h"
+#include "emulator/ptxas/copied_predicate.h"
 #include "emulator/ptxas/dataflow.h"
 #include "emulator/ptxas/idle_loop.h"
 #include "emulator/ptxas/late_constant.h"
@@ -151,6 +152,7 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows,
     if (flow.is_too_big()) return;
     what(flow);
   };
+  if (may_copy_predicates(f)) step([&](const Dataflow& flow) { mistake_copied_predicates(f, flow); });
   constexpr int kMostNested = 4;
   // Calls what() with `flow` as it is without idle loops, and with calls that nobody wants if `calls` says
   // so.
