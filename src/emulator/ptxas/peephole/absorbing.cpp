@@ -1,7 +1,7 @@
-// Integer instructions of 32 bits that give a constant whatever one of their operands is, and selections that
-// give one value in either case. To the rules that ask whether an operand is constant they are; what other
-// instructions make of it (sub and rem, extremes, prmt, lop3, bfe of no bits, wide products) is not, though
-// the compiler knows later that it is one.
+// Integer instructions of 32 bits that give a constant whatever one of their operands is, and selections,
+// also of 64 bits, that give one value in either case. To the rules that ask whether an operand is constant
+// they are; what other instructions make of it (sub and rem, extremes, prmt, lop3, bfe of no bits, wide
+// products) is not, though the compiler knows later that it is one.
 #include "emulator/ptxas/peephole/pass.h"
 #include "emulator/ptxas/peephole/rules.h"
 
@@ -50,10 +50,14 @@ void absorb_shift(Pass& p, uint32_t pc) {
 // Between a value and itself it is a copy, of any type: pairs see through it.
 void absorb_choice(Pass& p, uint32_t pc) {
   if (p.same_register(pc, 1, 2)) return p.become_copy(pc, p.operand(pc, 1), p.source(pc).type(0));
-  if (bits_of(p.source(pc).type(0)) != 32) return;
+  const unsigned width = bits_of(p.source(pc).type(0));
+  if (width != 32 && width != 64) return;
   const auto a = p.bits(pc, 1), b = p.bits(pc, 2);
-  if (p.source(pc).tokens[0] == "selp" && a && a == b) return become_constant(p, pc, a);
-  if (const auto slot = chosen_slot(p, pc)) become_constant(p, pc, *slot == 1 ? a : b);
+  const Type type = bits_type(p.source(pc).type(0));
+  if (p.source(pc).tokens[0] == "selp" && a && a == b) return p.become(pc, *a, type);
+  const auto slot = chosen_slot(p, pc);
+  const auto chosen = slot == 1u ? a : slot ? b : std::nullopt;
+  if (chosen) p.become(pc, *chosen, type);
 }
 
 // No bits into a constant.
