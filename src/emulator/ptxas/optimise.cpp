@@ -40,11 +40,11 @@ class Optimiser {
  public:
   explicit Optimiser(Rewriter& w) : w_(w), f_(w.f) {}
 
-  // `straight`: the same without idle loops.
+  // `called`: the same with unwanted routines. `straight`: without idle loops.
   // `are_renamed`: see ValueOrder.
-  void run(const Dataflow& flow, const Dataflow& straight, const Known& known,
+  void run(const Dataflow& flow, const Dataflow& called, const Dataflow& straight, const Known& known,
            const std::vector<const Token*>& nounroll, bool are_renamed) {
-    const ValueOrder order(f_, flow, known, nounroll, are_renamed);
+    const ValueOrder order(f_, called, known, nounroll, are_renamed);
     std::optional<Known> folded;
     while (fold_approximate(w_, flow, folded ? *folded : known))
       folded.emplace(w_, flow);  // one feeds the next
@@ -169,8 +169,13 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows,
   };
   bool are_renamed = false;
   const auto arithmetic = [&](const Dataflow& flow, const Known& known) {
+    // Unwanted routines are called still, where operands are ordered.
+    const ConstantRows constants = constant_rows(image);
+    std::optional<Dataflow> called;
+    if (sums_f64(f) && has_unwanted_routine(f, flow))
+      called.emplace(image.out, f, w.rows, constants, std::span<const uint32_t>(), Dataflow::Calls::always);
     const auto run = [&](const Dataflow& compiled) {
-      Optimiser(w).run(flow, compiled, known, nounroll, are_renamed);
+      Optimiser(w).run(flow, called ? *called : flow, compiled, known, nounroll, are_renamed);
     };
     if (has_products(f))
       as_compiled(flow, Dataflow::Calls::when_wanted, run);
