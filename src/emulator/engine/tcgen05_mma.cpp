@@ -33,8 +33,8 @@ void MmaOp::fp4(Cluster& cluster, Cta& cta, const std::byte* a_rows, const std::
   const uint32_t m = rows_per_cta(), n = idesc.n;
   thread_local std::vector<int8_t> a8, b8;
   thread_local std::vector<uint8_t> scale_a, scale_b, selected;
-  a8.resize(m * 64), b8.resize(n * 64), scale_a.resize(m * 4), scale_b.resize(n * 16);
-  unpack_e2m1_twice(reinterpret_cast<const uint8_t*>(a_rows), m * 64, a8.data());
+  a8.resize(a_rows_stored() * 64), b8.resize(n * 64), scale_a.resize(m * 4), scale_b.resize(n * 16);
+  unpack_e2m1_twice(reinterpret_cast<const uint8_t*>(a_rows), a_rows_stored() * 64, a8.data());
   if (!sparse) unpack_e2m1_twice(reinterpret_cast<const uint8_t*>(b_rows), n * 64, b8.data());
   const SparseRows rows = sparse ? read_metadata(cluster, cta, a_rows, lost) : SparseRows{};
   read_scales(cluster, cta, 'A', scale_a.data(), lost);
@@ -47,7 +47,7 @@ void MmaOp::fp4(Cluster& cluster, Cta& cta, const std::byte* a_rows, const std::
     // TMEM keeps a column's lanes together, so the tile is computed transposed: its rows are D's columns.
     MmaTile t;
     t.m = static_cast<int>(p.columns), t.n = static_cast<int>(p.rows);
-    t.a = b8.data() + p.n * 64, t.b = a8.data() + p.row * 64;
+    t.a = b8.data() + p.n * 64, t.b = a8.data() + a_row(p) * 64;
     t.sfa = scale_b.data() + (quarter * n + p.n) * 4, t.sfb = scale_a.data() + p.row * 4;
     t.format = idesc.scale_ue8m0 ? ScaleFormat::kUe8m0 : ScaleFormat::kUe4m3;
     t.negate = idesc.negate_a != idesc.negate_b;

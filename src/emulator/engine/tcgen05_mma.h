@@ -49,8 +49,10 @@ struct MmaOp final : MatrixProduct {
   bool half_lanes() const { return rows_per_cta() == 64 && !weight_stationary && (group == 1 || sparse); }
   // .ws with A in TMEM: a part of D takes the rows of A that stand in its own lanes. They need not be the
   // same in all parts: FlashMLA (sm100/prefill/sparse/fwd/head64) multiplies two halves of K that way at
-  // once, with M = 64. M = 32 is taken to do so with its four parts.
-  bool a_by_lane() const { return weight_stationary && a_in_tmem; }
+  // once, with M = 64. M = 32 is taken to do so with its four parts. So do a pair with M = 128 and its two
+  // parts (FlashMLA, fwd_for_small_topk/head128).
+  bool a_of_halves() const { return a_in_tmem && rows_per_cta() == 64 && group == 2 && !sparse; }
+  bool a_by_lane() const { return (weight_stationary && a_in_tmem) || a_of_halves(); }
   uint32_t a_row(const Part& p) const { return a_by_lane() ? p.lane : p.row; }
   uint32_t a_rows_stored() const { return a_by_lane() ? kTmemLanes : rows_per_cta(); }
   // Faults unless the columns and lanes of every operand in TMEM are there; called at issue and again when it

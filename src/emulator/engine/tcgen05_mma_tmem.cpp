@@ -241,8 +241,7 @@ bool MmaOp::read_scales(Cluster& cluster, Cta& cta, char operand, uint8_t* out, 
 void MmaOp::read_a_tmem(Cluster& cluster, Cta& cta, std::byte* out) {
   const TensorMemory& tmem = tensor_memory(cta);
   const uint32_t c = TmemAddress{a_tmem}.column();
-  const uint32_t rows = rows_per_cta();
-  bool noted = false;
+  bool noted = false, differs = false;
   const auto unwritten = [&](uint32_t column, uint32_t l) {
     if (noted) return;
     const Fault nobody(FaultKind::uninitialized, lane,
@@ -257,11 +256,17 @@ void MmaOp::read_a_tmem(Cluster& cluster, Cta& cta, std::byte* out) {
         const uint32_t l = p.lane + r;
         if (!tmem.is_defined(c + w, l, 1)) unwritten(c + w, l);
         std::memcpy(out + (a_row(p) + r) * kMmaRowBytes + 4 * w, &tmem.column(c + w)[l], 4);
-        if (rows == 64 && group == 2 && !sparse && tmem.column(c + w)[l + 64] != tmem.column(c + w)[l])
-          fault(FaultKind::tmem_address, lane,
-                "tcgen05.mma: with M = 128 and .cta_group::2, A must stand in TMEM lanes 0-63 and again in "
-                "64-127; column {} differs in lane {}",
-                c + w, l);
+        if (a_of_halves() && !differs && p.lane && tmem.column(c + w)[l - 64] != tmem.column(c + w)[l]) {
+          differs = true;
+          cluster.note_or_throw(
+              Fault(FaultKind::tmem_address, lane,
+                    fmt::format(
+                        "tcgen05.mma: with M = 128 and .cta_group::2, A must stand in TMEM lanes 0-63 and "
+                        "again in 64-127; column {} differs in lane {}. Each half of D takes the rows in "
+                        "its own lanes",
+                        c + w, l - 64)),
+              *this);
+        }
       }
   }
   watch_tmem(cluster, false, &cta, 0, 128, c, 8, *this);
