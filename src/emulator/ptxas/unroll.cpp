@@ -25,6 +25,7 @@ bool has_products(const Function& f) {
 bool makes_pairs(const Source& s) {
   const std::string_view name = s.tokens[0];
   if (name == "neg" || name == "abs") return s.has("ftz") && s.type() == Type::f16;
+  if (name == "cvt") return s.type() == Type::tf32 && !s.has("rna");
   if (name == "rcp") return s.has("approx") && s.has("ftz") && s.type() == Type::f32;
   if (name == "mad") return s.has("hi") && bits_of(s.type()) == 32 && s.tokens.size() == 3;
   return (name == "min" || name == "max") && (s.type() == Type::s32 || s.type() == Type::s16);

@@ -6,6 +6,7 @@
 #include "emulator/ptxas/foldable.h"
 #include "emulator/ptxas/peephole/pass.h"
 #include "emulator/ptxas/peephole/rules.h"
+#include "emulator/ptxas/routine.h"
 
 namespace fp4lab::emu::peephole {
 
@@ -202,8 +203,20 @@ void flush_product(Pass& p, uint32_t pc) {
   p.operand(pc, 1) = flushed;
 }
 
-// To tf32 what an instruction on pairs of halves made for nothing else: the lower half alone, since the
-// compiler puts that into a register whose upper half nothing has written (0 where nothing ran before).
+// The same straight line of machine code: guarded loads and stores are no branches at last.
+bool is_in_line(const Pass& p, uint32_t from, uint32_t to) {
+  if (from > to || p.flow.block_of(from) != p.flow.block_of(to)) return false;
+  for (uint32_t pc = from; pc < to; ++pc) {
+    const std::string_view name = p.source(pc).tokens[0];
+    const bool is_access = name == "ld" || name == "ldu" || name == "st";
+    if (ends_block(p.source(pc), !is_access && p.flow.becomes_branch(pc), p.bits(pc, 1))) return false;
+  }
+  return true;
+}
+
+// To tf32 what an instruction on pairs of halves in the same line made for nothing else: the lower half
+// alone, since the compiler puts that into a register whose upper half nothing has written (0 where nothing
+// ran before).
 void take_lower_half(Pass& p, uint32_t pc) {
   if (p.source(pc).has("rna")) return;
   const Operand op = p.operand(pc, 1);
@@ -212,7 +225,7 @@ void take_lower_half(Pass& p, uint32_t pc) {
     if (!from) continue;
     const Source& s = p.source(*from);
     const bool pairs = std::ranges::any_of(s.tokens, [](std::string_view t) { return t.ends_with("16x2"); });
-    if (!pairs || op.immediate || p.known.uses(*from) != 1) return;
+    if (!pairs || op.immediate || p.known.uses(*from) != 1 || !is_in_line(p, *from, pc)) return;
     const Operand lower = p.w.fresh(Type::b32);
     p.insert(pc, {"and", "b32"}, {lower, op, p.w.constant(0xffff)});
     return p.replace(pc, p.source(pc).tokens, {lower});
