@@ -55,10 +55,13 @@ uint32_t ReachingWrites::maker(uint32_t pc, uint32_t reg) const {
   return f_.code[only_[reg]].guard < 0 ? only_[reg] : kNone;
 }
 
-// What a guarded instruction makes is selected, where no branch is made of it.
+// What a guarded instruction makes is selected, where no branch is made of it or the branch leads to no more
+// than the call of a division.
 bool ReachingWrites::is_selection(const Ssa::Value& v) const {
-  return v.kind == Ssa::Value::Kind::kept &&
-         (!flow_.becomes_branch(v.at) || is_selected_routine(f_.source[v.at]));
+  if (v.kind != Ssa::Value::Kind::kept) return false;
+  const Source& s = f_.source[v.at];
+  const bool is_division = is_integer_routine(s) && bits_of(s.type()) < 64;
+  return !flow_.becomes_branch(v.at) || is_selected_routine(s) || is_division;
 }
 
 bool ReachingWrites::is_merged(uint32_t pc, uint32_t reg) const {
