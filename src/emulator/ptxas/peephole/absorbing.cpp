@@ -69,9 +69,10 @@ void absorb_insertion(Pass& p, uint32_t pc) {
 
 std::span<const Rule> absorbing_rules() {
   static constexpr Rule kRules[] = {
-      {"and", absorb_logic},   {"or", absorb_logic},      {"xor", absorb_logic},     {"mul", absorb_product},
-      {"mad", absorb_product}, {"mul24", absorb_product}, {"shl", absorb_shift},     {"shr", absorb_shift},
-      {"slct", absorb_choice}, {"selp", absorb_choice},   {"bfi", absorb_insertion},
+      {"and", absorb_logic},   {"or", absorb_logic},      {"xor", absorb_logic},
+      {"mul", absorb_product}, {"mad", absorb_product},   {"mul24", absorb_product},
+      {"shl", absorb_shift},   {"shr", absorb_shift},     {"slct", absorb_choice},
+      {"selp", absorb_choice}, {"bfi", absorb_insertion}, {"setp", decide_by_width},
   };
   return kRules;
 }

@@ -19,7 +19,8 @@ struct Rule {
   void (*apply)(Pass&, uint32_t pc);
 };
 
-std::span<const Rule> absorbing_rules();  // in a pass of their own
+std::span<const Rule> absorbing_rules();   // in a pass of their own
+void decide_by_width(Pass&, uint32_t pc);  // one of them, for setp
 std::span<const Rule> arithmetic_rules();
 std::span<const Rule> bit_rules();
 std::span<const Rule> choice_rules();

@@ -1,0 +1,93 @@
+// Comparisons of integers of at most 32 bits that the number of their bits decides: a byte is below 256. The
+// guards and branches that they decide are gone, and what these would have made variables is none.
+#include <algorithm>
+#include <bit>
+
+#include "emulator/ptxas/peephole/pass.h"
+#include "emulator/ptxas/peephole/rules.h"
+
+namespace fp4lab::emu::peephole {
+
+namespace {
+
+constexpr unsigned kAny = 64;
+
+// How many lower bits of a value may be other than 0, for all that the compiler follows.
+class Width {
+ public:
+  explicit Width(const Pass& p) : p_(p) {}
+
+  unsigned of(uint32_t pc, unsigned slot) {
+    if (const auto constant = p_.bits(pc, slot)) return static_cast<unsigned>(std::bit_width(*constant));
+    constexpr unsigned kMostSteps = 64;
+    const auto from = p_.behind_copies(pc, slot);
+    return from && *from < pc && ++steps_ < kMostSteps ? of_result(*from) : kAny;
+  }
+
+ private:
+  unsigned of_result(uint32_t pc) {
+    const Source& s = p_.source(pc);
+    const std::string_view name = s.tokens[0];
+    if (is_vector(p_.operand(pc, 0)) || is_float(s.type()) || bits_of(s.type()) > 32) return kAny;
+    const bool is_signed = name_of(s.type())[0] == 's';
+    if (name == "ld") return is_signed || bits_of(s.type()) > 16 ? kAny : bits_of(s.type());
+    if (name == "cvt") return of_conversion(pc);
+    if (name == "and") return std::min(of(pc, 1), of(pc, 2));
+    if (name == "or" || name == "xor" || name == "selp") return std::max(of(pc, 1), of(pc, 2));
+    if (name == "mul" && s.has("wide") && s.type() == Type::u16) return of(pc, 1) + of(pc, 2);
+    const bool shifts = name == "shl" || (name == "shr" && !is_signed);
+    return shifts && bits_of(s.type()) == 32 ? of_shift(pc, name == "shl") : kAny;
+  }
+
+  // Only the bits that are known of what it reads.
+  unsigned of_conversion(uint32_t pc) {
+    const Source& s = p_.source(pc);
+    if (s.tokens.size() != 3 || bits_of(s.type(0)) < bits_of(s.type(1))) return kAny;
+    const unsigned read = of(pc, 1);
+    return s.type(1) == Type::u16 && read <= 16 ? read : kAny;
+  }
+
+  unsigned of_shift(uint32_t pc, bool left) {
+    const auto places = p_.bits(pc, 2);
+    if (!places || *places > 31) return kAny;
+    const auto n = static_cast<unsigned>(*places);
+    const unsigned width = std::min(of(pc, 1), 32u);
+    return left ? std::min(width + n, 32u) : width - std::min(width, n);
+  }
+
+  const Pass& p_;
+  unsigned steps_ = 0;
+};
+
+// What comes of comparing what is always below, or always above, with what it is compared with.
+std::optional<bool> of_order(std::string_view how, bool is_below) {
+  if (how == "eq") return false;
+  if (how == "ne") return true;
+  const bool asks_below = how[0] == 'l';
+  const bool asks_order = asks_below || how[0] == 'g' || how[0] == 'h';
+  return asks_order ? std::optional(asks_below == is_below) : std::nullopt;
+}
+
+}  // namespace
+
+void decide_by_width(Pass& p, uint32_t pc) {
+  const Source& s = p.source(pc);
+  const Type type = s.type();
+  if (s.tokens.size() != 3 || p.operand(pc, 1) || is_float(type) || bits_of(type) > 32) return;
+  if (name_of(type).ends_with("x2")) return;
+  const bool is_swapped = p.bits(pc, 2).has_value();
+  const auto with = p.bits(pc, is_swapped ? 2 : 3);
+  if (!with || (is_swapped && p.bits(pc, 3))) return;
+  const uint64_t constant = *with & ((uint64_t(1) << bits_of(type)) - 1);
+  const bool is_signed = name_of(type)[0] == 's';
+  const bool is_negative = is_signed && constant >> (bits_of(type) - 1);
+  const unsigned width = Width(p).of(pc, is_swapped ? 3 : 2);
+  if (width >= bits_of(type) || (constant >> width) == 0) return;
+  const auto holds = of_order(s.tokens[1], is_negative == is_swapped);
+  if (!holds) return;
+  const Operand read = p.operand(pc, is_swapped ? 3 : 2);
+  p.replace(pc, {"setp", *holds ? "eq" : "ne", bits_of(type) == 16 ? "u16" : "u32"},
+            {p.operand(pc, 1), read, read});
+}
+
+}  // namespace fp4lab::emu::peephole
