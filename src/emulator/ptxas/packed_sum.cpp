@@ -7,6 +7,7 @@
 #include "emulator/ptxas/known.h"
 #include "emulator/ptxas/packed_types.h"
 #include "emulator/ptxas/reaching_writes.h"
+#include "emulator/ptxas/rewrite.h"
 
 namespace fp4lab::emu {
 
@@ -15,6 +16,7 @@ namespace {
 // Which 16 bits of a value are wanted: a bit for each.
 using Parts = uint32_t;
 constexpr Parts kLower = 1, kWord = 3, kAll = 15;
+constexpr Parts kRegister = 16;  // of 16 bits: the register that holds them, as it is
 
 bool is_packed_sum(const Source& s) {
   return s.tokens[0] == "add" && (s.type() == Type::u16x2 || s.type() == Type::s16x2);
@@ -30,6 +32,14 @@ bool is_packed_extreme(const Source& s) {
 bool works_by_halves(const Source& s) {
   const bool is_sign = s.tokens[0] == "neg" || s.tokens[0] == "abs";
   return reads_pairs(s) && s.tokens[0] != "setp" && !(is_sign && s.type() == Type::f16x2);
+}
+
+// On 16 bits, of which the machine's instruction of 32 bits reads the register: what lies above changes
+// nothing. Not where it negates an operand.
+bool works_on_register(const Source& s) {
+  static constexpr std::string_view kNames[] = {"and", "or", "xor", "not", "shl", "add", "sub", "selp"};
+  if (bits_of(s.type()) != 16 || is_float(s.type())) return false;
+  return std::ranges::find(kNames, s.tokens[0]) != std::end(kNames);
 }
 
 class PackedSums {
@@ -77,6 +87,8 @@ class PackedSums {
     const std::string_view name = s.tokens[0];
     if (name == "st") return is_read_by_store(i, s, reg) ? kLower : kAll;
     if (name == "setp" && is_packed(s.type())) return kWord & wanted_[pc];
+    const bool is_subtracted = name == "sub" && flow_.number_of(i.op[2]) == reg;
+    if (works_on_register(s) && !is_subtracted) return kAll | kRegister;
     if (i.guard >= 0) return kAll;
     if (name == "mov") return wanted_by_move(i, s, reg, wanted_[pc]);
     if (name == "cvt") return wanted_by_conversion(s, wanted_[pc]);
@@ -100,14 +112,15 @@ class PackedSums {
     return parts;
   }
 
-  // From 16 bits, but to 8 of them, which is logic on a word; copies; and to 16 bits of any.
+  // From 16 bits, but to 8 of them, which is logic on a word; copies; and to 16 bits of any, which is none
+  // itself.
   static Parts wanted_by_conversion(const Source& s, Parts wanted) {
     const Type to = s.type(0), from = s.type(1);
     if (s.has("pack") || is_packed(from) || is_packed(to)) return kAll;
     const bool plain = s.tokens.size() == 3;
     if (bits_of(from) == 16) return plain && bits_of(to) == 8 ? kAll : kLower;
     if (!plain || is_float(to) || is_float(from) || bits_of(from) < 16) return kAll;
-    if (bits_of(to) == 16) return kLower;
+    if (bits_of(to) == 16) return bits_of(from) == 32 && (wanted & kRegister) ? kAll : kLower;
     return bits_of(to) >= 32 ? wanted & kWord : kAll;
   }
 
