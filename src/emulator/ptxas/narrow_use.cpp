@@ -40,6 +40,15 @@ Type read_as(const Source& s, Type type) {
   return type == Type::bf16 && !kOfItsOwn.contains(s.tokens[0]) ? Type::f16 : type;
 }
 
+// What ptxas holds for an integer with a sign; extending and taking out bits is code on 32 bits, and a
+// routine's result has the type that its register was declared with.
+bool leaves_signed_64(const Source& s) {
+  static const std::unordered_set<std::string_view> kBits = {"bfe", "div", "rem"};
+  if (s.has("wide")) return s.type() == Type::s32;
+  if (s.tokens[0] == "cvt" && !is_scalar_float(s.type(1))) return false;
+  return s.type() == Type::s64 && !kBits.contains(s.tokens[0]);
+}
+
 // A guard on it is a branch over it, so that it stands in a block of its own. What is rounded to nearest, and
 // every root and reciprocal of f32, is computed unguarded and then selected.
 bool stands_alone_under_guard(const Source& s) {
@@ -76,7 +85,7 @@ class NarrowUses {
     const bool vector = stored.kind == Operand::Kind::vector;
     Operand* const first = vector ? &f_.vectors[stored.index] : &stored;
     Operand* const last = vector ? first + stored.count - 1 : first;
-    const Type to = integer(f_.source[pc].type()), from = float_written(*last);
+    const Type to = integer(f_.source[pc].type()), from = written(*last, to);
     if (from == Type::none || bits_of(to) >= bits_of(from)) return;
     for (Operand* op = first; op <= last; ++op) {
       if (!is_value(*op)) continue;
@@ -104,6 +113,15 @@ class NarrowUses {
       w_.insert(before, {"cvt", to == Type::f32 ? "rn" : "rzi", name_of(to), name_of(from)}, {d, op});
     }
     return d;
+  }
+
+  // What is stored as f32 is a number also where the register holds an integer.
+  Type written(const Operand& op, Type stored_as) const {
+    const Type number = float_written(op);
+    if (number != Type::none || stored_as != Type::f32 || !is_value(op) || op.immediate) return number;
+    if (bits_of(op.type) != 64) return Type::none;
+    const uint32_t from = writer(op);
+    return from != Dataflow::kNone && leaves_signed_64(f_.source[from]) ? Type::s64 : Type::u64;
   }
 
   // The type of float that an instruction of the block wrote into a register as wide, or that the register
