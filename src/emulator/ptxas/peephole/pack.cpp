@@ -78,19 +78,32 @@ void fold_signed_extreme(Pass& p, uint32_t pc) {
   p.operand(pc, 1) = p.kept(*first, 1);
 }
 
-// What is no less than 0 as f32 has no sign to the compiler, also where it is taken for two halves: the lower
-// one keeps its own.
+// The range as f32 of the register that one half, or a pair of them, is taken out of.
+std::optional<Range> range_around(const Pass& p, uint32_t pc) {
+  if (p.bits(pc, 1)) return std::nullopt;
+  if (bits_of(p.source(pc).type()) == 32) return range_of(p, pc, 1);
+  const auto half = half_behind_packs(p.f, p.known, pc, 0);
+  return half ? range_made_by(p, half->maker) : std::nullopt;
+}
+
+// What is no less than 0 as f32 has no sign to the compiler, also where it is taken for two halves, or one is
+// taken out of it: the lower one keeps its own.
 void fold_absolute(Pass& p, uint32_t pc) {
   const Type type = p.source(pc).type();
-  if (type != Type::f16x2 && type != Type::bf16x2) return;
-  const auto range = p.bits(pc, 1) ? std::nullopt : range_of(p, pc, 1);
+  const bool is_bf16 = type == Type::bf16 || type == Type::bf16x2;
+  if (!is_bf16 && type != Type::f16x2 && type != Type::f16 && type != Type::s16) return;
+  const auto range = range_around(p, pc);
   if (!range || range->least < 0) return;
   const bool ftz = p.source(pc).has("ftz");
-  if (type == Type::f16x2 && !ftz) return p.become_copy(pc, p.operand(pc, 1), Type::b32);
-  const Operand zero = p.w.constant(0), minus_zero = p.w.constant(0x80008000);
-  p.replace(pc, ftz ? Rewriter::Tokens{"fma", "rn", "ftz", "f16x2"} : Rewriter::Tokens{"fma", "rn", "bf16x2"},
-            ftz ? std::vector{p.operand(pc, 1), p.w.constant(0x3c003c00), minus_zero}
-                : std::vector{minus_zero, zero, p.operand(pc, 1)});
+  if (!is_bf16 && !ftz) return p.become_copy(pc, p.operand(pc, 1), bits_type(type));
+  const auto of_each = [&](uint64_t half) {
+    return p.w.constant(bits_of(type) == 32 ? half << 16 | half : half, bits_type(type));
+  };
+  const Operand minus_zero = of_each(0x8000);
+  if (ftz)
+    p.replace(pc, {"fma", "rn", "ftz", name_of(type)}, {p.operand(pc, 1), of_each(0x3c00), minus_zero});
+  else
+    p.replace(pc, {"fma", "rn", name_of(type)}, {minus_zero, of_each(0), p.operand(pc, 1)});
 }
 
 // What a pack of two registers of 64 bits is taken apart into are copies of these.

@@ -36,8 +36,11 @@ class Ranges {
       if (!count_copy()) return std::nullopt;
       pc = from, slot = 1;
     }
-    const uint32_t from = maker(pc, slot);
-    return p_.source(from).type() == Type::f32 ? made(from, steps - 1) : std::nullopt;
+    return made_by(maker(pc, slot), steps - 1);
+  }
+
+  std::optional<Range> made_by(uint32_t pc, unsigned steps) {
+    return p_.source(pc).type() == Type::f32 ? made(pc, steps) : std::nullopt;
   }
 
  private:
@@ -104,5 +107,9 @@ class Ranges {
 }  // namespace
 
 std::optional<Range> range_of(const Pass& p, uint32_t pc, unsigned slot) { return Ranges(p).of(pc, slot); }
+
+std::optional<Range> range_made_by(const Pass& p, uint32_t pc) {
+  return Ranges(p).made_by(pc, kMostSteps - 1);
+}
 
 }  // namespace fp4lab::emu::peephole

@@ -14,5 +14,7 @@ struct Range {
 
 // Of an operand of f32; nothing if it may be anything.
 std::optional<Range> range_of(const Pass&, uint32_t pc, unsigned slot);
+// Of what an instruction makes.
+std::optional<Range> range_made_by(const Pass&, uint32_t pc);
 
 }  // namespace fp4lab::emu::peephole
