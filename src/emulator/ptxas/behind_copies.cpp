@@ -1,5 +1,7 @@
 #include "emulator/ptxas/behind_copies.h"
 
+#include "emulator/ptxas/part.h"
+
 namespace fp4lab::emu {
 
 namespace {
@@ -11,17 +13,15 @@ struct Packed {
 // What a register that was taken out of a pack was in it.
 std::optional<Packed> packed_behind(const Function& f, const Known& known, uint32_t unpacking,
                                     const Operand& part) {
-  using Kind = Operand::Kind;
-  const Operand &parts = f.code[unpacking].op[0], &whole = f.code[unpacking].op[1];
-  if (f.source[unpacking].tokens[0] != "mov" || parts.kind != Kind::vector || !is_value(whole)) return {};
+  const auto n = nth_part(f, unpacking, part);
+  if (!n) return {};
   const uint32_t pack = known.maker(unpacking, 1);
   if (pack == Dataflow::kNone || pack >= unpacking || f.source[pack].tokens[0] != "mov") return {};
   const Operand& packed = f.code[pack].op[1];
-  if (!is_value(f.code[pack].op[0]) || packed.kind != Kind::vector || packed.count != parts.count) return {};
-  for (uint32_t n = 0; n < parts.count; ++n)
-    if (const Operand& e = f.vectors[parts.index + n]; is_value(e) && e.offset == part.offset)
-      return Packed{pack, packed.index + n};
-  return {};
+  if (!is_value(f.code[pack].op[0]) || packed.kind != Operand::Kind::vector ||
+      packed.count != f.code[unpacking].op[0].count)
+    return {};
+  return Packed{pack, packed.index + *n};
 }
 
 }  // namespace
@@ -78,10 +78,8 @@ std::optional<Half> half_behind_packs(const Function& f, const Known& known, uin
       value = &f.vectors[element];
       maker = known.maker_of_element(pc, element);
       bit %= bits;
-    } else if (moves && i.op[0].kind == Operand::Kind::vector && is_value(i.op[1])) {
-      for (uint32_t n = 0; n < i.op[0].count; ++n)
-        if (const Operand& e = f.vectors[i.op[0].index + n]; is_value(e) && e.offset == value->offset)
-          bit += n * bits_of(s.type()) / i.op[0].count;
+    } else if (takes_apart(i, s)) {
+      bit += nth_part(f, pc, *value).value_or(0) * bits_of(s.type()) / i.op[0].count;
       value = &i.op[1];
       maker = known.maker(pc, 1);
     } else if (is_copy(i, s) || takes_lower_bits) {

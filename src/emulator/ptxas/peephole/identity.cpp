@@ -2,6 +2,7 @@
 // of f64 operands asks who made and who reads them. (Not and.b16, which stays.) Those of 64 bits that are a
 // constant whatever one of their operands is, too; of 32 bits they are constants before other rules ask
 // (absorbing.cpp). Extremes of one part of a register and itself.
+#include "emulator/ptxas/part.h"
 #include "emulator/ptxas/peephole/pass.h"
 #include "emulator/ptxas/peephole/rules.h"
 
@@ -77,16 +78,9 @@ void fold_same(Pass& p, uint32_t pc) {
 // One register taken apart twice gives the same parts, of which the extreme is a move.
 bool is_same_part(const Pass& p, uint32_t pc) {
   const uint32_t a = p.known.maker(pc, 1), b = p.known.maker(pc, 2);
-  const auto part = [&](uint32_t unpacking, unsigned slot) -> std::optional<uint32_t> {
-    const Operand &parts = p.operand(unpacking, 0), &read = p.operand(pc, slot);
-    if (p.source(unpacking).tokens[0] != "mov" || parts.kind != Operand::Kind::vector) return std::nullopt;
-    for (uint32_t n = 0; n < parts.count; ++n)
-      if (const Operand& e = p.f.vectors[parts.index + n]; is_value(e) && e.offset == read.offset) return n;
-    return std::nullopt;
-  };
   if (a == b || a == Dataflow::kNone || b == Dataflow::kNone || !p.same_value(a, 1, b, 1)) return false;
-  const auto of_a = part(a, 1);
-  return of_a && of_a == part(b, 2) && p.operand(a, 0).count == p.operand(b, 0).count;
+  const auto of_a = nth_part(p.f, a, p.operand(pc, 1));
+  return of_a && of_a == nth_part(p.f, b, p.operand(pc, 2)) && p.operand(a, 0).count == p.operand(b, 0).count;
 }
 
 void fold_same_part(Pass& p, uint32_t pc) {

@@ -1,6 +1,7 @@
 // Packs of two halves.
 #include <algorithm>
 
+#include "emulator/ptxas/part.h"
 #include "emulator/ptxas/peephole/pass.h"
 #include "emulator/ptxas/peephole/range.h"
 #include "emulator/ptxas/peephole/rules.h"
@@ -125,12 +126,36 @@ void fold_wide_unpacking(Pass& p, uint32_t pc) {
   p.w.remove(pc);
 }
 
+// Who took a register of 64 bits apart, of which an element of a pack is the nth half.
+std::optional<uint32_t> unpacking_behind(const Pass& p, uint32_t pc, uint32_t nth) {
+  constexpr unsigned kMostCopies = 256;  // see behind_copies
+  const Operand* half = &p.f.vectors[p.operand(pc, 1).index + nth];
+  uint32_t maker = p.known.maker_of_element(pc, p.operand(pc, 1).index + nth);
+  for (unsigned copies = 0; copies < kMostCopies && maker != Dataflow::kNone && maker < pc; ++copies) {
+    if (!p.is_copy(maker)) return nth_part(p.f, maker, *half) == nth ? std::optional(maker) : std::nullopt;
+    pc = maker;
+    half = &p.operand(pc, 1);
+    maker = p.known.maker(pc, 1);
+  }
+  return std::nullopt;
+}
+
+// A pack of the two halves of a register is a copy of it. (Of four quarters it is none, observed.)
+void fold_repacking(Pass& p, uint32_t pc) {
+  const Operand& pack = p.operand(pc, 1);
+  if (pack.kind != Operand::Kind::vector || pack.count != 2 || bits_of(p.source(pc).type()) != 64) return;
+  const auto low = unpacking_behind(p, pc, 0), high = unpacking_behind(p, pc, 1);
+  if (!low || !high || p.operand(*low, 0).count != 2 || p.operand(*high, 0).count != 2) return;
+  if (*low != *high && !p.same_value(*low, 1, *high, 1)) return;
+  p.become_copy(pc, p.kept(*low, 1), Type::b64);
+}
+
 }  // namespace
 
 std::span<const Rule> pack_rules() {
   static constexpr Rule kRules[] = {
-      {"abs", fold_absolute},       {"fma", fold_square},         {"mov", fold_wide_unpacking},
-      {"min", fold_signed_extreme}, {"max", fold_signed_extreme},
+      {"abs", fold_absolute},  {"fma", fold_square},         {"mov", fold_wide_unpacking},
+      {"mov", fold_repacking}, {"min", fold_signed_extreme}, {"max", fold_signed_extreme},
   };
   return kRules;
 }
