@@ -92,7 +92,7 @@ class ValueOrder {
   void count_uses();
   bool is_repeated(uint32_t pc) const;
   bool is_counted_copy(uint32_t pc) const;
-  std::vector<char> signs_of_their_own();
+  std::vector<char> copies_of_their_own();
   std::vector<char> carries_beside_results() const;
   std::vector<char> values_with_readers() const;
   void count_operands(uint32_t pc, bool leaves_carry);

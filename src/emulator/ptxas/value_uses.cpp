@@ -144,7 +144,7 @@ void ValueOrder::count_uses() {
   for (uint32_t v = 0; v < whole_.size(); ++v)
     if ((ssa_.values()[v].kind == Kind::made || is_selection(v)) && equal_[v] == v)
       whole_[v] = made_as(v) == Makes::halves ? -1 : 1;
-  const std::vector<char> is_own = signs_of_their_own(), leaves_carry = carries_beside_results();
+  const std::vector<char> is_own = copies_of_their_own(), leaves_carry = carries_beside_results();
   for (uint32_t pc = 0; pc < f_.code.size(); ++pc)
     if (!flow_.is_dead(pc) && !is_repeated(pc) && (!is_counted_copy(pc) || is_own[pc]))
       count_operands(pc, leaves_carry[pc]);
@@ -168,22 +168,30 @@ bool ValueOrder::is_counted_copy(uint32_t pc) const {
   return comes_with_source(f_.code[pc], f_.source[pc]) && ssa_.knows(flow_.number_of(f_.code[pc].op[0]));
 }
 
-// By pc: signs that someone reads who has none in his own instruction.
-std::vector<char> ValueOrder::signs_of_their_own() {
+// By pc: copies that stay instructions. Signs that someone reads who has none in his own instruction; and
+// what becomes part of a variable and says that this is an f64.
+std::vector<char> ValueOrder::copies_of_their_own() {
   std::vector<char> is_own(f_.code.size());
   const auto read = [&](uint32_t v, uint32_t pc) {
     const Ssa::Value& value = ssa_.values()[source_of(v, blocks_.reads[pc], Through::copies)];
     if (value.kind == Kind::made && is_sign(f_.code[value.at]) && is_counted_copy(value.at))
       is_own[value.at] = 1;
   };
-  for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
-    if (flow_.is_dead(pc) || is_counted_copy(pc) || takes_sign(f_.source[pc])) continue;
+  const auto read_all = [&](uint32_t pc) {
+    if (takes_sign(f_.source[pc])) return;
     for (const uint32_t reg : flow_.access(pc).reads)
       if (ssa_.knows(reg) && ssa_.read(pc, reg) != Ssa::kNone) read(ssa_.read(pc, reg), pc);
-  }
-  for (uint32_t v = 0; v < ssa_.values().size(); ++v)
+  };
+  for (uint32_t pc = 0; pc < f_.code.size(); ++pc)
+    if (!flow_.is_dead(pc) && !is_counted_copy(pc)) read_all(pc);
+  for (uint32_t v = 0; v < ssa_.values().size(); ++v) {
+    const Ssa::Value& value = ssa_.values()[v];
     if (is_selection(v))
-      for (const uint32_t from : ssa_.values()[v].operands) read(from, ssa_.values()[v].at);
+      for (const uint32_t from : value.operands) read(from, value.at);
+    if (!meets_[v] || value.kind != Kind::made || !is_counted_copy(value.at)) continue;
+    is_own[value.at] |= static_cast<char>(makes_f64(f_.source[value.at]));
+    if (!is_sign(f_.code[value.at])) read_all(value.at);
+  }
   return is_own;
 }
 
