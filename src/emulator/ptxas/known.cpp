@@ -188,7 +188,7 @@ std::optional<bool> Known::outcome(uint32_t pc) const {
   const Instr& i = f_.code[pc];
   const Source& s = f_.source[pc];
   const unsigned first = s.tokens[0] == "setp" ? 2 : s.tokens[0] == "set" ? 1 : 0;
-  if (first == 0 || i.guard >= 0 || (first == 2 && i.op[1])) return std::nullopt;
+  if (first == 0 || i.guard >= 0) return std::nullopt;
   const Operand &a = i.op[first], &b = i.op[first + 1];
   const size_t words = (first == 2 ? 3 : 4) + (s.has("ftz") ? 1 : 0);
   if (s.tokens.size() != words || !is_value(a) || !is_value(b)) return std::nullopt;
@@ -202,8 +202,9 @@ std::optional<bool> Known::outcome(uint32_t pc) const {
   return a.offset == b.offset ? of_itself(s.tokens[1], is_float(of)) : std::nullopt;
 }
 
-// What set and setp then give.
+// What set and setp then give. (Of two predicates nothing is computed.)
 std::optional<uint64_t> Known::decided(uint32_t pc) const {
+  if (f_.source[pc].tokens[0] == "setp" && f_.code[pc].op[1]) return std::nullopt;
   const auto holds = outcome(pc);
   const Type to = f_.source[pc].type();
   const bool is_set = f_.source[pc].tokens[0] == "set";

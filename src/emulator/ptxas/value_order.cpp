@@ -120,7 +120,7 @@ ValueOrder::ValueOrder(const Function& f, const Dataflow& flow, const Known& kno
   rank_webs();
   find_equals();
   find_shared_results();
-  count_uses();
+  count_uses(known);
   find_sunk();
   for (uint32_t pc = 0; pc < f.code.size(); ++pc) {
     if (flow.is_dead(pc)) continue;

@@ -89,7 +89,7 @@ class ValueOrder {
   std::pair<uint32_t, uint32_t> behind(uint32_t copy, Through = Through::signs);
   uint32_t source_of(uint32_t value, uint32_t block, Through = Through::signs);
   bool is_variable_in(uint32_t value, uint32_t block);
-  void count_uses();
+  void count_uses(const Known&);
   bool is_repeated(uint32_t pc) const;
   bool is_counted_copy(uint32_t pc) const;
   std::vector<char> copies_of_their_own();

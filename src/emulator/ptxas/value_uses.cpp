@@ -136,7 +136,8 @@ void ValueOrder::find_sunk() {
     if (is_torn[r.reader]) r.moves = false;
 }
 
-void ValueOrder::count_uses() {
+// A comparison that a value's being compared with itself or with a NaN decides reads nothing.
+void ValueOrder::count_uses(const Known& known) {
   whole_.resize(ssa_.values().size());
   readers_.resize(ssa_.values().size());
   voices_.resize(ssa_.values().size());
@@ -146,7 +147,7 @@ void ValueOrder::count_uses() {
       whole_[v] = made_as(v) == Makes::halves ? -1 : 1;
   const std::vector<char> is_own = copies_of_their_own(), leaves_carry = carries_beside_results();
   for (uint32_t pc = 0; pc < f_.code.size(); ++pc)
-    if (!flow_.is_dead(pc) && !is_repeated(pc) && (!is_counted_copy(pc) || is_own[pc]))
+    if (!flow_.is_dead(pc) && !is_repeated(pc) && (!is_counted_copy(pc) || is_own[pc]) && !known.outcome(pc))
       count_operands(pc, leaves_carry[pc]);
   for (uint32_t v = 0; v < whole_.size(); ++v)
     if (is_selection(v))
