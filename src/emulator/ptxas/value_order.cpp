@@ -41,6 +41,7 @@
 //   and so does one behind a guarded store. It is no longer equal to what was stored when operands are
 //   ordered. If the addend of a product takes the instruction's place for a constant, it comes behind a
 //   constant, too; and what was stored of constants comes behind others, the last one first.
+// * What is in a uniform register comes behind the other factor or summand (value_uniform.cpp).
 // * Constants come last, and before them what .const memory holds. Of sums and products a constant
 //   whose lower half is not 0 comes before a kernel's parameter (if sums and products alone read that), any
 //   other behind it, and two parameters change places; of extremes parameters come before constants. But zero
@@ -122,6 +123,7 @@ ValueOrder::ValueOrder(const Function& f, const Dataflow& flow, const Known& kno
   find_shared_results();
   count_uses(known);
   find_sunk();
+  find_uniform();
   for (uint32_t pc = 0; pc < f.code.size(); ++pc) {
     if (flow.is_dead(pc)) continue;
     const auto [first, count] = asked_for(f.source[pc]);
@@ -310,7 +312,7 @@ ValueOrder::Held ValueOrder::held(uint32_t pc, unsigned slot) {
   if (reg == Dataflow::kNone) return {rank_of_constant(op), kConstant | op.offset};
   const uint32_t v = ssa_.read(pc, reg);
   if (v == Ssa::kNone) return {{}, kUnknown | slot};
-  return {rank(v, pc, slot), shown_behind_stores(v)};
+  return {rank(v, pc, slot), shown_behind_stores(v), uniform_uses_[shown_to(v, pc)]};
 }
 
 bool ValueOrder::is_variable_in(uint32_t v, uint32_t block) {
@@ -419,6 +421,12 @@ bool ValueOrder::comes_later(uint32_t pc, unsigned slot, unsigned than) const {
     const bool exchanged = held_.at(place(pc, slot)).is != held_.at(place(first, slot)).is;
     return comes_later(first, exchanged ? than : slot, exchanged ? slot : than);
   }
+  const bool later = is_ranked_later(pc, slot, than);
+  return later != changes_places(pc, held_.at(place(pc, later ? than : slot)),
+                                 held_.at(place(pc, later ? slot : than)));
+}
+
+bool ValueOrder::is_ranked_later(uint32_t pc, unsigned slot, unsigned than) const {
   const Rank &a = held_.at(place(pc, slot)).rank, &b = held_.at(place(pc, than)).rank;
   if (takes_constant_behind(pc)) {
     if (a.of == Rank::Class::stored && b.of == Rank::Class::constant) return true;

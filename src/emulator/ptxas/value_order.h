@@ -53,7 +53,8 @@ class ValueOrder {
   };
   struct Held {
     Rank rank;
-    uint64_t is = 0;  // the value; or kConstant and a row, kUnknown and the slot
+    uint64_t is = 0;            // the value; or kConstant and a row, kUnknown and the slot
+    uint32_t uniform_uses = 0;  // see value_uniform.cpp
   };
   // What a store puts into memory.
   struct Stored {
@@ -102,6 +103,14 @@ class ValueOrder {
   int definition(uint32_t value);
   bool is_joined(uint32_t value) const;
   Held held(uint32_t pc, unsigned slot);
+  uint32_t shown_to(uint32_t value, uint32_t pc);
+  bool is_uniform(uint32_t pc, const Operand&);
+  bool is_bank(uint32_t value) const;
+  bool computes_uniform(uint32_t pc);
+  void find_uniform();
+  void count_uniform_uses();
+  bool changes_places(uint32_t pc, const Held& first, const Held& second) const;
+  bool is_ranked_later(uint32_t pc, unsigned slot, unsigned than) const;
   uint64_t copied_from(uint32_t value);
   bool is_copy(uint32_t pc) const;
   uint64_t shown_by(uint32_t value);
@@ -168,6 +177,10 @@ class ValueOrder {
   std::vector<std::pair<uint32_t, uint32_t>> behind_[2];  // by Through
   std::vector<uint64_t> copied_;
   std::vector<int> whole_;  // of a value, as Web::whole
+  // By value: made of constants and banks alone; of those in uniform registers, how many sums and products
+  // read them.
+  std::vector<char> is_computed_;
+  std::vector<uint32_t> uniform_uses_;
   struct Voice {
     uint32_t block;
     int whole, with_later = 0;  // the reader's; and those behind it
