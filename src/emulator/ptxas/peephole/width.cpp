@@ -11,6 +11,7 @@ namespace fp4lab::emu::peephole {
 namespace {
 
 constexpr unsigned kAny = 64;
+constexpr unsigned kLaneBits = 5;  // %laneid's; of no other special register is a width known
 
 // How many lower bits of a value may be other than 0, for all that the compiler follows.
 class Width {
@@ -19,12 +20,22 @@ class Width {
 
   unsigned of(uint32_t pc, unsigned slot) {
     if (const auto constant = p_.bits(pc, slot)) return static_cast<unsigned>(std::bit_width(*constant));
+    const uint32_t maker = p_.known.maker(pc, slot);
+    const bool is_moved = maker < pc && p_.source(maker).tokens[0] == "mov";
+    if (is_lane(p_.operand(pc, slot)) || (is_moved && is_lane(p_.operand(maker, 1)))) return kLaneBits;
     constexpr unsigned kMostSteps = 64;
     const auto from = p_.behind_copies(pc, slot);
     return from && *from < pc && ++steps_ < kMostSteps ? of_result(*from) : kAny;
   }
 
  private:
+  bool is_lane(const Operand& op) const {
+    return std::ranges::any_of(p_.w.image.constants, [&op](const Row& row) {
+      return row.what == Row::What::special && FixedSpecial(row.bits) == FixedSpecial::laneid &&
+             op.kind == Operand::Kind::value && row.offset == op.offset;
+    });
+  }
+
   unsigned of_result(uint32_t pc) {
     const Source& s = p_.source(pc);
     const std::string_view name = s.tokens[0];
