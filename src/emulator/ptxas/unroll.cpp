@@ -4,6 +4,7 @@
 
 #include "emulator/isa/opcode.h"
 #include "emulator/ptxas/counted_loop.h"
+#include "emulator/ptxas/known.h"
 #include "emulator/ptxas/summed_product.h"
 
 namespace fp4lab::emu {
@@ -40,10 +41,14 @@ bool has_signs(const Function& f) {
 
 namespace {
 
-bool has_branches_inside(const Dataflow& flow, const Function& f, const CountedLoop& loop) {
+// Beside its test. A branch that constants keep from being taken is none by then.
+bool has_branches_inside(const Rewriter& w, const Dataflow& flow, const CountedLoop& loop) {
+  std::vector<uint32_t> branches;
   for (uint32_t pc = loop.begin; pc < loop.back; ++pc)
-    if (pc != loop.test && f.code[pc].opcode->name == "bra" && !flow.is_dead(pc)) return true;
-  return false;
+    if (pc != loop.test && w.f.code[pc].opcode->name == "bra" && !flow.is_dead(pc)) branches.push_back(pc);
+  if (branches.empty()) return false;
+  const Known known(w, flow);
+  return std::ranges::any_of(branches, [&](uint32_t pc) { return known.guard(pc) != false; });
 }
 
 }  // namespace
@@ -55,7 +60,7 @@ Unrolled unroll(Rewriter& w, const Dataflow& flow, const std::vector<const Token
   for (const CountedLoop& loop : counted_loops(w.f, flow, nounroll)) {
     if (!becomes_straight(loop) || size + size_t(*loop.rounds) * loop.length() > kMostUnrolled) continue;
     size += size_t(*loop.rounds) * loop.length();
-    unrolled.with_branches |= has_branches_inside(flow, w.f, loop);
+    unrolled.with_branches |= !unrolled.with_branches && has_branches_inside(w, flow, loop);
     repetitions.push_back({loop.begin, loop.back, loop.test, *loop.rounds});
   }
   if (!repetitions.empty()) w.repeat(repetitions);
