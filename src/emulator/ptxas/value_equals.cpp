@@ -60,6 +60,15 @@ std::optional<Tokens> forwards_to(const Instr& i, const Source& s) {
   return is_plain ? std::optional(std::move(tokens)) : std::nullopt;
 }
 
+// What operands of integers are, with the bits of a constant of 32 bits at most; unlike all values.
+constexpr uint64_t kInteger = uint64_t(1) << 34;
+
+std::optional<uint64_t> small_integer(const Known& known, const Operand& op, uint32_t pc, unsigned slot) {
+  if (is_float(op.type) || slot >= Known::kSlots) return std::nullopt;
+  const std::optional<uint64_t> bits = known.bits(pc, slot);
+  return bits && *bits >> 32 == 0 ? bits : std::nullopt;
+}
+
 }  // namespace
 
 // What a value is a copy of, as Held::is.
@@ -122,12 +131,15 @@ std::pair<uint64_t, uint64_t> ValueOrder::address(uint32_t pc, const Operand& op
 }
 
 // What an instruction is made of; nothing if that is not known.
-std::optional<std::vector<uint64_t>> ValueOrder::ingredients(uint32_t pc) {
+std::optional<std::vector<uint64_t>> ValueOrder::ingredients(uint32_t pc, const Known& known) {
   std::vector<uint64_t> all{f_.code[pc].aux};
-  const auto add = [&](const Operand& op) {
-    const uint32_t reg = flow_.number_of(op);
-    all.push_back(reg == Dataflow::kNone ? kConstant | op.offset : shown_by(pc, reg));
+  const auto add = [&](const Operand& op, uint64_t is) {
+    all.push_back(is);
     all.push_back(op.negated);
+  };
+  const auto add_register = [&](const Operand& op) {
+    const uint32_t reg = flow_.number_of(op);
+    add(op, reg == Dataflow::kNone ? kConstant | op.offset : shown_by(pc, reg));
   };
   const auto add_address = [&](const Operand& op) {
     const auto [base, offset] = address(pc, op);
@@ -142,13 +154,16 @@ std::optional<std::vector<uint64_t>> ValueOrder::ingredients(uint32_t pc) {
         break;
       case Operand::Kind::value:
       case Operand::Kind::predicate:
-        add(op);
+        if (const auto number = small_integer(known, op, pc, slot))
+          add(op, kInteger | *number);
+        else
+          add_register(op);
         break;
       case Operand::Kind::address:
         add_address(op);
         break;
       case Operand::Kind::vector:
-        for (uint32_t e = op.index; e < op.index + op.count; ++e) add(f_.vectors[e]);
+        for (uint32_t e = op.index; e < op.index + op.count; ++e) add_register(f_.vectors[e]);
         break;
       default:
         return std::nullopt;
@@ -169,20 +184,31 @@ uint64_t ValueOrder::nth_result(uint32_t v) const {
   return nth;
 }
 
-// Made of the same instruction of the text, for another round of its loop: ptxas joins the two later.
-bool ValueOrder::is_copy_of_round(uint32_t pc, uint32_t other) const {
-  return position(f_.source[pc]) == position(f_.source[other]);
+// Made of the same instruction of the text, for another round of its loop: ptxas joins the two later. Those
+// of a straight loop when it has decided who is kept as halves, those of other loops behind all this.
+bool ValueOrder::is_left_apart(uint32_t pc, uint32_t other, Rounds rounds) const {
+  if (position(f_.source[pc]) != position(f_.source[other])) return false;
+  const uint32_t loop = straight_loop_at(pc);
+  return rounds == Rounds::apart || loop == Ssa::kNone || loop != straight_loop_at(other);
 }
 
 // An instruction that repeats another, which every way here has come through, is that other. What becomes
 // part of a variable is none.
-void ValueOrder::find_equals() {
-  const std::vector<Ssa::Value>& values = ssa_.values();
-  equal_.resize(values.size());
+void ValueOrder::find_equals(const Known& known) {
+  equal_.resize(ssa_.values().size());
   std::iota(equal_.begin(), equal_.end(), 0);
   copied_.assign(equal_.begin(), equal_.end());
-  if (values.empty()) return;
+  if (equal_.empty()) return;
   find_invariants();
+  join_equals(known, Rounds::apart);
+}
+
+void ValueOrder::join_rounds(const Known& known) {
+  if (!straight_loops_.empty()) join_equals(known, Rounds::joined);
+}
+
+void ValueOrder::join_equals(const Known& known, Rounds rounds) {
+  const std::vector<Ssa::Value>& values = ssa_.values();
   std::vector<std::vector<uint32_t>> results(f_.code.size());
   for (uint32_t v = 0; v < values.size(); ++v)
     if (values[v].kind == Kind::made) results[values[v].at].push_back(v);
@@ -190,7 +216,7 @@ void ValueOrder::find_equals() {
   Made makers;
   for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
     if (results[pc].empty() || !may_repeat(pc)) continue;
-    std::optional<std::vector<uint64_t>> sources = ingredients(pc);
+    std::optional<std::vector<uint64_t>> sources = ingredients(pc, known);
     if (!sources) continue;
     if (f_.source[pc].tokens[0].starts_with("ld") && !flow_.is_in_bank(pc))
       sources->push_back(memory.before(pc));
@@ -205,7 +231,7 @@ void ValueOrder::find_equals() {
       std::vector<uint32_t>& equals = makers[{operation(f_.code[pc], f_.source[pc]), std::move(key)}];
       const auto last = std::find_if(equals.rbegin(), equals.rend(), [&](uint32_t other) {
         const uint32_t at = values[other].at;
-        return !is_copy_of_round(at, pc) && ssa_.dominates(blocks_.flow[at], blocks_.flow[pc]);
+        return !is_left_apart(at, pc, rounds) && ssa_.dominates(blocks_.flow[at], blocks_.flow[pc]);
       });
       if (last != equals.rend())
         equal_[v] = *last;
@@ -213,7 +239,8 @@ void ValueOrder::find_equals() {
         equals.push_back(v);
     }
   }
-  for (uint32_t pc = 0; pc < f_.code.size(); ++pc) forward_store(pc, memory.behind(pc), makers);
+  if (rounds == Rounds::apart)
+    for (uint32_t pc = 0; pc < f_.code.size(); ++pc) forward_store(pc, memory.behind(pc), makers);
 }
 
 // To the loads behind it that nothing has come before.

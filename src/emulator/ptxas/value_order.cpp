@@ -119,10 +119,11 @@ ValueOrder::ValueOrder(const Function& f, const Dataflow& flow, const Known& kno
   find_rounds();
   find_text_blocks();
   rank_webs();
-  find_equals();
+  find_equals(known);
   find_shared_results();
   count_uses(known);
   find_sunk();
+  join_rounds(known);
   find_uniform();
   for (uint32_t pc = 0; pc < f.code.size(); ++pc) {
     if (flow.is_dead(pc)) continue;

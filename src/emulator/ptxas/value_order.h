@@ -117,10 +117,13 @@ class ValueOrder {
   uint64_t shown_by(uint32_t pc, uint32_t reg);
   bool may_repeat(uint32_t pc) const;
   std::pair<uint64_t, uint64_t> address(uint32_t pc, const Operand&);
-  std::optional<std::vector<uint64_t>> ingredients(uint32_t pc);
+  std::optional<std::vector<uint64_t>> ingredients(uint32_t pc, const Known&);
   uint64_t nth_result(uint32_t value) const;
-  bool is_copy_of_round(uint32_t pc, uint32_t other) const;
-  void find_equals();
+  enum class Rounds : uint8_t { apart, joined };
+  bool is_left_apart(uint32_t pc, uint32_t other, Rounds) const;
+  void find_equals(const Known&);
+  void join_rounds(const Known&);
+  void join_equals(const Known&, Rounds);
   void forward_store(uint32_t pc, uint32_t state, const Made&);
   uint64_t shown_behind_stores(uint32_t value);
   std::vector<std::vector<uint32_t>> readers_of_results(bool joined);
