@@ -122,4 +122,13 @@ int reads_whole(const Instr& i, const Source& s, unsigned slot) {
   return halves ? -1 : 1;
 }
 
+// The way of most numbers through a root or a quotient stands in the code itself.
+bool joins_halves(const Instr& i, const Source& s, unsigned slot) {
+  const std::string_view name = s.tokens[0];
+  const bool is_root = name == "rsqrt" && !s.has("ftz");
+  const bool is_expanded =
+      s.type() == Type::f64 && (is_root || ((name == "sqrt" || name == "div") && !is_subroutine(s)));
+  return is_expanded || reads_whole(i, s, slot) > 0;
+}
+
 }  // namespace fp4lab::emu

@@ -26,5 +26,7 @@ bool reads_carry(const Source&);
 // How an instruction reads a 64-bit register in one of its operands: how many times as a whole, less the
 // times as halves. 0 for one that needs only one of the halves, or both as they are.
 int reads_whole(const Instr&, const Source&, unsigned slot);
+// Whether some of its machine code reads the operand as a whole, however many times it reads halves.
+bool joins_halves(const Instr&, const Source&, unsigned slot);
 
 }  // namespace fp4lab::emu

@@ -261,7 +261,8 @@ void ValueOrder::count_use(uint32_t read, uint32_t pc, unsigned slot, int whole,
     whole_[v] += whole;
     voices_[v].push_back({block, whole});
   }
-  if (whole > 0) readers_[v].push_back({place(pc, slot), here});
+  const bool joins = whole > 0 || (slot > 0 && joins_halves(f_.code[pc], f_.source[pc], slot));
+  if (joins) readers_[v].push_back({place(pc, slot), here});
 }
 
 // So that those behind a block are known by the first of them.
