@@ -62,7 +62,7 @@ class Optimiser {
           w_.replace(pc, {"mov", "b64"}, {w_.constant(of_nan->alone(), Type::b64)});
         signs.fold(pc);
         const std::string_view name = f_.source[pc].tokens[0];
-        if (name == "atom" || name == "red") order_atomic_sum(pc, flow);
+        if (name == "atom" || name == "red") order_atomic_sum(pc, flow, order);
       }
     signs.apply();
     contraction.apply();
@@ -94,11 +94,13 @@ class Optimiser {
       f_.code[pc].op[factor->first] = w_.constant(factor->second, Type::f64);
   }
 
-  // A sum in shared memory: see optimised_add_f64. Of a constant it is as it is without optimisation.
-  void order_atomic_sum(uint32_t pc, const Dataflow& flow) {
+  // A sum in shared memory: see optimised_add_f64. Of a constant it is as it is without optimisation, and of
+  // what is kept as halves, which its loop joins behind the load.
+  void order_atomic_sum(uint32_t pc, const Dataflow& flow, const ValueOrder& order) {
     const Source& s = f_.source[pc];
-    const Operand& added = f_.code[pc].op[s.tokens[0] == "atom" ? 2 : 1];
-    if (s.has("add") && s.type() == Type::f64 && flow.number_of(added) != Dataflow::kNone)
+    if (!s.has("add") || s.type() != Type::f64) return;
+    const unsigned added = s.tokens[0] == "atom" ? 2 : 1;
+    if (flow.number_of(f_.code[pc].op[added]) != Dataflow::kNone && !order.is_in_halves(pc, added))
       f_.code[pc].body = optimised_add_f64();
   }
 

@@ -78,6 +78,7 @@ std::pair<unsigned, unsigned> asked_for(const Source& s) {
   if (extreme && (type == Type::f64 || type == Type::f32 || type == Type::f16)) return {1, 2};
   if (s.has("approx") || s.has("full")) return {1, 2};
   if (type != Type::f64) return {1, 0};
+  if (s.has("add") && (name == "atom" || name == "red")) return {name == "atom" ? 2 : 1, 1};
   if (name == "fma" || name == "mad") return {1, 3};
   return {1, name == "add" || name == "sub" || name == "mul" ? 2 : 0};
 }
@@ -313,7 +314,10 @@ ValueOrder::Held ValueOrder::held(uint32_t pc, unsigned slot) {
   if (reg == Dataflow::kNone) return {rank_of_constant(op), kConstant | op.offset};
   const uint32_t v = ssa_.read(pc, reg);
   if (v == Ssa::kNone) return {{}, kUnknown | slot};
-  return {rank(v, pc, slot), shown_behind_stores(v), uniform_uses_[shown_to(v, pc)]};
+  const uint32_t shown = shown_to(v, pc);
+  const bool is_variable =
+      is_variable_in(shown, blocks_.reads[pc]) || ssa_.values()[shown].kind == Kind::merged;
+  return {rank(v, pc, slot), shown_behind_stores(v), uniform_uses_[shown], is_variable};
 }
 
 bool ValueOrder::is_variable_in(uint32_t v, uint32_t block) {
@@ -446,6 +450,11 @@ bool ValueOrder::is_ranked_later(uint32_t pc, unsigned slot, unsigned than) cons
     if (a.block == kParameter && b.block == kParameter) return true;
   }
   return a > b;
+}
+
+bool ValueOrder::is_in_halves(uint32_t pc, unsigned slot) const {
+  const Held& held = held_.at(place(pc, slot));
+  return held.rank.of == Rank::Class::joined && !held.is_variable;
 }
 
 bool ValueOrder::same(uint32_t pc, unsigned slot, unsigned other) const {

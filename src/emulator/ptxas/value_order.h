@@ -33,6 +33,8 @@ class ValueOrder {
   bool comes_later(uint32_t pc, unsigned slot, unsigned than) const;
   // Copies count as what they copy.
   bool same(uint32_t pc, unsigned slot, unsigned other) const;
+  // Kept as halves, and no variable.
+  bool is_in_halves(uint32_t pc, unsigned slot) const;
   // What is computed later than where it stands, see sinking.h.
   const std::vector<Sinking::Reading>& sunk_readings() const { return sunk_readings_; }
 
@@ -55,6 +57,7 @@ class ValueOrder {
     Rank rank;
     uint64_t is = 0;            // the value; or kConstant and a row, kUnknown and the slot
     uint32_t uniform_uses = 0;  // see value_uniform.cpp
+    bool is_variable = false;
   };
   // What a store puts into memory.
   struct Stored {
