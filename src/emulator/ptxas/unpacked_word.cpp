@@ -66,6 +66,7 @@ std::optional<Operand> UnpackedWords::word(uint32_t value) {
   const bool is_part = unpacks(i, s) && part_bits(i) == 16;
   if ((!is_part && !narrows(i, s)) || known_.bits(v.at, 1)) return std::nullopt;
   const unsigned n = is_part ? part_of(v.at, v.reg) : 0;
+  if (n == 1 && i.op[0].count == 2) return mistaken(v);
   if (n % 2 != 0 || may_be_half(read(v.at), 16 * n, 0)) return std::nullopt;
   return taken(v.at, i.op[1], n / 2);
 }
@@ -85,6 +86,24 @@ std::optional<Operand> UnpackedWords::loaded(const Ssa::Value& v) {
   address.displacement += n * (bits_of(s.type()) / 8);
   const Operand result = w_.fresh(Type::b32);
   w_.insert(v.at, std::move(tokens), {result, address});
+  return result;
+}
+
+// Of a load that extends 8 or 16 bits, and of which the upper half alone is read, ptxas takes bits 0 to 15
+// for that half (narrow_load.h): they stay in the word, below the sign.
+std::optional<Operand> UnpackedWords::mistaken(const Ssa::Value& upper) {
+  const uint32_t word = read(upper.at);
+  if (word == kNone || ssa_.values()[word].kind != Ssa::Value::Kind::made) return std::nullopt;
+  const uint32_t load = ssa_.values()[word].at;
+  const Source& s = f_.source[load];
+  if (!is_load(s) || !is_value(f_.code[load].op[0]) || !extends_sign(s) || f_.code[load].guard >= 0 ||
+      flow_.is_in_bank(load))
+    return std::nullopt;
+  const auto is_upper = [&](uint32_t pc) { return pc == upper.at; };
+  const Operand& lower = f_.vectors[f_.code[upper.at].op[0].index];
+  if (is_used(upper.at, lower) || !std::ranges::all_of(readers_[word], is_upper)) return std::nullopt;
+  const Operand result = w_.fresh(Type::b32);
+  w_.insert(load, s.tokens, {result, f_.code[load].op[1]});
   return result;
 }
 

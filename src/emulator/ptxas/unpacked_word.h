@@ -1,8 +1,9 @@
 // Where ptxas 13.0 takes a wider register apart, or the vector that it loaded, a 16-bit value that is a lower
 // half stays in the word that it stands in: the name of the half is the word's register. Unless a load brings
 // it and nothing else of what that brings is read, since then two bytes are loaded, above which are zeros; or
-// the word is a constant, whose halves are constants of their own. The upper halves are moved, each into
-// whatever the register allocator left in its register.
+// the word is a constant, whose halves are constants of their own. The upper halves (but for those of narrow
+// loads that are taken for lower ones) are moved, each into whatever the register allocator left in its
+// register.
 #pragma once
 
 #include <map>
@@ -29,6 +30,7 @@ class UnpackedWords {
 
  private:
   std::optional<Operand> loaded(const Ssa::Value&);
+  std::optional<Operand> mistaken(const Ssa::Value& upper);
   Operand taken(uint32_t pc, const Operand& from, unsigned n);
   bool may_be_half(uint32_t value, unsigned low, unsigned depth) const;
   bool is_only_read(uint32_t value, unsigned low, unsigned depth) const;

@@ -22,17 +22,27 @@ std::vector<uint32_t> known_registers(const Function& f, const Dataflow& flow) {
   return registers;
 }
 
+// min and max of a value and itself, which is the value: with .ftz, what one instruction has made of it for
+// 16 bits alone.
+bool is_of_itself(const Instr& i, const Source& s) {
+  return (s.tokens[0] == "min" || s.tokens[0] == "max") && s.type() == Type::f16 && !s.has("NaN") &&
+         !s.has("xorsign") && is_no_constant(i.op[1]) && is_no_constant(i.op[2]) &&
+         i.op[1].offset == i.op[2].offset && !is_value(i.op[3]);
+}
+
 // It is computed for two values at once, both of which are the same.
-bool is_twice(const Source& s) {
+bool is_twice(const Instr& i, const Source& s) {
   static const std::unordered_set<std::string_view> kNames = {"add", "sub", "mul", "fma", "min", "max"};
   const auto is_half = [](Type type) { return type == Type::f16 || type == Type::bf16; };
-  if (!is_half(s.type())) return false;
+  if (!is_half(s.type()) || is_of_itself(i, s)) return false;
   if (s.tokens[0] == "set") return is_half(s.type(1));
   if (s.tokens[0] == "cvt") return s.has("sat") && s.type(0) == Type::f16 && s.type(1) == Type::f16;
   return kNames.contains(s.tokens[0]);
 }
 
-bool is_move(const Instr& i, const Source& s) { return s.tokens[0] == "mov" && is_of_16_bits(i.op[1]); }
+bool is_move(const Instr& i, const Source& s) {
+  return (s.tokens[0] == "mov" && is_of_16_bits(i.op[1])) || (is_of_itself(i, s) && !s.has("ftz"));
+}
 
 }  // namespace
 
@@ -67,7 +77,7 @@ std::optional<WholeRegisters::Found> WholeRegisters::found_by(uint32_t pc, bool 
   for (unsigned depth = 0; depth < kDeepest; ++depth) {
     const Ssa::Value& v = ssa_.values()[value];
     if (v.kind != Ssa::Value::Kind::made || f_.code[v.at].guard >= 0) return std::nullopt;
-    if (copies && is_twice(f_.source[v.at])) return std::nullopt;
+    if (copies && is_twice(f_.code[v.at], f_.source[v.at])) return std::nullopt;
     if (!is_move(f_.code[v.at], f_.source[v.at]) || f_.code[v.at].op[1].immediate) {
       const auto found = whole(value, reader, 0);
       return found ? std::optional(Found{*found, v.at}) : std::nullopt;
@@ -83,7 +93,7 @@ std::optional<Operand> WholeRegisters::whole(uint32_t value, uint32_t reader, un
   const Ssa::Value& v = ssa_.values()[value];
   if (v.kind != Ssa::Value::Kind::made || f_.code[v.at].guard >= 0 || depth >= kDeepest) return std::nullopt;
   if (const auto word = words_.word(value)) return word;
-  if (!is_twice(f_.source[v.at])) return made_whole(v.at, depth);
+  if (!is_twice(f_.code[v.at], f_.source[v.at])) return made_whole(v.at, depth);
   if (is_read_elsewhere(value, reader)) return std::nullopt;
   const Operand one = repeated(v.at), both = w_.fresh(Type::b32);
   Operand halves;
