@@ -27,6 +27,7 @@
 #include "emulator/ptxas/scaled_product.h"
 #include "emulator/ptxas/several_loops.h"
 #include "emulator/ptxas/signs.h"
+#include "emulator/ptxas/split_branch.h"
 #include "emulator/ptxas/uniform_shuffle.h"
 #include "emulator/ptxas/unroll.h"
 #include "emulator/ptxas/value_order.h"
@@ -225,6 +226,7 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows,
   if (may_mistake_bank_halves(f)) step([&](const Dataflow& flow) { mistake_bank_halves(w, flow); });
   if (has_narrow_loads(f)) step([&](const Dataflow& flow) { mistake_narrow_loads(w, flow); });
   if (has_pairs_of_bytes(f)) step([&](const Dataflow& flow) { mistake_packed_halves(w, flow); });
+  if (may_split_branches(f)) step([&](const Dataflow& flow) { split_branches(w, flow); });
   if (may_alternate_signs(f)) step([&](const Dataflow& flow) { alternate_signs(w, flow, nounroll); });
 }
 
