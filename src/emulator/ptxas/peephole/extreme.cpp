@@ -120,14 +120,39 @@ void fold_selection(Pass& p, uint32_t pc) {
   }
 }
 
+// Constants and what lies in banks are the machine instruction's second operand.
+unsigned first_operand(const Pass& p, uint32_t extreme) {
+  const auto is_last = [&](unsigned slot) {
+    const auto load = p.made_by(extreme, slot, "ld");
+    return p.bits(extreme, slot) || (load && p.flow.is_in_bank(*load));
+  };
+  return is_last(1) && !is_last(2) ? 2 : 1;
+}
+
+// Such an instruction has a predicate of its own, which ptxas takes for whether its result is either operand:
+// it says whether that is the first one. The first comparison gets it, others compare.
+void ask_first_operand(Pass& p, uint32_t pc) {
+  const Source& s = p.source(pc);
+  if (s.tokens.size() != 3 || s.tokens[1] != "eq" || s.type() != Type::s32) return;
+  const unsigned asked = p.bits(pc, 2) ? 3 : 2, other = 5 - asked;  // constants come second
+  auto from = p.made_by(pc, asked, "max");
+  if (!from) from = p.made_by(pc, asked, "min");
+  if (!from || !p.source(*from).has("relu") || p.source(*from).type() != Type::s32) return;
+  const auto bound = p.bits(pc, other);
+  const auto is_it = [&](unsigned slot) {
+    return bound ? p.bits(*from, slot) == bound : holds_same(p, *from, slot, pc, other);
+  };
+  if ((!is_it(1) && !is_it(2)) || !p.asked_extremes.insert(*from).second) return;
+  const Operand first = p.kept(*from, first_operand(p, *from));
+  p.replace(pc, s.tokens, {p.operand(pc, 1), p.operand(pc, asked), first});
+}
+
 }  // namespace
 
 std::span<const Rule> extreme_rules() {
-  static constexpr Rule kRules[] = {{"selp", fold_selection},
-                                    {"min", fold_clamp},
-                                    {"max", fold_clamp},
-                                    {"min", fold_zero_bounds},
-                                    {"max", fold_zero_bounds}};
+  static constexpr Rule kRules[] = {{"selp", fold_selection},  {"min", fold_clamp},
+                                    {"max", fold_clamp},       {"min", fold_zero_bounds},
+                                    {"max", fold_zero_bounds}, {"setp", ask_first_operand}};
   return kRules;
 }
 

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -66,6 +67,7 @@ class Pass {
   // Whether the compiler looks at pairs once more (folded_again.cpp).
   bool is_folded_again() const;
   std::unordered_map<uint32_t, bool> takes_extreme;  // what three_way.cpp has found out
+  std::unordered_set<uint32_t> asked_extremes;       // whose predicate a comparison asks: extreme.cpp
 
   bool has_replaced(uint32_t pc) const { return replaced_ == pc; }
   bool has_changed() const { return changed_; }
