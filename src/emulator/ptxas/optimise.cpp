@@ -134,9 +134,12 @@ bool is_worth_it(const Function& f) {
   });
 }
 
-bool has_unwanted_routine(const Function& f, const Dataflow& flow) {
-  for (uint32_t pc = 0; pc < f.code.size(); ++pc)
-    if (flow.is_dead(pc) && (is_float_routine(f.source[pc]) || is_integer_routine(f.source[pc]))) return true;
+bool has_unwanted_routine(const Function& f, const Dataflow& flow, unsigned least_bits = 0) {
+  for (uint32_t pc = 0; pc < f.code.size(); ++pc) {
+    const Source& s = f.source[pc];
+    const bool is_routine = is_float_routine(s) || is_integer_routine(s);
+    if (is_routine && flow.is_dead(pc) && bits_of(s.type()) >= least_bits) return true;
+  }
   return false;
 }
 
@@ -172,10 +175,10 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows,
   };
   bool are_renamed = false;
   const auto arithmetic = [&](const Dataflow& flow, const Known& known) {
-    // Unwanted routines are called still, where operands are ordered.
+    // Unwanted routines of 64 bits are called still, where operands are ordered.
     const ConstantRows constants = constant_rows(image);
     std::optional<Dataflow> called;
-    if (sums_f64(f) && has_unwanted_routine(f, flow))
+    if (sums_f64(f) && has_unwanted_routine(f, flow, 64))
       called.emplace(image.out, f, w.rows, constants, std::span<const uint32_t>(), Dataflow::Calls::always);
     const auto run = [&](const Dataflow& compiled) {
       Optimiser(w).run(flow, called ? *called : flow, compiled, known, nounroll, are_renamed);
