@@ -106,7 +106,8 @@ class Reader {
       const size_t begin = comment.find_first_not_of(' ', at);
       return begin == std::string::npos ? std::string() : comment.substr(begin);
     };
-    if (w[0] == "case" && w.size() == 2) {
+    if (w[0] == "case") {
+      if (w.size() != 2) fail("{}:{}: the name of a case is one word", p_.path.string(), number_);
       // A new case begins as a copy of what was said before the first one.
       Case fresh = p_.cases.front();
       fresh.name = w[1];

@@ -118,16 +118,16 @@ bool Warp::lanes_together(Space space, AccessKind kind, const uint64_t* address,
       if (s.low == s.high && s.low < kCallParam)
         return found(param_memory(kind, s.low, bytes, static_cast<unsigned>(std::countr_zero(active))));
       return local(kCallParam);
-    case Space::generic:
-      if (s.low - kSharedWindow < kWindowBytes) return shared(kSharedWindow);
-      if (s.high >= kSharedWindow && s.low < kParamWindow + kWindowBytes) return false;
-      [[fallthrough]];
     case Space::constant: {
       const GlobalMemory& memory = cta.cluster.grid.memory;
       Span device = s;
       device.low += memory.constants(), device.high += memory.constants();
       return global_lanes(device, bytes) && found(memory.host(device.low));
     }
+    case Space::generic:
+      if (s.low - kSharedWindow < kWindowBytes) return shared(kSharedWindow);
+      if (s.high >= kSharedWindow && s.low < kParamWindow + kWindowBytes) return false;
+      [[fallthrough]];
     case Space::global:
       return !(strong && kind != AccessKind::read) && global_lanes(s, bytes) &&
              found(cta.cluster.grid.memory.host(s.low));
