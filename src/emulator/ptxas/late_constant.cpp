@@ -66,7 +66,9 @@ void Literals::add_word(uint32_t word) {
 // 64 bits are two words, one behind the other.
 void Literals::add_pair(uint64_t bits) {
   const std::array pair{static_cast<uint32_t>(bits), static_cast<uint32_t>(bits >> 32)};
-  if (std::ranges::search(words_, pair).empty()) words_.insert(words_.end(), pair.begin(), pair.end());
+  // Not std::ranges::search, whose result clang 14, the fuzzers' compiler, cannot read in GCC's library.
+  if (std::search(words_.begin(), words_.end(), pair.begin(), pair.end()) == words_.end())
+    words_.insert(words_.end(), pair.begin(), pair.end());
 }
 
 std::optional<uint32_t> Literals::behind(uint32_t word) const {
