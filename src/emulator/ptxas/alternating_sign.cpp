@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "emulator/isa/opcode.h"
+#include "emulator/ptxas/any_instruction.h"
 #include "emulator/ptxas/counted_loop.h"
 #include "emulator/ptxas/summed_product.h"
 
@@ -64,11 +65,7 @@ class Alternation {
 
 }  // namespace
 
-bool may_alternate_signs(const Function& f) {
-  for (uint32_t pc = 0; pc < f.code.size(); ++pc)
-    if (negates_itself(f.code[pc], f.source[pc])) return true;
-  return false;
-}
+bool may_alternate_signs(const Function& f) { return any_instruction(f, negates_itself); }
 
 void alternate_signs(Rewriter& w, const Dataflow& flow, const std::vector<const Token*>& nounroll) {
   Alternation alternation(w, flow);

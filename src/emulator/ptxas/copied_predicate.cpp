@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "emulator/isa/opcode.h"
+#include "emulator/ptxas/any_instruction.h"
 
 namespace fp4lab::emu {
 
@@ -20,11 +21,7 @@ bool copies_predicate(const Instr& i, const Source& s) {
 
 }  // namespace
 
-bool may_copy_predicates(const Function& f) {
-  for (uint32_t pc = 0; pc < f.code.size(); ++pc)
-    if (copies_predicate(f.code[pc], f.source[pc])) return true;
-  return false;
-}
+bool may_copy_predicates(const Function& f) { return any_instruction(f, copies_predicate); }
 
 void mistake_copied_predicates(Function& f, const Dataflow& flow) {
   std::unordered_map<uint32_t, uint32_t> copied;  // what a predicate is a copy of, by its number

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "emulator/ptxas/any_instruction.h"
 #include "emulator/ptxas/behind_copies.h"
 
 namespace fp4lab::emu {
@@ -78,10 +79,7 @@ std::optional<uint32_t> Literals::behind(uint32_t word) const {
 }
 
 bool may_shuffle_constants(const Function& f) {
-  const auto has = [&](std::string_view name) {
-    return std::ranges::any_of(f.source, [&](const Source& s) { return s.tokens[0] == name; });
-  };
-  return has("shfl") && (has("mma") || has("wgmma"));
+  return has_mnemonic(f, "shfl") && (has_mnemonic(f, "mma") || has_mnemonic(f, "wgmma"));
 }
 
 void move_shuffled_constants(Rewriter& w, const Known& known, const Literals& literals) {

@@ -4,6 +4,7 @@
 
 #include "emulator/isa/opcode.h"
 #include "emulator/ptx/flow.h"
+#include "emulator/ptxas/any_instruction.h"
 #include "emulator/ptxas/reaching_writes.h"
 
 namespace fp4lab::emu {
@@ -47,11 +48,7 @@ bool stays_branch(const Rewriter& w, uint32_t pc) {
 
 }  // namespace
 
-bool may_split_branches(const Function& f) {
-  for (uint32_t pc = 0; pc < f.code.size(); ++pc)
-    if (is_flushed_and(f.code[pc], f.source[pc])) return true;
-  return false;
-}
+bool may_split_branches(const Function& f) { return any_instruction(f, is_flushed_and); }
 
 void split_branches(Rewriter& w, const Dataflow& flow) {
   Function& f = w.f;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "emulator/ptxas/any_instruction.h"
 #include "emulator/ptxas/stored_load.h"
 
 namespace fp4lab::emu {
@@ -63,10 +64,7 @@ bool is_shuffle(const Instr& i, const Source& s) {
 }  // namespace
 
 bool may_shuffle_uniform(const Function& f) {
-  const auto has = [&](std::string_view name) {
-    return std::ranges::any_of(f.source, [&](const Source& s) { return s.tokens[0] == name; });
-  };
-  return has("movmatrix") && has("shfl");
+  return has_mnemonic(f, "movmatrix") && has_mnemonic(f, "shfl");
 }
 
 void move_uniform_shuffles(Rewriter& w, const Dataflow& flow, const Known& known) {
