@@ -76,8 +76,8 @@ enum class Space : uint8_t { generic, constant, global, local, param, shared, sh
 
 // Addresses in param space. An entry's parameters have offsets from 0 in its parameter block, which all lanes
 // share. The parameters and results of a called function (and the variables that a caller passes for them:
-// the parser gives both the same place) are each lane's own: address kCallParam + x is byte x of the lane's
-// local memory.
+// the parser gives both the same place) are each lane's own: address kCallParam + x is address x of the
+// lane's local memory.
 constexpr uint64_t kCallParam = 0x10'0000;
 
 struct Operand {

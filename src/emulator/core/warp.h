@@ -335,7 +335,6 @@ class Warp {
   uint32_t join_pc(const LaneGroup&) const;
   void wake_gathering();
   std::string where(uint32_t lanes) const;  // "lanes 1-31 at line 40 (bar.sync)", for messages
-  std::byte* constant_memory(const Instr&, AccessKind, uint64_t address, uint32_t bytes, unsigned lane);
   std::byte* local_memory(AccessKind, uint64_t address, uint32_t bytes, unsigned lane);
   struct Span;
   bool shared_lanes(AccessKind, const uint64_t* address, const Span&, uint64_t base, uint32_t bytes);
@@ -344,9 +343,11 @@ class Warp {
   std::byte* param_memory(AccessKind, uint64_t offset, uint32_t bytes, unsigned lane);
   std::byte* shared_memory(const Instr&, Space, AccessKind, uint64_t address, uint32_t bytes, unsigned lane,
                            bool strong);
-  void outside_global(AccessKind, uint64_t address, uint32_t bytes, unsigned lane);  // a fault, or a note
-  std::byte* global_memory(const Instr&, AccessKind, uint64_t address, uint32_t bytes, unsigned lane,
-                           bool strong);
+  // In global or constant memory: `place` is the device address, `address` what the program calls it.
+  std::byte* device_memory(AccessKind, const char* space, uint64_t address, uint64_t place, uint32_t bytes,
+                           unsigned lane, bool strong);
+  void outside_device(AccessKind, const char* space, uint64_t address, uint64_t place, uint32_t bytes,
+                      unsigned lane);  // a fault, or a note
 
   void check_defined(const Operand& o) {
     if ((defined_[o.offset / kRowBytes] & active) != active) [[unlikely]]

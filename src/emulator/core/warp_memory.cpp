@@ -33,11 +33,12 @@ std::byte* Warp::memory(const Instr& i, Space space, AccessKind kind, uint64_t a
         return shared_memory(i, Space::shared_cluster, kind, address - kSharedWindow, bytes, lane, strong);
       if (in_window(address, kLocalWindow)) return local_memory(kind, address - kLocalWindow, bytes, lane);
       if (in_window(address, kParamWindow)) return param_memory(kind, address - kParamWindow, bytes, lane);
-      return global_memory(i, kind, address, bytes, lane, strong);
+      return device_memory(kind, "global", address, address, bytes, lane, strong);
     case Space::constant:
-      return constant_memory(i, kind, address, bytes, lane);
+      return device_memory(kind, "constant", address, cta.cluster.grid.memory.constants() + address, bytes,
+                           lane, false);
     case Space::global:
-      return global_memory(i, kind, address, bytes, lane, strong);
+      return device_memory(kind, "global", address, address, bytes, lane, strong);
     case Space::shared:
     case Space::shared_cluster:
       return shared_memory(i, space, kind, address, bytes, lane, strong);
@@ -52,48 +53,40 @@ std::byte* Warp::memory(const Instr& i, Space space, AccessKind kind, uint64_t a
 // An access outside of every allocation is a fault. Hardware protects pages, so a read that stays in the rest
 // of one goes through there: CuTe DSL's masked grouped GEMM looks one group ahead. Where that is tolerated it
 // is a note.
-void Warp::outside_global(AccessKind kind, uint64_t address, uint32_t bytes, unsigned lane) {
+void Warp::outside_device(AccessKind kind, const char* space, uint64_t address, uint64_t place,
+                          uint32_t bytes, unsigned lane) {
   const Grid& grid = cta.cluster.grid;
-  const Fault outside(FaultKind::illegal_address, lane,
-                      fmt::format("illegal {} of {} bytes at global address {:#x} (lane {}): {}", verb(kind),
-                                  bytes, address, lane, grid.memory.describe(address)));
-  if (kind != AccessKind::read || !grid.schedule.tolerant || !grid.memory.map_rest_of_pages(address, bytes))
+  const bool is_generic = place != address && grid.memory.owns(address);
+  const Fault outside(
+      FaultKind::illegal_address, lane,
+      fmt::format("illegal {} of {} bytes at {} address {:#x} (lane {}): {}{}", verb(kind), bytes, space,
+                  address, lane, grid.memory.describe(place),
+                  is_generic ? "; as a generic address it is one, which cvta.to.const converts" : ""));
+  if (kind != AccessKind::read || !grid.schedule.tolerant || !grid.memory.map_rest_of_pages(place, bytes))
     throw outside;
   cta.cluster.tolerated(outside, *this);
 }
 
-std::byte* Warp::global_memory(const Instr&, AccessKind kind, uint64_t address, uint32_t bytes, unsigned lane,
-                               bool strong) {
-  check_aligned(kind, "global", address, bytes, lane);
+std::byte* Warp::device_memory(AccessKind kind, const char* space, uint64_t address, uint64_t place,
+                               uint32_t bytes, unsigned lane, bool strong) {
+  check_aligned(kind, space, address, bytes, lane);
   Cluster& cluster = cta.cluster;
   bool known = false;
-  for (const GlobalMemory::Range& r : recent_ranges_) known |= r.contains(address, bytes);
+  for (const GlobalMemory::Range& r : recent_ranges_) known |= r.contains(place, bytes);
   if (!known) {
-    GlobalMemory::Range r = cluster.grid.memory.find(address, bytes);
+    GlobalMemory::Range r = cluster.grid.memory.find(place, bytes);
     if (r.end != 0)
       recent_ranges_[next_range_++ % std::size(recent_ranges_)] = r;
     else
-      outside_global(kind, address, bytes, lane);
+      outside_device(kind, space, address, place, bytes, lane);
   }
-  std::byte* host = cluster.grid.memory.host(address);
+  std::byte* host = cluster.grid.memory.host(place);
   if (strong && kind != AccessKind::read && cluster.grid.in_serial_phase())
     cluster.grid.watch_change(host, bytes);
   if (cluster.watcher) [[unlikely]]
     cluster.watcher->access(
-        {kind, Proxy::generic, Space::global, address, bytes, nullptr, this, lane, nullptr, strong});
+        {kind, Proxy::generic, Space::global, place, bytes, nullptr, this, lane, nullptr, strong});
   return host;
-}
-
-std::byte* Warp::constant_memory(const Instr& i, AccessKind kind, uint64_t address, uint32_t bytes,
-                                 unsigned lane) {
-  const GlobalMemory& memory = cta.cluster.grid.memory;
-  const uint64_t place = memory.constants() + address;
-  if (!memory.owns(place))
-    fault(FaultKind::illegal_address, lane,
-          "illegal {} of {} bytes at constant address {:#x} (lane {}): no .const variable is near{}",
-          verb(kind), bytes, address, lane,
-          memory.owns(address) ? "; as a generic address it is one, which cvta.to.const converts" : "");
-  return global_memory(i, kind, place, bytes, lane, false);
 }
 
 std::byte* Warp::local_memory(AccessKind kind, uint64_t address, uint32_t bytes, unsigned lane) {
