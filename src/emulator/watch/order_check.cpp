@@ -96,7 +96,7 @@ static bool same_instruction(const Touch& before, const Actor& a, const Touch& n
 // A pair's two CTAs allocate together: neither warp returns before the other has come. So the other CTA
 // knows of these columns, and so does who knows of the other CTA's (by a commit of its products, say).
 static bool allocated_for(const Actor& a, const Place& place) {
-  if (a.own / kLanes / a.cluster->warps != place.cta->rank) return true;
+  if (a.cluster->rank_of(a.own) != place.cta->rank) return true;
   const uint32_t peer = place.cta->rank ^ 1;
   if (peer >= a.cluster->cta.size()) return false;
   const Touch& t = a.cluster->cta[peer].pair_allocation;

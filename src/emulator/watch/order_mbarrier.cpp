@@ -28,7 +28,7 @@ void OrderChecker::mbarrier(const BarrierEvent& e) {
       if (!op) return thread_uses(c, b, e);
       check_init(b, Actor(c, *op), *e.cta, e.address, op->site);
       // Who sent the bytes knew so much when it did: whatever their scope, enough for whoever ends its CTA.
-      if (op->own / kLanes / c.warps != e.cta->rank) join(b.ran.pending, *op), b.ran.any = true;
+      if (c.rank_of(op->own) != e.cta->rank) join(b.ran.pending, *op), b.ran.any = true;
       return deliver(*op, c, b.component, b.completed + 1);
     case What::phase:
       return phase_over(c, b);

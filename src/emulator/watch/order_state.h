@@ -293,7 +293,9 @@ struct SyncVariable {
 
 struct ClusterState {
   uint64_t id = 0;
-  uint32_t ctas = 0, warps = 0;     // warps of a CTA
+  uint32_t ctas = 0, warps = 0;  // warps of a CTA
+  // The rank of the CTA of a thread's component.
+  uint32_t rank_of(uint32_t thread) const { return thread / kLanes / warps; }
   uint32_t threads = 0;             // components that are threads
   std::vector<StreamInfo> streams;  // component - threads
   std::map<std::array<uint32_t, 3>, uint32_t> stream_index;

@@ -69,7 +69,7 @@ std::string OrderChecker::missing_behind_operation(const Touch& before, const Ac
       return fmt::format(
           "a wait for phase {} of the mbarrier at {:#x}{}, which counts the copy's bytes, before {}{}",
           before.time - 1, s.id, cta, here,
-          a.own / kLanes / c.warps == s.cta
+          c.rank_of(a.own) == s.cta
               ? ""
               : " (when a thread of the other CTA waits: then mbarrier.arrive.release.cluster by it and a "
                 "wait with .acquire.cluster; the default scope .cta does not reach the other CTA)");
