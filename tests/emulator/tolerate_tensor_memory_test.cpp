@@ -76,22 +76,28 @@ TEST_CASE("tensor memory that nobody has allocated: a fault, or what its cells h
 
 // FlashMLA's fwd_for_small_topk/head128 multiplies two halves of K at once so.
 TEST_CASE("a pair's A with other rows in the upper lanes: a fault, or each half of D by its own and a note") {
-  std::ifstream file(std::filesystem::path(__FILE__).parent_path() / "../ptx/mma_pair_halves_sm100.ptx");
-  const std::string text(std::istreambuf_iterator<char>(file), {});
-  for (const bool tolerant : {false, true}) {
-    Kernel k(text);
-    const uint64_t in = k.upload<float>({2}), out = k.buffer(256 * 4);
-    k.param(out), k.param(in);
-    k.config.block.x = 128;
-    k.config.grid.x = k.config.cluster.x = 2;
-    k.schedule.tolerant = tolerant;
-    const LaunchResult r = k.run();
-    INFO(r.report);
-    CHECK(r.ok == tolerant);
-    CHECK((r.ok ? r.notes : r.report).find("column 32 differs in lane 0") != std::string::npos);
-    const auto d = k.download<float>(out, 256);
-    for (uint32_t t = 0; tolerant && t < 256; ++t) CHECK(d[t] == (t % 128 < 64 ? 4 : 24));
-  }
+  struct Program {
+    const char* file;
+    uint32_t in;
+    float lower, upper;
+  };
+  for (const Program& p : {Program{"mma_pair_halves_sm100.ptx", std::bit_cast<uint32_t>(2.0f), 4, 24},
+                           Program{"mma_pair_halves_fp4_sm100.ptx", 4, 1, 2}})
+    for (const bool tolerant : {false, true}) {
+      std::ifstream file(std::filesystem::path(__FILE__).parent_path() / "../ptx" / p.file);
+      Kernel k(std::string(std::istreambuf_iterator<char>(file), {}));
+      const uint64_t in = k.upload<uint32_t>({p.in}), out = k.buffer(256 * 4);
+      k.param(out), k.param(in);
+      k.config.block.x = 128;
+      k.config.grid.x = k.config.cluster.x = 2;
+      k.schedule.tolerant = tolerant;
+      const LaunchResult r = k.run();
+      INFO(p.file << ": " << r.report);
+      CHECK(r.ok == tolerant);
+      CHECK((r.ok ? r.notes : r.report).find("column 32 differs in lane 0") != std::string::npos);
+      const auto d = k.download<float>(out, 256);
+      for (uint32_t t = 0; tolerant && t < 256; ++t) CHECK(d[t] == (t % 128 < 64 ? p.lower : p.upper));
+    }
 }
 
 // Modular's attention has an SM to itself, allocates nothing and begins at column 0.
