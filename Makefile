@@ -11,7 +11,7 @@ CPPFLAGS   = -Iinclude -Isrc -isystem $(CUDA_HOME)/include -MMD -MP
 LDLIBS    := -lfmt -lxxhash -ldl -lpthread
 
 ifneq ($(filter-out help clean,$(or $(MAKECMDGOALS),build)),)
-  override CUDA_HOME := $(shell CUDA_HOME='$(CUDA_HOME)' .ci/setup $(if $(filter check format,$(MAKECMDGOALS)),clang-format))
+  override CUDA_HOME := $(shell CUDA_HOME='$(CUDA_HOME)' .ci/setup $(if $(filter check format,$(MAKECMDGOALS)),clang-format) $(if $(filter check fuzz,$(MAKECMDGOALS)),clang++))
   ifneq ($(.SHELLSTATUS),0)
     $(error set-up did not finish)
   endif
@@ -57,14 +57,15 @@ matrix: build ## every rung, case, shape and distribution, then odd shapes under
 conformance: build $(BUILD)/tests ## random PTX programs on a GPU and on the emulator, bit by bit: make conformance N=1000
 	FP4LAB_CONFORMANCE=$(or $(N),200) $(BUILD)/tests -tc='conformance*,PTX programs: a GPU*,sweep: a GPU*' $(ARGS)
 
-fuzz: $(FUZZERS) ## libFuzzer over PTX texts and module images, FUZZ_SECONDS (60) each
-	@set -e; for f in $(FUZZERS); do name=$$(basename $$f); mkdir -p $(BUILD)/fuzz/corpus/$$name $(BUILD)/fuzz/found; \
-	  $$f -max_total_time=$(or $(FUZZ_SECONDS),60) -max_len=40000 -timeout=20 -rss_limit_mb=4000 -print_final_stats=1 -verbosity=0 \
-	    -dict=tests/fuzz/ptx.dict -artifact_prefix=$(BUILD)/fuzz/found/$$name- $(BUILD)/fuzz/corpus/$$name tests/ptx tests/check tests/fuzz/fatbin; done
+fuzz: $(FUZZERS:%=%.run) ## libFuzzer over PTX texts and module images, FUZZ_SECONDS (60) each
+$(BUILD)/fuzz/%.run: $(BUILD)/fuzz/%
+	@mkdir -p $(BUILD)/fuzz/corpus/$* $(BUILD)/fuzz/found
+	$< -max_total_time=$(or $(FUZZ_SECONDS),60) -max_len=40000 -timeout=20 -rss_limit_mb=4000 -print_final_stats=1 -verbosity=0 \
+	  -dict=tests/fuzz/ptx.dict -artifact_prefix=$(BUILD)/fuzz/found/$*- $(BUILD)/fuzz/corpus/$* tests/ptx tests/check tests/fuzz/fatbin
 
 check: ## format, the fuzzers for a moment, and the test suite under the address and undefined-behaviour sanitizers
 	@clang-format --dry-run -Werror $(FORMATTED)
-	@if command -v clang++ >/dev/null; then $(MAKE) fuzz FUZZ_SECONDS=$(or $(FUZZ_SECONDS),10); else echo "skipped: no clang++ for the fuzzers"; fi
+	$(MAKE) fuzz FUZZ_SECONDS=$(or $(FUZZ_SECONDS),10)
 	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 $(MAKE) test \
 	  BUILD=$(BUILD)/sanitized SANITIZE='-O1 -fsanitize=address,undefined'
 
@@ -130,16 +131,22 @@ $(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(BUILD)/libemulator.a $(BUILD)/libfp4l
 	$(Q)$(CXX) $(CXXFLAGS) $^ -lbenchmark $(LDLIBS) -o $@
 
 # What reads foreign text and images, once more with clang's sanitizers: the fuzzer finds its way by their
-# instrumentation. The rest is the ordinary build's.
+# instrumentation. The rest is the ordinary build's. Most of a compilation is the standard library's headers, so here
+# (and not in the ordinary build, which shows what a source forgot to include) they are read once.
 FUZZFLAGS := -std=c++20 -g1 -O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined
-FUZZED    := $(patsubst %.cpp,$(BUILD)/fuzz/obj/%.o,$(call find,src/emulator/ptx src/emulator/ptxas src/emulator/isa) src/emulator/driver/image.cpp)
-.SECONDARY: $(FUZZED)
-$(BUILD)/fuzz/obj/%.o: %.cpp
+FUZZCXX    = clang++ -Iinclude -Isrc -isystem $(CUDA_HOME)/include $(FUZZFLAGS)
+FUZZED_IN ?= src/emulator/ptx src/emulator/ptxas src/emulator/isa
+FUZZED    := $(patsubst %.cpp,$(BUILD)/fuzz/obj/%.o,$(call find,$(FUZZED_IN)) src/emulator/driver/image.cpp)
+FUZZPCH   := $(BUILD)/fuzz/obj/precompiled.pch
+.SECONDARY: $(FUZZED) $(FUZZPCH)
+$(FUZZPCH): tests/fuzz/precompiled.h
 	@mkdir -p $(@D)
-	@command -v clang++ >/dev/null || { echo "make fuzz needs clang++ with its fuzzer runtime (Debian: clang)"; exit 1; }
+	$(Q)$(FUZZCXX) -MMD -MP -MF $(@:.pch=.d) -MT $@ -fpch-instantiate-templates -x c++-header $< -o $@
+$(BUILD)/fuzz/obj/%.o: %.cpp $(FUZZPCH)
+	@mkdir -p $(@D)
 	@echo "  $(@:$(BUILD)/%=%)"
-	$(Q)clang++ -Iinclude -Isrc -isystem $(CUDA_HOME)/include -MMD -MP $(FUZZFLAGS) -c $< -o $@
-$(BUILD)/fuzz/%: tests/fuzz/%.cc $(FUZZED) $(BUILD)/libemulator.a $(BUILD)/libfp4lab.a
-	$(Q)clang++ -Iinclude -Isrc -isystem $(CUDA_HOME)/include $(FUZZFLAGS) -fsanitize=fuzzer $^ $(LDLIBS) -o $@
+	$(Q)$(FUZZCXX) -MMD -MP -include-pch $(FUZZPCH) -c $< -o $@
+$(BUILD)/fuzz/%: tests/fuzz/%.cc tests/fuzz/load.h $(FUZZED) $(BUILD)/libemulator.a $(BUILD)/libfp4lab.a
+	$(Q)$(FUZZCXX) -fsanitize=fuzzer $(filter-out %.h,$^) $(LDLIBS) -o $@
 
 -include $(shell find $(BUILD)/obj $(BUILD)/fuzz/obj -name '*.d' 2>/dev/null)
