@@ -152,11 +152,14 @@ class Resolver {
     auto found = tree_.function_by_name.find(name);
     return found == tree_.function_by_name.end() ? nullptr : found->second;
   }
+  // What is called is no function's name, but a register's: a prototype or a list of targets follows.
   bool is_indirect(const ast::Statement& s) const {
     if (!is_call(s)) return false;
     const size_t i = ast::callee_at(s);
-    return i < s.operands.size() && s.operands[i].kind == Kind::name && s.operands[i].name.starts_with('%') &&
-           !function_named(s.operands[i].name);
+    if (i >= s.operands.size() || s.operands[i].kind != Kind::name || function_named(s.operands[i].name))
+      return false;
+    return s.operands[i].name.starts_with('%') ||
+           (i + 1 < s.operands.size() && s.operands.back().kind == Kind::name);
   }
 
   void find_taken() {
