@@ -14,6 +14,7 @@ namespace fp4lab::emu {
 
 namespace {
 
+constexpr unsigned kMostElements = 8;  // of a vector
 enum class Op : uint8_t { add, inc, dec, min, max, and_, or_, xor_, exch, cas };
 
 struct Atomic {
@@ -144,11 +145,12 @@ void update(Warp& w, const Instr& i) {
     const unsigned l = unsigned(std::countr_zero(lanes));
     std::byte* p = w.memory(i, a.space, AccessKind::atomic, at[l], sizeof(T) * a.count, l, true);
     const bool global = is_global(a.space, at[l]);
+    T before[kMostElements];
+    std::memcpy(before, p, a.count * sizeof(T));
     for (unsigned n = 0; n < a.count; ++n) {
       const T b = T(w.source<T>(element(w, i.op[address + 1], n))[l]);
       const T c = kCas ? T(w.source<T>(i.op[address + 2])[l]) : b;
-      T old;
-      std::memcpy(&old, p + n * sizeof(T), sizeof(T));
+      const T old = before[n];
       T now;
       if constexpr (kSumOfHalves<F>)
         now = is_peers(w, a.space, at[l]) ? old + b : F::apply(old, b, c, global);
@@ -156,8 +158,10 @@ void update(Warp& w, const Instr& i) {
         now = F::apply(old, b, c, global);
       changed |= now != old;
       std::memcpy(p + n * sizeof(T), &now, sizeof(T));
-      if (a.returns) w.target<T>(element(w, i.op[0], n))[l] = std::make_unsigned_t<T>(old);
     }
+    if (!a.returns) continue;
+    for (unsigned n = 0; n < a.count; ++n)  // behind the last operand's use: it may be in the same register
+      w.target<T>(element(w, i.op[0], n))[l] = std::make_unsigned_t<T>(before[n]);
   }
   if (a.returns && !changed) w.saw(look());
 }
