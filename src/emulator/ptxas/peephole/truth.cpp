@@ -157,10 +157,9 @@ struct Truth {
   Type type;  // of the number
 };
 
-// Of halves by .ftz, and of halves as f32, the machine makes no truth first.
+// With .ftz, and of halves as f32, the machine makes no truth first.
 bool is_expanded_set(const Source& s) {
-  if (is_half(s.type(1))) return is_half(s.type()) && !s.has("ftz");
-  return true;
+  return !s.has("ftz") && (is_half(s.type()) || !is_half(s.type(1)));
 }
 
 std::optional<Truth> lone_truth(const Pass& p, uint32_t pc, unsigned slot = 1) {
