@@ -34,6 +34,10 @@ inline FragmentCell accumulator_cell(unsigned v, unsigned t) {
 // C into and D out of d[column * 16 + row] (8 columns); fp16 values two to a register.
 void gather_accumulator(Warp&, const Operand&, unsigned rows, bool half, uint32_t* d);
 void scatter_accumulator(Warp&, const Operand&, unsigned rows, bool half, const uint32_t* d);
+// D = C + products, register by register, as ptxas 13.0 ends products of fp8 for sm_90a and sm_100a (seen in
+// machine code): a register of C that is also an earlier one of D has D's value by then.
+void add_to_accumulator(Warp&, const Operand& d, const Operand& c, unsigned rows, bool half,
+                        const uint32_t* products);
 
 uint16_t half_of_fp8(ElementFormat, uint8_t code);
 // 4-bit integers get a byte each: 2 * `bytes` of them. What A's (`which` 0) and B's (1) are then, by the

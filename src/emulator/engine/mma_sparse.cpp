@@ -97,11 +97,7 @@ void fp8_product(Warp& w, const Instr& in) {
     halve(x, m, which, sparse, a, b);
     multiply(ElementFormat::f16, ElementFormat::f16, 2, sparse, a, b, false, which == 1, d);
   }
-  for (unsigned i = 0; i < kN * 16; ++i) {
-    const float sum = std::bit_cast<float>(x.d[i]) + std::bit_cast<float>(d[i]);
-    x.d[i] = sum != sum ? 0x7fffffffu : std::bit_cast<uint32_t>(sum);
-  }
-  scatter_accumulator(w, in.op[0], kM, false, x.d);
+  add_to_accumulator(w, in.op[0], in.op[3], kM, false, d);
 }
 
 void integer_product(Warp& w, const Instr& in) {

@@ -1,6 +1,6 @@
 // mma.sync (PTX ISA 9.7.14.5.14) with the arithmetic of Hopper and Blackwell. fp16, bf16 and tf32 are one
 // fused sum per instruction (mma_float.h, 25 fraction bits). Neither machine multiplies fp8 here: ptxas 13.0
-// makes two fp16 products of it, the even pairs of bytes first, and adds C at the end in a step of its own.
+// makes two fp16 products of it, the even pairs of bytes first, and adds C at the end in steps of its own.
 #include <bit>
 #include <cstring>
 
@@ -42,6 +42,38 @@ void scatter_accumulator(Warp& w, const Operand& o, unsigned rows, bool half, co
       const auto [row, column] = accumulator_cell(v, t);
       const uint32_t x = d[column * 16 + row];
       out[t] = !half ? x : v % 2 == 0 ? x : (out[t] & 0xffff) | x << 16;
+    }
+  }
+}
+
+namespace {
+
+uint32_t sum_of_halves(uint32_t c, uint32_t x) {
+  const double sum =
+      double(half_to_float(static_cast<uint16_t>(c))) + half_to_float(static_cast<uint16_t>(x));
+  return encode(sum, kF16, FormatRound::nearest_even, false);
+}
+uint32_t sum_of_floats(uint32_t c, uint32_t x) {
+  const float sum = std::bit_cast<float>(c) + std::bit_cast<float>(x);
+  return sum != sum ? 0x7fffffffu : std::bit_cast<uint32_t>(sum);
+}
+
+}  // namespace
+
+void add_to_accumulator(Warp& w, const Operand& d, const Operand& c, unsigned rows, bool half,
+                        const uint32_t* products) {
+  const unsigned each = half ? 2 : 1;
+  for (unsigned r = 0; r < rows / 4 / each; ++r) {
+    const uint32_t* from = w.source<uint32_t>(fragment_register(w, c, r));
+    uint32_t* to = w.target<uint32_t>(fragment_register(w, d, r));
+    for (unsigned t = 0; t < kLanes; ++t) {
+      const auto product = [&](unsigned v) {
+        const auto [row, column] = accumulator_cell(v, t);
+        return products[column * 16 + row];
+      };
+      to[t] = !half ? sum_of_floats(from[t], product(r))
+                    : sum_of_halves(from[t] & 0xffff, product(2 * r)) |
+                          sum_of_halves(from[t] >> 16, product(2 * r + 1)) << 16;
     }
   }
 }
@@ -137,25 +169,15 @@ void half_pairs(ElementFormat f, const std::byte* rows, unsigned bytes, unsigned
 
 void mma_fp8_sync(Warp& w, const Instr& in) {
   const Mods m = unpack_aux<Mods>(in);
-  const auto [a, b, c] = Fragments(w, in, m);
+  const Fragments f(w, in, m);
   std::byte ah[16 * 32], bh[kN * 32];
   uint32_t d[kN * 16];
   for (unsigned which = 0; which < 2; ++which) {
-    half_pairs(m.a, a, m.m * m.row_bytes, which, ah);
-    half_pairs(m.b, b, kN * m.row_bytes, which, bh);
+    half_pairs(m.a, f.a, m.m * m.row_bytes, which, ah);
+    half_pairs(m.b, f.b, kN * m.row_bytes, which, bh);
     multiply(m, ElementFormat::f16, ElementFormat::f16, ah, bh, m.row_bytes / 2, which == 1, d);
   }
-  for (unsigned i = 0; i < kN * 16; ++i) {
-    if (m.half_output) {
-      const double sum =
-          double(half_to_float(static_cast<uint16_t>(c[i]))) + half_to_float(static_cast<uint16_t>(d[i]));
-      d[i] = encode(sum, kF16, FormatRound::nearest_even, false);
-    } else {
-      const float sum = std::bit_cast<float>(c[i]) + std::bit_cast<float>(d[i]);
-      d[i] = sum != sum ? 0x7fffffffu : std::bit_cast<uint32_t>(sum);
-    }
-  }
-  scatter_d(w, in.op[0], m, d);
+  add_to_accumulator(w, in.op[0], in.op[3], m.m, m.half_output, d);
 }
 
 template <bool kFourBits>
