@@ -233,7 +233,7 @@ Fault Warp::not_named(uint32_t members) const {
                       lane_list(strangers))};
 }
 
-bool Warp::converge(const Instr& i, uint32_t members) {
+bool Warp::converge(const Instr& i, uint32_t members, std::vector<Party>* elsewhere) {
   if (active & ~members) throw not_named(members);
   const uint32_t need = members & live();
   if ((active & need) == need) return true;
@@ -248,7 +248,17 @@ bool Warp::converge(const Instr& i, uint32_t members) {
   uint32_t here = active;
   for (const auto& g : groups_)
     if (joins_in(*g)) here |= static_cast<uint32_t>(g->wait.value);
-  if ((here & need) != need) {
+  uint32_t come_elsewhere = 0;
+  if (elsewhere && (here & need) != need)
+    for (const auto& g : groups_) {
+      if (g.get() == group || g->wait.kind != Wait::Kind::warp_sync || g->wait.address != members) continue;
+      const Instr& other = cta.cluster.grid.module.functions[g->function].code[g->pc];
+      if (other.body != i.body || joins_in(*g)) continue;
+      elsewhere->push_back({g.get(), &other, g->mask});
+      come_elsewhere |= g->mask;
+    }
+  if (((here | come_elsewhere) & need) != need) {
+    if (elsewhere) elsewhere->clear();
     // Lanes whose guard is false need not wait here.
     if (uint32_t idle = group->mask & ~active) {
       fork(*group, idle, i.pc + 1);
@@ -275,6 +285,15 @@ bool Warp::converge(const Instr& i, uint32_t members) {
   }
   active = here;
   return true;
+}
+
+void Warp::let_go(const std::vector<Party>& parties) {
+  for (const Party& p : parties) {
+    p.group->pc = p.instr->pc + 1;
+    p.group->wait = {};
+  }
+  for (const Party& p : parties) arrive(*p.group);
+  events_ |= kSwitch;
 }
 
 void Warp::require_full(const Instr& i) {

@@ -233,8 +233,17 @@ class Warp {
   void saw(const Look&);
   // For sync instructions with a member mask. Gathers lanes of other groups that wait at the same
   // instruction; true when all live lanes of `members` are here (active then covers them); false after
-  // parking the group. Faults when an active lane is not in its own mask.
-  bool converge(const Instr&, uint32_t members);
+  // parking the group. Faults when an active lane is not in its own mask. With `elsewhere` it is also true
+  // when the missing lanes wait at other instructions of the same kind: the manual asks for "a bar.warp.sync
+  // with the same membermask", not for the same one, and an H200 lets shfl, vote, match, redux and elect of
+  // two branches meet as well. active covers the lanes that are here; the caller lets the others go on.
+  struct Party {
+    LaneGroup* group;
+    const Instr* instr;
+    uint32_t lanes;
+  };
+  bool converge(const Instr&, uint32_t members, std::vector<Party>* elsewhere = nullptr);
+  void let_go(const std::vector<Party>&);  // behind their instructions
   // The fault of lanes that execute a collective instruction which does not name them.
   Fault not_named(uint32_t members) const;
   // `.aligned` and warp-collective instructions: all live lanes of the warp are active when it returns. It

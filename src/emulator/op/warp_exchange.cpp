@@ -1,6 +1,8 @@
 // Instructions in which the lanes of a warp meet: shfl, vote, match, redux, elect, bar.warp, activemask (PTX
 // ISA 9.7.9.6, 9.7.13.2, 9.7.13.9 to 9.7.13.12, 9.7.13.14).
+#include <algorithm>
 #include <limits>
+#include <vector>
 
 #include "emulator/core/machine.h"
 #include "emulator/isa/opcode.h"
@@ -11,6 +13,82 @@ namespace fp4lab::emu {
 
 namespace {
 
+// The lanes that meet: those that execute the instruction, and those that came to others of its kind, each
+// with operands of its own.
+class Members {
+ public:
+  Members(Warp& w, const Instr& i, uint32_t lanes, const std::vector<Warp::Party>& elsewhere)
+      : w_(w), i_(i), here_(lanes), elsewhere_(elsewhere) {
+    for (const auto& p : elsewhere) lanes_ |= p.lanes;
+  }
+  uint32_t lanes() const { return lanes_; }
+
+  // A source operand, by slot: each lane's value.
+  template <class T>
+  const LaneOf<T>* row(unsigned slot) {
+    const auto* own = w_.source<T>(i_.op[slot]);
+    if (elsewhere_.empty()) [[likely]]
+      return own;
+    auto* all = reinterpret_cast<LaneOf<T>*>(rows_[slot]);
+    std::copy_n(own, kLanes, all);
+    each_elsewhere([&](const Warp::Party& p) {
+      const auto* theirs = w_.source<T>(p.instr->op[slot]);
+      for_lanes(p.lanes, [&](unsigned l) { all[l] = theirs[l]; });
+    });
+    return all;
+  }
+  uint32_t mask(unsigned slot) {
+    uint32_t all = w_.mask(i_.op[slot]) & here_;
+    each_elsewhere([&](const Warp::Party& p) { all |= w_.mask(p.instr->op[slot]) & p.lanes; });
+    return all;
+  }
+
+  template <class T>
+  void give(unsigned slot, const LaneOf<T>* values) {
+    const auto to = [&](const Instr& i, uint32_t lanes) {
+      auto* d = w_.target<T>(i.op[slot]);
+      for_lanes(lanes, [&](unsigned l) { d[l] = values[l]; });
+    };
+    to(i_, here_);
+    each_elsewhere([&](const Warp::Party& p) { to(*p.instr, p.lanes); });
+  }
+  template <class T>
+  void give_all(unsigned slot, LaneOf<T> value) {
+    LaneOf<T> values[kLanes];
+    std::fill_n(values, kLanes, value);
+    give<T>(slot, values);
+  }
+  void give_mask(unsigned slot, uint32_t value) {
+    w_.set_mask(i_.op[slot], value);
+    each_elsewhere([&](const Warp::Party& p) { w_.set_mask(p.instr->op[slot], value); });
+  }
+  void leave_undefined(unsigned slot, uint32_t lanes) {
+    const auto in = [&](const Operand& o, uint32_t which) {
+      if (which && o.kind == Operand::Kind::value) w_.leave_undefined(o, which);
+    };
+    in(i_.op[slot], lanes & here_);
+    for (const auto& p : elsewhere_) in(p.instr->op[slot], lanes & p.lanes);
+  }
+
+ private:
+  template <class F>
+  void each_elsewhere(F f) {
+    const uint32_t own = w_.active;
+    for (const auto& p : elsewhere_) {
+      w_.active = p.lanes;
+      f(p);
+    }
+    w_.active = own;
+  }
+
+  Warp& w_;
+  const Instr& i_;
+  const uint32_t here_;
+  const std::vector<Warp::Party>& elsewhere_;
+  uint32_t lanes_ = here_;
+  alignas(64) std::byte rows_[kMaxOperands][kLanes * sizeof(uint64_t)];  // of what is in several places
+};
+
 // Strangers, which execute the instruction and are not named, are a fault; or, where the schedule is tolerant
 // and they are `welcome`, members with a note.
 struct Meeting {
@@ -18,7 +96,7 @@ struct Meeting {
   bool strangers_welcome = false;
 };
 
-// Runs meet(members) once the live lanes of the member mask are here. The mask may differ between lanes that
+// Runs body(members) once the live lanes of the member mask are here. The mask may differ between lanes that
 // execute together (two halves of a warp, each with its own mask): each set meets on its own then, which is
 // possible when all of its lanes are here already.
 //
@@ -28,9 +106,11 @@ struct Meeting {
 // brings no value.
 template <class F>
 void with_members(Warp& w, const Instr& i, const Operand& mask_operand, F body, Meeting how = {}) {
-  const auto meet = [&](uint32_t members) {
+  std::vector<Warp::Party> elsewhere;
+  const auto meet = [&](uint32_t here) {
+    Members members(w, i, here, elsewhere);
     if (w.cta.cluster.watcher) [[unlikely]]
-      w.cta.cluster.watcher->barrier({how.what, &w.cta, 0, 0, 0, &w, members, nullptr});
+      w.cta.cluster.watcher->barrier({how.what, &w.cta, 0, 0, 0, &w, members.lanes(), nullptr});
     body(members);
   };
   const auto* masks = w.source<uint32_t>(mask_operand);
@@ -44,7 +124,9 @@ void with_members(Warp& w, const Instr& i, const Operand& mask_operand, F body, 
       cluster.tolerated(w.not_named(first), w);
       first |= all;
     }
-    if (w.converge(i, first)) meet(w.active & first);
+    if (!w.converge(i, first, &elsewhere)) return;
+    meet(w.active & first);
+    if (!elsewhere.empty()) w.let_go(elsewhere);
     return;
   }
   uint32_t left = all;
@@ -74,13 +156,13 @@ void shfl(Warp& w, const Instr& i) {
   // of a warp (a gemv of the NVFP4 contest) does what was meant.
   with_members(
       w, i, i.op[5],
-      [&](uint32_t members) {
-        const auto* a = w.source<uint32_t>(i.op[2]);
-        const auto* b = w.source<uint32_t>(i.op[3]);
-        const auto* c = w.source<uint32_t>(i.op[4]);
-        uint32_t result[kLanes];
+      [&](Members& members) {
+        const auto* a = members.row<uint32_t>(2);
+        const auto* b = members.row<uint32_t>(3);
+        const auto* c = members.row<uint32_t>(4);
+        uint32_t result[kLanes] = {};
         uint32_t in_range = 0, unknown = 0;
-        for_lanes(members, [&](unsigned lane) {
+        for_lanes(members.lanes(), [&](unsigned lane) {
           const int segments = int(c[lane] >> 8 & 31), clamp = int(c[lane] & 31), offset = int(b[lane] & 31);
           const int l = int(lane), last = (l & segments) | (clamp & ~segments & 31), first = l & segments;
           int j;
@@ -102,12 +184,12 @@ void shfl(Warp& w, const Instr& i) {
           if (!ok) j = l;
           in_range |= uint32_t(ok) << lane;
           result[lane] = a[j];
-          if (!(members >> j & 1)) unknown |= 1u << lane;  // reading a lane that is not here gives anything
+          if (!(members.lanes() >> j & 1))
+            unknown |= 1u << lane;  // reading a lane that is not here gives anything
         });
-        auto* d = w.target<uint32_t>(i.op[0]);
-        for_lanes(members, [&](unsigned l) { d[l] = result[l]; });
-        if (unknown && i.op[0].kind == Operand::Kind::value) w.leave_undefined(i.op[0], unknown);
-        w.set_mask(i.op[1], in_range);
+        members.give<uint32_t>(0, result);
+        members.leave_undefined(0, unknown);
+        members.give_mask(1, in_range);
       },
       {.strangers_welcome = true});
 }
@@ -116,45 +198,42 @@ enum class Vote : uint8_t { all, any, uni, ballot };
 
 template <Vote kMode>
 void vote(Warp& w, const Instr& i) {
-  with_members(w, i, i.op[2], [&](uint32_t members) {
-    const uint32_t yes = w.mask(i.op[1]) & members;
+  with_members(w, i, i.op[2], [&](Members& members) {
+    const uint32_t all = members.lanes(), yes = members.mask(1);
     if constexpr (kMode == Vote::ballot) {
-      auto* d = w.target<uint32_t>(i.op[0]);
-      for_lanes(members, [&](unsigned l) { d[l] = yes; });
+      members.give_all<uint32_t>(0, yes);
     } else {
-      const bool holds = kMode == Vote::all   ? yes == members
+      const bool holds = kMode == Vote::all   ? yes == all
                          : kMode == Vote::any ? yes != 0
-                                              : yes == members || yes == 0;
-      w.set_mask(i.op[0], holds ? 0xffffffff : 0);
+                                              : yes == all || yes == 0;
+      members.give_mask(0, holds ? 0xffffffff : 0);
     }
   });
 }
 
 template <class T>
 void match_any(Warp& w, const Instr& i) {
-  with_members(w, i, i.op[2], [&](uint32_t members) {
-    const auto* a = w.source<T>(i.op[1]);
-    uint32_t result[kLanes];
-    for_lanes(members, [&](unsigned l) {
+  with_members(w, i, i.op[2], [&](Members& members) {
+    const auto* a = members.row<T>(1);
+    uint32_t result[kLanes] = {};
+    for_lanes(members.lanes(), [&](unsigned l) {
       uint32_t equal = 0;
-      for_lanes(members, [&](unsigned k) { equal |= uint32_t(a[k] == a[l]) << k; });
+      for_lanes(members.lanes(), [&](unsigned k) { equal |= uint32_t(a[k] == a[l]) << k; });
       result[l] = equal;
     });
-    auto* d = w.target<uint32_t>(i.op[0]);
-    for_lanes(members, [&](unsigned l) { d[l] = result[l]; });
+    members.give<uint32_t>(0, result);
   });
 }
 
 template <class T>
 void match_all(Warp& w, const Instr& i) {
-  with_members(w, i, i.op[3], [&](uint32_t members) {
-    const auto* a = w.source<T>(i.op[2]);
-    const auto first = a[std::countr_zero(members)];
+  with_members(w, i, i.op[3], [&](Members& members) {
+    const auto* a = members.row<T>(2);
+    const auto first = a[std::countr_zero(members.lanes())];
     bool same = true;
-    for_lanes(members, [&](unsigned l) { same = same && a[l] == first; });
-    auto* d = w.target<uint32_t>(i.op[0]);
-    for_lanes(members, [&](unsigned l) { d[l] = same ? members : 0; });
-    w.set_mask(i.op[1], same ? 0xffffffff : 0);
+    for_lanes(members.lanes(), [&](unsigned l) { same = same && a[l] == first; });
+    members.give_all<uint32_t>(0, same ? members.lanes() : 0);
+    members.give_mask(1, same ? 0xffffffff : 0);
   });
 }
 
@@ -162,13 +241,12 @@ void match_all(Warp& w, const Instr& i) {
 template <class T, class F>
 Body redux(F) {
   return [](Warp& w, const Instr& i) {
-    with_members(w, i, i.op[2], [&](uint32_t members) {
-      const auto* a = w.source<T>(i.op[1]);
-      const unsigned first = unsigned(std::countr_zero(members));
-      T sum = from_row<T>(a[first]);
-      for_lanes(members & (members - 1), [&](unsigned l) { sum = F{}(sum, from_row<T>(a[l])); });
-      auto* d = w.target<T>(i.op[0]);
-      for_lanes(members, [&](unsigned l) { d[l] = to_row<T>(sum); });
+    with_members(w, i, i.op[2], [&](Members& members) {
+      const auto* a = members.row<T>(1);
+      const uint32_t all = members.lanes();
+      T sum = from_row<T>(a[std::countr_zero(all)]);
+      for_lanes(all & (all - 1), [&](unsigned l) { sum = F{}(sum, from_row<T>(a[l])); });
+      members.give_all<T>(0, to_row<T>(sum));
     });
   };
 }
@@ -179,12 +257,11 @@ Body redux_f32(const Source& s) {
     using X = Extreme<kMax, false, decltype(nan)::value, decltype(abs)::value, false>;
     // A lone member's value is the result of comparing it with itself: |a| for .abs, canonical for NaN.
     return [](Warp& w, const Instr& i) {
-      with_members(w, i, i.op[2], [&](uint32_t members) {
-        const auto* a = w.source<uint32_t>(i.op[1]);
-        uint32_t best = a[std::countr_zero(members)];
-        for_lanes(members, [&](unsigned l) { best = X::template two<F32Bits>(best, a[l]); });
-        auto* d = w.target<uint32_t>(i.op[0]);
-        for_lanes(members, [&](unsigned l) { d[l] = best; });
+      with_members(w, i, i.op[2], [&](Members& members) {
+        const auto* a = members.row<uint32_t>(1);
+        uint32_t best = a[std::countr_zero(members.lanes())];
+        for_lanes(members.lanes(), [&](unsigned l) { best = X::template two<F32Bits>(best, a[l]); });
+        members.give_all<uint32_t>(0, best);
       });
     };
   };
@@ -235,18 +312,17 @@ Body bind_redux_float(Instr&, const Source& s) {
 // The elected lane is the lowest member: seen on an H200 for a full warp, the manual leaves it open.
 Body bind_elect(Instr&, const Source&) {
   return [](Warp& w, const Instr& i) {
-    const auto choose = [&](uint32_t members) {
-      const uint32_t leader = uint32_t(std::countr_zero(members));
-      auto* d = w.target<uint32_t>(i.op[0]);
-      for_lanes(members, [&](unsigned l) { d[l] = leader; });
-      w.set_mask(i.op[1], 1u << leader);
+    const auto choose = [&](Members& members) {
+      const uint32_t leader = uint32_t(std::countr_zero(members.lanes()));
+      members.give_all<uint32_t>(0, leader);
+      members.give_mask(1, 1u << leader);
     };
     with_members(w, i, i.op[2], choose, {.what = BarrierEvent::What::elected});
   };
 }
 
 Body bind_bar_warp(Instr&, const Source&) {
-  return [](Warp& w, const Instr& i) { with_members(w, i, i.op[0], [](uint32_t) {}); };
+  return [](Warp& w, const Instr& i) { with_members(w, i, i.op[0], [](Members&) {}); };
 }
 
 Body bind_activemask(Instr&, const Source&) {
