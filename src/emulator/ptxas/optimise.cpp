@@ -42,10 +42,12 @@ class Optimiser {
   explicit Optimiser(Rewriter& w) : w_(w), f_(w.f) {}
 
   // `called`: the same with unwanted routines. `straight`: without idle loops.
-  // `are_renamed`: see ValueOrder.
-  void run(const Dataflow& flow, const Dataflow& called, const Dataflow& straight, const Known& known,
-           const std::vector<const Token*>& nounroll, bool are_renamed) {
+  // `are_renamed`: see ValueOrder. `looks_again`: once extremes have become copies, by another call; true if
+  // there are any.
+  bool run(const Dataflow& flow, const Dataflow& called, const Dataflow& straight, const Known& known,
+           const std::vector<const Token*>& nounroll, bool are_renamed, bool looks_again) {
     const ValueOrder order(f_, called, known, nounroll, are_renamed);
+    if (looks_again && fold_extremes(flow, order)) return true;
     std::optional<Known> folded;
     while (fold_approximate(w_, flow, folded ? *folded : known))
       folded.emplace(w_, flow);  // one feeds the next
@@ -68,26 +70,49 @@ class Optimiser {
     signs.apply();
     contraction.apply();
     w_.rebuild();
+    return false;
   }
 
  private:
+  // --- extremes of a value and itself
+
+  // Before anything is ordered or contracted those of a value and its copies.
+  bool fold_extremes(const Dataflow& flow, const ValueOrder& order) {
+    bool any = false;
+    for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
+      if (flow.is_dead(pc) || !is_plain_extreme(pc) || !order.are_copies_of_one(pc, 1, 2)) continue;
+      become_copy(pc);
+      any = true;
+    }
+    if (any) w_.rebuild();
+    return any;
+  }
+
+  bool is_plain_extreme(uint32_t pc) const {
+    const Source& s = f_.source[pc];
+    const std::string_view name = f_.code[pc].opcode->name;
+    const Type type = s.type();
+    return (s.tokens[0] == "min" || s.tokens[0] == "max") &&
+           (name.ends_with("n_float") || name.ends_with("x_float") || name.ends_with("_half")) &&
+           !s.has("ftz") && !s.has("NaN") && !s.has("xorsign") &&
+           (type == Type::f32 || type == Type::f64 || type == Type::f16);
+  }
+
+  void become_copy(uint32_t pc) {
+    const Instr& i = f_.code[pc];
+    const Type type = f_.source[pc].type();
+    w_.replace(pc,
+               {"mov", type == Type::f32   ? (i.guard >= 0 ? "f32" : "b32")  // see Pass::become_copy
+                       : type == Type::f64 ? "b64"
+                                           : "b16"},
+               {i.op[1]});
+  }
+
   // --- single instructions
 
   void simplify(uint32_t pc, const ValueOrder& order, const Contraction& contraction) {
-    Instr& i = f_.code[pc];
-    const Source& s = f_.source[pc];
-    const std::string_view name = i.opcode->name;
-    const bool extreme = s.tokens[0] == "min" || s.tokens[0] == "max";
-    const Type type = s.type();
-    if (extreme && (name.ends_with("n_float") || name.ends_with("x_float") || name.ends_with("_half")) &&
-        !s.has("ftz") && !s.has("NaN") && !s.has("xorsign") &&
-        (type == Type::f32 || type == Type::f64 || type == Type::f16) && order.same(pc, 1, 2))
-      return w_.replace(pc,
-                        {"mov", type == Type::f32   ? (i.guard >= 0 ? "f32" : "b32")  // see become_copy
-                                : type == Type::f64 ? "b64"
-                                                    : "b16"},
-                        {i.op[1]});
-    if (type == Type::f64 && !contraction.takes_product(pc)) order_operands(pc, order);
+    if (is_plain_extreme(pc) && order.same(pc, 1, 2)) return become_copy(pc);
+    if (f_.source[pc].type() == Type::f64 && !contraction.takes_product(pc)) order_operands(pc, order);
   }
 
   void move_sign_to_nan(uint32_t pc, const Known& known) {
@@ -174,21 +199,6 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows,
     what(Dataflow(image.out, f, w.rows, constants, idle, calls));
   };
   bool are_renamed = false;
-  const auto arithmetic = [&](const Dataflow& flow, const Known& known) {
-    // Unwanted routines of 64 bits are called still, where operands are ordered.
-    const ConstantRows constants = constant_rows(image);
-    std::optional<Dataflow> called;
-    if (sums_f64(f) && has_unwanted_routine(f, flow, 64))
-      called.emplace(image.out, f, w.rows, constants, std::span<const uint32_t>(), Dataflow::Calls::always);
-    const auto run = [&](const Dataflow& compiled) {
-      Optimiser(w).run(flow, called ? *called : flow, compiled, known, nounroll, are_renamed);
-    };
-    if (has_products(f))
-      as_compiled(flow, Dataflow::Calls::when_wanted, run);
-    else
-      run(flow);
-    if (may_scale_products(w)) step([&](const Dataflow& after) { scale_products(w, after); });
-  };
   const auto afresh = [&](auto what) {
     step([&](const Dataflow& flow) {
       as_compiled(flow, Dataflow::Calls::always, [&](const Dataflow& blocks) {
@@ -196,6 +206,30 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows,
         what(flow, known);
       });
     });
+  };
+  constexpr int kMostExtremes = 8;  // the copy that one becomes may be another's operand
+  const auto compute = [&](const auto& again, const Dataflow& flow, const Known& known, int rounds) -> void {
+    // Unwanted routines of 64 bits are called still, where operands are ordered.
+    const ConstantRows constants = constant_rows(image);
+    std::optional<Dataflow> called;
+    if (sums_f64(f) && has_unwanted_routine(f, flow, 64))
+      called.emplace(image.out, f, w.rows, constants, std::span<const uint32_t>(), Dataflow::Calls::always);
+    bool any_copies = false;
+    const auto run = [&](const Dataflow& compiled) {
+      any_copies =
+          Optimiser(w).run(flow, called ? *called : flow, compiled, known, nounroll, are_renamed, rounds > 0);
+    };
+    if (has_products(f))
+      as_compiled(flow, Dataflow::Calls::when_wanted, run);
+    else
+      run(flow);
+    if (any_copies)
+      afresh([&](const Dataflow& flow, const Known& known) { again(again, flow, known, rounds - 1); });
+    else if (may_scale_products(w))
+      step([&](const Dataflow& after) { scale_products(w, after); });
+  };
+  const auto arithmetic = [&](const Dataflow& flow, const Known& known) {
+    compute(compute, flow, known, kMostExtremes);
   };
   const auto single = [&](const Dataflow& flow, Known& known) {
     fold_single(w, flow, known) ? afresh(arithmetic) : arithmetic(flow, known);

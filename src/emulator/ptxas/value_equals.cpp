@@ -71,27 +71,29 @@ std::optional<uint64_t> small_integer(const Known& known, const Operand& op, uin
 
 }  // namespace
 
-// What a value is a copy of, as Held::is.
+// What a value is a copy of, as Held::is: not beyond a variable that the copy's block has not made.
 uint64_t ValueOrder::copied_from(uint32_t v) {
   std::vector<uint32_t> path;
   uint64_t is = v;
-  for (; is < kConstant && copied_[is] == is; is = copied_[is]) {
-    const Ssa::Value& value = ssa_.values()[is];
-    if (only_[is] != Ssa::kNone) {
-      path.push_back(static_cast<uint32_t>(is));
-      copied_[is] = only_[is];
-      continue;
+  for (bool is_variable = false; is < kConstant && !is_variable;) {
+    if (copied_[is] != kUnknown) {
+      is = copied_[is];
+      break;
     }
-    if (value.kind != Kind::made || !is_copy(value.at)) break;
-    const Operand& source = f_.code[value.at].op[1];
-    const uint32_t from = flow_.number_of(source);
-    path.push_back(static_cast<uint32_t>(is));
-    const uint32_t read = from == Dataflow::kNone ? Ssa::kNone : ssa_.read(value.at, from);
-    copied_[is] = from == Dataflow::kNone ? kConstant | source.offset
-                  : read == Ssa::kNone    ? kUnknown | is
-                                          : read;
+    const auto copy = static_cast<uint32_t>(is);
+    if (only_[copy] != Ssa::kNone) {
+      is = only_[copy];
+    } else {
+      const Ssa::Value& value = ssa_.values()[copy];
+      if (value.kind != Kind::made || !is_copy(value.at)) break;
+      const Operand& source = f_.code[value.at].op[1];
+      const uint32_t from = flow_.number_of(source);
+      const uint32_t read = from == Dataflow::kNone ? Ssa::kNone : ssa_.read(value.at, from);
+      is = from == Dataflow::kNone ? kConstant | source.offset : read == Ssa::kNone ? kUnknown | copy : read;
+      is_variable = read != Ssa::kNone && is_variable_in(read, blocks_.reads[value.at]);
+    }
+    path.push_back(copy);
   }
-  while (is < kConstant && copied_[is] != is) is = copied_[is];
   for (const uint32_t copy : path) copied_[copy] = is;
   return is;
 }
@@ -197,7 +199,7 @@ bool ValueOrder::is_left_apart(uint32_t pc, uint32_t other, Rounds rounds) const
 void ValueOrder::find_equals(const Known& known) {
   equal_.resize(ssa_.values().size());
   std::iota(equal_.begin(), equal_.end(), 0);
-  copied_.assign(equal_.begin(), equal_.end());
+  copied_.assign(equal_.size(), kUnknown);
   if (equal_.empty()) return;
   find_invariants();
   join_equals(known, Rounds::apart);

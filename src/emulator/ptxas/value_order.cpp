@@ -311,13 +311,15 @@ std::vector<char> ValueOrder::webs_that_cross() {
 ValueOrder::Held ValueOrder::held(uint32_t pc, unsigned slot) {
   const Operand& op = f_.code[pc].op[slot];
   const uint32_t reg = is_value(op) ? flow_.number_of(op) : Dataflow::kNone;
-  if (reg == Dataflow::kNone) return {rank_of_constant(op), kConstant | op.offset};
+  if (reg == Dataflow::kNone) return {rank_of_constant(op), kConstant | op.offset, kConstant | op.offset};
   const uint32_t v = ssa_.read(pc, reg);
-  if (v == Ssa::kNone) return {{}, kUnknown | slot};
+  if (v == Ssa::kNone) return {{}, kUnknown | slot, kUnknown | slot};
   const uint32_t shown = shown_to(v, pc);
   const bool is_variable =
       is_variable_in(shown, blocks_.reads[pc]) || ssa_.values()[shown].kind == Kind::merged;
-  return {rank(v, pc, slot), shown_behind_stores(v), uniform_uses_[shown], is_variable};
+  const bool is_of_others = is_variable_in(v, blocks_.reads[pc]);
+  return {rank(v, pc, slot), is_of_others ? v : shown_behind_stores(v), is_of_others ? v : copied_from(v),
+          uniform_uses_[shown], is_variable};
 }
 
 bool ValueOrder::is_variable_in(uint32_t v, uint32_t block) {
@@ -455,6 +457,10 @@ bool ValueOrder::is_ranked_later(uint32_t pc, unsigned slot, unsigned than) cons
 bool ValueOrder::is_in_halves(uint32_t pc, unsigned slot) const {
   const Held& held = held_.at(place(pc, slot));
   return held.rank.of == Rank::Class::joined && !held.is_variable;
+}
+
+bool ValueOrder::are_copies_of_one(uint32_t pc, unsigned slot, unsigned other) const {
+  return held_.at(place(pc, slot)).copied == held_.at(place(pc, other)).copied;
 }
 
 bool ValueOrder::same(uint32_t pc, unsigned slot, unsigned other) const {

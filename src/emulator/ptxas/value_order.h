@@ -31,7 +31,8 @@ class ValueOrder {
 
   // Operands of one instruction, by slot.
   bool comes_later(uint32_t pc, unsigned slot, unsigned than) const;
-  // Copies count as what they copy.
+  // Copies count as what they copy; and what repeats an instruction as what that one made.
+  bool are_copies_of_one(uint32_t pc, unsigned slot, unsigned other) const;
   bool same(uint32_t pc, unsigned slot, unsigned other) const;
   // Kept as halves, and no variable.
   bool is_in_halves(uint32_t pc, unsigned slot) const;
@@ -56,6 +57,7 @@ class ValueOrder {
   struct Held {
     Rank rank;
     uint64_t is = 0;            // the value; or kConstant and a row, kUnknown and the slot
+    uint64_t copied = 0;        // the same, before what is equal is joined
     uint32_t uniform_uses = 0;  // see value_uniform.cpp
     bool is_variable = false;
   };
@@ -181,8 +183,8 @@ class ValueOrder {
   std::unordered_map<uint32_t, Stored> forwarded_;  // by value, of loads
   // By value, so that chains of copies are walked once: what it shows, and where (behind); what it copies.
   std::vector<std::pair<uint32_t, uint32_t>> behind_[2];  // by Through
-  std::vector<uint64_t> copied_;
-  std::vector<int> whole_;  // of a value, as Web::whole
+  std::vector<uint64_t> copied_;                          // kUnknown: not walked yet
+  std::vector<int> whole_;                                // of a value, as Web::whole
   // By value: made of constants and banks alone; of those in uniform registers, how many sums and products
   // read them.
   std::vector<char> is_computed_;
