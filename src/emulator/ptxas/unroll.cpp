@@ -39,6 +39,13 @@ bool has_signs(const Function& f) {
                      [](const Source& s) { return s.tokens[0] == "neg" || s.tokens[0] == "abs"; });
 }
 
+bool gives_back_operands(const Function& f) {
+  return std::any_of(f.source.begin(), f.source.end(), [](const Source& s) {
+    const std::string_view name = s.tokens[0];
+    return (name == "mul" || name == "min" || name == "max") && is_float(s.type());
+  });
+}
+
 namespace {
 
 // Beside its test. A branch that constants keep from being taken is none by then.

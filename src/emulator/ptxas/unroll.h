@@ -21,6 +21,9 @@ bool has_products(const Function&);
 bool makes_pairs(const Source&);
 bool has_pairs(const Function&);
 bool has_signs(const Function&);  // neg or abs
+// It has products or extremes of floats, also guarded ones: in a first round maybe by 1, or of a value and
+// itself.
+bool gives_back_operands(const Function&);
 // Whether there was such a loop, and one with branches inside.
 struct Unrolled {
   bool any = false, with_branches = false;
