@@ -1,7 +1,8 @@
 // Integer instructions of 32 bits that give a constant whatever one of their operands is, and selections,
 // also of 64 bits, that give one value in either case. To the rules that ask whether an operand is constant
-// they are; what other instructions make of it (sub and rem, extremes, prmt, lop3, bfe of no bits, wide
-// products) is not, though the compiler knows later that it is one.
+// they are, and so are sums, products and extremes of f32 that can be one number only; what other
+// instructions make of it (sub and rem, extremes, prmt, lop3, bfe of no bits, wide products) is not, though
+// the compiler knows later that it is one.
 #include "emulator/ptxas/peephole/pass.h"
 #include "emulator/ptxas/peephole/rules.h"
 
@@ -31,6 +32,7 @@ void absorb_logic(Pass& p, uint32_t pc) {
 
 void absorb_product(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
+  if (s.type() == Type::f32) return become_only_number(p, pc);
   if (!is_word(s) || s.has("wide") || s.has("sat") || s.has("cc") || !either_is(p, pc, 0)) return;
   if (s.tokens[0] != "mad")
     become_constant(p, pc, 0);
@@ -69,10 +71,12 @@ void absorb_insertion(Pass& p, uint32_t pc) {
 
 std::span<const Rule> absorbing_rules() {
   static constexpr Rule kRules[] = {
-      {"and", absorb_logic},   {"or", absorb_logic},      {"xor", absorb_logic},
-      {"mul", absorb_product}, {"mad", absorb_product},   {"mul24", absorb_product},
-      {"shl", absorb_shift},   {"shr", absorb_shift},     {"slct", absorb_choice},
-      {"selp", absorb_choice}, {"bfi", absorb_insertion}, {"setp", decide_by_width},
+      {"and", absorb_logic},       {"or", absorb_logic},        {"xor", absorb_logic},
+      {"mul", absorb_product},     {"mad", absorb_product},     {"mul24", absorb_product},
+      {"add", become_only_number}, {"sub", become_only_number}, {"max", become_only_number},
+      {"min", become_only_number}, {"shl", absorb_shift},       {"shr", absorb_shift},
+      {"slct", absorb_choice},     {"selp", absorb_choice},     {"bfi", absorb_insertion},
+      {"setp", decide_by_width},
   };
   return kRules;
 }

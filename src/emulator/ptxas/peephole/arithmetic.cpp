@@ -197,9 +197,11 @@ void fold_extreme(Pass& p, uint32_t pc) {
 
 std::span<const Rule> arithmetic_rules() {
   static constexpr Rule kRules[] = {
-      {"rcp", fold_reciprocals}, {"neg", fold_sign},    {"abs", fold_sign},
-      {"mul", fold_product},     {"add", fold_tie},     {"sub", fold_tie},
-      {"sub", fold_difference},  {"min", fold_extreme}, {"max", fold_extreme},
+      {"rcp", fold_reciprocals},   {"neg", fold_sign},          {"abs", fold_sign},
+      {"mul", fold_product},       {"add", fold_tie},           {"sub", fold_tie},
+      {"sub", fold_difference},    {"min", fold_extreme},       {"max", fold_extreme},
+      {"add", become_only_number}, {"sub", become_only_number}, {"mul", become_only_number},
+      {"max", become_only_number}, {"min", become_only_number},
   };
   return kRules;
 }

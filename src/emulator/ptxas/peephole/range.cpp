@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "emulator/ptxas/peephole/pass.h"
+#include "emulator/ptxas/peephole/rules.h"
 
 namespace fp4lab::emu::peephole {
 
@@ -60,8 +61,17 @@ class Ranges {
 
   std::optional<Range> made(uint32_t pc, unsigned steps) {
     const Source& s = p_.source(pc);
+    if (s.has("sat")) {
+      const auto whole = unsaturated(pc, steps);
+      return whole ? Range{std::clamp(whole->least, 0.0, 1.0), std::clamp(whole->most, 0.0, 1.0)}
+                   : Range{0, 1};
+    }
+    return unsaturated(pc, steps);
+  }
+
+  std::optional<Range> unsaturated(uint32_t pc, unsigned steps) {
+    const Source& s = p_.source(pc);
     const std::string_view name = s.tokens[0];
-    if (s.has("sat")) return Range{0, 1};
     if (name == "sin" || name == "cos" || name == "tanh") return Range{-1, 1};
     if (name == "ex2") return Range{0, kInfinity};
     if (name == "abs") return s.has("ftz") ? std::nullopt : std::optional(Range{0, kInfinity});
@@ -91,14 +101,25 @@ class Ranges {
   }
 
   static std::optional<Range> arithmetic(std::string_view name, const Range& a, const Range& b) {
-    if (name == "add") return Range{a.least + b.least, a.most + b.most};
-    if (name == "sub") return Range{a.least - b.most, a.most - b.least};
+    if (name == "add") return rounded(a.least + b.least, a.most + b.most);
+    if (name == "sub") return rounded(a.least - b.most, a.most - b.least);
     for (const double bound : {a.least, a.most, b.least, b.most})
       if (std::isinf(bound)) return std::nullopt;
     const double products[] = {a.least * b.least, a.least * b.most, a.most * b.least, a.most * b.most};
-    return Range{*std::min_element(std::begin(products), std::end(products)),
-                 *std::max_element(std::begin(products), std::end(products))};
+    return rounded(*std::min_element(std::begin(products), std::end(products), is_less),
+                   *std::max_element(std::begin(products), std::end(products), is_less));
   }
+
+  // The bounds are numbers of f32, to nearest. What is infinite at all events may as well be a NaN.
+  static std::optional<Range> rounded(double least, double most) {
+    const Range range{static_cast<float>(least), static_cast<float>(most)};
+    if (range.least != range.least || range.most != range.most) return std::nullopt;
+    if (range.least == kInfinity || range.most == -kInfinity) return std::nullopt;
+    return range;
+  }
+
+  // -0 is less than 0.
+  static bool is_less(double a, double b) { return a < b || (a == b && std::signbit(a) && !std::signbit(b)); }
 
   const Pass& p_;
   unsigned copies_ = 0;
@@ -110,6 +131,15 @@ std::optional<Range> range_of(const Pass& p, uint32_t pc, unsigned slot) { retur
 
 std::optional<Range> range_made_by(const Pass& p, uint32_t pc) {
   return Ranges(p).made_by(pc, kMostSteps - 1);
+}
+
+void become_only_number(Pass& p, uint32_t pc) {
+  const Source& s = p.source(pc);
+  if (s.type() != Type::f32 || s.has("ftz") || (p.bits(pc, 1) && p.bits(pc, 2))) return;
+  const auto range = range_made_by(p, pc);
+  if (!range) return;
+  const auto least = std::bit_cast<uint32_t>(static_cast<float>(range->least));
+  if (least == std::bit_cast<uint32_t>(static_cast<float>(range->most))) p.become(pc, least, Type::b32);
 }
 
 }  // namespace fp4lab::emu::peephole
