@@ -115,6 +115,7 @@ ValueOrder::ValueOrder(const Function& f, const Dataflow& flow, const Known& kno
       are_renamed_(are_renamed),
       ssa_(f, flow, registers_asked_for(), loops_with_several_exits(f, flow, nounroll)) {
   find_blocks(known);
+  find_called_quotients(known);
   find_only();
   find_webs();
   find_rounds();
@@ -356,7 +357,8 @@ ValueOrder::Rank ValueOrder::rank(uint32_t v, uint32_t pc, unsigned slot) {
       }
       if (flow_.is_in_bank(value.at))
         return {Rank::Class::constant, s.has("const") ? kInConst : kParameter, kStep * value.at};
-      if (is_met_inside(s)) return {Rank::Class::met, 0, -(kBehind + kStep * value.at)};
+      if (is_met_inside(s) && !called_quotients_.contains(value.at))
+        return {Rank::Class::met, 0, -(kBehind + kStep * value.at)};
     }
     if (is_joined(v)) return joined(v, pc, slot, false);
     if (const auto shared = shared_result(value)) return *shared;

@@ -22,12 +22,26 @@ bool is_called(const Source& s) {
 
 }  // namespace
 
+// The way of most numbers through a quotient is none for a constant numerator near 0: the routine is called
+// for whatever divides it.
+void ValueOrder::find_called_quotients(const Known& known) {
+  constexpr uint64_t kSign = uint64_t(1) << 63, kLeastInPlace = 0x0360000000000000;
+  for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
+    const Source& s = f_.source[pc];
+    if (s.tokens[0] != "div" || s.type() != Type::f64 || !s.has("rn")) continue;
+    const auto numerator = known.bits(pc, 1);
+    if (numerator && (*numerator & ~kSign) < kLeastInPlace) called_quotients_.insert(pc);
+  }
+}
+
 // By routine, in the order of the text.
 std::vector<std::vector<ValueOrder::Call>> ValueOrder::calls_of_routines() {
   std::map<std::vector<std::string_view>, std::vector<Call>> calls;
   for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
     const auto made = made_.find(pc);
-    if (flow_.is_dead(pc) || made == made_.end() || !is_called(f_.source[pc])) continue;
+    if (flow_.is_dead(pc) || made == made_.end() ||
+        !(is_called(f_.source[pc]) || called_quotients_.contains(pc)))
+      continue;
     const Operand& divisor = f_.code[pc].op[2];
     const bool is_integer = is_integer_routine(f_.source[pc]);
     const uint32_t reg = is_integer ? flow_.number_of(divisor) : Dataflow::kNone;

@@ -33,6 +33,7 @@ Makes ValueOrder::made_as(uint32_t v) const {
   const Ssa::Value& value = ssa_.values()[v];
   if (is_selection(v)) return Makes::halves;
   if (value.kind != Kind::made || f_.code[value.at].guard >= 0) return Makes::whole;
+  if (called_quotients_.contains(value.at)) return Makes::packed;
   return makes(f_.code[value.at], f_.source[value.at]);
 }
 
@@ -231,10 +232,13 @@ std::vector<char> ValueOrder::values_with_readers() const {
 void ValueOrder::count_operands(uint32_t pc, bool leaves_carry) {
   const Instr& i = f_.code[pc];
   const Through through = takes_sign(f_.source[pc]) || is_sign(i) ? Through::signs : Through::copies;
+  const auto voice = [&](unsigned slot) {
+    return called_quotients_.contains(pc) ? -2 : reads_whole(i, f_.source[pc], slot);
+  };
   const auto count = [&](uint32_t reg, unsigned slot) {
     if (reg == Dataflow::kNone || !ssa_.knows(reg)) return;
     if (const uint32_t v = ssa_.read(pc, reg); v != Ssa::kNone)
-      count_use(v, pc, slot, reads_whole(i, f_.source[pc], slot) - (leaves_carry ? 1 : 0), through);
+      count_use(v, pc, slot, voice(slot) - (leaves_carry ? 1 : 0), through);
   };
   for (unsigned slot = 0; slot < kMaxOperands; ++slot) {
     const Operand& op = i.op[slot];
@@ -261,7 +265,8 @@ void ValueOrder::count_use(uint32_t read, uint32_t pc, unsigned slot, int whole,
     whole_[v] += whole;
     voices_[v].push_back({block, whole});
   }
-  const bool joins = whole > 0 || (slot > 0 && joins_halves(f_.code[pc], f_.source[pc], slot));
+  const bool joins = whole > 0 || (slot > 0 && !called_quotients_.contains(pc) &&
+                                   joins_halves(f_.code[pc], f_.source[pc], slot));
   if (joins) readers_[v].push_back({place(pc, slot), here});
 }
 
