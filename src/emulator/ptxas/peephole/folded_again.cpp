@@ -52,6 +52,19 @@ bool becomes_predicate(const Pass& p, uint32_t pc) {
   return neg && is_float(p.source(*neg).type()) && negates_truth(p, pc, 2);
 }
 
+// A comparison whose opposite the machine asks instead: eq, lt and le of two registers, in which its
+// selections change their operands.
+bool is_asked_opposite(const Pass& p, uint32_t setp) {
+  const Source& s = p.source(setp);
+  if (s.tokens[0] != "setp" || name_of(s.type()).ends_with("x2")) return false;
+  for (const std::string_view combination : {"and", "or", "xor"})
+    if (s.has(combination)) return false;
+  const bool is_swapped = p.bits(setp, 2).has_value() && !p.bits(setp, 3);
+  if (s.has("eq") || s.has("equ") || s.has("num")) return true;
+  return is_swapped ? s.has("gt") || s.has("ge") || s.has("gtu") || s.has("geu")
+                    : s.has("lt") || s.has("le") || s.has("ltu") || s.has("leu");
+}
+
 }  // namespace
 
 std::optional<uint32_t> selected_truth(const Pass& p, uint32_t pc, unsigned slot, uint64_t one) {
@@ -61,7 +74,9 @@ std::optional<uint32_t> selected_truth(const Pass& p, uint32_t pc, unsigned slot
   const uint64_t truth = one & ((uint64_t(1) << bits) - 1);
   const auto a = p.bits(*selp, 1), b = p.bits(*selp, 2);
   const bool is_it = a && b && ((*a == truth && *b == 0) || (*a == 0 && *b == truth));
-  return is_it ? selp : std::nullopt;
+  if (!is_it) return std::nullopt;
+  const uint32_t by = p.known.maker(*selp, 3);
+  return by != Dataflow::kNone && by < *selp && is_asked_opposite(p, by) ? std::nullopt : selp;
 }
 
 bool Pass::is_folded_again() const {

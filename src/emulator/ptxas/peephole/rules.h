@@ -39,7 +39,8 @@ std::span<const Rule> pack_rules();
 std::span<const Rule> rotation_rules();
 std::span<const Rule> three_way_rules();
 std::span<const Rule> truth_rules();
-// The selection, of at most 32 bits, between `one` and 0 that made an operand.
+// The selection, of at most 32 bits, between `one` and 0 that made an operand, if ptxas takes it for a truth:
+// not by a comparison of which it asks the opposite.
 std::optional<uint32_t> selected_truth(const Pass&, uint32_t pc, unsigned slot, uint64_t one);
 // Whether a set makes a mask, -1 or 0, of as many bits as the machine's comparison.
 bool makes_mask(const Source& set);

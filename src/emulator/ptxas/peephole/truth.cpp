@@ -162,7 +162,28 @@ bool is_expanded_set(const Source& s) {
   return !s.has("ftz") && (is_half(s.type()) || !is_half(s.type(1)));
 }
 
+// A conversion of such a truth, or of a selection, to a float: a selection of 1.0 itself when pairs are
+// looked at once more.
+bool converts_truth(const Pass& p, uint32_t cvt) {
+  const Source& s = p.source(cvt);
+  const Type to = s.type(0), from = s.type(1);
+  if (s.has("sat") || is_float(from) || bits_of(from) > 32 || !(to == Type::f32 || is_half(to))) return false;
+  if (const auto cnot = p.made_by(cvt, 1, "cnot")) return !p.bits(*cnot, 1);
+  return selected_truth(p, cvt, 1, 1).has_value();
+}
+
+// What made an operand, if each copy on the way has one reader.
+bool is_read_alone(const Pass& p, uint32_t pc, unsigned slot, uint32_t from) {
+  uint32_t at = p.known.maker(pc, slot);
+  for (; at != from && at != Dataflow::kNone && at < pc; pc = at, at = p.known.maker(at, 1))
+    if (p.known.uses(at) != 1) return false;
+  return at == from && p.known.uses(from) == 1;
+}
+
 std::optional<Truth> lone_truth(const Pass& p, uint32_t pc, unsigned slot = 1) {
+  if (const auto cvt = p.made_by(pc, slot, "cvt");
+      cvt && converts_truth(p, *cvt) && is_read_alone(p, pc, slot, *cvt))
+    return Truth{*cvt, p.source(*cvt).type(0)};
   if (const auto cnot = p.made_by(pc, slot, "cnot"); cnot && p.known.uses(*cnot) == 1 && !p.bits(*cnot, 1)) {
     const unsigned bits = bits_of(p.source(*cnot).type());
     return Truth{*cnot, bits == 16 ? Type::s16 : bits == 32 ? Type::s32 : Type::s64};
@@ -208,6 +229,7 @@ void convert_lone_truth(Pass& p, uint32_t pc) {
   const auto truth = lone_truth(p, pc);
   if (!truth || bits_of(truth->type) < bits_of(from) || !is_conversion(s, *truth)) return;
   if (s.has("ftz") && from == Type::f32 && !is_float(truth->type)) return;
+  if (is_float(to) && !is_float(from) && !is_float(truth->type)) return;  // as it is
   const Operand word = word_of(p, pc);
   if (is_integer) return p.replace(pc, {"cvt", name_of(to), "u32"}, {word});
   p.replace(pc, {"cvt", "rn", name_of(to), "u32"}, {word});
@@ -228,6 +250,20 @@ bool reads_minus_one(const Pass& p, uint32_t pc) {
   return set && p.known.uses(*set) == 1 && makes_mask(p.source(*set));
 }
 
+// Whether all that read a result take it for bits.
+bool is_read_as_bits(const Pass& p, uint32_t pc) {
+  uint32_t readers = 0;
+  for (uint32_t reader = pc + 1; reader < p.f.code.size(); ++reader) {
+    if (p.flow.is_dead(reader)) continue;
+    for (unsigned slot = 0; slot < kMaxOperands; ++slot) {
+      if (p.known.maker(reader, slot) != pc) continue;
+      if (is_float(p.source(reader).type()) || is_float(p.source(reader).type(1))) return false;
+      ++readers;
+    }
+  }
+  return readers == p.known.uses(pc);
+}
+
 // Its sign, too, whatever type that is the sign of: a negation makes -1 of it, and +0 of 0; of -1 it and the
 // absolute value make 1.
 void sign_lone_truth(Pass& p, uint32_t pc) {
@@ -236,6 +272,9 @@ void sign_lone_truth(Pass& p, uint32_t pc) {
   const auto truth = lone_truth(p, pc);
   if (!truth && !reads_minus_one(p, pc)) return;
   if (truth && bits_of(truth->type) < bits_of(s.type())) return;
+  if (truth && p.source(truth->from).tokens[0] == "cvt" &&
+      !(s.type() == truth->type && is_read_as_bits(p, pc)))
+    return;
   const bool negative = truth && s.tokens[0] == "neg";
   const Type type = truth ? truth->type : Type::s32;
   const Operand word = word_of(p, pc), number = p.w.fresh(Type::b32);
