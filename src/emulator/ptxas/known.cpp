@@ -83,6 +83,8 @@ Known::Known(const Rewriter& w, const Dataflow& flow, const Dataflow& blocks)
       makes_nan_(w.f.code.size(), 0) {
   for (const Row& row : w.image.constants)
     if (row.what == Row::What::bits32 || row.what == Row::What::bits64) rows_[row.offset] = row.bits;
+  for (const Row& row : w.image.constants)
+    if (row.what == Row::What::shared32 || row.what == Row::What::shared64) shared_[row.offset] = row.bits;
   for (const Fixup& address : w.image.fixups)
     if (address.row < w.image.constants.size()) rows_.erase(w.image.constants[address.row].offset);
   const ReachingWrites writes(f_, flow);
@@ -339,6 +341,11 @@ std::optional<uint64_t> Known::bits_of_row(const Operand& op) const {
   if (found != rows_.end()) return found->second;
   if (op.immediate) return static_cast<uint64_t>(op.displacement);
   return std::nullopt;
+}
+
+std::optional<uint64_t> Known::shared_address(const Operand& op) const {
+  const auto found = is_value(op) ? shared_.find(op.offset) : shared_.end();
+  return found == shared_.end() ? std::nullopt : std::optional(found->second);
 }
 
 std::optional<uint64_t> Known::bits(const Operand& operand, uint32_t maker, uint32_t pc) const {

@@ -54,6 +54,8 @@ class Known {
   std::optional<uint64_t> bits(uint32_t pc, unsigned slot) const;
   // Of a vector's element.
   std::optional<uint64_t> bits_of_element(uint32_t pc, uint32_t index) const;
+  // Where in the CTA's shared memory the variable lies whose address is an operand.
+  std::optional<uint64_t> shared_address(const Operand&) const;
   // Of the instruction's guard: whether it always holds, or never.
   std::optional<bool> guard(uint32_t pc) const;
   bool is_constant(uint32_t pc, unsigned slot) const;
@@ -95,7 +97,8 @@ class Known {
   std::optional<uint64_t> bits(const Operand&, uint32_t maker, uint32_t pc) const;
 
   const Function& f_;
-  std::unordered_map<uint32_t, uint64_t> rows_;  // of constants whose bits are known, by offset
+  std::unordered_map<uint32_t, uint64_t> rows_;    // of constants whose bits are known, by offset
+  std::unordered_map<uint32_t, uint64_t> shared_;  // of addresses in shared memory
   std::vector<std::array<uint32_t, kSlots>> makers_;
   std::vector<uint8_t> merged_;           // a bit for each slot whose value met another behind branches
   std::vector<uint32_t> element_makers_;  // by index in the function's vectors

@@ -216,12 +216,14 @@ void ValueOrder::join_equals(const Known& known, Rounds rounds) {
     if (values[v].kind == Kind::made) results[values[v].at].push_back(v);
   const MemoryStates memory(f_, flow_, ssa_);
   Made makers;
+  std::vector<Load> loads;
   for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
     if (results[pc].empty() || !may_repeat(pc)) continue;
     std::optional<std::vector<uint64_t>> sources = ingredients(pc, known);
     if (!sources) continue;
     if (f_.source[pc].tokens[0].starts_with("ld") && !flow_.is_in_bank(pc))
       sources->push_back(memory.before(pc));
+    const bool is_load = f_.source[pc].tokens[0] == "ld" && !flow_.is_in_bank(pc);
     for (const uint32_t v : results[pc]) {
       if (meets_[v]) continue;
       if (const auto copy = invariants_.find(v); copy != invariants_.end() && !copy->second.is_of_variable) {
@@ -235,14 +237,17 @@ void ValueOrder::join_equals(const Known& known, Rounds rounds) {
         const uint32_t at = values[other].at;
         return !is_left_apart(at, pc, rounds) && ssa_.dominates(blocks_.flow[at], blocks_.flow[pc]);
       });
-      if (last != equals.rend())
+      if (last != equals.rend()) {
         equal_[v] = *last;
-      else
-        equals.push_back(v);
+        continue;
+      }
+      equals.push_back(v);
+      if (is_load) loads.push_back({v, memory.before(pc), operation(f_.code[pc], f_.source[pc])});
     }
   }
-  if (rounds == Rounds::apart)
-    for (uint32_t pc = 0; pc < f_.code.size(); ++pc) forward_store(pc, memory.behind(pc), makers);
+  if (rounds != Rounds::apart) return;
+  for (uint32_t pc = 0; pc < f_.code.size(); ++pc) forward_store(pc, memory.behind(pc), makers);
+  find_pairs(loads, known);
 }
 
 // To the loads behind it that nothing has come before.

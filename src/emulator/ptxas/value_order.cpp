@@ -38,9 +38,10 @@
 //   several in the order of these instructions.
 // * The results of a routine that is called several times may share a register (value_routines.cpp).
 // * A load that gives what a store before it has put there comes behind these, in the order of the stores,
-//   and so does one behind a guarded store. It is no longer equal to what was stored when operands are
-//   ordered. If the addend of a product takes the instruction's place for a constant, it comes behind a
-//   constant, too; and what was stored of constants comes behind others, the last one first.
+//   and so do one behind a guarded store and the second of two that become one (value_pairs.cpp). It is no
+//   longer equal to what was stored when operands are ordered. If the addend of a product takes the
+//   instruction's place for a constant, it comes behind a constant, too; and what was stored of constants
+//   comes behind others, the last one first.
 // * What is in a uniform register comes behind the other factor or summand (value_uniform.cpp).
 // * Constants come last, and before them what .const memory holds. Of sums and products a constant
 //   whose lower half is not 0 comes before a kernel's parameter (if sums and products alone read that), any

@@ -62,11 +62,11 @@ class ValueOrder {
     uint32_t uniform_uses = 0;  // see value_uniform.cpp
     bool is_variable = false;
   };
-  // What a store puts into memory.
+  // What a store puts into memory, or a load that has become part of another one.
   struct Stored {
     uint32_t at;
     uint32_t nth;         // of a vector
-    const Operand* word;  // none if the store is guarded
+    const Operand* word;  // none if the store is guarded, and of a load
   };
   // By what they are made of: values that are unlike all before them.
   using Made =
@@ -130,6 +130,24 @@ class ValueOrder {
   void find_equals(const Known&);
   void join_rounds(const Known&);
   void join_equals(const Known&, Rounds);
+  struct Load {
+    uint32_t value, state;
+    std::vector<std::string_view> operation;
+  };
+  struct Address {
+    uint32_t base;  // the value; Ssa::kNone = none
+    uint64_t offset;
+  };
+  struct Walk {
+    std::vector<uint32_t> path;  // values on the way
+    unsigned steps = 0;
+  };
+  unsigned zeros_of(uint32_t value, const Known&, Walk&);
+  unsigned zeros_made_by(uint32_t pc, const Known&, Walk&);
+  Address address_behind_sums(uint32_t pc, const Operand&, const Known&);
+  std::vector<char> wanted_values(const Known&);
+  std::vector<Address> vector_accesses(const Known&, const std::vector<char>& wanted);
+  void find_pairs(const std::vector<Load>&, const Known&);
   void forward_store(uint32_t pc, uint32_t state, const Made&);
   uint64_t shown_behind_stores(uint32_t value);
   std::vector<std::vector<uint32_t>> readers_of_results(bool joined);
