@@ -34,8 +34,8 @@
 // order.
 // * 64-bit integers are made as halves, and so is what a guarded instruction may have made, which is selected
 //   by halves; a guarded load is one of several ways. What is kept as halves (value_uses.cpp) is joined
-//   before the first instruction on every way here that reads it as a whole: behind everything above, and of
-//   several in the order of these instructions.
+//   before the first instruction that reads it as a whole, be it in a branch beside: behind everything above,
+//   and of several in the order of these instructions.
 // * The results of a routine that is called several times may share a register (value_routines.cpp).
 // * A load that gives what a store before it has put there comes behind these, in the order of the stores,
 //   and so do one behind a guarded store and the second of two that become one (value_pairs.cpp). It is no

@@ -310,14 +310,16 @@ int ValueOrder::definition(uint32_t v) {
   return (whole > 0) - (whole < 0);
 }
 
-// Before the first instruction on every way here that reads it as a whole. Of a variable, its own block reads
-// the value itself.
+// Before the first instruction that reads it as a whole, on whatever way: the same join in other blocks has
+// the same register. Of a variable, its own block reads the value itself.
 ValueOrder::Rank ValueOrder::joined(uint32_t v, uint32_t pc, unsigned slot, bool is_part) {
   uint64_t at = place(pc, slot);
+  const uint32_t here = blocks_.flow[pc];
   for (const Reader& reader : readers_[v]) {
     const auto other = static_cast<uint32_t>(reader.place / kMaxOperands);
-    if (other < pc && !(is_part && reader.is_of_value) &&
-        ssa_.dominates(blocks_.flow[other], blocks_.flow[pc])) {
+    const uint32_t there = blocks_.flow[other];
+    const bool only_follows = there != here && ssa_.dominates(here, there);
+    if (other < pc && !(is_part && reader.is_of_value) && !only_follows) {
       at = reader.place;
       break;
     }
