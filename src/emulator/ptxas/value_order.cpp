@@ -139,15 +139,22 @@ void ValueOrder::find_blocks(const Known& known) {
   blocks_.reads.resize(f_.code.size());
   blocks_.makes.resize(f_.code.size());
   blocks_.flow.resize(f_.code.size());
-  uint32_t block = 0;
+  stretch_reads_.resize(f_.code.size());
+  stretch_makes_.resize(f_.code.size());
+  uint32_t block = 0, stretch = 0;
   for (const Dataflow::Block& b : flow_.blocks()) {
     for (uint32_t pc = b.begin; pc < b.end; ++pc) {
       blocks_.reads[pc] = block;
       blocks_.flow[pc] = static_cast<uint32_t>(&b - flow_.blocks().data());
-      block += ends_block(f_.source[pc], flow_.becomes_branch(pc), known.bits(pc, 1));
+      stretch_reads_[pc] = stretch;
+      const bool ends = ends_block(f_.source[pc], flow_.becomes_branch(pc), known.bits(pc, 1));
+      block += ends;
+      stretch += ends || ends_stretch(f_.source[pc]);
       blocks_.makes[pc] = block;
+      stretch_makes_[pc] = stretch;
     }
     ++block;
+    ++stretch;
   }
 }
 

@@ -105,7 +105,7 @@ class ValueOrder {
   void count_operands(uint32_t pc, bool leaves_carry);
   void count_use(uint32_t value, uint32_t pc, unsigned slot, int whole, Through);
   void sum_voices();
-  int whole_until(uint32_t value, uint32_t block) const;
+  int whole_until(uint32_t value, uint32_t stretch) const;
   int definition(uint32_t value);
   bool is_joined(uint32_t value) const;
   Held held(uint32_t pc, unsigned slot);
@@ -194,9 +194,10 @@ class ValueOrder {
   const bool are_renamed_;
   Ssa ssa_;
   Sinking::Blocks blocks_;
-  std::vector<uint32_t> text_reads_, text_makes_;  // as blocks_ has them, but by the blocks of the text
-  std::vector<uint32_t> parent_;                   // of a value, towards its web's name
-  std::vector<char> meets_;                        // values that others are merged from
+  std::vector<uint32_t> stretch_reads_, stretch_makes_;  // as blocks_ has them; they end at ends_stretch, too
+  std::vector<uint32_t> text_reads_, text_makes_;        // as blocks_ has them, but by the blocks of the text
+  std::vector<uint32_t> parent_;                         // of a value, towards its web's name
+  std::vector<char> meets_;                              // values that others are merged from
   std::vector<uint32_t> only_;  // of what several ways bring as copies of one value: that value
   std::unordered_map<uint32_t, uint32_t> made_;  // by pc, of one result
   std::vector<uint32_t> equal_;  // the value that an equal instruction made before it, or the value itself
@@ -210,10 +211,10 @@ class ValueOrder {
   std::vector<char> is_computed_;
   std::vector<uint32_t> uniform_uses_;
   struct Voice {
-    uint32_t block;
+    uint32_t stretch;
     int whole, with_later = 0;  // the reader's; and those behind it
   };
-  std::vector<std::vector<Voice>> voices_;  // of readers that whole_ counts, by block
+  std::vector<std::vector<Voice>> voices_;  // of readers that whole_ counts, by stretch
   struct Reader {
     uint64_t place;
     bool is_of_value;  // not of the variable that it is part of

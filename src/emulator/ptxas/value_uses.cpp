@@ -263,17 +263,17 @@ void ValueOrder::count_use(uint32_t read, uint32_t pc, unsigned slot, int whole,
   if (meets_[v] && !(made && here)) webs_[web_of(v)].whole += whole;
   if (!meets_[v] || here) {
     whole_[v] += whole;
-    voices_[v].push_back({block, whole});
+    voices_[v].push_back({stretch_reads_[pc], whole});
   }
   const bool joins = whole > 0 || (slot > 0 && !called_quotients_.contains(pc) &&
                                    joins_halves(f_.code[pc], f_.source[pc], slot));
   if (joins) readers_[v].push_back({place(pc, slot), here});
 }
 
-// So that those behind a block are known by the first of them.
+// So that those behind a stretch are known by the first of them.
 void ValueOrder::sum_voices() {
   for (std::vector<Voice>& voices : voices_) {
-    std::ranges::stable_sort(voices, {}, &Voice::block);
+    std::ranges::stable_sort(voices, {}, &Voice::stretch);
     int behind = 0;
     // Not by std::views::reverse, which clang 14, the fuzzers' compiler, cannot read in GCC's library.
     for (auto voice = voices.rbegin(); voice != voices.rend(); ++voice)
@@ -281,13 +281,14 @@ void ValueOrder::sum_voices() {
   }
 }
 
-// What a value is up to the end of a block, of the text's.
-int ValueOrder::whole_until(uint32_t v, uint32_t block) const {
-  const auto later = std::ranges::upper_bound(voices_[v], block, {}, &Voice::block);
+// What a value is up to the end of a stretch, in the text's order.
+int ValueOrder::whole_until(uint32_t v, uint32_t stretch) const {
+  const auto later = std::ranges::upper_bound(voices_[v], stretch, {}, &Voice::stretch);
   return whole_[v] - (later == voices_[v].end() ? 0 : later->with_later);
 }
 
-// As what an instruction makes a variable: as what the value itself is, once the block has read it.
+// As what an instruction makes a variable: as what the value itself is, once the rest of its stretch has read
+// it.
 int ValueOrder::definition(uint32_t v) {
   const Ssa::Value& value = ssa_.values()[v];
   if (value.kind != Kind::made && !is_selection(v)) return 0;
@@ -301,7 +302,7 @@ int ValueOrder::definition(uint32_t v) {
     from = source_of(ssa_.read(value.at, reg), blocks_.reads[value.at]);
   }
   if (flow_.is_in_bank(ssa_.values()[from].at)) return 0;
-  int whole = whole_until(from, block_of(value));
+  int whole = whole_until(from, stretch_makes_[value.at]);
   if (made_as(from) == Makes::loose) {
     const std::string_view name = f_.source[ssa_.values()[from].at].tokens[0];
     if (name != "mad" && name != "mul") return -1;
