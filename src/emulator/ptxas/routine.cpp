@@ -66,8 +66,8 @@ bool ends_block(const Source& s, bool becomes_branch, std::optional<uint64_t> co
 
 bool ends_stretch(const Source& s) {
   static const std::unordered_set<std::string_view> kHalves = {"bfe", "bfi", "bfind", "brev"};
-  static const std::unordered_set<std::string_view> kNames = {"bar",    "barrier", "activemask",
-                                                              "membar", "fence",   "nanosleep"};
+  static const std::unordered_set<std::string_view> kNames = {
+      "bar", "barrier", "activemask", "griddepcontrol", "membar", "fence", "nanosleep"};
   const bool is_vector = s.has("v2") || s.has("v4") || s.has("v8");
   return is_float_routine(s) || is_integer_routine(s) || kNames.contains(s.tokens[0]) ||
          (is_vector && (s.tokens[0] == "atom" || s.tokens[0] == "red")) ||

@@ -159,8 +159,8 @@ void ValueOrder::find_blocks(const Known& known) {
 }
 
 // Blocks end in the text's places too: behind a label that nobody goes to any more, behind the branch of a
-// loop that has become straight. Not within such a loop, and not between the rounds of one that has become
-// several.
+// loop that has become straight, and with stretches. Not within such a loop, and not between the rounds of
+// one that has become several.
 void ValueOrder::find_text_blocks() {
   text_reads_.resize(f_.code.size());
   text_makes_.resize(f_.code.size());
@@ -173,9 +173,9 @@ void ValueOrder::find_text_blocks() {
       const auto [at, fresh] = last.try_emplace(named(f_, pc), blocks_.flow[pc]);
       begins = fresh || std::exchange(at->second, blocks_.flow[pc]) != blocks_.flow[pc];
     }
-    if (pc > 0 && (begins || blocks_.reads[pc] != blocks_.makes[pc - 1])) ++block;
+    if (pc > 0 && (begins || stretch_reads_[pc] != stretch_makes_[pc - 1])) ++block;
     text_reads_[pc] = block;
-    block += blocks_.makes[pc] - blocks_.reads[pc];
+    block += stretch_makes_[pc] - stretch_reads_[pc];
     text_makes_[pc] = block;
   }
 }
