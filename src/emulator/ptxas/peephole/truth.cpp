@@ -255,7 +255,7 @@ bool is_read_as_bits(const Pass& p, uint32_t pc) {
   uint32_t readers = 0;
   for (uint32_t reader = pc + 1; reader < p.f.code.size(); ++reader) {
     if (p.flow.is_dead(reader)) continue;
-    for (unsigned slot = 0; slot < kMaxOperands; ++slot) {
+    for (unsigned slot = 1; slot < Known::kSlots; ++slot) {
       if (p.known.maker(reader, slot) != pc) continue;
       if (is_float(p.source(reader).type()) || is_float(p.source(reader).type(1))) return false;
       ++readers;
