@@ -68,6 +68,11 @@ bool is_copy(const Instr& i) {
   return i.guard < 0 && i.opcode->name == "mov" && is_value(i.op[0]) && is_value(i.op[1]);
 }
 
+// Of what ends a block for products.
+bool orders_memory(const Source& s) {
+  return s.tokens[0] == "membar" || s.tokens[0] == "fence" || s.tokens[0] == "griddepcontrol";
+}
+
 // One of several ways in the machine code of one instruction brings it.
 bool is_met_inside(const Source& s) { return s.type() == Type::f64 && stays_unwanted(s); }
 
@@ -136,23 +141,26 @@ ValueOrder::ValueOrder(const Function& f, const Dataflow& flow, const Known& kno
 }
 
 void ValueOrder::find_blocks(const Known& known) {
-  blocks_.reads.resize(f_.code.size());
-  blocks_.makes.resize(f_.code.size());
-  blocks_.flow.resize(f_.code.size());
-  stretch_reads_.resize(f_.code.size());
-  stretch_makes_.resize(f_.code.size());
-  uint32_t block = 0, stretch = 0;
+  const size_t count = f_.code.size();
+  for (std::vector<uint32_t>* by_pc : {&places_.reads, &places_.makes, &places_.flow, &blocks_.reads,
+                                       &blocks_.makes, &blocks_.flow, &stretch_reads_, &stretch_makes_})
+    by_pc->resize(count);
+  uint32_t place = 0, block = 0, stretch = 0;
   for (const Dataflow::Block& b : flow_.blocks()) {
     for (uint32_t pc = b.begin; pc < b.end; ++pc) {
+      places_.reads[pc] = place;
       blocks_.reads[pc] = block;
-      blocks_.flow[pc] = static_cast<uint32_t>(&b - flow_.blocks().data());
       stretch_reads_[pc] = stretch;
+      places_.flow[pc] = blocks_.flow[pc] = static_cast<uint32_t>(&b - flow_.blocks().data());
       const bool ends = ends_block(f_.source[pc], flow_.becomes_branch(pc), known.bits(pc, 1));
-      block += ends;
+      place += ends;
+      block += ends && !orders_memory(f_.source[pc]);
       stretch += ends || ends_stretch(f_.source[pc]);
+      places_.makes[pc] = place;
       blocks_.makes[pc] = block;
       stretch_makes_[pc] = stretch;
     }
+    ++place;
     ++block;
     ++stretch;
   }
@@ -182,6 +190,10 @@ void ValueOrder::find_text_blocks() {
 
 uint32_t ValueOrder::text_block_of(const Ssa::Value& v) const {
   return v.kind == Kind::made || v.kind == Kind::kept ? text_makes_[v.at] : text_reads_[v.at];
+}
+
+uint32_t ValueOrder::place_of(const Ssa::Value& v) const {
+  return v.kind == Kind::made || v.kind == Kind::kept ? places_.makes[v.at] : places_.reads[v.at];
 }
 
 uint32_t ValueOrder::block_of(const Ssa::Value& v) const {
@@ -371,7 +383,7 @@ ValueOrder::Rank ValueOrder::rank(uint32_t v, uint32_t pc, unsigned slot) {
     if (is_joined(v)) return joined(v, pc, slot, false);
     if (const auto shared = shared_result(value)) return *shared;
     if (const auto copy = invariants_.find(v); copy != invariants_.end() && !copy->second.is_of_first_block)
-      return {Rank::Class::sunk, block_of(value), kBehind + value.at};
+      return {Rank::Class::sunk, place_of(value), kBehind + value.at};
     if (comes_from_round_before(v, pc))
       return {Rank::Class::met, kLeavesRounds - straight_loop_at(pc), value.at};
     if (has_left_rounds(v, pc)) return {Rank::Class::met, kLeavesRounds - leaves_[v], value.at};
@@ -387,7 +399,7 @@ ValueOrder::Rank ValueOrder::made_at(const Ssa::Value& value, uint32_t reader) c
     if (sunk.copies > 0 && to.block != Ssa::kNone && sunk.block != to.block)
       return {Rank::Class::sunk, to.block,
               kBehind * (kCopied + sunk.copies) +
-                  kRoot * (2 * int64_t(moves ? sunk.block : block_of(value)) + moves) + value.at};
+                  kRoot * (2 * int64_t(moves ? sunk.block : place_of(value)) + moves) + value.at};
     if (moves) return {Rank::Class::sunk, sunk.block, kBehind * sunk.weight + kRoot * sunk.root + value.at};
   }
   return {!is_copied_.empty() && is_copied_[value.at] ? Rank::Class::copied : Rank::Class::known,

@@ -81,6 +81,7 @@ class ValueOrder {
   std::vector<uint32_t> registers_asked_for() const;
   void find_blocks(const Known&);
   uint32_t block_of(const Ssa::Value&) const;
+  uint32_t place_of(const Ssa::Value&) const;
   void find_text_blocks();
   uint32_t text_block_of(const Ssa::Value&) const;
   void find_only();
@@ -193,7 +194,9 @@ class ValueOrder {
   const Dataflow& flow_;
   const bool are_renamed_;
   Ssa ssa_;
-  Sinking::Blocks blocks_;
+  Sinking::Blocks places_;  // where sinking.h computes something
+  Sinking::Blocks
+      blocks_;  // the same, but that fences end none: another block sees of a variable not the value
   std::vector<uint32_t> stretch_reads_, stretch_makes_;  // as blocks_ has them; they end at ends_stretch, too
   std::vector<uint32_t> text_reads_, text_makes_;        // as blocks_ has them, but by the blocks of the text
   std::vector<uint32_t> parent_;                         // of a value, towards its web's name

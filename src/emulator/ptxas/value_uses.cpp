@@ -113,11 +113,11 @@ void ValueOrder::find_sunk() {
   std::vector<char> is_variable(values.size());
   for (uint32_t v = 0; v < values.size(); ++v)
     is_variable[v] = static_cast<char>(webs_[web_of(v)].is_variable);
-  const Sinking joined(f_, flow_, ssa_, blocks_, readers_of_results(true), is_variable);
+  const Sinking joined(f_, flow_, ssa_, places_, readers_of_results(true), is_variable);
   bool any_repeats = false;
   for (uint32_t v = 0; v < values.size(); ++v) any_repeats |= equal_[v] != v;
   std::optional<Sinking> repeated;
-  if (any_repeats) repeated.emplace(f_, flow_, ssa_, blocks_, readers_of_results(false), is_variable);
+  if (any_repeats) repeated.emplace(f_, flow_, ssa_, places_, readers_of_results(false), is_variable);
   const Sinking& apart = repeated ? *repeated : joined;
   for (uint32_t pc = 0; pc < sunk_.size(); ++pc) {
     const uint32_t root = joined.root(pc);
