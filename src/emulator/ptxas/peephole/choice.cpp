@@ -58,12 +58,12 @@ namespace {
 void fold_choice(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
   const Type type = s.type(0);
-  if (p.same_register(pc, 1, 2)) return p.become_copy(pc, p.operand(pc, 1), type);
-  if (const auto slot = chosen_slot(p, pc)) return p.become_copy(pc, p.operand(pc, *slot), type);
+  if (p.same_register(pc, 1, 2)) return p.become_copy_of(pc, 1, type);
+  if (const auto slot = chosen_slot(p, pc)) return p.become_copy_of(pc, *slot, type);
   if (s.tokens[0] == "selp") {
     const Operand& by = p.operand(pc, 3);
     const bool is_decided = by.kind == Operand::Kind::predicate && by.index == 0;
-    if (is_decided) return p.become_copy(pc, p.operand(pc, by.negated ? 2 : 1), type);
+    if (is_decided) return p.become_copy_of(pc, by.negated ? 2 : 1, type);
     // A selection that is known takes no signs (see optimise.h).
     if (type == Type::f32 && p.known.is_constant(pc, 3))
       p.replace(pc, {"selp", "b32"}, {p.operand(pc, 1), p.operand(pc, 2), p.operand(pc, 3)});
