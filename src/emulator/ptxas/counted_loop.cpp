@@ -67,7 +67,7 @@ class Finder {
       : f_(f), flow_(flow), nounroll_(nounroll), only_writer_(flow.registers(), Dataflow::kNone) {
     for (uint32_t pc = 0; pc < f.code.size(); ++pc)
       for (const uint32_t reg : flow.access(pc).writes)
-        only_writer_[reg] = only_writer_[reg] == Dataflow::kNone ? pc : kSeveral;
+        if (!flow.is_dead(pc)) only_writer_[reg] = only_writer_[reg] == Dataflow::kNone ? pc : kSeveral;
   }
 
   std::vector<CountedLoop> find() {
@@ -194,12 +194,12 @@ class Finder {
     return last(back).opcode->name == "bra";
   }
 
-  // The only instruction of the loop that writes a register.
+  // The only instruction of the loop that writes a register, but for what nobody reads.
   uint32_t only_writer(const CountedLoop& loop, uint32_t reg) const {
     uint32_t found = Dataflow::kNone;
     for (uint32_t pc = loop.begin; pc <= loop.back; ++pc)
       for (const uint32_t written : flow_.access(pc).writes)
-        if (written == reg) {
+        if (written == reg && !flow_.is_dead(pc)) {
           if (found != Dataflow::kNone) return Dataflow::kNone;
           found = pc;
         }
