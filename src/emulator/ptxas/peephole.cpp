@@ -139,7 +139,8 @@ bool fold_guards(Rewriter& w, const Dataflow& flow, const Known& known) {
     const bool is_idle = w.f.code[pc].guard >= 0 && (does_nothing(w, known, pc) || same.is_repeated(pc));
     const auto holds = is_idle ? std::optional(false) : known.guard(pc);
     const bool is_branch = w.f.code[pc].opcode->name == "bra";
-    if (!holds || !(flow.is_pure(pc) || is_branch)) continue;
+    const std::string_view name = w.f.source[pc].tokens[0];
+    if (!holds || !(flow.is_pure(pc) || is_branch || name == "st" || name == "red")) continue;
     any_branch |= is_branch;
     any = true;
     if (*holds)
