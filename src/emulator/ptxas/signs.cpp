@@ -13,11 +13,13 @@ namespace fp4lab::emu {
 namespace {
 
 constexpr unsigned kSigns = 8;  // one on the other that are followed
+constexpr uint32_t kQuiet = 0x00400000;
 
-bool is_sign_of(const Instr& i, const Source& s) {
+bool is_flushed_sign_of(const Instr& i, const Source& s) {  // or not flushed
   const std::string_view name = i.opcode->name;
-  return (name == "abs_float" || name == "neg_float") && s.type() == Type::f32 && !s.has("ftz");
+  return (name == "abs_float" || name == "neg_float") && s.type() == Type::f32;
 }
+bool is_sign_of(const Instr& i, const Source& s) { return is_flushed_sign_of(i, s) && !s.has("ftz"); }
 
 // An abs or neg of halves that an fma of the same type takes as its operand's sign (ptxas 13.0 has the form
 // of each operand: -x and |x| of f16 and f16x2, -x of bf16).
@@ -89,6 +91,7 @@ void Signs::fold(uint32_t pc) {
     for (const unsigned slot : {1u, 2u})
       if (const auto bits = changed_halves(pc, slot, f_.source[pc].type())) f_.code[pc].op[slot] = *bits;
   if (i.guard >= 0 && is_sign_of(i, f_.source[pc])) return make_bitwise(pc);
+  if (i.guard >= 0 && fold_constant_nan(pc)) return;
   Instr unguarded = i;  // under a guard it is a guarded move
   unguarded.guard = -1;
   if (!is_negation(unguarded, f_.source[pc])) return;
@@ -100,6 +103,17 @@ void Signs::fold(uint32_t pc) {
 uint32_t Signs::maker(uint32_t pc, unsigned slot) const { return maker(pc, slot, known_.maker(pc, slot)); }
 uint32_t Signs::maker(uint32_t pc, unsigned slot, uint32_t left_by) const {
   return behind_copies(f_, known_, pc, f_.code[pc].op[slot], left_by).value_or(Dataflow::kNone);
+}
+
+// Under a guard, too, the sign of a constant NaN is changed in the compiler, .ftz or not; it becomes quiet.
+bool Signs::fold_constant_nan(uint32_t pc) {
+  const auto constant = known_.bits(pc, 1);
+  if (!constant || !is_nan(*constant, Type::f32) || !is_flushed_sign_of(f_.code[pc], f_.source[pc]))
+    return false;
+  const bool abs = f_.code[pc].opcode->name == "abs_float";
+  const uint32_t bits = uint32_t(*constant) | kQuiet, sign = 0x80000000;
+  w_.replace(pc, {"mov", "b32"}, {w_.constant(abs ? bits & ~sign : bits ^ sign)});
+  return true;
 }
 
 void Signs::make_bitwise(uint32_t pc) {

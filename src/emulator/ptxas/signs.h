@@ -26,6 +26,7 @@ class Signs {
   uint32_t maker(uint32_t pc, unsigned slot) const;
   uint32_t maker(uint32_t pc, unsigned slot, uint32_t left_by) const;
   void make_bitwise(uint32_t pc);
+  bool fold_constant_nan(uint32_t pc);
   std::optional<Operand> changed_sign(uint32_t made_at, unsigned depth = 0);
   std::optional<Operand> changed_halves(uint32_t pc, unsigned slot, Type, unsigned depth = 0);
   void fold_two_negations(uint32_t pc);
