@@ -158,9 +158,7 @@ struct Truth {
 };
 
 // With .ftz, and of halves as f32, the machine makes no truth first.
-bool is_expanded_set(const Source& s) {
-  return !s.has("ftz") && (is_half(s.type()) || !is_half(s.type(1)));
-}
+bool is_expanded_set(const Source& s) { return !s.has("ftz") && (is_half(s.type()) || !is_half(s.type(1))); }
 
 // A conversion of such a truth, or of a selection, to a float: a selection of 1.0 itself when pairs are
 // looked at once more.
