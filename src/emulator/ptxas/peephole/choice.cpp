@@ -76,7 +76,7 @@ void fold_choice(Pass& p, uint32_t pc) {
     const Operand above = p.w.fresh(Type::b32);
     p.insert(*sign, {"set", "gt", "s32", "s32"}, {above, p.operand(*sign, 1), p.w.constant(0)});
     p.operand(pc, 3) = above;
-  } else if (!p.bits(pc, 1) && type != (of_f32 ? Type::f32 : Type::s32) && !s.has("ftz") &&
+  } else if ((!p.bits(pc, 1) || !of_f32) && type != (of_f32 ? Type::f32 : Type::s32) && !s.has("ftz") &&
              is_not_negative(p, pc, 3, s.type(1))) {
     p.become_copy(pc, p.operand(pc, 1), type);
   }
