@@ -98,7 +98,7 @@ class ValueOrder {
   uint32_t source_of(uint32_t value, uint32_t block, Through = Through::signs);
   bool is_variable_in(uint32_t value, uint32_t block);
   void count_uses(const Known&);
-  bool is_repeated(uint32_t pc) const;
+  bool is_repeated_load(uint32_t pc) const;
   bool is_counted_copy(uint32_t pc) const;
   std::vector<char> copies_of_their_own();
   std::vector<char> carries_beside_results() const;

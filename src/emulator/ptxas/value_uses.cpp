@@ -148,7 +148,8 @@ void ValueOrder::count_uses(const Known& known) {
       whole_[v] = made_as(v) == Makes::halves ? -1 : 1;
   const std::vector<char> is_own = copies_of_their_own(), leaves_carry = carries_beside_results();
   for (uint32_t pc = 0; pc < f_.code.size(); ++pc)
-    if (!flow_.is_dead(pc) && !is_repeated(pc) && (!is_counted_copy(pc) || is_own[pc]) && !known.outcome(pc))
+    if (!flow_.is_dead(pc) && !is_repeated_load(pc) && (!is_counted_copy(pc) || is_own[pc]) &&
+        !known.outcome(pc))
       count_operands(pc, leaves_carry[pc]);
   for (uint32_t v = 0; v < whole_.size(); ++v)
     if (is_selection(v))
@@ -159,10 +160,10 @@ void ValueOrder::count_uses(const Known& known) {
     if (meets_[v]) webs_[web_of(v)].whole += definition(v);
 }
 
-// Another instruction has made its result before.
-bool ValueOrder::is_repeated(uint32_t pc) const {
+// Another load has brought its result before. What is computed twice is joined behind the votes.
+bool ValueOrder::is_repeated_load(uint32_t pc) const {
   const auto made = made_.find(pc);
-  return made != made_.end() && equal_[made->second] != made->second;
+  return made != made_.end() && equal_[made->second] != made->second && f_.source[pc].tokens[0] == "ld";
 }
 
 // Whoever reads a copy counts.
