@@ -138,7 +138,7 @@ FUZZCXX    = clang++ -Iinclude -Isrc -isystem $(CUDA_HOME)/include $(FUZZFLAGS)
 FUZZED_IN ?= src/emulator/ptx src/emulator/ptxas src/emulator/isa
 FUZZED    := $(patsubst %.cpp,$(BUILD)/fuzz/obj/%.o,$(call find,$(FUZZED_IN)) src/emulator/driver/image.cpp)
 FUZZPCH   := $(BUILD)/fuzz/obj/precompiled.pch
-.SECONDARY: $(FUZZED) $(FUZZPCH)
+.SECONDARY: $(FUZZED) $(FUZZPCH) $(FUZZERS)
 $(FUZZPCH): tests/fuzz/precompiled.h
 	@mkdir -p $(@D)
 	$(Q)$(FUZZCXX) -MMD -MP -MF $(@:.pch=.d) -MT $@ -fpch-instantiate-templates -x c++-header $< -o $@
