@@ -288,7 +288,10 @@ bool Warp::converge(const Instr& i, uint32_t members, std::vector<Party>* elsewh
 }
 
 void Warp::let_go(const std::vector<Party>& parties) {
+  Cluster& cluster = cta.cluster;
   for (const Party& p : parties) {
+    ++instructions;
+    ++cluster.counts_[cluster.grid.code_base_[p.group->function] + p.instr->pc];
     p.group->pc = p.instr->pc + 1;
     p.group->wait = {};
   }

@@ -14,11 +14,13 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "emulator/core/error.h"
 #include "emulator/core/ir.h"
 #include "emulator/core/memory.h"
+#include "emulator/core/reschedule.h"
 #include "emulator/core/watch.h"
 
 namespace fp4lab::emu {
@@ -244,6 +246,23 @@ class Warp {
   };
   bool converge(const Instr&, uint32_t members, std::vector<Party>* elsewhere = nullptr);
   void let_go(const std::vector<Party>&);  // behind their instructions
+  // Runs what such lanes do meanwhile, as if their instruction were the current one: faults and notes name
+  // it.
+  template <class F>
+  void in_place_of(const Party& p, F&& what) {
+    LaneGroup* const own_group = std::exchange(group, p.group);
+    const uint32_t own_lanes = std::exchange(active, p.lanes);
+    const Instr*& last = recent_[(recorded_ - 1) % kRecent];
+    const Instr* const own_instr = std::exchange(last, p.instr);
+    const auto back = [&] { group = own_group, active = own_lanes, last = own_instr; };
+    try {
+      what();
+    } catch (const Reschedule&) {  // it waits for an operand, and both come again
+      back();
+      throw;
+    }
+    back();
+  }
   // The fault of lanes that execute a collective instruction which does not name them.
   Fault not_named(uint32_t members) const;
   // `.aligned` and warp-collective instructions: all live lanes of the warp are active when it returns. It

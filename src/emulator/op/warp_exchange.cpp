@@ -73,12 +73,7 @@ class Members {
  private:
   template <class F>
   void each_elsewhere(F f) {
-    const uint32_t own = w_.active;
-    for (const auto& p : elsewhere_) {
-      w_.active = p.lanes;
-      f(p);
-    }
-    w_.active = own;
+    for (const auto& p : elsewhere_) w_.in_place_of(p, [&] { f(p); });
   }
 
   Warp& w_;
