@@ -52,10 +52,6 @@ class Lane {
   Warp& warp_;
 };
 
-bool is_sign_of_f64(const Source& s) {
-  return (s.tokens[0] == "abs" || s.tokens[0] == "neg") && s.type() == Type::f64;
-}
-
 // The compiler changes that bit, also of a NaN, whose sign the instruction would keep and make it quiet.
 uint64_t with_changed_sign(const Source& s, uint64_t bits) {
   constexpr uint64_t kSign = uint64_t(1) << 63;
@@ -63,6 +59,10 @@ uint64_t with_changed_sign(const Source& s, uint64_t bits) {
 }
 
 }  // namespace
+
+bool is_sign_of_f64(const Source& s) {
+  return (s.tokens[0] == "abs" || s.tokens[0] == "neg") && s.type() == Type::f64;
+}
 
 uint64_t key_of(const Operand& op) {
   return op.kind == Operand::Kind::predicate ? uint64_t(op.index) << 32 | 0xffffffffu : op.offset;

@@ -36,6 +36,8 @@ struct Step {
   std::optional<uint64_t> value;  // what it makes, where that is known without executing it
 };
 
+bool is_sign_of_f64(const Source&);  // abs or neg
+
 // Of the steps in their order. Nothing if one of them faults.
 Values evaluate(const Rewriter&, const std::vector<Step>&);
 

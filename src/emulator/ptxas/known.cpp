@@ -81,10 +81,10 @@ Known::Known(const Rewriter& w, const Dataflow& flow, const Dataflow& blocks)
       made_here_(w.f.code.size(), 0),
       constant_(w.f.code.size(), 0),
       makes_nan_(w.f.code.size(), 0) {
-  for (const Row& row : w.image.constants)
+  for (const Row& row : w.image.constants) {
     if (row.what == Row::What::bits32 || row.what == Row::What::bits64) rows_[row.offset] = row.bits;
-  for (const Row& row : w.image.constants)
     if (row.what == Row::What::shared32 || row.what == Row::What::shared64) shared_[row.offset] = row.bits;
+  }
   for (const Fixup& address : w.image.fixups)
     if (address.row < w.image.constants.size()) rows_.erase(w.image.constants[address.row].offset);
   const ReachingWrites writes(f_, flow);
@@ -295,13 +295,12 @@ void Known::forget_left() {
   std::vector<std::pair<uint32_t, uint64_t>> left;  // by instruction and register
   for (const auto& [at, value] : values_) {
     const Source& s = f_.source[at.first];
-    const bool is_sign = (s.tokens[0] == "abs" || s.tokens[0] == "neg") && s.type() == Type::f64;
     if (is_foldable_to_zero(s) && value != 0) left.push_back(at);
     if (is_foldable_at_ends(s)) {
       const auto converted = bits(at.first, 1);
       if (!converted || !is_at_ends(s, *converted)) left.push_back(at);
     }
-    if (!is_move(s) && !is_sign && !is_rounded(s) && is_nan(value, s.type())) left.push_back(at);
+    if (!is_move(s) && !is_sign_of_f64(s) && !is_rounded(s) && is_nan(value, s.type())) left.push_back(at);
   }
   if (left.empty()) return;
   std::ranges::sort(left);

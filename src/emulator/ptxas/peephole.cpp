@@ -140,7 +140,8 @@ bool fold_guards(Rewriter& w, const Dataflow& flow, const Known& known) {
     const auto holds = is_idle ? std::optional(false) : known.guard(pc);
     const bool is_branch = w.f.code[pc].opcode->name == "bra";
     const std::string_view name = w.f.source[pc].tokens[0];
-    if (!holds || !(flow.is_pure(pc) || is_branch || name == "st" || name == "red")) continue;
+    const bool stores = name == "st" || name == "red";  // what it stores has no reader where it never runs
+    if (!holds || !(flow.is_pure(pc) || is_branch || stores)) continue;
     any_branch |= is_branch;
     any = true;
     if (*holds)

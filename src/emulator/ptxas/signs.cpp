@@ -15,11 +15,11 @@ namespace {
 constexpr unsigned kSigns = 8;  // one on the other that are followed
 constexpr uint32_t kQuiet = 0x00400000;
 
-bool is_flushed_sign_of(const Instr& i, const Source& s) {  // or not flushed
+bool is_sign_of_f32(const Instr& i, const Source& s) {
   const std::string_view name = i.opcode->name;
   return (name == "abs_float" || name == "neg_float") && s.type() == Type::f32;
 }
-bool is_sign_of(const Instr& i, const Source& s) { return is_flushed_sign_of(i, s) && !s.has("ftz"); }
+bool is_sign_of(const Instr& i, const Source& s) { return is_sign_of_f32(i, s) && !s.has("ftz"); }
 
 // An abs or neg of halves that an fma of the same type takes as its operand's sign (ptxas 13.0 has the form
 // of each operand: -x and |x| of f16 and f16x2, -x of bf16).
@@ -108,8 +108,7 @@ uint32_t Signs::maker(uint32_t pc, unsigned slot, uint32_t left_by) const {
 // Under a guard, too, the sign of a constant NaN is changed in the compiler, .ftz or not; it becomes quiet.
 bool Signs::fold_constant_nan(uint32_t pc) {
   const auto constant = known_.bits(pc, 1);
-  if (!constant || !is_nan(*constant, Type::f32) || !is_flushed_sign_of(f_.code[pc], f_.source[pc]))
-    return false;
+  if (!constant || !is_nan(*constant, Type::f32) || !is_sign_of_f32(f_.code[pc], f_.source[pc])) return false;
   const bool abs = f_.code[pc].opcode->name == "abs_float";
   const uint32_t bits = uint32_t(*constant) | kQuiet, sign = 0x80000000;
   w_.replace(pc, {"mov", "b32"}, {w_.constant(abs ? bits & ~sign : bits ^ sign)});
