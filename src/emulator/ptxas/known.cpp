@@ -148,6 +148,7 @@ void Known::find_stretches(const Dataflow& flow) {
     const Dataflow::Block& b = flow.blocks()[block];
     ++stretch;
     for (uint32_t pc = b.begin; pc < b.end; ++pc) {
+      if (f_.source[pc].begins_block) ++stretch;  // at labels that nobody goes to, too
       stretch_[pc] = stretch;
       if (ends_stretch(f_.source[pc])) ++stretch;
     }
