@@ -37,12 +37,13 @@ uint32_t Image::constant_row(Row::What what, uint64_t bits) {
   return found->second;
 }
 
-uint32_t Image::symbol_row(uint32_t symbol, int64_t addend) {
-  auto [found, fresh] = symbol_rows_.try_emplace({symbol, addend}, 0);
+uint32_t Image::symbol_row(uint32_t symbol, int64_t addend, Type type) {
+  auto [found, fresh] = symbol_rows_.try_emplace({symbol, addend, type}, 0);
   if (fresh) {
-    found->second = new_rows(Type::b64);
+    found->second = new_rows(type);
     fixups.push_back({first, static_cast<uint32_t>(constants.size()), symbol});
-    constants.push_back({found->second, Row::What::bits64, static_cast<uint64_t>(addend)});
+    const auto what = type == Type::b32 ? Row::What::bits32 : Row::What::bits64;
+    constants.push_back({found->second, what, static_cast<uint64_t>(addend)});
   }
   return found->second;
 }

@@ -29,7 +29,7 @@ class Image {
   Operand fresh_register(Type);  // that the text does not have
   uint32_t new_predicate() { return predicate_count++; }
   uint32_t constant_row(Row::What, uint64_t bits);  // offset; equal constants share one row
-  uint32_t symbol_row(uint32_t symbol, int64_t addend);
+  uint32_t symbol_row(uint32_t symbol, int64_t addend, Type = Type::b64);
   uint32_t sink_row();
 
   // Addresses of the .shared, .local and .param variables that the image uses.
@@ -50,7 +50,7 @@ class Image {
 
  private:
   std::map<std::tuple<Row::What, uint64_t>, uint32_t> constant_rows_;
-  std::map<std::pair<uint32_t, int64_t>, uint32_t> symbol_rows_;
+  std::map<std::tuple<uint32_t, int64_t, Type>, uint32_t> symbol_rows_;
   uint32_t sink_ = kNoPc;
 };
 

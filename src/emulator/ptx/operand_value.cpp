@@ -209,8 +209,9 @@ Operand Operands::symbol_address(const ast::Node& n, const ast::Variable& v, Typ
     fail_at(image_.out, *n.at, "the address of '{}' does not fit into .{}", n.name, name_of(type));
   auto addend = n.displaced ? static_cast<int64_t>(n.value.bits) : 0;
   if (v.space == Space::global || v.space == Space::constant) {
-    if (bits != 64) fail_at(image_.out, *n.at, "'{}' needs a 64-bit register for its address", n.name);
-    op.offset = image_.symbol_row(image_.symbol_of(v), addend);
+    if (bits != 64 && v.space == Space::global)
+      fail_at(image_.out, *n.at, "'{}' needs a 64-bit register for its address", n.name);
+    op.offset = image_.symbol_row(image_.symbol_of(v), addend, op.type);
     return op;
   }
   uint64_t at = image_.addresses.at(&v) + static_cast<uint64_t>(addend);

@@ -73,6 +73,17 @@ uint64_t address_in_space(const Symbol& s, const GlobalMemory& memory) {
   return s.space == Space::constant ? s.address - memory.constants() : s.address;
 }
 
+// Of constants that kernels take as 32 bits: banks are small, but here they lie in the device's memory.
+void check_narrow_addresses(const Module& module, const GlobalMemory& memory) {
+  for (const Fixup& f : module.fixups) {
+    const Symbol& s = module.symbols[f.symbol];
+    if (module.functions[f.function].constants[f.row].what == Row::What::bits32 &&
+        address_in_space(s, memory) >> 32)
+      fail("{}: '{}' is read by its 32-bit address, but 4 GiB of device memory were allocated before",
+           module.name, s.name);
+  }
+}
+
 void free_symbols(Module& module, GlobalMemory& memory) {
   for (Symbol& s : module.symbols)
     if (s.address) memory.free(std::exchange(s.address, 0));
@@ -139,6 +150,7 @@ void load(Module& module, GlobalMemory& memory) {
       place(module, s, memory);
       by_name[s.name] = &s;
     }
+    check_narrow_addresses(module, memory);
   } catch (const fp4lab::Error&) {
     free_symbols(module, memory);
     throw;
@@ -157,7 +169,7 @@ void load(Module& module, GlobalMemory& memory) {
 
 void unload(Module& module, GlobalMemory& memory) {
   for (const Fixup& f : module.fixups)
-    module.functions[f.function].constants[f.row].bits -= module.symbols[f.symbol].address;
+    module.functions[f.function].constants[f.row].bits -= address_in_space(module.symbols[f.symbol], memory);
   free_symbols(module, memory);
 }
 
