@@ -23,6 +23,7 @@
 #include "emulator/ptxas/packed_sum.h"
 #include "emulator/ptxas/peephole.h"
 #include "emulator/ptxas/relu.h"
+#include "emulator/ptxas/repeated_wgmma.h"
 #include "emulator/ptxas/routine.h"
 #include "emulator/ptxas/scaled_product.h"
 #include "emulator/ptxas/several_loops.h"
@@ -235,7 +236,7 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows,
     fold_single(w, flow, known) ? afresh(arithmetic) : arithmetic(flow, known);
   };
   const bool loops_matter = sums_f64(f) || has_products(f) || has_pairs(f);
-  bool unrolls = loops_matter || has_signs(f) || gives_back_operands(f);
+  bool unrolls = loops_matter || has_signs(f) || gives_back_operands(f) || may_repeat_wgmma(f);
   for (int depth = 0; depth < kMostNested && std::exchange(unrolls, false); ++depth)
     step([&](const Dataflow& flow) {
       const Unrolled loops = unroll(w, flow, nounroll);
@@ -258,6 +259,8 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows,
     afresh([&](const Dataflow& flow, const Known& known) { move_uniform_shuffles(w, flow, known); });
   if (may_mistake_constants(f))
     afresh([&](const Dataflow&, const Known& known) { mistake_negative_constants(w, known); });
+  if (may_repeat_wgmma(f))
+    afresh([&](const Dataflow& flow, const Known& known) { forget_repeated_wgmma(w, flow, known); });
   if (may_rectify(f)) afresh([&](const Dataflow& flow, const Known& known) { rectify(w, flow, known); });
   if (has_packed_sums(f)) step([&](const Dataflow& flow) { mistake_packed_sums(w, flow); });
   if (may_mistake_bank_halves(f)) step([&](const Dataflow& flow) { mistake_bank_halves(w, flow); });
