@@ -40,7 +40,8 @@ SharedRef beside(Warp&, const SharedRef& destination, const SharedRef& mbarrier,
 
 // What sends from one CTA's shared memory to another's (st.async, red.async, bulk copies from shared::cta to
 // shared::cluster) may send to its own CTA too, but an H200 traps where clusters have one CTA, launched with
-// the attribute or without (2026-11-24). So does the emulator, for a B200 too, which nobody has asked.
+// the attribute or without (2026-11-24). Not so a B200: TransformerEngine's Blackwell kernels (d0067d0,
+// graph_safe_group_row_cast_col_hadamard) do it in clusters of 1x1x1.
 void require_peers(Warp&, const char* what, unsigned lane);
 
 // Tells the watcher, if there is one, of an engine's access to shared or global memory.

@@ -273,7 +273,7 @@ SharedRef beside(Warp& w, const SharedRef& destination, const SharedRef& mbarrie
 }
 
 void require_peers(Warp& w, const char* what, unsigned lane) {
-  if (w.cta.cluster.ctas.size() == 1)
+  if (w.cta.cluster.ctas.size() == 1 && w.cta.cluster.grid.device.major == 9)
     fault(FaultKind::illegal_instruction, lane,
           "{} to shared::cluster in a launch whose clusters have one CTA: an H200 traps on it", what);
 }
