@@ -29,7 +29,6 @@ class Writer : MixedParts {
     prologue();
     for (unsigned n = 20 + r_.below(40); n > 0; --n) top();
     epilogue();
-    p_.cluster = cluster_ ? 2 : 1;
     return finish(threads_, ctas_);
   }
 

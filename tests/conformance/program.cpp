@@ -164,13 +164,14 @@ std::vector<std::byte> run_on_emulator(const Program& p, uint64_t schedule_seed,
   }
   parameter(&out, 8);
   parameter(&in, 8);
-  config.grid.x = p.ctas, config.block.x = p.threads, config.cluster.x = p.cluster;
-  config.dynamic_shared = p.shared;
+  config.grid.x = p.ctas, config.block.x = p.threads, config.dynamic_shared = p.shared;
+  const emu::Function& kernel = module->functions[module->function_index.at("k")];
+  if (const auto& [x, y, z] = kernel.req_cluster; x) config.cluster = {x, y, z};
   emu::Schedule schedule;
   schedule.threads = 1, schedule.seed = schedule_seed;
   if (p.most_steps) schedule.silence_limit = schedule.poll_limit = p.most_steps;
-  const auto result = emu::launch(*module, module->functions[module->function_index.at("k")], config,
-                                  *emu::device_model("h200"), memory, schedule, watcher);
+  const auto result =
+      emu::launch(*module, kernel, config, *emu::device_model("h200"), memory, schedule, watcher);
   if (!result.ok) fail("{} {}: {}", name_of(p.kind), p.seed, result.report);
   std::vector<std::byte> bytes(p.out_bytes + (p.has_map ? p.tensor.size() : 0));
   std::memcpy(bytes.data(), memory.host(out), p.out_bytes);

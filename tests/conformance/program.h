@@ -55,7 +55,7 @@ struct Program {
   Kind kind{};
   uint64_t seed = 0;
   std::string text, source;  // the PTX, and what it was compiled from, if it was
-  unsigned threads = 128, ctas = 1, cluster = 1, shared = 0;  // the kernel asks for its clusters itself
+  unsigned threads = 128, ctas = 1, shared = 0;  // the kernel asks for its clusters itself
   std::vector<std::byte> in, tensor;
   size_t out_bytes = 0;
   uint64_t most_steps = 0;  // warp instructions after which the emulator calls it hung, if it never waits; 0:
