@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "emulator/op/half_value.h"
+#include "emulator/ptxas/rewrite.h"
 
 namespace fp4lab::emu {
 
@@ -23,7 +24,6 @@ bool is_integer(Type t) {
          !name.ends_with("x2");
 }
 bool is_half(Type t) { return t == Type::f16 || t == Type::f16x2 || t == Type::bf16 || t == Type::bf16x2; }
-bool rounds_in_a_direction(const Source& s) { return s.has("rz") || s.has("rm") || s.has("rp"); }
 
 bool is_foldable_arithmetic(const Source& s, Type t) {
   const std::string_view name = s.tokens[0];

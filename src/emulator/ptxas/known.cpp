@@ -399,4 +399,8 @@ bool Known::is_constant_here(uint32_t pc, unsigned slot) const {
   return is_constant(pc, slot) && (is_row(f_.code[pc].op[slot]) || stretch_[maker] == stretch_[pc]);
 }
 
+bool Known::comes_from_here(uint32_t pc, unsigned slot) const {
+  return is_constant_here(pc, slot) && (is_row(f_.code[pc].op[slot]) || made_here_[makers_[pc][slot]]);
+}
+
 }  // namespace fp4lab::emu

@@ -20,10 +20,9 @@ bool stands_in_instruction(uint64_t bits) { return uint32_t(bits) == 0 && (bits 
 std::optional<NanProduct> nan_product(const Known& known, const Instr& i, const Source& s, uint32_t pc) {
   if (i.opcode->name != "mul_float" || s.tokens[0] != "mul" || s.type() != Type::f64) return std::nullopt;
   const auto a = known.bits(pc, 1), b = known.bits(pc, 2);
-  if (!a || !b || is_nan(*a) == is_nan(*b) || !known.is_constant_here(pc, 1) ||
-      !known.is_constant_here(pc, 2))
+  if (!a || !b || is_nan(*a) == is_nan(*b) || !known.is_constant(pc, 1) || !known.is_constant(pc, 2))
     return std::nullopt;
-  return NanProduct{*a, *b, s.has("rn"), s.has("rz") || s.has("rm") || s.has("rp")};
+  return NanProduct{*a, *b, s.has("rn"), rounds_in_a_direction(s)};
 }
 
 // The factors change places if the product rounds to nearest. If it does not say so, 1 * x is x, and -1 * x

@@ -191,6 +191,7 @@ bool is_float(Type t) {
          t == Type::bf16x2;
 }
 
-bool says_rounding(const Source& s) { return s.has("rn") || s.has("rz") || s.has("rm") || s.has("rp"); }
+bool rounds_in_a_direction(const Source& s) { return s.has("rz") || s.has("rm") || s.has("rp"); }
+bool says_rounding(const Source& s) { return s.has("rn") || rounds_in_a_direction(s); }
 
 }  // namespace fp4lab::emu

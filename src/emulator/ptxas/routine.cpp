@@ -4,6 +4,8 @@
 #include <cmath>
 #include <unordered_set>
 
+#include "emulator/ptxas/rewrite.h"
+
 namespace fp4lab::emu {
 
 namespace {
@@ -30,7 +32,7 @@ bool is_routine_inline(const Source& s, uint64_t constant) {
   const std::string_view name = s.tokens[0];
   if (!is_float_routine(s) || name == "div") return false;
   const bool wide = s.type() == Type::f64;
-  if (wide && (s.has("rz") || s.has("rm") || s.has("rp"))) return false;
+  if (wide && rounds_in_a_direction(s)) return false;
   const double x =
       wide ? std::bit_cast<double>(constant) : std::bit_cast<float>(static_cast<uint32_t>(constant));
   if (name == "rcp")

@@ -464,11 +464,10 @@ bool ValueOrder::is_ranked_later(uint32_t pc, unsigned slot, unsigned than) cons
   if (a.of == Rank::Class::constant && b.of == Rank::Class::constant) {
     const Source& s = f_.source[pc];
     const std::string_view name = s.tokens[0];
-    const bool is_extreme = name == "min" || name == "max", is_product = name != "add" && name != "sub";
+    const bool is_extreme = name == "min" || name == "max";
     if (is_written(a) && is_written(b)) {
       if (is_extreme) return true;
-      if (s.has("rz") || s.has("rm") || s.has("rp")) return b.block != kInInstruction;
-      if (is_product) return a.block == kInInstruction;
+      return rounds_in_a_direction(s) ? b.block != kInInstruction : a.block == kInInstruction;
     }
     if (is_extreme) return a.block != kParameter && b.block == kParameter;
     if (a.block == kParameter && b.block == kParameter) return true;

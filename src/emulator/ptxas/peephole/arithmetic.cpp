@@ -139,9 +139,27 @@ void fold_tie(Pass& p, uint32_t pc) {
   p.become(pc, std::bit_cast<uint32_t>(lesser), Type::f32);
 }
 
-// A constant NaN that is subtracted is added with its sign changed; before a constant that it is subtracted
-// from if that stands in the instruction, as numbers with 32 zeros below do, or is the NaN itself. Others
-// come in registers of either kind, and their order with these.
+// Of two constants that are added or multiplied to the nearest f64, whether they change places: if the second
+// one alone comes from elsewhere than this straight-line code. But 1 and -1 as factors are then the first
+// ones, whichever of the two comes from elsewhere.
+bool exchanges_constants(const Pass& p, uint32_t pc) {
+  const Source& s = p.source(pc);
+  const auto a = p.bits(pc, 1), b = p.bits(pc, 2);
+  if (!a || !b || s.type() != Type::f64 || rounds_in_a_direction(s)) return false;
+  const bool is_a_here = p.known.comes_from_here(pc, 1), is_b_here = p.known.comes_from_here(pc, 2);
+  const auto is_one = [](uint64_t bits) { return bits << 1 == 0x3ff0000000000000 << 1; };
+  if (s.tokens[0] == "mul" && !says_rounding(s) && (is_one(*a) || is_one(*b)))
+    return !is_one(*a) && is_a_here != is_b_here;
+  return is_a_here && !is_b_here;
+}
+
+void order_constants(Pass& p, uint32_t pc) {
+  if (exchanges_constants(p, pc))
+    p.replace(pc, p.source(pc).tokens,
+              {p.w.constant(*p.bits(pc, 2), Type::f64), p.w.constant(*p.bits(pc, 1), Type::f64)});
+}
+
+// A constant NaN that is subtracted is added with its sign changed.
 void fold_difference(Pass& p, uint32_t pc) {
   if (p.source(pc).type() != Type::f64) return;
   const auto x = p.bits(pc, 2);
@@ -151,8 +169,7 @@ void fold_difference(Pass& p, uint32_t pc) {
   const Operand negative = p.w.constant(*x ^ uint64_t(1) << 63, Type::f64);
   const auto from = p.bits(pc, 1);
   const Operand a = from ? p.w.constant(*from, Type::f64) : p.operand(pc, 1);
-  const bool swaps = from && uint32_t(*from) == 0;
-  p.replace(pc, tokens, swaps ? std::vector{negative, a} : std::vector{a, negative});
+  p.replace(pc, tokens, exchanges_constants(p, pc) ? std::vector{negative, a} : std::vector{a, negative});
 }
 
 // Of one value each: the elements of a vector differ.
@@ -198,6 +215,7 @@ void fold_extreme(Pass& p, uint32_t pc) {
 std::span<const Rule> arithmetic_rules() {
   static constexpr Rule kRules[] = {
       {"rcp", fold_reciprocals},   {"neg", fold_sign},          {"abs", fold_sign},
+      {"add", order_constants},    {"mul", order_constants},
       {"mul", fold_product},       {"add", fold_tie},           {"sub", fold_tie},
       {"sub", fold_difference},    {"min", fold_extreme},       {"max", fold_extreme},
       {"add", become_only_number}, {"sub", become_only_number}, {"mul", become_only_number},
