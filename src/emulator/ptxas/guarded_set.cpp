@@ -43,8 +43,7 @@ void convert_before_guard(Rewriter& w, WholeRegisters& registers, uint32_t pc, b
   };
   const bool narrow = bits_of(s.type(1)) == 16;
   if (!narrow && bits_of(to) == 16) {  // of the whole register
-    // A comparison of 64 bits is a branch, behind which the value stands in another register.
-    const auto found = registers.found_by(pc, bits_of(s.type(1)) == 64);
+    const auto found = registers.found_by(pc, s.type(1) == Type::f64, has_other_arm);
     if (!found) return convert({"cvt", "rn", name_of(to), "u16"}, {d, d});
     const Operand magnitude = w.fresh(Type::b32);
     w.insert(found->at, {"abs", "s32"}, {magnitude, found->whole});

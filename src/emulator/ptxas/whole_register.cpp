@@ -58,9 +58,16 @@ WholeRegisters::WholeRegisters(Rewriter& w, const Dataflow& flow, const Known& k
     for (const uint32_t of : v.operands) readers_[of].push_back(v.at);
   }
   for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
-    if (flow.is_dead(pc) || f_.source[pc].tokens[0] == "st" || f_.source[pc].tokens[0] == "cvt") continue;
-    for (const uint32_t reg : flow.access(pc).reads)
-      if (const uint32_t value = ssa_.read(pc, reg); value != Ssa::kNone) readers_[value].push_back(pc);
+    if (flow.is_dead(pc)) continue;
+    const bool stores = f_.source[pc].tokens[0] == "st" || f_.source[pc].tokens[0] == "cvt";
+    for (const uint32_t reg : flow.access(pc).reads) {
+      const uint32_t value = ssa_.read(pc, reg);
+      if (value == Ssa::kNone) continue;
+      if (stores)
+        stored_.insert(value);
+      else
+        readers_[value].push_back(pc);
+    }
   }
 }
 
@@ -70,18 +77,23 @@ bool WholeRegisters::is_read_elsewhere(uint32_t value, uint32_t reader) const {
                                                   [&](uint32_t pc) { return pc != reader; });
 }
 
-std::optional<WholeRegisters::Found> WholeRegisters::found_by(uint32_t pc, bool copies) {
+std::optional<WholeRegisters::Found> WholeRegisters::found_by(uint32_t pc, bool copies,
+                                                              bool has_other_arm) {
   const auto old = old_.find(pc);
   if (old == old_.end()) return std::nullopt;
   uint32_t value = old->second, reader = pc;
   for (unsigned depth = 0; depth < kDeepest; ++depth) {
     const Ssa::Value& v = ssa_.values()[value];
-    if (v.kind != Ssa::Value::Kind::made || f_.code[v.at].guard >= 0) return std::nullopt;
-    if (copies && is_twice(f_.code[v.at], f_.source[v.at])) return std::nullopt;
+    const bool is_guarded = v.kind == Ssa::Value::Kind::kept;
+    if (v.kind != Ssa::Value::Kind::made && !is_guarded) return std::nullopt;
+    if ((copies || is_guarded) && stored_.contains(value) && is_twice(f_.code[v.at], f_.source[v.at]))
+      return std::nullopt;
     if (!is_move(f_.code[v.at], f_.source[v.at]) || f_.code[v.at].op[1].immediate) {
-      const auto found = whole(value, reader, 0);
+      const auto found =
+          is_guarded && has_other_arm ? whole_of_guarded(value, reader, 0) : whole(value, reader, 0);
       return found ? std::optional(Found{*found, v.at}) : std::nullopt;
     }
+    if (is_guarded) return std::nullopt;
     reader = v.at;
     value = ssa_.read(v.at, flow_.number_of(f_.code[v.at].op[1]));
     if (value == Ssa::kNone) return std::nullopt;
@@ -91,18 +103,41 @@ std::optional<WholeRegisters::Found> WholeRegisters::found_by(uint32_t pc, bool 
 
 std::optional<Operand> WholeRegisters::whole(uint32_t value, uint32_t reader, unsigned depth) {
   const Ssa::Value& v = ssa_.values()[value];
+  if (v.kind != Ssa::Value::Kind::kept) return whole_of_unguarded(value, reader, depth);
+  const auto made = whole_of_guarded(value, reader, depth);
+  if (!made) return std::nullopt;
+  const Instr& i = f_.code[v.at];
+  std::optional<Operand> kept = whole(v.operands[0], v.at, depth + 1);
+  if (!kept) kept = computed(v.at, {"cvt", "u32", "u16"}, {i.op[0]});
+  return computed(v.at, {"selp", "b32"},
+                  {i.guard_negated ? *kept : *made, i.guard_negated ? *made : *kept, guard_of(i)});
+}
+
+// Where the guard is true.
+std::optional<Operand> WholeRegisters::whole_of_guarded(uint32_t value, uint32_t reader, unsigned depth) {
+  if (depth >= kDeepest || is_read_elsewhere(value, reader)) return std::nullopt;
+  const uint32_t pc = ssa_.values()[value].at;
+  return is_twice(f_.code[pc], f_.source[pc]) ? twice(pc) : made_whole(pc, depth);
+}
+
+std::optional<Operand> WholeRegisters::whole_of_unguarded(uint32_t value, uint32_t reader, unsigned depth) {
+  const Ssa::Value& v = ssa_.values()[value];
   if (v.kind != Ssa::Value::Kind::made || f_.code[v.at].guard >= 0 || depth >= kDeepest) return std::nullopt;
   if (const auto word = words_.word(value)) return word;
   if (!is_twice(f_.code[v.at], f_.source[v.at])) return made_whole(v.at, depth);
   if (is_read_elsewhere(value, reader)) return std::nullopt;
-  const Operand one = repeated(v.at), both = w_.fresh(Type::b32);
+  return twice(v.at);
+}
+
+Operand WholeRegisters::twice(uint32_t pc) {
+  const Operand one = repeated(pc), both = w_.fresh(Type::b32);
   Operand halves;
   halves.kind = Operand::Kind::vector;
   halves.type = Type::b16;
   halves.index = static_cast<uint32_t>(f_.vectors.size());
   halves.count = 2;
   f_.vectors.insert(f_.vectors.end(), 2, one);
-  w_.insert(v.at, {"mov", "b32"}, {both, halves});
+  w_.insert(pc, {"mov", "b32"}, {both, halves});
   return both;
 }
 

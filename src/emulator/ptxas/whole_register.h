@@ -6,6 +6,7 @@
 
 #include <optional>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "emulator/ptxas/rewrite.h"
@@ -24,19 +25,24 @@ class WholeRegisters {
   };
   // What the guarded instruction at pc leaves in its destination's register where its guard is false. nullopt
   // where that is the value with zeros above it, and where it depends on the allocation of registers.
-  // `copies`: the value has been moved there; a move of what is twice in its register moves one half alone.
-  std::optional<Found> found_by(uint32_t pc, bool copies);
+  // `copies`: what is stored or converted, too, has been moved there; a move of what is twice in its register
+  // moves one half alone.
+  // `has_other_arm`: it was put there under the opposite guard.
+  std::optional<Found> found_by(uint32_t pc, bool copies, bool has_other_arm);
 
  private:
   enum class Constant { extends_sign, extends_zeros };
 
   std::optional<Operand> whole(uint32_t value, uint32_t reader, unsigned depth);
+  std::optional<Operand> whole_of_unguarded(uint32_t value, uint32_t reader, unsigned depth);
+  std::optional<Operand> whole_of_guarded(uint32_t value, uint32_t reader, unsigned depth);
   std::optional<Operand> made_whole(uint32_t pc, unsigned depth);
   Operand operand(uint32_t pc, unsigned slot, Constant, unsigned depth);
   Operand difference(uint32_t pc, unsigned depth);
   Operand extended(uint32_t pc, unsigned slot);
   Operand computed(uint32_t pc, Rewriter::Tokens, std::vector<Operand> sources);
   Operand repeated(uint32_t pc);
+  Operand twice(uint32_t pc);
   bool is_read_elsewhere(uint32_t value, uint32_t reader) const;
 
   Rewriter& w_;
@@ -47,6 +53,7 @@ class WholeRegisters {
   UnpackedWords words_;
   std::unordered_map<uint32_t, uint32_t> old_;                   // by guarded instruction: a value
   std::unordered_map<uint32_t, std::vector<uint32_t>> readers_;  // by value, but for stores and conversions
+  std::unordered_set<uint32_t> stored_;                          // values that these read
 };
 
 }  // namespace fp4lab::emu
