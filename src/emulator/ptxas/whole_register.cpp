@@ -77,8 +77,7 @@ bool WholeRegisters::is_read_elsewhere(uint32_t value, uint32_t reader) const {
                                                   [&](uint32_t pc) { return pc != reader; });
 }
 
-std::optional<WholeRegisters::Found> WholeRegisters::found_by(uint32_t pc, bool copies,
-                                                              bool has_other_arm) {
+std::optional<WholeRegisters::Found> WholeRegisters::found_by(uint32_t pc, bool copies, bool has_other_arm) {
   const auto old = old_.find(pc);
   if (old == old_.end()) return std::nullopt;
   uint32_t value = old->second, reader = pc;

@@ -215,11 +215,11 @@ void fold_extreme(Pass& p, uint32_t pc) {
 std::span<const Rule> arithmetic_rules() {
   static constexpr Rule kRules[] = {
       {"rcp", fold_reciprocals},   {"neg", fold_sign},          {"abs", fold_sign},
-      {"add", order_constants},    {"mul", order_constants},
-      {"mul", fold_product},       {"add", fold_tie},           {"sub", fold_tie},
-      {"sub", fold_difference},    {"min", fold_extreme},       {"max", fold_extreme},
-      {"add", become_only_number}, {"sub", become_only_number}, {"mul", become_only_number},
-      {"max", become_only_number}, {"min", become_only_number},
+      {"add", order_constants},    {"mul", order_constants},    {"mul", fold_product},
+      {"add", fold_tie},           {"sub", fold_tie},           {"sub", fold_difference},
+      {"min", fold_extreme},       {"max", fold_extreme},       {"add", become_only_number},
+      {"sub", become_only_number}, {"mul", become_only_number}, {"max", become_only_number},
+      {"min", become_only_number},
   };
   return kRules;
 }
