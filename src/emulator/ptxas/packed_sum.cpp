@@ -53,11 +53,12 @@ class PackedSums {
     for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
       if (!is_packed_sum(f_.source[pc]) || f_.code[pc].guard >= 0 || flow_.is_dead(pc)) continue;
       if ((wanted_[pc] & kWord) == kWord || becomes_extreme(pc)) continue;
-      for (const unsigned slot : {2u, 1u}) {
-        if (!known.bits(pc, slot)) continue;
-        f_.code[pc].op[slot] = w_.constant(0);
-        break;
-      }
+      const bool first = known.bits(pc, 1).has_value(), second = known.bits(pc, 2).has_value();
+      if (!first && !second) continue;
+      // Of two the second one, if it alone comes from elsewhere than this straight-line code.
+      const bool loses_second =
+          second && (!first || (known.comes_from_here(pc, 1) && !known.comes_from_here(pc, 2)));
+      f_.code[pc].op[loses_second ? 2 : 1] = w_.constant(0);
     }
   }
 

@@ -1,5 +1,5 @@
-// Integer instructions of 32 bits that give a constant whatever one of their operands is, and selections,
-// also of 64 bits, that give one value in either case. To the rules that ask whether an operand is constant
+// Integer instructions of 32 and 64 bits that give a constant whatever one of their operands is, and
+// selections that give one value in either case. To the rules that ask whether an operand is constant
 // they are, and so are sums, products and extremes of f32 that can be one number only; what other
 // instructions make of it (sub and rem, extremes, prmt, lop3, bfe of no bits, wide products) is not, though
 // the compiler knows later that it is one.
@@ -10,23 +10,26 @@ namespace fp4lab::emu::peephole {
 
 namespace {
 
-constexpr uint64_t kOnes = 0xffffffff;
+bool is_word(const Source& s) {
+  const unsigned width = bits_of(s.type());
+  return !is_float(s.type()) && (width == 32 || width == 64);
+}
 
-bool is_word(const Source& s) { return !is_float(s.type()) && bits_of(s.type()) == 32; }
+uint64_t ones(const Source& s) { return ~uint64_t(0) >> (64 - bits_of(s.type())); }
 
 bool either_is(const Pass& p, uint32_t pc, uint64_t value) {
   return p.bits(pc, 1) == value || p.bits(pc, 2) == value;
 }
 
 void become_constant(Pass& p, uint32_t pc, std::optional<uint64_t> value) {
-  if (value) p.become(pc, *value, Type::b32);
+  if (value) p.become(pc, *value, bits_type(p.source(pc).type()));
 }
 
 void absorb_logic(Pass& p, uint32_t pc) {
   if (!is_word(p.source(pc))) return;
   const std::string_view name = p.source(pc).tokens[0];
   if (name == "and" && either_is(p, pc, 0)) return become_constant(p, pc, 0);
-  if (name == "or" && either_is(p, pc, kOnes)) return become_constant(p, pc, kOnes);
+  if (name == "or" && either_is(p, pc, ones(p.source(pc)))) return become_constant(p, pc, ones(p.source(pc)));
   if (name == "xor" && p.same_register(pc, 1, 2)) become_constant(p, pc, 0);
 }
 
@@ -44,8 +47,9 @@ void absorb_product(Pass& p, uint32_t pc) {
 void absorb_shift(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
   if (!is_word(s)) return;
+  const bool is_signed = s.type() == Type::s32 || s.type() == Type::s64;
   const auto amount = p.bits(pc, 2);
-  if (p.bits(pc, 1) == 0u || (s.type() != Type::s32 && amount && (*amount & kOnes) > 31))
+  if (p.bits(pc, 1) == 0u || (!is_signed && amount && (*amount & 0xffffffff) >= bits_of(s.type())))
     become_constant(p, pc, 0);
 }
 

@@ -103,8 +103,8 @@ std::optional<TableLogic> table_logic(const Pass& p, uint32_t pc, unsigned slot)
   return logic;
 }
 
-// and, or and xor of a lop3 and one of its operands become one lop3. Where the lop3 has an operand twice,
-// one of them is taken for 0.
+// and, or and xor of a lop3 and one of its operands become one lop3. Where the lop3 has a register twice,
+// one of the two is taken for 0.
 void fold_logic(Pass& p, uint32_t pc) {
   const std::string_view name = p.source(pc).tokens[0];
   if (p.source(pc).type() != Type::b32) return;
@@ -115,14 +115,15 @@ void fold_logic(Pass& p, uint32_t pc) {
     unsigned first = 0;  // the place of the operand that is the other one's too
     const auto is_shared = [&](unsigned place) {
       if (const auto constant = constant_of(p, *inner, place)) return constant == with;
-      return p.same_value(inner->at, inner->slots[place], pc, 3 - slot);
+      return p.same_copies(inner->at, inner->slots[place], pc, 3 - slot);
     };
     while (first < 3 && !is_shared(first)) ++first;
     if (first == 3) continue;
     const unsigned order[] = {first, (first + 1) % 3, (first + 2) % 3};
     const auto equal = [&](unsigned a, unsigned b) {
       const unsigned one = inner->slots[order[a]], other = inner->slots[order[b]];
-      return one != kSignMask && other != kSignMask && p.same_register(inner->at, one, other);
+      return one != kSignMask && other != kSignMask && !p.bits(inner->at, one) &&
+             (p.same_register(inner->at, one, other) || p.same_copies(inner->at, one, inner->at, other));
     };
     const bool drop_second = equal(0, 1) || equal(1, 2), drop_third = equal(0, 2);
     if (!drop_second && !drop_third) return;

@@ -22,6 +22,12 @@ bool Pass::same_value(uint32_t pc, unsigned slot, uint32_t other, unsigned of_ot
          maker < std::min(pc, other) && maker == known.maker(other, of_other);
 }
 
+bool Pass::same_copies(uint32_t pc, unsigned slot, uint32_t other, unsigned of_other) const {
+  if (same_value(pc, slot, other, of_other)) return true;
+  const auto a = behind_copies(pc, slot), b = behind_copies(other, of_other);
+  return a && a == b && is_value(f.code[*a].op[0]);
+}
+
 bool Pass::same_register(uint32_t pc, unsigned a, unsigned b) const {
   return is_value(operand(pc, a)) && is_value(operand(pc, b)) &&
          operand(pc, a).offset == operand(pc, b).offset;

@@ -48,6 +48,8 @@ class Pass {
   bool is_copy(uint32_t pc) const { return emu::is_copy(f.code[pc], source(pc)); }
   // What instructions with the same maker read in one register.
   bool same_value(uint32_t pc, unsigned slot, uint32_t other, unsigned of_other) const;
+  // The same behind copies.
+  bool same_copies(uint32_t pc, unsigned slot, uint32_t other, unsigned of_other) const;
   // What an operand holds at pc, for a later instruction.
   Operand kept(uint32_t pc, unsigned slot);
 
