@@ -112,7 +112,8 @@ class Optimiser {
   // --- single instructions
 
   void simplify(uint32_t pc, const ValueOrder& order, const Contraction& contraction) {
-    if (is_plain_extreme(pc) && order.same(pc, 1, 2)) return become_copy(pc);
+    if (f_.source[pc].type() != Type::f16 && is_plain_extreme(pc) && order.same(pc, 1, 2))
+      return become_copy(pc);
     if (f_.source[pc].type() == Type::f64 && !contraction.takes_product(pc)) order_operands(pc, order);
   }
 
