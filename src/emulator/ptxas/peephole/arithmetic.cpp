@@ -87,7 +87,13 @@ void fold_product(Pass& p, uint32_t pc) {
                        : type == Type::bf16 ? 0x3f80
                                             : 0;
   if (says_rounding(s)) return fold_rounded_product(p, pc);
-  if (!one || s.has("sat")) return;
+  if (s.has("sat")) {  // of what is saturated it is that (see is_saturated)
+    for (const unsigned slot : {1u, 2u})
+      if (one && !s.has("ftz") && p.bits(pc, slot) == one && is_saturated(p, pc, 3 - slot, type))
+        return p.become_copy(pc, p.operand(pc, 3 - slot), type);
+    return;
+  }
+  if (!one) return;
   const uint64_t minus_one = one | uint64_t(1) << (bits_of(type) - 1);
   if (s.has("ftz")) {
     for (const unsigned slot : {1u, 2u})

@@ -74,23 +74,6 @@ bool convert_last(Pass& p, uint32_t pc) {
   return true;
 }
 
-// Did an instruction saturate all of the register that is read? Then it counts as saturated, whatever type
-// reads it: what an integer instruction made also as a float, and f32 as f16. Not the lower half alone of a
-// register of 64 bits, which is a register of its own.
-bool is_saturated(const Pass& p, uint32_t pc, Type from) {
-  static const std::unordered_set<std::string_view> kSaturate = {"cvt", "add",   "sub", "mul",
-                                                                 "mad", "mad24", "fma"};
-  const auto maker = p.behind_copies(pc, 1);
-  if (!maker || !kSaturate.contains(p.source(*maker).tokens[0])) return false;
-  const Source& s = p.source(*maker);
-  const Type made = s.type();
-  if (!s.has("sat") || s.has("pack") || bits_of(made) < bits_of(from) ||
-      bits_of(made) != bits_of(p.operand(*maker, 0).type) || (bits_of(made) == 64 && bits_of(from) < 64))
-    return false;
-  if (is_float(made)) return made == Type::f32 && from == Type::f16;
-  return s.tokens[0] != "cvt" || !is_float(s.type(1));
-}
-
 // A conversion with .sat of what is saturated is one without. One of f32 with .ftz to f32 or f64 stays.
 bool drop_saturation(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
@@ -99,7 +82,7 @@ bool drop_saturation(Pass& p, uint32_t pc) {
   if (p.known.is_constant(pc, 1)) return false;
   if (to == from && s.tokens.size() != 4) return false;  // flushes, or rounds to an integer
   if (to == Type::f64 && s.has("ftz")) return false;
-  if (!is_saturated(p, pc, from)) return false;
+  if (!is_saturated(p, pc, 1, from)) return false;
   const Operand a = p.operand(pc, 1);
   if (to != from) {
     Rewriter::Tokens tokens = s.tokens;
@@ -377,6 +360,20 @@ void fold_conversion(Pass& p, uint32_t pc) {
 }
 
 }  // namespace
+
+bool is_saturated(const Pass& p, uint32_t pc, unsigned slot, Type as) {
+  static const std::unordered_set<std::string_view> kSaturate = {"cvt", "add",   "sub", "mul",
+                                                                 "mad", "mad24", "fma"};
+  const auto maker = p.behind_copies(pc, slot);
+  if (!maker || !kSaturate.contains(p.source(*maker).tokens[0])) return false;
+  const Source& s = p.source(*maker);
+  const Type made = s.type();
+  if (!s.has("sat") || s.has("pack") || bits_of(made) < bits_of(as) ||
+      bits_of(made) != bits_of(p.operand(*maker, 0).type) || (bits_of(made) == 64 && bits_of(as) < 64))
+    return false;
+  if (is_float(made)) return made == Type::f32 && as == Type::f16;
+  return s.tokens[0] != "cvt" || !is_float(s.type(1));
+}
 
 std::span<const Rule> conversion_rules() {
   static constexpr Rule kRules[] = {

@@ -25,29 +25,52 @@ std::optional<Extreme> extreme(Pass& p, uint32_t pc) {
   return std::nullopt;
 }
 
+uint64_t one(Type type) {
+  return type == Type::f64 ? 0x3ff0000000000000 : type == Type::f32 ? 0x3f800000 : 0x3c00;
+}
+
+// With .ftz if the extreme has it.
+void become_saturation(Pass& p, uint32_t pc, const Operand& x) {
+  const Type type = p.source(pc).type();
+  const bool flushes = p.source(pc).has("ftz");
+  if (type == Type::f16 && flushes)  // HADD2.FTZ.SAT; no cvt of f16 flushes
+    return p.replace(pc, {"add", "ftz", "sat", "f16"}, {x, p.w.constant(0x8000, type)});
+  Rewriter::Tokens tokens{"cvt", "sat", name_of(type), name_of(type)};
+  if (flushes) tokens.insert(tokens.begin() + 1, "ftz");
+  p.replace(pc, std::move(tokens), {x});
+}
+
 // min(max(x, 0), 1) and max(min(x, 1), 0) are x saturated: 0 for a NaN in either order. The outer one says
 // whether subnormals are flushed.
 void fold_clamp(Pass& p, uint32_t pc) {
   const Type type = p.source(pc).type();
   if (type != Type::f32 && type != Type::f64 && type != Type::f16) return;
-  const uint64_t one = type == Type::f64   ? 0x3ff0000000000000
-                       : type == Type::f32 ? 0x3f800000
-                                           : 0x3c00,
-                 sign = uint64_t(1) << (bits_of(type) - 1);
-  const auto fits = [&](const Extreme& e) { return e.is_greater ? (e.bound & ~sign) == 0 : e.bound == one; };
+  const uint64_t sign = uint64_t(1) << (bits_of(type) - 1);
+  const auto fits = [&](const Extreme& e) {
+    return e.is_greater ? (e.bound & ~sign) == 0 : e.bound == one(type);
+  };
   const auto outer = extreme(p, pc);
   if (!outer || !fits(*outer)) return;
   const auto from = p.open_maker(pc, outer->slot, outer->is_greater ? "min" : "max");
   if (!from || p.source(*from).type() != type) return;
   const auto inner = extreme(p, *from);
   if (!inner || !fits(*inner)) return;
-  const bool flushes = p.source(pc).has("ftz");
-  const Operand x = p.kept(*from, inner->slot);
-  if (type == Type::f16 && flushes)  // HADD2.FTZ.SAT; no cvt of f16 flushes
-    return p.replace(pc, {"add", "ftz", "sat", "f16"}, {x, p.w.constant(sign, type)});
-  Rewriter::Tokens tokens{"cvt", "sat", name_of(type), name_of(type)};
-  if (flushes) tokens.insert(tokens.begin() + 1, "ftz");
-  p.replace(pc, std::move(tokens), {x});
+  become_saturation(p, pc, p.kept(*from, inner->slot));
+}
+
+// So is the extreme of what counts as saturated (is_saturated) and a constant that is none between 0 and 1,
+// though what an integer instruction saturated may be any number. Without .ftz it is a copy.
+void fold_extreme_of_saturated(Pass& p, uint32_t pc) {
+  const Type type = p.source(pc).type();
+  if (type != Type::f32 && type != Type::f64 && type != Type::f16) return;
+  const auto of = extreme(p, pc);
+  if (!of || !is_saturated(p, pc, of->slot, type)) return;
+  const uint64_t sign = uint64_t(1) << (bits_of(type) - 1);
+  const bool is_at_most_0 = of->bound == 0 || (of->bound & sign), is_at_least_1 = of->bound >= one(type);
+  if (is_nan(of->bound, type) || !(of->is_greater ? is_at_most_0 : is_at_least_1 && !(of->bound & sign)))
+    return;
+  const Operand x = p.operand(pc, of->slot);
+  p.source(pc).has("ftz") ? become_saturation(p, pc, x) : p.become_copy(pc, x, type);
 }
 
 // max(min(x, 0), 0) and min(max(x, 0), 0) of integers are 0, also where one of them counts a sign and the
@@ -150,9 +173,14 @@ void ask_first_operand(Pass& p, uint32_t pc) {
 }  // namespace
 
 std::span<const Rule> extreme_rules() {
-  static constexpr Rule kRules[] = {{"selp", fold_selection},  {"min", fold_clamp},
-                                    {"max", fold_clamp},       {"min", fold_zero_bounds},
-                                    {"max", fold_zero_bounds}, {"setp", ask_first_operand}};
+  static constexpr Rule kRules[] = {{"selp", fold_selection},
+                                    {"min", fold_clamp},
+                                    {"max", fold_clamp},
+                                    {"min", fold_extreme_of_saturated},
+                                    {"max", fold_extreme_of_saturated},
+                                    {"min", fold_zero_bounds},
+                                    {"max", fold_zero_bounds},
+                                    {"setp", ask_first_operand}};
   return kRules;
 }
 

@@ -30,6 +30,10 @@ std::span<const Rule> choice_rules();
 // Which operand selp or slct by a constant gives.
 std::optional<unsigned> chosen_slot(const Pass&, uint32_t pc);
 std::span<const Rule> conversion_rules();
+// Did an instruction saturate all of the register that is read? Then it counts as saturated, whatever type
+// reads it: what an integer instruction made also as a float, and f32 as f16. Not the lower half alone of a
+// register of 64 bits, which is a register of its own.
+bool is_saturated(const Pass&, uint32_t pc, unsigned slot, Type as);
 std::span<const Rule> extreme_rules();
 std::span<const Rule> flush_rules();
 std::span<const Rule> identity_rules();
