@@ -2,6 +2,7 @@
 // is.
 #include <algorithm>
 
+#include "emulator/ptx/operand_types.h"
 #include "emulator/ptxas/peephole/pass.h"
 #include "emulator/ptxas/peephole/rules.h"
 
@@ -205,12 +206,14 @@ Operand word_of(Pass& p, uint32_t pc) {
   return word;
 }
 
-// From more bits, or between as many: the register's own. Of a half's truth zeros above it are no conversion.
-bool is_conversion(const Source& s, const Truth& truth) {
+// What fills a register with all its bits is none. Of a half's truth zeros above it are no conversion.
+bool is_conversion(const Source& s, const Operand& result, const Truth& truth) {
   const Type to = s.type(0), from = s.type(1);
   if (is_float(to) || is_float(from)) return !(from == Type::bf16 && to == Type::f32);  // which is a shift
-  const bool puts_zeros_above = from == Type::u16 && bits_of(to) == 32;
-  return bits_of(to) > bits_of(from) && !(puts_zeros_above && is_half(truth.type));
+  const unsigned taken = std::min(bits_of(to), bits_of(from));
+  const bool puts_zeros_above =
+      taken == 16 && bits_of(result.type) == 32 && !is_signed(to) && !is_signed(from);
+  return bits_of(result.type) > taken && !(puts_zeros_above && is_half(truth.type));
 }
 
 // When pairs are looked at once more, a conversion of such a truth: 1 as the type that is converted to,
@@ -225,7 +228,7 @@ void convert_lone_truth(Pass& p, uint32_t pc) {
   const bool is_integer = name_of(to)[0] == 'u' || name_of(to)[0] == 's';
   if (!(is_float(to) || is_integer) || bits_of(from) > 64 || name_of(to).ends_with("x2")) return;
   const auto truth = lone_truth(p, pc);
-  if (!truth || bits_of(truth->type) < bits_of(from) || !is_conversion(s, *truth)) return;
+  if (!truth || bits_of(truth->type) < bits_of(from) || !is_conversion(s, p.operand(pc, 0), *truth)) return;
   if (s.has("ftz") && from == Type::f32 && !is_float(truth->type)) return;
   if (is_float(to) && !is_float(from) && !is_float(truth->type)) return;  // as it is
   const Operand word = word_of(p, pc);
