@@ -34,8 +34,8 @@ bool is_of_itself(const Instr& i, const Source& s) {
 bool is_twice(const Instr& i, const Source& s) {
   static const std::unordered_set<std::string_view> kNames = {"add", "sub", "mul", "fma", "min", "max"};
   const auto is_half = [](Type type) { return type == Type::f16 || type == Type::bf16; };
+  if (s.tokens[0] == "set") return bits_of(s.type()) == 16 && is_half(s.type(1));
   if (!is_half(s.type()) || is_of_itself(i, s)) return false;
-  if (s.tokens[0] == "set") return is_half(s.type(1));
   if (s.tokens[0] == "cvt") return s.has("sat") && s.type(0) == Type::f16 && s.type(1) == Type::f16;
   return kNames.contains(s.tokens[0]);
 }
