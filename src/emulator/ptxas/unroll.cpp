@@ -48,14 +48,14 @@ bool gives_back_operands(const Function& f) {
 
 namespace {
 
-// Beside its test. A branch that constants keep from being taken is none by then.
+// Beside its test. A branch of which constants say whether it is taken is none by then.
 bool has_branches_inside(const Rewriter& w, const Dataflow& flow, const CountedLoop& loop) {
   std::vector<uint32_t> branches;
   for (uint32_t pc = loop.begin; pc < loop.back; ++pc)
     if (pc != loop.test && w.f.code[pc].opcode->name == "bra" && !flow.is_dead(pc)) branches.push_back(pc);
   if (branches.empty()) return false;
   const Known known(w, flow);
-  return std::ranges::any_of(branches, [&](uint32_t pc) { return known.guard(pc) != false; });
+  return std::ranges::any_of(branches, [&](uint32_t pc) { return !known.guard(pc); });
 }
 
 }  // namespace
