@@ -75,6 +75,22 @@ TEST_CASE("a bulk copy of what lies behind an allocation: a fault, or what the p
   CHECK(!run(from(2 << 20), true, 1, 16).result.ok);
 }
 
+// 32 bytes with 12 of each 16: the last one is the end of the allocation.
+TEST_CASE("a bulk store with a byte mask touches the bytes of the mask alone") {
+  const std::string text = module_text("sm_100a", ".param .u64 out", R"(
+      .shared .align 16 .b8 s[32]; .reg .b16 %mask;
+      mov.u32 %r0, s; ld.param.u64 %rd0, [out]; mov.b16 %mask, 0x0fff;
+      st.shared.v4.b32 [%r0], {1, 2, 3, 4}; st.shared.v4.b32 [%r0+16], {5, 6, 7, 8};
+      fence.proxy.async.shared::cta;
+      cp.async.bulk.global.shared::cta.bulk_group.cp_mask [%rd0], [%r0], 32, %mask;
+      cp.async.bulk.commit_group;
+      cp.async.bulk.wait_group 0;)");
+  const Ran r = run(text, false, 1, 7);
+  INFO(r.result.report);
+  REQUIRE(r.result.ok);
+  CHECK(r.out == std::vector<uint32_t>{1, 2, 3, 0, 5, 6, 7});
+}
+
 TEST_CASE("a bulk prefetch of more than was allocated: a fault, or a note") {
   const std::string text = module_text("sm_90a", ".param .u64 out", R"(
     ld.param.u64 %rd0, [out]; mov.u32 %r1, 4096; mov.u32 %r2, 7;

@@ -1,5 +1,6 @@
 // cp.async.bulk, cp.reduce.async.bulk and the bulk groups (PTX ISA 9.7.9.25.4).
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "emulator/engine/tma.h"
@@ -91,18 +92,33 @@ struct BulkCopy final : AsyncOp {
     signalled.state->engine_complete_tx(barrier, size, *this, targets[part.target].phase);
   }
 
+  // Of each 16 bytes those whose bit is set: nothing else is touched, and CUB's scan of CCCL 3.2 ends its
+  // output within the last ones.
+  void write_masked(Cluster& cluster) {
+    for (uint32_t i = 0; i < bytes; ++i) {
+      if (!(byte_mask >> (i % 16) & 1)) continue;
+      uint32_t end = i + 1;
+      while (end < bytes && byte_mask >> (end % 16) & 1) ++end;
+      global_range(cluster.grid, global + i, end - i, name());
+      std::memcpy(cluster.grid.memory.host(global + i), &data[i], end - i);
+      watch_access(cluster, AccessKind::write, Space::global, global + i, end - i, nullptr, *this);
+      i = end;
+    }
+  }
+
   void write_global(Cluster& cluster) {
+    if (byte_mask != 0xffff) {
+      cluster.statistics.tma_bytes += bytes / 16 * static_cast<uint32_t>(std::popcount(byte_mask));
+      return write_masked(cluster);
+    }
     global_range(cluster.grid, global, bytes, name());
     std::byte* out = cluster.grid.memory.host(global);
     cluster.statistics.tma_bytes += bytes;
     if (reduction != Reduction::none) {
       cluster.grid.watch_change(out, bytes);
       reduce_elements(reduction, type, false, data.data(), out, bytes * 8 / bits_of(type));
-    } else if (byte_mask == 0xffff) {
-      std::memcpy(out, data.data(), bytes);
     } else {
-      for (uint32_t i = 0; i < bytes; ++i)
-        if (byte_mask >> (i % 16) & 1) out[i] = data[i];
+      std::memcpy(out, data.data(), bytes);
     }
     watch_access(cluster, reduction == Reduction::none ? AccessKind::write : AccessKind::atomic,
                  Space::global, global, bytes, nullptr, *this);
