@@ -258,6 +258,48 @@ TEST_CASE("mbarrier.init again without mbarrier.inval: a fault, or a fresh barri
   }
 }
 
+TEST_CASE("mbarrier.inval where no mbarrier is: a fault, or a note") {
+  const std::string text = module_text("sm_90a", ".param .u64 out", R"(
+      .shared .align 8 .b64 bar;
+      mov.u32 %r1, bar;
+      mbarrier.init.shared::cta.b64 [%r1], 1; mbarrier.inval.shared::cta.b64 [%r1];
+      mbarrier.inval.shared::cta.b64 [%r1];
+      ld.param.u64 %rd0, [out]; st.global.u32 [%rd0], 1;)");
+  for (const bool tolerant : {false, true}) {
+    const Ran r = run(text, tolerant, 1, 1);
+    CHECK(r.result.ok == tolerant);
+    CHECK(r.says("mbarrier"));
+    CHECK(r.out[0] == tolerant);
+  }
+}
+
+// All warps wait for one phase, and the first one that is through makes an end of the mbarrier.
+TEST_CASE("mbarrier.inval where a warp is late at its wait: a fault, or that warp goes on first") {
+  const std::string text = module_text("sm_90a", ".param .u64 out", R"(
+      .shared .align 8 .b64 bar;
+      mov.u32 %r0, bar; mov.u32 %r1, %tid.x; setp.ne.u32 %p0, %r1, 0;
+      @%p0 bra READY;
+      mbarrier.init.shared::cta.b64 [%r0], 256;
+    READY:
+      bar.sync 0;
+      mbarrier.arrive.shared::cta.b64 _, [%r0];
+    WAIT:
+      mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r0], 0;
+      @!%p1 bra WAIT;
+      @%p0 bra END;
+      mbarrier.inval.shared::cta.b64 [%r0];
+    END:
+      bar.sync 0;
+      ld.param.u64 %rd0, [out]; mul.wide.u32 %rd1, %r1, 4; add.u64 %rd1, %rd1, %rd0;
+      st.global.u32 [%rd1], %r1;)");
+  unsigned faults = 0;
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    faults += !run(text, false, 256, 256, {.seed = seed}).result.ok;
+    CHECK(run(text, true, 256, 256, {.seed = seed}).result.ok);
+  }
+  CHECK(faults > 0);
+}
+
 // All three warps wait for one phase, and the first one that is through makes the mbarrier again.
 TEST_CASE("mbarrier.init again where a warp is late at its wait: a fault, or that warp goes on first") {
   const std::string text = module_text("sm_90a", ".param .u64 out", R"(

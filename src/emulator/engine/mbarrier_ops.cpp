@@ -99,8 +99,17 @@ void init(Warp& w, const Instr& in) {
 
 void inval(Warp& w, const Instr& in) {
   const Mods m = unpack_aux<Mods>(in);
+  if (sleepers(w, m, in.op[0], "mbarrier.inval", [](const Mbarrier&) { return true; })) return w.again(in);
   for_lanes(w.active, [&](unsigned lane) {
     SharedRef r = shared_ref(w, m.space, in.op[0], lane, "mbarrier.inval");
+    if (w.cta.cluster.grid.schedule.tolerant && !r.cta->state->mbarriers.find(r.offset)) {
+      // Hardware only writes the word: destructors of libcu++ run for every thread that comes there.
+      w.cta.cluster.tolerated(
+          Fault(FaultKind::mbarrier_inval, lane,
+                fmt::format("mbarrier.inval at shared offset {:#x}, where no mbarrier is", r.offset)),
+          w);
+      return;
+    }
     Mbarrier& b = r.cta->state->mbarrier(r.offset, "mbarrier.inval");
     if (b.waiters)
       fault(FaultKind::mbarrier_inval, lane,
