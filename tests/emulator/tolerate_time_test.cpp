@@ -38,14 +38,14 @@ TEST_CASE("an arrival ahead of another CTA's mbarrier.init: a fault, or it comes
 
 // The program leaves k in its word k: under every seed where the schedule is tolerant, not under every one
 // where it is strict.
-void check_that_strict_seeds_differ(const std::string& text, unsigned threads) {
+void check_that_strict_seeds_differ(const std::string& text, unsigned threads, uint32_t words = 64) {
   unsigned wrong = 0;
   for (const bool tolerant : {false, true})
     for (uint64_t seed = 0; seed < 40; ++seed) {
-      const Ran r = run(text, tolerant, threads, 64, {.seed = seed});
+      const Ran r = run(text, tolerant, threads, words, {.seed = seed});
       INFO(r.result.report);
       REQUIRE(r.result.ok);
-      for (uint32_t k = 0; k < 64; ++k) {
+      for (uint32_t k = 0; k < words; ++k) {
         if (tolerant) CHECK(r.out[k] == k);
         wrong += r.out[k] != k;
       }
@@ -115,6 +115,35 @@ TEST_CASE("a bulk store of what another warp is about to write: a race, or the s
     END:
       bar.sync 0;)");
   check_that_strict_seeds_differ(text, 64);
+}
+
+// Two buffers of 64 words; the thread that stores one waits for the one before, and the other warp does not
+// hear of it.
+TEST_CASE("a bulk store of what another warp fills again a stage later: a race, or the store comes first") {
+  const std::string text = module_text("sm_90a", ".param .u64 out", R"(
+      .shared .align 16 .b8 s[512];
+      mov.u32 %r0, s; mov.u32 %r1, %tid.x; shl.b32 %r2, %r1, 2; add.u32 %r2, %r2, %r0; mov.u32 %r3, 0;
+      setp.ne.u32 %p0, %r1, 0; ld.param.u64 %rd0, [out];
+    STAGE:
+      and.b32 %r4, %r3, 1; shl.b32 %r4, %r4, 8; add.u32 %r5, %r2, %r4; add.u32 %r6, %r0, %r4;
+      mad.lo.u32 %r7, %r3, 64, %r1;
+      mov.u32 %r8, 0;
+    WORK:
+      add.u32 %r8, %r8, 1; setp.lt.u32 %p2, %r8, 40;
+      @%p2 bra WORK;
+      st.shared.u32 [%r5], %r7;
+      fence.proxy.async.shared::cta;
+      bar.sync 0;
+      @%p0 bra NEXT;
+      cp.async.bulk.global.shared::cta.bulk_group [%rd0], [%r6], 256;
+      cp.async.bulk.commit_group;
+      cp.async.bulk.wait_group.read 1;
+    NEXT:
+      add.u64 %rd0, %rd0, 256; add.u32 %r3, %r3, 1;
+      setp.lt.u32 %p1, %r3, 8;
+      @%p1 bra STAGE;
+      cp.async.bulk.wait_group 0;)");
+  check_that_strict_seeds_differ(text, 64, 512);
 }
 
 // The warp stores words 32 to 63, and copies them to words 0 to 31 once the source has been read.

@@ -54,8 +54,9 @@ struct Schedule {
   } kind = Kind::adversarial;  // eager: asynchronous operations complete at issue
   uint64_t seed = 0;
   unsigned threads = 0;  // host threads; 0 = all cores. The run does not depend on it
-  // An ordinary load of shared memory that nobody wrote gives poison and a note, and is no fault: kernels
-  // that are right on hardware read the unused end of a buffer and then ignore it (DeepGEMM's scale factors).
+  // An ordinary load or atomic of shared memory that nobody wrote gives poison and a note, and is no fault:
+  // kernels that are right on hardware read the unused end of a buffer and then ignore it (DeepGEMM's scale
+  // factors), or set a word by atom.exch.
   // So with a register that no path has written (CUTLASS's Blackwell schedulers compute with them and discard
   // the result); one of which the result is still on its way stays a fault. And with a .shared address where
   // a generic one is due: ptxas takes the low 32 bits for mbarriers (Triton's tcgen05.commit). And an arrival
@@ -239,6 +240,7 @@ class Cluster {
   AsyncOp* eligible(
       size_t index) const;  // the operation that runs when `index` is chosen: first of its queue
   AsyncOp* choose_op(bool held_too);
+  AsyncOp* overdue_store();
   bool turn(uint64_t& left);  // false: only pollers are left to run, and they have polled enough
   bool operation_due(size_t runnable);
   size_t next_warp();

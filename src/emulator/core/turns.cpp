@@ -117,6 +117,19 @@ void Cluster::draw_policy() {
   policy_.lifetime = 1 + static_cast<uint32_t>(random(kPolicyTurns));
 }
 
+// A store reads shared memory soon behind its issue. TransformerEngine's NVFP4 and MXFP8 casts count on it:
+// the thread that issued it waits for it, but nothing tells the others, which fill the buffer again a stage
+// later. So where the schedule is tolerant it has read what it stores once every warp that can run has had a
+// turn since.
+AsyncOp* Cluster::overdue_store() {
+  if (!grid.schedule.tolerant) return nullptr;
+  for (size_t k = 0; k < ops_.size(); ++k) {
+    AsyncOp* op = ops_[k].get();
+    if (op->reads_shared() && !op->due && all_awake_since(op->turn) && eligible(k) == op) return op;
+  }
+  return nullptr;
+}
+
 // Is an operation due now, with `n` warps that could run instead?
 bool Cluster::operation_due(size_t n) {
   switch (policy_.ops) {
@@ -210,13 +223,14 @@ bool Cluster::turn(uint64_t& left) {
   if (ops_.size() > serial_ops_.size()) {
     // Operations may well stay behind while the serial phase goes on with those that wait for it.
     if (n == 0 && wants_serial_ && policy_.ops == Policy::Ops::last && random(4)) return false;
-    if (no_warp || eager || operation_due(n))
-      if (AsyncOp* op = choose_op(no_warp)) {
-        idle_turns_ = 0, idle_since_ = turns_;
-        run_op(op);
-        left -= std::min(left, kOpCost);
-        return true;
-      }
+    AsyncOp* op = overdue_store();
+    if (!op && (no_warp || eager || operation_due(n))) op = choose_op(no_warp);
+    if (op) {
+      idle_turns_ = 0, idle_since_ = turns_;
+      run_op(op);
+      left -= std::min(left, kOpCost);
+      return true;
+    }
   }
   if (no_warp) return false;
   const size_t pick = next_warp();
