@@ -27,6 +27,51 @@ TEST_CASE("a load of shared memory that nobody wrote: a fault, or poison and a n
   }
 }
 
+TEST_CASE("an atomic of shared memory that nobody wrote: a fault, or a note") {
+  const std::string text = module_text("sm_90a", ".param .u64 out", R"(
+      .shared .align 8 .b8 s[16];
+      mov.u32 %r1, s; atom.shared.exch.b32 %r2, [%r1], 5; ld.shared.u32 %r3, [%r1];
+      ld.param.u64 %rd0, [out]; st.global.u32 [%rd0], %r3;)");
+  for (const bool tolerant : {false, true}) {
+    const Ran r = run(text, tolerant, 1, 1);
+    CHECK(r.result.ok == tolerant);
+    CHECK(r.says("nobody has written"));
+    if (tolerant) CHECK(r.out[0] == 5);
+  }
+}
+
+// libcu++ makes an atomic of a byte one of the word around it.
+TEST_CASE("an atomic of the word in which an allocation ends: a fault, or a note") {
+  const std::string text = module_text("sm_90a", ".param .u64 out", R"(
+      ld.param.u64 %rd0, [out]; mov.u64 %rd1, 7;
+      atom.global.exch.b64 %rd2, [%rd0], %rd1;)");
+  for (const bool tolerant : {false, true}) {
+    const Ran r = run(text, tolerant, 1, 1);
+    CHECK(r.result.ok == tolerant);
+    CHECK(r.says("illegal atomic access of 8 bytes"));
+    CHECK(r.out[0] == (tolerant ? 7 : 0));
+  }
+}
+
+// Lanes 8 to 31 of warp 0 have but the end to come to, where the others might be waited for.
+TEST_CASE("a barrier that some lanes of a warp do not come to, which exit: a fault, or a note") {
+  const std::string text = module_text("sm_90a", ".param .u64 out", R"(
+      mov.u32 %r1, %tid.x; setp.lt.u32 %p0, %r1, 8; setp.ge.u32 %p1, %r1, 32; or.pred %p0, %p0, %p1;
+      ld.param.u64 %rd0, [out]; mul.wide.u32 %rd1, %r1, 4; add.u64 %rd1, %rd1, %rd0;
+      @!%p0 bra END;
+      bar.red.popc.u32 %r2, 0, %p0;
+      st.global.u32 [%rd1], %r2;
+    END:
+      st.global.u32 [%rd1+256], %r1;)");
+  for (const bool tolerant : {false, true}) {
+    const Ran r = run(text, tolerant, 64, 128);
+    CHECK(r.result.ok == tolerant);
+    CHECK(r.says("must execute this instruction together"));
+    if (tolerant)
+      for (unsigned lane = 0; lane < 64; ++lane) CHECK(r.out[lane] == (lane < 8 || lane >= 32 ? 40 : 0));
+  }
+}
+
 TEST_CASE("a read behind an allocation, in its last page: a fault, or what lies there and a note") {
   const auto accessing = [](const char* access) {
     return module_text(

@@ -113,16 +113,20 @@ bool Warp::release_joins(bool all) {
   for (size_t id = 0; id < joins_.size(); ++id) {
     Join& j = joins_[id];
     if (!j.waiting || (!all && instructions - j.since < kStale)) continue;
-    LaneGroup* g = j.waiting;
-    j.participants &= ~j.arrived;
-    j.arrived = 0;
-    j.waiting = nullptr;
-    g->wait = {};
-    g->joins.pop_back();
+    release_join(j);
     any = true;
-    arrive(*g);
   }
   return any;
+}
+
+void Warp::release_join(Join& j) {
+  LaneGroup* g = j.waiting;
+  j.participants &= ~j.arrived;
+  j.arrived = 0;
+  j.waiting = nullptr;
+  g->wait = {};
+  g->joins.pop_back();
+  arrive(*g);
 }
 
 void Warp::branch(const Instr& i, uint32_t target, uint32_t taken) {
@@ -307,15 +311,22 @@ void Warp::require_full(const Instr& i) {
     fault(FaultKind::collective, static_cast<unsigned>(std::countr_zero(off)),
           "all threads of the warp must execute this instruction together, but its guard is false in {}",
           lane_list(off));
-  // Lanes that wait at a join for these ones will never come; all others still may.
-  for (const auto& g : groups_) {
-    if (g->wait.kind != Wait::Kind::reconverge || !(g->mask & missing)) continue;
-    if (joins_[g->joins.back()].participants & active)
-      fault(FaultKind::collective, static_cast<unsigned>(std::countr_zero(missing)),
-            "all threads of the warp must execute this instruction together, but only {} of warp {} do; "
-            "missing: {}",
-            lane_list(active), id, where(missing));
-  }
+  // Lanes that wait at a join for these ones will never come; all others still may. But hardware has no such
+  // join where nothing but the end follows, and lanes that have exited are not missed: where that is
+  // tolerated they go on alone.
+  std::vector<uint32_t> joins;
+  for (const auto& g : groups_)
+    if (g->wait.kind == Wait::Kind::reconverge && (g->mask & missing) &&
+        (joins_[g->joins.back()].participants & active))
+      joins.push_back(static_cast<uint32_t>(g->joins.back()));
+  if (!joins.empty())
+    cta.cluster.note_or_throw(
+        Fault(FaultKind::collective, static_cast<unsigned>(std::countr_zero(missing)),
+              fmt::format("all threads of the warp must execute this instruction together, but only {} of "
+                          "warp {} do; missing: {}",
+                          lane_list(active), id, where(missing))),
+        *this);
+  for (const uint32_t join : joins) release_join(joins_[join]);
   if (!converge(i, lanes)) throw Reschedule{};
 }
 

@@ -360,6 +360,7 @@ class Warp {
   void leave_joins(LaneGroup&, uint32_t lanes,
                    size_t keep);  // lanes no longer take part in joins [keep, end)
   bool release_joins(bool all);   // the arrived lanes of partly complete joins (old ones, or all) go on
+  void release_join(Join&);
   uint32_t join_pc(const LaneGroup&) const;
   void wake_gathering();
   std::string where(uint32_t lanes) const;  // "lanes 1-31 at line 40 (bar.sync)", for messages

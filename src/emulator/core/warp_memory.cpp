@@ -51,8 +51,8 @@ std::byte* Warp::memory(const Instr& i, Space space, AccessKind kind, uint64_t a
 }
 
 // An access outside of every allocation is a fault. Hardware protects pages, so a read that stays in the rest
-// of one goes through there: CuTe DSL's masked grouped GEMM looks one group ahead. Where that is tolerated it
-// is a note.
+// of one goes through there: CuTe DSL's masked grouped GEMM looks one group ahead. So does an atomic of the
+// word in which an allocation ends, as libcu++ makes one of a byte. Where that is tolerated it is a note.
 void Warp::outside_device(AccessKind kind, const char* space, uint64_t address, uint64_t place,
                           uint32_t bytes, unsigned lane) {
   const Grid& grid = cta.cluster.grid;
@@ -62,7 +62,9 @@ void Warp::outside_device(AccessKind kind, const char* space, uint64_t address, 
       fmt::format("illegal {} of {} bytes at {} address {:#x} (lane {}): {}{}", verb(kind), bytes, space,
                   address, lane, grid.memory.describe(place),
                   is_generic ? "; as a generic address it is one, which cvta.to.const converts" : ""));
-  if (kind != AccessKind::read || !grid.schedule.tolerant || !grid.memory.map_rest_of_pages(place, bytes))
+  const bool begins_inside = kind == AccessKind::atomic && grid.memory.find(place, 1).end != 0;
+  if (!grid.schedule.tolerant || (kind != AccessKind::read && !begins_inside) ||
+      !grid.memory.map_rest_of_pages(place, bytes))
     throw outside;
   cta.cluster.tolerated(outside, *this);
 }
@@ -158,12 +160,11 @@ std::byte* Warp::shared_memory(const Instr& i, Space space, AccessKind kind, uin
   check_aligned(kind, "shared", address, bytes, lane);
   const SharedPlace p = shared_place(i, space, address, bytes, lane);
   if (kind != AccessKind::write && !p.cta->is_defined(p.offset, bytes)) [[unlikely]] {
-    const Fault unwritten(
-        FaultKind::uninitialized, lane,
-        fmt::format("{} of {} bytes of shared memory at {:#x} (lane {}) that nobody has written", verb(kind),
-                    bytes, address, lane));
-    if (kind != AccessKind::read) throw unwritten;
-    cta.cluster.note_or_throw(unwritten, *this);
+    cta.cluster.note_or_throw(
+        Fault(FaultKind::uninitialized, lane,
+              fmt::format("{} of {} bytes of shared memory at {:#x} (lane {}) that nobody has written",
+                          verb(kind), bytes, address, lane)),
+        *this);
   }
   if (kind != AccessKind::read) {
     hooks::check_payload(*p.cta->state, p.offset, bytes, "a generic write");
