@@ -1,8 +1,8 @@
 // Integer instructions of 32 and 64 bits that give a constant whatever one of their operands is, and
 // selections that give one value in either case. To the rules that ask whether an operand is constant
 // they are, and so are sums, products and extremes of f32 that can be one number only; what other
-// instructions make of it (sub and rem, extremes, prmt, lop3, bfe of no bits, wide products) is not, though
-// the compiler knows later that it is one.
+// instructions make of it (sub and rem, extremes, prmt, lop3, bfe of no bits of 32, wide products) is not,
+// though the compiler knows later that it is one.
 #include "emulator/ptxas/peephole/pass.h"
 #include "emulator/ptxas/peephole/rules.h"
 
@@ -66,6 +66,15 @@ void absorb_choice(Pass& p, uint32_t pc) {
   if (chosen) p.become(pc, *chosen, type);
 }
 
+// Of 64 bits a field that has none, or unsigned and behind the end: it becomes shifts.
+void absorb_field(Pass& p, uint32_t pc) {
+  const Type type = p.source(pc).type();
+  if (bits_of(type) != 64) return;
+  const auto position = p.bits(pc, 2), length = p.bits(pc, 3);
+  const bool is_behind = type == Type::u64 && position && (*position & 0xff) >= 64;
+  if (is_behind || (length && (*length & 0xff) == 0)) become_constant(p, pc, 0);
+}
+
 // No bits into a constant.
 void absorb_insertion(Pass& p, uint32_t pc) {
   if (is_word(p.source(pc)) && p.bits(pc, 4) == 0u) become_constant(p, pc, p.bits(pc, 2));
@@ -80,7 +89,7 @@ std::span<const Rule> absorbing_rules() {
       {"add", become_only_number}, {"sub", become_only_number}, {"max", become_only_number},
       {"min", become_only_number}, {"shl", absorb_shift},       {"shr", absorb_shift},
       {"slct", absorb_choice},     {"selp", absorb_choice},     {"bfi", absorb_insertion},
-      {"setp", decide_by_width},
+      {"bfe", absorb_field},       {"setp", decide_by_width},
   };
   return kRules;
 }
