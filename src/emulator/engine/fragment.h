@@ -18,9 +18,17 @@ inline const Operand& fragment_register(Warp& w, const Operand& o, unsigned r) {
 // A fault unless D, A, B and C of an mma.sync have this many registers.
 void require_fragments(const Instr&, std::span<const unsigned, 4> counts);
 
-// A (m rows x k) and B (n columns x k, so transposed) of 32-bit registers: the four lanes of a group hold 16
-// consecutive bytes of a row, register by register the next 8 rows (16-row operands only), then the next 16
-// bytes. `out` has rows of `row_bytes`.
+// Where register r of lane t lies in A (m rows x k) or in B (n columns x k, so transposed): the four lanes of
+// a group hold 16 consecutive bytes of a row, register by register the next 8 rows (operands of 16 rows
+// only), then the next 16 bytes.
+struct OperandWord {
+  unsigned row, byte;
+};
+inline OperandWord operand_word(unsigned r, unsigned t, unsigned rows) {
+  const unsigned halves = rows / 8;
+  return {t / 4 + 8 * (r % halves), 16 * (r / halves) + 4 * (t % 4)};
+}
+// The operand's elements from its registers; `out` has rows of `row_bytes`.
 void gather_operand(Warp&, const Operand&, unsigned rows, unsigned row_bytes, std::byte* out);
 
 // Where lane t finds accumulator value v: rows of 8 lanes groups, two neighbouring columns.

@@ -15,12 +15,12 @@
 namespace fp4lab::emu {
 
 void gather_operand(Warp& w, const Operand& o, unsigned rows, unsigned row_bytes, std::byte* out) {
-  const unsigned count = fragment_registers(o), halves = rows / 8;
+  const unsigned count = fragment_registers(o);
   for (unsigned r = 0; r < count; ++r) {
     const uint32_t* value = w.source<uint32_t>(fragment_register(w, o, r));
     for (unsigned t = 0; t < kLanes; ++t) {
-      const unsigned row = t / 4 + 8 * (r % halves), at = 16 * (r / halves) + 4 * (t % 4);
-      std::memcpy(out + row * row_bytes + at, &value[t], 4);
+      const auto [row, byte] = operand_word(r, t, rows);
+      std::memcpy(out + row * row_bytes + byte, &value[t], 4);
     }
   }
 }

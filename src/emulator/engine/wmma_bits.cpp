@@ -17,18 +17,18 @@ struct Mods {
   uint8_t bits;  // of an element
 };
 
-constexpr unsigned kRowWords = 4;  // of A (along k), and of B's columns
+constexpr unsigned kRowBytes = 16;  // of A (along k), and of B's columns
 
 // A's rows, or B's columns, lie one after the other; each lane takes a word.
 void load(Warp& w, const Instr& in) {
   w.require_whole(in);
   const Mods m = unpack_aux<Mods>(in);
   const uint64_t base = w.address(in.op[1], 0);
-  const uint64_t row_bytes =
-      in.op[2] ? uint64_t(w.source<uint32_t>(in.op[2])[0]) * m.bits / 8 : kRowWords * sizeof(uint32_t);
+  const uint64_t row_bytes = in.op[2] ? uint64_t(w.source<uint32_t>(in.op[2])[0]) * m.bits / 8 : kRowBytes;
   uint32_t value[kLanes];
   for (unsigned t = 0; t < kLanes; ++t) {
-    const uint64_t at = base + t / kRowWords * row_bytes + t % kRowWords * sizeof(uint32_t);
+    const auto [row, byte] = operand_word(0, t, 8);
+    const uint64_t at = base + row * row_bytes + byte;
     std::memcpy(&value[t], w.memory(in, m.space, AccessKind::read, at, sizeof(uint32_t), t),
                 sizeof(uint32_t));
   }
