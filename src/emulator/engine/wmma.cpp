@@ -1,8 +1,10 @@
-// wmma.load, wmma.store and wmma.mma (PTX ISA 9.7.14.4). Which element a lane holds is nobody's business but
-// these three instructions': operands lie in order of their rows, accumulators as mma.sync has them, in
-// blocks of 16 x 8, as an H200 has them too. The sums are mma.sync's, but for tf32 (below); where C and D
-// differ they are those of fp32, with C widened before or D rounded to nearest behind it (so ptxas 13.0
-// does).
+// wmma.load, wmma.store and wmma.mma (PTX ISA 9.7.14.4). The manual leaves open which element a lane holds;
+// ptxas 13.0 has the fragments of mma.sync.m16n8k16 (m16n8k8 for tf32), for sm_90a and sm_100a alike and
+// whatever .row or .col, and shipped code feeds wmma.mma what ldmatrix has loaded. The larger of A and B, A
+// if they are equal, lies there as A does, in blocks of 16 along m or n; the other one as B, in blocks of 8;
+// so m8n32k16 is the product of the transposed matrices. The sums are mma.sync's, but for tf32 (below);
+// where C and D differ they are those of fp32, with C widened before or D rounded to nearest behind it (so
+// ptxas 13.0 does).
 #include <bit>
 #include <cstring>
 
@@ -59,10 +61,14 @@ Cell cell_of(const Mods& m, unsigned lane, unsigned i) {
     const auto [row, column] = accumulator_cell(i % 4, lane);
     return m.columns == 8 ? Cell{row + 16 * (i / 4), column} : Cell{row, column + 8 * (i / 4)};
   }
-  // Along k, so that a register's elements are neighbours of one row (A) or column (B).
-  const unsigned k = m.role == Role::a ? m.columns : m.rows, each = m.rows * m.columns / kLanes;
-  const unsigned linear = lane * each + i, outer = linear / k, inner = linear % k;
-  return m.role == Role::a ? Cell{outer, inner} : Cell{inner, outer};
+  const bool is_a = m.role == Role::a;
+  const unsigned k = is_a ? m.columns : m.rows, outer = is_a ? m.rows : m.columns;
+  const unsigned block = outer > (is_a ? 8u : 16u) ? 16 : 8;
+  const unsigned per = 32u / m.bits, block_registers = block * k / per / kLanes;
+  const unsigned r = i / per;
+  const auto [row, byte] = operand_word(r % block_registers, lane, block);
+  const unsigned along_outer = row + r / block_registers * block, along_k = byte * 8 / m.bits + i % per;
+  return is_a ? Cell{along_outer, along_k} : Cell{along_k, along_outer};
 }
 
 uint64_t address_of(Warp& w, const Mods& m, uint64_t base, uint32_t stride, Cell c) {
