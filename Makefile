@@ -28,10 +28,13 @@ CLI       := $(call objects,src/cli)
 TESTS     := $(call objects,tests)
 BENCHES   := $(patsubst bench/%.cpp,$(BUILD)/bench/%,$(call find,bench))
 FUZZERS   := $(patsubst tests/fuzz/%.cc,$(BUILD)/fuzz/%,$(wildcard tests/fuzz/*.cc))
-# Foreign-looking programs for the tests, where there is an nvcc: built as their users would, with PTX for both devices.
+# Foreign-looking programs for the tests, where there is an nvcc: built as their users would, with PTX for both devices
+# unless the line "// nvcc:", which holds more options, says another -gencode.
 # Not for a sanitized emulator, which a program without the sanitizer's runtime cannot load.
 NVCC       = $(wildcard $(CUDA_HOME)/bin/nvcc)
 PROGRAMS   = $(if $(SANITIZE),,$(if $(and $(NVCC),$(wildcard $(CUDA_HOME)/nvvm/bin/cicc)),$(patsubst tests/%.cu,$(BUILD)/%,$(filter-out $(if $(wildcard $(CUDA_HOME)/include/cublasLt.h),,%/cublas.cu),$(wildcard tests/programs/*.cu)))))
+NVCC_LINE  = $(shell sed -n 's,^// nvcc: ,,p' $(1))
+NVCC_BOTH := -gencode arch=compute_90a,code=compute_90a -gencode arch=compute_100a,code=compute_100a
 FORMATTED  = $(shell git ls-files '*.cpp' '*.h' '*.cu' '*.cuh' '*.cc')
 
 .PHONY: build setup run test matrix conformance fuzz check format bench clean help
@@ -123,8 +126,7 @@ $(BUILD)/tests: $(TESTS) $(BUILD)/libemulator.a $(BUILD)/libfp4lab.a | $(BUILD)/
 $(BUILD)/programs/%: tests/programs/%.cu tests/programs/check.h
 	@mkdir -p $(@D)
 	@echo "  $(@:$(BUILD)/%=%)"
-	$(Q)$(NVCC) -std=c++17 -cudart shared -gencode arch=compute_90a,code=compute_90a -gencode arch=compute_100a,code=compute_100a \
-	  $< $(shell sed -n 's,^// nvcc: ,,p' $<) -o $@
+	$(Q)$(NVCC) -std=c++17 -cudart shared $(if $(filter -gencode,$(call NVCC_LINE,$<)),,$(NVCC_BOTH)) $< $(call NVCC_LINE,$<) -o $@
 $(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(BUILD)/libemulator.a $(BUILD)/libfp4lab.a
 	@mkdir -p $(@D)
 	@echo "  $(@:$(BUILD)/%=%)"

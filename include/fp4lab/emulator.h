@@ -59,6 +59,10 @@ CUresult fp4lab_emulator_select(int major, int minor);
 // __cudaRegisterFatBinary gets them), unless FP4LAB_EMULATOR_DEVICE chooses. CUDA_ERROR_NO_BINARY_FOR_GPU:
 // none runs any.
 CUresult fp4lab_emulator_select_for(const void* const* images, size_t count);
+// What cuInit and the making of the first context call beforehand, for the one who knows the program's fat
+// binaries: a program may ask the driver for its device, or make a context, before it calls the runtime.
+// Null: nothing.
+void fp4lab_emulator_select_by(void (*select)(void));
 
 #ifdef __cplusplus
 }

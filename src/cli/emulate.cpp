@@ -115,7 +115,9 @@ const Command kCommand{
     "emulate", "run a CUDA program on the emulator: fp4lab emulate [options] -- ./program arguments",
     [](CLI::App& app) {
       auto o = std::make_shared<Options>();
-      app.add_option("--device", o->device, "b200 or h200; default: what the program was built for")
+      app.add_option(
+             "--device", o->device,
+             "b200 or h200; default: what the program was built for, b200 if it brings no PTX of its own")
           ->check(CLI::IsMember({"b200", "h200"}));
       app.add_option("--seed", o->seed,
                      "of the order in which asynchronous work completes; the same seed, the same run")

@@ -15,20 +15,31 @@ namespace {
 thread_local cudaError_t last_error = cudaSuccess;
 thread_local bool entered = false;
 
-// The emulator can be one of several machines: it becomes the one that the program was built for. A driver
-// for real devices lacks the function.
+// A function that the emulator's driver has beside the driver API; null in a driver for real devices.
+#define OF_EMULATOR(function) reinterpret_cast<decltype(&function)>(dlsym(RTLD_DEFAULT, #function))
+
+// The emulator can be one of several machines: it becomes the one that the program was built for. To look
+// into all fat binaries takes time, so it is done when there are more or fewer than the last time.
 void choose_machine() {
-  const auto select = reinterpret_cast<decltype(&fp4lab_emulator_select_for)>(
-      dlsym(RTLD_DEFAULT, "fp4lab_emulator_select_for"));
+  static std::atomic<size_t> seen = 0;
   const std::vector<const void*> images = registered_images();
-  if (select && !images.empty()) select(images.data(), images.size());
+  if (images.size() == seen.exchange(images.size()) || images.empty()) return;
+  if (const auto select = OF_EMULATOR(fp4lab_emulator_select_for)) select(images.data(), images.size());
+}
+
+// The driver may be used before the runtime is. The fat binaries register themselves behind this library's
+// own constructors, and before main().
+__attribute__((constructor)) void offer_choice() {
+  if (const auto select_by = OF_EMULATOR(fp4lab_emulator_select_by)) select_by(choose_machine);
+}
+__attribute__((destructor)) void withdraw_choice() {
+  if (const auto select_by = OF_EMULATOR(fp4lab_emulator_select_by)) select_by(nullptr);
 }
 
 // The primary context is retained for the process's life, as the runtime does.
 CUresult primary(CUcontext* context) {
   static CUcontext shared = nullptr;
   static const CUresult result = [] {
-    choose_machine();
     if (CUresult r = cuInit(0)) return r;
     CUdevice device;
     if (CUresult r = cuDeviceGet(&device, 0)) return r;

@@ -537,6 +537,27 @@ TEST_CASE("driver: the machine is the one that the images were made for") {
   CHECK(chosen({"sm_90a", "sm_100a"}) == 10);  // the first of those that fit as well
 }
 
+TEST_CASE("driver: who knows the program's images is asked before the first context, and not behind it") {
+  REQUIRE(cuInit(0) == CUDA_SUCCESS);
+  static int asked;
+  asked = 0;
+  fp4lab_emulator_select_by([] { ++asked; });
+  {
+    Context first;
+    CHECK(asked == 1);
+    Context second;
+    CUcontext primary;
+    CHECK(cuDevicePrimaryCtxRetain(&primary, 0) == CUDA_SUCCESS);
+  }
+  CHECK(asked == 1);
+  CHECK(cuDevicePrimaryCtxRelease(0) == CUDA_SUCCESS);
+  CUcontext primary;
+  CHECK(cuDevicePrimaryCtxRetain(&primary, 0) == CUDA_SUCCESS);
+  CHECK(asked == 2);
+  CHECK(cuDevicePrimaryCtxRelease(0) == CUDA_SUCCESS);
+  fp4lab_emulator_select_by(nullptr);
+}
+
 TEST_CASE("driver: a fatbin that is cut or damaged is refused, not followed") {
   using fp4lab::emu::driver::read_image;
   Context context;

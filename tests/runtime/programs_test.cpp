@@ -26,9 +26,9 @@ std::vector<std::string> programs() {
   return names;
 }
 
-Outcome emulate(const std::string& options, const std::string& program) {
-  return run_command(fmt::format("timeout 120 '{0}/fp4lab' emulate {1} -- '{0}/programs/{2}' 2>&1",
-                                 build_folder().string(), options, program));
+Outcome emulate(const std::string& options, const std::string& program, const std::string& arguments = "") {
+  return run_command(fmt::format("timeout 120 '{0}/fp4lab' emulate {1} -- '{0}/programs/{2}' {3} 2>&1",
+                                 build_folder().string(), options, program, arguments));
 }
 
 struct Scratch {
@@ -82,7 +82,17 @@ TEST_CASE("programs: what they print, and what the emulator says of them") {
   CHECK(saxpy.says("instructions exact"));
 }
 
-TEST_CASE("programs: the machine is the one they were built for; a seed repeats a run exactly") {
+TEST_CASE("programs: the machine is the one they were built for, whichever library they call first") {
+  if (programs().empty()) FP4LAB_SKIP("no nvcc built tests/programs");
+  for (const char* first : {"", "driver", "primary", "own"}) {
+    const Outcome o = emulate("", "hopper_only", first);
+    INFO(std::string(first));
+    INFO(o.text);
+    CHECK(o.says("compute capability 9\nok\n"));
+  }
+}
+
+TEST_CASE("programs: a seed repeats a run exactly") {
   if (programs().empty()) FP4LAB_SKIP("no nvcc built tests/programs");
   const Scratch scratch;
   const auto trace = [&](const char* options, const char* file) {

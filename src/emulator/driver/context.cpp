@@ -14,6 +14,7 @@ CUresult create(CUcontext* context, unsigned flags, CUdevice device) {
   if (CUresult r = ready(false)) return r;
   if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
   if (!context || (flags & ~unsigned(CU_CTX_FLAGS_MASK))) return CUDA_ERROR_INVALID_VALUE;
+  select_by_program();
   State& s = state();
   std::lock_guard lock(s.mutex);
   *context = new CUctx_st{flags};
@@ -65,6 +66,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
   if (CUresult r = ready(false)) return r;
   if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
   if (!context) return CUDA_ERROR_INVALID_VALUE;
+  select_by_program();
   ++state().primary_retained;
   *context = &state().primary;
   return CUDA_SUCCESS;

@@ -41,9 +41,23 @@ const DeviceModel* with_chosen_sms(const DeviceModel* model) {
 
 }  // namespace
 
+void fp4lab::emu::driver::select_by_program() {
+  State& s = state();
+  const auto select = s.select_by.load();
+  if (!select) return;
+  {
+    std::lock_guard lock(s.mutex);
+    if (s.primary_retained || !s.contexts.empty()) return;  // it is too late
+  }
+  select();
+}
+
+extern "C" void fp4lab_emulator_select_by(void (*select)()) { state().select_by = select; }
+
 CUresult cuInit(unsigned flags) {
   if (flags) return CUDA_ERROR_INVALID_VALUE;
   State& s = state();
+  if (!s.initialized) select_by_program();
   std::lock_guard lock(s.mutex);
   if (s.initialized) return CUDA_SUCCESS;
   const char* wanted = std::getenv("FP4LAB_EMULATOR_DEVICE");

@@ -213,6 +213,7 @@ struct State {
   std::recursive_mutex mutex;
   bool initialized = false;
   const DeviceModel* device = nullptr;
+  std::atomic<void (*)()> select_by = nullptr;  // fp4lab_emulator_select_by
   std::unique_ptr<GlobalMemory> memory;
   CUctx_st primary;
   unsigned primary_retained = 0;
@@ -266,6 +267,9 @@ std::vector<CUctx_st*>& context_stack();  // of the calling thread; the last one
 // What every entry point begins with: CUDA_ERROR_NOT_INITIALIZED, _INVALID_CONTEXT or the context's sticky
 // error.
 CUresult ready(bool needs_context = true);
+// Lets the program's fat binaries choose the machine, while no context exists. Not to be called with the
+// state locked: who knows them has a lock of his own, and calls the driver under it.
+void select_by_program();
 // Of calls that a thread without a current context may make too: what they are given says where they work. As
 // an H200 with driver 580 answers.
 CUresult ready_anywhere();
