@@ -344,6 +344,35 @@ TEST_CASE("driver: a capture keeps the data of the edges that it is given") {
   CHECK(cuStreamDestroy(s) == CUDA_SUCCESS);
 }
 
+// As an H100 with driver 580 answers.
+TEST_CASE("driver: virtual memory needs no context") {
+  REQUIRE(cuInit(0) == CUDA_SUCCESS);
+  CUcontext none;
+  while (cuCtxPopCurrent(&none) == CUDA_SUCCESS) continue;
+  CUmemAllocationProp properties{}, asked{};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+  const CUmemAccessDesc access{properties.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  size_t bytes = 0;
+  REQUIRE(cuMemGetAllocationGranularity(&bytes, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM) ==
+          CUDA_SUCCESS);
+  CUmemGenericAllocationHandle memory, again;
+  CUdeviceptr p;
+  unsigned long long flags = 0;
+  REQUIRE(cuMemCreate(&memory, bytes, &properties, 0) == CUDA_SUCCESS);
+  REQUIRE(cuMemAddressReserve(&p, bytes, 0, 0, 0) == CUDA_SUCCESS);
+  REQUIRE(cuMemMap(p, bytes, 0, memory, 0) == CUDA_SUCCESS);
+  CHECK(cuMemSetAccess(p, bytes, &access, 1) == CUDA_SUCCESS);
+  CHECK(cuMemGetAccess(&flags, &properties.location, p) == CUDA_SUCCESS);
+  CHECK(flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+  CHECK(cuMemRetainAllocationHandle(&again, reinterpret_cast<void*>(p)) == CUDA_SUCCESS);
+  CHECK(cuMemGetAllocationPropertiesFromHandle(&asked, again) == CUDA_SUCCESS);
+  CHECK(cuMemRelease(again) == CUDA_SUCCESS);
+  CHECK(cuMemUnmap(p, bytes) == CUDA_SUCCESS);
+  CHECK(cuMemRelease(memory) == CUDA_SUCCESS);
+  CHECK(cuMemAddressFree(p, bytes) == CUDA_SUCCESS);
+}
+
 TEST_CASE("driver: threads without a context work on streams that have one, at the same time") {
   Kernel k;
   const auto work = [&k](CUstream s) {
