@@ -599,6 +599,34 @@ TEST_CASE("driver: a fault spoils its context and no other") {
   CHECK(cuCtxSynchronize() == CUDA_SUCCESS);
 }
 
+// As an H100 with driver 580 answers.
+TEST_CASE("driver: each context keeps its cache configuration; the primary one's ends with a reset") {
+  const auto config = [] {
+    CUfunc_cache c;
+    CHECK(cuCtxGetCacheConfig(&c) == CUDA_SUCCESS);
+    return c;
+  };
+  Context first;
+  CHECK(config() == CU_FUNC_CACHE_PREFER_NONE);
+  CHECK(cuCtxSetCacheConfig(CU_FUNC_CACHE_PREFER_L1) == CUDA_SUCCESS);
+  CHECK(cuCtxSetCacheConfig(CUfunc_cache(9)) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(config() == CU_FUNC_CACHE_PREFER_L1);
+  {
+    Context second;
+    CHECK(config() == CU_FUNC_CACHE_PREFER_NONE);
+  }
+  CHECK(config() == CU_FUNC_CACHE_PREFER_L1);
+  CUcontext primary;
+  REQUIRE(cuDevicePrimaryCtxRetain(&primary, 0) == CUDA_SUCCESS);
+  REQUIRE(cuCtxPushCurrent(primary) == CUDA_SUCCESS);
+  CHECK(cuCtxSetCacheConfig(CU_FUNC_CACHE_PREFER_SHARED) == CUDA_SUCCESS);
+  CHECK(config() == CU_FUNC_CACHE_PREFER_SHARED);
+  CHECK(cuDevicePrimaryCtxReset(0) == CUDA_SUCCESS);
+  CHECK(config() == CU_FUNC_CACHE_PREFER_NONE);
+  CHECK(cuCtxPopCurrent(&primary) == CUDA_SUCCESS);
+  CHECK(cuDevicePrimaryCtxRelease(0) == CUDA_SUCCESS);
+}
+
 TEST_CASE("driver: memory") {
   Context context;
   Buffer a(1000), b(1000);

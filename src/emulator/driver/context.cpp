@@ -23,6 +23,11 @@ CUresult create(CUcontext* context, unsigned flags, CUdevice device) {
   return CUDA_SUCCESS;
 }
 
+void reset_primary() {
+  state().primary.sticky = CUDA_SUCCESS;
+  state().primary.cache = CU_FUNC_CACHE_PREFER_NONE;
+}
+
 bool is_limit(CUlimit limit) { return limit >= 0 && limit < CU_LIMIT_MAX; }
 
 bool known(CUcontext c) { return c == &state().primary || state().contexts.contains(c); }
@@ -76,14 +81,14 @@ CUresult cuDevicePrimaryCtxRelease(CUdevice device) {
   if (CUresult r = ready(false)) return r;
   if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
   State& s = state();
-  if (s.primary_retained && --s.primary_retained == 0) s.primary.sticky = CUDA_SUCCESS;
+  if (s.primary_retained && --s.primary_retained == 0) reset_primary();
   return CUDA_SUCCESS;
 }
 
 CUresult cuDevicePrimaryCtxReset(CUdevice device) {
   if (CUresult r = ready(false)) return r;
   if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
-  state().primary.sticky = CUDA_SUCCESS;
+  reset_primary();
   return CUDA_SUCCESS;
 }
 
@@ -201,12 +206,14 @@ CUresult cuCtxGetLimit(size_t* value, CUlimit limit) {
 CUresult cuCtxSetCacheConfig(CUfunc_cache config) {
   if (CUresult r = ready()) return r;
   if (unsigned(config) > CU_FUNC_CACHE_PREFER_EQUAL) return CUDA_ERROR_INVALID_VALUE;
-  return refuse_in_capture();
+  if (CUresult r = refuse_in_capture()) return r;
+  context_stack().back()->cache = config;
+  return CUDA_SUCCESS;
 }
 CUresult cuCtxGetCacheConfig(CUfunc_cache* config) {
   if (CUresult r = ready()) return r;
   if (!config) return CUDA_ERROR_INVALID_VALUE;
-  *config = CU_FUNC_CACHE_PREFER_NONE;
+  *config = context_stack().back()->cache;
   return CUDA_SUCCESS;
 }
 CUresult cuCtxResetPersistingL2Cache() { return ready(); }

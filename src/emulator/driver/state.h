@@ -27,7 +27,8 @@
 
 struct CUctx_st {
   unsigned flags = 0;
-  CUresult sticky = CUDA_SUCCESS;  // a kernel that faulted spoils its context, as on hardware
+  CUresult sticky = CUDA_SUCCESS;                  // a kernel that faulted spoils its context, as on hardware
+  CUfunc_cache cache = CU_FUNC_CACHE_PREFER_NONE;  // kept for those who ask
 };
 
 struct CUfunc_st {
