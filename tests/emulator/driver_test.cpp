@@ -600,6 +600,36 @@ TEST_CASE("driver: a fault spoils its context and no other") {
 }
 
 // As an H100 with driver 580 answers.
+TEST_CASE("driver: the device is found by every form of its place on the PCI bus") {
+  REQUIRE(cuInit(0) == CUDA_SUCCESS);
+  char whole[32];
+  int domain, bus, slot;
+  REQUIRE(cuDeviceGetPCIBusId(whole, sizeof whole, 0) == CUDA_SUCCESS);
+  for (const auto& [attribute, value] :
+       {std::pair{CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID, &domain},
+        std::pair{CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, &bus}, std::pair{CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID, &slot}})
+    REQUIRE(cuDeviceGetAttribute(value, attribute, 0) == CUDA_SUCCESS);
+  const auto find = [](const std::string& id) {
+    CUdevice device = -1;
+    const CUresult r = cuDeviceGetByPCIBusId(&device, id.c_str());
+    CHECK((device == 0) == (r == CUDA_SUCCESS));
+    return r;
+  };
+  const std::string place = fmt::format("{:02x}:{:02x}", bus, slot);
+  CHECK(find(whole) == CUDA_SUCCESS);
+  CHECK(find(fmt::format("{:04x}:{}", domain, place)) == CUDA_SUCCESS);
+  CHECK(find(fmt::format("{:x}:{:x}:{:x}", domain, bus, slot)) == CUDA_SUCCESS);
+  CHECK(find(place + ".0") == CUDA_SUCCESS);
+  for (const std::string& other : {place + ".1", fmt::format("{:04x}:{}.1", domain, place),
+                                   std::string("ffff:ff:1f.0"), std::string("fe:1f.0")})
+    CHECK_MESSAGE(find(other) == CUDA_ERROR_INVALID_DEVICE, other);
+  for (const std::string& none :
+       {place, std::string(whole) + "z", std::string(whole) + " ", fmt::format("{:04x}:{}.", domain, place),
+        fmt::format("{:04x}:{}z", domain, place), std::string("zz"), std::string()})
+    CHECK_MESSAGE(find(none) == CUDA_ERROR_INVALID_VALUE, none);
+}
+
+// As an H100 with driver 580 answers.
 TEST_CASE("driver: each context keeps its cache configuration; the primary one's ends with a reset") {
   const auto config = [] {
     CUfunc_cache c;

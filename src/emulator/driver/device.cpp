@@ -1,9 +1,11 @@
 // Initialisation, the device and its attributes.
 #include <fmt/format.h>
 
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <string_view>
 
 #include "emulator/driver/state.h"
@@ -25,6 +27,20 @@ uint64_t number_from(const char* variable, uint64_t otherwise) {
 }
 
 constexpr std::string_view kBusId = "0000:00:00.0";
+
+using BusId = std::array<unsigned, 4>;  // domain, bus, device, function
+
+// In the forms that cuDeviceGetByPCIBusId takes, and nothing behind it.
+std::optional<BusId> bus_id(const char* text) {
+  BusId id{};
+  auto& [domain, bus, device, function] = id;
+  int end = 0;
+  const bool is_one = std::sscanf(text, "%x:%x:%x.%x%n", &domain, &bus, &device, &function, &end) == 4 ||
+                      std::sscanf(text, "%x:%x:%x%n", &domain, &bus, &device, &end) == 3 ||
+                      (domain = 0, std::sscanf(text, "%x:%x.%x%n", &bus, &device, &function, &end)) == 3;
+  if (!is_one || text[end]) return {};
+  return id;
+}
 
 bool is_device(CUdevice d) { return d == 0; }
 
@@ -313,10 +329,9 @@ CUresult cuDeviceCanAccessPeer(int* can, CUdevice device, CUdevice peer) {
 
 CUresult cuDeviceGetByPCIBusId(CUdevice* device, const char* id) {
   if (CUresult r = ready(false)) return r;
-  unsigned domain, bus, slot;
-  if (!device || !id || std::sscanf(id, "%x:%x:%x", &domain, &bus, &slot) != 3)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (id != kBusId) return CUDA_ERROR_INVALID_DEVICE;
+  const auto asked = id ? bus_id(id) : std::nullopt;
+  if (!device || !asked) return CUDA_ERROR_INVALID_VALUE;
+  if (asked != bus_id(kBusId.data())) return CUDA_ERROR_INVALID_DEVICE;
   *device = 0;
   return CUDA_SUCCESS;
 }
