@@ -297,6 +297,52 @@ TEST_CASE("driver: attributes of an address of nobody's take no more room than t
   }
 }
 
+// As an H100 with driver 580 answers; it was not asked of the variable and the pitched memory.
+TEST_CASE("driver: memory tells the context that allocated or registered it, whichever is current") {
+  LoadedModule a;
+  const Buffer of_a(123);
+  size_t pitch;
+  CUdeviceptr pitched, variable, managed, of_pool;
+  REQUIRE(cuMemAllocPitch(&pitched, &pitch, 20, 3, 4) == CUDA_SUCCESS);
+  REQUIRE(cuModuleGetGlobal(&variable, nullptr, a.module, "scale") == CUDA_SUCCESS);
+  std::vector<std::byte> registered(8192);
+  void* locked;
+  {
+    Context b;
+    REQUIRE(cuMemHostAlloc(&locked, 64, 0) == CUDA_SUCCESS);
+    REQUIRE(cuMemHostRegister(registered.data(), registered.size(), 0) == CUDA_SUCCESS);
+    REQUIRE(cuMemAllocManaged(&managed, 64, CU_MEM_ATTACH_GLOBAL) == CUDA_SUCCESS);
+    REQUIRE(cuMemAllocAsync(&of_pool, 64, nullptr) == CUDA_SUCCESS);
+    const auto check = [&] {
+      const auto owner = [](CUdeviceptr p) {
+        CUcontext c = nullptr;
+        CHECK(cuPointerGetAttribute(&c, CU_POINTER_ATTRIBUTE_CONTEXT, p) == CUDA_SUCCESS);
+        return c;
+      };
+      CHECK(owner(of_a.p + 5) == a.context);
+      CHECK(owner(pitched) == a.context);
+      CHECK(owner(variable) == a.context);
+      CHECK(owner(reinterpret_cast<CUdeviceptr>(locked)) == b.context);
+      CHECK(owner(reinterpret_cast<CUdeviceptr>(registered.data()) + 100) == b.context);
+      CHECK(owner(managed) == b.context);
+      CHECK(owner(of_pool) == nullptr);
+    };
+    check();
+    CUcontext current;
+    REQUIRE(cuCtxPopCurrent(&current) == CUDA_SUCCESS);
+    check();  // in a
+    REQUIRE(cuCtxPopCurrent(&current) == CUDA_SUCCESS);
+    check();  // in none
+    REQUIRE(cuCtxPushCurrent(a.context) == CUDA_SUCCESS);
+    REQUIRE(cuCtxPushCurrent(b.context) == CUDA_SUCCESS);
+    CHECK(cuMemFreeHost(locked) == CUDA_SUCCESS);
+    CHECK(cuMemHostUnregister(registered.data()) == CUDA_SUCCESS);
+    CHECK(cuMemFree(managed) == CUDA_SUCCESS);
+    CHECK(cuMemFree(of_pool) == CUDA_SUCCESS);
+  }
+  CHECK(cuMemFree(pitched) == CUDA_SUCCESS);
+}
+
 TEST_CASE("driver: the grid of a kernel with .blocksareclusters counts clusters") {
   LoadedModule m;
   Buffer out(8);

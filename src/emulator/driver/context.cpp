@@ -63,6 +63,7 @@ CUresult cuCtxDestroy(CUcontext context) {
   std::ranges::for_each(events, cuEventDestroy);
   for (CUmod_st* module : s.modules)
     if (module->context == context) module->context = nullptr;
+  std::erase_if(s.owners, [&](const auto& owner) { return owner.second == context; });
   delete context;
   return CUDA_SUCCESS;
 }

@@ -12,20 +12,43 @@ using namespace fp4lab::emu::driver;
 
 namespace {
 
+// Device memory of the current context.
+CUresult allocate_owned(CUdeviceptr* pointer, size_t bytes, const char* call) {
+  if (CUresult r = allocate_device(pointer, bytes, call)) return r;
+  std::lock_guard lock(state().mutex);
+  state().owners[*pointer] = context_stack().back();
+  return CUDA_SUCCESS;
+}
+
 CUresult allocate_host(CUdeviceptr* pointer, size_t bytes, HostMemory kind, const char* call) {
   if (CUresult r = ready()) return r;
   if (CUresult r = refuse_in_capture()) return r;
-  if (CUresult r = allocate_device(pointer, bytes, call)) return r;
+  if (CUresult r = allocate_owned(pointer, bytes, call)) return r;
   kind.bytes = bytes;
   std::lock_guard lock(state().mutex);
   state().host_memory[*pointer] = kind;
   return CUDA_SUCCESS;
 }
 
-bool is_variable(CUdeviceptr address) {
-  return std::ranges::any_of(state().modules, [address](const CUmod_st* m) {
-    return std::ranges::any_of(m->globals, [address](const auto& g) { return g.second.address == address; });
+// The module with a variable at that address, or null.
+const CUmod_st* module_with(CUdeviceptr address) {
+  const auto& modules = state().modules;
+  const auto it = std::ranges::find_if(modules, [address](const CUmod_st* m) {
+    return std::ranges::any_of(
+        m->globals, [address](const auto& g) { return address - g.second.address < g.second.size; });
   });
+  return it == modules.end() ? nullptr : *it;
+}
+
+// Whose memory that is, `begin` being its first byte; null: no context's, as an H100 with driver 580 answers
+// for pools and virtual memory. A library's variables are every context's, so the current one's.
+CUcontext owner_of(CUdeviceptr pointer, CUdeviceptr begin) {
+  State& s = state();
+  if (const auto it = s.owners.find(begin); it != s.owners.end()) return it->second;
+  const CUmod_st* module = module_with(pointer);
+  if (!module) return nullptr;
+  if (module->context) return module->context;
+  return context_stack().empty() ? &s.primary : context_stack().back();
 }
 
 }  // namespace
@@ -53,7 +76,7 @@ CUresult free_device(CUdeviceptr pointer) {
   if (CUresult r = ready_anywhere()) return r;
   State& s = state();
   std::lock_guard lock(s.mutex);
-  if (is_variable(pointer))
+  if (module_with(pointer))
     return explain(CUDA_ERROR_INVALID_VALUE, fmt::format("cuMemFree({:#x}): a module's variable", pointer));
   if (auto it = s.host_memory.find(pointer); it != s.host_memory.end()) {
     if (it->second.kind != HostMemory::managed)
@@ -62,6 +85,7 @@ CUresult free_device(CUdeviceptr pointer) {
     s.host_memory.erase(it);
   }
   leave_pool(pointer);
+  s.owners.erase(pointer);
   if (s.graph_memory.contains(pointer) || s.memory->free(pointer)) return CUDA_SUCCESS;
   return explain(CUDA_ERROR_INVALID_VALUE,
                  fmt::format("cuMemFree({:#x}): {}", pointer, state().memory->describe(pointer)));
@@ -72,7 +96,7 @@ CUresult free_device(CUdeviceptr pointer) {
 CUresult cuMemAlloc(CUdeviceptr* pointer, size_t bytes) {
   if (CUresult r = ready()) return r;
   if (CUresult r = refuse_in_capture()) return r;
-  return allocate_device(pointer, bytes, "cuMemAlloc");
+  return allocate_owned(pointer, bytes, "cuMemAlloc");
 }
 
 CUresult cuMemAllocPitch(CUdeviceptr* pointer, size_t* pitch, size_t width, size_t height, unsigned element) {
@@ -80,7 +104,7 @@ CUresult cuMemAllocPitch(CUdeviceptr* pointer, size_t* pitch, size_t width, size
   if (!pitch || (element != 4 && element != 8 && element != 16)) return CUDA_ERROR_INVALID_VALUE;
   if (CUresult r = refuse_in_capture()) return r;
   *pitch = (width + 511) / 512 * 512;
-  return allocate_device(pointer, *pitch * height, "cuMemAllocPitch");
+  return allocate_owned(pointer, *pitch * height, "cuMemAllocPitch");
 }
 
 CUresult cuMemFree(CUdeviceptr pointer) {
@@ -149,6 +173,7 @@ CUresult cuMemFreeHost(void* pointer) {
   if (it == s.host_memory.end() || it->second.kind != HostMemory::page_locked)
     return CUDA_ERROR_INVALID_VALUE;
   s.memory->free(it->first);
+  s.owners.erase(it->first);
   s.host_memory.erase(it);
   return CUDA_SUCCESS;
 }
@@ -164,6 +189,7 @@ CUresult cuMemHostRegister(void* pointer, size_t bytes, unsigned flags) {
   std::lock_guard lock(s.mutex);
   if (!s.memory->adopt(address, bytes)) return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
   s.host_memory[address] = {bytes, HostMemory::registered, flags};
+  s.owners[address] = context_stack().back();
   return CUDA_SUCCESS;
 }
 
@@ -177,6 +203,7 @@ CUresult cuMemHostUnregister(void* pointer) {
   if (it == s.host_memory.end() || it->second.kind != HostMemory::registered)
     return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
   s.memory->disown(it->first);
+  s.owners.erase(it->first);
   s.host_memory.erase(it);
   return CUDA_SUCCESS;
 }
@@ -215,8 +242,8 @@ CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdevi
   if (attribute <= 0 || attribute > CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE)
     return CUDA_ERROR_INVALID_VALUE;
   switch (attribute) {
-    case CU_POINTER_ATTRIBUTE_CONTEXT:  // memory is not the contexts' here
-      *static_cast<CUcontext*>(data) = context_stack().empty() ? &s.primary : context_stack().back();
+    case CU_POINTER_ATTRIBUTE_CONTEXT:
+      *static_cast<CUcontext*>(data) = owner_of(pointer, range.begin);
       break;
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
       *static_cast<unsigned*>(data) = host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;

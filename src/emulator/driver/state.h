@@ -222,6 +222,8 @@ struct State {
   std::set<CUmod_st*> modules;
   std::set<CUstream_st*> streams;
   std::set<CUevent_st*> events;
+  // Of memory that a context allocated or registered, by its first byte; pools and virtual memory have none.
+  std::map<CUdeviceptr, CUctx_st*> owners;
   std::map<CUdeviceptr, HostMemory> host_memory;  // that the driver allocated or registered
   std::set<CUmemoryPool> pools;
   std::set<CUdeviceptr> graph_memory;  // of memory allocation nodes (graph_memory.cpp)
