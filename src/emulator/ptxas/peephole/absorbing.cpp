@@ -72,7 +72,7 @@ void absorb_field(Pass& p, uint32_t pc) {
   if (bits_of(type) != 64) return;
   const auto position = p.bits(pc, 2), length = p.bits(pc, 3);
   const bool is_behind = type == Type::u64 && position && (*position & 0xff) >= 64;
-  if (is_behind || (length && (*length & 0xff) == 0)) become_constant(p, pc, 0);
+  if (is_behind || length == 0u) become_constant(p, pc, 0);
 }
 
 // No bits into a constant.
