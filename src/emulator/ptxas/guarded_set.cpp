@@ -46,7 +46,10 @@ void convert_before_guard(Rewriter& w, WholeRegisters& registers, uint32_t pc, b
     const auto found = registers.found_by(pc, s.type(1) == Type::f64, has_other_arm);
     if (!found) return convert({"cvt", "rn", name_of(to), "u16"}, {d, d});
     const Operand magnitude = w.fresh(Type::b32);
-    w.insert(found->at, {"abs", "s32"}, {magnitude, found->whole});
+    if (found->is_guarded)
+      w.insert_guarded(found->at, {"abs", "s32"}, {magnitude, found->whole});
+    else
+      w.insert_unguarded(found->at, {"abs", "s32"}, {magnitude, found->whole});
     return convert({"cvt", "rn", name_of(to), "s32"}, {d, magnitude});
   }
   if (narrow && bits_of(to) == 32) extend();

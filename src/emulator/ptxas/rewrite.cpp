@@ -49,11 +49,22 @@ Operand Rewriter::negated(const Operand& op, uint32_t pc) {
 }
 
 void Rewriter::insert(uint32_t pc, Tokens tokens, std::vector<Operand> operands) {
-  Inserted x{pc, nullptr, {}, f.source[pc]};
+  Inserted x{pc, nullptr, {}, f.source[pc], false};
   x.source.tokens = std::move(tokens);
   std::copy(operands.begin(), operands.end(), x.instr.op);
   x.row = bind(x.instr, x.source);
   inserted_.push_back(std::move(x));
+}
+
+void Rewriter::insert_unguarded(uint32_t pc, Tokens tokens, std::vector<Operand> operands) {
+  insert(pc, std::move(tokens), std::move(operands));
+  inserted_.back().stays_unguarded = true;
+}
+
+void Rewriter::insert_guarded(uint32_t pc, Tokens tokens, std::vector<Operand> operands) {
+  insert(pc, std::move(tokens), std::move(operands));
+  inserted_.back().instr.guard = f.code[pc].guard;
+  inserted_.back().instr.guard_negated = f.code[pc].guard_negated;
 }
 
 void Rewriter::insert_opposite(uint32_t pc, Tokens tokens, std::vector<Operand> operands) {
@@ -81,7 +92,8 @@ void Rewriter::Code::add(const Instr& i, Source s, const Entry* row) {
 // what it is made of.
 void Rewriter::guard_inserted() {
   const auto is_guarded = [&](const Inserted& x) {
-    return x.instr.guard < 0 && f.code[x.before].guard >= 0 && !removed_.contains(x.before);
+    return x.instr.guard < 0 && !x.stays_unguarded && f.code[x.before].guard >= 0 &&
+           !removed_.contains(x.before);
   };
   if (std::none_of(inserted_.begin(), inserted_.end(), is_guarded)) return;
   std::unordered_map<uint32_t, std::unordered_set<uint32_t>>

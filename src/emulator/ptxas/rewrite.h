@@ -32,6 +32,8 @@ class Rewriter {
 
   // Before the instruction at pc; with its guard if nothing but that instruction reads what is made.
   void insert(uint32_t pc, Tokens, std::vector<Operand>);
+  void insert_unguarded(uint32_t pc, Tokens, std::vector<Operand>);
+  void insert_guarded(uint32_t pc, Tokens, std::vector<Operand>);
   // The same where that instruction's guard is false.
   void insert_opposite(uint32_t pc, Tokens, std::vector<Operand>);
   // Another instruction with the same guard and destination.
@@ -71,6 +73,7 @@ class Rewriter {
     const Entry* row;
     Instr instr;
     Source source;
+    bool stays_unguarded = false;
   };
 
   void guard_inserted();

@@ -88,9 +88,9 @@ std::optional<WholeRegisters::Found> WholeRegisters::found_by(uint32_t pc, bool 
     if ((copies || is_guarded) && stored_.contains(value) && is_twice(f_.code[v.at], f_.source[v.at]))
       return std::nullopt;
     if (!is_move(f_.code[v.at], f_.source[v.at]) || f_.code[v.at].op[1].immediate) {
-      const auto found =
-          is_guarded && has_other_arm ? whole_of_guarded(value, reader, 0) : whole(value, reader, 0);
-      return found ? std::optional(Found{*found, v.at}) : std::nullopt;
+      const bool is_arm = is_guarded && has_other_arm;
+      const auto found = is_arm ? whole_of_guarded(value, reader, 0) : whole(value, reader, 0);
+      return found ? std::optional(Found{*found, v.at, is_arm}) : std::nullopt;
     }
     if (is_guarded) return std::nullopt;
     reader = v.at;
@@ -106,10 +106,13 @@ std::optional<Operand> WholeRegisters::whole(uint32_t value, uint32_t reader, un
   const auto made = whole_of_guarded(value, reader, depth);
   if (!made) return std::nullopt;
   const Instr& i = f_.code[v.at];
-  std::optional<Operand> kept = whole(v.operands[0], v.at, depth + 1);
-  if (!kept) kept = computed(v.at, {"cvt", "u32", "u16"}, {i.op[0]});
-  return computed(v.at, {"selp", "b32"},
-                  {i.guard_negated ? *kept : *made, i.guard_negated ? *made : *kept, guard_of(i)});
+  const Operand result = w_.fresh(Type::b32);
+  if (const auto kept = whole(v.operands[0], v.at, depth + 1))
+    w_.insert_unguarded(v.at, {"mov", "b32"}, {result, *kept});
+  else
+    w_.insert_unguarded(v.at, {"cvt", "u32", "u16"}, {result, i.op[0]});
+  w_.insert_guarded(v.at, {"mov", "b32"}, {result, *made});
+  return result;
 }
 
 // Where the guard is true.

@@ -20,8 +20,9 @@ class WholeRegisters {
   WholeRegisters(Rewriter&, const Dataflow&, const Known&);
 
   struct Found {
-    Operand whole;  // of 32 bits
-    uint32_t at;    // the instruction that made the value: `whole` is computed before it
+    Operand whole;            // of 32 bits
+    uint32_t at;              // the instruction that made the value: `whole` is computed before it
+    bool is_guarded = false;  // so is what computes it
   };
   // What the guarded instruction at pc leaves in its destination's register where its guard is false. nullopt
   // where that is the value with zeros above it, and where it depends on the allocation of registers.
