@@ -40,6 +40,8 @@ void fold_sign(Pass& p, uint32_t pc) {
     if (p.known.leaves_sign(pc)) return;
     const uint64_t value = quiet32(s.has("ftz") ? flushed32(*x) : *x);
     p.become(pc, abs ? value & ~sign : value ^ sign, type);
+  } else if (x && type == Type::f64 && !s.has("ftz")) {
+    p.become(pc, abs ? *x & ~sign : *x ^ sign, type);
   } else if (!s.has("ftz") && (x || type != Type::f16x2)) {
     const Type as = bits_type(type);
     const uint64_t mask = abs ? (type == Type::f64 ? ~sign : ~sign & 0xffffffff) : sign;
