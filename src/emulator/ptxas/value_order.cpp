@@ -136,7 +136,12 @@ ValueOrder::ValueOrder(const Function& f, const Dataflow& flow, const Known& kno
   for (uint32_t pc = 0; pc < f.code.size(); ++pc) {
     if (flow.is_dead(pc)) continue;
     const auto [first, count] = asked_for(f.source[pc]);
-    for (unsigned slot = first; slot < first + count; ++slot) held_[place(pc, slot)] = held(pc, slot);
+    for (unsigned slot = first; slot < first + count; ++slot) {
+      Held& operand = held_[place(pc, slot)] = held(pc, slot);
+      // What integer instructions compute of constants is one by then.
+      if (const auto bits = known.bits(pc, slot); bits && operand.rank.of == Rank::Class::joined)
+        operand.rank = rank_of_constant(*bits);
+    }
   }
 }
 
@@ -423,10 +428,14 @@ ValueOrder::Rank ValueOrder::rank_of_variable(uint32_t v, uint32_t pc, unsigned 
 
 // A zero is a register of its own, which comes before all else. Of the others the upper half may be part of
 // the instruction if the lower one is 0.
+ValueOrder::Rank ValueOrder::rank_of_constant(uint64_t bits) {
+  if (bits << 1 == 0) return {Rank::Class::known, -1, 0};
+  return {Rank::Class::constant, bits << 32 == 0 ? kInInstruction : kInRegister, 0};
+}
+
 ValueOrder::Rank ValueOrder::rank_of_constant(const Operand& op) {
-  const auto bits = static_cast<uint64_t>(op.displacement);
-  if (op.immediate && bits << 1 == 0) return {Rank::Class::known, -1, 0};
-  return {Rank::Class::constant, op.immediate && bits << 32 == 0 ? kInInstruction : kInRegister, 0};
+  if (op.immediate) return rank_of_constant(static_cast<uint64_t>(op.displacement));
+  return {Rank::Class::constant, kInRegister, 0};
 }
 
 // What an instruction repeats is the instruction that is left.

@@ -180,6 +180,7 @@ class ValueOrder {
   void find_shared_results();
   std::optional<Rank> shared_result(const Ssa::Value&) const;
   Rank rank(uint32_t value, uint32_t pc, unsigned slot);
+  static Rank rank_of_constant(uint64_t bits);
   static Rank rank_of_constant(const Operand&);
   // A constant of the text, not of a bank.
   static bool is_written(const Rank& constant) {
