@@ -162,9 +162,11 @@ bool exchanges_constants(const Pass& p, uint32_t pc) {
 }
 
 void order_constants(Pass& p, uint32_t pc) {
-  if (exchanges_constants(p, pc))
-    p.replace(pc, p.source(pc).tokens,
-              {p.w.constant(*p.bits(pc, 2), Type::f64), p.w.constant(*p.bits(pc, 1), Type::f64)});
+  if (!exchanges_constants(p, pc)) return;
+  std::vector<Operand> sources{p.w.constant(*p.bits(pc, 2), Type::f64),
+                               p.w.constant(*p.bits(pc, 1), Type::f64)};
+  if (p.operand(pc, 3)) sources.push_back(p.operand(pc, 3));
+  p.replace(pc, p.source(pc).tokens, std::move(sources));
 }
 
 // A constant NaN that is subtracted is added with its sign changed.
@@ -223,11 +225,11 @@ void fold_extreme(Pass& p, uint32_t pc) {
 std::span<const Rule> arithmetic_rules() {
   static constexpr Rule kRules[] = {
       {"rcp", fold_reciprocals},   {"neg", fold_sign},          {"abs", fold_sign},
-      {"add", order_constants},    {"mul", order_constants},    {"mul", fold_product},
-      {"add", fold_tie},           {"sub", fold_tie},           {"sub", fold_difference},
-      {"min", fold_extreme},       {"max", fold_extreme},       {"add", become_only_number},
-      {"sub", become_only_number}, {"mul", become_only_number}, {"max", become_only_number},
-      {"min", become_only_number},
+      {"add", order_constants},    {"mul", order_constants},    {"fma", order_constants},
+      {"mad", order_constants},    {"mul", fold_product},       {"add", fold_tie},
+      {"sub", fold_tie},           {"sub", fold_difference},    {"min", fold_extreme},
+      {"max", fold_extreme},       {"add", become_only_number}, {"sub", become_only_number},
+      {"mul", become_only_number}, {"max", become_only_number}, {"min", become_only_number},
   };
   return kRules;
 }
