@@ -742,6 +742,17 @@ TEST_CASE("driver: memory") {
   REQUIRE(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, a.p) == CUDA_SUCCESS);
   CHECK(type == CU_MEMORYTYPE_DEVICE);
   CHECK(cuMemFree(a.p + 8) == CUDA_ERROR_INVALID_VALUE);
+  // Freed it is without a context, too.
+  CUdeviceptr freed;
+  CUcontext current;
+  REQUIRE(cuMemAlloc(&freed, 16) == CUDA_SUCCESS);
+  REQUIRE(cuMemHostAlloc(&page_locked, 16, 0) == CUDA_SUCCESS);
+  REQUIRE(cuCtxPopCurrent(&current) == CUDA_SUCCESS);
+  CHECK(cuMemAlloc(&base, 16) == CUDA_ERROR_INVALID_CONTEXT);
+  CHECK(cuMemFree(freed) == CUDA_SUCCESS);
+  CHECK(cuMemFree(freed) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(cuMemFreeHost(page_locked) == CUDA_SUCCESS);
+  REQUIRE(cuCtxPushCurrent(current) == CUDA_SUCCESS);
 }
 
 // Mojo destroys its streams by the first symbol, of CUDA 3.

@@ -107,8 +107,9 @@ CUresult cuMemAllocPitch(CUdeviceptr* pointer, size_t* pitch, size_t width, size
   return allocate_owned(pointer, *pitch * height, "cuMemAllocPitch");
 }
 
+// In its own context, whichever is current (an H100, 2026-11-26).
 CUresult cuMemFree(CUdeviceptr pointer) {
-  if (CUresult r = ready()) return r;
+  if (CUresult r = ready_anywhere()) return r;
   if (!pointer) return CUDA_SUCCESS;
   if (CUresult r = refuse_in_capture()) return r;
   return free_device(pointer);
@@ -164,7 +165,7 @@ CUresult cuMemHostAlloc(void** pointer, size_t bytes, unsigned flags) {
 CUresult cuMemAllocHost(void** pointer, size_t bytes) { return cuMemHostAlloc(pointer, bytes, 0); }
 
 CUresult cuMemFreeHost(void* pointer) {
-  if (CUresult r = ready()) return r;
+  if (CUresult r = ready_anywhere()) return r;
   if (!pointer) return CUDA_SUCCESS;
   if (CUresult r = refuse_in_capture()) return r;
   State& s = state();
@@ -194,7 +195,7 @@ CUresult cuMemHostRegister(void* pointer, size_t bytes, unsigned flags) {
 }
 
 CUresult cuMemHostUnregister(void* pointer) {
-  if (CUresult r = ready()) return r;
+  if (CUresult r = ready_anywhere()) return r;
   if (!pointer) return CUDA_ERROR_INVALID_VALUE;
   if (CUresult r = refuse_in_capture()) return r;
   State& s = state();
