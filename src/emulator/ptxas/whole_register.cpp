@@ -119,6 +119,7 @@ std::optional<Operand> WholeRegisters::whole(uint32_t value, uint32_t reader, un
 std::optional<Operand> WholeRegisters::whole_of_guarded(uint32_t value, uint32_t reader, unsigned depth) {
   if (depth >= kDeepest || is_read_elsewhere(value, reader)) return std::nullopt;
   const uint32_t pc = ssa_.values()[value].at;
+  if (f_.source[pc].tokens[0] == "set") return std::nullopt;  // or converted, too
   return is_twice(f_.code[pc], f_.source[pc]) ? twice(pc) : made_whole(pc, depth);
 }
 
@@ -143,6 +144,12 @@ Operand WholeRegisters::twice(uint32_t pc) {
   return both;
 }
 
+bool WholeRegisters::is_of_constants(uint32_t pc) const {
+  for (unsigned slot = 1; slot < kMaxOperands && f_.code[pc].op[slot].kind != Operand::Kind::none; ++slot)
+    if (!known_.bits(pc, slot)) return false;
+  return true;
+}
+
 // What an integer instruction makes.
 std::optional<Operand> WholeRegisters::made_whole(uint32_t pc, unsigned depth) {
   const Source& s = f_.source[pc];
@@ -150,6 +157,9 @@ std::optional<Operand> WholeRegisters::made_whole(uint32_t pc, unsigned depth) {
   const Constant by_type = s.type() == Type::s16 ? Constant::extends_sign : Constant::extends_zeros;
   const auto of = [&](unsigned slot, Constant constant) { return operand(pc, slot, constant, depth + 1); };
   const size_t words = s.tokens.size();
+  if (name == "cvt" && s.has("sat") && s.type(0) == Type::s16 &&
+      (s.type(1) == Type::s32 || s.type(1) == Type::s64))
+    return computed(pc, {"cvt", "s32", "s16"}, {repeated(pc)});
   if (name == "cvt") {
     const bool narrows = words == 3 && bits_of(s.type(0)) == 16 && bits_of(s.type(1)) == 32 &&
                          !is_float(s.type(0)) && !is_float(s.type(1)) && !known_.bits(pc, 1);
@@ -157,6 +167,8 @@ std::optional<Operand> WholeRegisters::made_whole(uint32_t pc, unsigned depth) {
     return computed(pc, {"mov", "b32"}, {f_.code[pc].op[1]});
   }
   if (is_float(s.type()) || bits_of(s.type()) != 16) return std::nullopt;
+  if (s.type() == Type::s16 && is_of_constants(pc))
+    return computed(pc, {"cvt", "s32", "s16"}, {repeated(pc)});
   if (name == "add" && words == 2) return computed(pc, {"add", "s32"}, {of(1, by_type), of(2, by_type)});
   if (name == "sub" && words == 2) return difference(pc, depth);
   const auto extended = [&](unsigned slot) { return this->extended(pc, slot); };
@@ -164,6 +176,9 @@ std::optional<Operand> WholeRegisters::made_whole(uint32_t pc, unsigned depth) {
   if (name == "mad" && s.has("lo"))
     return computed(pc, {"mad", "lo", "s32"}, {extended(1), extended(2), extended(3)});
   if (name == "shl") return computed(pc, {"shl", "b32"}, {of(1, by_type), f_.code[pc].op[2]});
+  if ((name == "min" || name == "max") && words == 2)
+    return computed(pc, {name, s.type() == Type::s16 ? "s16x2" : "u16x2"},
+                    {of(1, Constant::stands_twice), of(2, Constant::stands_twice)});
   if (name == "not") return computed(pc, {"not", "b32"}, {of(1, Constant::extends_zeros)});
   if (name == "and" || name == "or" || name == "xor")
     return computed(pc, {name, "b32"}, {of(1, Constant::extends_zeros), of(2, Constant::extends_zeros)});
@@ -201,6 +216,7 @@ Operand WholeRegisters::operand(uint32_t pc, unsigned slot, Constant constant, u
   for (;; ++depth) {
     if (op->immediate) {
       const auto bits = static_cast<uint16_t>(op->displacement);
+      if (constant == Constant::stands_twice) return w_.constant(bits * 0x10001u);
       const bool extends_sign = constant == Constant::extends_sign;
       return w_.constant(extends_sign ? static_cast<uint32_t>(static_cast<int16_t>(bits)) : bits);
     }

@@ -32,11 +32,12 @@ class WholeRegisters {
   std::optional<Found> found_by(uint32_t pc, bool copies, bool has_other_arm);
 
  private:
-  enum class Constant { extends_sign, extends_zeros };
+  enum class Constant { extends_sign, extends_zeros, stands_twice };
 
   std::optional<Operand> whole(uint32_t value, uint32_t reader, unsigned depth);
   std::optional<Operand> whole_of_unguarded(uint32_t value, uint32_t reader, unsigned depth);
   std::optional<Operand> whole_of_guarded(uint32_t value, uint32_t reader, unsigned depth);
+  bool is_of_constants(uint32_t pc) const;
   std::optional<Operand> made_whole(uint32_t pc, unsigned depth);
   Operand operand(uint32_t pc, unsigned slot, Constant, unsigned depth);
   Operand difference(uint32_t pc, unsigned depth);
