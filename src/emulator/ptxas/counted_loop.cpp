@@ -126,7 +126,7 @@ class Finder {
     const auto place = [&](uint32_t pc) { return std::pair(f_.source[pc].line, f_.source[pc].column); };
     return std::any_of(nounroll_.begin(), nounroll_.end(), [&](const Token* t) {
       const auto pragma = std::pair(t->line, t->column);
-      return pragma < place(0) || ((begin == 0 || place(begin - 1) < pragma) && pragma < place(end));
+      return pragma < place(0) || ((begin == 0 || place(begin - 1) < pragma) && pragma <= place(end));
     });
   }
 
