@@ -43,10 +43,13 @@ void absorb_product(Pass& p, uint32_t pc) {
     become_constant(p, pc, p.bits(pc, 3));
 }
 
-// Of 0, or of more places than there are.
+// Of 0, or of more places than there are. (A wide product stays where it is: fold_wide_shift.)
 void absorb_shift(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
   if (!is_word(s)) return;
+  if (const auto product = p.made_by(pc, 1, "mul");
+      product && p.source(*product).has("wide") && !p.bits(pc, 1))
+    return;
   const bool is_signed = s.type() == Type::s32 || s.type() == Type::s64;
   const auto amount = p.bits(pc, 2);
   if (p.bits(pc, 1) == 0u || (!is_signed && amount && (*amount & 0xffffffff) >= bits_of(s.type())))

@@ -56,7 +56,7 @@ void fold_truth_as_amount(Pass& p, uint32_t pc) {
 
 // A wide product with a constant that is shifted out of 64 bits stays where it is.
 void fold_wide_shift(Pass& p, uint32_t pc) {
-  if (bits_of(p.source(pc).type()) != 64) return;
+  if (bits_of(p.source(pc).type()) != 64 || p.bits(pc, 1)) return;
   const auto product = p.made_by(pc, 1, "mul");
   const auto amount = p.bits(pc, 2);
   if (!product || !p.source(*product).has("wide") || !amount || (*amount & 0xffffffff) < 64) return;
@@ -159,10 +159,11 @@ unsigned lower_bytes(const Pass& p, uint32_t pc, unsigned slot) {
 }
 
 // The lower bytes of a prmt by a constant are a prmt that takes zeros from the first operand, if they come
-// from the second: a sign of the first is then 0 too. What they are for pc, where that is something else.
+// from the second, which is no constant: a sign of the first is then 0 too. What they are for pc, where that
+// is something else.
 std::optional<Operand> mistaken_lower_bytes(Pass& p, uint32_t pc, uint32_t prmt, unsigned bytes) {
   const auto selector = p.bits(prmt, 3);
-  if (p.source(prmt).tokens.size() != 2 || !selector) return std::nullopt;
+  if (p.source(prmt).tokens.size() != 2 || !selector || p.bits(prmt, 2)) return std::nullopt;
   bool takes_sign = false;
   for (unsigned byte = 0; byte < bytes; ++byte) {
     const unsigned which = *selector >> 4 * byte & 15;
