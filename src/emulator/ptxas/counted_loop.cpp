@@ -112,6 +112,7 @@ class Finder {
     if (leaves_at_end && loop.rounds) --*loop.rounds;  // the last one has no branch back
     loop.leaves_at_end = leaves_at_end;
     find_changing(loop, first + leaves_at_end == back);
+    loop.carries_predicate = carries_predicate(loop, first);
     loop.size = size(loop);
     loop.is_light = is_light_loop(f_, flow_, loop.begin, loop.back + !leaves_at_end);
     if (stores_what_it_loaded(f_, flow_, loop.begin, loop.back)) {
@@ -128,6 +129,30 @@ class Finder {
       const auto pragma = std::pair(t->line, t->column);
       return pragma < place(0) || ((begin == 0 || place(begin - 1) < pragma) && pragma <= place(end));
     });
+  }
+
+  bool carries_predicate(const CountedLoop& loop, uint32_t first) const {
+    bool has_branches = false;
+    std::vector<uint32_t> written;
+    for (uint32_t pc = loop.begin; pc <= loop.back; ++pc) {
+      const Instr& i = f_.code[pc];
+      if (flow_.is_dead(pc)) continue;
+      has_branches |= i.opcode->name == "bra" && pc != loop.test && pc != loop.back;
+      for (const uint32_t reg : flow_.access(pc).writes)
+        for (const Operand& op : {i.op[0], i.op[1]})
+          if (op.kind == Operand::Kind::predicate && flow_.number_of(op) == reg &&
+              is_written_before(loop, reg))
+            written.push_back(reg);
+    }
+    return has_branches && !written.empty() && flow_.any_lives_before(first, written);
+  }
+
+  bool is_written_before(const CountedLoop& loop, uint32_t reg) const {
+    for (uint32_t pc = 0; pc < loop.begin; ++pc) {
+      const auto& writes = flow_.access(pc).writes;
+      if (!flow_.is_dead(pc) && std::find(writes.begin(), writes.end(), reg) != writes.end()) return true;
+    }
+    return false;
   }
 
   // In one block a register changes until something writes what does not; in several, as long as anything
@@ -366,7 +391,7 @@ std::vector<CountedLoop> counted_loops(const Function& f, const Dataflow& flow,
 // count, compare and branch. (Of one 3591 are the most, of two 1451, where this has 3324 and 1385.)
 bool becomes_straight(const CountedLoop& loop) {
   constexpr uint32_t kSmall = 16, kMost = 480, kMostOfSmall = 16620, kCounting = 3;
-  if (!loop.rounds) return false;
+  if (!loop.rounds || loop.carries_predicate) return false;
   if (loop.size > kSmall) return *loop.rounds * loop.size <= kMost;
   return loop.size <= kCounting || *loop.rounds * (loop.size - kCounting) * (loop.size + 1) <= kMostOfSmall;
 }

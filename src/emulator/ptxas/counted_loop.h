@@ -26,6 +26,8 @@ struct CountedLoop {
   uint32_t size = 0;               // how many they are; a store is two, and so is a shift of 64 bits
   bool is_light = false;           // see loop_weight.h
   bool stores_loaded = false;      // see stored_load.h
+  // Behind a branch inside it a predicate may be the one of a round before, or of before the loop.
+  bool carries_predicate = false;
 
   bool is_tested_at_end() const { return test == back || leaves_at_end; }
   uint32_t length() const { return back - begin + 1; }
