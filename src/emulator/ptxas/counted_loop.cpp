@@ -314,21 +314,32 @@ class Finder {
     return c.step != 0;
   }
 
-  // A number, or what a register holds wherever it is read: a mov of it, or of another such register, is all
-  // that writes it.
-  std::optional<uint64_t> only_value(const Operand& op) const {
-    constexpr int kMostCopies = 8;
-    const Operand* read = &op;
-    for (int copies = 0; copies < kMostCopies; ++copies) {
-      if (read->immediate) return static_cast<uint64_t>(read->displacement);
-      const uint32_t reg = flow_.number_of(*read);
-      if (reg == Dataflow::kNone || only_writer_[reg] >= f_.code.size()) return std::nullopt;
-      const Instr& writer = f_.code[only_writer_[reg]];
-      if (writer.guard >= 0 || writer.opcode->name != "mov" || !is_value(writer.op[0]) ||
-          !is_value(writer.op[1]))
-        return std::nullopt;
-      read = &writer.op[1];
-    }
+  // A number, or what a register holds wherever it is read: all that writes it is a mov of one, or an
+  // integer instruction that ptxas computes of constants early.
+  std::optional<uint64_t> only_value(const Operand& op, int steps = 0) const {
+    constexpr int kMostSteps = 8;
+    if (op.immediate) return static_cast<uint64_t>(op.displacement);
+    const uint32_t reg = flow_.number_of(op);
+    if (reg == Dataflow::kNone || only_writer_[reg] >= f_.code.size() || steps == kMostSteps)
+      return std::nullopt;
+    const Instr& writer = f_.code[only_writer_[reg]];
+    if (writer.guard >= 0 || !is_value(writer.op[0]) || !is_value(writer.op[1])) return std::nullopt;
+    const auto first = only_value(writer.op[1], steps + 1);
+    if (!first || writer.opcode->name == "mov") return first;
+    const Source& s = f_.source[only_writer_[reg]];
+    const auto second = is_value(writer.op[2]) ? only_value(writer.op[2], steps + 1) : std::nullopt;
+    return second && s.tokens.size() == 2 && bits_of(s.type()) == 32 && !is_float(s.type())
+               ? computed(s.tokens[0], static_cast<uint32_t>(*first), static_cast<uint32_t>(*second))
+               : std::nullopt;
+  }
+
+  static std::optional<uint64_t> computed(std::string_view name, uint32_t a, uint32_t b) {
+    if (name == "add") return a + b;
+    if (name == "sub") return a - b;
+    if (name == "and") return a & b;
+    if (name == "or") return a | b;
+    if (name == "xor") return a ^ b;
+    if (name == "shl") return b < 32 ? a << b : 0;
     return std::nullopt;
   }
 
