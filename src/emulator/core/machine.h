@@ -56,20 +56,21 @@ struct Schedule {
   unsigned threads = 0;  // host threads; 0 = all cores. The run does not depend on it
   // An ordinary load or atomic of shared memory that nobody wrote gives poison and a note, and is no fault:
   // kernels that are right on hardware read the unused end of a buffer and then ignore it (DeepGEMM's scale
-  // factors), or set a word by atom.exch. So with a register that no path has written (CUTLASS's Blackwell schedulers compute with them and discard
-  // the result); one of which the result is still on its way stays a fault. And with a .shared address where
-  // a generic one is due: ptxas takes the low 32 bits for mbarriers (Triton's tcgen05.commit). And an arrival
-  // on an mbarrier of a CTA that has exited does nothing, and a copy goes by its tensor map as it was at
-  // issue. Nor does a tcgen05 operation that is still running when its CTA exits, which nobody can see any
-  // more; and a matrix product and a copy out of shared memory read poison. The warps of a cluster take turns
-  // of some 32 instructions, and what they give to their tensor core runs in the order of issue; a copy from
-  // global memory, which takes longer than a product, lands behind the products that were issued before it
-  // (code of TileLang gives a slot back without a tcgen05.commit, and contest kernels do). And
-  // cp.async.bulk.wait_group.read waits for the writes, as HPC-Ops counts on; the CTAs of a pair go in step
-  // (Cluster::ranks_that_go_on); a bulk store reads soon (Cluster::overdue_store); a bulk prefetch beyond an
-  // allocation, a read behind one within its page, an atomic across its end, tensor memory that nobody holds,
-  // a launch control request after one that failed, a tensor map that the program wrote into, mbarrier.inval
-  // of none, a barrier that some lanes do not come to because they exit, and a parity beyond 1 are notes.
+  // factors), or set a word by atom.exch. So with a register that no path has written (CUTLASS's Blackwell
+  // schedulers compute with them and discard the result); one of which the result is still on its way stays a
+  // fault. And with a .shared address where a generic one is due: ptxas takes the low 32 bits for mbarriers
+  // (Triton's tcgen05.commit). And an arrival on an mbarrier of a CTA that has exited does nothing, and a
+  // copy goes by its tensor map as it was at issue. Nor does a tcgen05 operation that is still running when
+  // its CTA exits, which nobody can see any more; and a matrix product and a copy out of shared memory read
+  // poison. The warps of a cluster take turns of some 32 instructions, and what they give to their tensor
+  // core runs in the order of issue; a copy from global memory, which takes longer than a product, lands
+  // behind the products that were issued before it (code of TileLang gives a slot back without a
+  // tcgen05.commit, and contest kernels do). And cp.async.bulk.wait_group.read waits for the writes, as
+  // HPC-Ops counts on; the CTAs of a pair go in step (Cluster::ranks_that_go_on); a bulk store reads soon
+  // (Cluster::overdue_store); a bulk prefetch beyond an allocation, a read behind one within its page, an
+  // atomic across its end, tensor memory that nobody holds, a launch control request after one that failed, a
+  // tensor map that the program wrote into, mbarrier.inval of none, a barrier that some lanes do not come to
+  // because they exit, and a parity beyond 1 are notes.
   bool tolerant = false;
   // A run is called hung when this many warp instructions were executed by polling alone (nothing but the
   // pollers ran, and they saw nothing change), or by one cluster without ever synchronising.
