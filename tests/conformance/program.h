@@ -54,7 +54,7 @@ struct Map {
 struct Program {
   Kind kind{};
   uint64_t seed = 0;
-  std::string text, source;  // the PTX, and what it was compiled from, if it was
+  std::string text, source;                      // the PTX, and what it was compiled from, if it was
   unsigned threads = 128, ctas = 1, shared = 0;  // the kernel asks for its clusters itself
   std::vector<std::byte> in, tensor;
   size_t out_bytes = 0;
