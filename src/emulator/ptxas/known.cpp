@@ -400,7 +400,13 @@ bool Known::is_constant_here(uint32_t pc, unsigned slot) const {
 }
 
 bool Known::comes_from_here(uint32_t pc, unsigned slot) const {
-  return is_constant_here(pc, slot) && (is_row(f_.code[pc].op[slot]) || made_here_[makers_[pc][slot]]);
+  if (is_row(f_.code[pc].op[slot])) return true;
+  const uint32_t maker = makers_[pc][slot];
+  if (maker >= pc || stretch_[maker] != stretch_[pc]) return false;
+  if (constant_[maker]) return made_here_[maker];
+  const bool is_copied =
+      f_.source[maker].tokens[0] == "mov" && f_.code[maker].op[0].kind == f_.code[maker].op[1].kind;
+  return !is_copied || comes_from_here(maker, 1);
 }
 
 }  // namespace fp4lab::emu

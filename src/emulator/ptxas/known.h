@@ -62,7 +62,7 @@ class Known {
   bool is_result_constant(uint32_t pc) const { return constant_[pc]; }
   // The same within straight-line code.
   bool is_constant_here(uint32_t pc, unsigned slot) const;
-  // And all that it was made of.
+  // An operand is made within straight-line code, and so is all that a constant or a copy was made of.
   bool comes_from_here(uint32_t pc, unsigned slot) const;
   // What comes of a comparison, by set or setp, of a value with itself or with a constant NaN: the same for
   // all values, not combined with a predicate, and not of pairs.

@@ -449,9 +449,8 @@ uint32_t ValueOrder::first_of_equals(uint32_t pc) const {
 
 // The addend of a product takes the instruction's place for a constant.
 bool ValueOrder::takes_constant_behind(uint32_t pc) const {
-  const auto addend = held_.find(place(pc, 3));
-  return addend != held_.end() && addend->second.rank.of == Rank::Class::constant &&
-         addend->second.rank.block == kInInstruction;
+  const auto addend = constant_addend(pc);
+  return addend && addend->block == kInInstruction;
 }
 
 bool ValueOrder::comes_later(uint32_t pc, unsigned slot, unsigned than) const {
@@ -462,6 +461,12 @@ bool ValueOrder::comes_later(uint32_t pc, unsigned slot, unsigned than) const {
   const bool later = is_ranked_later(pc, slot, than);
   return later != changes_places(pc, held_.at(place(pc, later ? than : slot)),
                                  held_.at(place(pc, later ? slot : than)));
+}
+
+std::optional<ValueOrder::Rank> ValueOrder::constant_addend(uint32_t pc) const {
+  const auto addend = held_.find(place(pc, 3));
+  const bool is_it = addend != held_.end() && addend->second.rank.of == Rank::Class::constant;
+  return is_it ? std::optional(addend->second.rank) : std::nullopt;
 }
 
 bool ValueOrder::is_ranked_later(uint32_t pc, unsigned slot, unsigned than) const {
@@ -476,6 +481,8 @@ bool ValueOrder::is_ranked_later(uint32_t pc, unsigned slot, unsigned than) cons
     const bool is_extreme = name == "min" || name == "max";
     if (is_written(a) && is_written(b)) {
       if (is_extreme) return true;
+      if (const auto addend = constant_addend(pc))
+        return (addend->block == kInInstruction) != rounds_in_a_direction(s);
       return rounds_in_a_direction(s) ? b.block != kInInstruction : a.block == kInInstruction;
     }
     if (is_extreme) return a.block != kParameter && b.block == kParameter;

@@ -159,6 +159,7 @@ class ValueOrder {
   std::vector<char> values_of_the_round_before();
   bool has_left_rounds(uint32_t value, uint32_t pc) const;
   bool comes_from_round_before(uint32_t value, uint32_t pc) const;
+  std::optional<Rank> constant_addend(uint32_t pc) const;
   bool takes_constant_behind(uint32_t pc) const;
   uint32_t first_of_equals(uint32_t pc) const;
   // Of a routine.
