@@ -139,7 +139,11 @@ ValueOrder::ValueOrder(const Function& f, const Dataflow& flow, const Known& kno
     for (unsigned slot = first; slot < first + count; ++slot) {
       Held& operand = held_[place(pc, slot)] = held(pc, slot);
       // What integer instructions compute of constants is one by then.
-      if (const auto bits = known.bits(pc, slot); bits && operand.rank.of == Rank::Class::joined)
+      const auto bits = known.bits(pc, slot);
+      const uint32_t maker = known.only_maker(pc, slot);
+      const bool is_of_integers = maker != Dataflow::kNone && !is_float(f.source[maker].type());
+      if (bits && (operand.rank.of == Rank::Class::joined ||
+                   (operand.rank.of == Rank::Class::known && is_of_integers)))
         operand.rank = rank_of_constant(*bits);
     }
   }
