@@ -54,12 +54,14 @@ void fold_truth_as_amount(Pass& p, uint32_t pc) {
   p.operand(pc, 2) = negative;
 }
 
-// A wide product with a constant that is shifted out of 64 bits stays where it is.
+// A product of 64 bits with a constant that is shifted out of these stays where it is.
 void fold_wide_shift(Pass& p, uint32_t pc) {
   if (bits_of(p.source(pc).type()) != 64 || p.bits(pc, 1)) return;
   const auto product = p.made_by(pc, 1, "mul");
   const auto amount = p.bits(pc, 2);
-  if (!product || !p.source(*product).has("wide") || !amount || (*amount & 0xffffffff) < 64) return;
+  if (!product || p.source(*product).has("hi") || is_float(p.source(*product).type()) || !amount ||
+      (*amount & 0xffffffff) < 64)
+    return;
   if (p.bits(*product, 1) || p.bits(*product, 2)) p.become_copy(pc, p.operand(pc, 1), Type::b64);
 }
 
