@@ -98,6 +98,17 @@ Known::Known(const Rewriter& w, const Dataflow& flow, const Dataflow& blocks)
   find_values(w, flow);
   find_blocks(blocks);
   find_constants(flow);
+  find_stored(flow);
+}
+
+void Known::find_stored(const Dataflow& flow) {
+  for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
+    const Operand& stored = f_.code[pc].op[1];
+    if (f_.source[pc].tokens[0] != "st" || bits_of(f_.source[pc].type()) != 64 || flow.is_dead(pc) ||
+        !is_value(stored) || stored.immediate)
+      continue;
+    if (const auto of = bits(pc, 1)) stored_.insert(*of);
+  }
 }
 
 void Known::find_makers(const Dataflow& flow, const ReachingWrites& writes) {

@@ -5,6 +5,7 @@
 #include <array>
 #include <optional>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "emulator/ptxas/dataflow.h"
@@ -60,6 +61,8 @@ class Known {
   std::optional<bool> guard(uint32_t pc) const;
   bool is_constant(uint32_t pc, unsigned slot) const;
   bool is_result_constant(uint32_t pc) const { return constant_[pc]; }
+  // Of 64 bits, that registers hold which are stored as a whole.
+  const std::unordered_set<uint64_t>& stored_constants() const { return stored_; }
   // The same within straight-line code.
   bool is_constant_here(uint32_t pc, unsigned slot) const;
   // An operand is made within straight-line code, and so is all that a constant or a copy was made of.
@@ -86,6 +89,7 @@ class Known {
   void find_stretches(const Dataflow&);
   void find_made_here(const Dataflow&);
   void find_constants(const Dataflow&);
+  void find_stored(const Dataflow&);
   void find_values(const Rewriter&, const Dataflow&);
   void compute_values(const Rewriter&, const Dataflow&);
   void forget_left();
@@ -110,6 +114,7 @@ class Known {
   std::vector<uint32_t> block_;    // which basic block an instruction stands in
   std::vector<uint32_t> stretch_;  // which straight-line code an instruction stands in
   std::vector<char> made_here_, constant_;
+  std::unordered_set<uint64_t> stored_;
   std::vector<char> makes_nan_;  // arithmetic of constants that the compiler leaves to execute
   Values values_;
   mutable std::unordered_map<uint32_t, std::optional<uint64_t>>

@@ -13,6 +13,7 @@ namespace fp4lab::emu {
 struct NanProduct {
   uint64_t first, second;          // the factors
   bool says_nearest, is_directed;  // how it rounds
+  bool stores_nan, stores_number;  // so that they are in registers
 
   // The bits of the product that no sum takes.
   uint64_t alone() const;

@@ -119,6 +119,7 @@ ValueOrder::ValueOrder(const Function& f, const Dataflow& flow, const Known& kno
     : f_(f),
       flow_(flow),
       are_renamed_(are_renamed),
+      stored_constants_(known.stored_constants()),
       ssa_(f, flow, registers_asked_for(), loops_with_several_exits(f, flow, nounroll)) {
   find_blocks(known);
   find_called_quotients(known);
@@ -432,12 +433,13 @@ ValueOrder::Rank ValueOrder::rank_of_variable(uint32_t v, uint32_t pc, unsigned 
 
 // A zero is a register of its own, which comes before all else. Of the others the upper half may be part of
 // the instruction if the lower one is 0.
-ValueOrder::Rank ValueOrder::rank_of_constant(uint64_t bits) {
+ValueOrder::Rank ValueOrder::rank_of_constant(uint64_t bits) const {
   if (bits << 1 == 0) return {Rank::Class::known, -1, 0};
+  if (stored_constants_.contains(bits)) return {Rank::Class::constant, kAlsoStored, 0};
   return {Rank::Class::constant, bits << 32 == 0 ? kInInstruction : kInRegister, 0};
 }
 
-ValueOrder::Rank ValueOrder::rank_of_constant(const Operand& op) {
+ValueOrder::Rank ValueOrder::rank_of_constant(const Operand& op) const {
   if (op.immediate) return rank_of_constant(static_cast<uint64_t>(op.displacement));
   return {Rank::Class::constant, kInRegister, 0};
 }
@@ -485,6 +487,8 @@ bool ValueOrder::is_ranked_later(uint32_t pc, unsigned slot, unsigned than) cons
     const bool is_extreme = name == "min" || name == "max";
     if (is_written(a) && is_written(b)) {
       if (is_extreme) return true;
+      // What is stored, too, is in a register, and comes first.
+      if ((a.block == kAlsoStored) != (b.block == kAlsoStored)) return b.block == kAlsoStored;
       if (const auto addend = constant_addend(pc))
         return (addend->block == kInInstruction) != rounds_in_a_direction(s);
       return rounds_in_a_direction(s) ? b.block != kInInstruction : a.block == kInInstruction;

@@ -48,7 +48,8 @@ class ValueOrder {
     auto operator<=>(const Rank&) const = default;
   };
   // Constants, as Rank::block.
-  static constexpr int64_t kInConst = 0, kInRegister = 1, kParameter = 2, kStored = 3, kInInstruction = 4;
+  static constexpr int64_t kInConst = 0, kAlsoStored = 1, kInRegister = 2, kParameter = 3, kStored = 4,
+                           kInInstruction = 5;
   // Values that a register holds by turns, because they meet somewhere.
   struct Web {
     Rank rank;
@@ -181,11 +182,11 @@ class ValueOrder {
   void find_shared_results();
   std::optional<Rank> shared_result(const Ssa::Value&) const;
   Rank rank(uint32_t value, uint32_t pc, unsigned slot);
-  static Rank rank_of_constant(uint64_t bits);
-  static Rank rank_of_constant(const Operand&);
+  Rank rank_of_constant(uint64_t bits) const;
+  Rank rank_of_constant(const Operand&) const;
   // A constant of the text, not of a bank.
   static bool is_written(const Rank& constant) {
-    return constant.block == kInRegister || constant.block == kInInstruction;
+    return constant.block == kAlsoStored || constant.block == kInRegister || constant.block == kInInstruction;
   }
   Rank made_at(const Ssa::Value&, uint32_t reader) const;
   Rank rank_of_stored(uint32_t load, const Stored&);
@@ -195,6 +196,7 @@ class ValueOrder {
   const Function& f_;
   const Dataflow& flow_;
   const bool are_renamed_;
+  const std::unordered_set<uint64_t>& stored_constants_;
   Ssa ssa_;
   Sinking::Blocks places_;  // where sinking.h computes something
   Sinking::Blocks
