@@ -268,7 +268,26 @@ void fold_extraction(Pass& p, uint32_t pc) {
   p.become(pc, 0xffffffff, Type::b32);
 }
 
-// A sum with a constant that saturates takes another constant that was added before.
+// A saturated sum of an operand and a constant takes another constant that was added to it before.
+bool take_constant_before(Pass& p, uint32_t pc, unsigned slot, uint32_t last) {
+  for (const bool difference : {false, true}) {
+    const auto from = p.open_maker(pc, slot, difference ? "sub" : "add");
+    if (!from || p.known.uses(*from) != 1 || p.source(*from).tokens.size() != 2 ||
+        !is_word(p.source(*from).type()))
+      continue;
+    const auto first = p.bits(*from, 1), second = p.bits(*from, 2);
+    if (bool(first) == bool(second)) continue;
+    const Operand x = p.kept(*from, first ? 2 : 1);
+    const auto known = static_cast<uint32_t>(first ? *first : *second);
+    if (difference && first)
+      p.replace(pc, {"sub", "sat", "s32"}, {p.w.constant(known + last), x});
+    else
+      p.replace(pc, {"add", "sat", "s32"}, {x, p.w.constant((difference ? -known : known) + last)});
+    return true;
+  }
+  return false;
+}
+
 void fold_saturated(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
   if (!s.has("sat") || s.type() != Type::s32) return;
@@ -276,20 +295,27 @@ void fold_saturated(Pass& p, uint32_t pc) {
   for (const unsigned slot : {2u, 1u}) {
     const auto c = p.bits(pc, slot);
     if (!c || (minus && slot == 1)) continue;
-    for (const bool difference : {false, true}) {
-      const auto from = p.open_maker(pc, 3 - slot, difference ? "sub" : "add");
-      if (!from || p.known.uses(*from) != 1 || p.source(*from).tokens.size() != 2 ||
-          !is_word(p.source(*from).type()))
-        continue;
-      const auto first = p.bits(*from, 1), second = p.bits(*from, 2);
-      if (bool(first) == bool(second)) continue;
-      const Operand x = p.kept(*from, first ? 2 : 1);
-      const auto known = static_cast<uint32_t>(first ? *first : *second);
-      const auto last = static_cast<uint32_t>(minus ? -*c : *c);
-      if (difference && first) return p.replace(pc, {"sub", "sat", "s32"}, {p.w.constant(known + last), x});
-      return p.replace(pc, {"add", "sat", "s32"}, {x, p.w.constant((difference ? -known : known) + last)});
-    }
+    if (take_constant_before(p, pc, 3 - slot, static_cast<uint32_t>(minus ? -*c : *c))) return;
   }
+}
+
+// A product of two constants is one more, and what is added to it a sum: not the upper half of one of 32
+// bits.
+void fold_known_product(Pass& p, uint32_t pc) {
+  const Source& s = p.source(pc);
+  const auto a = p.bits(pc, 1), b = p.bits(pc, 2);
+  if (!a || !b || p.bits(pc, 3) || !is_word(s.type()) || s.has("cc")) return;
+  const bool is_short = s.tokens[0] == "mad24", is_signed = s.type() == Type::s32;
+  if (!s.has("lo") && !(is_short && s.has("hi"))) return;
+  const auto factor = [&](uint64_t bits) -> int64_t {  // of 24 bits
+    return is_signed ? static_cast<int32_t>(bits << 8) >> 8 : static_cast<int64_t>(bits & 0xffffff);
+  };
+  const uint64_t product = is_short ? static_cast<uint64_t>(factor(*a) * factor(*b)) : *a * *b;
+  const auto addend = static_cast<uint32_t>(s.has("hi") ? product >> 16 : product);
+  if (!s.has("sat"))
+    return p.replace(pc, {"add", name_of(s.type())}, {p.operand(pc, 3), p.w.constant(addend)});
+  if (!take_constant_before(p, pc, 3, addend))
+    p.replace(pc, {"add", "sat", "s32"}, {p.operand(pc, 3), p.w.constant(addend)});
 }
 
 // The same of the constant that mad24.hi adds, which is a sum of its own.
@@ -414,6 +440,8 @@ std::span<const Rule> bit_rules() {
       {"shl", fold_truth_as_amount},
       {"bfi", fold_insertion},
       {"bfe", fold_extraction},
+      {"mad", fold_known_product},
+      {"mad24", fold_known_product},
       {"add", fold_saturated_product},
       {"add", fold_saturated},
       {"sub", fold_saturated},
