@@ -112,6 +112,7 @@ class Optimiser {
   // --- single instructions
 
   void simplify(uint32_t pc, const ValueOrder& order, const Contraction& contraction) {
+    // Not of f16 values that turn out to be equal only here: of these a NaN becomes canonical.
     if (f_.source[pc].type() != Type::f16 && is_plain_extreme(pc) && order.same(pc, 1, 2))
       return become_copy(pc);
     if (f_.source[pc].type() == Type::f64 && !contraction.takes_product(pc)) order_operands(pc, order);

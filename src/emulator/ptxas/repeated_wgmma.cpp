@@ -123,7 +123,7 @@ class Repeated {
   Key key_of(uint32_t pc, Accumulator& of) const {
     const Instr& i = f_.code[pc];
     Key key{f_.source[pc].tokens, {}};
-    const auto add = [&](std::optional<uint64_t> bits, const Operand& op) {
+    const auto tell = [&](std::optional<uint64_t> bits, const Operand& op) {
       const uint32_t reg = flow_.number_of(op);
       const auto at = last_write_.find(reg);
       key.operands.emplace_back(bits.has_value(), bits.value_or(reg),
@@ -133,14 +133,14 @@ class Repeated {
     for (unsigned slot = 1; slot < kMaxOperands && i.op[slot].kind != Operand::Kind::none; ++slot) {
       const Operand& op = i.op[slot];
       if (slot == scale_d && std::exchange(of.begins_as_zero, false))
-        add(0, op);
+        tell(0, op);
       else if (op.kind == Operand::Kind::vector)
         for (uint32_t n = op.index; n < op.index + op.count; ++n)
-          add(known_.bits_of_element(pc, n), f_.vectors[n]);
+          tell(known_.bits_of_element(pc, n), f_.vectors[n]);
       else if (op.immediate || slot >= Known::kSlots)
-        add(static_cast<uint64_t>(op.displacement), op);
+        tell(static_cast<uint64_t>(op.displacement), op);
       else
-        add(known_.bits(pc, slot), op);
+        tell(known_.bits(pc, slot), op);
     }
     return key;
   }

@@ -46,11 +46,7 @@ void absorb_product(Pass& p, uint32_t pc) {
 // Of 0, or of more places than there are. (A product of 64 bits stays where it is: fold_wide_shift.)
 void absorb_shift(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
-  if (!is_word(s)) return;
-  if (const auto product = p.made_by(pc, 1, "mul"); product && bits_of(s.type()) == 64 &&
-                                                    !p.source(*product).has("hi") &&
-                                                    !is_float(p.source(*product).type()) && !p.bits(pc, 1))
-    return;
+  if (!is_word(s) || shifted_product(p, pc)) return;
   const bool is_signed = s.type() == Type::s32 || s.type() == Type::s64;
   const auto amount = p.bits(pc, 2);
   if (p.bits(pc, 1) == 0u || (!is_signed && amount && (*amount & 0xffffffff) >= bits_of(s.type())))

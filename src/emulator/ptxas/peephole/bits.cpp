@@ -56,12 +56,9 @@ void fold_truth_as_amount(Pass& p, uint32_t pc) {
 
 // A product of 64 bits with a constant that is shifted out of these stays where it is.
 void fold_wide_shift(Pass& p, uint32_t pc) {
-  if (bits_of(p.source(pc).type()) != 64 || p.bits(pc, 1)) return;
-  const auto product = p.made_by(pc, 1, "mul");
+  const auto product = shifted_product(p, pc);
   const auto amount = p.bits(pc, 2);
-  if (!product || p.source(*product).has("hi") || is_float(p.source(*product).type()) || !amount ||
-      (*amount & 0xffffffff) < 64)
-    return;
+  if (!product || !amount || (*amount & 0xffffffff) < 64) return;
   if (p.bits(*product, 1) || p.bits(*product, 2)) p.become_copy(pc, p.operand(pc, 1), Type::b64);
 }
 
@@ -299,6 +296,24 @@ void fold_saturated(Pass& p, uint32_t pc) {
   }
 }
 
+// The same of the constant that mad24.hi adds, which is a sum of its own.
+void fold_saturated_product(Pass& p, uint32_t pc) {
+  const Source& s = p.source(pc);
+  if (!s.has("sat") || s.type() != Type::s32) return;
+  for (const unsigned slot : {2u, 1u}) {
+    const auto c = p.bits(pc, slot);
+    const auto from = c ? p.open_maker(pc, 3 - slot, "mad24") : std::nullopt;
+    if (!from || p.known.uses(*from) != 1 || p.source(*from).has("sat") || !p.source(*from).has("hi"))
+      continue;
+    const auto addend = p.bits(*from, 3);
+    if (!addend) continue;
+    const Operand product = p.w.fresh(Type::b32);
+    p.insert(*from, {"mul24", "hi", name_of(p.source(*from).type())},
+             {product, p.operand(*from, 1), p.operand(*from, 2)});
+    return p.replace(pc, {"add", "sat", "s32"}, {product, p.w.constant(static_cast<uint32_t>(*addend + *c))});
+  }
+}
+
 // A product of two constants is one more, and what is added to it a sum: not the upper half of one of 32
 // bits.
 void fold_known_product(Pass& p, uint32_t pc) {
@@ -316,24 +331,6 @@ void fold_known_product(Pass& p, uint32_t pc) {
     return p.replace(pc, {"add", name_of(s.type())}, {p.operand(pc, 3), p.w.constant(addend)});
   if (!take_constant_before(p, pc, 3, addend))
     p.replace(pc, {"add", "sat", "s32"}, {p.operand(pc, 3), p.w.constant(addend)});
-}
-
-// The same of the constant that mad24.hi adds, which is a sum of its own.
-void fold_saturated_product(Pass& p, uint32_t pc) {
-  const Source& s = p.source(pc);
-  if (!s.has("sat") || s.type() != Type::s32) return;
-  for (const unsigned slot : {2u, 1u}) {
-    const auto c = p.bits(pc, slot);
-    const auto from = c ? p.open_maker(pc, 3 - slot, "mad24") : std::nullopt;
-    if (!from || p.known.uses(*from) != 1 || p.source(*from).has("sat") || !p.source(*from).has("hi"))
-      continue;
-    const auto addend = p.bits(*from, 3);
-    if (!addend) continue;
-    const Operand product = p.w.fresh(Type::b32);
-    p.insert(*from, {"mul24", "hi", name_of(p.source(*from).type())},
-             {product, p.operand(*from, 1), p.operand(*from, 2)});
-    return p.replace(pc, {"add", "sat", "s32"}, {product, p.w.constant(static_cast<uint32_t>(*addend + *c))});
-  }
 }
 
 // A saturated sum that undoes a sum before it is what is left.
@@ -424,6 +421,13 @@ void drop_fourth_sum(Pass& p, uint32_t pc) {
 }
 
 }  // namespace
+
+std::optional<uint32_t> shifted_product(const Pass& p, uint32_t pc) {
+  if (bits_of(p.source(pc).type()) != 64 || p.bits(pc, 1)) return std::nullopt;
+  const auto product = p.made_by(pc, 1, "mul");
+  if (!product || p.source(*product).has("hi") || is_float(p.source(*product).type())) return std::nullopt;
+  return product;
+}
 
 std::span<const Rule> bit_rules() {
   static constexpr Rule kRules[] = {

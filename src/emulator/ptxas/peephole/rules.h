@@ -26,6 +26,8 @@ void decide_by_width(Pass&, uint32_t pc);  // one of them, for setp
 void become_only_number(Pass&, uint32_t pc);
 std::span<const Rule> arithmetic_rules();
 std::span<const Rule> bit_rules();
+// The integer product, its lower 64 bits or a wide one and no constant, that a shift of 64 bits moves.
+std::optional<uint32_t> shifted_product(const Pass&, uint32_t shift);
 std::span<const Rule> choice_rules();
 // Which operand selp or slct by a constant gives.
 std::optional<unsigned> chosen_slot(const Pass&, uint32_t pc);
