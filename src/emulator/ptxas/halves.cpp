@@ -122,13 +122,15 @@ int reads_whole(const Instr& i, const Source& s, unsigned slot) {
   return halves ? -1 : 1;
 }
 
-// The way of most numbers through a root or a quotient stands in the code itself.
-bool joins_halves(const Instr& i, const Source& s, unsigned slot) {
+// The way of most numbers through a root or a quotient stands in the code itself. A product of the lower
+// halves and the addend of 64 bits are one instruction, if not the carry alone is read.
+bool joins_halves(const Instr& i, const Source& s, unsigned slot, bool for_carry) {
   const std::string_view name = s.tokens[0];
   const bool is_root = name == "rsqrt" && !s.has("ftz");
   const bool is_expanded =
       s.type() == Type::f64 && (is_root || ((name == "sqrt" || name == "div") && !is_subroutine(s)));
-  return is_expanded || reads_whole(i, s, slot) > 0;
+  const bool is_addend = name == "mad" && s.has("lo") && is_64_bit_integer(s.type()) && slot == 3;
+  return is_expanded || (is_addend && !for_carry) || reads_whole(i, s, slot) > 0;
 }
 
 }  // namespace fp4lab::emu

@@ -27,6 +27,7 @@ bool reads_carry(const Source&);
 // times as halves. 0 for one that needs only one of the halves, or both as they are.
 int reads_whole(const Instr&, const Source&, unsigned slot);
 // Whether some of its machine code reads the operand as a whole, however many times it reads halves.
-bool joins_halves(const Instr&, const Source&, unsigned slot);
+// `for_carry`: the carry alone is read.
+bool joins_halves(const Instr&, const Source&, unsigned slot, bool for_carry);
 
 }  // namespace fp4lab::emu

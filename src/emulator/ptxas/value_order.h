@@ -102,10 +102,11 @@ class ValueOrder {
   bool is_repeated_load(uint32_t pc) const;
   bool is_counted_copy(uint32_t pc) const;
   std::vector<char> copies_of_their_own();
-  std::vector<char> carries_beside_results() const;
+  enum class Carry : uint8_t { unread, alone, beside_result };  // of a sum or product: who reads it
+  std::vector<Carry> carries_read() const;
   std::vector<char> values_with_readers() const;
-  void count_operands(uint32_t pc, bool leaves_carry);
-  void count_use(uint32_t value, uint32_t pc, unsigned slot, int whole, Through);
+  void count_operands(uint32_t pc, Carry);
+  void count_use(uint32_t value, uint32_t pc, unsigned slot, int whole, Through, Carry);
   void sum_voices();
   int whole_until(uint32_t value, uint32_t stretch) const;
   int definition(uint32_t value);

@@ -146,15 +146,16 @@ void ValueOrder::count_uses(const Known& known) {
   for (uint32_t v = 0; v < whole_.size(); ++v)
     if ((ssa_.values()[v].kind == Kind::made || is_selection(v)) && equal_[v] == v)
       whole_[v] = made_as(v) == Makes::halves ? -1 : 1;
-  const std::vector<char> is_own = copies_of_their_own(), leaves_carry = carries_beside_results();
+  const std::vector<char> is_own = copies_of_their_own();
+  const std::vector<Carry> carries = carries_read();
   for (uint32_t pc = 0; pc < f_.code.size(); ++pc)
     if (!flow_.is_dead(pc) && !is_repeated_load(pc) && (!is_counted_copy(pc) || is_own[pc]) &&
         !known.outcome(pc))
-      count_operands(pc, leaves_carry[pc]);
+      count_operands(pc, carries[pc]);
   for (uint32_t v = 0; v < whole_.size(); ++v)
     if (is_selection(v))
       for (const uint32_t from : ssa_.values()[v].operands)
-        count_use(from, ssa_.values()[v].at, 0, -1, Through::copies);
+        count_use(from, ssa_.values()[v].at, 0, -1, Through::copies, Carry::unread);
   sum_voices();
   for (uint32_t v = 0; v < whole_.size(); ++v)
     if (meets_[v]) webs_[web_of(v)].whole += definition(v);
@@ -198,24 +199,24 @@ std::vector<char> ValueOrder::copies_of_their_own() {
   return is_own;
 }
 
-// By pc: an instruction that reads the carry comes behind, in the same block, and someone reads the result.
-std::vector<char> ValueOrder::carries_beside_results() const {
+// By pc: whether an instruction that reads the carry comes behind, in the same block.
+std::vector<ValueOrder::Carry> ValueOrder::carries_read() const {
   const std::vector<char> has_readers = values_with_readers();
   const auto is_result_read = [&](uint32_t pc) {
     const auto made = made_.find(pc);
     return made == made_.end() || has_readers[made->second];
   };
-  std::vector<char> is_read(f_.code.size());
+  std::vector<Carry> carries(f_.code.size());
   for (const Dataflow::Block& b : flow_.blocks()) {
     bool is_wanted = false;
     for (uint32_t pc = b.end; pc-- > b.begin;) {
       if (flow_.is_dead(pc)) continue;
       if (f_.source[pc].has("cc") && std::exchange(is_wanted, false))
-        is_read[pc] = static_cast<char>(is_result_read(pc));
+        carries[pc] = is_result_read(pc) ? Carry::beside_result : Carry::alone;
       is_wanted |= reads_carry(f_.source[pc]);
     }
   }
-  return is_read;
+  return carries;
 }
 
 std::vector<char> ValueOrder::values_with_readers() const {
@@ -230,7 +231,7 @@ std::vector<char> ValueOrder::values_with_readers() const {
 }
 
 // The two halves of a sum or product that leaves its carry are two readers, if not the carry alone is wanted.
-void ValueOrder::count_operands(uint32_t pc, bool leaves_carry) {
+void ValueOrder::count_operands(uint32_t pc, Carry carry) {
   const Instr& i = f_.code[pc];
   const Through through = takes_sign(f_.source[pc]) || is_sign(i) ? Through::signs : Through::copies;
   const auto voice = [&](unsigned slot) {
@@ -239,7 +240,7 @@ void ValueOrder::count_operands(uint32_t pc, bool leaves_carry) {
   const auto count = [&](uint32_t reg, unsigned slot) {
     if (reg == Dataflow::kNone || !ssa_.knows(reg)) return;
     if (const uint32_t v = ssa_.read(pc, reg); v != Ssa::kNone)
-      count_use(v, pc, slot, voice(slot) - (leaves_carry ? 1 : 0), through);
+      count_use(v, pc, slot, voice(slot) - (carry == Carry::beside_result ? 1 : 0), through, carry);
   };
   for (unsigned slot = 0; slot < kMaxOperands; ++slot) {
     const Operand& op = i.op[slot];
@@ -254,7 +255,8 @@ void ValueOrder::count_operands(uint32_t pc, bool leaves_carry) {
 
 // Of a variable, other blocks read what the variable holds; its own, the value itself, and so do copies that
 // it makes, whoever reads them.
-void ValueOrder::count_use(uint32_t read, uint32_t pc, unsigned slot, int whole, Through through) {
+void ValueOrder::count_use(uint32_t read, uint32_t pc, unsigned slot, int whole, Through through,
+                           Carry carry) {
   const uint32_t block = blocks_.reads[pc], shown = equal_[read];
   const bool is_copy = is_seen_through(shown, block, through);
   const auto [from, last] = is_copy ? behind(shown, through) : std::pair(shown, block);
@@ -267,7 +269,7 @@ void ValueOrder::count_use(uint32_t read, uint32_t pc, unsigned slot, int whole,
     voices_[v].push_back({stretch_reads_[pc], whole});
   }
   const bool joins = whole > 0 || (slot > 0 && !called_quotients_.contains(pc) &&
-                                   joins_halves(f_.code[pc], f_.source[pc], slot));
+                                   joins_halves(f_.code[pc], f_.source[pc], slot, carry == Carry::alone));
   if (joins) readers_[v].push_back({place(pc, slot), here});
 }
 
