@@ -276,6 +276,8 @@ TEST_CASE("combinations of modifiers and operands that ptxas refuses are refused
       {"mbarrier.arrive.shared::cluster.b64 %d1, [%r1]", "write '_'"},
       {"mbarrier.arrive.expect_tx.shared.b64 %d1, [%r1]", "the count is missing"},
       {"bar.sync 16", "they are numbered 0 to 15"},
+      {"bfe.u32 %r1, %r1, 256, 4", "a field's position or length of 256: must be 0 to 255"},
+      {"bfi.b32 %r1, %r1, %r2, 1, -1", "a field's position or length of -1"},
       {"bar.sync 0, 33", "no multiple of a warp's 32"},
       {"discard.global.L2 [%d1], 64", "the size must be 128"},
       {"vadd.u32.u32.u32 %r1, -%r1, %r2", "operands cannot be negated"},

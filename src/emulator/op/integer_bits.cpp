@@ -1,5 +1,6 @@
 // Integer instructions that count, find and move bits (PTX ISA 9.7.1.14 to 9.7.1.22).
 #include <algorithm>
+#include <initializer_list>
 #include <limits>
 
 #include "emulator/isa/opcode.h"
@@ -91,6 +92,13 @@ T extend(T a, uint32_t n) {
   return T(low);
 }
 
+// ptxas takes no others where they are constants.
+void check_field(const Instr& in, std::initializer_list<unsigned> slots) {
+  for (const unsigned slot : slots)
+    if (const Operand& n = in.op[slot]; n.immediate && uint64_t(n.displacement) > 255)
+      fail("a field's position or length of {}: must be 0 to 255", int32_t(n.displacement));
+}
+
 }  // namespace
 
 Body bind_popc(Instr&, const Source& s) {
@@ -122,13 +130,15 @@ Body bind_fns(Instr&, const Source&) {
   return map3<uint32_t, uint32_t, uint32_t, int32_t>(
       [](uint32_t mask, uint32_t base, int32_t offset) { return find_nth_set(mask, base, offset); });
 }
-Body bind_bfe(Instr&, const Source& s) {
+Body bind_bfe(Instr& in, const Source& s) {
+  check_field(in, {2, 3});
   return with_integer(s.type(), [](auto zero) {
     using T = decltype(zero);
     return map3<T, T, uint32_t, uint32_t>([](T a, uint32_t b, uint32_t c) { return extract(a, b, c); });
   });
 }
-Body bind_bfi(Instr&, const Source& s) {
+Body bind_bfi(Instr& in, const Source& s) {
+  check_field(in, {3, 4});
   return with_bits(s.type(), [](auto zero) {
     using T = decltype(zero);
     return map4<T, T, T, uint32_t, uint32_t>(

@@ -58,9 +58,19 @@ void fold_absorbing(Pass& p, uint32_t pc) {
   }
 }
 
-// No bits into a value.
+// No bits into a value, some behind its end, or all of them; and a field of all bits.
 void fold_insertion(Pass& p, uint32_t pc) {
-  if (is_of_64_bits(p.source(pc)) && p.bits(pc, 4).value_or(1) == 0) p.become_copy_of(pc, 2, Type::b64);
+  if (!is_of_64_bits(p.source(pc))) return;
+  const auto position = p.bits(pc, 3), length = p.bits(pc, 4);
+  if (length == 0u || position.value_or(0) >= 64)
+    p.become_copy_of(pc, 2, Type::b64);
+  else if (position == 0u && length.value_or(0) >= 64)
+    p.become_copy_of(pc, 1, Type::b64);
+}
+
+void fold_extraction(Pass& p, uint32_t pc) {
+  if (is_of_64_bits(p.source(pc)) && p.bits(pc, 2) == 0u && p.bits(pc, 3).value_or(0) >= 64)
+    p.become_copy_of(pc, 1, Type::b64);
 }
 
 // Of a value and itself.
@@ -97,7 +107,7 @@ std::span<const Rule> identity_rules() {
       {"max", fold_same},      {"min", fold_same_part}, {"max", fold_same_part}, {"add", fold_neutral},
       {"sub", fold_neutral},   {"shl", fold_neutral},   {"shr", fold_neutral},   {"bfi", fold_insertion},
       {"and", fold_absorbing}, {"or", fold_absorbing},  {"mul", fold_absorbing}, {"mul", fold_product},
-      {"shl", fold_absorbing}, {"shr", fold_absorbing}, {"bfe", fold_absorbing},
+      {"shl", fold_absorbing}, {"shr", fold_absorbing}, {"bfe", fold_absorbing}, {"bfe", fold_extraction},
   };
   return kRules;
 }
