@@ -1,5 +1,4 @@
-// Shifts, bit fields, logic, and saturated sums of integers.
-#include <array>
+// Shifts, bit fields, and saturated sums of integers.
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -60,89 +59,6 @@ void fold_wide_shift(Pass& p, uint32_t pc) {
   const auto amount = p.bits(pc, 2);
   if (!product || !amount || (*amount & 0xffffffff) < 64) return;
   if (p.bits(*product, 1) || p.bits(*product, 2)) p.become_copy(pc, p.operand(pc, 1), Type::b64);
-}
-
-// Logic of three operands by a table, of 8 bits.
-struct TableLogic {
-  uint32_t at;
-  std::array<unsigned, 3> slots;  // kSignMask for that
-  uint32_t table;
-};
-constexpr unsigned kSignMask = 0;
-
-std::optional<uint64_t> constant_of(const Pass& p, const TableLogic& logic, unsigned place) {
-  return logic.slots[place] == kSignMask ? 0x80000000 : p.bits(logic.at, logic.slots[place]);
-}
-
-// The machine instruction has a constant in the middle.
-void put_constant_in_middle(const Pass& p, TableLogic& logic) {
-  if (constant_of(p, logic, 1)) return;
-  for (const unsigned place : {0u, 2u}) {
-    if (!constant_of(p, logic, place)) continue;
-    std::swap(logic.slots[place], logic.slots[1]);
-    uint32_t table = 0;
-    for (uint32_t i = 0; i < 8; ++i) {
-      const uint32_t mine = i >> (2 - place) & 1, middle = i >> 1 & 1, other = i & (1u << place);
-      table |= (logic.table >> (other | middle << (2 - place) | mine << 1) & 1) << i;
-    }
-    logic.table = table;
-    return;
-  }
-}
-
-// A lop3, or the one that becomes of copysign.f32.
-std::optional<TableLogic> table_logic(const Pass& p, uint32_t pc, unsigned slot) {
-  std::optional<TableLogic> logic;
-  if (const auto lop3 = p.open_maker(pc, slot, "lop3");
-      lop3 && p.source(*lop3).tokens.size() == 2 && p.operand(*lop3, 4).immediate)
-    logic = {*lop3, {1, 2, 3}, static_cast<uint32_t>(p.operand(*lop3, 4).displacement)};
-  if (const auto sign = p.open_maker(pc, slot, "copysign"); sign && p.source(*sign).type() == Type::f32)
-    logic = {*sign, {2, kSignMask, 1}, 0xb8};
-  if (logic) put_constant_in_middle(p, *logic);
-  return logic;
-}
-
-// and, or and xor of a lop3 and one of its operands become one lop3. Where the lop3 has a register twice,
-// one of the two is taken for 0.
-void fold_logic(Pass& p, uint32_t pc) {
-  const std::string_view name = p.source(pc).tokens[0];
-  if (p.source(pc).type() != Type::b32) return;
-  for (const unsigned slot : {2u, 1u}) {
-    const auto inner = table_logic(p, pc, slot);
-    if (!inner) continue;
-    const auto with = p.bits(pc, 3 - slot);
-    unsigned first = 0;  // the place of the operand that is the other one's too
-    const auto is_shared = [&](unsigned place) {
-      if (const auto constant = constant_of(p, *inner, place)) return constant == with;
-      return p.same_copies(inner->at, inner->slots[place], pc, 3 - slot);
-    };
-    while (first < 3 && !is_shared(first)) ++first;
-    if (first == 3) continue;
-    const unsigned order[] = {first, (first + 1) % 3, (first + 2) % 3};
-    const auto equal = [&](unsigned a, unsigned b) {
-      const unsigned one = inner->slots[order[a]], other = inner->slots[order[b]];
-      return one != kSignMask && other != kSignMask && !p.bits(inner->at, one) &&
-             (p.same_register(inner->at, one, other) || p.same_copies(inner->at, one, inner->at, other));
-    };
-    const bool drop_second = equal(0, 1) || equal(1, 2), drop_third = equal(0, 2);
-    if (!drop_second && !drop_third) return;
-    uint32_t merged = 0;
-    for (uint32_t i = 0; i < 8; ++i) {
-      uint32_t from = 0;  // the lop3's operands by place
-      for (unsigned k = 0; k < 3; ++k) from |= (i >> (2 - k) & 1) << (2 - order[k]);
-      const uint32_t a = inner->table >> from & 1, b = i >> 2;
-      merged |= (name == "and" ? a & b : name == "or" ? a | b : a ^ b) << i;
-    }
-    std::vector<Operand> sources;
-    for (const unsigned place : order) {
-      const unsigned read = inner->slots[place];
-      sources.push_back(read == kSignMask ? p.w.constant(0x80000000) : p.kept(inner->at, read));
-    }
-    if (drop_second) sources[1] = p.w.constant(0);
-    if (drop_third) sources[2] = p.w.constant(0);
-    sources.push_back(p.w.constant(merged));
-    return p.replace(pc, {"lop3", "b32"}, sources);
-  }
 }
 
 // How many bytes of a word an `and` with a constant, or a conversion of the lower bytes, lets through.
@@ -434,9 +350,6 @@ std::span<const Rule> bit_rules() {
       {"shl", fold_shift},
       {"shr", fold_shift},
       {"shl", fold_wide_shift},
-      {"and", fold_logic},
-      {"or", fold_logic},
-      {"xor", fold_logic},
       {"shl", fold_signed_amount},
       {"shr", fold_signed_amount},
       {"shr", fold_converted_amount},

@@ -13,6 +13,7 @@
 #include "emulator/ptxas/behind_copies.h"
 #include "emulator/ptxas/dataflow.h"
 #include "emulator/ptxas/known.h"
+#include "emulator/ptxas/peephole/logic.h"
 #include "emulator/ptxas/rewrite.h"
 
 namespace fp4lab::emu::peephole {
@@ -68,8 +69,9 @@ class Pass {
   uint32_t fences_before(uint32_t pc);
   // Whether the compiler looks at pairs once more (folded_again.cpp).
   bool is_folded_again() const;
-  std::unordered_map<uint32_t, bool> takes_extreme;  // what three_way.cpp has found out
-  std::unordered_set<uint32_t> asked_extremes;       // whose predicate a comparison asks: extreme.cpp
+  std::unordered_map<uint32_t, bool> takes_extreme;       // what three_way.cpp has found out
+  std::unordered_map<uint32_t, TableLogic> merged_logic;  // what logic.cpp has made with a free place
+  std::unordered_set<uint32_t> asked_extremes;            // whose predicate a comparison asks: extreme.cpp
 
   bool has_replaced(uint32_t pc) const { return replaced_ == pc; }
   bool has_changed() const { return changed_; }

@@ -40,6 +40,7 @@ std::span<const Rule> extreme_rules();
 std::span<const Rule> flush_rules();
 std::span<const Rule> identity_rules();
 std::span<const Rule> least_integer_rules();
+std::span<const Rule> logic_rules();
 std::span<const Rule> matrix_rules();
 std::span<const Rule> pack_rules();
 std::span<const Rule> rotation_rules();

@@ -1,0 +1,137 @@
+// and, or and xor of a lop3 and one of its operands, which become one lop3. Of a register that this has
+// twice, one is taken for 0; and what such a lop3 meets next takes the place of that 0, as if the table were
+// one without.
+#include "emulator/ptxas/peephole/logic.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "emulator/ptxas/peephole/pass.h"
+#include "emulator/ptxas/peephole/rules.h"
+
+namespace fp4lab::emu::peephole {
+
+namespace {
+
+using Place = TableLogic::Place;
+
+constexpr uint32_t kTables[] = {0xf0, 0xcc, 0xaa};  // those that give the operand in a place
+
+std::optional<uint64_t> constant_of(const Pass& p, const Place& place) {
+  return place.slot == TableLogic::kSignMask ? 0x80000000 : p.bits(place.at, place.slot);
+}
+
+bool are_same(const Pass& p, const Place& a, const Place& b) {
+  const auto one = constant_of(p, a), other = constant_of(p, b);
+  if (one || other) return one == other;
+  return (a.at == b.at && p.same_register(a.at, a.slot, b.slot)) || p.same_copies(a.at, a.slot, b.at, b.slot);
+}
+
+void change_places(TableLogic& logic, unsigned a, unsigned b) {
+  std::swap(logic.places[a], logic.places[b]);
+  const unsigned x = 2 - a, y = 2 - b;  // bits of a row's number
+  uint32_t table = 0;
+  for (uint32_t i = 0; i < 8; ++i) {
+    const uint32_t others = i & ~(1u << x | 1u << y);
+    table |= (logic.table >> (others | (i >> x & 1) << y | (i >> y & 1) << x) & 1) << i;
+  }
+  logic.table = table;
+}
+
+// The machine instruction has a constant in the middle.
+void put_constant_in_middle(const Pass& p, TableLogic& logic) {
+  if (constant_of(p, logic.places[1])) return;
+  for (const unsigned place : {0u, 2u})
+    if (constant_of(p, logic.places[place])) return change_places(logic, place, 1);
+}
+
+// A lop3, or the one that becomes of copysign.f32, or that was made here.
+std::optional<TableLogic> table_logic(const Pass& p, uint32_t pc, unsigned slot) {
+  const auto lop3 = p.open_maker(pc, slot, "lop3");
+  if (lop3)
+    if (const auto merged = p.merged_logic.find(*lop3); merged != p.merged_logic.end()) return merged->second;
+  std::optional<TableLogic> logic;
+  if (lop3 && p.source(*lop3).tokens.size() == 2 && p.operand(*lop3, 4).immediate)
+    logic = {{{{*lop3, 1}, {*lop3, 2}, {*lop3, 3}}}, static_cast<uint32_t>(p.operand(*lop3, 4).displacement)};
+  if (const auto sign = p.open_maker(pc, slot, "copysign"); sign && p.source(*sign).type() == Type::f32)
+    logic = {{{{*sign, 2}, {*sign, TableLogic::kSignMask}, {*sign, 1}}}, 0xb8};
+  if (logic) put_constant_in_middle(p, *logic);
+  return logic;
+}
+
+uint32_t combined(std::string_view name, uint32_t a, uint32_t b) {
+  return name == "and" ? a & b : name == "or" ? a | b : a ^ b;
+}
+
+// Of what a register's place is now free for: not of a second constant. False if there is none.
+bool take_free_place(const Pass& p, TableLogic& logic, const Place& added, std::string_view name) {
+  if (constant_of(p, added))
+    for (const Place& place : logic.places)
+      if (!place.is_free && constant_of(p, place)) return false;
+  for (const unsigned place : {1u, 2u}) {
+    if (!logic.places[place].is_free) continue;
+    logic.places[place] = added;
+    logic.table = combined(name, logic.table, kTables[place]);
+    return true;
+  }
+  return false;
+}
+
+// The operand of an instruction that a lop3 has too comes first.
+bool share_place(const Pass& p, TableLogic& logic, const Place& shared, std::string_view name) {
+  unsigned first = 0;
+  while (first < 3 && (logic.places[first].is_free || !are_same(p, logic.places[first], shared))) ++first;
+  if (first == 3) return false;
+  change_places(logic, 0, first);
+  const auto equal = [&](unsigned a, unsigned b) {
+    const Place &one = logic.places[a], &other = logic.places[b];
+    return !one.is_free && !other.is_free && !constant_of(p, one) && are_same(p, one, other);
+  };
+  const bool drops_second = equal(0, 1), drops_third = equal(0, 2) || equal(1, 2);
+  logic.places[1].is_free |= drops_second;
+  logic.places[2].is_free |= drops_third;
+  logic.table = combined(name, logic.table, kTables[0]);
+  return logic.has_free();
+}
+
+// The logic that an instruction and what made one of its operands become.
+std::optional<TableLogic> merged_logic(const Pass& p, uint32_t pc, unsigned slot) {
+  const std::string_view name = p.source(pc).tokens[0];
+  const Place other{pc, 3 - slot};
+  auto logic = table_logic(p, pc, slot);
+  if (!logic) return std::nullopt;
+  TableLogic shared = *logic;
+  if (share_place(p, shared, other, name)) return shared;
+  return take_free_place(p, *logic, other, name) ? logic : std::nullopt;
+}
+
+void fold_logic(Pass& p, uint32_t pc) {
+  if (p.source(pc).type() != Type::b32) return;
+  for (const unsigned slot : {2u, 1u}) {
+    const auto logic = merged_logic(p, pc, slot);
+    if (!logic) continue;
+    std::vector<Operand> sources;
+    for (const Place& place : logic->places)
+      sources.push_back(place.is_free                         ? p.w.constant(0)
+                        : place.slot == TableLogic::kSignMask ? p.w.constant(0x80000000)
+                                                              : p.kept(place.at, place.slot));
+    sources.push_back(p.w.constant(logic->table));
+    p.replace(pc, {"lop3", "b32"}, sources);
+    // Not of three equal registers, of which two places are free: what took one is nobody's operand now.
+    const bool has_taken =
+        std::ranges::any_of(logic->places, [&](const Place& place) { return place.at == pc; });
+    if (logic->has_free() && !has_taken) p.merged_logic.emplace(pc, *logic);
+    return;
+  }
+}
+
+}  // namespace
+
+std::span<const Rule> logic_rules() {
+  static constexpr Rule kRules[] = {{"and", fold_logic}, {"or", fold_logic}, {"xor", fold_logic}};
+  return kRules;
+}
+
+}  // namespace fp4lab::emu::peephole
