@@ -99,6 +99,7 @@ Known::Known(const Rewriter& w, const Dataflow& flow, const Dataflow& blocks)
   find_blocks(blocks);
   find_constants(flow);
   find_stored(flow);
+  find_readers(flow);
 }
 
 void Known::find_stored(const Dataflow& flow) {
@@ -109,6 +110,46 @@ void Known::find_stored(const Dataflow& flow) {
       continue;
     if (const auto of = bits(pc, 1)) stored_.insert(*of);
   }
+}
+
+// Arithmetic and comparisons. Selections read halves, and conversions are computed.
+void Known::find_readers(const Dataflow& flow) {
+  static const std::unordered_set<std::string_view> kNames = {"add", "sub", "mul", "fma", "mad",
+                                                              "min", "max", "set", "setp"};
+  for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
+    const Source& s = f_.source[pc];
+    if (!kNames.contains(s.tokens[0]) || s.type(s.tokens[0] == "set" ? 1 : 0) != Type::f64 ||
+        flow.is_dead(pc))
+      continue;
+    for (unsigned slot = 1; slot < kSlots; ++slot) {
+      const Operand& op = f_.code[pc].op[slot];
+      const auto of = is_value(op) && bits_of(op.type) == 64 ? bits(pc, slot) : std::nullopt;
+      if (!of) continue;
+      std::vector<uint32_t>& readers = readers_[*of];
+      const auto same = std::ranges::find_if(readers, [&](uint32_t other) { return repeats(pc, other); });
+      if (same == readers.end())
+        readers.push_back(pc);
+      else
+        repeated_.emplace(pc, *same);
+    }
+  }
+}
+
+// Of constants alone.
+bool Known::repeats(uint32_t pc, uint32_t other) const {
+  if (f_.source[other].tokens != f_.source[pc].tokens) return false;
+  for (unsigned slot = 1; slot < kSlots; ++slot)
+    if (is_value(f_.code[pc].op[slot]) && (!bits(pc, slot) || bits(pc, slot) != bits(other, slot)))
+      return false;
+  return true;
+}
+
+bool Known::has_other_reader(uint64_t bits, uint32_t pc) const {
+  const auto readers = readers_.find(bits);
+  if (readers == readers_.end()) return false;
+  const auto same = repeated_.find(pc);
+  const uint32_t first = same == repeated_.end() ? pc : same->second;
+  return std::ranges::any_of(readers->second, [&](uint32_t other) { return other != first; });
 }
 
 void Known::find_makers(const Dataflow& flow, const ReachingWrites& writes) {

@@ -63,6 +63,8 @@ class Known {
   bool is_result_constant(uint32_t pc) const { return constant_[pc]; }
   // Of 64 bits, that registers hold which are stored as a whole.
   const std::unordered_set<uint64_t>& stored_constants() const { return stored_; }
+  // Whether an instruction of f64 other than the one at pc, and none that repeats it, reads a constant.
+  bool has_other_reader(uint64_t bits, uint32_t pc) const;
   // The same within straight-line code.
   bool is_constant_here(uint32_t pc, unsigned slot) const;
   // An operand is made within straight-line code, and so is all that a constant or a copy was made of.
@@ -90,6 +92,8 @@ class Known {
   void find_made_here(const Dataflow&);
   void find_constants(const Dataflow&);
   void find_stored(const Dataflow&);
+  void find_readers(const Dataflow&);
+  bool repeats(uint32_t pc, uint32_t other) const;
   void find_values(const Rewriter&, const Dataflow&);
   void compute_values(const Rewriter&, const Dataflow&);
   void forget_left();
@@ -115,6 +119,8 @@ class Known {
   std::vector<uint32_t> stretch_;  // which straight-line code an instruction stands in
   std::vector<char> made_here_, constant_;
   std::unordered_set<uint64_t> stored_;
+  std::unordered_map<uint64_t, std::vector<uint32_t>> readers_;  // of constants, instructions of f64
+  std::unordered_map<uint32_t, uint32_t> repeated_;              // by those that repeat one of them
   std::vector<char> makes_nan_;  // arithmetic of constants that the compiler leaves to execute
   Values values_;
   mutable std::unordered_map<uint32_t, std::optional<uint64_t>>

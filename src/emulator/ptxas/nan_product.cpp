@@ -12,8 +12,7 @@ constexpr uint64_t kSign = uint64_t(1) << 63, kOne = 0x3ff0000000000000, kQuiet 
 
 bool is_nan(uint64_t bits) { return emu::is_nan(bits, Type::f64); }
 
-// Machine code holds the upper half of a second operand; zero is a register.
-bool stands_in_instruction(uint64_t bits) { return uint32_t(bits) == 0 && (bits & ~kSign) != 0; }
+bool is_zero(uint64_t bits) { return (bits & ~kSign) == 0; }  // a register of its own
 
 }  // namespace
 
@@ -23,12 +22,13 @@ std::optional<NanProduct> nan_product(const Known& known, const Instr& i, const 
   if (!a || !b || is_nan(*a) == is_nan(*b) || !known.is_constant(pc, 1) || !known.is_constant(pc, 2))
     return std::nullopt;
   const auto& stored = known.stored_constants();
+  const uint64_t nan = is_nan(*a) ? *a : *b, number = is_nan(*a) ? *b : *a;
   return NanProduct{*a,
                     *b,
                     s.has("rn"),
                     rounds_in_a_direction(s),
-                    stored.contains(is_nan(*a) ? *a : *b),
-                    stored.contains(is_nan(*a) ? *b : *a)};
+                    stored.contains(nan),
+                    stored.contains(number) || known.has_other_reader(number, pc)};
 }
 
 // The factors change places if the product rounds to nearest. If it does not say so, 1 * x is x, and -1 * x
@@ -38,7 +38,7 @@ uint64_t NanProduct::alone() const {
   if (!is_directed && !says_nearest && (a & ~kSign) == kOne) return b ^ (a & kSign);
   if (!is_directed) std::swap(a, b);
   const uint64_t nan = is_nan(a) ? a : b, number = is_nan(a) ? b : a;
-  const bool keeps_sign = stores_nan || (is_nan(a) && stands_in_instruction(b) && !stores_number);
+  const bool keeps_sign = stores_nan || (is_nan(a) && !is_zero(b) && !shares_number);
   return (nan ^ (keeps_sign ? 0 : number & kSign)) | kQuiet;
 }
 

@@ -1,5 +1,6 @@
 // Products of f64 of a NaN and a number that are both constants: ptxas 13.0 does not compute them, but moves
-// the number's sign to the NaN, if it is not written in the instruction.
+// the number's sign to the NaN. Where the number comes first in the text (in the other order if it rounds in
+// a direction) and nothing else reads it, the sign is one of machine code, which changes no NaN.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,8 @@ namespace fp4lab::emu {
 struct NanProduct {
   uint64_t first, second;          // the factors
   bool says_nearest, is_directed;  // how it rounds
-  bool stores_nan, stores_number;  // so that they are in registers
+  bool stores_nan;                 // so that it is in a register
+  bool shares_number;              // with a store or another instruction
 
   // The bits of the product that no sum takes.
   uint64_t alone() const;
