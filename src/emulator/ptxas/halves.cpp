@@ -96,7 +96,7 @@ bool makes_f64(const Source& s) { return s.type() == Type::f64 && s.tokens[0] !=
 
 bool is_branch_under_guard(const Source& s) {
   const std::string_view name = s.tokens[0];
-  return name == "ld" || name == "atom" || is_subroutine(s);
+  return name == "ld" || name == "atom" || name == "mma" || name == "wmma" || is_subroutine(s);
 }
 
 bool reads_carry(const Source& s) {

@@ -300,11 +300,12 @@ bool is_signed_part(Pass& p, uint32_t pc) {
   return p.operand(pc, 0).kind == Operand::Kind::vector;
 }
 
-// To a float, as 32 bits without a sign, of what has a sign: the machine instruction takes the part out of
-// the register itself, but then with its sign.
+// To a float, or to an integer that it is limited to, as 32 bits without a sign, of what has a sign: the
+// machine instruction takes the part out of the register itself, but then with its sign.
 bool convert_part(Pass& p, uint32_t pc) {
   const Type from = p.source(pc).type(1);
-  if (p.bits(pc, 1) || (from != Type::u32 && from != Type::u64)) return false;
+  const bool to_float = is_float(p.source(pc).type(0));
+  if (p.bits(pc, 1) || (from != Type::u32 && !(from == Type::u64 && to_float))) return false;
   auto maker = p.behind_copies(pc, 1);
   if (from == Type::u64) {
     const bool extends = maker && p.source(*maker).tokens[0] == "cvt" &&
@@ -315,6 +316,7 @@ bool convert_part(Pass& p, uint32_t pc) {
   if (!maker || !is_signed_part(p, *maker)) return false;
   Rewriter::Tokens tokens = p.source(pc).tokens;
   tokens.back() = from == Type::u64 ? "s64" : "s32";
+  if (tokens[tokens.size() - 2] == tokens.back()) return p.become_copy(pc, p.operand(pc, 1), Type::s32), true;
   Operand part = p.operand(pc, 1);
   if (from == Type::u64) {
     part = p.w.fresh(Type::b64);
@@ -332,7 +334,7 @@ void fold_conversion(Pass& p, uint32_t pc) {
   if (to == Type::tf32) return take_lower_half(p, pc);
   if (from == Type::e4m3x2 || from == Type::e5m2x2) return mistake_zero_bytes(p, pc);
   if (s.has("sat") && (convert_at_once(p, pc) || drop_saturation(p, pc) || saturate_truth(p, pc))) return;
-  if (is_float(to) && convert_part(p, pc)) return;
+  if ((is_float(to) || s.has("sat")) && convert_part(p, pc)) return;
   if (from == Type::f32 && s.has("ftz") && bits_of(to) == 64) flush_product(p, pc);
   if ((from == Type::f16 || from == Type::bf16) && !is_float(to)) {
     convert_halves(p, pc);
