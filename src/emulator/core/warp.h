@@ -188,6 +188,11 @@ class Warp {
     if (awaited_.size() <= row) awaited_.resize(row + 1);
     awaited_[row] |= lanes;
   }
+  // Where it goes; and the lanes that something has written since.
+  uint32_t* awaited_row(const Operand& o) { return reinterpret_cast<uint32_t*>(registers_ + o.offset); }
+  uint32_t written_since(const Operand& o, uint32_t awaited) const {
+    return defined_[o.offset / kRowBytes] & awaited;
+  }
   uint32_t mask(
       const Operand& o) {  // lanes whose predicate holds, negation applied; meaningful for active lanes only
     check_predicate(o);

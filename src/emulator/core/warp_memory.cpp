@@ -38,6 +38,8 @@ std::byte* Warp::memory(const Instr& i, Space space, AccessKind kind, uint64_t a
       return device_memory(kind, "constant", address, cta.cluster.grid.memory.constants() + address, bytes,
                            lane, false);
     case Space::global:
+      // The parameters' window lies in that of .global (PTX ISA 6.4.1.1).
+      if (in_window(address, kParamWindow)) return param_memory(kind, address - kParamWindow, bytes, lane);
       return device_memory(kind, "global", address, address, bytes, lane, strong);
     case Space::shared:
     case Space::shared_cluster:

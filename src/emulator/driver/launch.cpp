@@ -107,6 +107,10 @@ CUresult fp4lab::emu::driver::prepare_launch(const CUDA_KERNEL_NODE_PARAMS& shap
   if (CUresult r = read_params(*f, shape.kernelParams, shape.extra, &config.params)) return r;
   if (const Dim3 c = required_cluster(*f); (c.x || c.y || c.z) && config.cluster.count() == 1)
     config.cluster = c;
+  // Of a kernel with __block_size__ the launch gives 1 for the block, which the kernel knows itself.
+  if (function.blocks_are_clusters && function.req_ntid[0] && config.block.count() == 1)
+    config.block = {function.req_ntid[0], std::max(1u, function.req_ntid[1]),
+                    std::max(1u, function.req_ntid[2])};
   if (function.blocks_are_clusters)
     config.grid = {ctas(config.grid.x, config.cluster.x), ctas(config.grid.y, config.cluster.y),
                    ctas(config.grid.z, config.cluster.z)};

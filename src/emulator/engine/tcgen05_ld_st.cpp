@@ -9,6 +9,7 @@
 #include <span>
 
 #include "emulator/core/hooks.h"
+#include "emulator/core/place.h"
 #include "emulator/engine/tcgen05.h"
 
 namespace fp4lab::emu {
@@ -115,7 +116,9 @@ void for_cells(const Mods& m, const Access& a, Each&& each) {
 struct TmemLoad final : AsyncOp {
   Mods m;
   Access from;
-  std::vector<uint32_t*> rows;  // one per register
+  Warp* issuer = nullptr;
+  uint32_t lanes = 0;
+  std::vector<Operand> registers;
 
   const char* name() const override { return "tcgen05.ld"; }
   bool lost_at_exit() const override { return true; }
@@ -126,13 +129,21 @@ struct TmemLoad final : AsyncOp {
       tmem.check(*cta, win.column, win.columns, name(), this);
       if (!written(tmem, win)) unwritten(cluster, win);
     }
+    std::vector<Row> rows(m.registers);
+    for (unsigned r = 0; r < m.registers; ++r) rows[r] = row(cluster, r);
     if (m.shape == Shape::s32x32b && !m.pack) {
-      for (unsigned r = 0; r < m.registers; ++r)
-        std::memcpy(rows[r], &tmem.column(from.at[0].column + r)[from.at[0].lane], 128);
+      for (unsigned r = 0; r < m.registers; ++r) {
+        const uint32_t* words = &tmem.column(from.at[0].column + r)[from.at[0].lane];
+        if (!rows[r].kept)
+          std::memcpy(rows[r].words, words, kLanes * sizeof *words);
+        else
+          for_lanes(~rows[r].kept, [&](unsigned t) { rows[r].words[t] = words[t]; });
+      }
     } else {
       for_cells(m, from, [&](unsigned r, unsigned t, unsigned lane, unsigned column) {
         const uint32_t word = tmem.column(column)[lane];
-        rows[r][t] = m.pack ? (word & 0xffff) | tmem.column(column + 1)[lane] << 16 : word;
+        if (rows[r].kept >> t & 1) return;
+        rows[r].words[t] = m.pack ? (word & 0xffff) | tmem.column(column + 1)[lane] << 16 : word;
       });
     }
     for (const Window& win : from.windows())
@@ -147,6 +158,26 @@ struct TmemLoad final : AsyncOp {
     for (unsigned c = win.column; c < win.column + win.columns; ++c)
       if ((tmem.defined[c][win.lane / 64] >> (win.lane % 64)) & ((uint64_t(1) << win.lanes) - 1)) return true;
     return false;
+  }
+
+  struct Row {
+    uint32_t* words;
+    uint32_t kept;  // lanes
+  };
+
+  // A register that was written behind the load, before the wait, keeps that where the schedule tolerates it:
+  // machine code holds the write back until the load is done, and compilers move the wait over a write (masks
+  // of attention scores), where nothing in the source ties the two.
+  Row row(Cluster& cluster, unsigned r) const {
+    const uint32_t kept = issuer->written_since(registers[r], lanes);
+    if (kept)
+      cluster.note_or_throw(
+          Fault(FaultKind::misuse, static_cast<unsigned>(std::countr_zero(kept)),
+                fmt::format("register {} of tcgen05.ld was written, in {}, before the load was waited for "
+                            "(tcgen05.wait::ld)",
+                            r, lane_list(kept))),
+          *this);
+    return {issuer->awaited_row(registers[r]), kept};
   }
 
   // Where the schedule tolerates it the poison is loaded, with a note, as from shared memory: epilogues load
@@ -206,10 +237,11 @@ void load(Warp& w, const Instr& in) {
   op->from = access(w, op->m, uniform_address(w, in.op[1], "the TMEM address"), "tcgen05.ld");
   WarpEngines& e = engines(w);
   if (e.tmem_stores && ordered(w)) w.cta.cluster.finish_now(w, "tcgen05.st");
-  op->rows.resize(op->m.registers);
+  op->issuer = &w;
+  op->lanes = w.active;
   for (unsigned r = 0; r < op->m.registers; ++r) {
     const Operand& element = w.element(in.op[0], r);
-    op->rows[r] = w.target<uint32_t>(element);
+    op->registers.push_back(element);
     w.await(element, w.active);
     e.loaded.push_back({element, w.active});
   }

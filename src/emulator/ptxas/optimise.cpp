@@ -24,6 +24,7 @@
 #include "emulator/ptxas/peephole.h"
 #include "emulator/ptxas/relu.h"
 #include "emulator/ptxas/repeated_wgmma.h"
+#include "emulator/ptxas/rotated_loop.h"
 #include "emulator/ptxas/routine.h"
 #include "emulator/ptxas/scaled_product.h"
 #include "emulator/ptxas/several_loops.h"
@@ -247,6 +248,7 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows,
     });
   if (may_mistake_branches(f)) step([&](const Dataflow& flow) { fold_known_branches(w, flow, nounroll); });
   if (loops_matter) step([&](const Dataflow& flow) { make_several_loops(w, flow, nounroll); });
+  if (loops_matter) step([&](const Dataflow& flow) { rotate_loops(w, flow, nounroll); });
   constexpr int kMostGuards = 4;  // what a guard leaves may be a constant, which decides another
   const auto guards = [&](const auto& again, int rounds) -> void {
     afresh([&](const Dataflow& flow, Known& known) {
