@@ -59,12 +59,14 @@ DONE:
 
 .visible .entry counts_clusters(.param .u64 out) .reqntid 32 .reqnctapercluster 2, 1, 1 .blocksareclusters
 {
-  .reg .b32 %r<3>;
+  .reg .b32 %r<4>;
   .reg .b64 %rd;
   ld.param.u64 %rd, [out];
   mov.u32 %r1, %nctaid.x;
   mov.u32 %r2, %nclusterid.x;
+  mov.u32 %r3, %ntid.x;
   st.global.v2.u32 [%rd], {%r1, %r2};
+  st.global.u32 [%rd+8], %r3;
   ret;
 }
 
@@ -345,17 +347,22 @@ TEST_CASE("driver: memory tells the context that allocated or registered it, whi
 
 TEST_CASE("driver: the grid of a kernel with .blocksareclusters counts clusters") {
   LoadedModule m;
-  Buffer out(8);
+  Buffer out(12);
   void* params[] = {&out.p};
-  const auto launch = [&](unsigned clusters) {
-    return cuLaunchKernel(m.function("counts_clusters"), clusters, 1, 1, 32, 1, 1, 0, nullptr, params,
+  const auto launch = [&](unsigned clusters, unsigned block = 32) {
+    return cuLaunchKernel(m.function("counts_clusters"), clusters, 1, 1, block, 1, 1, 0, nullptr, params,
                           nullptr);
   };
-  REQUIRE(launch(3) == CUDA_SUCCESS);
-  unsigned seen[2] = {};
-  REQUIRE(cuMemcpyDtoH(seen, out.p, 8) == CUDA_SUCCESS);
-  CHECK(seen[0] == 6);
-  CHECK(seen[1] == 3);
+  // __block_size__ kernels are launched with 1 for the block, too (so on an H100).
+  for (const unsigned block : {32u, 1u}) {
+    REQUIRE(launch(3, block) == CUDA_SUCCESS);
+    unsigned seen[3] = {};
+    REQUIRE(cuMemcpyDtoH(seen, out.p, 12) == CUDA_SUCCESS);
+    CHECK(seen[0] == 6);
+    CHECK(seen[1] == 3);
+    CHECK(seen[2] == 32);
+  }
+  CHECK(launch(3, 2) == CUDA_ERROR_INVALID_VALUE);
   CHECK(launch(0x40000000) == CUDA_ERROR_INVALID_VALUE);  // 2^31 CTAs, one more than x may have
   CHECK(launch(0x80000001) == CUDA_ERROR_INVALID_VALUE);
 }
