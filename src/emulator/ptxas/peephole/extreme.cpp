@@ -2,6 +2,7 @@
 // Either shows in NaNs, the first also in subnormals. Extremes of integers with 0.
 #include <algorithm>
 
+#include "emulator/ptxas/part.h"
 #include "emulator/ptxas/peephole/pass.h"
 #include "emulator/ptxas/peephole/rules.h"
 
@@ -170,6 +171,55 @@ void ask_first_operand(Pass& p, uint32_t pc) {
   p.replace(pc, s.tokens, {p.operand(pc, 1), p.operand(pc, asked), first});
 }
 
+// A half of an extreme of two halves, or one of 16 bits alone.
+struct HalfExtreme {
+  uint32_t at, nth;
+};
+
+std::optional<HalfExtreme> half_extreme(const Pass& p, uint32_t pc, unsigned slot) {
+  for (const char* name : {"max", "min"}) {
+    if (const auto at = p.made_by(pc, slot, name))
+      return bits_of(p.source(*at).type()) == 16 && !is_float(p.source(*at).type())
+                 ? std::optional(HalfExtreme{*at, 0})
+                 : std::nullopt;
+    const auto parts = p.made_by(pc, slot, "mov");
+    if (!parts || !takes_apart(p.f.code[*parts], p.source(*parts)) || p.operand(*parts, 0).count != 2)
+      continue;
+    const auto nth = nth_part(p.f, *parts, p.operand(pc, slot));
+    const auto at = p.made_by(*parts, 1, name);
+    const bool is_pair = at && (p.source(*at).type() == Type::s16x2 || p.source(*at).type() == Type::u16x2);
+    if (nth && is_pair) return HalfExtreme{*at, *nth};
+  }
+  return std::nullopt;
+}
+
+// Of 16 bits those have such predicates, one for each half, that are compared with the constant that is one
+// of their operands: never the first one of the machine instruction.
+void ask_first_half(Pass& p, uint32_t pc) {
+  const Source& s = p.source(pc);
+  if (s.tokens.size() != 3 || s.tokens[1] != "eq" || bits_of(s.type()) != 16 || is_float(s.type())) return;
+  const unsigned asked = p.bits(pc, 2) ? 3 : 2;  // constants come second
+  const auto bound = p.bits(pc, 5 - asked);
+  const auto from = bound ? half_extreme(p, pc, asked) : std::nullopt;
+  if (!from) return;
+  const bool is_signed = name_of(p.source(from->at).type())[0] == 's';
+  if (is_signed != (s.type() == Type::s16) && *bound & 0x8000) return;
+  for (const unsigned slot : {1u, 2u}) {
+    const auto constant = p.bits(from->at, slot);
+    if (!constant || p.bits(from->at, 3 - slot) || ((*constant >> 16 * from->nth ^ *bound) & 0xffff))
+      continue;
+    if (!p.asked_extremes.insert(from->at | uint64_t(from->nth + 1) << 32).second) return;
+    Operand first = p.kept(from->at, 3 - slot);
+    if (bits_of(first.type) == 32) {
+      const Operand half = p.w.fresh(Type::b16);
+      if (from->nth == 1) p.insert(pc, {"shr", "u32"}, {first, first, p.w.constant(16)});
+      p.insert(pc, {"cvt", "u16", "u32"}, {half, first});
+      first = half;
+    }
+    return p.replace(pc, s.tokens, {p.operand(pc, 1), p.operand(pc, asked), first});
+  }
+}
+
 }  // namespace
 
 std::span<const Rule> extreme_rules() {
@@ -180,7 +230,8 @@ std::span<const Rule> extreme_rules() {
                                     {"max", fold_extreme_of_saturated},
                                     {"min", fold_zero_bounds},
                                     {"max", fold_zero_bounds},
-                                    {"setp", ask_first_operand}};
+                                    {"setp", ask_first_operand},
+                                    {"setp", ask_first_half}};
   return kRules;
 }
 
