@@ -92,22 +92,6 @@ void fold_zero_bounds(Pass& p, uint32_t pc) {
   }
 }
 
-constexpr uint32_t kFar = 4096;  // instructions, beyond which nobody looks
-
-// A register holds the same at two places of which the first comes before the second.
-bool holds_same(const Pass& p, uint32_t first, unsigned slot, uint32_t second, unsigned of_second) {
-  if (p.same_value(second, of_second, first, slot)) return true;
-  const Operand &a = p.operand(first, slot), &b = p.operand(second, of_second);
-  if (!is_value(a) || !is_value(b) || a.offset != b.offset) return false;
-  if (first > second || second - first > kFar || p.flow.block_of(first) != p.flow.block_of(second))
-    return false;
-  for (uint32_t pc = first; pc < second; ++pc) {
-    const auto& writes = p.flow.access(pc).writes;
-    if (std::find(writes.begin(), writes.end(), p.flow.number_of(a)) != writes.end()) return false;
-  }
-  return true;
-}
-
 std::string_view mirrored(std::string_view how) {
   static constexpr std::pair<std::string_view, std::string_view> kPairs[] = {
       {"lt", "gt"}, {"le", "ge"}, {"ltu", "gtu"}, {"leu", "geu"}};
@@ -135,7 +119,7 @@ void fold_selection(Pass& p, uint32_t pc) {
     if (*bound == 0x80000000 || (*bound == 0 && how != "gt" && how != "gtu" && how != "le" && how != "leu"))
       continue;
     for (const unsigned x : {1u, 2u}) {
-      if (p.bits(pc, 3 - x) != bound || !holds_same(p, *by, slot, pc, x)) continue;
+      if (p.bits(pc, 3 - x) != bound || !p.holds_same(*by, slot, pc, x)) continue;
       const bool if_true = (x == 1) != p.operand(pc, 3).negated, unordered = how.size() == 3;
       Rewriter::Tokens tokens{(how[0] == 'g') == if_true ? "max" : "min", "f32"};
       if (unordered == if_true) tokens.insert(tokens.begin() + 1, "NaN");
@@ -164,7 +148,7 @@ void ask_first_operand(Pass& p, uint32_t pc) {
   if (!from || !p.source(*from).has("relu") || p.source(*from).type() != Type::s32) return;
   const auto bound = p.bits(pc, other);
   const auto is_it = [&](unsigned slot) {
-    return bound ? p.bits(*from, slot) == bound : holds_same(p, *from, slot, pc, other);
+    return bound ? p.bits(*from, slot) == bound : p.holds_same(*from, slot, pc, other);
   };
   if ((!is_it(1) && !is_it(2)) || !p.asked_extremes.insert(*from).second) return;
   const Operand first = p.kept(*from, first_operand(p, *from));

@@ -26,7 +26,8 @@ std::optional<uint64_t> constant_of(const Pass& p, const Place& place) {
 bool are_same(const Pass& p, const Place& a, const Place& b) {
   const auto one = constant_of(p, a), other = constant_of(p, b);
   if (one || other) return one == other;
-  return (a.at == b.at && p.same_register(a.at, a.slot, b.slot)) || p.same_copies(a.at, a.slot, b.at, b.slot);
+  if (a.at == b.at && p.same_register(a.at, a.slot, b.slot)) return true;
+  return p.holds_same(a.at, a.slot, b.at, b.slot) || p.same_copies(a.at, a.slot, b.at, b.slot);
 }
 
 void change_places(TableLogic& logic, unsigned a, unsigned b) {

@@ -33,6 +33,19 @@ bool Pass::same_register(uint32_t pc, unsigned a, unsigned b) const {
          operand(pc, a).offset == operand(pc, b).offset;
 }
 
+bool Pass::holds_same(uint32_t first, unsigned slot, uint32_t second, unsigned of_second) const {
+  constexpr uint32_t kFar = 4096;  // instructions, beyond which nobody looks
+  if (same_value(second, of_second, first, slot)) return true;
+  const Operand &a = operand(first, slot), &b = operand(second, of_second);
+  if (!is_value(a) || !is_value(b) || a.offset != b.offset) return false;
+  if (first > second || second - first > kFar || flow.block_of(first) != flow.block_of(second)) return false;
+  for (uint32_t pc = first; pc < second; ++pc) {
+    const auto& writes = flow.access(pc).writes;
+    if (std::find(writes.begin(), writes.end(), flow.number_of(a)) != writes.end()) return false;
+  }
+  return true;
+}
+
 Operand Pass::kept(uint32_t pc, unsigned slot) {
   const Operand copy = w.fresh(operand(pc, slot).type);
   insert(pc, {"mov", name_of(bits_type(copy.type))}, {copy, operand(pc, slot)});

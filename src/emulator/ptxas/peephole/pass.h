@@ -51,6 +51,8 @@ class Pass {
   bool same_value(uint32_t pc, unsigned slot, uint32_t other, unsigned of_other) const;
   // The same behind copies.
   bool same_copies(uint32_t pc, unsigned slot, uint32_t other, unsigned of_other) const;
+  // A register holds the same at two places of which the first comes before the second.
+  bool holds_same(uint32_t first, unsigned slot, uint32_t second, unsigned of_second) const;
   // What an operand holds at pc, for a later instruction.
   Operand kept(uint32_t pc, unsigned slot);
 
