@@ -213,8 +213,10 @@ bool Dataflow::becomes_branch(uint32_t pc) const {
   if (is_integer_routine(s)) return s.type() == Type::s32 ? !dead_[pc] : s.type() != Type::u32;
   if (dead_[pc]) return false;
   if (name == "bfind") return bits_of(s.type()) == 64;
-  return i.guard >= 0 && (!is_pure(pc) || name == "ld" || name == "ldu");
+  return i.guard >= 0 && (!is_pure(pc) || name == "ld" || name == "ldu" || tests_logic(s));
 }
+
+bool tests_logic(const Source& s) { return s.tokens[0] == "lop3" && (s.has("and") || s.has("or")); }
 
 bool Dataflow::is_in_bank(uint32_t pc) const {
   const Source& s = f_.source[pc];

@@ -97,4 +97,7 @@ class Dataflow {
   std::vector<char> dead_;
 };
 
+// A lop3 that makes a predicate, too: under a guard a branch.
+bool tests_logic(const Source&);
+
 }  // namespace fp4lab::emu

@@ -82,7 +82,9 @@ class NarrowUses {
   bool becomes_branch(uint32_t pc) const {
     const std::string_view name = f_.source[pc].tokens[0];
     const bool is_guarded = f_.code[pc].guard >= 0;
-    return flow_.becomes_branch(pc) || (is_guarded && (!flow_.is_pure(pc) || name == "ld" || name == "ldu"));
+    const bool branches_under_guard =
+        !flow_.is_pure(pc) || name == "ld" || name == "ldu" || tests_logic(f_.source[pc]);
+    return flow_.becomes_branch(pc) || (is_guarded && branches_under_guard);
   }
 
   // All elements of a vector if the last one is such. Under a guard it is a block of its own.

@@ -239,7 +239,8 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows,
     fold_single(w, flow, known) ? afresh(arithmetic) : arithmetic(flow, known);
   };
   const bool loops_matter = sums_f64(f) || has_products(f) || has_pairs(f);
-  bool unrolls = loops_matter || has_signs(f) || gives_back_operands(f) || may_repeat_wgmma(f);
+  bool unrolls =
+      loops_matter || has_signs(f) || gives_back_operands(f) || has_saturated_sums(f) || may_repeat_wgmma(f);
   for (int depth = 0; depth < kMostNested && std::exchange(unrolls, false); ++depth)
     step([&](const Dataflow& flow) {
       const Unrolled loops = unroll(w, flow, nounroll);

@@ -39,6 +39,12 @@ bool has_signs(const Function& f) {
                      [](const Source& s) { return s.tokens[0] == "neg" || s.tokens[0] == "abs"; });
 }
 
+bool has_saturated_sums(const Function& f) {
+  return std::any_of(f.source.begin(), f.source.end(), [](const Source& s) {
+    return (s.tokens[0] == "add" || s.tokens[0] == "sub") && s.has("sat") && s.type() == Type::s32;
+  });
+}
+
 bool gives_back_operands(const Function& f) {
   return std::any_of(f.source.begin(), f.source.end(), [](const Source& s) {
     const std::string_view name = s.tokens[0];

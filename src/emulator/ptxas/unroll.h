@@ -20,7 +20,8 @@ bool has_products(const Function&);
 // approximate reciprocal, a sum of the upper half of a product, a change of an f16's sign with .ftz.
 bool makes_pairs(const Source&);
 bool has_pairs(const Function&);
-bool has_signs(const Function&);  // neg or abs
+bool has_signs(const Function&);           // neg or abs
+bool has_saturated_sums(const Function&);  // of integers: constants of several rounds meet in them
 // It has products or extremes of floats, also guarded ones: in a first round maybe by 1, or of a value and
 // itself.
 bool gives_back_operands(const Function&);
