@@ -111,6 +111,14 @@ bool Cluster::all_moved_since(uint64_t turn) const {
   return true;
 }
 
+bool Cluster::can_run(uint32_t rank, uint32_t warp) const {
+  const Cta& cta = *ctas[rank];
+  if (cta.exited || warp >= cta.warps.size()) return false;
+  Warp& w = *cta.warps[warp];
+  return w.queued_ ||
+         std::ranges::any_of(w.groups_, [&](const auto& g) { return g->wait.ready && g->wait.ready(w, *g); });
+}
+
 void Cluster::finish_now(const Warp& w, std::string_view name) {
   for (size_t k = 0; k < ops_.size();) {
     AsyncOp* op = ops_[k].get();

@@ -179,6 +179,8 @@ class Cluster {
   void note_or_throw(const struct Fault&, const AsyncOp&);
   // Whether every warp that can run has had its chance since turn number `turn`: it came to a wait or a poll,
   // or executed kChance instructions.
+  // A warp can execute something, now or once it has been looked at.
+  bool can_run(uint32_t rank, uint32_t warp) const;
   bool all_moved_since(uint64_t turn) const;
   // Whether each has had a turn since then (see in_turn), and since it could go on if it waited.
   bool all_awake_since(uint64_t turn) const;

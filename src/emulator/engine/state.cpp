@@ -107,6 +107,20 @@ void CtaState::store(uint32_t offset, const Mbarrier& b) {
 
 namespace {
 
+// Before it ends a phase, so that nobody sleeps through two: hardware takes longer for what signals than
+// warps take on their way back to their wait. Those that have seen all phases but the last one end may be on
+// it, and so may be those whose own accesses of tensor memory have not happened yet.
+bool must_wait(const Cluster& cluster, const Cta& cta, const Mbarrier& b) {
+  if (!cluster.all_moved_since(b.turn)) return true;
+  if (!cluster.grid.schedule.tolerant) return false;
+  const auto is_behind = [&](const MbarrierParty& p) {
+    return p.what == MbarrierParty::What::waits && p.phase + 1 == b.phase &&
+           cluster.can_run(cta.rank, p.warp);
+  };
+  const auto accesses = [](const WarpEngines& e) { return e.tmem_loads || e.tmem_stores; };
+  return std::ranges::any_of(b.parties, is_behind) || std::ranges::any_of(cta.state->warps, accesses);
+}
+
 // The arrival or delivery that completes a phase (or lets the arrival that announces its bytes do so), when
 // warps have not had time to see the phase before: a parity wait cannot tell a phase from the next but one,
 // so kernels count on asynchronous operations taking longer than a few instructions. What the operation did
@@ -123,7 +137,7 @@ struct LateSignal final : AsyncOp {
   bool holds_exit() const override { return barrier_cta == cta && !cta->cluster.grid.schedule.tolerant; }
   bool held(const Cluster& cluster) const override {
     const Mbarrier* b = barrier_cta->exited ? nullptr : barrier_cta->state->mbarriers.find(offset);
-    return b && !cluster.all_moved_since(b->turn);
+    return b && must_wait(cluster, *barrier_cta, *b);
   }
   bool run(Cluster& cluster) override {
     if (barrier_cta->exited) {
@@ -162,8 +176,7 @@ void CtaState::signal_by(const AsyncOp& op, uint32_t offset, uint32_t count, int
   if (Watcher* watch = cta.cluster.watcher)
     watch->barrier({count ? BarrierEvent::What::arrive : BarrierEvent::What::complete_tx, &cta, offset,
                     count ? count : bytes, b.phase, nullptr, 0, &op});
-  if (!b.completes(count, bytes) || cta.cluster.all_moved_since(b.turn))
-    return signal(b, offset, count, bytes);
+  if (!b.completes(count, bytes) || !must_wait(cta.cluster, cta, b)) return signal(b, offset, count, bytes);
   auto late = std::make_unique<LateSignal>();
   late->offset = offset, late->count = count, late->bytes = bytes;
   late->barrier_cta = &cta, late->mnemonic = op.name();
