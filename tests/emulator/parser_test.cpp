@@ -517,7 +517,7 @@ TEST_CASE("what ptxas takes and refuses at module scope, in constants and initia
       CHECK_MESSAGE(contains(said, c.why), c.text << ": " << said);
   }
   auto m = parse(std::string(kHead) + ".global .u8 x[2][3] = {{1}, {2, 3}};", "text");
-  CHECK(m->symbols[0].init == std::vector<std::byte>{std::byte(1), {}, {}, std::byte(2), std::byte(3), {}});
+  CHECK(m->symbols[0].init == std::vector<std::byte>{std::byte(1), std::byte(2), std::byte(3), {}, {}, {}});
   CHECK_THROWS_AS(parse(".version 8.0\n.target sm_100a\n.entry k() { ret; }", "text"), PtxError);
 }
 

@@ -68,13 +68,15 @@ std::vector<uint64_t> array_sizes(Cursor& c, ast::Variable& v) {
   return sizes;
 }
 
-// The values of one dimension, which has braces of its own; what is left out is 0. `sizes` are those of the
-// dimensions from here on, 0 for an open first one.
-void initialisers(Cursor& c, ast::Variable& v, std::span<const uint64_t> sizes, uint64_t first) {
+// The values of one dimension, which has braces of its own. `sizes` are those of the dimensions from here on,
+// 0 for an open first one. The values follow each other in memory, as ptxas 13.0 and an H100 have them: where
+// inner braces leave some out, those of the next ones move up, and the zeros are behind the last value.
+void initialisers(Cursor& c, ast::Variable& v, std::span<const uint64_t> sizes) {
   if (sizes.empty()) {
     if (c.peek().mark("{")) c.fail("one value is needed here, without braces");
+    const uint64_t element = v.init.size();
     v.init.push_back(initialiser(c));
-    v.init.back().element = first;
+    v.init.back().element = element;
     return;
   }
   c.expect("{", "before the values of an array");
@@ -83,7 +85,8 @@ void initialisers(Cursor& c, ast::Variable& v, std::span<const uint64_t> sizes, 
   if (!c.accept("}")) {
     do {
       if (sizes[0] && n == sizes[0]) c.fail("'{}' has more initial values than elements", v.name);
-      initialisers(c, v, sizes.subspan(1), first + n++ * inner);
+      initialisers(c, v, sizes.subspan(1));
+      ++n;
     } while (c.accept(","));
     c.expect("}", "behind an initialiser");
   }
@@ -139,7 +142,7 @@ std::vector<ast::Variable> parse_variables(Cursor& c, Space space, bool paramete
       if (space != Space::global && space != Space::constant)
         c.fail("variables of this state space have no initial values");
       c.next();
-      initialisers(c, v, sizes, 0);
+      initialisers(c, v, sizes);
     }
     out.push_back(std::move(v));
   } while (!parameter && c.accept(","));
