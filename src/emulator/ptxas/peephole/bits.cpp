@@ -121,6 +121,20 @@ void fold_lower_half(Pass& p, uint32_t pc) {
   }
 }
 
+// A word without a sign that was converted to s64 is shifted to the left by a constant as if it had one.
+void extend_sign_of_shifted(Pass& p, uint32_t pc) {
+  const auto amount = p.bits(pc, 2);
+  if (bits_of(p.source(pc).type()) != 64 || !amount || *amount == 0 || *amount > 31) return;
+  const auto from = p.open_maker(pc, 1, "cvt");
+  if (!from || p.source(*from).tokens.size() != 3 || p.source(*from).type(0) != Type::s64 ||
+      p.source(*from).type(1) != Type::u32 || p.bits(pc, 1))
+    return;
+  const Operand word = p.kept(*from, 1), wide = p.w.fresh(Type::b64);
+  p.insert(pc, {"cvt", "s64", "s32"}, {wide, word});
+  p.operand(pc, 1) = wide;
+  p.known.forget(pc);
+}
+
 // What the compiler computes of constants only behind the bit fields.
 bool is_computed_late(const Source& s) {
   static const std::unordered_set<std::string_view> kNames = {"div", "rem", "dp2a", "dp4a", "prmt"};
@@ -350,6 +364,7 @@ std::span<const Rule> bit_rules() {
       {"shl", fold_shift},
       {"shr", fold_shift},
       {"shl", fold_wide_shift},
+      {"shl", extend_sign_of_shifted},
       {"shl", fold_signed_amount},
       {"shr", fold_signed_amount},
       {"shr", fold_converted_amount},
