@@ -177,10 +177,10 @@ class Cluster {
   // A note where the schedule tolerates faults like this one, else the fault.
   void note_or_throw(const struct Fault&, const Warp&);
   void note_or_throw(const struct Fault&, const AsyncOp&);
+  // Whether a warp can execute something, now or once it has been looked at.
+  bool can_run(uint32_t rank, uint32_t warp) const;
   // Whether every warp that can run has had its chance since turn number `turn`: it came to a wait or a poll,
   // or executed kChance instructions.
-  // A warp can execute something, now or once it has been looked at.
-  bool can_run(uint32_t rank, uint32_t warp) const;
   bool all_moved_since(uint64_t turn) const;
   // Whether each has had a turn since then (see in_turn), and since it could go on if it waited.
   bool all_awake_since(uint64_t turn) const;
