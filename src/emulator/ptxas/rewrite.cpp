@@ -88,6 +88,11 @@ void Rewriter::Code::add(const Instr& i, Source s, const Entry* row) {
   rows.push_back(row);
 }
 
+void Rewriter::Code::land(uint32_t branch, uint32_t at) {
+  code[branch].op[0].index = at;
+  settled.insert(branch);
+}
+
 // What only a guarded instruction reads is made under its guard: where that is false nothing may have written
 // what it is made of.
 void Rewriter::guard_inserted() {

@@ -61,6 +61,7 @@ class Rewriter {
 
     uint32_t size() const { return static_cast<uint32_t>(code.size()); }
     void add(const Instr&, Source, const Entry*);
+    void land(uint32_t branch, uint32_t at);  // it leads to new code
   };
   // For code that is put together elsewhere: one round of a loop up to `end`, an instruction's body and row.
   void add_round(uint32_t begin, uint32_t back, uint32_t test, uint32_t end, Code&) const;

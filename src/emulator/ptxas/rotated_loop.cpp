@@ -83,19 +83,14 @@ class Rotation {
   }
 
   void end_round(const Loop& loop) {
-    for (const uint32_t pc : to_next_[loop.begin]) land(pc, now_.size());
+    for (const uint32_t pc : to_next_[loop.begin]) now_.land(pc, now_.size());
     w_.add_round(loop.begin, loop.test + 1, loop.test, loop.test, now_);
     now_.add(f_.code[loop.test], f_.source[loop.test], w_.rows[loop.test]);
     now_.code.back().guard_negated = !now_.code.back().guard_negated;
-    land(now_.size() - 1, now_.moved[loop.test + 1]);
+    now_.land(now_.size() - 1, now_.moved[loop.test + 1]);
     if (loop.out == loop.back + 1) return;
     now_.add(f_.code[loop.back], f_.source[loop.back], w_.rows[loop.back]);
     now_.code.back().op[0].index = loop.out;
-  }
-
-  void land(uint32_t branch, uint32_t at) {
-    now_.code[branch].op[0].index = at;
-    now_.settled.insert(branch);
   }
 
   Rewriter& w_;

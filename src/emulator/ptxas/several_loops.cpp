@@ -80,19 +80,19 @@ class Copier {
     const uint32_t to_two = branch(loop, more_rounds(loop, 3, {}), false), four = now_.size();
     rounds(loop, 4);
     made(loop, {"mov", "pred"}, {any, more});
-    land(branch(loop, more_rounds(loop, 3, more), true), four);
-    land(to_two, now_.size());
+    now_.land(branch(loop, more_rounds(loop, 3, more), true), four);
+    now_.land(to_two, now_.size());
     const uint32_t to_one = branch(loop, more_rounds(loop, 1, any), false);
     rounds(loop, 2);
     made(loop, {"mov", "pred"}, {any, more});
-    land(to_one, now_.size());
+    now_.land(to_one, now_.size());
     leave(loop, any);
     const uint32_t one = now_.size();
     rounds(loop, 1);
     if (f_.source[loop.compared_at].has(loop.leaves_at_end ? "eq" : "ne"))
-      land(branch(loop, more, true), one);
+      now_.land(branch(loop, more, true), one);
     if (loop.leaves_at_end) now_.code[branch(loop, more, false)].guard = -1;
-    for (const uint32_t pc : to_end_) land(pc, now_.size());
+    for (const uint32_t pc : to_end_) now_.land(pc, now_.size());
   }
 
   // What each round makes afresh does not come from before the loop, though a way now leads past all rounds.
@@ -161,10 +161,6 @@ class Copier {
   void leave(const CountedLoop& loop, const Operand& predicate) {
     const uint32_t pc = branch(loop, predicate, false);
     if (!loop.leaves_at_end) to_end_.push_back(pc);
-  }
-  void land(uint32_t branch, uint32_t at) {
-    now_.code[branch].op[0].index = at;
-    now_.settled.insert(branch);
   }
 
   Rewriter& w_;
