@@ -59,9 +59,8 @@ struct Variable {
     std::string_view symbol;       // empty: `value` alone
     uint64_t mask = ~uint64_t(0);  // 0xff00(sym): the byte of the address that is stored
     bool generic = false;          // generic(sym)
-    uint64_t element = 0;          // its place
   };
-  std::vector<Item> init;
+  std::vector<Item> init;  // of the first elements
   uint64_t bytes() const { return elements * (bits_of(type) / 8); }
 };
 

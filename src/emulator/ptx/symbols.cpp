@@ -95,8 +95,8 @@ void initialise(Module& out, const ast::Module& tree, const ast::Variable& v, Sy
   if (s.size > kMax) fail_at(out, *v.at, "an initialised variable of {} bytes is not supported", s.size);
   const uint32_t width = bits_of(v.type) / 8;  // what is over 8 bytes stays 0
   s.init.resize(s.size);
+  uint64_t at = 0;
   for (const ast::Variable::Item& item : v.init) {
-    const uint64_t at = item.element * width;
     uint64_t bits = 0;
     const bool masked = item.mask != ~uint64_t(0);
     if (item.symbol.empty()) {
@@ -121,6 +121,7 @@ void initialise(Module& out, const ast::Module& tree, const ast::Variable& v, Sy
       }
     }
     std::memcpy(s.init.data() + at, &bits, std::min<size_t>(width, sizeof bits));
+    at += width;
   }
 }
 

@@ -74,9 +74,7 @@ std::vector<uint64_t> array_sizes(Cursor& c, ast::Variable& v) {
 void initialisers(Cursor& c, ast::Variable& v, std::span<const uint64_t> sizes) {
   if (sizes.empty()) {
     if (c.peek().mark("{")) c.fail("one value is needed here, without braces");
-    const uint64_t element = v.init.size();
     v.init.push_back(initialiser(c));
-    v.init.back().element = element;
     return;
   }
   c.expect("{", "before the values of an array");
