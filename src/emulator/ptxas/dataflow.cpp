@@ -213,10 +213,16 @@ bool Dataflow::becomes_branch(uint32_t pc) const {
   if (is_integer_routine(s)) return s.type() == Type::s32 ? !dead_[pc] : s.type() != Type::u32;
   if (dead_[pc]) return false;
   if (name == "bfind") return bits_of(s.type()) == 64;
-  return i.guard >= 0 && (!is_pure(pc) || name == "ld" || name == "ldu" || tests_logic(s));
+  return branches_under_guard(pc);
 }
 
-bool tests_logic(const Source& s) { return s.tokens[0] == "lop3" && (s.has("and") || s.has("or")); }
+// A lop3 that makes a predicate, too, does more than compute.
+bool Dataflow::branches_under_guard(uint32_t pc) const {
+  const Source& s = f_.source[pc];
+  const std::string_view name = s.tokens[0];
+  const bool tests_logic = name == "lop3" && (s.has("and") || s.has("or"));
+  return f_.code[pc].guard >= 0 && (!is_pure(pc) || name == "ld" || name == "ldu" || tests_logic);
+}
 
 bool Dataflow::is_in_bank(uint32_t pc) const {
   const Source& s = f_.source[pc];

@@ -54,6 +54,8 @@ class Dataflow {
   bool is_pure(uint32_t pc) const;
   // ptxas 13.0 makes branches of it, so that its basic block ends here (observed).
   bool becomes_branch(uint32_t pc) const;
+  // Because it is guarded and does more than compute, whether somebody wants it or not.
+  bool branches_under_guard(uint32_t pc) const;
   // A load that machine code has none for, because instructions read constant banks themselves: of a kernel's
   // parameter, or at a fixed address of .const memory.
   bool is_in_bank(uint32_t pc) const;
@@ -96,8 +98,5 @@ class Dataflow {
   RegisterSet live_in_;                // of the function
   std::vector<char> dead_;
 };
-
-// A lop3 that makes a predicate, too: under a guard a branch.
-bool tests_logic(const Source&);
 
 }  // namespace fp4lab::emu

@@ -68,7 +68,8 @@ class NarrowUses {
         if (s.begins_block) writer_.clear();
         if (!flow_.is_dead(pc) && s.tokens[0] == "st") convert_stored(pc);
         if (!flow_.is_dead(pc) && is_wide_shift(s)) convert_amount(pc);
-        const bool branches = becomes_branch(pc);
+        // What nobody wants is still there.
+        const bool branches = flow_.becomes_branch(pc) || flow_.branches_under_guard(pc);
         if (ends_stretch(s) || branches) writer_.clear();
         if (branches && f_.code[pc].guard >= 0 && stands_alone_under_guard(s)) continue;
         for (const uint32_t reg : flow_.access(pc).writes) writer_[reg] = pc;
@@ -78,15 +79,6 @@ class NarrowUses {
   }
 
  private:
-  // What nobody wants is still there.
-  bool becomes_branch(uint32_t pc) const {
-    const std::string_view name = f_.source[pc].tokens[0];
-    const bool is_guarded = f_.code[pc].guard >= 0;
-    const bool branches_under_guard =
-        !flow_.is_pure(pc) || name == "ld" || name == "ldu" || tests_logic(f_.source[pc]);
-    return flow_.becomes_branch(pc) || (is_guarded && branches_under_guard);
-  }
-
   // All elements of a vector if the last one is such. Under a guard it is a block of its own.
   void convert_stored(uint32_t pc) {
     if (f_.code[pc].guard >= 0) writer_.clear();
