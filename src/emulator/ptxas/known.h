@@ -60,13 +60,13 @@ class Known {
   // Of the instruction's guard: whether it always holds, or never.
   std::optional<bool> guard(uint32_t pc) const;
   bool is_constant(uint32_t pc, unsigned slot) const;
+  // The same within straight-line code.
+  bool is_constant_here(uint32_t pc, unsigned slot) const;
   bool is_result_constant(uint32_t pc) const { return constant_[pc]; }
   // Of 64 bits, that registers hold which are stored as a whole.
   const std::unordered_set<uint64_t>& stored_constants() const { return stored_; }
   // Whether an instruction of f64 other than the one at pc, and none that repeats it, reads a constant.
   bool has_other_reader(uint64_t bits, uint32_t pc) const;
-  // The same within straight-line code.
-  bool is_constant_here(uint32_t pc, unsigned slot) const;
   // An operand is made within straight-line code, and so is all that a constant or a copy was made of.
   bool comes_from_here(uint32_t pc, unsigned slot) const;
   // What comes of a comparison, by set or setp, of a value with itself or with a constant NaN: the same for
