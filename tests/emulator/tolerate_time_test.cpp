@@ -174,3 +174,62 @@ TEST_CASE("what a bulk store wrote, behind wait_group.read: a race, or the write
     check_that_strict_seeds_differ(text, 32);
   }
 }
+
+// Warp 4 commits three times in a row before it waits; warps 0 to 3 load tensor memory between their waits
+// for the three phases. Nothing but the time that 32 products take keeps the third phase behind the second
+// wait.
+TEST_CASE("three tcgen05.commits in a row: a phase ends when those who saw the one before are back") {
+  const std::string text = module_text("sm_100a", ".param .u64 out", R"(
+      .shared .align 128 .b8 a[4096]; .shared .align 128 .b8 b[512];
+      .shared .align 8 .b64 done; .shared .align 8 .b64 read; .shared .align 4 .b32 where;
+      ld.param.u64 %rd0, [out]; mov.u32 %r0, where; mov.u32 %r1, %tid.x; mov.u32 %r2, a; mov.u32 %r3, b;
+      mov.u32 %r4, done; mov.u32 %r5, read; mov.u32 %r6, 0; shr.u32 %r7, %r1, 5; mov.u32 %r8, 0;
+      setp.ne.u32 %p0, %r1, 128; setp.ne.u32 %p1, %r7, 0; setp.eq.u32 %p2, %r7, 4;
+      mul.lo.u32 %r9, %r1, 4; rem.u32 %r10, %r9, 512; add.u32 %r10, %r10, %r3; st.shared.u32 [%r10], %r6;
+  A:  add.u32 %r10, %r2, %r9; st.shared.u32 [%r10], %r6; add.u32 %r9, %r9, 640;
+      setp.lt.u32 %p3, %r9, 4096; @%p3 bra A;
+      @!%p0 mbarrier.init.shared::cta.b64 [%r4], 1;
+      @!%p0 mbarrier.init.shared::cta.b64 [%r5], 128;
+      @!%p1 tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r0], 32;
+      fence.proxy.async.shared::cta;
+      tcgen05.fence::before_thread_sync; bar.sync 0; tcgen05.fence::after_thread_sync;
+      ld.shared.u32 %r9, [%r0];
+      @%p2 bra ISSUE;
+      shl.b32 %r10, %r7, 21; add.u32 %r10, %r10, %r9; add.u32 %r10, %r10, 16; mov.u32 %r11, 0;
+      tcgen05.st.sync.aligned.32x32b.x1.b32 [%r10], {%r1};
+      tcgen05.wait::st.sync.aligned;
+  L:  and.b32 %r12, %r8, 1;
+  W:  mbarrier.try_wait.parity.shared::cta.b64 %p3, [%r4], %r12; @!%p3 bra W;
+      tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r13}, [%r10];
+      tcgen05.wait::ld.sync.aligned;
+      add.u32 %r11, %r11, %r13; add.u32 %r8, %r8, 1; rem.u32 %r14, %r8, 3; setp.eq.u32 %p3, %r14, 0;
+      @%p3 mbarrier.arrive.shared::cta.b64 _, [%r5];
+      setp.lt.u32 %p3, %r8, 60; @%p3 bra L;
+      mul.wide.u32 %rd1, %r1, 4; add.u64 %rd0, %rd0, %rd1; st.global.u32 [%rd0], %r11;
+      bra END;
+  ISSUE:
+      @%p0 bra END;
+      shr.u32 %r10, %r2, 4; cvt.u64.u32 %rd1, %r10; or.b64 %rd1, %rd1, 0x401000080000;
+      shr.u32 %r10, %r3, 4; cvt.u64.u32 %rd2, %r10; or.b64 %rd2, %rd2, 0x401000080000;
+      mov.u32 %r11, 0x8040010; setp.ne.u32 %p3, 0, 0;
+  R:  mov.u32 %r12, 0;
+  C:  mov.u32 %r13, 0;
+  M:  tcgen05.mma.cta_group::1.kind::f16 [%r9], %rd1, %rd2, %r11, %p3;
+      add.u32 %r13, %r13, 1; setp.lt.u32 %p4, %r13, 32; @%p4 bra M;
+      tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r4];
+      add.u32 %r12, %r12, 1; setp.lt.u32 %p4, %r12, 3; @%p4 bra C;
+      and.b32 %r14, %r8, 1;
+  V:  mbarrier.try_wait.parity.shared::cta.b64 %p4, [%r5], %r14; @!%p4 bra V;
+      add.u32 %r8, %r8, 1; setp.lt.u32 %p4, %r8, 20; @%p4 bra R;
+  END:
+      bar.warp.sync -1;
+      bar.sync 0;
+      @!%p1 tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r9, 32;)");
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    CAPTURE(seed);
+    const Ran r = run(text, true, 160, 128, {.seed = seed});
+    INFO(r.result.report);
+    REQUIRE(r.result.ok);
+    for (uint32_t t = 0; t < 128; ++t) CHECK(r.out[t] == 60 * t);
+  }
+}
