@@ -55,6 +55,8 @@ class Known {
   std::optional<uint64_t> bits(uint32_t pc, unsigned slot) const;
   // Of a vector's element.
   std::optional<uint64_t> bits_of_element(uint32_t pc, uint32_t index) const;
+  // Of what an instruction makes.
+  std::optional<uint64_t> result(uint32_t pc) const { return bits(f_.code[pc].op[0], pc, pc + 1); }
   // Where in the CTA's shared memory the variable lies whose address is an operand.
   std::optional<uint64_t> shared_address(const Operand&) const;
   // Of the instruction's guard: whether it always holds, or never.

@@ -15,6 +15,7 @@
 #include "emulator/ptxas/copied_predicate.h"
 #include "emulator/ptxas/dataflow.h"
 #include "emulator/ptxas/idle_loop.h"
+#include "emulator/ptxas/joined_constant.h"
 #include "emulator/ptxas/late_constant.h"
 #include "emulator/ptxas/nan_product.h"
 #include "emulator/ptxas/narrow_load.h"
@@ -188,6 +189,10 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows,
     what(flow);
   };
   if (may_copy_predicates(f)) step([&](const Dataflow& flow) { mistake_copied_predicates(f, flow); });
+  constexpr int kMostJoined = 4;  // what one makes may be another's
+  bool joins = may_join_constants(f);
+  for (int round = 0; round < kMostJoined && std::exchange(joins, false); ++round)
+    step([&](const Dataflow& flow) { joins = join_constants(w, flow, Known(w, flow)); });
   constexpr int kMostNested = 4;
   // Calls what() with `flow` as it is without idle loops, and with calls that nobody wants if `calls` says
   // so.
