@@ -22,15 +22,20 @@ Type integer(Type t) {
 
 bool is_scalar_float(Type t) { return t == Type::f16 || t == Type::bf16 || t == Type::f32 || t == Type::f64; }
 
-// Of an expansion the last machine instruction counts: `copysign` ends in one on bits, and what brings
-// numbers that are not normal back to scale in a guarded product. A `set` makes an integer first, and
-// converts it.
-bool ends_in_float(const Source& s) {
+// An approximate function that brings numbers which are not normal to scale and back, in guarded products:
+// straight-line code ends behind it.
+bool is_scaled(const Source& s) {
   static const std::unordered_set<std::string_view> kScaled = {"div", "ex2", "lg2", "rcp", "rsqrt", "sqrt"};
+  return kScaled.contains(s.tokens[0]) && s.type() == Type::f32 && s.has("approx") && !s.has("ftz");
+}
+
+// Of an expansion the last machine instruction counts: `copysign` ends in one on bits, and what is scaled in a
+// guarded product. A `set` makes an integer first, and converts it.
+bool ends_in_float(const Source& s) {
   const std::string_view name = s.tokens[0];
   if (name == "copysign" || s.has("full")) return false;
   if (name == "cvt" && s.has("ftz")) return s.type(0) != Type::f64 && s.type(1) != Type::f64;
-  return !(kScaled.contains(name) && s.type() == Type::f32 && s.has("approx") && !s.has("ftz"));
+  return !is_scaled(s);
 }
 
 // Of bf16 few have a machine instruction that says so; what the others make is taken for f16.
@@ -70,7 +75,7 @@ class NarrowUses {
         if (!flow_.is_dead(pc) && is_wide_shift(s)) convert_amount(pc);
         // What nobody wants is still there.
         const bool branches = flow_.becomes_branch(pc) || flow_.branches_under_guard(pc);
-        if (ends_stretch(s) || branches) writer_.clear();
+        if (ends_stretch(s) || is_scaled(s) || branches) writer_.clear();
         if (branches && f_.code[pc].guard >= 0 && stands_alone_under_guard(s)) continue;
         for (const uint32_t reg : flow_.access(pc).writes) writer_[reg] = pc;
       }
