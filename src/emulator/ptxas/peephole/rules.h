@@ -38,6 +38,7 @@ std::span<const Rule> conversion_rules();
 bool is_saturated(const Pass&, uint32_t pc, unsigned slot, Type as);
 std::span<const Rule> extreme_rules();
 std::span<const Rule> flush_rules();
+std::span<const Rule> half_function_rules();
 std::span<const Rule> identity_rules();
 std::span<const Rule> least_integer_rules();
 std::span<const Rule> logic_rules();
