@@ -61,6 +61,12 @@ bool stands_alone_under_guard(const Source& s) {
   return s.type() == Type::f64 ? !s.has("rn") && !s.has("approx") : !is_selected_routine(s);
 }
 
+// Straight-line code ends behind these, with what they write, where it ends in front of what others do.
+bool leaves_to_next(const Source& s) {
+  const bool is_vector = s.has("v2") || s.has("v4") || s.has("v8");
+  return s.has("sync") || s.tokens[0] == "activemask" || (s.tokens[0] == "atom" && is_vector);
+}
+
 class NarrowUses {
  public:
   NarrowUses(Rewriter& w, const Dataflow& flow) : w_(w), f_(w.f), flow_(flow) {}
@@ -77,6 +83,7 @@ class NarrowUses {
         const bool branches = flow_.becomes_branch(pc) || flow_.branches_under_guard(pc);
         if (ends_stretch(s) || is_scaled(s) || branches) writer_.clear();
         if (branches && f_.code[pc].guard >= 0 && stands_alone_under_guard(s)) continue;
+        if (leaves_to_next(s)) continue;
         for (const uint32_t reg : flow_.access(pc).writes) writer_[reg] = pc;
       }
     }
@@ -136,9 +143,7 @@ class NarrowUses {
     if (!is_value(op) || op.immediate) return Type::none;
     const uint32_t from = writer(op);
     if (from == Dataflow::kNone) return is_scalar_float(op.type) ? op.type : Type::none;
-    const std::string_view name = f_.source[from].tokens[0];
     const Type named = f_.source[from].type();
-    if (name == "atom" && f_.code[from].op[0].kind == Operand::Kind::vector) return Type::none;
     const bool is_tf32 = named == Type::tf32 && !f_.source[from].has("rna");  // that one is integer code
     const Type type = is_tf32 ? Type::f32 : named;
     const bool fits = is_scalar_float(type) && bits_of(type) == bits_of(op.type);

@@ -210,7 +210,7 @@ void fold_extreme(Pass& p, uint32_t pc) {
   const auto constant = p.bits(pc, 1);
   if (p.same_register(pc, 1, 2) || (constant && constant == p.bits(pc, 2))) {
     if (plain && (type == Type::f32 || type == Type::f64 || type == Type::f16))
-      return p.become_copy(pc, p.operand(pc, 1), type);
+      return p.become_copy_of(pc, 1, type);
     if (constant && type == Type::f32 && s.tokens.size() == 3 && s.has("ftz") &&
         p.known.is_constant_here(pc, 1))
       p.become(pc, quiet32(flushed32(*constant)), type);

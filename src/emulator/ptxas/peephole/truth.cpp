@@ -40,6 +40,31 @@ std::optional<uint32_t> plain_set(const Pass& p, uint32_t pc, unsigned slot) {
   return set;
 }
 
+// Whether a conversion from an integer to a float reads what `set` made as an integer, 0 or -1. Of one of 16
+// bits that makes 32, which the machine has no `set` for, and behind an extension with its own sign, only to
+// f32.
+bool converts_mask(const Pass& p, uint32_t pc) {
+  const Type read = p.source(pc).type(1);
+  auto set = plain_set(p, pc, 1);
+  bool extends = false, extends_sign = true;
+  if (const auto extension = set ? std::nullopt : p.made_by(pc, 1, "cvt")) {
+    const Source& s = p.source(*extension);
+    const Type to = s.type(0), from = s.type(1);
+    extends_sign = to == Type::s64 && from == Type::s32;
+    extends = s.tokens.size() == 3 && to == read && (extends_sign || (to == Type::u64 && from == Type::u32));
+    if (extends) set = plain_set(p, *extension, 1);
+  }
+  if (!set || is_float(p.source(*set).type())) return false;
+  const unsigned width = bits_of(p.source(*set).type());
+  constexpr Type kIntegers[] = {Type::u8, Type::s8, Type::u16, Type::s16, Type::u32, Type::s32};
+  if (!extends && (width < bits_of(read) || std::ranges::find(kIntegers, read) == std::end(kIntegers)))
+    return false;
+  const bool widens = width == 32 && bits_of(p.source(*set).type(1)) == 16;
+  if (!widens && !extends) return true;
+  if (p.source(pc).type(0) != Type::f32) return false;
+  return extends ? extends_sign || !widens : read == Type::s16 || read == Type::s32;
+}
+
 // What `set` made as f16, bf16 or f32 is the conversion of an integer, 0 or 1, which a conversion to an
 // integer takes instead, whatever type it reads. So is what it made as an integer, 0 or -1, and what was then
 // converted to a float.
@@ -60,16 +85,8 @@ void take_truth(Pass& p, uint32_t pc) {
       !is_float(p.source(*first).type(0)) || bits_of(p.source(*first).type(0)) < bits_of(from) ||
       (p.source(*first).type(0) == Type::f64 && bits_of(from) == 16))
     return;
-  const auto set = plain_set(p, *first, 1);
-  const Type read = p.source(*first).type(1);
-  constexpr Type kIntegers[] = {Type::u8, Type::s8, Type::u16, Type::s16, Type::u32, Type::s32};
-  if (!set || std::ranges::find(kIntegers, read) == std::end(kIntegers)) return;
-  if (is_float(p.source(*set).type()) || bits_of(p.source(*set).type()) < bits_of(read)) return;
-  // The machine has no `set` of 16 bits that makes 32; only what s16 reads of one of halves is as good.
-  const Type of = p.source(*set).type(1);
-  const bool widens = bits_of(p.source(*set).type()) == 32 && bits_of(of) == 16;
-  if (widens && !(is_half(of) && read == Type::s16 && p.source(*first).type(0) == Type::f32)) return;
-  p.replace(pc, {"cvt", name_of(to), name_of(read)}, {p.kept(*first, 1)});
+  if (!converts_mask(p, *first)) return;
+  p.replace(pc, {"cvt", name_of(to), name_of(p.source(*first).type(1))}, {p.kept(*first, 1)});
 }
 
 // The machine's comparison of halves writes f16 or bf16 into both halves of a register, which is then taken
