@@ -76,13 +76,16 @@ Values evaluate(const Rewriter& w, const std::vector<Step>& steps) {
     for (const Step& step : steps) {
       for (const auto& [op, maker] : step.overwritten) lane.set(op, values.at({maker, key_of(op)}));
       const Instr& i = w.f.code[step.pc];
-      if (step.value)
+      const Source& s = w.f.source[step.pc];
+      if (step.value) {
         lane.set(i.op[0], *step.value);
-      else if (is_sign_of_f64(w.f.source[step.pc]))
-        lane.set(i.op[0], with_changed_sign(w.f.source[step.pc], lane.bits(i.op[1])));
-      else
+        if (const Operand& second = second_predicate(i, s)) lane.set(second, !*step.value);
+      } else if (is_sign_of_f64(s)) {
+        lane.set(i.op[0], with_changed_sign(s, lane.bits(i.op[1])));
+      } else {
         lane.execute(i);
-      for_each_target(w.f, i, [&](const Operand& op) { values[{step.pc, key_of(op)}] = lane.bits(op); });
+      }
+      for_each_target(w.f, i, s, [&](const Operand& op) { values[{step.pc, key_of(op)}] = lane.bits(op); });
     }
   } catch (const std::exception&) {
     return {};

@@ -20,9 +20,16 @@ struct HashOfTarget {
 using Values = std::unordered_map<std::pair<uint32_t, uint64_t>, uint64_t, HashOfTarget>;
 // What tells a function's registers and predicates from each other.
 uint64_t key_of(const Operand&);
-// An instruction's first operand, or the elements of that vector but for those that nobody keeps.
+// The second predicate that an instruction writes, the opposite of the first: an operand of no kind if none.
+inline const Operand& second_predicate(const Instr& i, const Source& s) {
+  static constexpr Operand kNone;
+  return s.tokens[0] == "setp" ? i.op[1] : kNone;
+}
+// An instruction's first operand and second predicate, or the elements of that vector but for those that nobody
+// keeps.
 template <class F>
-void for_each_target(const Function& f, const Instr& i, F&& each) {
+void for_each_target(const Function& f, const Instr& i, const Source& s, F&& each) {
+  if (const Operand& second = second_predicate(i, s)) each(second);
   if (i.op[0].kind != Operand::Kind::vector) return each(i.op[0]);
   for (uint32_t k = 0; k < i.op[0].count; ++k)
     if (const Operand& part = f.vectors[i.op[0].index + k]; part.kind != Operand::Kind::sink) each(part);

@@ -45,6 +45,12 @@ bool is_move(const Source& s) {
                                   (s.type() == Type::f32 || s.type() == Type::f64));
 }
 
+// One that compares and does not combine, or of pairs.
+bool is_plain_setp(const Source& s) {
+  return s.tokens[0] == "setp" && s.tokens.size() == (s.has("ftz") ? 4 : 3) &&
+         !name_of(s.type()).ends_with("x2");
+}
+
 bool is_register(const Operand& op) { return is_value(op) || op.kind == Operand::Kind::predicate; }
 
 }  // namespace
@@ -227,7 +233,8 @@ bool Known::reads_only(uint32_t pc, F&& fits) const {
   if (i.guard >= 0 || i.op[0].kind == Operand::Kind::none) return false;
   for (unsigned slot = 1; slot < kMaxOperands; ++slot) {
     const Operand& op = i.op[slot];
-    if (op.kind == Operand::Kind::none) continue;
+    const bool is_written = slot == 1 && second_predicate(i, f_.source[pc]);
+    if (op.kind == Operand::Kind::none || is_written) continue;
     if (slot >= kSlots) return false;
     if (op.kind == Operand::Kind::vector) {
       for (uint32_t e = op.index; e < op.index + op.count; ++e)
@@ -257,9 +264,27 @@ std::optional<bool> Known::outcome(uint32_t pc) const {
   return a.offset == b.offset ? of_itself(s.tokens[1], is_float(of)) : std::nullopt;
 }
 
-// What set and setp then give. (Of two predicates nothing is computed.)
+// A predicate and the one that holds where it does not: both of one setp, or one made of the other by not.
+bool Known::are_opposite(uint32_t pc, unsigned a, unsigned b) const {
+  const Operand &p = f_.code[pc].op[a], &q = f_.code[pc].op[b];
+  const uint32_t of_p = makers_[pc][a], of_q = makers_[pc][b];
+  if (p.negated != q.negated || of_p >= pc || of_q >= pc) return false;
+  if (of_p == of_q) return p.index != q.index && is_plain_setp(f_.source[of_p]);
+  const auto negates = [&](uint32_t by, const Operand& read, uint32_t other, const Operand& opposite) {
+    const Instr& i = f_.code[by];
+    return f_.source[by].tokens[0] == "not" && !i.op[1].negated && i.op[1].index == opposite.index &&
+           makers_[by][1] == other && i.op[0].index == read.index;
+  };
+  return negates(of_p, p, of_q, q) || negates(of_q, q, of_p, p);
+}
+
+// What set and setp then give (a second predicate the opposite), and logic of two opposite predicates.
 std::optional<uint64_t> Known::decided(uint32_t pc) const {
-  if (f_.source[pc].tokens[0] == "setp" && f_.code[pc].op[1]) return std::nullopt;
+  const std::string_view name = f_.source[pc].tokens[0];
+  if ((name == "and" || name == "or" || name == "xor") && f_.source[pc].type() == Type::pred) {
+    const bool is_known = f_.code[pc].guard < 0 && are_opposite(pc, 1, 2);
+    return is_known ? std::optional<uint64_t>(name != "and") : std::nullopt;
+  }
   const auto holds = outcome(pc);
   const Type to = f_.source[pc].type();
   const bool is_set = f_.source[pc].tokens[0] == "set";
@@ -312,14 +337,13 @@ void Known::compute_values(const Rewriter& w, const Dataflow& flow) {
     const Source& s = f_.source[pc];
     const std::string_view name = s.tokens[0];
     const bool reads_carry = name == "addc" || name == "subc" || name == "madc";
-    const bool is_pair = name == "setp" && i.op[1];
     if (const auto value = decided(pc)) {
       computed[pc] = 1;
       steps.push_back({pc, {}, value});
-      last[key_of(i.op[0])] = pc;
+      for_each_target(f_, i, s, [&](const Operand& op) { last[key_of(op)] = pc; });
       continue;
     }
-    if (!is_foldable(s) || reads_carry || is_pair || !(flow.is_pure(pc) || s.has("cc"))) continue;
+    if (!is_foldable(s) || reads_carry || !(flow.is_pure(pc) || s.has("cc"))) continue;
     if (leaves_sign(pc)) continue;
     Step step{pc, {}, {}};
     computed[pc] = reads_only(pc, [&](const Operand& op, uint32_t maker) {
@@ -332,13 +356,17 @@ void Known::compute_values(const Rewriter& w, const Dataflow& flow) {
     for (const auto& [op, maker] : step.overwritten)
       last[key_of(op)] = maker;  // it is set back for this step
     steps.push_back(std::move(step));
-    for_each_target(f_, i, [&](const Operand& op) { last[key_of(op)] = pc; });
+    for_each_target(f_, i, s, [&](const Operand& op) { last[key_of(op)] = pc; });
     is_worth_it |= name != "mov" || !is_value(i.op[0]) || !is_value(i.op[1]);
   }
   if (is_worth_it) values_ = evaluate(w, steps);
   moved_.clear();
   for (uint32_t pc = 0; pc < f_.code.size(); ++pc)
-    if (const auto value = decided(pc)) values_[{pc, key_of(f_.code[pc].op[0])}] = *value;
+    if (const auto value = decided(pc)) {
+      values_[{pc, key_of(f_.code[pc].op[0])}] = *value;
+      if (const Operand& second = second_predicate(f_.code[pc], f_.source[pc]))
+        values_[{pc, key_of(second)}] = !*value;
+    }
   forget_left();
 }
 

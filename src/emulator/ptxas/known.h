@@ -103,6 +103,7 @@ class Known {
   template <class F>
   bool reads_only(uint32_t pc, F&& fits) const;
   bool is_row(const Operand&) const;
+  bool are_opposite(uint32_t pc, unsigned a, unsigned b) const;
   std::optional<uint64_t> decided(uint32_t pc) const;
   bool is_constant(const Operand&, uint32_t maker, uint32_t pc) const;
   std::optional<uint64_t> bits_of_row(const Operand&) const;
