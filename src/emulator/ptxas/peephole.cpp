@@ -110,6 +110,17 @@ const auto& rules_by_mnemonic() {
   return kRules;
 }
 
+// By a constant index: a branch to that target. False for anything else.
+bool choose_target(Rewriter& w, const Known& known, uint32_t pc) {
+  if (w.f.source[pc].tokens[0] != "brx") return false;
+  const Operand& targets = w.f.code[pc].op[1];
+  const auto index = known.bits(pc, 0);
+  if (!index || *index >= targets.count) return false;
+  w.f.code[pc].op[0] = w.f.vectors[targets.index + *index];
+  w.replace(pc, {"bra"}, {});
+  return true;
+}
+
 }  // namespace
 
 void remove_unreachable(Rewriter& w) {
@@ -136,6 +147,7 @@ bool fold_guards(Rewriter& w, const Dataflow& flow, const Known& known) {
   bool any = false, any_branch = false;
   const SameValues same(w.f, known);
   for (uint32_t pc = 0; pc < w.f.code.size(); ++pc) {
+    if (choose_target(w, known, pc)) any = any_branch = true;
     const bool is_idle = w.f.code[pc].guard >= 0 && (does_nothing(w, known, pc) || same.is_repeated(pc));
     const auto holds = is_idle ? std::optional(false) : known.guard(pc);
     const bool is_branch = w.f.code[pc].opcode->name == "bra";
