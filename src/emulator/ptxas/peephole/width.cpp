@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "emulator/ptxas/part.h"
 #include "emulator/ptxas/peephole/pass.h"
 #include "emulator/ptxas/peephole/rules.h"
 
@@ -39,36 +40,76 @@ class Width {
   unsigned of_result(uint32_t pc) {
     const Source& s = p_.source(pc);
     const std::string_view name = s.tokens[0];
+    if (takes_apart(p_.f.code[pc], s)) return of_lower_half(pc);
     if (is_vector(p_.operand(pc, 0)) || is_float(s.type()) || bits_of(s.type()) > 32) return kAny;
     const bool is_signed = name_of(s.type())[0] == 's';
     if (name == "ld") return is_signed || bits_of(s.type()) > 16 ? kAny : bits_of(s.type());
     if (name == "cvt") return of_conversion(pc);
     if (name == "and") return std::min(of(pc, 1), of(pc, 2));
-    if (name == "or" || name == "xor" || name == "selp") return std::max(of(pc, 1), of(pc, 2));
-    if (name == "mul" && s.has("wide") && s.type() == Type::u16) return of(pc, 1) + of(pc, 2);
-    const bool shifts = name == "shl" || (name == "shr" && !is_signed);
-    return shifts && bits_of(s.type()) == 32 ? of_shift(pc, name == "shl") : kAny;
+    if (name == "or" || name == "xor" || name == "selp" || name == "slct")
+      return std::max(of(pc, 1), of(pc, 2));
+    const unsigned bits = bits_of(s.type());
+    if ((name == "min" || name == "max") && s.tokens.size() == 2 && bits == 32)
+      return std::max(of(pc, 1), of(pc, 2));
+    if (name == "add" && !s.has("sat") && !name_of(s.type()).ends_with("x2"))
+      return within(bits, std::max(of(pc, 1), of(pc, 2)) + 1);
+    const bool is_whole = s.has("lo") || (s.has("wide") && s.type() == Type::u16);
+    if ((name == "mul" || name == "mad") && is_whole && !s.has("cc")) return of_product(pc);
+    return name == "shl" || name == "shr" ? of_shift(pc, name == "shl") : kAny;
+  }
+
+  // A sum or product that may have more bits is any number.
+  static unsigned within(unsigned bits, unsigned width) { return width < bits ? width : kAny; }
+
+  unsigned of_product(uint32_t pc) {
+    const Source& s = p_.source(pc);
+    const unsigned product = of(pc, 1) + of(pc, 2), bits = s.has("wide") ? 33 : bits_of(s.type());
+    return within(bits, s.tokens[0] == "mul" ? product : std::max(product, of(pc, 3)) + 1);
+  }
+
+  // Of the lower of two parts, what is read of it.
+  unsigned of_lower_half(uint32_t pc) {
+    return bits_of(p_.source(pc).type()) == 32 && p_.operand(pc, 0).count == 2 ? within(16, of(pc, 1)) : kAny;
   }
 
   // Only the bits that are known of what it reads.
   unsigned of_conversion(uint32_t pc) {
     const Source& s = p_.source(pc);
-    if (s.tokens.size() != 3 || bits_of(s.type(0)) < bits_of(s.type(1))) return kAny;
-    const unsigned read = of(pc, 1);
-    return s.type(1) == Type::u16 && read <= 16 ? read : kAny;
+    const Type to = s.type(0), from = s.type(1);
+    if (s.tokens.size() != 3 || is_float(to) || is_float(from) || bits_of(from) < 16 || bits_of(from) > 32)
+      return kAny;
+    return within(std::min(bits_of(to), bits_of(from)), of(pc, 1));
   }
 
+  // A number whose sign may be set is shifted to any number.
   unsigned of_shift(uint32_t pc, bool left) {
     const auto places = p_.bits(pc, 2);
-    if (!places || *places > 31) return kAny;
+    const unsigned bits = bits_of(p_.source(pc).type());
+    if (!places || *places >= bits) return kAny;
     const auto n = static_cast<unsigned>(*places);
-    const unsigned width = std::min(of(pc, 1), 32u);
-    return left ? std::min(width + n, 32u) : width - std::min(width, n);
+    const unsigned width = std::min(of(pc, 1), bits);
+    if (left) return std::min(width + n, bits);
+    return name_of(p_.source(pc).type())[0] == 's' && width == bits ? kAny : width - std::min(width, n);
   }
 
   const Pass& p_;
   unsigned steps_ = 0;
 };
+
+// A comparison of s16 extends the sign first, but for what a load or a mask has left clear in its register.
+bool keeps_clear_sign(const Pass& p, uint32_t pc, unsigned slot) {
+  constexpr unsigned kMostSteps = 64;
+  for (unsigned step = 0; step < kMostSteps; ++step) {
+    const auto from = p.behind_copies(pc, slot);
+    if (!from || *from >= pc) return false;
+    const Source& s = p.source(*from);
+    const bool narrows = takes_apart(p.f.code[*from], s) ||
+                         (s.tokens[0] == "cvt" && s.tokens.size() == 3 && !is_float(s.type(1)));
+    if (!narrows) return s.tokens[0] == "ld" || (s.tokens[0] == "and" && p.bits(*from, 2));
+    pc = *from, slot = 1;
+  }
+  return false;
+}
 
 // What comes of comparing what is always below, or always above, with what it is compared with.
 std::optional<bool> of_order(std::string_view how, bool is_below) {
@@ -92,6 +133,7 @@ void decide_by_width(Pass& p, uint32_t pc) {
   const uint64_t constant = *with & ((uint64_t(1) << bits_of(type)) - 1);
   const bool is_signed = name_of(type)[0] == 's';
   const bool is_negative = is_signed && constant >> (bits_of(type) - 1);
+  if (type == Type::s16 && !keeps_clear_sign(p, pc, is_swapped ? 3 : 2)) return;
   const unsigned width = Width(p).of(pc, is_swapped ? 3 : 2);
   if (width >= bits_of(type) || (constant >> width) == 0) return;
   const auto holds = of_order(s.tokens[1], is_negative == is_swapped);
