@@ -87,24 +87,34 @@ std::optional<Range> range_around(const Pass& p, uint32_t pc) {
   return half ? range_made_by(p, half->maker) : std::nullopt;
 }
 
+// Where the value stands whose sign abs drops: behind a negation, but for one of bf16x2.
+uint32_t behind_negation(const Pass& p, uint32_t absolute) {
+  const Type type = p.source(absolute).type();
+  const auto negation = type == Type::bf16x2 ? std::nullopt : p.open_maker(absolute, 1, "neg");
+  const bool is_same = negation && p.source(*negation).type() == type && !p.source(*negation).has("ftz");
+  return is_same ? *negation : absolute;
+}
+
 // What is no less than 0 as f32 has no sign to the compiler, also where it is taken for two halves, or one is
 // taken out of it: the lower one keeps its own.
 void fold_absolute(Pass& p, uint32_t pc) {
   const Type type = p.source(pc).type();
   const bool is_bf16 = type == Type::bf16 || type == Type::bf16x2;
   if (!is_bf16 && type != Type::f16x2 && type != Type::f16 && type != Type::s16) return;
-  const auto range = range_around(p, pc);
+  const uint32_t at = behind_negation(p, pc);
+  const auto range = range_around(p, at);
   if (!range || range->least < 0) return;
   const bool ftz = p.source(pc).has("ftz");
-  if (!is_bf16 && !ftz) return p.become_copy(pc, p.operand(pc, 1), bits_type(type));
+  const Operand value = at == pc ? p.operand(pc, 1) : p.kept(at, 1);
+  if (!is_bf16 && !ftz) return p.become_copy(pc, value, bits_type(type));
   const auto of_each = [&](uint64_t half) {
     return p.w.constant(bits_of(type) == 32 ? half << 16 | half : half, bits_type(type));
   };
   const Operand minus_zero = of_each(0x8000);
   if (ftz)
-    p.replace(pc, {"fma", "rn", "ftz", name_of(type)}, {p.operand(pc, 1), of_each(0x3c00), minus_zero});
+    p.replace(pc, {"fma", "rn", "ftz", name_of(type)}, {value, of_each(0x3c00), minus_zero});
   else
-    p.replace(pc, {"fma", "rn", name_of(type)}, {minus_zero, of_each(0), p.operand(pc, 1)});
+    p.replace(pc, {"fma", "rn", name_of(type)}, {minus_zero, of_each(0), value});
 }
 
 // What a pack of two registers of 64 bits is taken apart into are copies of these.
