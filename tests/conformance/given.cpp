@@ -79,10 +79,10 @@ bool write_given(const std::filesystem::path& stem, const Program& p, const std:
                     .write(static_cast<const char*>(bytes), static_cast<std::streamsize>(count)));
   };
   std::string text = p.text;
-  if (!text.starts_with("// threads "))
-    text = fmt::format("// threads {} ctas {} out {} in {} shared {}\n", p.threads, p.ctas, p.out_bytes,
-                       p.in.size(), p.shared) +
-           text;
+  if (text.starts_with("// threads ")) text.erase(0, text.find('\n') + 1);  // of what it was reduced from
+  text = fmt::format("// threads {} ctas {} out {} in {} shared {}\n", p.threads, p.ctas, p.out_bytes,
+                     p.in.size(), p.shared) +
+         text;
   return write(".ptx", text.data(), text.size()) && write(".in", p.in.data(), p.in.size()) &&
          write(".out", result.data(), result.size());
 }
