@@ -142,6 +142,18 @@ bool is_half_of_register(const Pass& p, uint32_t pc) {
          bits_of(s.type(0)) == 16 && bits_of(s.type(1)) == 32;
 }
 
+// Where what a conversion from f16 reads was made integral by .rzi: the compiler looks behind that if it
+// looks once more, at the extension of the result to 32 bits.
+uint32_t behind_integral(const Pass& p, uint32_t pc) {
+  const auto first = p.open_maker(pc, 1, "cvt");
+  const bool extends = bits_of(p.operand(pc, 0).type) == 32 && bits_of(p.source(pc).type()) < 32;
+  if (!first || !extends || p.source(pc).type(1) != Type::f16) return pc;
+  const Source& s = p.source(*first);
+  const bool is_integral =
+      s.tokens.size() == 4 && s.has("rzi") && s.type(0) == Type::f16 && s.type(1) == Type::f16;
+  return is_integral ? *first : pc;
+}
+
 // From f16 or bf16 over either to an integer by .rzi, or over f32 as f16 (from bf16 with .ftz alone, which is
 // no shift, and not where the register is wider): what the first read is taken for what it made, and its
 // rounding counts; so does that to an integral f16 or bf16 which is read as the other type. Of what only a
@@ -151,14 +163,16 @@ void convert_halves(Pass& p, uint32_t pc) {
   const Type from = s.type(1);
   if (!s.has("rzi")) return;
   Rewriter::Tokens tokens = s.tokens;
+  const uint32_t at = behind_integral(p, pc);
   const auto half = p.behind_copies(pc, 1);
-  const auto flushes = only_flushes(p, pc, 1);
+  const auto flushes = only_flushes(p, at, 1);
   if (flushes || (half && is_half_of_register(p, *half) && only_flushes(p, *half, 1))) {
     tokens[1] = "rni";
     const bool mistakes = flushes && from == Type::bf16 && p.source(*flushes).type() == Type::f16;
-    return p.replace(pc, tokens, {mistakes ? sign_changed(p, pc, *flushes) : p.operand(pc, 1)});
+    const Operand value = at == pc ? p.operand(pc, 1) : p.kept(at, 1);
+    return p.replace(pc, tokens, {mistakes ? sign_changed(p, pc, *flushes) : value});
   }
-  if (const auto first = p.open_maker(pc, 1, "cvt")) {
+  if (const auto first = p.open_maker(at, 1, "cvt")) {
     const Type a = p.source(*first).type(0), b = p.source(*first).type(1);
     const bool sat = p.source(*first).has("sat"), plain = p.source(*first).tokens.size() == 3;
     const bool wide = a == Type::f32 && bits_of(p.operand(*first, 0).type) == 32 &&
