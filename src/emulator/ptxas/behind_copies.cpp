@@ -6,22 +6,40 @@ namespace fp4lab::emu {
 
 namespace {
 
-struct Packed {
-  uint32_t by, element;  // an index in the function's vectors
+// An operand of an instruction, and who made it.
+struct Read {
+  uint32_t by;
+  const Operand* value;
+  uint32_t maker;
 };
 
-// What a register that was taken out of a pack was in it.
-std::optional<Packed> packed_behind(const Function& f, const Known& known, uint32_t unpacking,
-                                    const Operand& part) {
-  const auto n = nth_part(f, unpacking, part);
+// Between integers of 32 and 64 bits that stand in registers as wide.
+bool converts(const Instr& i, const Source& s, unsigned to, unsigned from) {
+  return s.tokens[0] == "cvt" && s.tokens.size() == 3 && !is_float(s.type(0)) && !is_float(s.type(1)) &&
+         is_value(i.op[0]) && is_value(i.op[1]) && bits_of(s.type(0)) == to && bits_of(s.type(1)) == from &&
+         bits_of(i.op[0].type) == to && bits_of(i.op[1].type) == from;
+}
+
+// What a register that was taken out of a pack was in it, also as the lower half by a conversion, and of a
+// number that was extended.
+std::optional<Read> part_behind(const Function& f, const Known& known, uint32_t taking, const Operand& part) {
+  const Instr& i = f.code[taking];
+  const unsigned bits = bits_of(part.type);
+  const bool narrows = bits == 32 && converts(i, f.source[taking], 32, 64);
+  const auto n = narrows ? std::optional(0u) : nth_part(f, taking, part);
   if (!n) return {};
-  const uint32_t pack = known.maker(unpacking, 1);
-  if (pack == Dataflow::kNone || pack >= unpacking || f.source[pack].tokens[0] != "mov") return {};
-  const Operand& packed = f.code[pack].op[1];
-  if (!is_value(f.code[pack].op[0]) || packed.kind != Operand::Kind::vector ||
-      packed.count != f.code[unpacking].op[0].count)
+  const uint32_t whole = known.maker(taking, 1);
+  if (whole == Dataflow::kNone || whole >= taking) return {};
+  const Instr& made = f.code[whole];
+  const unsigned count = narrows ? 2 : i.op[0].count;
+  if (*n == 0 && count == 2 && converts(made, f.source[whole], 64, 32))
+    return Read{whole, &made.op[1], known.maker(whole, 1)};
+  const Operand& packed = made.op[1];
+  if (f.source[whole].tokens[0] != "mov" || !is_value(made.op[0]) || packed.kind != Operand::Kind::vector ||
+      packed.count != count)
     return {};
-  return Packed{pack, packed.index + *n};
+  const uint32_t element = packed.index + *n;
+  return Read{whole, &f.vectors[element], known.maker_of_element(whole, element)};
 }
 
 }  // namespace
@@ -40,22 +58,28 @@ bool is_copy(const Instr& i, const Source& s) {
          bits_of(s.type()) == bits_of(s.type(1)) && bits_of(s.type()) == bits_of(to.type);
 }
 
-std::optional<uint32_t> behind_copies(const Function& f, const Known& known, uint32_t pc, const Operand& read,
-                                      uint32_t maker, std::string_view wanted) {
+std::optional<Origin> origin_behind_copies(const Function& f, const Known& known, uint32_t pc,
+                                           const Operand& read, uint32_t maker, std::string_view wanted) {
   // The compiler counts no copies; the bound keeps a text of copies alone from taking the square of its
   // length.
   constexpr unsigned kMostCopies = 256;
   const Operand* value = &read;
   for (unsigned copies = 0; copies <= kMostCopies; ++copies) {
     if (maker == Dataflow::kNone || maker >= pc) return std::nullopt;
-    const auto packed = wanted == "mov" ? std::nullopt : packed_behind(f, known, maker, *value);
-    if (!packed && (f.source[maker].tokens[0] == wanted || !is_copy(f.code[maker], f.source[maker])))
-      return maker;
-    pc = packed ? packed->by : maker;
-    value = packed ? &f.vectors[packed->element] : &f.code[maker].op[1];
-    maker = packed ? known.maker_of_element(pc, packed->element) : known.maker(maker, 1);
+    const bool is_wanted = f.source[maker].tokens[0] == wanted;
+    const auto part = is_wanted ? std::nullopt : part_behind(f, known, maker, *value);
+    if (!part && (is_wanted || !is_copy(f.code[maker], f.source[maker]))) return Origin{maker, value};
+    pc = part ? part->by : maker;
+    value = part ? part->value : &f.code[maker].op[1];
+    maker = part ? part->maker : known.maker(maker, 1);
   }
   return std::nullopt;
+}
+
+std::optional<uint32_t> behind_copies(const Function& f, const Known& known, uint32_t pc, const Operand& read,
+                                      uint32_t maker, std::string_view wanted) {
+  const auto origin = origin_behind_copies(f, known, pc, read, maker, wanted);
+  return origin ? std::optional(origin->maker) : std::nullopt;
 }
 
 std::optional<Half> half_behind_packs(const Function& f, const Known& known, uint32_t pc, unsigned part) {

@@ -15,6 +15,13 @@ bool is_copy(const Instr&, const Source&);
 // there. Copies count as none but for what is wanted.
 std::optional<uint32_t> behind_copies(const Function&, const Known&, uint32_t pc, const Operand& read,
                                       uint32_t maker, std::string_view wanted = {});
+// The same with the operand that holds it, which tells it from what else that instruction made.
+struct Origin {
+  uint32_t maker;
+  const Operand* value;
+};
+std::optional<Origin> origin_behind_copies(const Function&, const Known&, uint32_t pc, const Operand& read,
+                                           uint32_t maker, std::string_view wanted = {});
 
 // 16 bits of what an instruction made, from `bit` on.
 struct Half {

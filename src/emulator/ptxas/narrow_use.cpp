@@ -29,8 +29,8 @@ bool is_scaled(const Source& s) {
   return kScaled.contains(s.tokens[0]) && s.type() == Type::f32 && s.has("approx") && !s.has("ftz");
 }
 
-// Of an expansion the last machine instruction counts: `copysign` ends in one on bits, and what is scaled in a
-// guarded product. A `set` makes an integer first, and converts it.
+// Of an expansion the last machine instruction counts: `copysign` ends in one on bits, and what is scaled in
+// a guarded product. A `set` makes an integer first, and converts it.
 bool ends_in_float(const Source& s) {
   const std::string_view name = s.tokens[0];
   if (name == "copysign" || s.has("full")) return false;

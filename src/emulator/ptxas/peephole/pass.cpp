@@ -24,8 +24,12 @@ bool Pass::same_value(uint32_t pc, unsigned slot, uint32_t other, unsigned of_ot
 
 bool Pass::same_copies(uint32_t pc, unsigned slot, uint32_t other, unsigned of_other) const {
   if (same_value(pc, slot, other, of_other)) return true;
-  const auto a = behind_copies(pc, slot), b = behind_copies(other, of_other);
-  return a && a == b && is_value(f.code[*a].op[0]);
+  const auto origin = [&](uint32_t at, unsigned of) {
+    return origin_behind_copies(f, known, at, operand(at, of), known.maker(at, of));
+  };
+  const auto a = origin(pc, slot), b = origin(other, of_other);
+  return a && b && a->maker == b->maker && is_value(*a->value) && is_value(*b->value) &&
+         a->value->offset == b->value->offset && bits_of(a->value->type) == bits_of(b->value->type);
 }
 
 bool Pass::same_register(uint32_t pc, unsigned a, unsigned b) const {
