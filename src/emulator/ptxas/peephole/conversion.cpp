@@ -218,7 +218,7 @@ bool is_in_line(const Pass& p, uint32_t from, uint32_t to) {
 
 // To tf32 what an instruction on pairs of halves in the same line made for nothing else: the lower half
 // alone, since the compiler puts that into a register whose upper half nothing has written (0 where nothing
-// ran before).
+// ran before). Not what neg.ftz or abs.ftz made, which are an instruction for each half.
 void take_lower_half(Pass& p, uint32_t pc) {
   if (p.source(pc).has("rna")) return;
   const Operand op = p.operand(pc, 1);
@@ -227,7 +227,8 @@ void take_lower_half(Pass& p, uint32_t pc) {
     if (!from) continue;
     const Source& s = p.source(*from);
     const bool pairs = std::ranges::any_of(s.tokens, [](std::string_view t) { return t.ends_with("16x2"); });
-    if (!pairs || op.immediate || p.known.uses(*from) != 1 || !is_in_line(p, *from, pc)) return;
+    const bool for_each_half = (name == "neg" || name == "abs") && s.has("ftz");
+    if (!pairs || for_each_half || op.immediate || p.known.uses(*from) != 1 || !is_in_line(p, *from, pc)) return;
     const Operand lower = p.w.fresh(Type::b32);
     p.insert(pc, {"and", "b32"}, {lower, op, p.w.constant(0xffff)});
     return p.replace(pc, p.source(pc).tokens, {lower});
