@@ -53,6 +53,19 @@ void absorb_shift(Pass& p, uint32_t pc) {
     become_constant(p, pc, 0);
 }
 
+// Of two words by a constant amount that leaves one of them whole.
+void absorb_funnel(Pass& p, uint32_t pc) {
+  const Source& s = p.source(pc);
+  const auto amount = p.bits(pc, 3);
+  if (!amount) return;
+  const auto places = static_cast<uint32_t>(*amount);
+  const unsigned unmoved = s.has("l") ? 2 : 1, other = 3 - unmoved;
+  if (s.has("wrap") ? places % 32 == 0 : places == 0)
+    become_constant(p, pc, p.bits(pc, unmoved));
+  else if (s.has("clamp") && places >= 32)
+    become_constant(p, pc, p.bits(pc, other));
+}
+
 // Between a value and itself it is a copy, of any type: pairs see through it.
 void absorb_choice(Pass& p, uint32_t pc) {
   if (p.same_register(pc, 1, 2)) return p.become_copy(pc, p.operand(pc, 1), p.source(pc).type(0));
@@ -88,8 +101,8 @@ std::span<const Rule> absorbing_rules() {
       {"mul", absorb_product},     {"mad", absorb_product},     {"mul24", absorb_product},
       {"add", become_only_number}, {"sub", become_only_number}, {"max", become_only_number},
       {"min", become_only_number}, {"shl", absorb_shift},       {"shr", absorb_shift},
-      {"slct", absorb_choice},     {"selp", absorb_choice},     {"bfi", absorb_insertion},
-      {"bfe", absorb_field},       {"setp", decide_by_width},
+      {"shf", absorb_funnel},      {"slct", absorb_choice},     {"selp", absorb_choice},
+      {"bfi", absorb_insertion},   {"bfe", absorb_field},       {"setp", decide_by_width},
   };
   return kRules;
 }
