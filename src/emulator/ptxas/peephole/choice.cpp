@@ -76,8 +76,8 @@ void fold_choice(Pass& p, uint32_t pc) {
     const Operand above = p.w.fresh(Type::b32);
     p.insert(*sign, {"set", "gt", "s32", "s32"}, {above, p.operand(*sign, 1), p.w.constant(0)});
     p.operand(pc, 3) = above;
-  } else if ((!p.bits(pc, 1) || !of_f32) && type != (of_f32 ? Type::f32 : Type::s32) && !s.has("ftz") &&
-             is_not_negative(p, pc, 3, s.type(1))) {
+  } else if ((!p.bits(pc, 1) || p.bits(pc, 2) || !of_f32) && type != (of_f32 ? Type::f32 : Type::s32) &&
+             !s.has("ftz") && is_not_negative(p, pc, 3, s.type(1))) {
     p.become_copy(pc, p.operand(pc, 1), type);
   }
 }
@@ -86,8 +86,7 @@ void fold_choice(Pass& p, uint32_t pc) {
 void fold_comparison(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
   std::string_view how = s.tokens[1];
-  if (s.tokens.size() > (s.has("ftz") ? 4 : 3) || p.operand(pc, 1))
-    return;  // combined with another, or two results
+  if (s.tokens.size() > (s.has("ftz") ? 4 : 3)) return;  // combined with another
   for (const unsigned slot : {3u, 2u}) {
     if (slot == 2)
       how = how == "lt" ? "gt" : how == "le" ? "ge" : how == "gt" ? "lt" : how == "ge" ? "le" : how;
@@ -96,7 +95,7 @@ void fold_comparison(Pass& p, uint32_t pc) {
     if (!holds) continue;
     p.known.mark_constant(pc);
     p.f.source[pc].tokens = {"setp", *holds ? "eq" : "ne", "u32"};
-    return p.replace(pc, p.f.source[pc].tokens, {Operand{}, p.w.constant(0), p.w.constant(0)});
+    return p.replace(pc, p.f.source[pc].tokens, {p.operand(pc, 1), p.w.constant(0), p.w.constant(0)});
   }
 }
 
@@ -109,7 +108,7 @@ void fold_sum(Pass& p, uint32_t pc) {
   for (const unsigned slot : {2u, 1u}) {
     const auto c = p.bits(pc, slot);
     if (!c || (minus && slot == 1) || !is_not_negative(p, pc, 3 - slot, type)) continue;
-    if ((minus ? -float_of(*c) : float_of(*c)) >= 1) return p.become(pc, 0x3f800000, type);
+    if ((minus ? -float_of(*c) : float_of(*c)) >= 1) return become_number(p, pc, 0x3f800000);
   }
 }
 

@@ -50,6 +50,24 @@ bool Pass::holds_same(uint32_t first, unsigned slot, uint32_t second, unsigned o
   return true;
 }
 
+const std::vector<Pass::Reader>& Pass::readers(uint32_t pc) {
+  if (readers_.empty()) {
+    readers_[Dataflow::kNone];  // so that they are looked for once
+    for (uint32_t reader = 0; reader < f.code.size(); ++reader) {
+      if (flow.is_dead(reader)) continue;
+      for (unsigned slot = 1; slot < Known::kSlots; ++slot) {
+        const Operand& op = operand(reader, slot);
+        const auto add = [&](uint32_t maker, uint32_t element) {
+          if (maker != Dataflow::kNone) readers_[maker].push_back({reader, slot, element});
+        };
+        if (op.kind != Operand::Kind::vector) add(known.only_maker(reader, slot), Dataflow::kNone);
+        for (uint32_t n = 0; n < op.count; ++n) add(known.maker_of_element(reader, op.index + n), n);
+      }
+    }
+  }
+  return readers_[pc];
+}
+
 Operand Pass::kept(uint32_t pc, unsigned slot) {
   const Operand copy = w.fresh(operand(pc, slot).type);
   insert(pc, {"mov", name_of(bits_type(copy.type))}, {copy, operand(pc, slot)});
@@ -104,6 +122,17 @@ void Pass::exchange(uint32_t pc, unsigned slot, unsigned other) {
 
 void Pass::set_operand(uint32_t pc, unsigned slot, uint64_t value) {
   operand(pc, slot) = w.constant(value);
+  changed_ = true;
+}
+
+void Pass::set_operand(const Reader& reader, uint64_t value) {
+  if (reader.element == Dataflow::kNone) return set_operand(reader.pc, reader.slot, value);
+  Operand& parts = operand(reader.pc, reader.slot);
+  const std::vector<Operand> elements(f.vectors.begin() + parts.index,
+                                      f.vectors.begin() + parts.index + parts.count);
+  parts.index = static_cast<uint32_t>(f.vectors.size());  // copies of the instruction keep theirs
+  f.vectors.insert(f.vectors.end(), elements.begin(), elements.end());
+  f.vectors[parts.index + reader.element] = w.constant(value);
   changed_ = true;
 }
 

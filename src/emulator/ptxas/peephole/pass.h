@@ -53,6 +53,13 @@ class Pass {
   bool same_copies(uint32_t pc, unsigned slot, uint32_t other, unsigned of_other) const;
   // A register holds the same at two places of which the first comes before the second.
   bool holds_same(uint32_t first, unsigned slot, uint32_t second, unsigned of_second) const;
+  struct Reader {
+    uint32_t pc;
+    unsigned slot;
+    uint32_t element;  // which one of a vector it is; kNone if the operand is none
+  };
+  // The operands, and elements of vectors, that hold what an instruction made before the pass.
+  const std::vector<Reader>& readers(uint32_t pc);
   // What an operand holds at pc, for a later instruction.
   Operand kept(uint32_t pc, unsigned slot);
 
@@ -64,6 +71,7 @@ class Pass {
   // Of an operand, so that what reads the copy sees who made it.
   void become_copy_of(uint32_t pc, unsigned slot, Type);
   void set_operand(uint32_t pc, unsigned slot, uint64_t value);
+  void set_operand(const Reader&, uint64_t value);
   // Nothing is known about the instruction's operands behind it.
   void exchange(uint32_t pc, unsigned slot, unsigned other);
 
@@ -82,6 +90,7 @@ class Pass {
   uint32_t replaced_ = Dataflow::kNone;
   bool changed_ = false;
   std::vector<uint32_t> fences_;
+  std::unordered_map<uint32_t, std::vector<Reader>> readers_;  // by maker; empty until asked for
   mutable std::optional<bool> folded_again_;
 };
 

@@ -30,7 +30,7 @@ class Ranges {
       }
       if (const auto bits = p_.bits(pc, slot)) {
         const double value = float_of(*bits);
-        return value != value ? std::nullopt : std::optional(Range{value, value});
+        return std::isfinite(value) ? std::optional(Range{value, value}) : std::nullopt;
       }
       if (from == Dataflow::kNone || steps == 0) return std::nullopt;
       if (!p_.is_copy(from)) break;
@@ -95,7 +95,9 @@ class Ranges {
     return Range{0, most * most};
   }
 
+  // What may be infinite may be what is left, whichever extreme it is.
   static Range extreme(const Range& a, const Range& b, bool max) {
+    if (is_infinite(a) || is_infinite(b)) return {std::min(a.least, b.least), std::max(a.most, b.most)};
     return max ? Range{std::max(a.least, b.least), std::max(a.most, b.most)}
                : Range{std::min(a.least, b.least), std::min(a.most, b.most)};
   }
@@ -103,12 +105,13 @@ class Ranges {
   static std::optional<Range> arithmetic(std::string_view name, const Range& a, const Range& b) {
     if (name == "add") return rounded(a.least + b.least, a.most + b.most);
     if (name == "sub") return rounded(a.least - b.most, a.most - b.least);
-    for (const double bound : {a.least, a.most, b.least, b.most})
-      if (std::isinf(bound)) return std::nullopt;
+    if (is_infinite(a) || is_infinite(b)) return std::nullopt;
     const double products[] = {a.least * b.least, a.least * b.most, a.most * b.least, a.most * b.most};
     return rounded(*std::min_element(std::begin(products), std::end(products), is_less),
                    *std::max_element(std::begin(products), std::end(products), is_less));
   }
+
+  static bool is_infinite(const Range& a) { return std::isinf(a.least) || std::isinf(a.most); }
 
   // The bounds are numbers of f32, to nearest. What is infinite at all events may as well be a NaN.
   static std::optional<Range> rounded(double least, double most) {
@@ -125,7 +128,33 @@ class Ranges {
   unsigned copies_ = 0;
 };
 
+bool reads_float(const Pass& p, const Pass::Reader& reader) {
+  const Source& s = p.source(reader.pc);
+  const std::string_view name = s.tokens[0];
+  if (name == "testp" || name == "copysign") return false;
+  const bool by_second = name == "cvt" || name == "set" || (name == "slct" && reader.slot == 3);
+  return s.type(by_second ? 1 : 0) == Type::f32;
+}
+
 }  // namespace
+
+void become_number(Pass& p, uint32_t pc, uint32_t number) {
+  constexpr unsigned kMostCopies = 64;  // one behind the other, and beside each other
+  std::vector<uint32_t> copies{pc};
+  std::vector<Pass::Reader> floats;
+  bool all = true;
+  for (size_t n = 0; n < copies.size(); ++n)
+    for (const Pass::Reader& reader : p.readers(copies[n])) {
+      if (p.is_copy(reader.pc) && p.f.code[reader.pc].guard < 0 && copies.size() < kMostCopies)
+        copies.push_back(reader.pc);
+      else if (reads_float(p, reader))
+        floats.push_back(reader);
+      else
+        all = false;
+    }
+  if (all) return p.become(pc, number, Type::b32);
+  for (const Pass::Reader& reader : floats) p.set_operand(reader, number);
+}
 
 std::optional<Range> range_of(const Pass& p, uint32_t pc, unsigned slot) { return Ranges(p).of(pc, slot); }
 
@@ -139,7 +168,7 @@ void become_only_number(Pass& p, uint32_t pc) {
   const auto range = range_made_by(p, pc);
   if (!range) return;
   const auto least = std::bit_cast<uint32_t>(static_cast<float>(range->least));
-  if (least == std::bit_cast<uint32_t>(static_cast<float>(range->most))) p.become(pc, least, Type::b32);
+  if (least == std::bit_cast<uint32_t>(static_cast<float>(range->most))) become_number(p, pc, least);
 }
 
 }  // namespace fp4lab::emu::peephole

@@ -22,7 +22,7 @@ struct Rule {
 std::span<const Rule> absorbing_rules();   // in a pass of their own
 void decide_by_width(Pass&, uint32_t pc);  // one of them, for setp
 // A sum, product or extreme of f32 whose range (range.h) is one number is that, though an operand may be a
-// NaN. Not with .ftz.
+// NaN. Not with .ftz, nor where its bits are read.
 void become_only_number(Pass&, uint32_t pc);
 std::span<const Rule> arithmetic_rules();
 std::span<const Rule> bit_rules();
