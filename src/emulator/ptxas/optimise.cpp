@@ -275,7 +275,8 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows,
   if (has_packed_sums(f)) step([&](const Dataflow& flow) { mistake_packed_sums(w, flow); });
   if (may_mistake_bank_halves(f)) step([&](const Dataflow& flow) { mistake_bank_halves(w, flow); });
   if (has_narrow_loads(f)) step([&](const Dataflow& flow) { mistake_narrow_loads(w, flow); });
-  if (has_pairs_of_bytes(f)) step([&](const Dataflow& flow) { mistake_packed_halves(w, flow); });
+  if (has_pairs_of_bytes(f))
+    afresh([&](const Dataflow& flow, const Known& known) { mistake_packed_halves(w, flow, known); });
   if (may_split_branches(f)) step([&](const Dataflow& flow) { split_branches(w, flow); });
   if (may_alternate_signs(f)) step([&](const Dataflow& flow) { alternate_signs(w, flow, nounroll); });
 }

@@ -40,7 +40,8 @@ bool is_name_of_lower_bits(const Instr& i, const Source& s) {
 
 class PackedPairs {
  public:
-  PackedPairs(Rewriter& w, const Dataflow& flow) : w_(w), f_(w.f), flow_(flow), writes_(w.f, flow) {}
+  PackedPairs(Rewriter& w, const Dataflow& flow, const Known& known)
+      : w_(w), f_(w.f), flow_(flow), known_(known), writes_(w.f, flow) {}
 
   void mistake() {
     find_taken_apart();
@@ -119,7 +120,7 @@ class PackedPairs {
     const Operand low = f_.vectors[parts.index + n], high = f_.vectors[parts.index + n + 1];
     const uint32_t pair = maker(pc, low, /*unbroken=*/true), other = maker(pc, high, /*unbroken=*/false);
     if (pair == kNone || other == kNone || !is_conversion_to_pair(f_.source[pair]) ||
-        !is_integer_in_whole_register(f_.source[other]) || is_read_before(pair, pc, n))
+        !is_integer_in_whole_register(f_.source[other]) || is_left_out(other) || is_read_before(pair, pc, n))
       return false;
     const Operand bytes = w_.fresh(low.type);
     w_.insert(pc, {"mov", "b16"}, {bytes, low});
@@ -135,6 +136,27 @@ class PackedPairs {
         w_.insert(reader + 1, {"mov", "b16"}, {part, bytes});
     }
     return true;
+  }
+
+  // Is it a constant, a copy or a negation, so that no instruction of its own is left of it?
+  bool is_left_out(uint32_t pc) const {
+    const auto is = [&](unsigned slot, uint16_t value) {
+      const auto bits = known_.bits(pc, slot);
+      return bits && static_cast<uint16_t>(*bits) == value;
+    };
+    const auto either_is = [&](uint16_t value) { return is(1, value) || is(2, value); };
+    const Source& s = f_.source[pc];
+    const std::string_view name = s.tokens[0];
+    const bool has_sign = s.type() == Type::s16;
+    if (known_.result(pc)) return true;
+    if (name == "and")
+      return either_is(0) || either_is(0xffff) || f_.code[pc].op[1].offset == f_.code[pc].op[2].offset;
+    if (name == "or") return either_is(0xffff);
+    if (name == "mul") return either_is(0) || (!has_sign && either_is(1));
+    if (name == "mad") return either_is(0) || (!has_sign && either_is(1) && is(3, 0));
+    if (name == "shl" || name == "shr")
+      return is(1, 0) || (!has_sign && known_.bits(pc, 2) >= std::optional<uint64_t>(16));
+    return name == "sub" && is(1, 0);
   }
 
   // Does it cut a byte again that the pack's register holds alone? Both names are one register then, too.
@@ -175,6 +197,7 @@ class PackedPairs {
   Rewriter& w_;
   Function& f_;
   const Dataflow& flow_;
+  const Known& known_;
   const ReachingWrites writes_;
   std::unordered_map<uint32_t, std::vector<uint32_t>> taken_apart_;  // by pack: where, in its block
 };
@@ -183,6 +206,8 @@ class PackedPairs {
 
 bool has_pairs_of_bytes(const Function& f) { return std::ranges::any_of(f.source, is_conversion_to_pair); }
 
-void mistake_packed_halves(Rewriter& w, const Dataflow& flow) { PackedPairs(w, flow).mistake(); }
+void mistake_packed_halves(Rewriter& w, const Dataflow& flow, const Known& known) {
+  PackedPairs(w, flow, known).mistake();
+}
 
 }  // namespace fp4lab::emu

@@ -4,13 +4,13 @@
 // tests/ptx/packed_pair.ptx.
 #pragma once
 
-#include "emulator/ptxas/dataflow.h"
+#include "emulator/ptxas/known.h"
 #include "emulator/ptxas/rewrite.h"
 
 namespace fp4lab::emu {
 
 // Whether the function converts to such pairs at all.
 bool has_pairs_of_bytes(const Function&);
-void mistake_packed_halves(Rewriter&, const Dataflow&);
+void mistake_packed_halves(Rewriter&, const Dataflow&, const Known&);
 
 }  // namespace fp4lab::emu
