@@ -10,7 +10,9 @@ namespace fp4lab::emu::peephole {
 namespace {
 
 bool flushes(const Source& s) {
-  return s.has("ftz") && (s.type() == Type::u32 || s.type() == Type::s32) && s.type(1) == Type::f32;
+  if (!s.has("ftz")) return false;
+  if (s.type() == Type::u16 || s.type() == Type::s16) return s.type(1) == Type::f16;
+  return (s.type() == Type::u32 || s.type() == Type::s32) && s.type(1) == Type::f32;
 }
 
 // The same truth without .ftz, for an operand that is one, as it is or with another sign.
@@ -22,7 +24,7 @@ std::optional<Operand> unflushed(Pass& p, uint32_t pc, unsigned slot) {
   if (!set || !flushes(p.source(*set))) return std::nullopt;
   Rewriter::Tokens tokens = p.source(*set).tokens;
   std::erase(tokens, "ftz");
-  const Operand truth = p.w.fresh(Type::b32);
+  const Operand truth = p.w.fresh(bits_type(p.source(*set).type()));
   std::vector<Operand> operands{truth};
   for (unsigned n = 1; n < kMaxOperands && p.operand(*set, n); ++n) operands.push_back(p.operand(*set, n));
   p.insert(*set, std::move(tokens), std::move(operands));
@@ -76,14 +78,15 @@ void compare_as_float(Pass& p, uint32_t pc, Type type, unsigned first) {
     if (!with || !set || p.bits(pc, slot)) continue;
     const Source& of = p.source(*set);
     const bool halves = (of.type() == Type::u16 || of.type() == Type::s16) && bits_of(of.type(1)) == 16;
-    if (is_float(of.type()) || bits_of(of.type()) != bits_of(type) || of.has("xor") ||
-        of.tokens.back().ends_with("x2") || !(halves || is_one_instruction(of)))
+    if (is_float(of.type()) || bits_of(of.type()) != bits_of(type) || of.tokens.back().ends_with("x2") ||
+        !(halves || is_one_instruction(of)))
       return;
     const bool below =
         slot == first ? is_among(how, {"lt", "ge", "ltu", "geu"}) : is_among(how, {"gt", "le", "gtu", "leu"});
-    const bool with_one = *with == one && equality && (makes_predicate || type == Type::f32 || slot != first);
-    const bool with_zero = (*with & ~sign) == 0 && (equality ? makes_predicate || type != Type::bf16
-                                                             : below && !ftz && !of.has("ftz"));
+    // No instruction has the opposite of .xor, and a predicate is made by `ne`.
+    const bool fits_one = !of.has("xor") || (!makes_predicate && (how == "eq" || how == "equ"));
+    const bool with_one = *with == one && equality && fits_one;
+    const bool with_zero = (*with & ~sign) == 0 && (equality || (below && !ftz && !of.has("ftz")));
     if (!with_one && !with_zero) return;
     // Against 0 it is the truth itself that is asked for, not what the comparison read.
     if ((with_one || of.has("ftz")) && !p.known.may_read_for(pc, *set)) return;
