@@ -23,11 +23,25 @@ std::optional<uint64_t> constant_of(const Pass& p, const Place& place) {
   return place.slot == TableLogic::kSignMask ? 0x80000000 : p.bits(place.at, place.slot);
 }
 
+// The move of a special register of which an operand is a copy.
+std::optional<uint32_t> special_behind_copies(const Pass& p, Place place) {
+  constexpr unsigned kMostCopies = 64;
+  for (unsigned copies = 0; copies < kMostCopies; ++copies) {
+    const uint32_t maker = p.known.maker(place.at, place.slot);
+    if (maker == Dataflow::kNone || maker >= place.at || !p.is_copy(maker)) return std::nullopt;
+    if (p.flow.number_of(p.operand(maker, 1)) == Dataflow::kNone) return maker;
+    place = {maker, 1};
+  }
+  return std::nullopt;
+}
+
 bool are_same(const Pass& p, const Place& a, const Place& b) {
   const auto one = constant_of(p, a), other = constant_of(p, b);
   if (one || other) return one == other;
   if (a.at == b.at && p.same_register(a.at, a.slot, b.slot)) return true;
-  return p.holds_same(a.at, a.slot, b.at, b.slot) || p.same_copies(a.at, a.slot, b.at, b.slot);
+  if (p.holds_same(a.at, a.slot, b.at, b.slot) || p.same_copies(a.at, a.slot, b.at, b.slot)) return true;
+  const auto special = special_behind_copies(p, a);
+  return special && special == special_behind_copies(p, b);
 }
 
 void change_places(TableLogic& logic, unsigned a, unsigned b) {
@@ -54,8 +68,13 @@ std::optional<TableLogic> table_logic(const Pass& p, uint32_t pc, unsigned slot)
   if (lop3)
     if (const auto merged = p.merged_logic.find(*lop3); merged != p.merged_logic.end()) return merged->second;
   std::optional<TableLogic> logic;
-  if (lop3 && p.source(*lop3).tokens.size() == 2 && p.operand(*lop3, 4).immediate)
-    logic = {{{{*lop3, 1}, {*lop3, 2}, {*lop3, 3}}}, static_cast<uint32_t>(p.operand(*lop3, 4).displacement)};
+  if (lop3) {
+    const unsigned first = p.source(*lop3).tokens.size() == 2 ? 1 : 2;  // behind the predicate that it makes
+    const Operand& table = p.operand(*lop3, first + 3);
+    if (table.immediate)
+      logic = {{{{*lop3, first}, {*lop3, first + 1}, {*lop3, first + 2}}},
+               static_cast<uint32_t>(table.displacement)};
+  }
   if (const auto sign = p.open_maker(pc, slot, "copysign"); sign && p.source(*sign).type() == Type::f32)
     logic = {{{{*sign, 2}, {*sign, TableLogic::kSignMask}, {*sign, 1}}}, 0xb8};
   if (logic) put_constant_in_middle(p, *logic);
