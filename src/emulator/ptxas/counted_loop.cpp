@@ -93,7 +93,7 @@ class Finder {
     const uint32_t tests = leaves_at_end ? back - 1 : at_end ? back : first;
     loop.test = block(tests).end - 1;
     const Instr& test = f_.code[loop.test];
-    if (test.opcode->name != "bra" || test.guard <= 0 || (at_end && test.guard_negated)) return std::nullopt;
+    if (test.opcode->name != "bra" || test.guard <= 0 || test.guard_negated) return std::nullopt;
     uint32_t out = Dataflow::kNone;
     for (uint32_t b = first; b <= back; ++b)
       for (const uint32_t to : block(b).successors) {
@@ -106,7 +106,7 @@ class Finder {
     if (out == Dataflow::kNone) return std::nullopt;
     loop.out = out;
     const auto count = count_of(loop, first, tests, at_end, leaves_at_end);
-    if (!count) return std::nullopt;
+    if (!count || passes_sign(*count, first, back)) return std::nullopt;
     loop.step_at = count->step_at, loop.compared_at = count->compared_at;
     loop.rounds = rounds(*count, first, back, at_end);
     if (leaves_at_end && loop.rounds) --*loop.rounds;  // the last one has no branch back
@@ -261,7 +261,7 @@ class Finder {
     const Instr& compared = f_.code[c.compared_at];
     const Source& s = f_.source[c.compared_at];
     if (s.tokens[0] != "setp" || s.tokens.size() != 3 || compared.guard >= 0 || compared.op[1] ||
-        c.compared_at < block(tests).begin || is_float(s.type()))
+        c.compared_at < block(tests).begin || is_float(s.type()) || bits_of(s.type()) < 32)
       return std::nullopt;
     c.type = s.type();
     c.goes_on = comparison(s.tokens[1]);
@@ -270,7 +270,7 @@ class Finder {
     c.limit = compared.op[counts_second ? 2 : 3];
     if (c.goes_on.empty() || changes(loop, c.limit) || !is_value(c.counter)) return std::nullopt;
     if (counts_second) c.goes_on = swapped(c.goes_on);
-    if ((!at_end || leaves) && !test.guard_negated) c.goes_on = negation(c.goes_on);
+    if (!at_end || leaves) c.goes_on = negation(c.goes_on);
     if (!find_step(loop, c) || (at_end ? c.step_at > c.compared_at : c.step_at < c.compared_at))
       return std::nullopt;
     const bool each_round = c.step_at < block(first).end || c.step_at >= block(tests).begin;
@@ -370,12 +370,24 @@ class Finder {
     return std::nullopt;
   }
 
+  std::optional<uint64_t> limit_of(const Count& c, uint32_t first, uint32_t back) const {
+    if (!is_value(c.limit)) return std::nullopt;
+    const auto limit = only_value(c.limit);
+    return limit ? limit : initial(c.limit, first, back);
+  }
+
+  // Of 32 bits, also without a sign: ptxas counts no rounds that would pass 2^31.
+  bool passes_sign(const Count& c, uint32_t first, uint32_t back) const {
+    const auto value = initial(c.counter, first, back), limit = limit_of(c, first, back);
+    if (!value || !limit || bits_of(c.type) != 32) return false;
+    const auto from = static_cast<int32_t>(*value), to = static_cast<int32_t>(*limit);
+    return c.step > 0 ? from > to : from < to;
+  }
+
   std::optional<uint32_t> rounds(const Count& c, uint32_t first, uint32_t back, bool at_end) const {
     auto value = initial(c.counter, first, back);
-    if (!value || !is_value(c.limit)) return std::nullopt;
-    auto limit = only_value(c.limit);
-    if (!limit) limit = initial(c.limit, first, back);
-    if (!limit) return std::nullopt;
+    const auto limit = limit_of(c, first, back);
+    if (!value || !limit) return std::nullopt;
     uint32_t n = at_end ? 1 : 0;
     if (at_end) *value += static_cast<uint64_t>(c.step);
     for (; holds(c.goes_on, *value, *limit, c.type); ++n, *value += static_cast<uint64_t>(c.step))
