@@ -228,7 +228,8 @@ void take_lower_half(Pass& p, uint32_t pc) {
     const Source& s = p.source(*from);
     const bool pairs = std::ranges::any_of(s.tokens, [](std::string_view t) { return t.ends_with("16x2"); });
     const bool for_each_half = (name == "neg" || name == "abs") && s.has("ftz");
-    if (!pairs || for_each_half || op.immediate || p.known.uses(*from) != 1 || !is_in_line(p, *from, pc)) return;
+    if (!pairs || for_each_half || op.immediate || p.known.uses(*from) != 1 || !is_in_line(p, *from, pc))
+      return;
     const Operand lower = p.w.fresh(Type::b32);
     p.insert(pc, {"and", "b32"}, {lower, op, p.w.constant(0xffff)});
     return p.replace(pc, p.source(pc).tokens, {lower});
@@ -265,18 +266,19 @@ bool saturate_truth(Pass& p, uint32_t pc) {
   return true;
 }
 
-// Whether the compiler sees that the upper half of a 64-bit operand is 0.
-bool has_no_upper_half(Pass& p, uint32_t pc, unsigned slot, unsigned depth = 0) {
+// Whether the compiler sees that one half of a 64-bit operand is 0: the lower (0) or the upper one (1).
+bool has_empty_half(Pass& p, uint32_t pc, unsigned slot, unsigned half, unsigned depth = 0) {
   constexpr unsigned kDeepest = 8;  // instructions one after the other
-  if (const auto known = p.bits(pc, slot)) return *known >> 32 == 0;
+  if (const auto known = p.bits(pc, slot)) return static_cast<uint32_t>(*known >> 32 * half) == 0;
   const auto from = p.behind_copies(pc, slot);
   if (!from || depth >= kDeepest) return false;
   const Source& s = p.source(*from);
   const std::string_view name = s.tokens[0];
-  const auto of = [&](unsigned k) { return has_no_upper_half(p, *from, k, depth + 1); };
+  const auto of = [&](unsigned k) { return has_empty_half(p, *from, k, half, depth + 1); };
   const bool from_memory = name == "ld" || name == "ldu";
   if (from_memory || name == "cvt") {
     const auto is_signed = [](Type type) { return name_of(type)[0] == 's'; };
+    if (half == 0) return false;
     if (bits_of(s.type(0)) < 64) return !is_signed(s.type(0));
     return name == "cvt" && s.tokens.size() == 3 && !is_float(s.type(0)) && !is_float(s.type(1)) &&
            bits_of(s.type(1)) < 64 && !is_signed(s.type(1));
@@ -284,28 +286,31 @@ bool has_no_upper_half(Pass& p, uint32_t pc, unsigned slot, unsigned depth = 0) 
   if (bits_of(s.type()) != 64) return false;
   if (name == "mov" && p.operand(*from, 1).kind == Operand::Kind::vector) {
     const Operand& parts = p.operand(*from, 1);
-    const auto is_zero = [&](unsigned n) {
-      const Operand& part = p.f.vectors[parts.index + n];
-      return part.immediate && part.displacement == 0;
-    };
-    return is_zero(parts.count - 1u) && (parts.count == 2 || is_zero(parts.count - 2u));
+    const unsigned first = half * parts.count / 2, end = first + parts.count / 2;
+    for (unsigned n = first; n < end; ++n)
+      if (const Operand& part = p.f.vectors[parts.index + n]; !part.immediate || part.displacement != 0)
+        return false;
+    return true;
   }
   if (name == "and") return of(1) || of(2);
   if (name == "or" || name == "xor") return of(1) && of(2);
-  if (name == "shr" && s.type() != Type::s64) return p.bits(*from, 2) >= std::optional<uint64_t>(32);
-  return false;
+  const bool leaves_lower = name == "shl", leaves_upper = name == "shr" && s.type() != Type::s64;
+  if (half == 0 ? leaves_lower : leaves_upper) return p.bits(*from, 2) >= std::optional<uint64_t>(32);
+  return half == 0 && (name == "rcp" || name == "rsqrt") && s.has("approx") && s.has("ftz");
 }
 
-// From two bytes in the uppermost part of 64 bits whose upper half is 0 in the compiler's eyes, but not the
+// From two bytes in the upper part of one half of 64 bits that is 0 in the compiler's eyes, but not the
 // whole: the compiler converts 8 (in machine code, an operand that should select a half of the register 0).
 void mistake_zero_bytes(Pass& p, uint32_t pc) {
   const auto parts = p.behind_copies(pc, 1);
   if (!parts || p.source(*parts).tokens[0] != "mov" || p.source(*parts).type() != Type::b64) return;
   const Operand& taken = p.operand(*parts, 0);
-  if (taken.kind != Operand::Kind::vector || taken.count != 4) return;
-  const Operand& last = p.f.vectors[taken.index + 3];
-  if (!is_value(last) || last.offset != p.operand(pc, 1).offset) return;
-  if (!p.bits(*parts, 1) && has_no_upper_half(p, *parts, 1)) p.operand(pc, 1) = p.w.constant(8, Type::b16);
+  if (taken.kind != Operand::Kind::vector || taken.count != 4 || p.bits(*parts, 1)) return;
+  for (const unsigned half : {0u, 1u}) {
+    const Operand& part = p.f.vectors[taken.index + 2 * half + 1];
+    if (is_value(part) && part.offset == p.operand(pc, 1).offset && has_empty_half(p, *parts, 1, half))
+      p.operand(pc, 1) = p.w.constant(8, Type::b16);
+  }
 }
 
 // A byte or half of a register with its sign: what bfe takes out of one, and an element of a vector of bytes,
