@@ -67,7 +67,7 @@ bool converts_mask(const Pass& p, uint32_t pc) {
 
 // What `set` made as f16, bf16 or f32 is the conversion of an integer, 0 or 1, which a conversion to an
 // integer takes instead, whatever type it reads. So is what it made as an integer, 0 or -1, and what was then
-// converted to a float.
+// converted to a float, a half also if zeros were put above it to read it as f32.
 void take_truth(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
   const Type to = s.type(0), from = s.type(1);
@@ -80,9 +80,14 @@ void take_truth(Pass& p, uint32_t pc) {
     p.insert(pc, {"min", half ? "u16" : "u32"}, {truth, p.operand(pc, 1), p.w.constant(1, bits)});
     return p.replace(pc, {"cvt", name_of(to), half ? "u16" : "u32"}, {truth});
   }
-  const auto first = p.made_by(pc, 1, "cvt");
+  auto first = p.made_by(pc, 1, "cvt");
+  const bool extends = first && from == Type::f32 && p.source(*first).tokens.size() == 3 &&
+                       p.source(*first).type(1) == Type::u16 && bits_of(p.source(*first).type(0)) == 32 &&
+                       !is_float(p.source(*first).type(0));
+  if (extends) first = p.made_by(*first, 1, "cvt");
   if (!first || p.source(*first).has("sat") || is_float(p.source(*first).type(1)) ||
-      !is_float(p.source(*first).type(0)) || bits_of(p.source(*first).type(0)) < bits_of(from) ||
+      !is_float(p.source(*first).type(0)) ||
+      bits_of(p.source(*first).type(0)) < (extends ? 16 : bits_of(from)) ||
       (p.source(*first).type(0) == Type::f64 && bits_of(from) == 16))
     return;
   if (!converts_mask(p, *first)) return;
