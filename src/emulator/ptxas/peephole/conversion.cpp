@@ -236,18 +236,33 @@ void take_lower_half(Pass& p, uint32_t pc) {
   }
 }
 
-// From s8 to u16 in a register of 32 bits: a byte that was extended into 64 bits stays so, without zeros
-// above.
-bool stay_extended(Pass& p, uint32_t pc) {
-  const Source& s = p.source(pc);
-  if (s.has("sat") || s.type(0) != Type::u16 || s.type(1) != Type::s8 || bits_of(p.operand(pc, 0).type) != 32)
-    return false;
-  const auto first = p.behind_copies(pc, 1);
+// A byte that was extended into a register of 64 bits with its sign.
+bool is_extended_byte(const Pass& p, uint32_t pc, unsigned slot) {
+  const auto first = p.behind_copies(pc, slot);
   if (!first || !is_value(p.operand(*first, 0)) || bits_of(p.operand(*first, 0).type) != 64) return false;
   const Source& of = p.source(*first);
   const bool widens = (of.type() == Type::s32 || of.type() == Type::s64) && of.type(1) == Type::s8;
   if (of.tokens[0] != "ld" && of.tokens[0] != "cvt") return false;
-  if (of.type() != Type::s8 && !(of.tokens[0] == "cvt" && widens)) return false;
+  return of.type() == Type::s8 || (of.tokens[0] == "cvt" && widens);
+}
+
+// From s8 to u16 in a register of 32 bits: such a byte stays so, without zeros above. So it does where it is
+// converted to a byte of 16 bits with a sign first, and from u16 to 32 then.
+bool stay_extended(Pass& p, uint32_t pc) {
+  const Source& s = p.source(pc);
+  const Type to = s.type(0), from = s.type(1);
+  if (s.tokens.size() != 3 || bits_of(p.operand(pc, 0).type) != 32) return false;
+  if (to == Type::u16 && from == Type::s8) {
+    if (!is_extended_byte(p, pc, 1)) return false;
+    p.replace(pc, {"cvt", "s32", "s8"}, {p.operand(pc, 1)});
+    return true;
+  }
+  if ((to != Type::u32 && to != Type::s32) || from != Type::u16) return false;
+  const auto byte = p.made_by(pc, 1, "cvt");
+  if (!byte || p.source(*byte).tokens.size() != 3 || is_float(p.source(*byte).type(1))) return false;
+  const Type cut = p.source(*byte).type(0), of = p.source(*byte).type(1);
+  const bool keeps_sign = cut == Type::s8 || (of == Type::s8 && bits_of(cut) == 16);
+  if (!keeps_sign || bits_of(p.operand(*byte, 0).type) != 16 || !is_extended_byte(p, *byte, 1)) return false;
   p.replace(pc, {"cvt", "s32", "s8"}, {p.operand(pc, 1)});
   return true;
 }
