@@ -19,12 +19,11 @@ void fold_shift(Pass& p, uint32_t pc) {
     p.set_operand(pc, 2, *amount & 0xffff);
 }
 
-// The amount of an unsigned 16-bit shift is none below 0, if it is an element of a vector of s8.
+// The amount of an unsigned 16-bit shift is none below 0, if it is a part of a register with its sign.
 void fold_signed_amount(Pass& p, uint32_t pc) {
   const Type type = p.source(pc).type();
-  const auto from = p.made_by(pc, 2, "ld");
-  if (bits_of(type) != 16 || type == Type::s16 || !from || p.source(*from).type() != Type::s8) return;
-  if (p.operand(*from, 0).kind != Operand::Kind::vector) return;
+  const auto from = p.behind_copies(pc, 2);
+  if (bits_of(type) != 16 || type == Type::s16 || !from || !is_signed_part(p, *from) || p.bits(pc, 2)) return;
   const Operand amount = p.w.fresh(Type::b32);
   p.insert(pc, {"max", "s32"}, {amount, p.operand(pc, 2), p.w.constant(0)});
   p.operand(pc, 2) = amount;
@@ -263,16 +262,24 @@ void fold_known_product(Pass& p, uint32_t pc) {
     p.replace(pc, {"add", "sat", "s32"}, {p.operand(pc, 3), p.w.constant(addend)});
 }
 
-// A saturated sum that undoes a sum before it is what is left.
+// A sum that undoes a sum before it is a copy of what that read.
+void become_undone(Pass& p, uint32_t pc, uint32_t from, unsigned slot) {
+  const uint32_t maker = p.known.only_maker(from, slot);
+  p.become_copy(pc, p.kept(from, slot), Type::s32);
+  p.known.learn(pc, maker);
+}
+
+// A sum, also a saturated one, that undoes a sum before it is what is left.
 void fold_undone(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
-  if (!s.has("sat") || s.type() != Type::s32) return;
+  const bool saturates = s.has("sat");
+  if (!is_word(s.type()) || s.tokens.size() != (saturates ? 3 : 2)) return;
   const bool minus = s.tokens[0] == "sub";
   for (const unsigned slot : {1u, 2u})
     for (const bool difference : {false, true}) {
       const auto from = p.open_maker(pc, slot, difference ? "sub" : "add");
       if (!from || !is_word(p.source(*from).type())) continue;
-      if (p.source(*from).tokens.size() != 2 && !p.source(*from).has("cc")) continue;
+      if (p.source(*from).tokens.size() != 2 && !(saturates && p.source(*from).has("cc"))) continue;
       const auto first = p.bits(*from, 1);
       const bool is_negation = difference && first && !static_cast<uint32_t>(*first);  // which is no sum
       if (is_negation) continue;
@@ -283,13 +290,11 @@ void fold_undone(Pass& p, uint32_t pc) {
         return p.same_value(*from, with, pc, 3 - slot);
       };
       // (a - b) + b; a - (a - b); (a + b) - a or b
-      if (!minus && difference && shares(2)) return p.become_copy(pc, p.kept(*from, 1), Type::s32);
-      if (minus && difference && slot == 2 && shares(1))
-        return p.become_copy(pc, p.kept(*from, 2), Type::s32);
-      if (minus && !difference && slot == 1 && shares(1))
-        return p.become_copy(pc, p.kept(*from, 2), Type::s32);
-      if (minus && !difference && slot == 1 && shares(2))
-        return p.become_copy(pc, p.kept(*from, 1), Type::s32);
+      if (!minus && difference && shares(2)) return become_undone(p, pc, *from, 1);
+      if (minus && difference && slot == 2 && shares(1)) return become_undone(p, pc, *from, 2);
+      if (minus && !difference && slot == 1 && shares(1)) return become_undone(p, pc, *from, 2);
+      if (minus && !difference && slot == 1 && shares(2)) return become_undone(p, pc, *from, 1);
+      if (!saturates) continue;
       if (minus && difference && slot == 1 && shares(1))  // (a - b) - a
         return p.replace(pc, {"sub", "sat", "s32"}, {p.w.constant(0), p.kept(*from, 2)});
       for (const unsigned shared : {1u, 2u})  // a - (a + b), a - (b + a)

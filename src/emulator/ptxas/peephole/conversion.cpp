@@ -328,18 +328,6 @@ void mistake_zero_bytes(Pass& p, uint32_t pc) {
   }
 }
 
-// A byte or half of a register with its sign: what bfe takes out of one, and an element of a vector of bytes,
-// which is loaded packed unless it lies in a constant bank.
-bool is_signed_part(Pass& p, uint32_t pc) {
-  const Source& s = p.source(pc);
-  if (s.tokens[0] == "bfe") {
-    const auto at = p.bits(pc, 2), length = p.bits(pc, 3);
-    return s.type() == Type::s32 && at && (length == 8u || length == 16u) && *at < 32 && *at % *length == 0;
-  }
-  if (s.tokens[0] != "ld" || s.type() != Type::s8 || s.has("const") || p.flow.is_in_bank(pc)) return false;
-  return p.operand(pc, 0).kind == Operand::Kind::vector;
-}
-
 // To a float, or to an integer that it is limited to, as 32 bits without a sign, of what has a sign: the
 // machine instruction takes the part out of the register itself, but then with its sign.
 bool convert_part(Pass& p, uint32_t pc) {
@@ -402,6 +390,16 @@ void fold_conversion(Pass& p, uint32_t pc) {
 }
 
 }  // namespace
+
+bool is_signed_part(const Pass& p, uint32_t pc) {
+  const Source& s = p.source(pc);
+  if (s.tokens[0] == "bfe") {
+    const auto at = p.bits(pc, 2), length = p.bits(pc, 3);
+    return s.type() == Type::s32 && at && (length == 8u || length == 16u) && *at < 32 && *at % *length == 0;
+  }
+  if (s.tokens[0] != "ld" || s.type() != Type::s8 || s.has("const") || p.flow.is_in_bank(pc)) return false;
+  return p.operand(pc, 0).kind == Operand::Kind::vector;
+}
 
 bool is_saturated(const Pass& p, uint32_t pc, unsigned slot, Type as) {
   static const std::unordered_set<std::string_view> kSaturate = {"cvt", "add",   "sub", "mul",

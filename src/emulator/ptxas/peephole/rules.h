@@ -36,6 +36,9 @@ std::span<const Rule> conversion_rules();
 // reads it: what an integer instruction made also as a float, and f32 as f16. Not the lower half alone of a
 // register of 64 bits, which is a register of its own.
 bool is_saturated(const Pass&, uint32_t pc, unsigned slot, Type as);
+// A byte or half of a register with its sign: what bfe takes out of one, and an element of a vector of bytes,
+// which is loaded packed unless it lies in a constant bank.
+bool is_signed_part(const Pass&, uint32_t maker);
 std::span<const Rule> extreme_rules();
 std::span<const Rule> flush_rules();
 std::span<const Rule> half_function_rules();
