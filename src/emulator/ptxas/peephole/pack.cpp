@@ -14,15 +14,15 @@ namespace {
 // beside a value, that half's product has the wrong sign.
 void fold_square(Pass& p, uint32_t pc) {
   const Type type = p.source(pc).type();
-  if ((type != Type::f16x2 && type != Type::bf16x2) || !p.same_register(pc, 1, 2)) return;
-  const auto from = p.made_by(pc, 1, "mov");
-  if (!from) return;
+  if (type != Type::f16x2 && type != Type::bf16x2) return;
   uint32_t wrong = 0;
   if (const auto x = p.bits(pc, 1)) {
+    if (x != p.bits(pc, 2)) return;
     const bool low = (*x & 0x8000ffff) == 0x8000, high = (*x & 0xffff8000) == 0x80000000;
     wrong = low ? 0x8000 : high ? 0x80000000 : 0;
-  } else if (const Operand& pack = p.operand(*from, 1);
-             pack.kind == Operand::Kind::vector && pack.count == 2) {
+  } else if (const auto from = p.made_by(pc, 1, "mov"); from && p.same_register(pc, 1, 2)) {
+    const Operand& pack = p.operand(*from, 1);
+    if (pack.kind != Operand::Kind::vector || pack.count != 2) return;
     const auto low = p.known.bits_of_element(*from, pack.index),
                high = p.known.bits_of_element(*from, pack.index + 1);
     if (bool(low) == bool(high)) return;
