@@ -12,8 +12,9 @@
 
 // The rule:
 //
-// * A conditional branch says what its predicate is in the blocks that only one of its two ways leads to,
-//   if the predicate was not made in the branch's own block.
+// * A conditional branch says what its predicate, or the one that this is the opposite of, is in the blocks
+//   that only one of its two ways leads to, back from a loop aside, if the predicate was not made in the
+//   branch's own block.
 // * Where values meet at the head of a loop within these blocks, those that come back from the loop do not
 //   count. Where values meet behind other branches, they do.
 // * A predicate that a guarded instruction leaves as it was is one that is read: it then becomes the known
@@ -30,11 +31,18 @@ constexpr size_t kMostWork = size_t(1) << 26;
 
 bool is_conditional_branch(const Instr& i) { return i.guard > 0 && i.opcode->name == "bra"; }
 
-// Registers of the predicates that branches depend on.
+// Unguarded, of one predicate.
+bool is_negation(const Instr& i, const Source& s) {
+  return s.tokens[0] == "not" && s.tokens.back() == "pred" && i.guard < 0 && i.op[1].index != 0;
+}
+
+// Registers of the predicates that branches depend on, and that are negated.
 std::vector<uint32_t> branch_predicates(const Function& f, const Dataflow& flow) {
   std::vector<uint32_t> registers;
-  for (const Instr& i : f.code)
+  for (const Instr& i : f.code) {
     if (is_conditional_branch(i)) registers.push_back(flow.number_of(guard_of(i)));
+    if (is_negation(i, f.source[&i - f.code.data()])) registers.push_back(flow.number_of(i.op[1]));
+  }
   std::sort(registers.begin(), registers.end());
   registers.erase(std::unique(registers.begin(), registers.end()), registers.end());
   std::erase(registers, kNone);
@@ -128,14 +136,29 @@ class BranchKnowledge {
     if (up_[block] == kNone || flow_.is_dead(branch) || !is_conditional_branch(i) ||
         b.successors.size() != 2 || b.successors[0] == b.successors[1])
       return;
-    const uint32_t value = ssa_.read(branch, flow_.number_of(guard_of(i)));
+    uint32_t value = ssa_.read(branch, flow_.number_of(guard_of(i)));
+    bool negated = i.guard_negated;
+    if (const auto negation = negation_of(value)) {  // which is no instruction
+      negated ^= !f_.code[*negation].op[1].negated;
+      value = ssa_.read(*negation, flow_.number_of(f_.code[*negation].op[1]));
+    }
     if (value == Ssa::kNone || is_made_beside(value, branch)) return;
     for (const uint32_t to : b.successors) {
       const Dataflow::Block& s = flow_.blocks()[to];
-      if (s.predecessors.size() != 1) continue;
+      const auto comes_back = [&](uint32_t from) { return up_[from] != kNone && dominates(to, from); };
+      const auto back = static_cast<size_t>(std::ranges::count_if(s.predecessors, comes_back));
+      if (comes_back(block) || s.predecessors.size() - back != 1) continue;
       const bool is_taken = s.begin != b.end;
-      spread(value, to, is_taken != i.guard_negated);
+      spread(value, to, is_taken != negated);
     }
+  }
+
+  // The instruction that makes a value as the opposite of another.
+  std::optional<uint32_t> negation_of(uint32_t value) const {
+    if (value == Ssa::kNone) return std::nullopt;
+    const Ssa::Value& v = ssa_.values()[value];
+    const bool is = v.kind == Ssa::Value::Kind::made && is_negation(f_.code[v.at], f_.source[v.at]);
+    return is ? std::optional(v.at) : std::nullopt;
   }
 
   // In the compiler's block of the branch.
@@ -228,8 +251,9 @@ bool may_mistake_branches(const Function& f) {
     for (const unsigned slot : {0u, 1u})
       if (i.op[slot].kind == Operand::Kind::predicate) ++named[i.op[slot].index];
   return std::any_of(f.code.begin(), f.code.end(), [&](const Instr& i) {
-    if (!is_conditional_branch(i)) return false;
-    const auto found = named.find(static_cast<uint32_t>(i.guard));
+    const bool negates = is_negation(i, f.source[&i - f.code.data()]);
+    if (!is_conditional_branch(i) && !negates) return false;
+    const auto found = named.find(negates ? i.op[1].index : static_cast<uint32_t>(i.guard));
     return found != named.end() && found->second > 1;
   });
 }
