@@ -269,6 +269,23 @@ void become_undone(Pass& p, uint32_t pc, uint32_t from, unsigned slot) {
   p.known.learn(pc, maker);
 }
 
+// Of a video instruction on parts of registers: one part of its result alone is added to the third operand.
+bool adds_one_part(const Pass& p, uint32_t pc) {
+  const std::string_view name = p.source(pc).tokens[0];
+  const auto mask = static_cast<uint64_t>(p.operand(pc, 0).displacement);  // as text: "h0"
+  const bool is_simd = name[0] == 'v' && (name.ends_with('2') || name.ends_with('4'));
+  return is_simd && p.source(pc).has("add") && p.f.code[pc].guard < 0 && mask && mask >> 16 == 0;
+}
+
+// What such an instruction added is subtracted: the part is left, which needs no saturation.
+void fold_undone_part(Pass& p, uint32_t pc) {
+  const Source& s = p.source(pc);
+  if (!s.has("sat") || s.type() != Type::s32) return;
+  const auto from = p.behind_copies(pc, 1);
+  if (!from || !adds_one_part(p, *from) || !p.known.may_read_for(pc, *from)) return;
+  if (p.same_value(*from, 3, pc, 2)) p.replace(pc, {"sub", "s32"}, {p.operand(pc, 1), p.operand(pc, 2)});
+}
+
 // A sum, also a saturated one, that undoes a sum before it is what is left.
 void fold_undone(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
@@ -384,6 +401,7 @@ std::span<const Rule> bit_rules() {
       {"sub", fold_saturated},
       {"add", fold_undone},
       {"sub", fold_undone},
+      {"sub", fold_undone_part},
       {"sub", fold_borrow},
       {"mad", drop_fourth_sum},
       {"mad", fold_whole_product},
