@@ -43,12 +43,23 @@ void absorb_product(Pass& p, uint32_t pc) {
     become_constant(p, pc, p.bits(pc, 3));
 }
 
+// A choice of 64 bits between two constants: the compiler shifts both to the left, by the amount modulo 64.
+bool shifts_choice(Pass& p, uint32_t pc, uint64_t amount) {
+  const auto choice = p.behind_copies(pc, 1);
+  if (!choice || bits_of(p.source(pc).type()) != 64 || p.source(pc).tokens[0] != "shl") return false;
+  const std::string_view name = p.source(*choice).tokens[0];
+  if ((name != "selp" && name != "slct") || !p.bits(*choice, 1) || !p.bits(*choice, 2)) return false;
+  p.set_operand(pc, 2, amount & 63);
+  return true;
+}
+
 // Of 0, or of more places than there are. (A product of 64 bits stays where it is: fold_wide_shift.)
 void absorb_shift(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
   if (!is_word(s) || shifted_product(p, pc)) return;
   const bool is_signed = s.type() == Type::s32 || s.type() == Type::s64;
   const auto amount = p.bits(pc, 2);
+  if (amount && (*amount & 0xffffffff) >= 64 && shifts_choice(p, pc, *amount)) return;
   if (p.bits(pc, 1) == 0u || (!is_signed && amount && (*amount & 0xffffffff) >= bits_of(s.type())))
     become_constant(p, pc, 0);
 }

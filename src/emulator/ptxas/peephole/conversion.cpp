@@ -374,7 +374,7 @@ void fold_conversion(Pass& p, uint32_t pc) {
   const bool is_directed = s.has("rz") || s.has("rm") || s.has("rp");
   if (from == Type::bf16 && (to == Type::f32 || to == Type::f64)) {
     const bool is_nan =
-        !is_directed && x && (*x & 0x7fff) > 0x7f80 && (to == Type::f64 || p.known.is_constant_here(pc, 1));
+        !is_directed && x && (*x & 0x7fff) > 0x7f80 && (to == Type::f64 || p.known.comes_from_here(pc, 1));
     if (is_nan) p.become(pc, to == Type::f32 ? 0x7fffffff : 0x7fffffffe0000000, to);
   } else if (to == Type::f32 && from == Type::f32 && s.tokens.size() == 4 && s.has("ftz") && x &&
              is_nan32(*x) && p.known.is_constant_here(pc, 1)) {
