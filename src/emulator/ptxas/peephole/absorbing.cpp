@@ -30,7 +30,8 @@ void absorb_logic(Pass& p, uint32_t pc) {
   const std::string_view name = p.source(pc).tokens[0];
   if (name == "and" && either_is(p, pc, 0)) return become_constant(p, pc, 0);
   if (name == "or" && either_is(p, pc, ones(p.source(pc)))) return become_constant(p, pc, ones(p.source(pc)));
-  if (name == "xor" && p.same_register(pc, 1, 2)) become_constant(p, pc, 0);
+  if (name == "xor" && p.same_register(pc, 1, 2)) return become_constant(p, pc, 0);
+  if (bits_of(p.source(pc).type()) == 64) become_constant(p, pc, known_halves(p, pc));
 }
 
 void absorb_product(Pass& p, uint32_t pc) {
