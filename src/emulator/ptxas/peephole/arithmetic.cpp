@@ -114,7 +114,7 @@ void fold_product(Pass& p, uint32_t pc) {
   }
   if (a && b && (type == Type::f16 || nan_product(p.known, p.f.code[pc], s, pc))) return;
   for (const unsigned slot : {1u, 2u}) {
-    if (p.bits(pc, slot) == one) return p.become_copy(pc, p.operand(pc, 3 - slot), type);
+    if (p.bits(pc, slot) == one) return p.become_copy_of(pc, 3 - slot, type);
     if (const auto x = p.bits(pc, 3 - slot);
         p.bits(pc, slot) == minus_one && type == Type::f64 && x && is_nan64(*x))
       return p.become(pc, *x ^ uint64_t(1) << 63, type);
@@ -218,7 +218,7 @@ void fold_extreme(Pass& p, uint32_t pc) {
   }
   if (!plain || (type != Type::f32 && type != Type::f64)) return;
   if (!same_load(p, p.known.maker(pc, 1), p.known.maker(pc, 2))) return;
-  p.become_copy(pc, p.operand(pc, 1), type);
+  p.become_copy_of(pc, 1, type);
 }
 
 }  // namespace
