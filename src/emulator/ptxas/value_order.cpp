@@ -68,6 +68,11 @@ bool is_copy(const Instr& i) {
   return i.guard < 0 && i.opcode->name == "mov" && is_value(i.op[0]) && is_value(i.op[1]);
 }
 
+// A conversion from one to the other changes no bit.
+bool is_of_64_bits_alike(Type to, Type from) {
+  return bits_of(to) == 64 && bits_of(from) == 64 && is_float(to) == is_float(from);
+}
+
 // Of what ends a block for products.
 bool orders_memory(const Source& s) {
   return s.tokens[0] == "membar" || s.tokens[0] == "fence" || s.tokens[0] == "griddepcontrol";
@@ -110,7 +115,7 @@ bool comes_with_source(const Instr& i, const Source& s) {
   const bool is_extreme_of_itself = (mnemonic == "min" || mnemonic == "max") && s.type() == Type::f64 &&
                                     is_value(i.op[2]) && i.op[1].offset == i.op[2].offset;
   return is_copy(i) || is_extreme_of_itself ||
-         (mnemonic == "cvt" && s.tokens.size() == 3 && s.type(0) == Type::f64 && s.type(1) == Type::f64) ||
+         (mnemonic == "cvt" && s.tokens.size() == 3 && is_of_64_bits_alike(s.type(0), s.type(1))) ||
          (mnemonic == "cvta" && s.has("global"));
 }
 
