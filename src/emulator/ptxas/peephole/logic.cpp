@@ -1,6 +1,6 @@
 // and, or and xor of a lop3 and one of its operands, which become one lop3. Of a register that this has
 // twice, one is taken for 0; and what such a lop3 meets next takes the place of that 0, as if the table were
-// one without.
+// one without. Of 64 bits that is copysign.f64, whose upper half is such a lop3.
 #include "emulator/ptxas/peephole/logic.h"
 
 #include <algorithm>
@@ -19,8 +19,11 @@ using Place = TableLogic::Place;
 
 constexpr uint32_t kTables[] = {0xf0, 0xcc, 0xaa};  // those that give the operand in a place
 
+// Of 64 bits the upper half.
 std::optional<uint64_t> constant_of(const Pass& p, const Place& place) {
-  return place.slot == TableLogic::kSignMask ? 0x80000000 : p.bits(place.at, place.slot);
+  if (place.slot == TableLogic::kSignMask) return 0x80000000;
+  const auto bits = p.bits(place.at, place.slot);
+  return bits && bits_of(p.source(place.at).type()) == 64 ? *bits >> 32 : bits;
 }
 
 // The move of a special register of which an operand is a copy.
@@ -75,7 +78,8 @@ std::optional<TableLogic> table_logic(const Pass& p, uint32_t pc, unsigned slot)
       logic = {{{{*lop3, first}, {*lop3, first + 1}, {*lop3, first + 2}}},
                static_cast<uint32_t>(table.displacement)};
   }
-  if (const auto sign = p.open_maker(pc, slot, "copysign"); sign && p.source(*sign).type() == Type::f32)
+  if (const auto sign = p.open_maker(pc, slot, "copysign");
+      sign && bits_of(p.source(*sign).type()) == bits_of(p.source(pc).type()))
     logic = {{{{*sign, 2}, {*sign, TableLogic::kSignMask}, {*sign, 1}}}, 0xb8};
   if (logic) put_constant_in_middle(p, *logic);
   return logic;
@@ -127,8 +131,29 @@ std::optional<TableLogic> merged_logic(const Pass& p, uint32_t pc, unsigned slot
   return take_free_place(p, *logic, other, name) ? logic : std::nullopt;
 }
 
+// A register of 32 bits, or the upper half of one of 64, for the instruction at pc.
+Operand part_for(Pass& p, uint32_t pc, const Place& place) {
+  const Operand whole = p.kept(place.at, place.slot);
+  if (bits_of(whole.type) != 64) return whole;
+  const Operand shifted = p.w.fresh(Type::b64), half = p.w.fresh(Type::b32);
+  p.insert(pc, {"shr", "u64"}, {shifted, whole, p.w.constant(32)});
+  p.insert(pc, {"cvt", "u32", "u64"}, {half, shifted});
+  return half;
+}
+
+// The upper half is what the table gives.
+void replace_upper_half(Pass& p, uint32_t pc, std::vector<Operand> sources) {
+  const Operand upper = p.w.fresh(Type::b32), wide = p.w.fresh(Type::b64), whole = p.w.fresh(Type::b64);
+  sources.insert(sources.begin(), upper);
+  p.insert(pc, {"lop3", "b32"}, std::move(sources));
+  p.insert(pc, {"cvt", "u64", "u32"}, {wide, upper});
+  p.insert(pc, p.source(pc).tokens, {whole, p.operand(pc, 1), p.operand(pc, 2)});
+  p.replace(pc, {"bfi", "b64"}, {wide, whole, p.w.constant(32), p.w.constant(32)});
+}
+
 void fold_logic(Pass& p, uint32_t pc) {
-  if (p.source(pc).type() != Type::b32) return;
+  const Type type = p.source(pc).type();
+  if (type != Type::b32 && type != Type::b64) return;
   for (const unsigned slot : {2u, 1u}) {
     const auto logic = merged_logic(p, pc, slot);
     if (!logic) continue;
@@ -136,8 +161,9 @@ void fold_logic(Pass& p, uint32_t pc) {
     for (const Place& place : logic->places)
       sources.push_back(place.is_free                         ? p.w.constant(0)
                         : place.slot == TableLogic::kSignMask ? p.w.constant(0x80000000)
-                                                              : p.kept(place.at, place.slot));
+                                                              : part_for(p, pc, place));
     sources.push_back(p.w.constant(logic->table));
+    if (type == Type::b64) return replace_upper_half(p, pc, std::move(sources));
     p.replace(pc, {"lop3", "b32"}, sources);
     // Not of three equal registers, of which two places are free: what took one is nobody's operand now.
     const bool has_taken =
