@@ -1,7 +1,8 @@
 // Integer instructions that give back an operand: copies, through which pairs are seen and of which the order
 // of f64 operands asks who made and who reads them. (Not and.b16, which stays.) Those of 64 bits that are a
 // constant whatever one of their operands is, too; of 32 bits they are constants before other rules ask
-// (absorbing.cpp). Extremes of one part of a register and itself.
+// (absorbing.cpp). Sums of 64 bits that read what another one has read. Extremes of one part of a register
+// and itself.
 #include "emulator/ptxas/part.h"
 #include "emulator/ptxas/peephole/pass.h"
 #include "emulator/ptxas/peephole/rules.h"
@@ -32,6 +33,36 @@ void fold_neutral(Pass& p, uint32_t pc) {
   for (const unsigned slot : {2u, 1u})
     if ((slot == 2 || changes_places) && p.bits(pc, slot) == neutral)
       return p.become_copy_of(pc, 3 - slot, s.type());
+}
+
+struct MovedValue {
+  unsigned slot;  // of the value
+  int64_t by;
+};
+// What a sum with a constant, or a difference from one, is made of.
+std::optional<MovedValue> moved_value(const Pass& p, uint32_t pc) {
+  const bool is_difference = p.source(pc).tokens[0] == "sub";
+  for (const unsigned slot : {2u, 1u}) {
+    if (is_difference && slot == 1) break;
+    if (const auto bits = p.bits(pc, slot))
+      return MovedValue{3 - slot, static_cast<int64_t>(is_difference ? 0 - *bits : *bits)};
+  }
+  return std::nullopt;
+}
+
+// Of a sum whose constant has 32 bits with their sign: both constants at once.
+void fold_sum_of_sum(Pass& p, uint32_t pc) {
+  if (!is_of_64_bits(p.source(pc))) return;
+  const auto outer = moved_value(p, pc);
+  if (!outer || p.bits(pc, outer->slot)) return;
+  for (const std::string_view name : {"add", "sub"}) {
+    const auto from = p.open_maker(pc, outer->slot, name);
+    if (!from || bits_of(p.source(*from).type()) != 64 || is_float(p.source(*from).type())) continue;
+    const auto inner = moved_value(p, *from);
+    if (!inner || inner->by != static_cast<int32_t>(inner->by)) return;
+    const auto by = static_cast<uint64_t>(inner->by) + static_cast<uint64_t>(outer->by);
+    return p.replace(pc, {"add", "s64"}, {p.kept(*from, inner->slot), p.w.constant(by, Type::b64)});
+  }
 }
 
 // By 1. One of 16 or 64 bits stays.
@@ -103,11 +134,12 @@ void fold_same_part(Pass& p, uint32_t pc) {
 
 std::span<const Rule> identity_rules() {
   static constexpr Rule kRules[] = {
-      {"and", fold_same},      {"or", fold_same},       {"xor", fold_same},      {"min", fold_same},
-      {"max", fold_same},      {"min", fold_same_part}, {"max", fold_same_part}, {"add", fold_neutral},
-      {"sub", fold_neutral},   {"shl", fold_neutral},   {"shr", fold_neutral},   {"bfi", fold_insertion},
-      {"and", fold_absorbing}, {"or", fold_absorbing},  {"mul", fold_absorbing}, {"mul", fold_product},
-      {"shl", fold_absorbing}, {"shr", fold_absorbing}, {"bfe", fold_absorbing}, {"bfe", fold_extraction},
+      {"and", fold_same},       {"or", fold_same},        {"xor", fold_same},      {"min", fold_same},
+      {"max", fold_same},       {"min", fold_same_part},  {"max", fold_same_part}, {"add", fold_neutral},
+      {"sub", fold_neutral},    {"shl", fold_neutral},    {"shr", fold_neutral},   {"bfi", fold_insertion},
+      {"and", fold_absorbing},  {"or", fold_absorbing},   {"mul", fold_absorbing}, {"mul", fold_product},
+      {"shl", fold_absorbing},  {"shr", fold_absorbing},  {"bfe", fold_absorbing}, {"bfe", fold_extraction},
+      {"add", fold_sum_of_sum}, {"sub", fold_sum_of_sum},
   };
   return kRules;
 }
