@@ -128,6 +128,7 @@ ValueOrder::ValueOrder(const Function& f, const Dataflow& flow, const Known& kno
       ssa_(f, flow, registers_asked_for(), loops_with_several_exits(f, flow, nounroll)) {
   find_blocks(known);
   find_called_quotients(known);
+  find_extended_shifts(known);
   find_only();
   find_webs();
   find_rounds();

@@ -180,6 +180,7 @@ class ValueOrder {
   void find_invariants();
   std::vector<std::vector<Call>> calls_of_routines();
   void find_called_quotients(const Known&);
+  void find_extended_shifts(const Known&);
   void find_shared_results();
   std::optional<Rank> shared_result(const Ssa::Value&) const;
   Rank rank(uint32_t value, uint32_t pc, unsigned slot);
@@ -242,6 +243,7 @@ class ValueOrder {
   std::vector<char> is_copied_;         // by pc
   std::unordered_map<uint32_t, Invariant> invariants_;  // by value
   std::unordered_set<uint32_t> called_quotients_;       // to the nearest, by pc
+  std::unordered_set<uint32_t> extended_shifts_;        // see find_extended_shifts, by pc
   std::unordered_map<uint32_t, uint32_t> shared_;  // by pc of a call: the first call; kNone = all are late
   std::vector<Web> webs_;                          // by name
   std::unordered_map<uint64_t, Held> held_;        // by pc and slot

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "emulator/isa/opcode.h"
+#include "emulator/ptxas/behind_copies.h"
 #include "emulator/ptxas/rewrite.h"
 #include "emulator/ptxas/unroll.h"
 #include "emulator/ptxas/value_order.h"
@@ -29,11 +30,30 @@ bool takes_sign(const Source& s) {
 
 }  // namespace
 
+// A shift to the left of what was extended to 64 bits reads what that was made of, and packs both halves.
+// With a sign, if that is shifted out.
+void ValueOrder::find_extended_shifts(const Known& known) {
+  for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
+    const Source& s = f_.source[pc];
+    const Operand& shifted = f_.code[pc].op[1];
+    const auto amount = s.tokens[0] == "shl" && s.type() == Type::b64 ? known.bits(pc, 2) : std::nullopt;
+    const auto from = amount ? behind_copies(f_, known, pc, shifted, known.maker(pc, 1)) : std::nullopt;
+    if (!from) continue;
+    const Source& extension = f_.source[*from];
+    const bool converts = extension.tokens[0] == "cvt";
+    if ((!converts && extension.tokens[0] != "ld") || extension.has("sat")) continue;
+    const Type type = extension.type(converts ? 1 : 0);
+    if (bits_of(type) == 64 || (converts && is_float(type))) continue;
+    const bool has_sign = name_of(type)[0] == 's';
+    if (!has_sign || (*amount & 0xffffffff) + bits_of(type) >= 64) extended_shifts_.insert(pc);
+  }
+}
+
 Makes ValueOrder::made_as(uint32_t v) const {
   const Ssa::Value& value = ssa_.values()[v];
   if (is_selection(v)) return Makes::halves;
   if (value.kind != Kind::made || f_.code[value.at].guard >= 0) return Makes::whole;
-  if (called_quotients_.contains(value.at)) return Makes::packed;
+  if (called_quotients_.contains(value.at) || extended_shifts_.contains(value.at)) return Makes::packed;
   return makes(f_.code[value.at], f_.source[value.at]);
 }
 
@@ -235,6 +255,7 @@ void ValueOrder::count_operands(uint32_t pc, Carry carry) {
   const Instr& i = f_.code[pc];
   const Through through = takes_sign(f_.source[pc]) || is_sign(i) ? Through::signs : Through::copies;
   const auto voice = [&](unsigned slot) {
+    if (extended_shifts_.contains(pc)) return 0;
     return called_quotients_.contains(pc) ? -2 : reads_whole(i, f_.source[pc], slot);
   };
   const auto count = [&](uint32_t reg, unsigned slot) {
