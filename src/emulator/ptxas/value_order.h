@@ -114,6 +114,8 @@ class ValueOrder {
   Held held(uint32_t pc, unsigned slot);
   uint32_t shown_to(uint32_t value, uint32_t pc);
   bool is_uniform(uint32_t pc, const Operand&);
+  bool is_uniform(uint32_t pc, uint32_t reg);
+  bool loads_uniform(uint32_t pc);
   bool is_bank(uint32_t value) const;
   bool computes_uniform(uint32_t pc);
   void find_uniform();

@@ -58,7 +58,10 @@ uint32_t ValueOrder::shown_to(uint32_t v, uint32_t pc) {
 bool ValueOrder::is_uniform(uint32_t pc, const Operand& op) {
   if (!is_value(op)) return false;
   const uint32_t reg = flow_.number_of(op);
-  if (reg == Dataflow::kNone) return true;
+  return reg == Dataflow::kNone || is_uniform(pc, reg);
+}
+
+bool ValueOrder::is_uniform(uint32_t pc, uint32_t reg) {
   const uint32_t v = ssa_.knows(reg) ? shown_to(ssa_.read(pc, reg), pc) : Ssa::kNone;
   if (v == Ssa::kNone || meets_[v]) return false;
   const Ssa::Value& value = ssa_.values()[v];
@@ -70,6 +73,15 @@ bool ValueOrder::is_uniform(uint32_t pc, const Operand& op) {
 bool ValueOrder::is_bank(uint32_t v) const {
   const Ssa::Value& value = ssa_.values()[v];
   return value.kind == Kind::made && flow_.is_in_bank(value.at);
+}
+
+// From .const memory, by an address that is computed so.
+bool ValueOrder::loads_uniform(uint32_t pc) {
+  const Operand& address = f_.code[pc].op[1];
+  const Source& s = f_.source[pc];
+  if (s.tokens[0] != "ld" || !s.has("const") || f_.code[pc].guard >= 0 || flow_.is_dead(pc)) return false;
+  const uint32_t base = address.has_base ? flow_.number_of_base(address) : Dataflow::kNone;
+  return base != Dataflow::kNone && !flow_.is_in_bank(pc) && is_uniform(pc, base);
 }
 
 // Not of constants alone, which is a constant.
@@ -108,7 +120,7 @@ void ValueOrder::find_uniform() {
     if (values[v].kind == Kind::made) results[values[v].at].push_back(v);
   bool any = false;
   for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
-    if (results[pc].empty() || !computes_uniform(pc)) continue;
+    if (results[pc].empty() || (!computes_uniform(pc) && !loads_uniform(pc))) continue;
     any = true;
     for (const uint32_t v : results[pc]) is_computed_[v] = 1;
   }
@@ -120,7 +132,8 @@ void ValueOrder::count_uniform_uses() {
   for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
     if (flow_.is_dead(pc) || is_counted_copy(pc)) continue;
     const Source& s = f_.source[pc];
-    const bool sums = is_sum_or_product(s), takes = takes_uniform(s) || computes_uniform(pc);
+    const bool sums = is_sum_or_product(s);
+    const bool takes = takes_uniform(s) || computes_uniform(pc) || loads_uniform(pc);
     const auto& op = f_.code[pc].op;
     const bool has_part = sums && std::any_of(op + 1, op + 4, is_in_instruction);  // the place is taken
     for (const uint32_t reg : flow_.access(pc).reads) {
@@ -135,15 +148,31 @@ void ValueOrder::count_uniform_uses() {
       const uint32_t v = reg != Dataflow::kNone ? shown_to(ssa_.read(pc, reg), pc) : Ssa::kNone;
       if (v == Ssa::kNone) continue;
       ++uniform_uses_[v];
-      for (unsigned before = 1; before < slot; ++before)  // in two operands
-        if (const uint32_t other = flow_.number_of(f_.code[pc].op[before]);
-            other != Dataflow::kNone && shown_to(ssa_.read(pc, other), pc) == v)
-          is_in_vector[v] = 1;
+      for (unsigned before = 1; before < slot; ++before) {  // in two operands, or beside a load
+        const uint32_t other_reg = flow_.number_of(f_.code[pc].op[before]);
+        const uint32_t other =
+            other_reg != Dataflow::kNone ? shown_to(ssa_.read(pc, other_reg), pc) : Ssa::kNone;
+        if (other == Ssa::kNone || (other != v && !(is_computed_[v] && is_computed_[other]))) continue;
+        for (const uint32_t one : {v, other})
+          if (other == v || f_.source[ssa_.values()[one].at].tokens[0] == "ld") is_in_vector[one] = 1;
+      }
     }
   }
   for (uint32_t v = 0; v < ssa_.values().size(); ++v)
     if (is_selection(v))
       for (const uint32_t from : ssa_.values()[v].operands) is_in_vector[equal_[from]] = 1;
+  // One load that is in a register of each thread has its address there, and so have others by that address.
+  std::unordered_set<uint32_t> addresses;
+  const auto base = [&](uint32_t pc) {
+    return shown_to(ssa_.read(pc, flow_.number_of_base(f_.code[pc].op[1])), pc);
+  };
+  for (const bool finds : {true, false})
+    for (uint32_t v = 0; v < ssa_.values().size(); ++v) {
+      const uint32_t at = ssa_.values()[v].at;
+      if (ssa_.values()[v].kind != Kind::made || !is_computed_[v] || !loads_uniform(at)) continue;
+      if (finds && is_in_vector[v]) addresses.insert(base(at));
+      if (!finds && addresses.contains(base(at))) is_in_vector[v] = 1;
+    }
   for (uint32_t v = 0; v < uniform_uses_.size(); ++v)
     if (!is_computed_[v] || is_in_vector[v] || meets_[v]) uniform_uses_[v] = 0;
 }
