@@ -111,22 +111,28 @@ Known::Known(const Rewriter& w, const Dataflow& flow, const Dataflow& blocks)
 void Known::find_stored(const Dataflow& flow) {
   for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
     const Operand& stored = f_.code[pc].op[1];
-    if (f_.source[pc].tokens[0] != "st" || bits_of(f_.source[pc].type()) != 64 || flow.is_dead(pc) ||
-        !is_value(stored) || stored.immediate)
-      continue;
+    const Source& s = f_.source[pc];
+    const bool is_of_call = s.has("param") || s.has("param::func");
+    if (s.tokens[0] != "st" || bits_of(s.type()) != 64 || flow.is_dead(pc) || is_of_call) continue;
+    if (stored.kind == Operand::Kind::vector && stored.count == 2)
+      for (uint32_t e = stored.index; e < stored.index + stored.count; ++e)
+        if (const auto of = bits_of_element(pc, e)) stored_in_pairs_.emplace(*of, pc);
+    if (!is_value(stored) || stored.immediate) continue;
     if (const auto of = bits(pc, 1)) stored_.insert(*of);
   }
 }
 
-// Arithmetic and comparisons. Selections read halves, and conversions are computed.
+// Arithmetic and comparisons, if they are not computed. Selections read halves, and conversions are computed.
 void Known::find_readers(const Dataflow& flow) {
   static const std::unordered_set<std::string_view> kNames = {"add", "sub", "mul", "fma", "mad",
                                                               "min", "max", "set", "setp"};
   for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
     const Source& s = f_.source[pc];
     if (!kNames.contains(s.tokens[0]) || s.type(s.tokens[0] == "set" ? 1 : 0) != Type::f64 ||
-        flow.is_dead(pc))
+        flow.is_dead(pc) || constant_[pc])
       continue;
+    const unsigned first = s.tokens[0] == "setp" ? 2 : 1;
+    if (s.tokens[0].starts_with("set") && bits(pc, first) && bits(pc, first + 1)) continue;
     for (unsigned slot = 1; slot < kSlots; ++slot) {
       const Operand& op = f_.code[pc].op[slot];
       const auto of = is_value(op) && bits_of(op.type) == 64 ? bits(pc, slot) : std::nullopt;

@@ -27,7 +27,7 @@ std::optional<NanProduct> nan_product(const Known& known, const Instr& i, const 
                     *b,
                     s.has("rn"),
                     rounds_in_a_direction(s),
-                    stored.contains(nan),
+                    stored.contains(nan) || known.constants_stored_in_pairs().contains(nan),
                     stored.contains(number) || known.has_other_reader(number, pc)};
 }
 

@@ -125,6 +125,7 @@ ValueOrder::ValueOrder(const Function& f, const Dataflow& flow, const Known& kno
       flow_(flow),
       are_renamed_(are_renamed),
       stored_constants_(known.stored_constants()),
+      constants_stored_in_pairs_(known.constants_stored_in_pairs()),
       ssa_(f, flow, registers_asked_for(), loops_with_several_exits(f, flow, nounroll)) {
   find_blocks(known);
   find_called_quotients(known);
@@ -442,6 +443,8 @@ ValueOrder::Rank ValueOrder::rank_of_variable(uint32_t v, uint32_t pc, unsigned 
 ValueOrder::Rank ValueOrder::rank_of_constant(uint64_t bits) const {
   if (bits << 1 == 0) return {Rank::Class::known, -1, 0};
   if (stored_constants_.contains(bits)) return {Rank::Class::constant, kAlsoStored, 0};
+  if (const auto pair = constants_stored_in_pairs_.find(bits); pair != constants_stored_in_pairs_.end())
+    return {Rank::Class::constant, kInPair, pair->second};
   return {Rank::Class::constant, bits << 32 == 0 ? kInInstruction : kInRegister, 0};
 }
 
@@ -495,6 +498,13 @@ bool ValueOrder::is_ranked_later(uint32_t pc, unsigned slot, unsigned than) cons
       if (is_extreme) return true;
       // What is stored, too, is in a register, and comes first.
       if ((a.block == kAlsoStored) != (b.block == kAlsoStored)) return b.block == kAlsoStored;
+      // As part of a vector, which is not stored in later straight-line code, it comes behind others in
+      // registers.
+      const auto is_in_pair = [&](const Rank& c) {
+        return c.block == kInPair && stretch_reads_[c.at] <= stretch_reads_[pc];
+      };
+      if (is_in_pair(a) != is_in_pair(b))
+        return is_in_pair(a) ? b.block != kInInstruction : a.block == kInInstruction;
       if (const auto addend = constant_addend(pc))
         return (addend->block == kInInstruction) != rounds_in_a_direction(s);
       return rounds_in_a_direction(s) ? b.block != kInInstruction : a.block == kInInstruction;

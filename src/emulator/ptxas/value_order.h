@@ -48,8 +48,8 @@ class ValueOrder {
     auto operator<=>(const Rank&) const = default;
   };
   // Constants, as Rank::block.
-  static constexpr int64_t kInConst = 0, kAlsoStored = 1, kInRegister = 2, kParameter = 3, kStored = 4,
-                           kInInstruction = 5;
+  static constexpr int64_t kInConst = 0, kAlsoStored = 1, kInRegister = 2, kInPair = 3, kParameter = 4,
+                           kStored = 5, kInInstruction = 6;
   // Values that a register holds by turns, because they meet somewhere.
   struct Web {
     Rank rank;
@@ -190,7 +190,8 @@ class ValueOrder {
   Rank rank_of_constant(const Operand&) const;
   // A constant of the text, not of a bank.
   static bool is_written(const Rank& constant) {
-    return constant.block == kAlsoStored || constant.block == kInRegister || constant.block == kInInstruction;
+    return constant.block == kAlsoStored || constant.block == kInRegister || constant.block == kInPair ||
+           constant.block == kInInstruction;
   }
   Rank made_at(const Ssa::Value&, uint32_t reader) const;
   Rank rank_of_stored(uint32_t load, const Stored&);
@@ -201,6 +202,7 @@ class ValueOrder {
   const Dataflow& flow_;
   const bool are_renamed_;
   const std::unordered_set<uint64_t>& stored_constants_;
+  const std::unordered_map<uint64_t, uint32_t>& constants_stored_in_pairs_;
   Ssa ssa_;
   Sinking::Blocks places_;  // where sinking.h computes something
   Sinking::Blocks
