@@ -164,13 +164,15 @@ std::optional<SummedProduct> Contraction::used_in_sunk_sums(std::span<const Sink
       const Shape shape = shape_of(r.reader);
       const uint32_t reg = flow_.number_of(f_.code[holder.pc].op[0]);
       const bool is_first = flow_.number_of(i.op[1]) == reg, is_second = flow_.number_of(i.op[2]) == reg;
+      const bool is_read_twice =
+          std::ranges::find(found.uses, r.reader, &SummedProduct::Use::pc) != found.uses.end();
       if (shape == Shape::copy)
         holders.push_back({r.reader, holder.negated});
       else if (shape == Shape::negation &&
                goes_on_through(shape, f_.source[r.reader], f_.source[product], false))
         holders.push_back({r.reader, !holder.negated});
       else if (shape == Shape::sum && same_kind(f_.source[r.reader], f_.source[product]) &&
-               is_first != is_second && r.moves)
+               is_first != is_second && r.moves && !is_read_twice)
         found.uses.push_back({r.reader, is_second, holder.negated});
       else
         return std::nullopt;
