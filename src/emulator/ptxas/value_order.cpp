@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "emulator/isa/opcode.h"
+#include "emulator/ptxas/behind_copies.h"
 #include "emulator/ptxas/counted_loop.h"
 #include "emulator/ptxas/halves.h"
 #include "emulator/ptxas/routine.h"
@@ -42,6 +43,7 @@
 //   longer equal to what was stored when operands are ordered. If the addend of a product takes the
 //   instruction's place for a constant, it comes behind a constant, too; and what was stored of constants
 //   comes behind others, the last one first.
+// * A constant is one in all blocks, though it becomes part of a variable.
 // * What is in a uniform register comes behind the other factor or summand (value_uniform.cpp).
 // * Constants come last, and before them what .const memory holds. Of sums and products a constant
 //   whose lower half is not 0 comes before a kernel's parameter (if sums and products alone read that), any
@@ -385,6 +387,10 @@ ValueOrder::Rank ValueOrder::rank(uint32_t v, uint32_t pc, unsigned slot) {
     const Source& s = f_.source[value.at];
     if (value.kind == Kind::kept && is_branch_under_guard(s))
       return meets_[v] ? rank_of_variable(v, pc, slot) : Rank{Rank::Class::met, 1, -web.rank.at};
+    // A constant goes on into all blocks.
+    const bool is_constant =
+        value.kind == Kind::made && emu::is_copy(i, s) && flow_.number_of(i.op[1]) == Dataflow::kNone;
+    if (is_constant) return rank_of_constant(i.op[1]);
     if (is_variable_in(v, block)) return rank_of_variable(v, pc, slot);
     if (value.kind == Kind::made) {
       if (comes_with_source(i, s)) {

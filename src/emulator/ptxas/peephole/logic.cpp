@@ -65,7 +65,7 @@ void put_constant_in_middle(const Pass& p, TableLogic& logic) {
     if (constant_of(p, logic.places[place])) return change_places(logic, place, 1);
 }
 
-// A lop3, or the one that becomes of copysign.f32, or that was made here.
+// A lop3, or the one that becomes of copysign, or that was made here.
 std::optional<TableLogic> table_logic(const Pass& p, uint32_t pc, unsigned slot) {
   const auto lop3 = p.open_maker(pc, slot, "lop3");
   if (lop3)
