@@ -66,7 +66,9 @@ std::optional<Origin> origin_behind_copies(const Function& f, const Known& known
   const Operand* value = &read;
   for (unsigned copies = 0; copies <= kMostCopies; ++copies) {
     if (maker == Dataflow::kNone || maker >= pc) return std::nullopt;
-    const bool is_wanted = f.source[maker].tokens[0] == wanted;
+    const bool is_copied =
+        wanted == "cvt" && !is_float(f.source[maker].type()) && is_copy(f.code[maker], f.source[maker]);
+    const bool is_wanted = f.source[maker].tokens[0] == wanted && !is_copied;  // between integers as wide
     const auto part = is_wanted ? std::nullopt : part_behind(f, known, maker, *value);
     if (!part && (is_wanted || !is_copy(f.code[maker], f.source[maker]))) return Origin{maker, value};
     pc = part ? part->by : maker;

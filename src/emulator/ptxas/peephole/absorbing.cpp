@@ -26,6 +26,7 @@ void become_constant(Pass& p, uint32_t pc, std::optional<uint64_t> value) {
 }
 
 void absorb_logic(Pass& p, uint32_t pc) {
+  if (const auto constant = logic_by_width(p, pc)) return become_constant(p, pc, constant);
   if (!is_word(p.source(pc))) return;
   const std::string_view name = p.source(pc).tokens[0];
   if (name == "and" && either_is(p, pc, 0)) return become_constant(p, pc, 0);

@@ -71,7 +71,7 @@ void fold_extreme_of_saturated(Pass& p, uint32_t pc) {
   if (is_nan(of->bound, type) || !(of->is_greater ? is_at_most_0 : is_at_least_1 && !(of->bound & sign)))
     return;
   const Operand x = p.operand(pc, of->slot);
-  p.source(pc).has("ftz") ? become_saturation(p, pc, x) : p.become_copy(pc, x, type);
+  p.source(pc).has("ftz") ? become_saturation(p, pc, x) : p.become_copy_of(pc, of->slot, type);
 }
 
 // max(min(x, 0), 0) and min(max(x, 0), 0) of integers are 0, also where one of them counts a sign and the

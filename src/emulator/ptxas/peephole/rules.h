@@ -21,6 +21,9 @@ struct Rule {
 
 std::span<const Rule> absorbing_rules();   // in a pass of their own
 void decide_by_width(Pass&, uint32_t pc);  // one of them, for setp
+// What `and` and `or` with a constant make of an operand that has bits only where the constant has none, or
+// all, of 16 and 32 bits.
+std::optional<uint64_t> logic_by_width(const Pass&, uint32_t pc);
 // What and, or and xor of 64 bits make whatever their operands hold (known_halves.cpp).
 std::optional<uint64_t> known_halves(const Pass&, uint32_t pc);
 // A sum, product or extreme of f32 whose range (range.h) is one number is that, though an operand may be a

@@ -122,6 +122,22 @@ std::optional<bool> of_order(std::string_view how, bool is_below) {
 
 }  // namespace
 
+std::optional<uint64_t> logic_by_width(const Pass& p, uint32_t pc) {
+  const Source& s = p.source(pc);
+  if (bits_of(s.type()) > 32 || (s.tokens[0] != "and" && s.tokens[0] != "or")) return std::nullopt;
+  for (const unsigned slot : {1u, 2u}) {
+    const auto constant = p.bits(pc, 3 - slot);
+    const auto from = constant ? p.behind_copies(pc, slot) : std::nullopt;
+    if (!constant || (from && takes_apart(p.f.code[*from], p.source(*from)))) continue;
+    const unsigned width = Width(p).of(pc, slot);
+    const uint64_t covered = *constant & ((uint64_t(1) << std::min(width, 63u)) - 1);
+    if (width >= bits_of(s.type())) continue;
+    if (s.tokens[0] == "and" && covered == 0) return 0;
+    if (s.tokens[0] == "or" && covered + 1 == uint64_t(1) << width) return constant;
+  }
+  return std::nullopt;
+}
+
 void decide_by_width(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
   const Type type = s.type();
