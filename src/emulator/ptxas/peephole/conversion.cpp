@@ -328,13 +328,25 @@ void mistake_zero_bytes(Pass& p, uint32_t pc) {
   }
 }
 
+// Who made the 32 bits that an instruction reads, which may be the lower word of a pack.
+std::optional<uint32_t> word_maker(const Pass& p, uint32_t pc) {
+  const auto maker = p.behind_copies(pc, 1, "mov");
+  const bool is_pack = maker && p.source(*maker).tokens[0] == "mov" && is_vector(p.operand(*maker, 1)) &&
+                       p.operand(*maker, 1).count == 2 && bits_of(p.operand(*maker, 0).type) == 64;
+  if (!is_pack) return p.behind_copies(pc, 1);
+  const uint32_t element = p.operand(*maker, 1).index;
+  return behind_copies(p.f, p.known, *maker, p.f.vectors[element], p.known.maker_of_element(*maker, element));
+}
+
 // To a float, or to an integer that it is limited to, as 32 bits without a sign, of what has a sign: the
-// machine instruction takes the part out of the register itself, but then with its sign.
+// machine instruction takes the part out of the register itself, but then with its sign. Not under a guard,
+// but for f64 and the limits, which are computed in any case and then selected.
 bool convert_part(Pass& p, uint32_t pc) {
-  const Type from = p.source(pc).type(1);
-  const bool to_float = is_float(p.source(pc).type(0));
+  const Type to = p.source(pc).type(0), from = p.source(pc).type(1);
+  const bool to_float = is_float(to);
+  if (p.f.code[pc].guard >= 0 && to_float && to != Type::f64) return false;
   if (p.bits(pc, 1) || (from != Type::u32 && !(from == Type::u64 && to_float))) return false;
-  auto maker = p.behind_copies(pc, 1);
+  auto maker = from == Type::u64 ? p.behind_copies(pc, 1) : word_maker(p, pc);
   if (from == Type::u64) {
     const bool extends = maker && p.source(*maker).tokens[0] == "cvt" &&
                          p.source(*maker).type(1) == Type::u32 && p.source(*maker).type(0) == Type::u64;
