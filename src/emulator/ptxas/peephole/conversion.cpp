@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "emulator/ptxas/foldable.h"
+#include "emulator/ptxas/part.h"
 #include "emulator/ptxas/peephole/pass.h"
 #include "emulator/ptxas/peephole/rules.h"
 #include "emulator/ptxas/routine.h"
@@ -74,11 +75,13 @@ bool convert_last(Pass& p, uint32_t pc) {
   return true;
 }
 
-// A conversion with .sat of what is saturated is one without. One of f32 with .ftz to f32 or f64 stays.
+// A conversion with .sat of what is saturated is one without, to fewer bits if it rounds to nearest. One of
+// f32 with .ftz to f32 or f64 stays.
 bool drop_saturation(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
   const Type to = s.type(0), from = s.type(1);
-  if (!is_float(to) || !is_float(from) || bits_of(to) < bits_of(from)) return false;
+  const bool narrows = bits_of(to) < bits_of(from);
+  if (!is_float(to) || !is_float(from) || (narrows && !s.has("rn"))) return false;
   if (p.known.is_constant(pc, 1)) return false;
   if (to == from && s.tokens.size() != 4) return false;  // flushes, or rounds to an integer
   if (to == Type::f64 && s.has("ftz")) return false;
@@ -366,6 +369,14 @@ bool convert_part(Pass& p, uint32_t pc) {
   return true;
 }
 
+// A half of a pair of f16 that was computed from constants, later than its readers are.
+bool is_late_half(const Pass& p, uint32_t pc) {
+  const auto parts = p.behind_copies(pc, 1);
+  const auto pair =
+      parts && takes_apart(p.f.code[*parts], p.source(*parts)) ? p.made_by(*parts, 1, "cvt") : std::nullopt;
+  return pair && p.source(*pair).type() == Type::f16x2;
+}
+
 // Conversions of constants keep a NaN's payload or not, otherwise than those that execute.
 void fold_conversion(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
@@ -385,8 +396,8 @@ void fold_conversion(Pass& p, uint32_t pc) {
   const auto x = p.bits(pc, 1);
   const bool is_directed = s.has("rz") || s.has("rm") || s.has("rp");
   if (from == Type::bf16 && (to == Type::f32 || to == Type::f64)) {
-    const bool is_nan =
-        !is_directed && x && (*x & 0x7fff) > 0x7f80 && (to == Type::f64 || p.known.comes_from_here(pc, 1));
+    const bool is_nan = !is_directed && x && (*x & 0x7fff) > 0x7f80 &&
+                        (to == Type::f64 || (p.known.comes_from_here(pc, 1) && !is_late_half(p, pc)));
     if (is_nan) p.become(pc, to == Type::f32 ? 0x7fffffff : 0x7fffffffe0000000, to);
   } else if (to == Type::f32 && from == Type::f32 && s.tokens.size() == 4 && s.has("ftz") && x &&
              is_nan32(*x) && p.known.is_constant_here(pc, 1)) {
