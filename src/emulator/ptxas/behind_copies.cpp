@@ -53,7 +53,8 @@ bool is_copy(const Instr& i, const Source& s) {
     return true;
   if (is_float(s.type()) || s.tokens.size() > 3) return false;
   if (s.tokens[0] == "min" || s.tokens[0] == "max")
-    return s.tokens.size() == 2 && is_value(i.op[2]) && from.offset == i.op[2].offset;
+    return s.tokens.size() == 2 && is_value(i.op[2]) && from.offset == i.op[2].offset &&
+           !name_of(s.type()).ends_with("x2");
   return s.tokens[0] == "cvt" && s.tokens.size() == 3 && !is_float(s.type(1)) &&
          bits_of(s.type()) == bits_of(s.type(1)) && bits_of(s.type()) == bits_of(to.type);
 }

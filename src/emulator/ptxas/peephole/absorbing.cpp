@@ -116,6 +116,7 @@ std::span<const Rule> absorbing_rules() {
       {"min", become_only_number}, {"shl", absorb_shift},       {"shr", absorb_shift},
       {"shf", absorb_funnel},      {"slct", absorb_choice},     {"selp", absorb_choice},
       {"bfi", absorb_insertion},   {"bfe", absorb_field},       {"setp", decide_by_width},
+      {"mov", know_upper_word},
   };
   return kRules;
 }

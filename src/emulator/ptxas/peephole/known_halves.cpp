@@ -1,6 +1,7 @@
 // Logic of 64 bits of which each half is a constant, whatever register it is made of: or with
 // 0x7fffffffffffffff of 32 bits that were loaded into 64 gives that. ptxas works on halves, and takes it for
 // a constant before it looks at pairs.
+#include "emulator/ptxas/part.h"
 #include "emulator/ptxas/peephole/pass.h"
 #include "emulator/ptxas/peephole/rules.h"
 
@@ -57,6 +58,19 @@ std::optional<uint32_t> half_of_logic(const Pass& p, uint32_t pc, bool upper, un
 std::optional<uint64_t> known_halves(const Pass& p, uint32_t pc) {
   const auto lower = half_of_logic(p, pc, false, 0), upper = half_of_logic(p, pc, true, 0);
   return lower && upper ? std::optional(uint64_t(*upper) << 32 | *lower) : std::nullopt;
+}
+
+// The upper word of a register that was extended without a sign is 0 where it is taken apart.
+void know_upper_word(Pass& p, uint32_t pc) {
+  const Operand& parts = p.operand(pc, 0);
+  if (!takes_apart(p.f.code[pc], p.source(pc)) || parts.count != 2 || bits_of(p.source(pc).type()) != 64)
+    return;
+  Operand& upper = p.f.vectors[parts.index + 1];
+  const auto bits = is_value(upper) ? known_half(p, pc, 1, true) : std::nullopt;
+  if (!bits) return;
+  p.insert(pc, {"mov", "b32"}, {upper, p.w.constant(*bits)});
+  upper = {};
+  upper.kind = Operand::Kind::sink;
 }
 
 }  // namespace fp4lab::emu::peephole

@@ -162,23 +162,27 @@ void add_nothing(Pass& p, uint32_t pc) {
   }
 }
 
+// A difference to 0 and a product by -1 are negations, where they say that they have a sign.
+void become_negation(Pass& p, uint32_t pc) {
+  const Source& s = p.source(pc);
+  if (s.type() != Type::s32 || s.has("sat") || s.has("cc")) return;
+  const bool differs = s.tokens[0] == "sub" && s.tokens.size() == 2 && p.bits(pc, 1) == 0u;
+  if (differs) return p.replace(pc, {"neg", "s32"}, {p.operand(pc, 2)});
+  if (s.tokens[0] != "mul" || !s.has("lo")) return;
+  for (const unsigned slot : {1u, 2u})
+    if (const auto factor = p.bits(pc, 3 - slot); factor && static_cast<uint32_t>(*factor) == ~0u)
+      return p.replace(pc, {"neg", "s32"}, {p.operand(pc, slot)});
+}
+
 }  // namespace
 
 std::span<const Rule> least_integer_rules() {
   static constexpr Rule kRules[] = {
-      {"neg", cancel_negations},
-      {"cvt", widen},
-      {"div", widen},
-      {"mad", widen},
-      {"mul", widen},
-      {"rem", fold_remainder},
-      {"rem", widen},
-      {"sad", widen},
-      {"set", widen},
-      {"setp", widen},
-      {"shr", widen},
-      {"cvt", convert_integer},
-      {"add", add_nothing},
+      {"sub", become_negation}, {"mul", become_negation}, {"neg", cancel_negations},
+      {"cvt", widen},           {"div", widen},           {"mad", widen},
+      {"mul", widen},           {"rem", fold_remainder},  {"rem", widen},
+      {"sad", widen},           {"set", widen},           {"setp", widen},
+      {"shr", widen},           {"cvt", convert_integer}, {"add", add_nothing},
       {"mad24", add_nothing},
   };
   return kRules;

@@ -26,6 +26,7 @@ void decide_by_width(Pass&, uint32_t pc);  // one of them, for setp
 std::optional<uint64_t> logic_by_width(const Pass&, uint32_t pc);
 // What and, or and xor of 64 bits make whatever their operands hold (known_halves.cpp).
 std::optional<uint64_t> known_halves(const Pass&, uint32_t pc);
+void know_upper_word(Pass&, uint32_t pc);  // and what mov takes 64 bits apart into
 // A sum, product or extreme of f32 whose range (range.h) is one number is that, though an operand may be a
 // NaN. Not with .ftz, nor where its bits are read.
 void become_only_number(Pass&, uint32_t pc);
