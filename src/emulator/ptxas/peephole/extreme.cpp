@@ -41,6 +41,32 @@ void become_saturation(Pass& p, uint32_t pc, const Operand& x) {
   p.replace(pc, std::move(tokens), {x});
 }
 
+// Extremes of 32-bit integers count as those of f32: of the same bits.
+bool is_extreme_as(const Source& s, Type type) {
+  if (s.tokens[0] != "min" && s.tokens[0] != "max") return false;
+  const bool is_integer = s.type() == Type::s32 || s.type() == Type::u32;
+  return s.type() == type || (type == Type::f32 && is_integer && s.tokens.size() == 2);
+}
+
+// The value that is left of a clamp behind further extremes of it with constants, which do nothing to what
+// lies between 0 and 1. Nothing if one of them does.
+std::optional<Operand> clamped(Pass& p, uint32_t at, unsigned slot, Type type) {
+  constexpr unsigned kMostExtremes = 16;
+  if (type == Type::f16) return p.kept(at, slot);
+  for (unsigned n = 0; n < kMostExtremes; ++n) {
+    auto from = p.open_maker(at, slot, "min");
+    if (!from) from = p.open_maker(at, slot, "max");
+    const auto of = from && is_extreme_as(p.source(*from), type) ? extreme(p, *from) : std::nullopt;
+    if (!of) break;
+    const uint64_t sign = uint64_t(1) << (bits_of(type) - 1);
+    const bool is_at_most_0 = of->bound == 0 || (of->bound & sign), is_at_least_1 = of->bound >= one(type);
+    const bool is_outside = of->is_greater ? is_at_most_0 : is_at_least_1 && !(of->bound & sign);
+    if (!is_outside && !is_nan(of->bound, type)) return std::nullopt;
+    at = *from, slot = of->slot;
+  }
+  return p.kept(at, slot);
+}
+
 // min(max(x, 0), 1) and max(min(x, 1), 0) are x saturated: 0 for a NaN in either order. The outer one says
 // whether subnormals are flushed.
 void fold_clamp(Pass& p, uint32_t pc) {
@@ -53,10 +79,10 @@ void fold_clamp(Pass& p, uint32_t pc) {
   const auto outer = extreme(p, pc);
   if (!outer || !fits(*outer)) return;
   const auto from = p.open_maker(pc, outer->slot, outer->is_greater ? "min" : "max");
-  if (!from || p.source(*from).type() != type) return;
+  if (!from || !is_extreme_as(p.source(*from), type)) return;
   const auto inner = extreme(p, *from);
   if (!inner || !fits(*inner)) return;
-  become_saturation(p, pc, p.kept(*from, inner->slot));
+  if (const auto x = clamped(p, *from, inner->slot, type)) become_saturation(p, pc, *x);
 }
 
 // So is the extreme of what counts as saturated (is_saturated) and a constant that is none between 0 and 1,
