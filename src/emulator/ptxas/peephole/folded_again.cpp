@@ -52,17 +52,18 @@ bool becomes_predicate(const Pass& p, uint32_t pc) {
   return neg && is_float(p.source(*neg).type()) && negates_truth(p, pc, 2);
 }
 
-// A comparison whose opposite the machine asks instead: eq, lt and le of two registers, in which its
-// selections change their operands.
-bool is_asked_opposite(const Pass& p, uint32_t setp) {
+// A selection by a comparison whose opposite the machine asks instead: eq, lt and le of two registers, in
+// which it changes its operands. Of the second predicate the others.
+bool is_asked_opposite(const Pass& p, uint32_t setp, uint32_t selp) {
   const Source& s = p.source(setp);
   if (s.tokens[0] != "setp" || name_of(s.type()).ends_with("x2")) return false;
   for (const std::string_view combination : {"and", "or", "xor"})
     if (s.has(combination)) return false;
   const bool is_swapped = p.bits(setp, 2).has_value() && !p.bits(setp, 3);
-  if (s.has("eq") || s.has("equ") || s.has("num")) return true;
-  return is_swapped ? s.has("gt") || s.has("ge") || s.has("gtu") || s.has("geu")
-                    : s.has("lt") || s.has("le") || s.has("ltu") || s.has("leu");
+  const bool asks_order = is_swapped ? s.has("gt") || s.has("ge") || s.has("gtu") || s.has("geu")
+                                     : s.has("lt") || s.has("le") || s.has("ltu") || s.has("leu");
+  const bool is_second = p.operand(setp, 1) && p.operand(setp, 1).index == p.operand(selp, 3).index;
+  return (asks_order || s.has("eq") || s.has("equ") || s.has("num")) != is_second;
 }
 
 }  // namespace
@@ -76,7 +77,7 @@ std::optional<uint32_t> selected_truth(const Pass& p, uint32_t pc, unsigned slot
   const bool is_it = a && b && ((*a == truth && *b == 0) || (*a == 0 && *b == truth));
   if (!is_it) return std::nullopt;
   const uint32_t by = p.known.maker(*selp, 3);
-  return by != Dataflow::kNone && by < *selp && is_asked_opposite(p, by) ? std::nullopt : selp;
+  return by != Dataflow::kNone && by < *selp && is_asked_opposite(p, by, *selp) ? std::nullopt : selp;
 }
 
 bool Pass::is_folded_again() const {
