@@ -17,8 +17,8 @@ bool is_conversion_to_pair(const Source& s) {
 }
 
 bool cuts_byte(const Source& s) {
-  return s.tokens[0] == "cvt" && s.type() == Type::u8 && !is_float(s.type(1)) &&
-         (s.tokens.size() == 3 || s.has("sat"));
+  return s.tokens[0] == "cvt" && s.type() == Type::u8 &&
+         (is_float(s.type(1)) || s.tokens.size() == 3 || s.has("sat"));
 }
 
 // Extremes, signs and signed conversions have an instruction of their own behind them that ends in 16 bits.
