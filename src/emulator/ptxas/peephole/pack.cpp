@@ -106,7 +106,10 @@ void fold_absolute(Pass& p, uint32_t pc) {
   if (!range || range->least < 0) return;
   const bool ftz = p.source(pc).has("ftz");
   const Operand value = at == pc ? p.operand(pc, 1) : p.kept(at, 1);
-  if (!is_bf16 && !ftz) return p.become_copy(pc, value, bits_type(type));
+  if (!is_bf16 && !ftz) {
+    p.dropped_absolutes.insert(pc);
+    return p.become_copy(pc, value, bits_type(type));
+  }
   const auto of_each = [&](uint64_t half) {
     return p.w.constant(bits_of(type) == 32 ? half << 16 | half : half, bits_type(type));
   };
@@ -115,6 +118,15 @@ void fold_absolute(Pass& p, uint32_t pc) {
     p.replace(pc, {"fma", "rn", "ftz", name_of(type)}, {value, of_each(0x3c00), minus_zero});
   else
     p.replace(pc, {"fma", "rn", name_of(type)}, {minus_zero, of_each(0), value});
+}
+
+// A negation of such an absolute value has taken the sign away itself.
+void keep_absolute(Pass& p, uint32_t pc) {
+  const uint32_t absolute = p.known.maker(pc, 1);
+  if (!p.dropped_absolutes.contains(absolute)) return;
+  const Operand kept = p.w.fresh(p.operand(pc, 1).type);
+  p.insert(absolute, {"abs", name_of(p.source(pc).type())}, {kept, p.operand(absolute, 1)});
+  p.operand(pc, 1) = kept;
 }
 
 // What a pack of two registers of 64 bits is taken apart into are copies of these.
@@ -164,8 +176,9 @@ void fold_repacking(Pass& p, uint32_t pc) {
 
 std::span<const Rule> pack_rules() {
   static constexpr Rule kRules[] = {
-      {"abs", fold_absolute},  {"fma", fold_square},         {"mov", fold_wide_unpacking},
-      {"mov", fold_repacking}, {"min", fold_signed_extreme}, {"max", fold_signed_extreme},
+      {"neg", keep_absolute},       {"abs", fold_absolute},  {"fma", fold_square},
+      {"mov", fold_wide_unpacking}, {"mov", fold_repacking}, {"min", fold_signed_extreme},
+      {"max", fold_signed_extreme},
   };
   return kRules;
 }

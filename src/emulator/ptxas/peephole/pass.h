@@ -81,6 +81,7 @@ class Pass {
   bool is_folded_again() const;
   std::unordered_map<uint32_t, bool> takes_extreme;       // what three_way.cpp has found out
   std::unordered_map<uint32_t, TableLogic> merged_logic;  // what logic.cpp has made with a free place
+  std::unordered_set<uint32_t> dropped_absolutes;         // what pack.cpp has made copies
   std::unordered_set<uint64_t> asked_extremes;            // whose predicate a comparison asks: extreme.cpp
 
   bool has_replaced(uint32_t pc) const { return replaced_ == pc; }
