@@ -39,7 +39,8 @@ void compare(Pass& p, uint32_t pc, unsigned slot) {
 // truths are made by the comparison itself.
 bool is_one_instruction(const Source& set) {
   if (name_of(set.type(1)).ends_with("x2")) return false;
-  if (set.type() == Type::f32) return set.type(1) == Type::f32 && !set.has("ftz");
+  if (set.type() == Type::f32)
+    return (set.type(1) == Type::f32 && !set.has("ftz")) || bits_of(set.type(1)) == 64;
   return (set.type() == Type::u32 || set.type() == Type::s32) && bits_of(set.type(1)) >= 32;
 }
 
