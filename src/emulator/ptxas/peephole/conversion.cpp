@@ -239,14 +239,21 @@ void take_lower_half(Pass& p, uint32_t pc) {
   }
 }
 
-// A byte that was extended into a register of 64 bits with its sign.
+bool extends_byte(const Source& s) {
+  const bool widens = (s.type() == Type::s32 || s.type() == Type::s64) && s.type(1) == Type::s8;
+  if (s.tokens[0] != "ld" && s.tokens[0] != "cvt") return false;
+  return s.type() == Type::s8 || (s.tokens[0] == "cvt" && widens);
+}
+
+// A byte that was extended into a register of 64 bits with its sign, at once or over 32.
 bool is_extended_byte(const Pass& p, uint32_t pc, unsigned slot) {
   const auto first = p.behind_copies(pc, slot);
   if (!first || !is_value(p.operand(*first, 0)) || bits_of(p.operand(*first, 0).type) != 64) return false;
   const Source& of = p.source(*first);
-  const bool widens = (of.type() == Type::s32 || of.type() == Type::s64) && of.type(1) == Type::s8;
-  if (of.tokens[0] != "ld" && of.tokens[0] != "cvt") return false;
-  return of.type() == Type::s8 || (of.tokens[0] == "cvt" && widens);
+  if (extends_byte(of)) return true;
+  const bool widens = of.tokens[0] == "cvt" && of.tokens.size() == 3 && of.type(1) == Type::s32;
+  const auto word = widens ? p.behind_copies(*first, 1) : std::nullopt;
+  return word && is_value(p.operand(*word, 0)) && extends_byte(p.source(*word));
 }
 
 // From s8 to u16 in a register of 32 bits: such a byte stays so, without zeros above. So it does where it is
