@@ -21,6 +21,13 @@ unsigned chapter(std::string_view section) {
   return n;
 }
 
+// Collectives of a warp that leave nothing but their results.
+bool is_collective(const Source& s) {
+  static const std::unordered_set<std::string_view> kNames = {
+      "activemask", "elect", "ldmatrix", "match", "mma", "movmatrix", "redux", "shfl", "vote"};
+  return kNames.contains(s.tokens[0]);
+}
+
 }  // namespace
 
 Operand guard_of(const Instr& i) {
@@ -249,13 +256,6 @@ bool Dataflow::is_copy_of_itself(uint32_t pc) const {
 }
 
 // Steps over an instruction, from the registers that live behind it to those before it. Whether it is dead.
-// Collectives of a warp that leave nothing but their results.
-bool is_collective(const Source& s) {
-  static const std::unordered_set<std::string_view> kNames = {
-      "activemask", "elect", "ldmatrix", "match", "mma", "movmatrix", "redux", "shfl", "vote"};
-  return kNames.contains(s.tokens[0]);
-}
-
 bool Dataflow::visit_backwards(uint32_t pc, RegisterSet& live) const {
   const Access& a = access_[pc];
   const auto wanted = [&](uint32_t reg) { return has(live, reg); };
@@ -263,8 +263,8 @@ bool Dataflow::visit_backwards(uint32_t pc, RegisterSet& live) const {
   const auto dies = [&](uint32_t reg) { live[reg / 64] &= ~(uint64_t(1) << reg % 64); };
   const bool leaves_carry = carry_ != kNone && f_.source[pc].has("cc");
   if (is_copy_of_itself(pc)) return true;
-  if ((is_pure_but_for_carry(pc) || is_collective(f_.source[pc])) && !is_kept(pc) && !(leaves_carry && wanted(carry_)) &&
-      std::none_of(a.writes.begin(), a.writes.end(), wanted))
+  if ((is_pure_but_for_carry(pc) || is_collective(f_.source[pc])) && !is_kept(pc) &&
+      !(leaves_carry && wanted(carry_)) && std::none_of(a.writes.begin(), a.writes.end(), wanted))
     return true;
   if (f_.code[pc].guard < 0) {
     std::ranges::for_each(a.writes, dies);
