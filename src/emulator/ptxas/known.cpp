@@ -1,6 +1,7 @@
 #include "emulator/ptxas/known.h"
 
 #include <algorithm>
+#include <span>
 
 #include "emulator/ptxas/foldable.h"
 #include "emulator/ptxas/reaching_writes.h"
@@ -470,6 +471,23 @@ std::optional<bool> Known::guard(uint32_t pc) const {
   const auto value = values_.find({maker, key_of(guard_of(i))});
   if (value != values_.end()) return bool(value->second) != i.guard_negated;
   return std::nullopt;
+}
+
+bool Known::is_decided_late(uint32_t pc) const {
+  if (!guard(pc)) return false;
+  std::vector<uint32_t> work{guard_makers_[pc]};
+  std::unordered_set<uint32_t> seen(work.begin(), work.end());
+  while (!work.empty()) {
+    const uint32_t reader = work.back();
+    work.pop_back();
+    if (decided(reader)) continue;
+    for (const uint32_t maker : std::span(makers_[reader]).subspan(1)) {
+      if (maker >= reader) continue;  // none, too
+      if (!sees(reader, maker)) return true;
+      if (seen.insert(maker).second) work.push_back(maker);
+    }
+  }
+  return false;
 }
 
 bool Known::is_constant(const Operand& op, uint32_t maker, uint32_t pc) const {

@@ -61,6 +61,9 @@ class Known {
   std::optional<uint64_t> shared_address(const Operand&) const;
   // Of the instruction's guard: whether it always holds, or never.
   std::optional<bool> guard(uint32_t pc) const;
+  // Whether the guard is decided by a constant that a register holds by turns with other values and another
+  // block reads: the compiler knows such a constant later than others.
+  bool is_decided_late(uint32_t pc) const;
   bool is_constant(uint32_t pc, unsigned slot) const;
   // The same within straight-line code.
   bool is_constant_here(uint32_t pc, unsigned slot) const;

@@ -256,13 +256,23 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows,
   if (loops_matter) step([&](const Dataflow& flow) { make_several_loops(w, flow, nounroll); });
   if (loops_matter) step([&](const Dataflow& flow) { rotate_loops(w, flow, nounroll); });
   constexpr int kMostGuards = 4;  // what a guard leaves may be a constant, which decides another
-  const auto guards = [&](const auto& again, int rounds) -> void {
+  const auto guards = [&](const auto& again, int rounds, bool late) -> void {
     afresh([&](const Dataflow& flow, Known& known) {
-      const bool any = rounds > 0 && (fold_guards(w, flow, known) || fold_absorbed(w, flow, known));
-      any ? again(again, rounds - 1) : single(flow, known);
+      if (rounds > 0 && (fold_guards(w, flow, known, late) || fold_absorbed(w, flow, known)))
+        return again(again, rounds - 1, late);
+      if (late || !has_late_branches(f, known)) return single(flow, known);
+      // Products meet sums before such branches are decided, and once more behind that.
+      fold_single(w, flow, known);
+      afresh([&](const Dataflow& flow, const Known& known) {
+        as_compiled(flow, Dataflow::Calls::when_wanted, [&](const Dataflow& compiled) {
+          Contraction(w, compiled, known, {}).apply();
+          w.rebuild();
+        });
+      });
+      again(again, kMostGuards, true);
     });
   };
-  guards(guards, kMostGuards);
+  guards(guards, kMostGuards, !has_products(f));
   if (literals)
     afresh([&](const Dataflow&, const Known& known) { move_shuffled_constants(w, known, *literals); });
   if (may_shuffle_uniform(f))

@@ -143,7 +143,13 @@ void remove_unreachable(Rewriter& w) {
   w.rebuild();
 }
 
-bool fold_guards(Rewriter& w, const Dataflow& flow, const Known& known) {
+bool has_late_branches(const Function& f, const Known& known) {
+  for (uint32_t pc = 0; pc < f.code.size(); ++pc)
+    if (f.code[pc].opcode->name == "bra" && known.is_decided_late(pc)) return true;
+  return false;
+}
+
+bool fold_guards(Rewriter& w, const Dataflow& flow, const Known& known, bool late) {
   bool any = false, any_branch = false;
   const SameValues same(w.f, known);
   for (uint32_t pc = 0; pc < w.f.code.size(); ++pc) {
@@ -154,6 +160,7 @@ bool fold_guards(Rewriter& w, const Dataflow& flow, const Known& known) {
     const std::string_view name = w.f.source[pc].tokens[0];
     const bool stores = name == "st" || name == "red";  // what it stores has no reader where it never runs
     if (!holds || !(flow.is_pure(pc) || is_branch || stores)) continue;
+    if (is_branch && !late && known.is_decided_late(pc)) continue;
     any_branch |= is_branch;
     any = true;
     if (*holds)
