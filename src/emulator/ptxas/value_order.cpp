@@ -25,7 +25,9 @@
 //   what all rounds make of the same is one value, unless that is of a variable (value_invariants.cpp).
 // * What several ways have brought and does not meet anything any more comes next, the last one first: a
 //   variable by where the text mentions it first, the result of an instruction that becomes several ways in
-//   machine code (div.rn.f64) by where it stands. A loop that is unrolled by four has several exits.
+//   machine code (div.rn.f64) by where it stands. A loop that is unrolled by four has several exits. If such
+//   an instruction is the last one before a loop, its ways meet at the loop's head: its result comes behind
+//   everything that its own block of the text makes.
 // * Before these, too, comes what a loop of a constant number of rounds leaves behind, if no round reads what
 //   another made of it (value_rounds.cpp): of several loops the last one's first. So does, in the last round,
 //   what a round before made.
@@ -137,6 +139,8 @@ ValueOrder::ValueOrder(const Function& f, const Dataflow& flow, const Known& kno
   find_rounds();
   find_text_blocks();
   rank_webs();
+  for (uint32_t pc = 0; pc < f.code.size() && !ssa_.values().empty(); ++pc)
+    if (leads_into_loop(pc, known)) lead_into_loops_.insert(pc);
   find_equals(known);
   find_shared_results();
   count_uses(known);
@@ -294,6 +298,27 @@ void ValueOrder::find_webs() {
       webs_[web_of(v)].is_variable = true;
 }
 
+// Nothing but what is wanted by nobody, or becomes part of its readers, stands between an instruction that
+// becomes several ways and the head of a loop. (What ends it is in the same block as what is behind it if the
+// loop does nothing and goes.)
+bool ValueOrder::leads_into_loop(uint32_t pc, const Known& known) const {
+  const uint32_t block = blocks_.flow[pc];
+  if (!is_met_inside(f_.source[pc]) || called_quotients_.contains(pc) || block + 1 == flow_.blocks().size())
+    return false;
+  const Dataflow::Block& head = flow_.blocks()[block + 1];
+  for (uint32_t between = pc + 1; between < head.begin; ++between) {
+    const auto made = made_.find(between);
+    const bool is_part = made != made_.end() && !meets_[made->second] &&
+                         comes_with_source(f_.code[between], f_.source[between]);
+    if (!is_part && !flow_.is_dead(between)) return false;
+  }
+  return std::ranges::any_of(head.predecessors, [&](uint32_t from) {
+    const uint32_t behind = flow_.blocks()[from].end;
+    return ssa_.dominates(block + 1, from) &&
+           (behind == f_.code.size() || !known.is_in_block(head.begin, behind));
+  });
+}
+
 // What a guarded instruction kept, without a branch.
 bool ValueOrder::is_selection(uint32_t v) const {
   const Ssa::Value& value = ssa_.values()[v];
@@ -400,6 +425,8 @@ ValueOrder::Rank ValueOrder::rank(uint32_t v, uint32_t pc, unsigned slot) {
       }
       if (flow_.is_in_bank(value.at))
         return {Rank::Class::constant, s.has("const") ? kInConst : kParameter, kStep * value.at};
+      if (lead_into_loops_.contains(value.at))
+        return {Rank::Class::known, text_reads_[value.at], kBehind + kStep * value.at};
       if (is_met_inside(s) && !called_quotients_.contains(value.at))
         return {Rank::Class::met, 0, -(kBehind + kStep * value.at)};
     }

@@ -98,6 +98,7 @@ class ValueOrder {
   std::pair<uint32_t, uint32_t> behind(uint32_t copy, Through = Through::signs);
   uint32_t source_of(uint32_t value, uint32_t block, Through = Through::signs);
   bool is_variable_in(uint32_t value, uint32_t block);
+  bool leads_into_loop(uint32_t pc, const Known&) const;
   void count_uses(const Known&);
   bool is_repeated_load(uint32_t pc) const;
   bool is_counted_copy(uint32_t pc) const;
@@ -248,6 +249,7 @@ class ValueOrder {
   std::unordered_map<uint32_t, Invariant> invariants_;  // by value
   std::unordered_set<uint32_t> called_quotients_;       // to the nearest, by pc
   std::unordered_set<uint32_t> extended_shifts_;        // see find_extended_shifts, by pc
+  std::unordered_set<uint32_t> lead_into_loops_;   // by pc: several ways of its code meet at a loop's head
   std::unordered_map<uint32_t, uint32_t> shared_;  // by pc of a call: the first call; kNone = all are late
   std::vector<Web> webs_;                          // by name
   std::unordered_map<uint64_t, Held> held_;        // by pc and slot
