@@ -52,6 +52,12 @@ bool is_plain_setp(const Source& s) {
          !name_of(s.type()).ends_with("x2");
 }
 
+// Logic of 64 bits and shifts to the right, which become two instructions of 32.
+bool is_made_of_halves(const Source& s) {
+  const std::string_view name = s.tokens[0];
+  return (name == "and" || name == "or" || name == "xor" || name == "shr") && bits_of(s.type()) == 64;
+}
+
 bool is_register(const Operand& op) { return is_value(op) || op.kind == Operand::Kind::predicate; }
 
 }  // namespace
@@ -481,6 +487,7 @@ bool Known::is_decided_late(uint32_t pc) const {
     const uint32_t reader = work.back();
     work.pop_back();
     if (decided(reader)) continue;
+    if (is_made_of_halves(f_.source[reader])) return true;
     for (const uint32_t maker : std::span(makers_[reader]).subspan(1)) {
       if (maker >= reader) continue;  // none, too
       if (!sees(reader, maker)) return true;

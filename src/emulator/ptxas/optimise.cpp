@@ -42,7 +42,8 @@ namespace {
 constexpr size_t kMostInstructions = 1u << 18;  // beyond: as written
 class Optimiser {
  public:
-  explicit Optimiser(Rewriter& w) : w_(w), f_(w.f) {}
+  // `orders`: operands of f64.
+  Optimiser(Rewriter& w, bool orders) : w_(w), f_(w.f), orders_(orders) {}
 
   // `called`: the same with unwanted routines. `straight`: without idle loops.
   // `are_renamed`: see ValueOrder. `looks_again`: once extremes have become copies, by another call; true if
@@ -117,7 +118,8 @@ class Optimiser {
     // Not of f16 values that turn out to be equal only here: of these a NaN becomes canonical.
     if (f_.source[pc].type() != Type::f16 && is_plain_extreme(pc) && order.same(pc, 1, 2))
       return become_copy(pc);
-    if (f_.source[pc].type() == Type::f64 && !contraction.takes_product(pc)) order_operands(pc, order);
+    if (orders_ && f_.source[pc].type() == Type::f64 && !contraction.takes_product(pc))
+      order_operands(pc, order);
   }
 
   void move_sign_to_nan(uint32_t pc, const Known& known) {
@@ -151,6 +153,7 @@ class Optimiser {
 
   Rewriter& w_;
   Function& f_;
+  const bool orders_;
 };
 
 // Integer kernels without any of these are as they were written.
@@ -208,6 +211,7 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows,
     what(Dataflow(image.out, f, w.rows, constants, idle, calls));
   };
   bool are_renamed = false;
+  bool is_late = false;  // branches that are decided late are, now
   const auto afresh = [&](auto what) {
     step([&](const Dataflow& flow) {
       as_compiled(flow, Dataflow::Calls::always, [&](const Dataflow& blocks) {
@@ -226,7 +230,8 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows,
     bool any_copies = false;
     const auto run = [&](const Dataflow& compiled) {
       any_copies =
-          Optimiser(w).run(flow, called ? *called : flow, compiled, known, nounroll, are_renamed, rounds > 0);
+          Optimiser(w, !is_late)
+              .run(flow, called ? *called : flow, compiled, known, nounroll, are_renamed, rounds > 0);
     };
     if (has_products(f))
       as_compiled(flow, Dataflow::Calls::when_wanted, run);
@@ -261,18 +266,13 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows,
       if (rounds > 0 && (fold_guards(w, flow, known, late) || fold_absorbed(w, flow, known)))
         return again(again, rounds - 1, late);
       if (late || !has_late_branches(f, known)) return single(flow, known);
-      // Products meet sums before such branches are decided, and once more behind that.
-      fold_single(w, flow, known);
-      afresh([&](const Dataflow& flow, const Known& known) {
-        as_compiled(flow, Dataflow::Calls::when_wanted, [&](const Dataflow& compiled) {
-          Contraction(w, compiled, known, {}).apply();
-          w.rebuild();
-        });
-      });
+      // All arithmetic is done before such branches are decided; products meet sums once more behind that.
+      single(flow, known);
+      is_late = true;
       again(again, kMostGuards, true);
     });
   };
-  guards(guards, kMostGuards, !has_products(f));
+  guards(guards, kMostGuards, !has_products(f) && !sums_f64(f));
   if (literals)
     afresh([&](const Dataflow&, const Known& known) { move_shuffled_constants(w, known, *literals); });
   if (may_shuffle_uniform(f))
