@@ -11,6 +11,7 @@
 // its address is, and what has a generic address, and so does a hint to the caches; barriers, fences and
 // waiting change everything, and so do subroutines. Loops do for what follows them, whatever is in them, and
 // for what is in them if they are of several blocks; out of one block loads are taken before it is a loop.
+// What is loaded with .nc nothing changes.
 
 namespace fp4lab::emu {
 
@@ -40,6 +41,7 @@ bool stores(const Source& s) {
 }  // namespace
 
 MemoryStates::Kind MemoryStates::kind_of(const Source& s) {
+  if (s.has("nc")) return unchanged;
   if (s.has("global")) return global;
   if (s.has("shared") || s.has("shared::cta")) return shared;
   return s.has("local") ? local : generic;

@@ -21,14 +21,14 @@ class MemoryStates {
 
  private:
   // What stores tell apart; a generic address may be in any of them.
-  enum Kind : uint8_t { global, shared, local, generic, kKinds };
+  enum Kind : uint8_t { global, shared, local, generic, kKinds, unchanged = kKinds };
 
   static Kind kind_of(const Source&);
   // A bit for each kind that an instruction may change.
   static unsigned changes(const Dataflow&, const Source&, uint32_t pc);
   void walk(Kind, const Function&, const Dataflow&, const std::vector<uint32_t>& order);
 
-  std::vector<uint32_t> before_;     // by pc, of loads
+  std::vector<uint32_t> before_;     // by pc, of loads; 0 if nothing changes what they read
   std::vector<uint8_t> changes_;     // by pc
   std::vector<char> begins_afresh_;  // by block: heads of loops of several blocks, and what follows loops
 };

@@ -60,6 +60,17 @@ std::optional<Tokens> forwards_to(const Instr& i, const Source& s) {
   return is_plain ? std::optional(std::move(tokens)) : std::nullopt;
 }
 
+// Which result of an instruction it is: of what is split into words of 64 bits, a load of its own, whose
+// offset comes last.
+void take_nth(std::vector<uint64_t>& made_of, Tokens& how, uint64_t nth, bool is_split) {
+  if (is_split) {
+    made_of.back() += nth * sizeof(uint64_t);
+    std::erase(how, "v2");
+    nth = 0;
+  }
+  made_of.push_back(nth);
+}
+
 // What operands of integers are, with the bits of a constant of 32 bits at most; unlike all values.
 constexpr uint64_t kInteger = uint64_t(1) << 34;
 
@@ -215,24 +226,29 @@ void ValueOrder::join_equals(const Known& known, Rounds rounds) {
   for (uint32_t v = 0; v < values.size(); ++v)
     if (values[v].kind == Kind::made) results[values[v].at].push_back(v);
   const MemoryStates memory(f_, flow_, ssa_);
+  const Vectors vectors = vectors_in_memory(known);
   Made makers;
   std::vector<Load> loads;
   for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
     if (results[pc].empty() || !may_repeat(pc)) continue;
     std::optional<std::vector<uint64_t>> sources = ingredients(pc, known);
     if (!sources) continue;
+    const bool is_load = f_.source[pc].tokens[0] == "ld" && !flow_.is_in_bank(pc);
+    const bool is_split =
+        is_load && is_vector_of_words(pc, f_.code[pc].op[0], f_.code[pc].op[1], vectors, known);
     if (f_.source[pc].tokens[0].starts_with("ld") && !flow_.is_in_bank(pc))
       sources->push_back(memory.before(pc));
-    const bool is_load = f_.source[pc].tokens[0] == "ld" && !flow_.is_in_bank(pc);
+    std::vector<Load> fresh;
     for (const uint32_t v : results[pc]) {
-      if (meets_[v]) continue;
+      if (meets_[v] || (is_split && !vectors.wanted[v])) continue;
       if (const auto copy = invariants_.find(v); copy != invariants_.end() && !copy->second.is_of_variable) {
         equal_[v] = equal_[copy->second.first];
         continue;
       }
-      std::vector<uint64_t> key = *sources;
-      key.push_back(nth_result(v));
-      std::vector<uint32_t>& equals = makers[{operation(f_.code[pc], f_.source[pc]), std::move(key)}];
+      std::vector<uint64_t> key = is_load ? in_memory(pc, f_.code[pc].op[1], memory.before(pc)) : *sources;
+      Tokens how = operation(f_.code[pc], f_.source[pc]);
+      take_nth(key, how, nth_result(v), is_split);
+      std::vector<uint32_t>& equals = makers[{how, std::move(key)}];
       const auto last = std::find_if(equals.rbegin(), equals.rend(), [&](uint32_t other) {
         const uint32_t at = values[other].at;
         return !is_left_apart(at, pc, rounds) && ssa_.dominates(blocks_.flow[at], blocks_.flow[pc]);
@@ -242,25 +258,38 @@ void ValueOrder::join_equals(const Known& known, Rounds rounds) {
         continue;
       }
       equals.push_back(v);
-      if (is_load) loads.push_back({v, memory.before(pc), operation(f_.code[pc], f_.source[pc])});
+      if (is_load) fresh.push_back({v, memory.before(pc), std::move(how)});
     }
+    // A vector of which one word is left is a load of that.
+    if (fresh.size() == 1) loads.push_back(std::move(fresh[0]));
   }
   if (rounds != Rounds::apart) return;
-  for (uint32_t pc = 0; pc < f_.code.size(); ++pc) forward_store(pc, memory.behind(pc), makers);
-  find_pairs(loads, known);
+  for (uint32_t pc = 0; pc < f_.code.size(); ++pc)
+    forward_store(pc, memory.behind(pc), makers, vectors, known);
+  find_pairs(loads, vectors, known);
+}
+
+// What a load is made of beside its operation, or what a store leaves for it.
+std::vector<uint64_t> ValueOrder::in_memory(uint32_t pc, const Operand& at, uint32_t state) {
+  const auto [base, offset] = address(pc, at);
+  return {base, state, offset};
 }
 
 // To the loads behind it that nothing has come before.
-void ValueOrder::forward_store(uint32_t pc, uint32_t state, const Made& makers) {
+void ValueOrder::forward_store(uint32_t pc, uint32_t state, const Made& makers, const Vectors& vectors,
+                               const Known& known) {
   const Instr& i = f_.code[pc];
   const std::optional<Tokens> load = forwards_to(i, f_.source[pc]);
   if (!load) return;
   const Operand& op = i.op[1];
   const bool is_vector = op.kind == Operand::Kind::vector;
-  const auto [base, offset] = address(pc, i.op[0]);
+  const bool is_split = is_vector_of_words(pc, op, i.op[0], vectors, known);
   for (uint32_t nth = 0; nth < (is_vector ? op.count : 1u); ++nth) {
     const Operand& word = is_vector ? f_.vectors[op.index + nth] : op;
-    const auto loads = makers.find({*load, {i.aux, op.count, base, offset, state, nth}});
+    Tokens how = *load;
+    std::vector<uint64_t> key = in_memory(pc, i.op[0], state);
+    take_nth(key, how, nth, is_split);
+    const auto loads = makers.find({how, key});
     if (loads == makers.end()) continue;
     for (const uint32_t v : loads->second)
       if (ssa_.dominates(blocks_.flow[pc], blocks_.flow[ssa_.values()[v].at]))

@@ -129,6 +129,7 @@ class ValueOrder {
   uint64_t shown_by(uint32_t pc, uint32_t reg);
   bool may_repeat(uint32_t pc) const;
   std::pair<uint64_t, uint64_t> address(uint32_t pc, const Operand&);
+  std::vector<uint64_t> in_memory(uint32_t pc, const Operand& at, uint32_t state);
   std::optional<std::vector<uint64_t>> ingredients(uint32_t pc, const Known&);
   uint64_t nth_result(uint32_t value) const;
   enum class Rounds : uint8_t { apart, joined };
@@ -151,10 +152,18 @@ class ValueOrder {
   unsigned zeros_of(uint32_t value, const Known&, Walk&);
   unsigned zeros_made_by(uint32_t pc, const Known&, Walk&);
   Address address_behind_sums(uint32_t pc, const Operand&, const Known&);
+  // What shows how addresses are aligned.
+  struct Vectors {
+    std::vector<char> wanted;  // by value: something reads it
+    std::vector<Address> at;
+  };
   std::vector<char> wanted_values(const Known&);
   std::vector<Address> vector_accesses(const Known&, const std::vector<char>& wanted);
-  void find_pairs(const std::vector<Load>&, const Known&);
-  void forward_store(uint32_t pc, uint32_t state, const Made&);
+  Vectors vectors_in_memory(const Known&);
+  bool is_aligned(const Address&, const Vectors&, const Known&);
+  bool is_vector_of_words(uint32_t pc, const Operand& data, const Operand& at, const Vectors&, const Known&);
+  void find_pairs(const std::vector<Load>&, const Vectors&, const Known&);
+  void forward_store(uint32_t pc, uint32_t state, const Made&, const Vectors&, const Known&);
   uint64_t shown_behind_stores(uint32_t value);
   std::vector<std::vector<uint32_t>> readers_of_results(bool joined);
   void find_sunk();

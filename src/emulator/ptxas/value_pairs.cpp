@@ -23,7 +23,7 @@ namespace {
 
 using Kind = Ssa::Value::Kind;
 
-constexpr unsigned kVectorBytes = 16, kVectorZeros = 4;
+constexpr unsigned kVectorBytes = 16, kVectorZeros = 4, kWordBytes = kVectorBytes / 2;
 constexpr unsigned kAllZeros = 64;
 
 unsigned zeros_at_end(uint64_t bits) { return static_cast<unsigned>(std::countr_zero(bits)); }
@@ -66,9 +66,8 @@ bool has_aligned_frame(const Function& f) {
 
 // One word, which nothing else says more about than where it may be cached.
 bool may_be_paired(const Instr& i, const Source& s) {
-  return s.tokens[0] == "ld" && i.guard < 0 && i.op[0].kind == Operand::Kind::value &&
-         bits_of(s.type()) == 64 && !s.has("volatile") && !s.has("relaxed") && !s.has("acquire") &&
-         !s.has("mmio") && !s.has("param") && !s.has("param::func");
+  return s.tokens[0] == "ld" && i.guard < 0 && bits_of(s.type()) == 64 && !s.has("volatile") &&
+         !s.has("relaxed") && !s.has("acquire") && !s.has("mmio") && !s.has("param") && !s.has("param::func");
 }
 
 }  // namespace
@@ -212,36 +211,53 @@ std::vector<ValueOrder::Address> ValueOrder::vector_accesses(const Known& known,
   return all;
 }
 
+ValueOrder::Vectors ValueOrder::vectors_in_memory(const Known& known) {
+  const bool loads_any = std::ranges::any_of(f_.source, [](const Source& s) { return s.tokens[0] == "ld"; });
+  if (!loads_any) return {};
+  Vectors vectors{wanted_values(known), {}};
+  vectors.at = vector_accesses(known, vectors.wanted);
+  return vectors;
+}
+
+bool ValueOrder::is_aligned(const Address& at, const Vectors& vectors, const Known& known) {
+  if (at.base == Ssa::kNone) return at.offset % kVectorBytes == 0;
+  Walk walk;
+  if (at.offset % kVectorBytes == 0 && zeros_of(at.base, known, walk) >= kVectorZeros) return true;
+  return std::ranges::any_of(vectors.at, [&](const Address& vector) {
+    return vector.base == at.base && (at.offset - vector.offset) % kVectorBytes == 0;
+  });
+}
+
+// Where a vector is known to be aligned, its words are what loads and stores of one word are.
+bool ValueOrder::is_vector_of_words(uint32_t pc, const Operand& data, const Operand& at,
+                                    const Vectors& vectors, const Known& known) {
+  const Source& s = f_.source[pc];
+  return data.kind == Operand::Kind::vector && data.count == 2 && bits_of(s.type()) == 64 &&
+         is_aligned(address_behind_sums(pc, at, known), vectors, known);
+}
+
 // `loads`: those that no other one came before, in the text's order.
-void ValueOrder::find_pairs(const std::vector<Load>& loads, const Known& known) {
+void ValueOrder::find_pairs(const std::vector<Load>& loads, const Vectors& vectors, const Known& known) {
   if (loads.size() < 2) return;
-  const std::vector<char> wanted = wanted_values(known);
-  const std::vector<Address> vectors = vector_accesses(known, wanted);
   const bool is_frame_aligned = has_aligned_frame(f_);
-  const auto is_aligned = [&](const Address& at) {
-    if (at.base == Ssa::kNone) return at.offset % kVectorBytes == 0;
-    Walk walk;
-    if (at.offset % kVectorBytes == 0 && zeros_of(at.base, known, walk) >= kVectorZeros) return true;
-    return std::ranges::any_of(vectors, [&](const Address& vector) {
-      return vector.base == at.base && (at.offset - vector.offset) % kVectorBytes == 0;
-    });
-  };
   std::map<std::tuple<std::vector<std::string_view>, uint32_t, uint32_t, uint64_t>, std::vector<uint32_t>>
       words;  // the values, by operation, state, and address
   for (const Load& load : loads) {
     const uint32_t pc = ssa_.values()[load.value].at;
     const Source& s = f_.source[pc];
-    if (!wanted[load.value] || !may_be_paired(f_.code[pc], s)) continue;
+    if (!vectors.wanted[load.value] || !may_be_paired(f_.code[pc], s)) continue;
     if (s.has("local") && !is_frame_aligned) continue;
-    const Address at = address_behind_sums(pc, f_.code[pc].op[1], known);
+    Address at = address_behind_sums(pc, f_.code[pc].op[1], known);
+    if (f_.code[pc].op[0].kind == Operand::Kind::vector) at.offset += nth_result(load.value) * kWordBytes;
     const auto is_beside = [&](uint64_t offset) {
       const auto found = words.find({load.operation, load.state, at.base, offset});
-      if (found == words.end() || !is_aligned({at.base, std::min(offset, at.offset)})) return false;
+      if (found == words.end() || !is_aligned({at.base, std::min(offset, at.offset)}, vectors, known))
+        return false;
       return std::ranges::any_of(found->second, [&](uint32_t first) {
         return ssa_.dominates(blocks_.flow[ssa_.values()[first].at], blocks_.flow[pc]);
       });
     };
-    if (is_beside(at.offset + kVectorBytes / 2) || is_beside(at.offset - kVectorBytes / 2))
+    if (is_beside(at.offset + kWordBytes) || is_beside(at.offset - kWordBytes))
       forwarded_.emplace(load.value, Stored{pc, 0, nullptr});
     else
       words[{load.operation, load.state, at.base, at.offset}].push_back(load.value);
