@@ -60,12 +60,12 @@ std::optional<Tokens> forwards_to(const Instr& i, const Source& s) {
   return is_plain ? std::optional(std::move(tokens)) : std::nullopt;
 }
 
-// Which result of an instruction it is: of what is split into words of 64 bits, a load of its own, whose
-// offset comes last.
-void take_nth(std::vector<uint64_t>& made_of, Tokens& how, uint64_t nth, bool is_split) {
-  if (is_split) {
-    made_of.back() += nth * sizeof(uint64_t);
-    std::erase(how, "v2");
+// Which result of an instruction it is: of what is split into words, a load of its own, whose offset comes
+// last.
+void take_nth(std::vector<uint64_t>& made_of, Tokens& how, uint64_t nth, unsigned bytes_of_word) {
+  if (bytes_of_word > 0) {
+    made_of.back() += nth * bytes_of_word;
+    std::erase_if(how, [](std::string_view token) { return token == "v2" || token == "v4"; });
     nth = 0;
   }
   made_of.push_back(nth);
@@ -247,7 +247,7 @@ void ValueOrder::join_equals(const Known& known, Rounds rounds) {
       }
       std::vector<uint64_t> key = is_load ? in_memory(pc, f_.code[pc].op[1], memory.before(pc)) : *sources;
       Tokens how = operation(f_.code[pc], f_.source[pc]);
-      take_nth(key, how, nth_result(v), is_split);
+      take_nth(key, how, nth_result(v), is_split ? bits_of(f_.source[pc].type()) / 8 : 0);
       std::vector<uint32_t>& equals = makers[{how, std::move(key)}];
       const auto last = std::find_if(equals.rbegin(), equals.rend(), [&](uint32_t other) {
         const uint32_t at = values[other].at;
@@ -288,7 +288,7 @@ void ValueOrder::forward_store(uint32_t pc, uint32_t state, const Made& makers, 
     const Operand& word = is_vector ? f_.vectors[op.index + nth] : op;
     Tokens how = *load;
     std::vector<uint64_t> key = in_memory(pc, i.op[0], state);
-    take_nth(key, how, nth, is_split);
+    take_nth(key, how, nth, is_split ? bits_of(f_.source[pc].type()) / 8 : 0);
     const auto loads = makers.find({how, key});
     if (loads == makers.end()) continue;
     for (const uint32_t v : loads->second)

@@ -152,15 +152,19 @@ class ValueOrder {
   unsigned zeros_of(uint32_t value, const Known&, Walk&);
   unsigned zeros_made_by(uint32_t pc, const Known&, Walk&);
   Address address_behind_sums(uint32_t pc, const Operand&, const Known&);
+  struct Access {
+    Address at;
+    unsigned bytes;
+  };
   // What shows how addresses are aligned.
   struct Vectors {
     std::vector<char> wanted;  // by value: something reads it
-    std::vector<Address> at;
+    std::vector<Access> at;
   };
   std::vector<char> wanted_values(const Known&);
-  std::vector<Address> vector_accesses(const Known&, const std::vector<char>& wanted);
+  std::vector<Access> vector_accesses(const Known&, const std::vector<char>& wanted);
   Vectors vectors_in_memory(const Known&);
-  bool is_aligned(const Address&, const Vectors&, const Known&);
+  bool is_aligned(const Address&, unsigned bytes, const Vectors&, const Known&);
   bool is_vector_of_words(uint32_t pc, const Operand& data, const Operand& at, const Vectors&, const Known&);
   void find_pairs(const std::vector<Load>&, const Vectors&, const Known&);
   void forward_store(uint32_t pc, uint32_t state, const Made&, const Vectors&, const Known&);

@@ -23,7 +23,7 @@ namespace {
 
 using Kind = Ssa::Value::Kind;
 
-constexpr unsigned kVectorBytes = 16, kVectorZeros = 4, kWordBytes = kVectorBytes / 2;
+constexpr unsigned kVectorBytes = 16, kWordBytes = kVectorBytes / 2;
 constexpr unsigned kAllZeros = 64;
 
 unsigned zeros_at_end(uint64_t bits) { return static_cast<unsigned>(std::countr_zero(bits)); }
@@ -38,12 +38,13 @@ bool is_integer_step(const Instr& i, const Source& s) {
   return i.guard < 0 && !is_float(s.type()) && !s.has("cc") && !reads_carry(s) && !s.has("sat");
 }
 
-bool accesses_vector(const Instr& i, const Source& s) {
+// What it loads or stores, unguarded; 0 for others.
+unsigned bytes_accessed(const Instr& i, const Source& s) {
   const bool loads = s.tokens[0] == "ld";
-  if (i.guard >= 0 || (!loads && s.tokens[0] != "st")) return false;
+  if (i.guard >= 0 || (!loads && s.tokens[0] != "st")) return 0;
   const Operand& data = i.op[loads ? 0 : 1];
   const unsigned words = data.kind == Operand::Kind::vector ? data.count : 1;
-  return words * bits_of(s.type()) >= 8 * kVectorBytes;
+  return words * bits_of(s.type()) / 8;
 }
 
 // Local memory, for all that ptxas knows, though it does not say so.
@@ -194,19 +195,20 @@ std::vector<char> ValueOrder::wanted_values(const Known& known) {
 }
 
 // Those that show how a register is aligned.
-std::vector<ValueOrder::Address> ValueOrder::vector_accesses(const Known& known,
-                                                             const std::vector<char>& wanted) {
+std::vector<ValueOrder::Access> ValueOrder::vector_accesses(const Known& known,
+                                                            const std::vector<char>& wanted) {
   std::vector<char> is_read(f_.code.size(), 0);
   for (uint32_t v = 0; v < wanted.size(); ++v)
     if (ssa_.values()[v].kind == Kind::made && wanted[v]) is_read[ssa_.values()[v].at] = 1;
-  std::vector<Address> all;
+  std::vector<Access> all;
   for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
     const Source& s = f_.source[pc];
     const bool loads = s.tokens[0] == "ld";
-    if (!accesses_vector(f_.code[pc], s) || (loads && !is_read[pc])) continue;
+    const unsigned bytes = bytes_accessed(f_.code[pc], s);
+    if (bytes < kWordBytes || (loads && !is_read[pc])) continue;
     const Address at = address_behind_sums(pc, f_.code[pc].op[loads ? 1 : 0], known);
     if (at.base == Ssa::kNone || is_bank(at.base)) continue;
-    if (block_of(ssa_.values()[at.base]) == blocks_.reads[pc]) all.push_back(at);
+    if (block_of(ssa_.values()[at.base]) == blocks_.reads[pc]) all.push_back({at, bytes});
   }
   return all;
 }
@@ -219,21 +221,21 @@ ValueOrder::Vectors ValueOrder::vectors_in_memory(const Known& known) {
   return vectors;
 }
 
-bool ValueOrder::is_aligned(const Address& at, const Vectors& vectors, const Known& known) {
-  if (at.base == Ssa::kNone) return at.offset % kVectorBytes == 0;
+bool ValueOrder::is_aligned(const Address& at, unsigned bytes, const Vectors& vectors, const Known& known) {
+  if (at.base == Ssa::kNone) return at.offset % bytes == 0;
   Walk walk;
-  if (at.offset % kVectorBytes == 0 && zeros_of(at.base, known, walk) >= kVectorZeros) return true;
-  return std::ranges::any_of(vectors.at, [&](const Address& vector) {
-    return vector.base == at.base && (at.offset - vector.offset) % kVectorBytes == 0;
+  if (at.offset % bytes == 0 && zeros_of(at.base, known, walk) >= zeros_at_end(bytes)) return true;
+  return std::ranges::any_of(vectors.at, [&](const Access& vector) {
+    return vector.bytes >= bytes && vector.at.base == at.base && (at.offset - vector.at.offset) % bytes == 0;
   });
 }
 
 // Where a vector is known to be aligned, its words are what loads and stores of one word are.
 bool ValueOrder::is_vector_of_words(uint32_t pc, const Operand& data, const Operand& at,
                                     const Vectors& vectors, const Known& known) {
-  const Source& s = f_.source[pc];
-  return data.kind == Operand::Kind::vector && data.count == 2 && bits_of(s.type()) == 64 &&
-         is_aligned(address_behind_sums(pc, at, known), vectors, known);
+  const unsigned bytes = bytes_accessed(f_.code[pc], f_.source[pc]);
+  return data.kind == Operand::Kind::vector && bits_of(f_.source[pc].type()) >= 32 && bytes <= kVectorBytes &&
+         bytes > 0 && is_aligned(address_behind_sums(pc, at, known), bytes, vectors, known);
 }
 
 // `loads`: those that no other one came before, in the text's order.
@@ -251,7 +253,8 @@ void ValueOrder::find_pairs(const std::vector<Load>& loads, const Vectors& vecto
     if (f_.code[pc].op[0].kind == Operand::Kind::vector) at.offset += nth_result(load.value) * kWordBytes;
     const auto is_beside = [&](uint64_t offset) {
       const auto found = words.find({load.operation, load.state, at.base, offset});
-      if (found == words.end() || !is_aligned({at.base, std::min(offset, at.offset)}, vectors, known))
+      if (found == words.end() ||
+          !is_aligned({at.base, std::min(offset, at.offset)}, kVectorBytes, vectors, known))
         return false;
       return std::ranges::any_of(found->second, [&](uint32_t first) {
         return ssa_.dominates(blocks_.flow[ssa_.values()[first].at], blocks_.flow[pc]);
