@@ -124,7 +124,7 @@ void Known::find_stored(const Dataflow& flow) {
     if (stored.kind == Operand::Kind::vector && stored.count == 2)
       for (uint32_t e = stored.index; e < stored.index + stored.count; ++e)
         if (const auto of = bits_of_element(pc, e)) stored_in_pairs_.emplace(*of, pc);
-    if (!is_value(stored) || stored.immediate) continue;
+    if (!is_value(stored)) continue;
     if (const auto of = bits(pc, 1)) stored_.insert(*of);
   }
 }
