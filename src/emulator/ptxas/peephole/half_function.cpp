@@ -1,5 +1,8 @@
 // ptxas 13.0 holds the bits of ex2.approx.f16 and tanh.approx.f16, and of the upper half of f16x2, for clear:
-// a constant mask takes nothing from them, and neither does a conversion from their lowest byte.
+// a constant mask takes nothing from them, and neither does a conversion from their lowest byte, which does
+// not see a guard either.
+#include <algorithm>
+
 #include "emulator/ptxas/part.h"
 #include "emulator/ptxas/peephole/pass.h"
 #include "emulator/ptxas/peephole/rules.h"
@@ -35,6 +38,38 @@ bool holds_half_function(const Pass& p, uint32_t pc, unsigned slot) {
   return false;
 }
 
+// Which instruction of the block was the last to write an operand, under a guard or not.
+std::optional<uint32_t> last_write(const Pass& p, uint32_t pc, unsigned slot) {
+  const uint32_t reg = p.flow.number_of(p.operand(pc, slot));
+  const uint32_t begin = p.flow.blocks()[p.flow.block_of(pc)].begin;
+  while (pc-- > begin)
+    if (std::ranges::count(p.flow.access(pc).writes, reg) > 0) return pc;
+  return std::nullopt;
+}
+
+// It is computed elsewhere, too: once, for all that read it.
+bool has_equal(const Pass& p, uint32_t pc) {
+  for (uint32_t other = 0; other < p.f.code.size(); ++other)
+    if (other != pc && p.source(other).tokens == p.source(pc).tokens && p.same_value(other, 1, pc, 1))
+      return true;
+  return false;
+}
+
+// Under its guard in machine code, too: otherwise a selection takes what is computed always, as it does where
+// a constant has stood.
+bool is_guarded_function(const Pass& p, uint32_t pc) {
+  return p.f.code[pc].guard >= 0 && is_function(p.source(pc), Type::f16) && !p.bits(pc, 0) &&
+         !has_equal(p, pc);
+}
+
+// What a function made, or left under its guard: who looks for a byte does not see the guard.
+bool holds_guarded_function(const Pass& p, uint32_t pc, unsigned slot) {
+  const auto is_plain_copy = [&](uint32_t at) { return p.f.code[at].guard < 0 && p.is_copy(at); };
+  auto from = last_write(p, pc, slot);
+  while (from && is_plain_copy(*from)) from = last_write(p, *from, 1);
+  return from && is_guarded_function(p, *from);
+}
+
 void fold_mask(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
   if (s.type() != Type::b16 && s.type() != Type::b32) return;
@@ -55,12 +90,14 @@ bool extends_byte_first(const Pass& p, uint32_t pc) {
 void fold_byte(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
   const Type to = s.type(), from = s.type(1);
-  if (s.has("sat") || !holds_half_function(p, pc, 1)) return;
+  if (s.has("sat") || !(holds_half_function(p, pc, 1) || holds_guarded_function(p, pc, 1))) return;
   if (extends_byte_first(p, pc)) return p.replace(pc, {"cvt", "rn", "f32", "u16"}, {p.operand(pc, 1)});
   if (s.tokens.size() != 3 || is_float(to) || is_float(from) || to == Type::s8) return;
   if (from != Type::u8 && to != Type::u8) return;
   const unsigned width = bits_of(p.operand(pc, 0).type);
+  const uint32_t maker = p.known.only_maker(pc, 1);
   p.replace(pc, {"cvt", width == 16 ? "u16" : width == 32 ? "u32" : "u64", "u16"}, {p.operand(pc, 1)});
+  p.known.learn(pc, maker);
 }
 
 }  // namespace
