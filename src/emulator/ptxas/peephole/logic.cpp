@@ -173,10 +173,32 @@ void fold_logic(Pass& p, uint32_t pc) {
   }
 }
 
+// A lop3 that makes a predicate too, in the same block: its result is compared with 0 by that predicate,
+// which has been combined with another one. The first comparison alone, and whoever reads the predicate
+// itself.
+void ask_logic(Pass& p, uint32_t pc) {
+  const Source& s = p.source(pc);
+  const bool asks_equal = s.tokens[1] == "eq";
+  if (s.tokens.size() != 3 || (!asks_equal && s.tokens[1] != "ne")) return;
+  if (bits_of(s.type()) != 32 || is_float(s.type())) return;
+  const unsigned asked = p.bits(pc, 3) ? 2 : 3;
+  const auto from = p.bits(pc, 5 - asked) == uint64_t(0) ? p.made_by(pc, asked, "lop3") : std::nullopt;
+  constexpr unsigned kCombined = 6;  // the operand of a lop3 with a predicate
+  if (!from || p.operand(*from, kCombined).kind != Operand::Kind::predicate) return;
+  if (!p.known.is_in_block(pc, *from) || !p.asked_logic.insert(*from).second) return;
+  const Operand with = p.w.fresh(Type::b32), any = p.w.fresh(Type::b32), combined = p.w.fresh(Type::b32);
+  p.insert(*from, {"selp", "b32"},
+           {with, p.w.constant(0xffffffff), p.w.constant(0), p.operand(*from, kCombined)});
+  p.insert(pc, {"set", "ne", "u32", "u32"}, {any, p.operand(pc, asked), p.w.constant(0)});
+  p.insert(pc, {p.source(*from).has("and") ? "and" : "or", "b32"}, {combined, any, with});
+  p.replace(pc, s.tokens, {p.operand(pc, 1), combined, p.w.constant(0)});
+}
+
 }  // namespace
 
 std::span<const Rule> logic_rules() {
-  static constexpr Rule kRules[] = {{"and", fold_logic}, {"or", fold_logic}, {"xor", fold_logic}};
+  static constexpr Rule kRules[] = {
+      {"and", fold_logic}, {"or", fold_logic}, {"xor", fold_logic}, {"setp", ask_logic}};
   return kRules;
 }
 
