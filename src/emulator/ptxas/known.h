@@ -40,6 +40,8 @@ class Known {
   }
   // The same whether the compiler sees both or not: enough for what instructions read from a bank.
   uint32_t only_maker(uint32_t pc, unsigned slot) const { return makers_[pc][slot]; }
+  // The same of the guard of an instruction.
+  uint32_t guard_maker(uint32_t pc) const { return guard_makers_[pc]; }
   // Whether the compiler makes something of an instruction and the one that made its operand.
   bool sees(uint32_t pc, uint32_t maker) const { return !meets_[maker] || block_[maker] == block_[pc]; }
   // Whether an operand met another value behind branches before it is read.

@@ -9,6 +9,7 @@
 #include "emulator/op/atomic.h"
 #include "emulator/ptxas/alternating_sign.h"
 #include "emulator/ptxas/approximate.h"
+#include "emulator/ptxas/asked_equal.h"
 #include "emulator/ptxas/bank_half.h"
 #include "emulator/ptxas/branch_knowledge.h"
 #include "emulator/ptxas/contraction.h"
@@ -260,6 +261,8 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows,
   if (may_mistake_branches(f)) step([&](const Dataflow& flow) { fold_known_branches(w, flow, nounroll); });
   if (loops_matter) step([&](const Dataflow& flow) { make_several_loops(w, flow, nounroll); });
   if (loops_matter) step([&](const Dataflow& flow) { rotate_loops(w, flow, nounroll); });
+  if (may_ask_equal(f))
+    afresh([&](const Dataflow& flow, const Known& known) { repeat_asked_halves(w, flow, known); });
   constexpr int kMostGuards = 4;  // what a guard leaves may be a constant, which decides another
   const auto guards = [&](const auto& again, int rounds, bool late) -> void {
     afresh([&](const Dataflow& flow, Known& known) {
