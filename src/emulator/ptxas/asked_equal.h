@@ -1,6 +1,6 @@
-// Where a branch has asked whether an integer of 64 bits equals a constant, by `ne`, ptxas 13.0 takes the
-// integer for the constant: who reads it by halves (popc, clz, bfind, brev, and what takes it apart) gets the
-// lower half for both (observed, see tests/ptx/asked_equal.ptx).
+// Where a branch has asked by `ne` whether an integer of 32 or 64 bits equals a constant, ptxas 13.0 takes
+// the integer for the constant, and mistakes it where the machine's operand is a half or is negated
+// (observed, see tests/ptx/asked_equal.ptx).
 #pragma once
 
 #include "emulator/ptxas/dataflow.h"
@@ -10,6 +10,6 @@
 namespace fp4lab::emu {
 
 bool may_ask_equal(const Function&);
-void repeat_asked_halves(Rewriter&, const Dataflow&, const Known&);
+void mistake_asked_constants(Rewriter&, const Dataflow&, const Known&);
 
 }  // namespace fp4lab::emu

@@ -262,7 +262,7 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows,
   if (loops_matter) step([&](const Dataflow& flow) { make_several_loops(w, flow, nounroll); });
   if (loops_matter) step([&](const Dataflow& flow) { rotate_loops(w, flow, nounroll); });
   if (may_ask_equal(f))
-    afresh([&](const Dataflow& flow, const Known& known) { repeat_asked_halves(w, flow, known); });
+    afresh([&](const Dataflow& flow, const Known& known) { mistake_asked_constants(w, flow, known); });
   constexpr int kMostGuards = 4;  // what a guard leaves may be a constant, which decides another
   const auto guards = [&](const auto& again, int rounds, bool late) -> void {
     afresh([&](const Dataflow& flow, Known& known) {
