@@ -40,6 +40,11 @@ bool is_integral(const Source& s) {
          (s.has("rni") || s.has("rzi") || s.has("rmi") || s.has("rpi"));
 }
 
+// A constant NaN is converted by the machine.
+bool is_to_integer(const Source& s) {
+  return s.tokens[0] == "cvt" && !is_float(s.type(0)) && is_float(s.type(1));
+}
+
 // A move, by its name or as a conversion of nothing.
 bool is_move(const Source& s) {
   return s.tokens[0] == "mov" || (s.tokens[0] == "cvt" && s.tokens.size() == 3 && s.type(0) == s.type(1) &&
@@ -390,10 +395,9 @@ void Known::forget_left() {
   for (const auto& [at, value] : values_) {
     const Source& s = f_.source[at.first];
     if (is_foldable_to_zero(s) && value != 0) left.push_back(at);
-    if (is_foldable_at_ends(s)) {
-      const auto converted = bits(at.first, 1);
-      if (!converted || !is_at_ends(s, *converted)) left.push_back(at);
-    }
+    const auto converted = is_to_integer(s) ? bits(at.first, 1) : std::nullopt;
+    if (is_foldable_at_ends(s) && (!converted || !is_at_ends(s, *converted))) left.push_back(at);
+    if (converted && is_nan(*converted, s.type(1))) left.push_back(at);
     if (!is_move(s) && !is_sign_of_f64(s) && !is_rounded(s) && is_nan(value, s.type())) left.push_back(at);
   }
   if (left.empty()) return;
@@ -402,7 +406,7 @@ void Known::forget_left() {
     const uint32_t pc = at.first;
     if (takes_canonical_nan(pc)) continue;
     makes_nan_[pc] = is_arithmetic(f_.source[pc]) || is_integral(f_.source[pc]) ||
-                     is_foldable_to_zero(f_.source[pc]) || is_foldable_at_ends(f_.source[pc]);
+                     is_foldable_to_zero(f_.source[pc]) || is_to_integer(f_.source[pc]);
     values_.erase(at);
     moved_.clear();
   }

@@ -269,6 +269,23 @@ void become_undone(Pass& p, uint32_t pc, uint32_t from, unsigned slot) {
   p.known.learn(pc, maker);
 }
 
+// What mad24.hi added, a sum of its own, is subtracted, or that sum from it: the product is left, or its
+// opposite.
+void fold_undone_product(Pass& p, uint32_t pc) {
+  const Source& s = p.source(pc);
+  if (!s.has("sat") || s.type() != Type::s32) return;
+  for (const unsigned slot : {1u, 2u}) {
+    const auto from = p.open_maker(pc, slot, "mad24");
+    if (!from || p.source(*from).has("sat") || !p.source(*from).has("hi")) continue;
+    if (!p.same_value(*from, 3, pc, 3 - slot)) continue;
+    const Operand product = p.w.fresh(Type::b32);
+    p.insert(*from, {"mul24", "hi", name_of(p.source(*from).type())},
+             {product, p.operand(*from, 1), p.operand(*from, 2)});
+    if (slot == 1) return p.become_copy(pc, product, Type::s32);
+    return p.replace(pc, {"sub", "sat", "s32"}, {p.w.constant(0), product});
+  }
+}
+
 // Of a video instruction on parts of registers: one part of its result alone is added to the third operand.
 bool adds_one_part(const Pass& p, uint32_t pc) {
   const std::string_view name = p.source(pc).tokens[0];
@@ -399,6 +416,7 @@ std::span<const Rule> bit_rules() {
       {"add", fold_saturated_product},
       {"add", fold_saturated},
       {"sub", fold_saturated},
+      {"sub", fold_undone_product},
       {"add", fold_undone},
       {"sub", fold_undone},
       {"sub", fold_undone_part},
