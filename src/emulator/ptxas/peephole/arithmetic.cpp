@@ -79,7 +79,32 @@ void fold_rounded_product(Pass& p, uint32_t pc) {
   }
 }
 
-// x * 1 is x, whatever NaN it is, x * -1 its negation. (Of a constant NaN: nan_product.h.)
+// An instruction that is more than a move reads a constant.
+bool is_read_elsewhere(const Pass& p, uint64_t constant, uint32_t but_at, unsigned but_slot) {
+  for (uint32_t pc = 0; pc < p.f.code.size(); ++pc) {
+    if (p.flow.is_dead(pc) || p.source(pc).tokens[0] == "mov") continue;
+    for (unsigned slot = 1; slot < Known::kSlots; ++slot) {
+      const Operand& op = p.operand(pc, slot);
+      if ((pc != but_at || slot != but_slot) && is_value(op) && bits_of(op.type) == 32 &&
+          p.bits(pc, slot) == constant)
+        return true;
+    }
+  }
+  return false;
+}
+
+// Of 1 or -1 in a slot and a constant NaN, of f32: computed if the number becomes the machine's operand that
+// may be a constant, which is the first one unless something else reads one of the two, or if one comes from
+// elsewhere.
+bool computes_nan(const Pass& p, uint32_t pc, unsigned slot) {
+  if (!p.known.comes_from_here(pc, 1) || !p.known.comes_from_here(pc, 2)) return true;
+  const auto is_shared = [&](unsigned of) {
+    return p.computed_factors.contains(*p.bits(pc, of)) || is_read_elsewhere(p, *p.bits(pc, of), pc, of);
+  };
+  return is_shared(3 - slot) || (slot == 1 && !is_shared(slot));
+}
+
+// x * 1 is x, whatever NaN it is, x * -1 its negation. (Of a constant NaN of f64: nan_product.h.)
 void fold_product(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
   const Type type = s.type();
@@ -114,7 +139,13 @@ void fold_product(Pass& p, uint32_t pc) {
   }
   if (a && b && (type == Type::f16 || nan_product(p.known, p.f.code[pc], s, pc))) return;
   for (const unsigned slot : {1u, 2u}) {
-    if (p.bits(pc, slot) == one) return p.become_copy_of(pc, 3 - slot, type);
+    const auto factor = p.bits(pc, slot), other = p.bits(pc, 3 - slot);
+    if (type == Type::f32 && (factor == one || factor == minus_one) && other && is_nan32(*other)) {
+      if (!computes_nan(p, pc, slot)) return;
+      p.computed_factors.insert({*factor, *other});
+      return p.become(pc, factor == one ? *other : quiet32(*other ^ 0x80000000), type);
+    }
+    if (factor == one) return p.become_copy_of(pc, 3 - slot, type);
     if (const auto x = p.bits(pc, 3 - slot);
         p.bits(pc, slot) == minus_one && type == Type::f64 && x && is_nan64(*x))
       return p.become(pc, *x ^ uint64_t(1) << 63, type);
