@@ -30,8 +30,10 @@ std::optional<uint32_t> known_half(const Pass& p, uint32_t pc, unsigned slot, bo
     return bits ? std::optional(static_cast<uint32_t>(*bits)) : std::nullopt;
   }
   if (name == "ld" || name == "cvt") {
-    const Type type = s.type(name == "cvt" ? 1 : 0);
-    const bool is_wide = bits_of(type) == 64 || s.has("sat") || (name == "cvt" && is_float(type));
+    // What has fewer bits than the register is extended as its own type has it.
+    const bool is_of_floats = name == "cvt" && (is_float(s.type(0)) || is_float(s.type(1)));
+    const Type type = name == "cvt" && bits_of(s.type(0)) == 64 ? s.type(1) : s.type(0);
+    const bool is_wide = bits_of(type) == 64 || s.has("sat") || is_of_floats;
     return upper && !is_wide && name_of(type)[0] != 's' ? std::optional(0u) : std::nullopt;
   }
   if (name == "shl" || (name == "shr" && s.type() != Type::s64)) {
