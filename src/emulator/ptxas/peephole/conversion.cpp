@@ -350,11 +350,11 @@ std::optional<uint32_t> word_maker(const Pass& p, uint32_t pc) {
 
 // To a float, or to an integer that it is limited to, as 32 bits without a sign, of what has a sign: the
 // machine instruction takes the part out of the register itself, but then with its sign. Not under a guard,
-// but for f64 and the limits, which are computed in any case and then selected.
+// but for f64, the limits, and where a constant has stood: these are computed always and then selected.
 bool convert_part(Pass& p, uint32_t pc) {
   const Type to = p.source(pc).type(0), from = p.source(pc).type(1);
   const bool to_float = is_float(to);
-  if (p.f.code[pc].guard >= 0 && to_float && to != Type::f64) return false;
+  if (p.f.code[pc].guard >= 0 && to_float && to != Type::f64 && !p.bits(pc, 0)) return false;
   if (p.bits(pc, 1) || (from != Type::u32 && !(from == Type::u64 && to_float))) return false;
   auto maker = from == Type::u64 ? p.behind_copies(pc, 1) : word_maker(p, pc);
   if (from == Type::u64) {
