@@ -25,8 +25,8 @@ inline const Operand& second_predicate(const Instr& i, const Source& s) {
   static constexpr Operand kNone;
   return s.tokens[0] == "setp" ? i.op[1] : kNone;
 }
-// An instruction's first operand and second predicate, or the elements of that vector but for those that nobody
-// keeps.
+// An instruction's first operand and second predicate, or the elements of that vector but for those that
+// nobody keeps.
 template <class F>
 void for_each_target(const Function& f, const Instr& i, const Source& s, F&& each) {
   if (const Operand& second = second_predicate(i, s)) each(second);
