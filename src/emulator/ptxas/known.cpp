@@ -395,9 +395,12 @@ void Known::forget_left() {
   for (const auto& [at, value] : values_) {
     const Source& s = f_.source[at.first];
     if (is_foldable_to_zero(s) && value != 0) left.push_back(at);
-    const auto converted = is_to_integer(s) ? bits(at.first, 1) : std::nullopt;
-    if (is_foldable_at_ends(s) && (!converted || !is_at_ends(s, *converted))) left.push_back(at);
-    if (converted && is_nan(*converted, s.type(1))) left.push_back(at);
+    if (is_to_integer(s)) {
+      const auto converted = bits(at.first, 1);
+      const bool is_nan_converted = converted && is_nan(*converted, s.type(1));
+      const bool is_at_end = converted && is_at_ends(s, *converted);
+      if (is_nan_converted || (is_foldable_at_ends(s) && !is_at_end)) left.push_back(at);
+    }
     if (!is_move(s) && !is_sign_of_f64(s) && !is_rounded(s) && is_nan(value, s.type())) left.push_back(at);
   }
   if (left.empty()) return;
