@@ -9,6 +9,8 @@
 #include "emulator/ptxas/behind_copies.h"
 #include "emulator/ptxas/part.h"
 
+// Behind the branch, in what reads the constant that was found by `ne`:
+//
 // * What reads it by halves (popc, clz, bfind, brev, a mov that takes it apart) gets the lower half for both.
 // * subc of it, whose opposite the machine adds, adds the constant itself.
 // * and, or and xor of what `not` makes of it are of the constant itself, too.

@@ -20,8 +20,8 @@ bool converts(const Instr& i, const Source& s, unsigned to, unsigned from) {
          bits_of(i.op[0].type) == to && bits_of(i.op[1].type) == from;
 }
 
-// What a register that was taken out of a pack was in it, also as the lower half by a conversion, and of a
-// number that was extended.
+// What a register that was taken out of a pack was in it. A conversion of 64 bits to 32 takes the lower word
+// out, and one of 32 to 64 packs that word with what extends it.
 std::optional<Read> part_behind(const Function& f, const Known& known, uint32_t taking, const Operand& part) {
   const Instr& i = f.code[taking];
   const unsigned bits = bits_of(part.type);
