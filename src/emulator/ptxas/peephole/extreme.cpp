@@ -30,6 +30,13 @@ uint64_t one(Type type) {
   return type == Type::f64 ? 0x3ff0000000000000 : type == Type::f32 ? 0x3f800000 : 0x3c00;
 }
 
+// Whether it leaves what lies between 0 and 1 as it is: a maximum with no more than 0, a minimum with no less
+// than 1.
+bool spares_unit_range(const Extreme& of, Type type) {
+  const bool is_negative = of.bound >> (bits_of(type) - 1) & 1;
+  return of.is_greater ? of.bound == 0 || is_negative : of.bound >= one(type) && !is_negative;
+}
+
 // With .ftz if the extreme has it.
 void become_saturation(Pass& p, uint32_t pc, const Operand& x) {
   const Type type = p.source(pc).type();
@@ -58,10 +65,7 @@ std::optional<Operand> clamped(Pass& p, uint32_t at, unsigned slot, Type type) {
     if (!from) from = p.open_maker(at, slot, "max");
     const auto of = from && is_extreme_as(p.source(*from), type) ? extreme(p, *from) : std::nullopt;
     if (!of) break;
-    const uint64_t sign = uint64_t(1) << (bits_of(type) - 1);
-    const bool is_at_most_0 = of->bound == 0 || (of->bound & sign), is_at_least_1 = of->bound >= one(type);
-    const bool is_outside = of->is_greater ? is_at_most_0 : is_at_least_1 && !(of->bound & sign);
-    if (!is_outside && !is_nan(of->bound, type)) return std::nullopt;
+    if (!spares_unit_range(*of, type) && !is_nan(of->bound, type)) return std::nullopt;
     at = *from, slot = of->slot;
   }
   return p.kept(at, slot);
@@ -92,10 +96,7 @@ void fold_extreme_of_saturated(Pass& p, uint32_t pc) {
   if (type != Type::f32 && type != Type::f64 && type != Type::f16) return;
   const auto of = extreme(p, pc);
   if (!of || !is_saturated(p, pc, of->slot, type)) return;
-  const uint64_t sign = uint64_t(1) << (bits_of(type) - 1);
-  const bool is_at_most_0 = of->bound == 0 || (of->bound & sign), is_at_least_1 = of->bound >= one(type);
-  if (is_nan(of->bound, type) || !(of->is_greater ? is_at_most_0 : is_at_least_1 && !(of->bound & sign)))
-    return;
+  if (is_nan(of->bound, type) || !spares_unit_range(*of, type)) return;
   const Operand x = p.operand(pc, of->slot);
   p.source(pc).has("ftz") ? become_saturation(p, pc, x) : p.become_copy_of(pc, of->slot, type);
 }
