@@ -17,8 +17,7 @@ bool is_unpacking(const Instr& i, const Source& s) {
 }
 // From 16 bits to 32, with zeros.
 bool extends(const Source& s) {
-  return s.tokens[0] == "cvt" && s.tokens.size() == 3 && !is_float(s.type(0)) && bits_of(s.type(0)) == 32 &&
-         s.type(1) == Type::u16;
+  return is_integer_cvt(s) && bits_of(s.type(0)) == 32 && s.type(1) == Type::u16;
 }
 
 class BankHalves {

@@ -6,18 +6,16 @@ namespace fp4lab::emu {
 
 namespace {
 
-// An operand of an instruction, and who made it.
+// What the instruction `by` reads, and who made it.
 struct Read {
   uint32_t by;
-  const Operand* value;
-  uint32_t maker;
+  Origin of;
 };
 
 // Between integers of 32 and 64 bits that stand in registers as wide.
 bool converts(const Instr& i, const Source& s, unsigned to, unsigned from) {
-  return s.tokens[0] == "cvt" && s.tokens.size() == 3 && !is_float(s.type(0)) && !is_float(s.type(1)) &&
-         is_value(i.op[0]) && is_value(i.op[1]) && bits_of(s.type(0)) == to && bits_of(s.type(1)) == from &&
-         bits_of(i.op[0].type) == to && bits_of(i.op[1].type) == from;
+  return is_integer_cvt(s) && is_value(i.op[0]) && is_value(i.op[1]) && bits_of(s.type(0)) == to &&
+         bits_of(s.type(1)) == from && bits_of(i.op[0].type) == to && bits_of(i.op[1].type) == from;
 }
 
 // What a register that was taken out of a pack was in it. A conversion of 64 bits to 32 takes the lower word
@@ -33,13 +31,13 @@ std::optional<Read> part_behind(const Function& f, const Known& known, uint32_t 
   const Instr& made = f.code[whole];
   const unsigned count = narrows ? 2 : i.op[0].count;
   if (*n == 0 && count == 2 && converts(made, f.source[whole], 64, 32))
-    return Read{whole, &made.op[1], known.maker(whole, 1)};
+    return Read{whole, {known.maker(whole, 1), &made.op[1]}};
   const Operand& packed = made.op[1];
   if (f.source[whole].tokens[0] != "mov" || !is_value(made.op[0]) || packed.kind != Operand::Kind::vector ||
       packed.count != count)
     return {};
   const uint32_t element = packed.index + *n;
-  return Read{whole, &f.vectors[element], known.maker_of_element(whole, element)};
+  return Read{whole, {known.maker_of_element(whole, element), &f.vectors[element]}};
 }
 
 }  // namespace
@@ -55,8 +53,8 @@ bool is_copy(const Instr& i, const Source& s) {
   if (s.tokens[0] == "min" || s.tokens[0] == "max")
     return s.tokens.size() == 2 && is_value(i.op[2]) && from.offset == i.op[2].offset &&
            !name_of(s.type()).ends_with("x2");
-  return s.tokens[0] == "cvt" && s.tokens.size() == 3 && !is_float(s.type(1)) &&
-         bits_of(s.type()) == bits_of(s.type(1)) && bits_of(s.type()) == bits_of(to.type);
+  return is_integer_cvt(s) && bits_of(s.type()) == bits_of(s.type(1)) &&
+         bits_of(s.type()) == bits_of(to.type);
 }
 
 std::optional<Origin> origin_behind_copies(const Function& f, const Known& known, uint32_t pc,
@@ -64,17 +62,17 @@ std::optional<Origin> origin_behind_copies(const Function& f, const Known& known
   // The compiler counts no copies; the bound keeps a text of copies alone from taking the square of its
   // length.
   constexpr unsigned kMostCopies = 256;
-  const Operand* value = &read;
+  Read at{pc, {maker, &read}};
   for (unsigned copies = 0; copies <= kMostCopies; ++copies) {
-    if (maker == Dataflow::kNone || maker >= pc) return std::nullopt;
-    const bool is_copied =
-        wanted == "cvt" && !is_float(f.source[maker].type()) && is_copy(f.code[maker], f.source[maker]);
-    const bool is_wanted = f.source[maker].tokens[0] == wanted && !is_copied;  // between integers as wide
-    const auto part = is_wanted ? std::nullopt : part_behind(f, known, maker, *value);
-    if (!part && (is_wanted || !is_copy(f.code[maker], f.source[maker]))) return Origin{maker, value};
-    pc = part ? part->by : maker;
-    value = part ? part->value : &f.code[maker].op[1];
-    maker = part ? part->maker : known.maker(maker, 1);
+    const auto [by, of] = at;
+    if (of.maker == Dataflow::kNone || of.maker >= by) return std::nullopt;
+    const Instr& i = f.code[of.maker];
+    const Source& s = f.source[of.maker];
+    const bool is_copied = wanted == "cvt" && !is_float(s.type()) && is_copy(i, s);
+    const bool is_wanted = s.tokens[0] == wanted && !is_copied;  // between integers as wide
+    const auto part = is_wanted ? std::nullopt : part_behind(f, known, of.maker, *of.value);
+    if (!part && (is_wanted || !is_copy(i, s))) return of;
+    at = part.value_or(Read{of.maker, {known.maker(of.maker, 1), &i.op[1]}});
   }
   return std::nullopt;
 }
@@ -95,9 +93,8 @@ std::optional<Half> half_behind_packs(const Function& f, const Known& known, uin
     const Instr& i = f.code[maker];
     const Source& s = f.source[maker];
     const bool moves = s.tokens[0] == "mov";
-    const bool takes_lower_bits = s.tokens[0] == "cvt" && s.tokens.size() == 3 && is_value(i.op[1]) &&
-                                  !is_float(s.type(0)) && !is_float(s.type(1)) && bits_of(s.type(0)) == 16 &&
-                                  bits_of(s.type(1)) == 32;
+    const bool takes_lower_bits =
+        is_integer_cvt(s) && is_value(i.op[1]) && bits_of(s.type(0)) == 16 && bits_of(s.type(1)) == 32;
     pc = maker;
     if (moves && i.op[1].kind == Operand::Kind::vector && is_value(i.op[0])) {
       const unsigned bits = bits_of(s.type()) / i.op[1].count;

@@ -34,8 +34,8 @@ bool is_integer_in_whole_register(const Source& s) {
 
 // What takes the lower bits of a whole register is no instruction: both names are one register.
 bool is_name_of_lower_bits(const Instr& i, const Source& s) {
-  return s.tokens[0] == "cvt" && s.tokens.size() == 3 && i.guard < 0 && bits_of(s.type(0)) == 16 &&
-         bits_of(s.type(1)) == 32 && bits_of(i.op[1].type) == 32 && !i.op[1].immediate;
+  return is_integer_cvt(s) && i.guard < 0 && bits_of(s.type(0)) == 16 && bits_of(s.type(1)) == 32 &&
+         bits_of(i.op[1].type) == 32 && !i.op[1].immediate;
 }
 
 class PackedPairs {

@@ -208,6 +208,10 @@ bool is_float(Type t) {
          t == Type::bf16x2;
 }
 
+bool is_integer_cvt(const Source& s) {
+  return s.tokens[0] == "cvt" && s.tokens.size() == 3 && !is_float(s.type(0)) && !is_float(s.type(1));
+}
+
 bool rounds_in_a_direction(const Source& s) { return s.has("rz") || s.has("rm") || s.has("rp"); }
 bool says_rounding(const Source& s) { return s.has("rn") || rounds_in_a_direction(s); }
 

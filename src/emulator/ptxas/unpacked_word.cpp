@@ -20,8 +20,7 @@ bool extends_sign(const Source& s) { return s.type() == Type::s8 || s.type() == 
 
 // The lower 16 bits of a 64-bit integer.
 bool narrows(const Instr& i, const Source& s) {
-  return s.tokens[0] == "cvt" && s.tokens.size() == 3 && bits_of(s.type(0)) == 16 &&
-         bits_of(s.type(1)) == 64 && !is_float(s.type(0)) && !is_float(s.type(1)) && is_no_constant(i.op[1]);
+  return is_integer_cvt(s) && bits_of(s.type(0)) == 16 && bits_of(s.type(1)) == 64 && is_no_constant(i.op[1]);
 }
 
 unsigned part_bits(const Instr& i) { return bits_of(i.op[1].type) / i.op[0].count; }

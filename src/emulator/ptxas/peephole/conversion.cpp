@@ -141,8 +141,7 @@ bool is_half_of_register(const Pass& p, uint32_t pc) {
   if (s.tokens[0] == "mov")
     return p.operand(pc, 0).kind == Operand::Kind::vector && p.operand(pc, 0).count == 2 &&
            s.type() == Type::b32;
-  return s.tokens[0] == "cvt" && s.tokens.size() == 3 && !is_float(s.type(0)) && !is_float(s.type(1)) &&
-         bits_of(s.type(0)) == 16 && bits_of(s.type(1)) == 32;
+  return is_integer_cvt(s) && bits_of(s.type(0)) == 16 && bits_of(s.type(1)) == 32;
 }
 
 // Where what a conversion from f16 reads was made integral by .rzi: the compiler looks behind that if it
@@ -305,8 +304,7 @@ bool has_empty_half(Pass& p, uint32_t pc, unsigned slot, unsigned half, unsigned
     const auto is_signed = [](Type type) { return name_of(type)[0] == 's'; };
     if (half == 0) return false;
     if (bits_of(s.type(0)) < 64) return !is_signed(s.type(0));
-    return name == "cvt" && s.tokens.size() == 3 && !is_float(s.type(0)) && !is_float(s.type(1)) &&
-           bits_of(s.type(1)) < 64 && !is_signed(s.type(1));
+    return is_integer_cvt(s) && bits_of(s.type(1)) < 64 && !is_signed(s.type(1));
   }
   if (bits_of(s.type()) != 64) return false;
   if (name == "mov" && p.operand(*from, 1).kind == Operand::Kind::vector) {

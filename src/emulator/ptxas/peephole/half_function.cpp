@@ -17,7 +17,7 @@ bool is_function(const Source& s, Type type) {
 
 // Between registers of 16 and 32 bits, without a sign.
 bool extends_half(const Source& s) {
-  return s.tokens[0] == "cvt" && s.tokens.size() == 3 && (s.type() == Type::u16 || s.type() == Type::u32) &&
+  return is_integer_cvt(s) && (s.type() == Type::u16 || s.type() == Type::u32) &&
          (s.type(1) == Type::u16 || (s.type(1) == Type::u32 && s.type() == Type::u16));
 }
 

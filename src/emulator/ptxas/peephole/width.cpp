@@ -103,8 +103,7 @@ bool keeps_clear_sign(const Pass& p, uint32_t pc, unsigned slot) {
     const auto from = p.behind_copies(pc, slot);
     if (!from || *from >= pc) return false;
     const Source& s = p.source(*from);
-    const bool narrows = takes_apart(p.f.code[*from], s) ||
-                         (s.tokens[0] == "cvt" && s.tokens.size() == 3 && !is_float(s.type(1)));
+    const bool narrows = takes_apart(p.f.code[*from], s) || is_integer_cvt(s);
     if (!narrows) return s.tokens[0] == "ld" || (s.tokens[0] == "and" && p.bits(*from, 2));
     pc = *from, slot = 1;
   }
