@@ -82,9 +82,6 @@ bool orders_memory(const Source& s) {
   return s.tokens[0] == "membar" || s.tokens[0] == "fence" || s.tokens[0] == "griddepcontrol";
 }
 
-// One of several ways in the machine code of one instruction brings it.
-bool is_met_inside(const Source& s) { return s.type() == Type::f64 && stays_unwanted(s); }
-
 // The operands that are asked for: the first of them, and how many.
 std::pair<unsigned, unsigned> asked_for(const Source& s) {
   const std::string_view name = s.tokens[0];
@@ -133,6 +130,7 @@ ValueOrder::ValueOrder(const Function& f, const Dataflow& flow, const Known& kno
       ssa_(f, flow, registers_asked_for(), loops_with_several_exits(f, flow, nounroll)) {
   find_blocks(known);
   find_called_quotients(known);
+  find_constant_roots(known);
   find_extended_shifts(known);
   find_only();
   find_webs();
@@ -298,13 +296,19 @@ void ValueOrder::find_webs() {
       webs_[web_of(v)].is_variable = true;
 }
 
+// One of several ways in the machine code of one instruction brings it.
+bool ValueOrder::is_met_inside(uint32_t pc) const {
+  const Source& s = f_.source[pc];
+  return s.type() == Type::f64 && stays_unwanted(s) && !called_quotients_.contains(pc) &&
+         !constant_roots_.contains(pc);
+}
+
 // Nothing but what is wanted by nobody, or becomes part of its readers, stands between an instruction that
 // becomes several ways and the head of a loop. (What ends it is in the same block as what is behind it if the
 // loop does nothing and goes.)
 bool ValueOrder::leads_into_loop(uint32_t pc, const Known& known) const {
   const uint32_t block = blocks_.flow[pc];
-  if (!is_met_inside(f_.source[pc]) || called_quotients_.contains(pc) || block + 1 == flow_.blocks().size())
-    return false;
+  if (!is_met_inside(pc) || block + 1 == flow_.blocks().size()) return false;
   const Dataflow::Block& head = flow_.blocks()[block + 1];
   for (uint32_t between = pc + 1; between < head.begin; ++between) {
     const auto made = made_.find(between);
@@ -427,8 +431,7 @@ ValueOrder::Rank ValueOrder::rank(uint32_t v, uint32_t pc, unsigned slot) {
         return {Rank::Class::constant, s.has("const") ? kInConst : kParameter, kStep * value.at};
       if (lead_into_loops_.contains(value.at))
         return {Rank::Class::known, text_reads_[value.at], kBehind + kStep * value.at};
-      if (is_met_inside(s) && !called_quotients_.contains(value.at))
-        return {Rank::Class::met, 0, -(kBehind + kStep * value.at)};
+      if (is_met_inside(value.at)) return {Rank::Class::met, 0, -(kBehind + kStep * value.at)};
     }
     if (is_joined(v)) return joined(v, pc, slot, false);
     if (const auto shared = shared_result(value)) return *shared;

@@ -98,6 +98,7 @@ class ValueOrder {
   std::pair<uint32_t, uint32_t> behind(uint32_t copy, Through = Through::signs);
   uint32_t source_of(uint32_t value, uint32_t block, Through = Through::signs);
   bool is_variable_in(uint32_t value, uint32_t block);
+  bool is_met_inside(uint32_t pc) const;
   bool leads_into_loop(uint32_t pc, const Known&) const;
   void count_uses(const Known&);
   bool is_repeated_load(uint32_t pc) const;
@@ -196,6 +197,7 @@ class ValueOrder {
   void find_invariants();
   std::vector<std::vector<Call>> calls_of_routines();
   void find_called_quotients(const Known&);
+  void find_constant_roots(const Known&);
   void find_extended_shifts(const Known&);
   void find_shared_results();
   std::optional<Rank> shared_result(const Ssa::Value&) const;
@@ -261,6 +263,8 @@ class ValueOrder {
   std::vector<char> is_copied_;         // by pc
   std::unordered_map<uint32_t, Invariant> invariants_;  // by value
   std::unordered_set<uint32_t> called_quotients_;       // to the nearest, by pc
+  std::unordered_set<uint32_t> constant_roots_;         // of constants, to the nearest, by pc
+  std::unordered_set<uint32_t> returned_constants_;     // those that a call gives back, of these
   std::unordered_set<uint32_t> extended_shifts_;        // see find_extended_shifts, by pc
   std::unordered_set<uint32_t> lead_into_loops_;   // by pc: several ways of its code meet at a loop's head
   std::unordered_map<uint32_t, uint32_t> shared_;  // by pc of a call: the first call; kNone = all are late

@@ -20,6 +20,14 @@ bool is_called(const Source& s) {
          (is_integer_routine(s) && bits_of(s.type()) == 64);
 }
 
+// Of what a root's or reciprocal's code in place leaves to a call.
+bool returns_constant(std::string_view name, uint64_t of) {
+  constexpr uint64_t kSign = uint64_t(1) << 63, kInfinity = 0x7ff0000000000000;
+  const uint64_t magnitude = of & ~kSign;
+  if (name == "rcp") return magnitude >= kInfinity || magnitude >> 32 == 0;
+  return magnitude == 0 || magnitude == kInfinity || ((of & kSign) && magnitude < kInfinity);
+}
+
 }  // namespace
 
 // The way of most numbers through a quotient is none for a constant numerator near 0: the routine is called
@@ -31,6 +39,28 @@ void ValueOrder::find_called_quotients(const Known& known) {
     if (s.tokens[0] != "div" || s.type() != Type::f64 || !s.has("rn")) continue;
     const auto numerator = known.bits(pc, 1);
     if (numerator && (*numerator & ~kSign) < kLeastInPlace) called_quotients_.insert(pc);
+  }
+}
+
+// Roots and reciprocals of constants go one way: their code stands in place without a branch, or what is left
+// of it is a call. If that is the routine's only one, ptxas puts the constant into the routine, and the
+// result is a constant where it is one without arithmetic.
+void ValueOrder::find_constant_roots(const Known& known) {
+  std::map<std::string_view, unsigned> callers;
+  std::vector<std::pair<uint32_t, uint64_t>> called;  // by constants
+  for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
+    const Source& s = f_.source[pc];
+    if (flow_.is_dead(pc) || s.type() != Type::f64 || s.tokens[0] == "div" || !stays_unwanted(s)) continue;
+    const auto constant = known.bits(pc, 1);
+    const bool is_of_constant = constant && f_.code[pc].guard < 0;
+    if (is_of_constant) constant_roots_.insert(pc);
+    if (is_of_constant && is_routine_inline(s, *constant)) continue;
+    ++callers[s.tokens[0]];
+    if (is_of_constant) called.emplace_back(pc, constant.value());
+  }
+  for (const auto& [pc, constant] : called) {
+    const std::string_view name = f_.source[pc].tokens[0];
+    if (callers[name] == 1 && returns_constant(name, constant)) returned_constants_.insert(pc);
   }
 }
 

@@ -40,7 +40,8 @@ bool takes_uniform(const Source& s) {
   const std::string_view name = s.tokens[0];
   if (is_sum_or_product(s) || is_logic(s)) return true;
   if (name == "cvt") return s.type(1) == Type::f64;
-  return s.type() == Type::f64 && (name == "setp" || name == "min" || name == "max");
+  const bool is_root_of_upper_half = (name == "rcp" || name == "rsqrt") && s.has("approx") && s.has("ftz");
+  return s.type() == Type::f64 && (is_root_of_upper_half || name == "setp" || name == "min" || name == "max");
 }
 
 bool is_in_instruction(const Operand& op) {
@@ -120,7 +121,8 @@ void ValueOrder::find_uniform() {
     if (values[v].kind == Kind::made) results[values[v].at].push_back(v);
   bool any = false;
   for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
-    if (results[pc].empty() || (!computes_uniform(pc) && !loads_uniform(pc))) continue;
+    const bool is_uniform = computes_uniform(pc) || loads_uniform(pc) || returned_constants_.contains(pc);
+    if (results[pc].empty() || !is_uniform) continue;
     any = true;
     for (const uint32_t v : results[pc]) is_computed_[v] = 1;
   }

@@ -239,7 +239,7 @@ void fold_extreme(Pass& p, uint32_t pc) {
   const Type type = s.type();
   const bool plain = s.tokens.size() == 2;
   const auto constant = p.bits(pc, 1);
-  if (p.same_register(pc, 1, 2) || p.same_copies(pc, 1, pc, 2) || (constant && constant == p.bits(pc, 2))) {
+  if (p.same_operands(pc, 1, 2) || (constant && constant == p.bits(pc, 2))) {
     if (plain && (type == Type::f32 || type == Type::f64 || type == Type::f16))
       return p.become_copy_of(pc, 1, type);
     if (constant && type == Type::f32 && s.tokens.size() == 3 && s.has("ftz") &&

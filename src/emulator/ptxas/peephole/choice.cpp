@@ -58,7 +58,7 @@ namespace {
 void fold_choice(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
   const Type type = s.type(0);
-  if (p.same_register(pc, 1, 2)) return p.become_copy_of(pc, 1, type);
+  if (p.same_operands(pc, 1, 2)) return p.become_copy_of(pc, 1, type);
   if (const auto slot = chosen_slot(p, pc)) return p.become_copy_of(pc, *slot, type);
   if (s.tokens[0] == "selp") {
     const Operand& by = p.operand(pc, 3);

@@ -101,9 +101,7 @@ bool drop_saturation(Pass& p, uint32_t pc) {
 }
 
 // An extreme of a value and itself, through copies.
-bool is_of_itself(const Pass& p, uint32_t pc) {
-  return p.same_register(pc, 1, 2) || p.same_copies(pc, 1, pc, 2);
-}
+bool is_of_itself(const Pass& p, uint32_t pc) { return p.same_operands(pc, 1, 2); }
 
 // The instruction with .ftz that made an f16, if it changes its sign at most.
 std::optional<uint32_t> only_flushes(const Pass& p, uint32_t pc, unsigned slot) {

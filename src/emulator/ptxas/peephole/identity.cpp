@@ -108,7 +108,7 @@ void fold_extraction(Pass& p, uint32_t pc) {
 void fold_same(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
   if (!is_of_integers(s)) return;
-  if (!p.same_register(pc, 1, 2) && !p.same_copies(pc, 1, pc, 2)) {
+  if (!p.same_operands(pc, 1, 2)) {
     if (s.tokens[0] != "min" && s.tokens[0] != "max") fold_neutral(p, pc);
     return;
   }

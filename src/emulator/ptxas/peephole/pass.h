@@ -46,6 +46,10 @@ class Pass {
     return from && known.may_read_for(pc, *from) ? from : std::nullopt;
   }
   bool same_register(uint32_t pc, unsigned a, unsigned b) const;
+  // One register, or copies of one value.
+  bool same_operands(uint32_t pc, unsigned a, unsigned b) const {
+    return same_register(pc, a, b) || same_copies(pc, a, pc, b);
+  }
   bool is_copy(uint32_t pc) const { return emu::is_copy(f.code[pc], source(pc)); }
   // What instructions with the same maker read in one register.
   bool same_value(uint32_t pc, unsigned slot, uint32_t other, unsigned of_other) const;

@@ -77,8 +77,7 @@ class Ranges {
     if (name == "abs") return s.has("ftz") ? std::nullopt : std::optional(Range{0, kInfinity});
     const bool may_choose = name == "selp" || name == "slct";
     const bool is_extreme = (name == "min" || name == "max") && !s.has("NaN") && !s.has("xorsign");
-    if (name == "mul" && !says_rounding(s) && (p_.same_register(pc, 1, 2) || p_.same_copies(pc, 1, pc, 2)))
-      return square(of(pc, 1, steps));
+    if (name == "mul" && !says_rounding(s) && p_.same_operands(pc, 1, 2)) return square(of(pc, 1, steps));
     if (name != "neg" && name != "add" && name != "sub" && name != "mul" && !may_choose && !is_extreme)
       return std::nullopt;
     if (says_rounding(s)) return std::nullopt;
