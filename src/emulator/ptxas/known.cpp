@@ -34,7 +34,7 @@ bool is_rounded(const Source& s) {
   return (name == "add" || name == "sub" || name == "mul") && s.type() == Type::f32 && s.has("rn");
 }
 
-// To an integral number of the same type, which is computed of constants, but not of a NaN.
+// To an integral number of the same type, which is computed of constants, but not of NaNs and infinities.
 bool is_integral(const Source& s) {
   return s.tokens[0] == "cvt" && is_float(s.type(0)) && s.type(0) == s.type(1) &&
          (s.has("rni") || s.has("rzi") || s.has("rmi") || s.has("rpi"));
@@ -43,6 +43,11 @@ bool is_integral(const Source& s) {
 // A constant NaN is converted by the machine.
 bool is_to_integer(const Source& s) {
   return s.tokens[0] == "cvt" && !is_float(s.type(0)) && is_float(s.type(1));
+}
+
+bool is_infinite(uint64_t bits, Type type) {
+  if (type == Type::f64) return bits << 1 == 0xffe0000000000000;
+  return type == Type::f32 && (bits & 0x7fffffff) == 0x7f800000;
 }
 
 // A move, by its name or as a conversion of nothing.
@@ -130,7 +135,7 @@ void Known::find_stored(const Dataflow& flow) {
       for (uint32_t e = stored.index; e < stored.index + stored.count; ++e)
         if (const auto of = bits_of_element(pc, e)) stored_in_pairs_.emplace(*of, pc);
     if (!is_value(stored)) continue;
-    if (const auto of = bits(pc, 1)) stored_.insert(*of);
+    if (const auto of = bits(pc, 1)) stored_[*of].push_back(pc);
   }
 }
 
@@ -401,6 +406,9 @@ void Known::forget_left() {
       const bool is_at_end = converted && is_at_ends(s, *converted);
       if (is_nan_converted || (is_foldable_at_ends(s) && !is_at_end)) left.push_back(at);
     }
+    if (is_integral(s))
+      if (const auto converted = bits(at.first, 1); converted && is_infinite(*converted, s.type(1)))
+        left.push_back(at);
     if (!is_move(s) && !is_sign_of_f64(s) && !is_rounded(s) && is_nan(value, s.type())) left.push_back(at);
   }
   if (left.empty()) return;

@@ -71,7 +71,8 @@ class Known {
   bool is_constant_here(uint32_t pc, unsigned slot) const;
   bool is_result_constant(uint32_t pc) const { return constant_[pc]; }
   // Of 64 bits, that registers hold which are stored as a whole.
-  const std::unordered_set<uint64_t>& stored_constants() const { return stored_; }
+  using Stores = std::unordered_map<uint64_t, std::vector<uint32_t>>;  // where, in the text's order
+  const Stores& stored_constants() const { return stored_; }
   // Beside another 64 bits, as a vector: where first.
   const std::unordered_map<uint64_t, uint32_t>& constants_stored_in_pairs() const { return stored_in_pairs_; }
   // Whether an instruction of f64 other than the one at pc, and none that repeats it, reads a constant.
@@ -128,7 +129,7 @@ class Known {
   std::vector<uint32_t> block_;    // which basic block an instruction stands in
   std::vector<uint32_t> stretch_;  // which straight-line code an instruction stands in
   std::vector<char> made_here_, constant_;
-  std::unordered_set<uint64_t> stored_;
+  Stores stored_;
   std::unordered_map<uint64_t, uint32_t> stored_in_pairs_;
   std::unordered_map<uint64_t, std::vector<uint32_t>> readers_;  // of constants, instructions of f64
   std::unordered_map<uint32_t, uint32_t> repeated_;              // by those that repeat one of them

@@ -53,6 +53,11 @@ bool is_integer_routine(const Source& s) {
   return (s.tokens[0] == "div" || s.tokens[0] == "rem") && !is_float_type(s);
 }
 
+bool has_call(const Source& s, std::optional<uint64_t> constant) {
+  if (is_integer_routine(s)) return bits_of(s.type()) != 32;
+  return s.tokens[0] == "call" || (is_float_routine(s) && !(constant && is_routine_inline(s, *constant)));
+}
+
 bool is_selected_routine(const Source& s) {
   return is_float_routine(s) && s.type() == Type::f32 && (s.tokens[0] != "div" || s.has("rn"));
 }

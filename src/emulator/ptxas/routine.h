@@ -23,6 +23,8 @@ bool is_routine_inline(const Source&, uint64_t constant);
 bool is_folded_behind(const Source&);
 // Quotients and remainders of integers: those of u32 are straight-line code.
 bool is_integer_routine(const Source&);
+// A function's, or one whose machine code calls the routine or what is left of it.
+bool has_call(const Source&, std::optional<uint64_t> constant);
 // One of f32 that under a guard is executed for all: the guard selects its result. Quotients that are rounded
 // in a direction stay behind a branch.
 bool is_selected_routine(const Source&);

@@ -156,23 +156,26 @@ ValueOrder::ValueOrder(const Function& f, const Dataflow& flow, const Known& kno
       const bool is_of_integers = maker != Dataflow::kNone && !is_float(f.source[maker].type());
       if (bits && (operand.rank.of == Rank::Class::joined ||
                    (operand.rank.of == Rank::Class::known && is_of_integers)))
-        operand.rank = rank_of_constant(*bits);
+        operand.rank = rank_of_constant(*bits, pc);
     }
   }
 }
 
 void ValueOrder::find_blocks(const Known& known) {
   const size_t count = f_.code.size();
-  for (std::vector<uint32_t>* by_pc : {&places_.reads, &places_.makes, &places_.flow, &blocks_.reads,
-                                       &blocks_.makes, &blocks_.flow, &stretch_reads_, &stretch_makes_})
+  for (std::vector<uint32_t>* by_pc :
+       {&places_.reads, &places_.makes, &places_.flow, &blocks_.reads, &blocks_.makes, &blocks_.flow,
+        &stretch_reads_, &stretch_makes_, &calls_before_})
     by_pc->resize(count);
-  uint32_t place = 0, block = 0, stretch = 0;
+  uint32_t place = 0, block = 0, stretch = 0, calls = 0;
   for (const Dataflow::Block& b : flow_.blocks()) {
     for (uint32_t pc = b.begin; pc < b.end; ++pc) {
       places_.reads[pc] = place;
       blocks_.reads[pc] = block;
       stretch_reads_[pc] = stretch;
       places_.flow[pc] = blocks_.flow[pc] = static_cast<uint32_t>(&b - flow_.blocks().data());
+      calls_before_[pc] = calls;
+      calls += !flow_.is_dead(pc) && has_call(f_.source[pc], known.bits(pc, 1));
       const bool ends = ends_block(f_.source[pc], flow_.becomes_branch(pc), known.bits(pc, 1));
       place += ends;
       block += ends && !orders_memory(f_.source[pc]);
@@ -380,7 +383,7 @@ std::vector<char> ValueOrder::webs_that_cross() {
 ValueOrder::Held ValueOrder::held(uint32_t pc, unsigned slot) {
   const Operand& op = f_.code[pc].op[slot];
   const uint32_t reg = is_value(op) ? flow_.number_of(op) : Dataflow::kNone;
-  if (reg == Dataflow::kNone) return {rank_of_constant(op), kConstant | op.offset, kConstant | op.offset};
+  if (reg == Dataflow::kNone) return {rank_of_constant(op, pc), kConstant | op.offset, kConstant | op.offset};
   const uint32_t v = ssa_.read(pc, reg);
   if (v == Ssa::kNone) return {{}, kUnknown | slot, kUnknown | slot};
   const uint32_t shown = shown_to(v, pc);
@@ -419,11 +422,11 @@ ValueOrder::Rank ValueOrder::rank(uint32_t v, uint32_t pc, unsigned slot) {
     // A constant goes on into all blocks.
     const bool is_constant =
         value.kind == Kind::made && emu::is_copy(i, s) && flow_.number_of(i.op[1]) == Dataflow::kNone;
-    if (is_constant) return rank_of_constant(i.op[1]);
+    if (is_constant) return rank_of_constant(i.op[1], pc);
     if (is_variable_in(v, block)) return rank_of_variable(v, pc, slot);
     if (value.kind == Kind::made) {
       if (comes_with_source(i, s)) {
-        if (flow_.number_of(i.op[1]) == Dataflow::kNone) return rank_of_constant(i.op[1]);
+        if (flow_.number_of(i.op[1]) == Dataflow::kNone) return rank_of_constant(i.op[1], pc);
         std::tie(v, block) = behind(v);
         continue;
       }
@@ -475,17 +478,21 @@ ValueOrder::Rank ValueOrder::rank_of_variable(uint32_t v, uint32_t pc, unsigned 
 }
 
 // A zero is a register of its own, which comes before all else. Of the others the upper half may be part of
-// the instruction if the lower one is 0.
-ValueOrder::Rank ValueOrder::rank_of_constant(uint64_t bits) const {
+// the instruction if the lower one is 0. What is stored, too, is in another register behind a call.
+ValueOrder::Rank ValueOrder::rank_of_constant(uint64_t bits, uint32_t reader) const {
   if (bits << 1 == 0) return {Rank::Class::known, -1, 0};
-  if (stored_constants_.contains(bits)) return {Rank::Class::constant, kAlsoStored, 0};
+  const auto stores = stored_constants_.find(bits);
+  if (stores != stored_constants_.end() && std::ranges::any_of(stores->second, [&](uint32_t store) {
+        return calls_before_[store] == calls_before_[reader];
+      }))
+    return {Rank::Class::constant, kAlsoStored, 0};
   if (const auto pair = constants_stored_in_pairs_.find(bits); pair != constants_stored_in_pairs_.end())
     return {Rank::Class::constant, kInPair, pair->second};
   return {Rank::Class::constant, bits << 32 == 0 ? kInInstruction : kInRegister, 0};
 }
 
-ValueOrder::Rank ValueOrder::rank_of_constant(const Operand& op) const {
-  if (op.immediate) return rank_of_constant(static_cast<uint64_t>(op.displacement));
+ValueOrder::Rank ValueOrder::rank_of_constant(const Operand& op, uint32_t reader) const {
+  if (op.immediate) return rank_of_constant(static_cast<uint64_t>(op.displacement), reader);
   return {Rank::Class::constant, kInRegister, 0};
 }
 

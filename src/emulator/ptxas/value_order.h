@@ -202,8 +202,8 @@ class ValueOrder {
   void find_shared_results();
   std::optional<Rank> shared_result(const Ssa::Value&) const;
   Rank rank(uint32_t value, uint32_t pc, unsigned slot);
-  Rank rank_of_constant(uint64_t bits) const;
-  Rank rank_of_constant(const Operand&) const;
+  Rank rank_of_constant(uint64_t bits, uint32_t reader) const;
+  Rank rank_of_constant(const Operand&, uint32_t reader) const;
   // A constant of the text, not of a bank.
   static bool is_written(const Rank& constant) {
     return constant.block == kAlsoStored || constant.block == kInRegister || constant.block == kInPair ||
@@ -217,12 +217,13 @@ class ValueOrder {
   const Function& f_;
   const Dataflow& flow_;
   const bool are_renamed_;
-  const std::unordered_set<uint64_t>& stored_constants_;
+  const Known::Stores& stored_constants_;
   const std::unordered_map<uint64_t, uint32_t>& constants_stored_in_pairs_;
   Ssa ssa_;
   Sinking::Blocks places_;  // where sinking.h computes something
   Sinking::Blocks
       blocks_;  // the same, but that fences end none: another block sees of a variable not the value
+  std::vector<uint32_t> calls_before_;                   // by pc: how many the text has before it
   std::vector<uint32_t> stretch_reads_, stretch_makes_;  // as blocks_ has them; they end at ends_stretch, too
   std::vector<uint32_t> text_reads_, text_makes_;        // as blocks_ has them, but by the blocks of the text
   std::vector<uint32_t> parent_;                         // of a value, towards its web's name
@@ -264,6 +265,7 @@ class ValueOrder {
   std::unordered_map<uint32_t, Invariant> invariants_;  // by value
   std::unordered_set<uint32_t> called_quotients_;       // to the nearest, by pc
   std::unordered_set<uint32_t> constant_roots_;         // of constants, to the nearest, by pc
+  std::unordered_set<uint32_t> called_roots_;           // those that are one of several calls, of these
   std::unordered_set<uint32_t> returned_constants_;     // those that a call gives back, of these
   std::unordered_set<uint32_t> extended_shifts_;        // see find_extended_shifts, by pc
   std::unordered_set<uint32_t> lead_into_loops_;   // by pc: several ways of its code meet at a loop's head

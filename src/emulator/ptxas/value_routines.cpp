@@ -60,7 +60,10 @@ void ValueOrder::find_constant_roots(const Known& known) {
   }
   for (const auto& [pc, constant] : called) {
     const std::string_view name = f_.source[pc].tokens[0];
-    if (callers[name] == 1 && returns_constant(name, constant)) returned_constants_.insert(pc);
+    if (callers[name] > 1)
+      called_roots_.insert(pc);
+    else if (returns_constant(name, constant))
+      returned_constants_.insert(pc);
   }
 }
 
@@ -70,7 +73,7 @@ std::vector<std::vector<ValueOrder::Call>> ValueOrder::calls_of_routines() {
   for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
     const auto made = made_.find(pc);
     if (flow_.is_dead(pc) || made == made_.end() ||
-        !(is_called(f_.source[pc]) || called_quotients_.contains(pc)))
+        !(is_called(f_.source[pc]) || called_quotients_.contains(pc) || called_roots_.contains(pc)))
       continue;
     const Operand& divisor = f_.code[pc].op[2];
     const bool is_integer = is_integer_routine(f_.source[pc]);

@@ -40,9 +40,9 @@ void fold_sign(Pass& p, uint32_t pc) {
     if (p.known.leaves_sign(pc)) return;
     const uint64_t value = quiet32(s.has("ftz") ? flushed32(*x) : *x);
     p.become(pc, abs ? value & ~sign : value ^ sign, type);
-  } else if (x && type == Type::f64 && !s.has("ftz")) {
+  } else if (x && !s.has("ftz")) {
     p.become(pc, abs ? *x & ~sign : *x ^ sign, type);
-  } else if (!s.has("ftz") && (x || type != Type::f16x2)) {
+  } else if (type != Type::f16x2 && !s.has("ftz")) {
     const Type as = bits_type(type);
     const uint64_t mask = abs ? (type == Type::f64 ? ~sign : ~sign & 0xffffffff) : sign;
     p.replace(pc, {abs ? "and" : "xor", name_of(as)}, {p.operand(pc, 1), p.w.constant(mask, as)});

@@ -140,9 +140,17 @@ bool is_computed_late(const Source& s) {
   return kNames.contains(s.tokens[0]) || (s.tokens[0] == "cvt" && (s.has("rmi") || s.has("rpi")));
 }
 
+// An approximate function of constants of f32: one by then (fold.h), though it becomes one later here.
+bool is_function_of_constants(const Pass& p, uint32_t pc) {
+  const Source& s = p.source(pc);
+  return s.has("approx") && s.type() == Type::f32 && s.tokens[0] != "tanh" && p.bits(pc, 1) &&
+         (s.tokens[0] != "div" || p.bits(pc, 2));
+}
+
 // A constant that the compiler knows before it looks at bit fields.
 bool is_plain_constant(const Pass& p, uint32_t pc, unsigned slot) {
   const auto from = p.behind_copies(pc, slot);
+  if (from && is_function_of_constants(p, *from)) return true;
   return p.known.is_constant(pc, slot) && !(from && is_computed_late(p.source(*from)));
 }
 

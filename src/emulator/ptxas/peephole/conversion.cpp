@@ -380,11 +380,35 @@ bool is_late_half(const Pass& p, uint32_t pc) {
   return pair && p.source(*pair).type() == Type::f16x2;
 }
 
+// Two f32 that are rounded to u32 alike and packed as bytes are bytes at once, as if they had been s32.
+void pack_at_once(Pass& p, uint32_t pc) {
+  const Source& s = p.source(pc);
+  if (!s.has("b32") || (s.type(0) != Type::s8 && s.type(0) != Type::u8)) return;
+  const auto rounded = [&](unsigned slot) {
+    const auto from = p.made_by(pc, slot, "cvt");
+    const bool fits = from && p.source(*from).type(0) == Type::u32 && p.source(*from).type(1) == Type::f32 &&
+                      !p.source(*from).has("ftz") && !p.bits(*from, 1);
+    return fits ? from : std::nullopt;
+  };
+  const auto a = rounded(1), b = rounded(2);
+  if (!a || !b) return;
+  for (const std::string_view rounding : {"rni", "rzi"}) {
+    if (!p.source(*a).has(rounding) || !p.source(*b).has(rounding)) continue;
+    for (unsigned slot : {1u, 2u}) {
+      const Operand number = p.w.fresh(Type::b32);
+      p.insert(pc, {"cvt", rounding, "s32", "f32"}, {number, p.kept(slot == 1 ? *a : *b, 1)});
+      p.operand(pc, slot) = number;
+    }
+    p.known.forget(pc);
+  }
+}
+
 // Conversions of constants keep a NaN's payload or not, otherwise than those that execute.
 void fold_conversion(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
   const Type to = s.type(0), from = s.type(1);
-  if (s.has("pack") || convert_last(p, pc) || stay_extended(p, pc)) return;
+  if (s.has("pack")) return pack_at_once(p, pc);
+  if (convert_last(p, pc) || stay_extended(p, pc)) return;
   if (to == Type::tf32) return take_lower_half(p, pc);
   if (from == Type::e4m3x2 || from == Type::e5m2x2) return mistake_zero_bytes(p, pc);
   if (s.has("sat") && (convert_at_once(p, pc) || drop_saturation(p, pc) || saturate_truth(p, pc))) return;

@@ -96,11 +96,13 @@ void take_truth(Pass& p, uint32_t pc) {
 
 // The machine's comparison of halves writes f16 or bf16 into both halves of a register, which is then taken
 // for a u16 with zeros above it. Where others read it too, it may first be moved into a register whose upper
-// half is anything: then nothing is assumed. But a conversion to 32 bits only gives the register a name.
+// half is anything: then nothing is assumed. But a conversion to 32 bits only gives the register a name, and
+// comparisons read the register itself.
 bool is_doubled(const Pass& p, uint32_t pc, unsigned slot) {
   const auto set = open_set(p, pc, slot);
   if (!set || p.is_folded_again()) return false;
-  if (p.known.uses(*set) != 1 && p.source(pc).tokens[0] != "cvt") return false;
+  const std::string_view name = p.source(pc).tokens[0];
+  if (p.known.uses(*set) != 1 && name != "cvt" && name != "set" && name != "setp") return false;
   if (p.known.is_constant(*set, 1) && p.known.is_constant(*set, 2)) return false;
   const Source& s = p.source(*set);
   return is_half(s.type()) && s.type(0) == s.type(1) && !s.has("ftz");
