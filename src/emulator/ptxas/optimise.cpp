@@ -18,6 +18,7 @@
 #include "emulator/ptxas/idle_loop.h"
 #include "emulator/ptxas/joined_constant.h"
 #include "emulator/ptxas/late_constant.h"
+#include "emulator/ptxas/moved_address.h"
 #include "emulator/ptxas/nan_product.h"
 #include "emulator/ptxas/narrow_load.h"
 #include "emulator/ptxas/negative_constant.h"
@@ -192,6 +193,7 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows,
     if (flow.is_too_big()) return;
     what(flow);
   };
+  if (may_move_addresses(f)) step([&](const Dataflow& flow) { name_moved_addresses(w, flow); });
   if (may_copy_predicates(f)) step([&](const Dataflow& flow) { mistake_copied_predicates(f, flow); });
   constexpr int kMostJoined = 4;  // what one makes may be another's
   bool joins = may_join_constants(f);
@@ -250,8 +252,8 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows,
     fold_single(w, flow, known) ? afresh(arithmetic) : arithmetic(flow, known);
   };
   const bool loops_matter = sums_f64(f) || has_products(f) || has_pairs(f);
-  bool unrolls =
-      loops_matter || has_signs(f) || gives_back_operands(f) || has_saturated_sums(f) || may_repeat_wgmma(f);
+  bool unrolls = loops_matter || has_signs(f) || has_tables(f) || gives_back_operands(f) ||
+                 has_saturated_sums(f) || may_repeat_wgmma(f);
   for (int depth = 0; depth < kMostNested && std::exchange(unrolls, false); ++depth)
     step([&](const Dataflow& flow) {
       const Unrolled loops = unroll(w, flow, nounroll);
@@ -259,7 +261,8 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows,
       are_renamed |= loops.with_branches;
     });
   if (may_mistake_branches(f)) step([&](const Dataflow& flow) { fold_known_branches(w, flow, nounroll); });
-  if (loops_matter) step([&](const Dataflow& flow) { make_several_loops(w, flow, nounroll); });
+  if (loops_matter || has_signs(f))
+    step([&](const Dataflow& flow) { make_several_loops(w, flow, nounroll); });
   if (loops_matter) step([&](const Dataflow& flow) { rotate_loops(w, flow, nounroll); });
   if (may_ask_equal(f))
     afresh([&](const Dataflow& flow, const Known& known) { mistake_asked_constants(w, flow, known); });

@@ -45,6 +45,10 @@ bool has_saturated_sums(const Function& f) {
   });
 }
 
+bool has_tables(const Function& f) {
+  return std::any_of(f.source.begin(), f.source.end(), [](const Source& s) { return s.tokens[0] == "lop3"; });
+}
+
 bool gives_back_operands(const Function& f) {
   return std::any_of(f.source.begin(), f.source.end(), [](const Source& s) {
     const std::string_view name = s.tokens[0];

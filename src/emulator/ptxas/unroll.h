@@ -21,6 +21,7 @@ bool has_products(const Function&);
 bool makes_pairs(const Source&);
 bool has_pairs(const Function&);
 bool has_signs(const Function&);           // neg or abs
+bool has_tables(const Function&);          // lop3, whose constants decide what it becomes
 bool has_saturated_sums(const Function&);  // of integers: constants of several rounds meet in them
 // It has products or extremes of floats, also guarded ones: in a first round maybe by 1, or of a value and
 // itself.
