@@ -157,7 +157,8 @@ void ValueOrder::find_sunk() {
     if (is_torn[r.reader]) r.moves = false;
 }
 
-// A comparison that a value's being compared with itself or with a NaN decides reads nothing.
+// A comparison that a value's being compared with itself or with a NaN decides reads nothing. Logic of a
+// value and itself becomes a copy, but only behind the votes.
 void ValueOrder::count_uses(const Known& known) {
   whole_.resize(ssa_.values().size());
   readers_.resize(ssa_.values().size());
@@ -169,8 +170,8 @@ void ValueOrder::count_uses(const Known& known) {
   const std::vector<char> is_own = copies_of_their_own();
   const std::vector<Carry> carries = carries_read();
   for (uint32_t pc = 0; pc < f_.code.size(); ++pc)
-    if (!flow_.is_dead(pc) && !is_repeated_load(pc) && (!is_counted_copy(pc) || is_own[pc]) &&
-        !known.outcome(pc))
+    if (!flow_.is_dead(pc) && !is_repeated_load(pc) && !known.outcome(pc) &&
+        (!is_counted_copy(pc) || is_own[pc] || is_logic_of_itself(f_.code[pc], f_.source[pc])))
       count_operands(pc, carries[pc]);
   for (uint32_t v = 0; v < whole_.size(); ++v)
     if (is_selection(v))

@@ -6,6 +6,7 @@
 #include "emulator/ptxas/part.h"
 #include "emulator/ptxas/peephole/pass.h"
 #include "emulator/ptxas/peephole/rules.h"
+#include "emulator/ptxas/value_order.h"
 
 namespace fp4lab::emu::peephole {
 
@@ -104,7 +105,7 @@ void fold_extraction(Pass& p, uint32_t pc) {
     p.become_copy_of(pc, 1, Type::b64);
 }
 
-// Of a value and itself.
+// Of a value and itself. Logic of 64 bits of one register has voices still (value_uses.cpp).
 void fold_same(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
   if (!is_of_integers(s)) return;
@@ -113,7 +114,7 @@ void fold_same(Pass& p, uint32_t pc) {
     return;
   }
   if (s.tokens[0] == "xor") return p.become(pc, 0, s.type());
-  p.become_copy_of(pc, 1, s.type());
+  if (!is_logic_of_itself(p.f.code[pc], s)) p.become_copy_of(pc, 1, s.type());
 }
 
 // One register taken apart twice gives the same parts, of which the extreme is a move.
