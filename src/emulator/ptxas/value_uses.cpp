@@ -57,15 +57,23 @@ Makes ValueOrder::made_as(uint32_t v) const {
   return makes(f_.code[value.at], f_.source[value.at]);
 }
 
-// What several ways bring is one if what the first way brings is.
+// What several ways bring is one if that is which the text makes first.
 bool ValueOrder::is_f64(uint32_t v) const {
-  for (size_t steps = 0; steps < ssa_.values().size(); ++steps) {
-    const Ssa::Value& value = ssa_.values()[v];
-    if (value.kind == Kind::made || is_selection(v)) return makes_f64(f_.source[value.at]);
-    if (value.operands.empty()) return false;
-    v = value.operands[0];
+  uint32_t first = Ssa::kNone;
+  std::unordered_set<uint32_t> seen{v};
+  std::vector<uint32_t> work{v};
+  while (!work.empty()) {
+    const Ssa::Value& value = ssa_.values()[work.back()];
+    const bool is_made = value.kind == Kind::made || is_selection(work.back());
+    work.pop_back();
+    if (is_made) {
+      first = std::min(first, value.at);
+      continue;
+    }
+    for (const uint32_t from : value.operands)
+      if (seen.insert(from).second) work.push_back(from);
   }
-  return false;
+  return first != Ssa::kNone && makes_f64(f_.source[first]);
 }
 
 // Whether a reader in a block sees what a value is a copy of, or becomes a part of it with.
