@@ -18,11 +18,6 @@ const std::unordered_set<std::string_view> kAlways = {
     "mov",   "and", "or",   "xor",  "not",   "cnot", "shl",  "shr",   "shf",  "bfe",   "bfi",
     "bfind", "clz", "brev", "popc", "szext", "selp", "slct", "testp", "cvta", "mul24", "mad24"};
 
-bool is_integer(Type t) {
-  const std::string_view name = name_of(t);
-  return (name[0] == 'u' || name[0] == 's' || name[0] == 'b') && !name.starts_with("bf") &&
-         !name.ends_with("x2");
-}
 bool is_half(Type t) { return t == Type::f16 || t == Type::f16x2 || t == Type::bf16 || t == Type::bf16x2; }
 
 bool is_foldable_arithmetic(const Source& s, Type t) {

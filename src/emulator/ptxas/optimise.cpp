@@ -17,6 +17,7 @@
 #include "emulator/ptxas/dataflow.h"
 #include "emulator/ptxas/idle_loop.h"
 #include "emulator/ptxas/joined_constant.h"
+#include "emulator/ptxas/joined_predicate.h"
 #include "emulator/ptxas/late_constant.h"
 #include "emulator/ptxas/moved_address.h"
 #include "emulator/ptxas/nan_product.h"
@@ -293,6 +294,8 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows,
   if (has_narrow_loads(f)) step([&](const Dataflow& flow) { mistake_narrow_loads(w, flow); });
   if (has_pairs_of_bytes(f))
     afresh([&](const Dataflow& flow, const Known& known) { mistake_packed_halves(w, flow, known); });
+  if (may_join_predicates(f))
+    afresh([&](const Dataflow& flow, const Known& known) { join_predicates(w, flow, known); });
   if (may_split_branches(f)) step([&](const Dataflow& flow) { split_branches(w, flow); });
   if (may_alternate_signs(f)) step([&](const Dataflow& flow) { alternate_signs(w, flow, nounroll); });
 }

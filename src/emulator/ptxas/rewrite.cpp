@@ -208,6 +208,12 @@ bool is_float(Type t) {
          t == Type::bf16x2;
 }
 
+bool is_integer(Type t) {
+  const std::string_view name = name_of(t);
+  return (name[0] == 'u' || name[0] == 's' || name[0] == 'b') && !name.starts_with("bf") &&
+         !name.ends_with("x2");
+}
+
 bool is_integer_cvt(const Source& s) {
   return s.tokens[0] == "cvt" && s.tokens.size() == 3 && !is_float(s.type(0)) && !is_float(s.type(1));
 }

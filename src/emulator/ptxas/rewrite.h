@@ -91,7 +91,8 @@ bool says_rounding(const Source&);
 bool rounds_in_a_direction(const Source&);
 // A conversion between integers that does nothing but cut or extend.
 bool is_integer_cvt(const Source&);
-bool is_float(Type);  // tf32 and what has fewer bits than 16 are not among them
+bool is_integer(Type);  // b types too; no pairs
+bool is_float(Type);    // tf32 and what has fewer bits than 16 are not among them
 inline bool is_value(const Operand& op) { return op.kind == Operand::Kind::value; }
 inline bool is_vector(const Operand& op) { return op.kind == Operand::Kind::vector; }
 inline bool is_no_constant(const Operand& op) { return is_value(op) && !op.immediate; }

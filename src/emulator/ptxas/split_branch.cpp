@@ -20,19 +20,6 @@ bool leaves(const Function& f, uint32_t pc) {
          (f.code[pc].guard < 0 && (f.source[pc].tokens[0] == "ret" || f.source[pc].tokens[0] == "exit"));
 }
 
-// Whether what a branch jumps over, [begin, end), is too much to become guarded instructions. What loads is
-// not guarded, but for volatile words; of the rest the numbers were found by trying.
-bool is_long(const Function& f, uint32_t begin, uint32_t end) {
-  constexpr unsigned kMost = 7, kMostStores = 5;
-  unsigned stores = 0;
-  for (uint32_t pc = begin; pc < end; ++pc) {
-    const std::string_view name = f.source[pc].tokens[0];
-    if ((name == "ld" && !f.source[pc].has("volatile")) || name == "atom" || name == "red") return true;
-    stores += name == "st";
-  }
-  return end - begin > kMost || stores > kMostStores;
-}
-
 // Whether the instruction at pc is a branch in the machine, taken if its guard holds.
 bool stays_branch(const Rewriter& w, uint32_t pc) {
   const Function& f = w.f;
@@ -47,6 +34,17 @@ bool stays_branch(const Rewriter& w, uint32_t pc) {
 }
 
 }  // namespace
+
+bool is_long(const Function& f, uint32_t begin, uint32_t end) {
+  constexpr unsigned kMost = 7, kMostStores = 5;
+  unsigned stores = 0;
+  for (uint32_t pc = begin; pc < end; ++pc) {
+    const std::string_view name = f.source[pc].tokens[0];
+    if ((name == "ld" && !f.source[pc].has("volatile")) || name == "atom" || name == "red") return true;
+    stores += name == "st";
+  }
+  return end - begin > kMost || stores > kMostStores;
+}
 
 bool may_split_branches(const Function& f) { return any_instruction(f, is_flushed_and); }
 

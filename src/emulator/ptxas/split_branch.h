@@ -8,6 +8,9 @@
 
 namespace fp4lab::emu {
 
+// Whether what a branch jumps over, [begin, end), is too much to become guarded instructions. What loads is
+// not guarded, but for volatile words; of the rest the numbers were found by trying.
+bool is_long(const Function&, uint32_t begin, uint32_t end);
 bool may_split_branches(const Function&);
 void split_branches(Rewriter&, const Dataflow&);
 

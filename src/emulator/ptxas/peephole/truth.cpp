@@ -71,7 +71,7 @@ bool converts_mask(const Pass& p, uint32_t pc) {
 void take_truth(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
   const Type to = s.type(0), from = s.type(1);
-  if (s.has("pack") || is_float(to) || !is_float(from)) return;
+  if (s.has("pack") || !is_integer(to) || !is_float(from)) return;
   if (const auto set = plain_set(p, pc, 1); set && is_float(p.source(*set).type())) {
     if (!is_half(from)) return;  // 0 or 1 in any case
     const bool half = is_half(p.source(*set).type());
@@ -249,14 +249,13 @@ void convert_lone_truth(Pass& p, uint32_t pc) {
   for (const std::string_view other : {"pack", "relu", "satfinite"})
     if (s.has(other)) return;
   if (s.has("sat") && !(is_float(from) && !is_float(to))) return;
-  const bool is_integer = name_of(to)[0] == 'u' || name_of(to)[0] == 's';
-  if (!(is_float(to) || is_integer) || bits_of(from) > 64 || name_of(to).ends_with("x2")) return;
+  if (!(is_float(to) || is_integer(to)) || bits_of(from) > 64 || name_of(to).ends_with("x2")) return;
   const auto truth = lone_truth(p, pc);
   if (!truth || bits_of(truth->type) < bits_of(from) || !is_conversion(s, p.operand(pc, 0), *truth)) return;
   if (s.has("ftz") && from == Type::f32 && !is_float(truth->type)) return;
   if (is_float(to) && !is_float(from) && !is_float(truth->type)) return;  // as it is
   const Operand word = word_of(p, pc);
-  if (is_integer) return p.replace(pc, {"cvt", name_of(to), "u32"}, {word});
+  if (is_integer(to)) return p.replace(pc, {"cvt", name_of(to), "u32"}, {word});
   p.replace(pc, {"cvt", "rn", name_of(to), "u32"}, {word});
 }
 
