@@ -233,7 +233,8 @@ bool same_load(Pass& p, uint32_t a, uint32_t b) {
   return true;
 }
 
-// The extreme of a value and itself is the value, of f32 and f64 also where it was loaded twice.
+// The extreme of a value and itself is the value, of f32 also where it was loaded twice. (Of f64 that is found
+// out when operands have been ordered.)
 void fold_extreme(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
   const Type type = s.type();
@@ -247,7 +248,7 @@ void fold_extreme(Pass& p, uint32_t pc) {
       p.become(pc, quiet32(flushed32(*constant)), type);
     return;
   }
-  if (!plain || (type != Type::f32 && type != Type::f64)) return;
+  if (!plain || type != Type::f32) return;
   if (!same_load(p, p.known.maker(pc, 1), p.known.maker(pc, 2))) return;
   p.become_copy_of(pc, 1, type);
 }
