@@ -233,8 +233,8 @@ bool same_load(Pass& p, uint32_t a, uint32_t b) {
   return true;
 }
 
-// The extreme of a value and itself is the value, of f32 also where it was loaded twice. (Of f64 that is found
-// out when operands have been ordered.)
+// The extreme of a value and itself is the value, of f32 also where it was loaded twice. (Of f64 that is
+// found out when operands have been ordered.)
 void fold_extreme(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
   const Type type = s.type();
