@@ -15,8 +15,8 @@ namespace {
 
 // Of any type.
 const std::unordered_set<std::string_view> kAlways = {
-    "mov",   "and", "or",   "xor",  "not",   "cnot", "shl",  "shr",   "shf",  "bfe",   "bfi",
-    "bfind", "clz", "brev", "popc", "szext", "selp", "slct", "testp", "cvta", "mul24", "mad24"};
+    "mov", "and",  "or",   "xor",   "not",  "cnot", "shl",   "shr",  "shf",   "bfe",   "bfi", "bfind",
+    "clz", "brev", "popc", "szext", "selp", "slct", "testp", "cvta", "mul24", "mad24", "fns"};
 
 bool is_half(Type t) { return t == Type::f16 || t == Type::f16x2 || t == Type::bf16 || t == Type::bf16x2; }
 
