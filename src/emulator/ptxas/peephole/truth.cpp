@@ -328,6 +328,22 @@ void extend_lone_truth(Pass& p, uint32_t pc) {
   if (any) p.replace(pc, s.tokens, sources);
 }
 
+// xor with a mask inverts where that is -1. A truth by cnot, which is the negation of another mask, is
+// inverted before it is negated: 1 and 0 change places.
+void invert_truth(Pass& p, uint32_t pc) {
+  if (p.source(pc).type() != Type::b32) return;
+  for (const unsigned slot : {1u, 2u}) {
+    const auto cnot = p.made_by(pc, 3 - slot, "cnot"), set = p.made_by(pc, slot, "set");
+    const auto mask = set && makes_mask(p.source(*set)) ? set : selected_truth(p, pc, slot, ~uint64_t(0));
+    if (!cnot || !mask || bits_of(p.source(*cnot).type()) != 32 || bits_of(p.source(*mask).type()) != 32 ||
+        p.known.uses(*mask) != 1)
+      continue;
+    const Operand one = p.w.fresh(Type::b32);
+    p.insert(pc, {"and", "b32"}, {one, p.operand(pc, slot), p.w.constant(1)});
+    return p.replace(pc, p.source(pc).tokens, {one, p.operand(pc, 3 - slot)});
+  }
+}
+
 }  // namespace
 
 bool makes_mask(const Source& set) {
@@ -344,7 +360,7 @@ std::span<const Rule> truth_rules() {
       {"mul", double_halves},      {"sad", double_halves},     {"set", double_halves},
       {"setp", double_halves},     {"shr", double_halves},     {"mul", extend_lone_truth},
       {"mad", extend_lone_truth},  {"div", extend_lone_truth}, {"rem", extend_lone_truth},
-      {"shr", extend_lone_truth},
+      {"shr", extend_lone_truth},  {"xor", invert_truth},
   };
   return kRules;
 }
