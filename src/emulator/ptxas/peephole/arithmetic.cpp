@@ -163,18 +163,19 @@ void fold_reciprocals(Pass& p, uint32_t pc) {
   if (first && is_it(*first)) p.become_copy(pc, p.kept(*first, 1), Type::f32);
 }
 
-// A difference of constants below 0 that lies halfway between two numbers becomes the one nearer to 0.
+// A difference of constants that lies halfway between two numbers becomes the one nearer to 0, also where it
+// is to be the nearest one (by the driver's compiler; ptxas itself takes the even one).
 void fold_tie(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
   const auto a = p.bits(pc, 1), b = p.bits(pc, 2);
   if (!a || !b || !p.known.is_constant(pc, 1) || !p.known.is_constant(pc, 2) || s.type() != Type::f32 ||
-      says_rounding(s) || s.has("sat"))
+      rounds_in_a_direction(s) || s.has("sat"))
     return;
   const double exact = double(float_of(*a)) + (s.tokens[0] == "sub" ? -1.0 : 1.0) * double(float_of(*b));
   const auto sum = static_cast<float>(exact);
   const float lesser = std::nextafter(sum, 0.0F);
   const bool differ = (*a ^ *b ^ (s.tokens[0] == "sub" ? 0x80000000 : 0)) & 0x80000000;
-  if (!differ || sum > 0 || !std::isnormal(sum) || double(sum) - exact != exact - double(lesser)) return;
+  if (!differ || !std::isnormal(sum) || double(sum) - exact != exact - double(lesser)) return;
   p.become(pc, std::bit_cast<uint32_t>(lesser), Type::f32);
 }
 
