@@ -79,6 +79,14 @@ void absorb_funnel(Pass& p, uint32_t pc) {
     become_constant(p, pc, p.bits(pc, other));
 }
 
+// Of no bits.
+void absorb_extension(Pass& p, uint32_t pc) {
+  const auto bits = p.bits(pc, 2);
+  if (!bits) return;
+  const auto count = static_cast<uint32_t>(*bits);
+  if ((p.source(pc).has("wrap") ? count % 32 : count) == 0) become_constant(p, pc, 0);
+}
+
 // Between a value and itself it is a copy, of any type: pairs see through it.
 void absorb_choice(Pass& p, uint32_t pc) {
   if (p.same_register(pc, 1, 2)) return p.become_copy(pc, p.operand(pc, 1), p.source(pc).type(0));
@@ -116,7 +124,7 @@ std::span<const Rule> absorbing_rules() {
       {"min", become_only_number}, {"shl", absorb_shift},       {"shr", absorb_shift},
       {"shf", absorb_funnel},      {"slct", absorb_choice},     {"selp", absorb_choice},
       {"bfi", absorb_insertion},   {"bfe", absorb_field},       {"setp", decide_by_width},
-      {"mov", know_upper_word},
+      {"szext", absorb_extension}, {"mov", know_upper_word},
   };
   return kRules;
 }
