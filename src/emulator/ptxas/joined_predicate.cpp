@@ -23,14 +23,17 @@ bool is_flushed_comparison(const Instr& i, const Source& s) {
 class JoinedPredicates {
  public:
   JoinedPredicates(Rewriter& w, const Dataflow& flow, const Known& known)
-      : w_(w), f_(w.f), flow_(flow), known_(known), ssa_(w.f, flow, predicates()) {}
+      : w_(w), f_(w.f), flow_(flow), known_(known), ssa_(w.f, flow, predicates()) {
+    count_readers();
+  }
 
   void join() {
     for (uint32_t v = 0; v < ssa_.values().size(); ++v) {
       const Ssa::Value& merged = ssa_.values()[v];
       if (merged.kind != Kind::merged) continue;
-      if (const auto from = joined(merged); from && is_short_if(*from) && !is_read(*from))
-        forget_flush(*from);
+      const auto way = joined(merged);
+      if (way && readers_[*way] == 1 && is_short_if(ssa_.values()[*way].at))
+        forget_flush(ssa_.values()[*way].at);
     }
     w_.rebuild();
   }
@@ -47,19 +50,35 @@ class JoinedPredicates {
     return registers;
   }
 
-  // The comparison that the value is, if all other ways bring constants that stand before it.
+  // Instructions, and values that it becomes part of.
+  void count_readers() {
+    readers_.resize(ssa_.values().size());
+    for (const Ssa::Value& value : ssa_.values())
+      for (const uint32_t of : value.operands) ++readers_[of];
+    for (uint32_t pc = 0; pc < f_.code.size(); ++pc)
+      for (const uint32_t reg : flow_.access(pc).reads)
+        if (const uint32_t v = ssa_.knows(reg) ? ssa_.read(pc, reg) : Ssa::kNone; v != Ssa::kNone)
+          ++readers_[v];
+  }
+
+  // The way that brings a comparison, if all others bring constants that stand before it.
   std::optional<uint32_t> joined(const Ssa::Value& merged) const {
-    std::optional<uint32_t> from;
+    std::optional<uint32_t> compared;
+    uint32_t last_constant = 0;
     for (const uint32_t way : merged.operands) {
       const Ssa::Value& value = ssa_.values()[way];
       if (value.kind != Kind::made) return std::nullopt;
-      if (known_.result(value.at)) continue;
-      if (from || !is_flushed_comparison(f_.code[value.at], f_.source[value.at])) return std::nullopt;
-      from = value.at;
+      if (known_.result(value.at)) {
+        last_constant = std::max(last_constant, value.at);
+        continue;
+      }
+      if (compared || !is_flushed_comparison(f_.code[value.at], f_.source[value.at])) return std::nullopt;
+      compared = way;
     }
-    const auto stands_before = [&](uint32_t way) { return ssa_.values()[way].at <= *from; };
-    if (!from || !std::ranges::all_of(merged.operands, stands_before)) return std::nullopt;
-    return blocks_[flow_.block_of(*from)].end <= merged.at ? from : std::nullopt;
+    if (!compared) return std::nullopt;
+    const uint32_t at = ssa_.values()[*compared].at;
+    const bool is_behind = last_constant < at && blocks_[flow_.block_of(at)].end <= merged.at;
+    return is_behind ? compared : std::nullopt;
   }
 
   // Its block becomes guarded instructions.
@@ -71,19 +90,6 @@ class JoinedPredicates {
     for (uint32_t at = b.begin; at < b.end; ++at)
       if (ends_block(f_.source[at], flow_.becomes_branch(at), known_.bits(at, 1))) return false;
     return !is_long(f_, b.begin, b.end);
-  }
-
-  // By an instruction, or as part of another value.
-  bool is_read(uint32_t from) const {
-    const auto is_it = [&](uint32_t v) {
-      return v != Ssa::kNone && ssa_.values()[v].kind == Kind::made && ssa_.values()[v].at == from;
-    };
-    std::ptrdiff_t parts = 0;
-    for (const Ssa::Value& value : ssa_.values()) parts += std::ranges::count_if(value.operands, is_it);
-    const uint32_t reg = flow_.number_of(f_.code[from].op[0]);
-    for (uint32_t pc = from + 1; pc < f_.code.size(); ++pc)
-      if (std::ranges::count(flow_.access(pc).reads, reg) > 0 && is_it(ssa_.read(pc, reg))) return true;
-    return parts > 1;
   }
 
   void forget_flush(uint32_t pc) {
@@ -98,6 +104,7 @@ class JoinedPredicates {
   const Known& known_;
   const std::vector<Dataflow::Block>& blocks_ = flow_.blocks();
   const Ssa ssa_;
+  std::vector<uint32_t> readers_;  // by value: how many
 };
 
 }  // namespace

@@ -487,9 +487,9 @@ ValueOrder::Rank ValueOrder::rank_of_variable(uint32_t v, uint32_t pc, unsigned 
 ValueOrder::Rank ValueOrder::rank_of_constant(uint64_t bits, uint32_t reader) const {
   if (bits << 1 == 0) return {Rank::Class::known, -1, 0};
   const auto stores = stored_constants_.find(bits);
-  if (stores != stored_constants_.end() && std::ranges::any_of(stores->second, [&](uint32_t store) {
-        return calls_before_[store] == calls_before_[reader];
-      }))
+  const auto calls_before = [&](uint32_t store) { return calls_before_[store]; };  // more, the later it is
+  if (stores != stored_constants_.end() &&
+      std::ranges::binary_search(stores->second, calls_before_[reader], {}, calls_before))
     return {Rank::Class::constant, kAlsoStored, 0};
   if (const auto pair = constants_stored_in_pairs_.find(bits); pair != constants_stored_in_pairs_.end())
     return {Rank::Class::constant, kInPair, pair->second};

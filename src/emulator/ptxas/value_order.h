@@ -94,7 +94,7 @@ class ValueOrder {
   uint32_t web_of(uint32_t value);
   bool is_selection(uint32_t value) const;
   Makes made_as(uint32_t value) const;
-  bool is_f64(uint32_t value) const;
+  bool is_f64(uint32_t value);
   enum class Through : uint8_t { copies, signs };  // both, if signs
   bool is_seen_through(uint32_t value, uint32_t block, Through = Through::signs);
   std::pair<uint32_t, uint32_t> behind(uint32_t copy, Through = Through::signs);
@@ -232,6 +232,7 @@ class ValueOrder {
   std::vector<char> meets_;                              // values that others are merged from
   std::vector<uint32_t> only_;  // of what several ways bring as copies of one value: that value
   std::unordered_map<uint32_t, uint32_t> made_;  // by pc, of one result
+  std::unordered_map<uint32_t, bool> is_f64_;    // by value, once it was asked for
   std::vector<uint32_t> equal_;  // the value that an equal instruction made before it, or the value itself
   std::unordered_map<uint32_t, Stored> forwarded_;  // by value, of loads
   // By value, so that chains of copies are walked once: what it shows, and where (behind); what it copies.

@@ -58,7 +58,8 @@ Makes ValueOrder::made_as(uint32_t v) const {
 }
 
 // What several ways bring is one if that is which the text makes first.
-bool ValueOrder::is_f64(uint32_t v) const {
+bool ValueOrder::is_f64(uint32_t v) {
+  if (const auto known = is_f64_.find(v); known != is_f64_.end()) return known->second;
   uint32_t first = Ssa::kNone;
   std::unordered_set<uint32_t> seen{v};
   std::vector<uint32_t> work{v};
@@ -73,7 +74,7 @@ bool ValueOrder::is_f64(uint32_t v) const {
     for (const uint32_t from : value.operands)
       if (seen.insert(from).second) work.push_back(from);
   }
-  return first != Ssa::kNone && makes_f64(f_.source[first]);
+  return is_f64_[v] = first != Ssa::kNone && makes_f64(f_.source[first]);
 }
 
 // Whether a reader in a block sees what a value is a copy of, or becomes a part of it with.
