@@ -98,14 +98,18 @@ void Pass::replace(uint32_t pc, Rewriter::Tokens tokens, std::vector<Operand> so
   changed_ = true;
 }
 
+// The type of a move that an instruction becomes: a guard's selection of f32 stays one, which may take signs
+// (signs.h).
+std::string_view Pass::moved_type(uint32_t pc, Type type) const {
+  return name_of(w.f.code[pc].guard >= 0 && type == Type::f32 ? type : bits_type(type));
+}
+
 void Pass::become(uint32_t pc, uint64_t value, Type type) {
-  replace(pc, {"mov", name_of(bits_type(type))}, {w.constant(value, bits_type(type))});
+  replace(pc, {"mov", moved_type(pc, type)}, {w.constant(value, bits_type(type))});
 }
 
 void Pass::become_copy(uint32_t pc, const Operand& of, Type type) {
-  // A guard's selection of f32 stays one, which may take signs (signs.h).
-  const bool selects_f32 = w.f.code[pc].guard >= 0 && type == Type::f32;
-  replace(pc, {"mov", name_of(selects_f32 ? type : bits_type(type))}, {of});
+  replace(pc, {"mov", moved_type(pc, type)}, {of});
 }
 
 void Pass::become_copy_of(uint32_t pc, unsigned slot, Type type) {

@@ -94,6 +94,8 @@ class Pass {
   bool has_changed() const { return changed_; }
 
  private:
+  std::string_view moved_type(uint32_t pc, Type) const;
+
   uint32_t replaced_ = Dataflow::kNone;
   bool changed_ = false;
   std::vector<uint32_t> fences_;
