@@ -31,20 +31,19 @@ class JoinedPredicates {
     for (uint32_t v = 0; v < ssa_.values().size(); ++v) {
       const Ssa::Value& merged = ssa_.values()[v];
       if (merged.kind != Kind::merged) continue;
-      const auto way = joined(merged);
-      if (way && readers_[*way] == 1 && is_short_if(ssa_.values()[*way].at))
-        forget_flush(ssa_.values()[*way].at);
+      if (const auto from = joined(merged); from && readers_[*from] == 1 && is_short_if(*from))
+        forget_flush(*from);
     }
     w_.rebuild();
   }
 
  private:
-  // What the comparisons in question write.
+  // What the comparisons in question write, both predicates.
   std::vector<uint32_t> predicates() const {
     std::vector<uint32_t> registers;
     for (uint32_t pc = 0; pc < f_.code.size(); ++pc)
       if (is_flushed_comparison(f_.code[pc], f_.source[pc]) && !flow_.is_dead(pc))
-        registers.push_back(flow_.number_of(f_.code[pc].op[0]));
+        registers.insert(registers.end(), flow_.access(pc).writes.begin(), flow_.access(pc).writes.end());
     std::ranges::sort(registers);
     registers.erase(std::ranges::unique(registers).begin(), registers.end());
     return registers;
@@ -52,16 +51,18 @@ class JoinedPredicates {
 
   // Instructions, and values that it becomes part of.
   void count_readers() {
-    readers_.resize(ssa_.values().size());
-    for (const Ssa::Value& value : ssa_.values())
-      for (const uint32_t of : value.operands) ++readers_[of];
+    readers_.resize(f_.code.size());
+    const auto count = [&](uint32_t v) {
+      const bool is_made = v != Ssa::kNone && ssa_.values()[v].kind == Kind::made;
+      if (is_made) ++readers_[ssa_.values()[v].at];
+    };
+    for (const Ssa::Value& value : ssa_.values()) std::ranges::for_each(value.operands, count);
     for (uint32_t pc = 0; pc < f_.code.size(); ++pc)
       for (const uint32_t reg : flow_.access(pc).reads)
-        if (const uint32_t v = ssa_.knows(reg) ? ssa_.read(pc, reg) : Ssa::kNone; v != Ssa::kNone)
-          ++readers_[v];
+        if (ssa_.knows(reg)) count(ssa_.read(pc, reg));
   }
 
-  // The way that brings a comparison, if all others bring constants that stand before it.
+  // The comparison that one way brings, if all others bring constants that stand before it.
   std::optional<uint32_t> joined(const Ssa::Value& merged) const {
     std::optional<uint32_t> compared;
     uint32_t last_constant = 0;
@@ -73,11 +74,10 @@ class JoinedPredicates {
         continue;
       }
       if (compared || !is_flushed_comparison(f_.code[value.at], f_.source[value.at])) return std::nullopt;
-      compared = way;
+      compared = value.at;
     }
     if (!compared) return std::nullopt;
-    const uint32_t at = ssa_.values()[*compared].at;
-    const bool is_behind = last_constant < at && blocks_[flow_.block_of(at)].end <= merged.at;
+    const bool is_behind = last_constant < *compared && blocks_[flow_.block_of(*compared)].end <= merged.at;
     return is_behind ? compared : std::nullopt;
   }
 
@@ -104,7 +104,7 @@ class JoinedPredicates {
   const Known& known_;
   const std::vector<Dataflow::Block>& blocks_ = flow_.blocks();
   const Ssa ssa_;
-  std::vector<uint32_t> readers_;  // by value: how many
+  std::vector<uint32_t> readers_;  // by pc: how many, of all that it makes
 };
 
 }  // namespace
