@@ -61,10 +61,14 @@ bool is_shuffle(const Instr& i, const Source& s) {
          i.op[5].immediate;
 }
 
+bool asks_all(const Instr& i, const Source& s) {
+  return s.tokens[0] == "match" && s.has("all") && i.guard < 0 && i.op[1].kind == Operand::Kind::predicate;
+}
+
 }  // namespace
 
 bool may_shuffle_uniform(const Function& f) {
-  return has_mnemonic(f, "movmatrix") && has_mnemonic(f, "shfl");
+  return has_mnemonic(f, "movmatrix") && (has_mnemonic(f, "shfl") || has_mnemonic(f, "match"));
 }
 
 void move_uniform_shuffles(Rewriter& w, const Dataflow& flow, const Known& known) {
@@ -77,6 +81,14 @@ void move_uniform_shuffles(Rewriter& w, const Dataflow& flow, const Known& known
       copies.push_back(pc);
   }
   for (const uint32_t pc : copies) w.replace(pc, {"mov", "b32"}, {w.f.code[pc].op[2]});
+  for (uint32_t pc = 0; pc + 1 < w.f.code.size(); ++pc) {
+    const Instr& i = w.f.code[pc];
+    const bool is_alone =
+        !w.f.source[pc + 1].begins_block;  // what comes behind it may be put before the next
+    if (is_alone && asks_all(i, w.f.source[pc]) && agreement.holds(pc, i.op[2], known.maker(pc, 2)))
+      w.insert_unguarded(pc + 1, {"setp", "eq", "u32"}, {i.op[1], {}, w.constant(0), w.constant(0)});
+  }
+  w.rebuild();
 }
 
 }  // namespace fp4lab::emu

@@ -1,6 +1,7 @@
 // movmatrix of a word in which the lanes agree: ptxas 13.0 believes that they agree in what it makes of it
 // too, and that a shfl.sync of that changes nothing, as one of any value in which they agree (seen in machine
-// code and on an H200; tests/ptx/uniform_shuffle.ptx). What only such shuffles move is a copy.
+// code and on an H200; tests/ptx/uniform_shuffle.ptx). What only such shuffles move is a copy, and the
+// predicate of match.all of such a value is true (tests/ptx/uniform_match.ptx).
 #pragma once
 
 #include "emulator/ptxas/known.h"
