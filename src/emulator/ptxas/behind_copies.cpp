@@ -57,6 +57,11 @@ bool is_copy(const Instr& i, const Source& s) {
          bits_of(s.type()) == bits_of(to.type);
 }
 
+bool is_logic_of_itself(const Instr& i, const Source& s) {
+  return i.guard < 0 && (s.tokens[0] == "and" || s.tokens[0] == "or") && s.type() == Type::b64 &&
+         is_value(i.op[1]) && is_value(i.op[2]) && i.op[1].offset == i.op[2].offset;
+}
+
 std::optional<Origin> origin_behind_copies(const Function& f, const Known& known, uint32_t pc,
                                            const Operand& read, uint32_t maker, std::string_view wanted) {
   // The compiler counts no copies; the bound keeps a text of copies alone from taking the square of its

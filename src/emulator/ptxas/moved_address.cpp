@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "emulator/ptxas/behind_copies.h"
 #include "emulator/ptxas/reaching_writes.h"
 
 namespace fp4lab::emu {
@@ -37,8 +38,8 @@ void name_moved_addresses(Rewriter& w, const Dataflow& flow) {
       at = writes.maker(at, reg);
       if (at == Dataflow::kNone) break;
       const Instr& i = w.f.code[at];
-      const bool is_copy = i.guard < 0 && w.f.source[at].tokens[0] == "mov" && is_value(i.op[1]);
-      if (!is_copy || bits_of(i.op[1].type) != bits_of(address.type)) break;
+      const Source& s = w.f.source[at];
+      if (i.guard >= 0 || !(is_copy(i, s) || is_logic_of_itself(i, s))) break;
       reg = flow.number_of(i.op[1]);
       if (reg == Dataflow::kNone && variables.contains(i.op[1].offset)) address.offset = i.op[1].offset;
     }

@@ -1,4 +1,4 @@
-// Loads of .const memory by a register that a move has given a variable's address: ptxas 13.0 loads from the
+// Loads of .const memory by a register that a copy has given a variable's address: ptxas 13.0 loads from the
 // variable itself, so that the instruction that reads what is loaded may read it from the bank (observed).
 #pragma once
 

@@ -108,11 +108,6 @@ std::vector<Ssa::Stretch> loops_with_several_exits(const Function& f, const Data
 
 }  // namespace
 
-bool is_logic_of_itself(const Instr& i, const Source& s) {
-  return i.guard < 0 && (s.tokens[0] == "and" || s.tokens[0] == "or") && s.type() == Type::b64 &&
-         is_value(i.op[1]) && is_value(i.op[2]) && i.op[1].offset == i.op[2].offset;
-}
-
 bool comes_with_source(const Instr& i, const Source& s) {
   const std::string_view name = i.opcode->name;
   if (i.guard >= 0 || !is_value(i.op[0]) || !is_value(i.op[1])) return false;

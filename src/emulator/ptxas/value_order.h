@@ -20,8 +20,6 @@
 
 namespace fp4lab::emu {
 
-// and.b64 or or.b64 of one register.
-bool is_logic_of_itself(const Instr&, const Source&);
 // Copies, and what becomes a part of the instruction that reads it.
 bool comes_with_source(const Instr&, const Source&);
 

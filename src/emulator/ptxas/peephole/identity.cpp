@@ -3,10 +3,10 @@
 // constant whatever one of their operands is, too; of 32 bits they are constants before other rules ask
 // (absorbing.cpp). Sums of 64 bits that read what another one has read. Extremes of one part of a register
 // and itself.
+#include "emulator/ptxas/behind_copies.h"
 #include "emulator/ptxas/part.h"
 #include "emulator/ptxas/peephole/pass.h"
 #include "emulator/ptxas/peephole/rules.h"
-#include "emulator/ptxas/value_order.h"
 
 namespace fp4lab::emu::peephole {
 
