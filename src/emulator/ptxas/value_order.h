@@ -197,7 +197,10 @@ class ValueOrder {
   void find_invariants();
   std::vector<std::vector<Call>> calls_of_routines();
   void find_called_quotients(const Known&);
+  // Roots and reciprocals of constants, to the nearest: what becomes of the code.
+  enum class Root : uint8_t { inline_code, only_call, several_calls, returned_constant };
   void find_constant_roots(const Known&);
+  bool is_constant_root(uint32_t pc, Root) const;
   void find_extended_shifts(const Known&);
   void find_shared_results();
   std::optional<Rank> shared_result(const Ssa::Value&) const;
@@ -265,9 +268,7 @@ class ValueOrder {
   std::vector<char> is_copied_;         // by pc
   std::unordered_map<uint32_t, Invariant> invariants_;  // by value
   std::unordered_set<uint32_t> called_quotients_;       // to the nearest, by pc
-  std::unordered_set<uint32_t> constant_roots_;         // of constants, to the nearest, by pc
-  std::unordered_set<uint32_t> called_roots_;           // those that are one of several calls, of these
-  std::unordered_set<uint32_t> returned_constants_;     // those that a call gives back, of these
+  std::unordered_map<uint32_t, Root> constant_roots_;   // by pc
   std::unordered_set<uint32_t> extended_shifts_;        // see find_extended_shifts, by pc
   std::unordered_set<uint32_t> lead_into_loops_;   // by pc: several ways of its code meet at a loop's head
   std::unordered_map<uint32_t, uint32_t> shared_;  // by pc of a call: the first call; kNone = all are late

@@ -53,18 +53,24 @@ void ValueOrder::find_constant_roots(const Known& known) {
     if (flow_.is_dead(pc) || s.type() != Type::f64 || s.tokens[0] == "div" || !stays_unwanted(s)) continue;
     const auto constant = known.bits(pc, 1);
     const bool is_of_constant = constant && f_.code[pc].guard < 0;
-    if (is_of_constant) constant_roots_.insert(pc);
-    if (is_of_constant && is_routine_inline(s, *constant)) continue;
+    if (is_of_constant && is_routine_inline(s, *constant)) {
+      constant_roots_[pc] = Root::inline_code;
+      continue;
+    }
     ++callers[s.tokens[0]];
     if (is_of_constant) called.emplace_back(pc, constant.value());
   }
   for (const auto& [pc, constant] : called) {
     const std::string_view name = f_.source[pc].tokens[0];
-    if (callers[name] > 1)
-      called_roots_.insert(pc);
-    else if (returns_constant(name, constant))
-      returned_constants_.insert(pc);
+    constant_roots_[pc] = callers[name] > 1                  ? Root::several_calls
+                          : returns_constant(name, constant) ? Root::returned_constant
+                                                             : Root::only_call;
   }
+}
+
+bool ValueOrder::is_constant_root(uint32_t pc, Root kind) const {
+  const auto root = constant_roots_.find(pc);
+  return root != constant_roots_.end() && root->second == kind;
 }
 
 // By routine, in the order of the text.
@@ -72,9 +78,8 @@ std::vector<std::vector<ValueOrder::Call>> ValueOrder::calls_of_routines() {
   std::map<std::vector<std::string_view>, std::vector<Call>> calls;
   for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
     const auto made = made_.find(pc);
-    if (flow_.is_dead(pc) || made == made_.end() ||
-        !(is_called(f_.source[pc]) || called_quotients_.contains(pc) || called_roots_.contains(pc)))
-      continue;
+    const bool is_of_constant = called_quotients_.contains(pc) || is_constant_root(pc, Root::several_calls);
+    if (flow_.is_dead(pc) || made == made_.end() || !(is_called(f_.source[pc]) || is_of_constant)) continue;
     const Operand& divisor = f_.code[pc].op[2];
     const bool is_integer = is_integer_routine(f_.source[pc]);
     const uint32_t reg = is_integer ? flow_.number_of(divisor) : Dataflow::kNone;

@@ -121,7 +121,8 @@ void ValueOrder::find_uniform() {
     if (values[v].kind == Kind::made) results[values[v].at].push_back(v);
   bool any = false;
   for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
-    const bool is_uniform = computes_uniform(pc) || loads_uniform(pc) || returned_constants_.contains(pc);
+    const bool is_uniform =
+        computes_uniform(pc) || loads_uniform(pc) || is_constant_root(pc, Root::returned_constant);
     if (results[pc].empty() || !is_uniform) continue;
     any = true;
     for (const uint32_t v : results[pc]) is_computed_[v] = 1;
