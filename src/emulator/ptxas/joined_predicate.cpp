@@ -32,7 +32,7 @@ class JoinedPredicates {
       const Ssa::Value& merged = ssa_.values()[v];
       if (merged.kind != Kind::merged) continue;
       if (const auto from = joined(merged); from && readers_[*from] == 1 && is_short_if(*from))
-        forget_flush(*from);
+        w_.drop_modifier(*from, "ftz");
     }
     w_.rebuild();
   }
@@ -90,12 +90,6 @@ class JoinedPredicates {
     for (uint32_t at = b.begin; at < b.end; ++at)
       if (ends_block(f_.source[at], flow_.becomes_branch(at), known_.bits(at, 1))) return false;
     return !is_long(f_, b.begin, b.end);
-  }
-
-  void forget_flush(uint32_t pc) {
-    Rewriter::Tokens tokens = f_.source[pc].tokens;
-    std::erase(tokens, "ftz");
-    w_.replace(pc, std::move(tokens), {f_.code[pc].op + 1, f_.code[pc].op + kMaxOperands});
   }
 
   Rewriter& w_;

@@ -82,6 +82,12 @@ void Rewriter::replace(uint32_t pc, Tokens tokens, std::vector<Operand> sources)
   rows[pc] = bind(i, f.source[pc]);
 }
 
+void Rewriter::drop_modifier(uint32_t pc, std::string_view modifier) {
+  Tokens tokens = f.source[pc].tokens;
+  std::erase(tokens, modifier);
+  replace(pc, std::move(tokens), {f.code[pc].op + 1, f.code[pc].op + kMaxOperands});
+}
+
 void Rewriter::Code::add(const Instr& i, Source s, const Entry* row) {
   code.push_back(i);
   source.push_back(std::move(s));

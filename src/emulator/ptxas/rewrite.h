@@ -38,6 +38,7 @@ class Rewriter {
   void insert_opposite(uint32_t pc, Tokens, std::vector<Operand>);
   // Another instruction with the same guard and destination.
   void replace(uint32_t pc, Tokens, std::vector<Operand> sources);
+  void drop_modifier(uint32_t pc, std::string_view);  // the same instruction without
   void remove(uint32_t pc) { removed_.insert(pc); }
   // Does what was inserted and removed; labels follow. Only now do instructions move.
   void rebuild();

@@ -1,7 +1,5 @@
 #include "emulator/ptxas/split_branch.h"
 
-#include <algorithm>
-
 #include "emulator/isa/opcode.h"
 #include "emulator/ptx/flow.h"
 #include "emulator/ptxas/any_instruction.h"
@@ -58,10 +56,7 @@ void split_branches(Rewriter& w, const Dataflow& flow) {
     if (from == Dataflow::kNone || !is_flushed_and(f.code[from], f.source[from]) || uses[from] != 1 ||
         flow.number_of(f.code[from].op[0]) != asked || flow.block_of(from) != flow.block_of(pc))
       continue;
-    Rewriter::Tokens tokens = f.source[from].tokens;
-    std::erase(tokens, "ftz");
-    std::vector<Operand> sources(f.code[from].op + 1, f.code[from].op + kMaxOperands);
-    w.replace(from, std::move(tokens), std::move(sources));
+    w.drop_modifier(from, "ftz");
   }
   w.rebuild();
 }
