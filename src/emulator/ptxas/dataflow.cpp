@@ -244,8 +244,7 @@ bool Dataflow::is_in_bank(uint32_t pc) const {
 bool Dataflow::is_kept(uint32_t pc) const {
   const Source& s = f_.source[pc];
   if (stays_unwanted(s) && number_of(f_.code[pc].op[1]) != kNone) return true;
-  return calls_ == Calls::always &&
-         (is_float_routine(s) || (is_integer_routine(s) && bits_of(s.type()) != 32));
+  return calls_ == Calls::always && has_call(s, {});
 }
 
 // A copy of a register into itself, which other instructions may have become.

@@ -83,9 +83,8 @@ void move_uniform_shuffles(Rewriter& w, const Dataflow& flow, const Known& known
   for (const uint32_t pc : copies) w.replace(pc, {"mov", "b32"}, {w.f.code[pc].op[2]});
   for (uint32_t pc = 0; pc + 1 < w.f.code.size(); ++pc) {
     const Instr& i = w.f.code[pc];
-    const bool is_alone =
-        !w.f.source[pc + 1].begins_block;  // what comes behind it may be put before the next
-    if (is_alone && asks_all(i, w.f.source[pc]) && agreement.holds(pc, i.op[2], known.maker(pc, 2)))
+    const bool is_last = w.f.source[pc + 1].begins_block;  // other ways lead to what is put before the next
+    if (!is_last && asks_all(i, w.f.source[pc]) && agreement.holds(pc, i.op[2], known.maker(pc, 2)))
       w.insert_unguarded(pc + 1, {"setp", "eq", "u32"}, {i.op[1], {}, w.constant(0), w.constant(0)});
   }
   w.rebuild();

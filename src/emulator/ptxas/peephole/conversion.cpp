@@ -100,9 +100,6 @@ bool drop_saturation(Pass& p, uint32_t pc) {
   return true;
 }
 
-// An extreme of a value and itself, through copies.
-bool is_of_itself(const Pass& p, uint32_t pc) { return p.same_operands(pc, 1, 2); }
-
 // The instruction with .ftz that made an f16, if it changes its sign at most.
 std::optional<uint32_t> only_flushes(const Pass& p, uint32_t pc, unsigned slot) {
   for (const std::string_view name : {"neg", "abs", "mul", "min", "max"}) {
@@ -115,7 +112,7 @@ std::optional<uint32_t> only_flushes(const Pass& p, uint32_t pc, unsigned slot) 
       if (p.source(*from).has(other)) return std::nullopt;
     if (type == Type::f16x2) return std::nullopt;
     const bool by_one = p.bits(*from, 1) == 0x3c00 || p.bits(*from, 2) == 0x3c00;
-    return (name == "mul" ? by_one : is_of_itself(p, *from)) ? from : std::nullopt;
+    return (name == "mul" ? by_one : p.same_operands(*from, 1, 2)) ? from : std::nullopt;
   }
   return std::nullopt;
 }

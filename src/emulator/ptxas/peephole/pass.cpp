@@ -98,8 +98,6 @@ void Pass::replace(uint32_t pc, Rewriter::Tokens tokens, std::vector<Operand> so
   changed_ = true;
 }
 
-// The type of a move that an instruction becomes: a guard's selection of f32 stays one, which may take signs
-// (signs.h).
 std::string_view Pass::moved_type(uint32_t pc, Type type) const {
   return name_of(w.f.code[pc].guard >= 0 && type == Type::f32 ? type : bits_type(type));
 }

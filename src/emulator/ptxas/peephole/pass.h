@@ -94,6 +94,8 @@ class Pass {
   bool has_changed() const { return changed_; }
 
  private:
+  // Of a move that an instruction becomes: a guard's selection of f32 stays one, which may take signs
+  // (signs.h).
   std::string_view moved_type(uint32_t pc, Type) const;
 
   uint32_t replaced_ = Dataflow::kNone;
