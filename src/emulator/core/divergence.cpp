@@ -129,36 +129,42 @@ void Warp::release_join(Join& j) {
   arrive(*g);
 }
 
-void Warp::branch(const Instr& i, uint32_t target, uint32_t taken) {
+// Some of the group's lanes leave it for a target.
+void Warp::part(const Instr& i, uint32_t target, uint32_t taken) {
   LaneGroup& g = *group;
-  if (taken == g.mask) {
-    g.pc = target;
-    return;
-  }
-  if (taken == 0) return;
   if (i.reconverge != kNoPc && join_pc(g) != i.reconverge)
     push_join(g, i.reconverge, static_cast<uint32_t>(g.frames.size()));
   LaneGroup* other = fork(g, taken, target);
   g.mask &= ~taken;
   arrive(*other);
-  if (g.mask) arrive(g);
+}
+
+void Warp::branch(const Instr& i, uint32_t target, uint32_t taken) {
+  if (taken == group->mask) {
+    group->pc = target;
+  } else if (taken) {
+    part(i, target, taken);
+    arrive(*group);
+  }
 }
 
 void Warp::branch_indexed(const Instr& i, const std::vector<uint32_t>& target_of_lane) {
-  // The lanes of one target at a time leave the group; those that are left over run on as this group.
-  const uint32_t taken = active;
-  uint32_t left = taken;
-  while (left) {
+  // The lanes of one target at a time leave the group; those that are left over run on as this group. They
+  // may have arrived where lanes meet only when nobody leaves any more.
+  bool parts = false;
+  for (uint32_t left = active; left;) {
     const uint32_t target = target_of_lane[static_cast<unsigned>(std::countr_zero(left))];
     uint32_t same = 0;
     for_lanes(left, [&](unsigned lane) { same |= uint32_t(target_of_lane[lane] == target) << lane; });
     left &= ~same;
     if (same == group->mask) {
       group->pc = target;
-      return;
+    } else {
+      part(i, target, same);
+      parts = true;
     }
-    branch(i, target, same);
   }
+  if (parts) arrive(*group);
 }
 
 void Warp::call(const Instr& i, uint32_t function) {

@@ -359,6 +359,7 @@ class Warp {
   LaneGroup* next_group();
   LaneGroup* fork(const LaneGroup& like, uint32_t mask, uint32_t pc);
   void remove(LaneGroup*);
+  void part(const Instr&, uint32_t target, uint32_t taken);
   uint32_t push_join(LaneGroup&, uint32_t pc, uint32_t depth);
   LaneGroup* arrive(LaneGroup&);  // at its innermost join, if its pc is there
   void settle(uint32_t join);     // completes the join if everybody is there
