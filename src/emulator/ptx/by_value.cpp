@@ -12,6 +12,7 @@
 
 #include "emulator/ptx/image.h"
 #include "emulator/ptx/lower.h"
+#include "emulator/ptx/operand_types.h"
 #include "emulator/ptx/tree_edit.h"
 
 namespace fp4lab::emu {
@@ -61,10 +62,10 @@ class Passer {
 
   std::string_view made(std::string text) { return out_.made_names.emplace_back(std::move(text)); }
 
-  // ld.param and st.param have no type .f16.
+  // ld.param and st.param have no types .f16 and .f16x2.
   std::string_view opcode(std::string_view what, Type type) {
-    return made(type == Type::f16 ? fmt::format("{}.param.b16", what)
-                                  : fmt::format("{}.param.{}", what, name_of(type)));
+    const bool is_half = type == Type::f16 || type == Type::f16x2;
+    return made(fmt::format("{}.param.{}", what, name_of(is_half ? bits_type(bits_of(type)) : type)));
   }
   ast::Statement load(const ast::Statement& place, const ast::Node& reg, const ast::Variable& from) {
     return ast::made_statement(place, opcode("ld", from.type),

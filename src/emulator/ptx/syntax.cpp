@@ -174,6 +174,8 @@ class ModuleReader {
       v.in_register = in_register;
       if (in_register && (v.is_array || v.is_pointer || bits_of(v.type) < 16))
         fail_at(c_.module, *v.at, "'{}' cannot be passed in a register", v.name);
+      if (!in_register && v.type == Type::f16x2)
+        fail_at(c_.module, *v.at, "'{}' cannot be .f16x2 in .param space", v.name);
       if (of_kernel && v.bytes() == 0) fail_at(c_.module, *v.at, "the parameter '{}' has no size", v.name);
       if (!of_kernel && v.is_pointer) fail_at(c_.module, *v.at, ".ptr is for the parameters of kernels");
       for (const ast::Variable& other : params)

@@ -120,7 +120,6 @@ std::vector<ast::Variable> parse_variables(Cursor& c, Space space, bool paramete
       like.type = type;
       typed = true;
       if (vector * bits_of(type) > 128) fail_at(c.module, t, "a vector has 128 bits at most");
-      if (parameter && type == Type::f16x2) fail_at(c.module, t, "parameters cannot be .f16x2");
     } else {
       fail_at(c.module, t, "unknown type or attribute '.{}' in a declaration", t.text);
     }
