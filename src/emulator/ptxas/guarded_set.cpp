@@ -64,12 +64,20 @@ bool contains(const std::vector<uint32_t>& registers, uint32_t reg) {
   return std::find(registers.begin(), registers.end(), reg) != registers.end();
 }
 
+bool have_opposite_guards(const Instr& a, const Instr& b) {
+  return a.guard == b.guard && a.guard_negated != b.guard_negated;
+}
+
 // Whether something may read behind the guarded instruction at pc what the register held before.
 bool is_wanted_behind(const Dataflow& flow, const Function& f, uint32_t pc, uint32_t reg) {
-  const uint32_t block = flow.block_of(pc);
-  while (++pc < flow.blocks()[block].end) {
+  const Instr& set = f.code[pc];
+  const uint32_t block = flow.block_of(pc), predicate = flow.number_of(guard_of(set));
+  for (bool asks_same = true; ++pc < flow.blocks()[block].end;) {
+    const Instr& i = f.code[pc];
     if (contains(flow.access(pc).reads, reg)) return true;
-    if (contains(flow.access(pc).writes, reg) && f.code[pc].guard < 0) return false;
+    const bool is_over = i.guard < 0 || (asks_same && have_opposite_guards(i, set));
+    if (contains(flow.access(pc).writes, reg) && is_over) return false;
+    asks_same &= !contains(flow.access(pc).writes, predicate);
   }
   return flow.lives_behind(block, reg);
 }
@@ -83,8 +91,7 @@ bool is_written_by_other_arm(const Dataflow& flow, const Function& f, uint32_t p
   while (pc-- > begin) {
     const Instr& i = f.code[pc];
     if (contains(flow.access(pc).writes, predicate)) return false;
-    if (contains(flow.access(pc).writes, reg))
-      return i.guard == set.guard && i.guard_negated != set.guard_negated;
+    if (contains(flow.access(pc).writes, reg)) return have_opposite_guards(i, set);
   }
   return false;
 }
