@@ -123,7 +123,8 @@ std::optional<bool> of_order(std::string_view how, bool is_below) {
 
 std::optional<uint64_t> logic_by_width(const Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
-  if (bits_of(s.type()) > 32 || (s.tokens[0] != "and" && s.tokens[0] != "or")) return std::nullopt;
+  if (bits_of(s.type()) > 32 || s.type() == Type::pred || (s.tokens[0] != "and" && s.tokens[0] != "or"))
+    return std::nullopt;
   for (const unsigned slot : {1u, 2u}) {
     const auto constant = p.bits(pc, 3 - slot);
     const auto from = constant ? p.behind_copies(pc, slot) : std::nullopt;
