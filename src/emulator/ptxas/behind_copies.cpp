@@ -62,6 +62,15 @@ bool is_logic_of_itself(const Instr& i, const Source& s) {
          is_value(i.op[1]) && is_value(i.op[2]) && i.op[1].offset == i.op[2].offset;
 }
 
+bool is_plain_extreme(const Instr& i, const Source& s) {
+  const std::string_view name = i.opcode->name;
+  const Type type = s.type();
+  return (s.tokens[0] == "min" || s.tokens[0] == "max") &&
+         (name.ends_with("n_float") || name.ends_with("x_float") || name.ends_with("_half")) &&
+         !s.has("ftz") && !s.has("NaN") && !s.has("xorsign") &&
+         (type == Type::f32 || type == Type::f64 || type == Type::f16);
+}
+
 std::optional<Origin> origin_behind_copies(const Function& f, const Known& known, uint32_t pc,
                                            const Operand& read, uint32_t maker, std::string_view wanted) {
   // The compiler counts no copies; the bound keeps a text of copies alone from taking the square of its

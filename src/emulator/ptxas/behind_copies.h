@@ -13,6 +13,8 @@ namespace fp4lab::emu {
 bool is_copy(const Instr&, const Source&);
 // and.b64 or or.b64 of one register, which ptxas 13.0 leaves an instruction.
 bool is_logic_of_itself(const Instr&, const Source&);
+// An extreme of floats that gives back what both its operands hold, a NaN as it is.
+bool is_plain_extreme(const Instr&, const Source&);
 // The unguarded instruction that made what the one at pc reads in `read`, which the one at `maker` left
 // there. Copies count as none but for what is wanted.
 std::optional<uint32_t> behind_copies(const Function&, const Known&, uint32_t pc, const Operand& read,

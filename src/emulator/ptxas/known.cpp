@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <span>
 
+#include "emulator/ptxas/behind_copies.h"
 #include "emulator/ptxas/foldable.h"
 #include "emulator/ptxas/reaching_writes.h"
 #include "emulator/ptxas/routine.h"
@@ -54,6 +55,10 @@ bool is_infinite(uint64_t bits, Type type) {
 bool is_move(const Source& s) {
   return s.tokens[0] == "mov" || (s.tokens[0] == "cvt" && s.tokens.size() == 3 && s.type(0) == s.type(1) &&
                                   (s.type() == Type::f32 || s.type() == Type::f64));
+}
+
+bool reads_carry(const Source& s) {
+  return s.tokens[0] == "addc" || s.tokens[0] == "subc" || s.tokens[0] == "madc";
 }
 
 // One that compares and does not combine, or of pairs.
@@ -301,12 +306,17 @@ bool Known::are_opposite(uint32_t pc, unsigned a, unsigned b) const {
   return negates(of_p, p, of_q, q) || negates(of_q, q, of_p, p);
 }
 
-// What set and setp then give (a second predicate the opposite), and logic of two opposite predicates.
+// What set and setp then give (a second predicate the opposite), logic of two opposite predicates, and an
+// extreme of one constant.
 std::optional<uint64_t> Known::decided(uint32_t pc) const {
   const std::string_view name = f_.source[pc].tokens[0];
   if ((name == "and" || name == "or" || name == "xor") && f_.source[pc].type() == Type::pred) {
     const bool is_known = f_.code[pc].guard < 0 && are_opposite(pc, 1, 2);
     return is_known ? std::optional<uint64_t>(name != "and") : std::nullopt;
+  }
+  if (is_plain_extreme(f_.code[pc], f_.source[pc])) {
+    const auto value = f_.code[pc].guard < 0 ? bits(pc, 1) : std::nullopt;
+    return value == bits(pc, 2) ? value : std::nullopt;
   }
   const auto holds = outcome(pc);
   const Type to = f_.source[pc].type();
@@ -326,7 +336,8 @@ void Known::find_constants(const Dataflow& flow) {
   for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
     const auto fits = [&](const Operand& op, uint32_t maker) { return is_constant(op, maker, pc); };
     if (makes_nan_[pc] || leaves_sign(pc)) continue;
-    constant_[pc] = decided(pc) || (is_foldable(f_.source[pc]) && flow.is_pure(pc) && reads_only(pc, fits));
+    const bool is_computed = is_foldable(f_.source[pc]) && !reads_carry(f_.source[pc]) && flow.is_pure(pc);
+    constant_[pc] = decided(pc) || (is_computed && reads_only(pc, fits));
   }
 }
 
@@ -359,14 +370,13 @@ void Known::compute_values(const Rewriter& w, const Dataflow& flow) {
     const Instr& i = f_.code[pc];
     const Source& s = f_.source[pc];
     const std::string_view name = s.tokens[0];
-    const bool reads_carry = name == "addc" || name == "subc" || name == "madc";
     if (const auto value = decided(pc)) {
       computed[pc] = 1;
       steps.push_back({pc, {}, value});
       for_each_target(f_, i, s, [&](const Operand& op) { last[key_of(op)] = pc; });
       continue;
     }
-    if (!is_foldable(s) || reads_carry || !(flow.is_pure(pc) || s.has("cc"))) continue;
+    if (!is_foldable(s) || reads_carry(s) || !(flow.is_pure(pc) || s.has("cc"))) continue;
     if (leaves_sign(pc)) continue;
     Step step{pc, {}, {}};
     computed[pc] = reads_only(pc, [&](const Operand& op, uint32_t maker) {
@@ -409,7 +419,9 @@ void Known::forget_left() {
     if (is_integral(s))
       if (const auto converted = bits(at.first, 1); converted && is_infinite(*converted, s.type(1)))
         left.push_back(at);
-    if (!is_move(s) && !is_sign_of_f64(s) && !is_rounded(s) && is_nan(value, s.type())) left.push_back(at);
+    const bool gives_operand = is_plain_extreme(f_.code[at.first], s) && decided(at.first);
+    const bool stays = is_move(s) || is_sign_of_f64(s) || is_rounded(s) || gives_operand;
+    if (!stays && is_nan(value, s.type())) left.push_back(at);
   }
   if (left.empty()) return;
   std::ranges::sort(left);

@@ -11,6 +11,7 @@
 #include "emulator/ptxas/approximate.h"
 #include "emulator/ptxas/asked_equal.h"
 #include "emulator/ptxas/bank_half.h"
+#include "emulator/ptxas/behind_copies.h"
 #include "emulator/ptxas/branch_knowledge.h"
 #include "emulator/ptxas/contraction.h"
 #include "emulator/ptxas/copied_predicate.h"
@@ -87,22 +88,14 @@ class Optimiser {
   bool fold_extremes(const Dataflow& flow, const ValueOrder& order) {
     bool any = false;
     for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
-      if (flow.is_dead(pc) || !is_plain_extreme(pc) || !order.are_copies_of_one(pc, 1, 2)) continue;
+      if (flow.is_dead(pc) || !is_plain_extreme(f_.code[pc], f_.source[pc]) ||
+          !order.are_copies_of_one(pc, 1, 2))
+        continue;
       become_copy(pc);
       any = true;
     }
     if (any) w_.rebuild();
     return any;
-  }
-
-  bool is_plain_extreme(uint32_t pc) const {
-    const Source& s = f_.source[pc];
-    const std::string_view name = f_.code[pc].opcode->name;
-    const Type type = s.type();
-    return (s.tokens[0] == "min" || s.tokens[0] == "max") &&
-           (name.ends_with("n_float") || name.ends_with("x_float") || name.ends_with("_half")) &&
-           !s.has("ftz") && !s.has("NaN") && !s.has("xorsign") &&
-           (type == Type::f32 || type == Type::f64 || type == Type::f16);
   }
 
   void become_copy(uint32_t pc) {
@@ -119,7 +112,8 @@ class Optimiser {
 
   void simplify(uint32_t pc, const ValueOrder& order, const Contraction& contraction) {
     // Not of f16 values that turn out to be equal only here: of these a NaN becomes canonical.
-    if (f_.source[pc].type() != Type::f16 && is_plain_extreme(pc) && order.same(pc, 1, 2))
+    if (f_.source[pc].type() != Type::f16 && is_plain_extreme(f_.code[pc], f_.source[pc]) &&
+        order.same(pc, 1, 2))
       return become_copy(pc);
     if (orders_ && f_.source[pc].type() == Type::f64 && !contraction.takes_product(pc))
       order_operands(pc, order);

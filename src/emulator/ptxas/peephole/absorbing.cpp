@@ -114,6 +114,11 @@ void absorb_insertion(Pass& p, uint32_t pc) {
   if (is_word(p.source(pc)) && p.bits(pc, 4) == 0u) become_constant(p, pc, p.bits(pc, 2));
 }
 
+void decide_comparison(Pass& p, uint32_t pc) {
+  decide_by_width(p, pc);
+  if (!p.has_replaced(pc)) decide_by_range(p, pc);
+}
+
 }  // namespace
 
 std::span<const Rule> absorbing_rules() {
@@ -123,7 +128,7 @@ std::span<const Rule> absorbing_rules() {
       {"add", become_only_number}, {"sub", become_only_number}, {"max", become_only_number},
       {"min", become_only_number}, {"shl", absorb_shift},       {"shr", absorb_shift},
       {"shf", absorb_funnel},      {"slct", absorb_choice},     {"selp", absorb_choice},
-      {"bfi", absorb_insertion},   {"bfe", absorb_field},       {"setp", decide_by_width},
+      {"bfi", absorb_insertion},   {"bfe", absorb_field},       {"setp", decide_comparison},
       {"szext", absorb_extension}, {"mov", know_upper_word},
   };
   return kRules;

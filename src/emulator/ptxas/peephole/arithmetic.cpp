@@ -5,6 +5,7 @@
 
 #include "emulator/ptxas/nan_product.h"
 #include "emulator/ptxas/peephole/pass.h"
+#include "emulator/ptxas/peephole/range.h"
 #include "emulator/ptxas/peephole/rules.h"
 
 namespace fp4lab::emu::peephole {
@@ -21,13 +22,26 @@ bool is_of_square(Pass& p, uint32_t pc) {
          (s.has("ftz") || !p.source(pc).has("ftz"));
 }
 
+// Of what is no less than 0, and -0 is not, abs is gone.
+bool drop_abs(Pass& p, uint32_t pc) {
+  const auto range = p.f.code[pc].guard < 0 && !p.bits(pc, 1) ? range_of(p, pc, 1) : std::nullopt;
+  if (!range || range->least < 0) return false;
+  if (p.source(pc).has("ftz"))
+    p.replace(pc, {"add", "ftz", "f32"}, {p.operand(pc, 1), p.w.constant(0x80000000, Type::f32)});
+  else
+    p.become_copy(pc, p.operand(pc, 1), Type::f32);
+  return true;
+}
+
 // Of a constant abs and neg change the sign, also of a NaN, which f32 makes quiet; with .ftz only of one made
 // within the straight-line code. Of f16 and bf16 they make a NaN canonical, and two negations are not none.
 void fold_sign(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
   const Type type = s.type();
-  if (s.tokens[0] == "abs" && type == Type::f32 && is_of_square(p, pc))
-    return p.become_copy(pc, p.operand(pc, 1), type);
+  if (s.tokens[0] == "abs" && type == Type::f32) {
+    if (is_of_square(p, pc)) return p.become_copy(pc, p.operand(pc, 1), type);
+    if (drop_abs(p, pc)) return;
+  }
   if ((type == Type::f16 || (type == Type::bf16 && s.tokens[0] == "neg")) && !s.has("ftz")) {
     if (const auto x = p.bits(pc, 1); x && is_nan(*x & 0xffff, type)) p.become(pc, 0x7fff, type);
     return;

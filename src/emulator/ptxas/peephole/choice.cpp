@@ -82,8 +82,10 @@ void fold_choice(Pass& p, uint32_t pc) {
   }
 }
 
+}  // namespace
+
 // A comparison of what lies in a range with a constant is decided, for NaNs as well.
-void fold_comparison(Pass& p, uint32_t pc) {
+void decide_by_range(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
   std::string_view how = s.tokens[1];
   if (s.tokens.size() > (s.has("ftz") ? 4 : 3)) return;  // combined with another
@@ -98,6 +100,8 @@ void fold_comparison(Pass& p, uint32_t pc) {
     return p.replace(pc, p.f.source[pc].tokens, {p.operand(pc, 1), p.w.constant(0), p.w.constant(0)});
   }
 }
+
+namespace {
 
 // A saturated sum of what is no less than 0 and of at least 1.
 void fold_sum(Pass& p, uint32_t pc) {
@@ -116,7 +120,7 @@ void fold_sum(Pass& p, uint32_t pc) {
 
 std::span<const Rule> choice_rules() {
   static constexpr Rule kRules[] = {
-      {"selp", fold_choice}, {"slct", fold_choice}, {"setp", fold_comparison},
+      {"selp", fold_choice}, {"slct", fold_choice}, {"setp", decide_by_range},
       {"add", fold_sum},     {"sub", fold_sum},
   };
   return kRules;

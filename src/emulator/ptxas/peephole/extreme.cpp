@@ -231,10 +231,42 @@ void ask_first_half(Pass& p, uint32_t pc) {
   }
 }
 
+struct Place {
+  uint32_t pc;
+  unsigned slot;
+};
+
+// Where what an operand holds was before it was negated an even number of times.
+Place behind_negations(const Pass& p, uint32_t pc, unsigned slot) {
+  const Type type = p.source(pc).type();
+  const auto negation = [&](uint32_t at, unsigned of) {
+    const auto from = p.open_maker(at, of, "neg");
+    return from && p.source(*from).type() == type && !p.source(*from).has("ftz") ? from : std::nullopt;
+  };
+  for (Place at{pc, slot};;) {
+    const auto outer = negation(at.pc, at.slot);
+    const auto inner = outer ? negation(*outer, 1) : std::nullopt;
+    if (!inner) return at;
+    at = {*inner, 1};
+  }
+}
+
+// Two negations are none before an extreme of a value and itself is a copy.
+void fold_extreme_of_negations(Pass& p, uint32_t pc) {
+  if (!is_plain_extreme(p.f.code[pc], p.source(pc))) return;
+  const Place a = behind_negations(p, pc, 1), b = behind_negations(p, pc, 2);
+  const bool any = a.pc != pc || b.pc != pc;
+  if (!any || !p.same_copies(a.pc, a.slot, b.pc, b.slot)) return;
+  const Operand x = a.pc == pc ? p.operand(pc, 1) : b.pc == pc ? p.operand(pc, 2) : p.kept(a.pc, a.slot);
+  p.become_copy(pc, x, p.source(pc).type());
+}
+
 }  // namespace
 
 std::span<const Rule> extreme_rules() {
   static constexpr Rule kRules[] = {{"selp", fold_selection},
+                                    {"min", fold_extreme_of_negations},
+                                    {"max", fold_extreme_of_negations},
                                     {"min", fold_clamp},
                                     {"max", fold_clamp},
                                     {"min", fold_extreme_of_saturated},

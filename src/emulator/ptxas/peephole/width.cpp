@@ -51,7 +51,7 @@ class Width {
     const unsigned bits = bits_of(s.type());
     if ((name == "min" || name == "max") && s.tokens.size() == 2 && bits == 32)
       return std::max(of(pc, 1), of(pc, 2));
-    if (name == "add" && !s.has("sat") && !name_of(s.type()).ends_with("x2"))
+    if ((name == "add" || name == "addc") && !s.has("sat") && !name_of(s.type()).ends_with("x2"))
       return within(bits, std::max(of(pc, 1), of(pc, 2)) + 1);
     const bool is_whole = s.has("lo") || (s.has("wide") && s.type() == Type::u16);
     if ((name == "mul" || name == "mad") && is_whole && !s.has("cc")) return of_product(pc);
@@ -96,6 +96,34 @@ class Width {
   unsigned steps_ = 0;
 };
 
+// Whether the compiler knows that a value of 32 bits has its sign, or any bit at all.
+class SetBits {
+ public:
+  explicit SetBits(const Pass& p) : p_(p) {}
+
+  bool is_negative(uint32_t pc, unsigned slot) { return has(pc, slot, 0x80000000); }
+  bool is_not_zero(uint32_t pc, unsigned slot) { return has(pc, slot, 0xffffffff); }
+
+ private:
+  bool has(uint32_t pc, unsigned slot, uint32_t any_of) {
+    if (const auto constant = p_.bits(pc, slot)) return (*constant & any_of) != 0;
+    constexpr unsigned kMostSteps = 64;
+    const auto from = p_.behind_copies(pc, slot);
+    if (!from || *from >= pc || ++steps_ > kMostSteps) return false;
+    const Source& s = p_.source(*from);
+    const std::string_view name = s.tokens[0];
+    if (is_float(s.type()) || bits_of(s.type()) != 32) return false;
+    const bool is_sign = any_of == 0x80000000;
+    if (name == "or") return has(*from, 1, any_of) || has(*from, 2, any_of);
+    if (name == "shr") return is_sign && s.type() == Type::s32 && has(*from, 1, any_of);
+    const bool takes_both = is_sign && (name == "and" || name == "selp");
+    return takes_both && has(*from, 1, any_of) && has(*from, 2, any_of);
+  }
+
+  const Pass& p_;
+  unsigned steps_ = 0;
+};
+
 // A comparison of s16 extends the sign first, but for what a load or a mask has left clear in its register.
 bool keeps_clear_sign(const Pass& p, uint32_t pc, unsigned slot) {
   constexpr unsigned kMostSteps = 64;
@@ -117,6 +145,27 @@ std::optional<bool> of_order(std::string_view how, bool is_below) {
   const bool asks_below = how[0] == 'l';
   const bool asks_order = asks_below || how[0] == 'g' || how[0] == 'h';
   return asks_order ? std::optional(asks_below == is_below) : std::nullopt;
+}
+
+// A comparison that is decided still reads its register.
+void become_decided(Pass& p, uint32_t pc, bool holds, unsigned slot) {
+  const Operand read = p.operand(pc, slot);
+  p.replace(pc, {"setp", holds ? "eq" : "ne", bits_of(p.source(pc).type()) == 16 ? "u16" : "u32"},
+            {p.operand(pc, 1), read, read});
+}
+
+// Of a negative number with one that is none, and of one that has a bit with 0.
+std::optional<bool> decided_by_set_bits(const Pass& p, uint32_t pc) {
+  const Source& s = p.source(pc);
+  if (bits_of(s.type()) != 32 || (p.bits(pc, 2) && p.bits(pc, 3))) return std::nullopt;
+  for (const unsigned slot : {2u, 3u}) {
+    const unsigned other = 5 - slot;
+    const bool asks_equal = s.tokens[1] == "eq" || s.tokens[1] == "ne";
+    if (asks_equal && p.bits(pc, other) == 0u && SetBits(p).is_not_zero(pc, slot)) return s.tokens[1] == "ne";
+    if (!SetBits(p).is_negative(pc, slot) || Width(p).of(pc, other) >= 32) continue;
+    return of_order(s.tokens[1], (slot == 2) == (s.type() == Type::s32));
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -143,6 +192,8 @@ void decide_by_width(Pass& p, uint32_t pc) {
   const Type type = s.type();
   if (s.tokens.size() != 3 || p.operand(pc, 1) || is_float(type) || bits_of(type) > 32) return;
   if (name_of(type).ends_with("x2")) return;
+  if (const auto holds = decided_by_set_bits(p, pc))
+    return become_decided(p, pc, *holds, p.bits(pc, 2) ? 3 : 2);
   const bool is_swapped = p.bits(pc, 2).has_value();
   const auto with = p.bits(pc, is_swapped ? 2 : 3);
   if (!with || (is_swapped && p.bits(pc, 3))) return;
@@ -153,10 +204,7 @@ void decide_by_width(Pass& p, uint32_t pc) {
   const unsigned width = Width(p).of(pc, is_swapped ? 3 : 2);
   if (width >= bits_of(type) || (constant >> width) == 0) return;
   const auto holds = of_order(s.tokens[1], is_negative == is_swapped);
-  if (!holds) return;
-  const Operand read = p.operand(pc, is_swapped ? 3 : 2);
-  p.replace(pc, {"setp", *holds ? "eq" : "ne", bits_of(type) == 16 ? "u16" : "u32"},
-            {p.operand(pc, 1), read, read});
+  if (holds) become_decided(p, pc, *holds, is_swapped ? 3 : 2);
 }
 
 }  // namespace fp4lab::emu::peephole
