@@ -12,6 +12,15 @@
 
 namespace fp4lab::emu {
 
+std::string_view negated_comparison(std::string_view how) {
+  return how == "lt"   ? "ge"
+         : how == "le" ? "gt"
+         : how == "gt" ? "le"
+         : how == "ge" ? "lt"
+         : how == "eq" ? "ne"
+                       : "eq";
+}
+
 namespace {
 
 constexpr uint32_t kMostRounds = 4096;
@@ -33,15 +42,6 @@ std::string_view swapped(std::string_view how) {
   return how == "lt" ? "gt" : how == "le" ? "ge" : how == "gt" ? "lt" : how == "ge" ? "le" : how;
 }
 
-std::string_view negation(std::string_view how) {
-  return how == "lt"   ? "ge"
-         : how == "le" ? "gt"
-         : how == "gt" ? "le"
-         : how == "ge" ? "lt"
-         : how == "eq" ? "ne"
-                       : "eq";
-}
-
 bool holds(std::string_view how, uint64_t a, uint64_t b, Type type) {
   const auto compare = [&](auto x, auto y) {
     return how == "lt" ? x < y : how == "le" ? x <= y : how == "gt" ? x > y : how == "ge" ? x >= y : x != y;
@@ -59,6 +59,11 @@ struct Count {
   std::string_view goes_on;  // while the counter compares like this
   Type type = Type::none;
   int64_t step = 0;
+  bool is_first = false;  // the counter, of what is compared
+
+  bool goes_down_with_sign() const {
+    return step < 0 && is_first && (type == Type::s32 || type == Type::s64);
+  }
 };
 
 class Finder {
@@ -107,7 +112,9 @@ class Finder {
     loop.out = out;
     const auto count = count_of(loop, first, tests, at_end, leaves_at_end);
     if (!count || passes_sign(*count, first, back)) return std::nullopt;
-    loop.step_at = count->step_at, loop.compared_at = count->compared_at;
+    loop.step_at = count->step_at, loop.compared_at = count->compared_at, loop.step = count->step;
+    loop.loses_sign = !leaves_at_end && count->goes_down_with_sign() && is_opposite(count->limit);
+    loop.is_entered_by_several = is_entered_by_several(first, back);
     loop.rounds = rounds(*count, first, back, at_end);
     if (leaves_at_end && loop.rounds) --*loop.rounds;  // the last one has no branch back
     loop.leaves_at_end = leaves_at_end;
@@ -219,6 +226,66 @@ class Finder {
     return last(back).opcode->name == "bra";
   }
 
+  bool is_entered_by_several(uint32_t first, uint32_t back) const {
+    uint32_t b = first;
+    for (size_t steps = 0; steps < flow_.blocks().size(); ++steps) {
+      uint32_t before = Dataflow::kNone;
+      for (const uint32_t from : block(b).predecessors) {
+        if (b == first && from >= first && from <= back) continue;
+        if (before != Dataflow::kNone) return true;
+        before = from;
+      }
+      if (before == Dataflow::kNone || block(before).successors.size() != 1 || !leaves_nothing(before))
+        return false;
+      b = before;
+    }
+    return false;
+  }
+
+  // A block of copies and negations that become part of what reads them.
+  bool leaves_nothing(uint32_t b) const {
+    for (uint32_t pc = block(b).begin; pc < block(b).end; ++pc) {
+      const Instr& i = f_.code[pc];
+      if (flow_.is_dead(pc) || (i.opcode->name == "bra" && i.guard < 0)) continue;
+      const bool is_passed_on = f_.source[pc].tokens[0] == "mov" || negated_by(pc);
+      const auto& writes = flow_.access(pc).writes;
+      if (!is_passed_on || i.guard >= 0 || writes.size() != 1 || only_writer_[writes[0]] != pc) return false;
+    }
+    return true;
+  }
+
+  // What an instruction negates as ptxas sees it: not where it is of u32 or u64, but for products by -1.
+  const Operand* negated_by(uint32_t pc) const {
+    const Instr& i = f_.code[pc];
+    const Source& s = f_.source[pc];
+    const std::string_view name = s.tokens[0];
+    const Type type = s.type();
+    const auto is = [&](const Operand& op, int64_t number) {
+      const auto value = is_value(op) ? only_value(op) : std::nullopt;
+      return value && truncated(*value, type) == truncated(static_cast<uint64_t>(number), type);
+    };
+    if (type == Type::s32 || type == Type::s64) {
+      if (name == "neg") return &i.op[1];
+      if (name == "sub" && s.tokens.size() == 2 && is(i.op[1], 0)) return &i.op[2];
+    }
+    const bool multiplies = (name == "mul" || (name == "mad" && is(i.op[3], 0))) && s.tokens.size() == 3;
+    if (!multiplies || s.tokens[1] != "lo" || (type != Type::s32 && type != Type::u32)) return nullptr;
+    return is(i.op[2], -1) ? &i.op[1] : is(i.op[1], -1) ? &i.op[2] : nullptr;
+  }
+
+  // Of an odd number of negations, and what they begin with is no constant.
+  bool is_opposite(const Operand& op, int steps = 0) const {
+    constexpr int kMostSteps = 8;
+    const uint32_t reg = flow_.number_of(op);
+    if (reg == Dataflow::kNone || only_writer_[reg] >= f_.code.size() || steps == kMostSteps) return false;
+    const uint32_t pc = only_writer_[reg];
+    const Instr& i = f_.code[pc];
+    if (i.guard >= 0) return false;
+    if (f_.source[pc].tokens[0] == "mov") return is_value(i.op[1]) && is_opposite(i.op[1], steps + 1);
+    const Operand* negated = negated_by(pc);
+    return negated && !only_value(*negated) && !is_opposite(*negated, steps + 1);
+  }
+
   // The only instruction of the loop that writes a register, but for what nobody reads.
   uint32_t only_writer(const CountedLoop& loop, uint32_t reg) const {
     uint32_t found = Dataflow::kNone;
@@ -270,7 +337,8 @@ class Finder {
     c.limit = compared.op[counts_second ? 2 : 3];
     if (c.goes_on.empty() || changes(loop, c.limit) || !is_value(c.counter)) return std::nullopt;
     if (counts_second) c.goes_on = swapped(c.goes_on);
-    if (!at_end || leaves) c.goes_on = negation(c.goes_on);
+    c.is_first = !counts_second;
+    if (!at_end || leaves) c.goes_on = negated_comparison(c.goes_on);
     if (!find_step(loop, c) || (at_end ? c.step_at > c.compared_at : c.step_at < c.compared_at))
       return std::nullopt;
     const bool each_round = c.step_at < block(first).end || c.step_at >= block(tests).begin;
@@ -423,7 +491,9 @@ bool becomes_several(const Function& f, const CountedLoop& loop) {
   static const std::unordered_set<std::string_view> kAlone = {"atom",  "red",   "bar",   "barrier",
                                                               "shfl",  "vote",  "match", "membar",
                                                               "fence", "redux", "elect", "activemask"};
-  if (loop.has_other_exits || !loop.is_light || loop.stores_loaded || loop.rounds) return false;
+  if (loop.has_other_exits || loop.is_entered_by_several || !loop.is_light || loop.stores_loaded ||
+      loop.rounds)
+    return false;
   return std::none_of(f.source.begin() + loop.begin, f.source.begin() + loop.back,
                       [](const Source& s) { return kAlone.contains(s.tokens[0]); });
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "emulator/ptx/token.h"
@@ -20,6 +21,12 @@ struct CountedLoop {
   uint32_t step_at = 0, compared_at = 0;  // where the register grows, and is compared
   bool leaves_at_end = false;             // by the instruction before the branch back
   bool has_other_exits = false;
+  // From where several ways have met, with nothing but copies and signs between.
+  bool is_entered_by_several = false;
+  // It counts down to the opposite of a register. Between the rounds that ptxas takes together it asks for
+  // that register instead.
+  bool loses_sign = false;
+  int64_t step = 0;                // by which the register grows
   std::optional<uint32_t> rounds;  // of all that stands behind the test, or before it if that is at the end
   std::vector<uint32_t> changing;  // instructions but those that the compiler moves before the loop
   std::vector<uint32_t> leaving;   // those whose results it changes for the code behind it
@@ -36,6 +43,9 @@ struct CountedLoop {
 // Without those that have a pragma before or in their first block (PTX ISA 11.4.7), or before the body.
 std::vector<CountedLoop> counted_loops(const Function&, const Dataflow&,
                                        const std::vector<const Token*>& nounroll);
+
+// Of "lt", "le", "gt", "ge", "eq" and "ne" the one that holds where it does not.
+std::string_view negated_comparison(std::string_view);
 
 // ptxas makes straight-line code of it.
 bool becomes_straight(const CountedLoop&);

@@ -17,15 +17,17 @@
 //
 //   HEAD; @done bra out; round: ROUND; next: HEAD; @!done bra round; bra out;
 //
-// where branches from within the round to `loop` go to `next`.
+// where branches from within the round to `loop` go to `next`. Of a loop that counts
+// the last branch has a comparison of its own, the opposite one, as loops are not counted by negated guards.
 
 namespace fp4lab::emu {
 
 namespace {
 
 struct Loop {
-  uint32_t begin, test, back;  // the first instruction, the branch that leaves, the branch back
-  uint32_t out;                // where that leads
+  uint32_t begin, test, back;              // the first instruction, the branch that leaves, the branch back
+  uint32_t out;                            // where that leads
+  uint32_t compared_at = Dataflow::kNone;  // if it counts
 };
 
 bool is_branch(const Instr& i) { return i.opcode->name == "bra" && i.op[0].kind == Operand::Kind::label; }
@@ -42,6 +44,17 @@ class Rotation {
     }
     for (const CountedLoop& counted : counted_loops(f_, flow_, nounroll))
       if (becomes_several(f_, counted) || becomes_straight(counted)) loops_.erase(counted.begin);
+    return !loops_.empty();
+  }
+
+  bool find_counted(const std::vector<const Token*>& nounroll) {
+    for (const CountedLoop& counted : counted_loops(f_, flow_, nounroll)) {
+      if (counted.is_tested_at_end() || !counted.loses_sign || !becomes_several(f_, counted)) continue;
+      auto loop = loop_of(counted.begin, counted.back);
+      if (!loop) continue;
+      loop->compared_at = counted.compared_at;
+      loops_.insert_or_assign(loop->begin, *loop);
+    }
     return !loops_.empty();
   }
 
@@ -85,12 +98,28 @@ class Rotation {
   void end_round(const Loop& loop) {
     for (const uint32_t pc : to_next_[loop.begin]) now_.land(pc, now_.size());
     w_.add_round(loop.begin, loop.test + 1, loop.test, loop.test, now_);
+    const auto more = opposite(loop.compared_at);
     now_.add(f_.code[loop.test], f_.source[loop.test], w_.rows[loop.test]);
-    now_.code.back().guard_negated = !now_.code.back().guard_negated;
+    if (more)
+      now_.code.back().guard = *more;
+    else
+      now_.code.back().guard_negated = !now_.code.back().guard_negated;
     now_.land(now_.size() - 1, now_.moved[loop.test + 1]);
     if (loop.out == loop.back + 1) return;
     now_.add(f_.code[loop.back], f_.source[loop.back], w_.rows[loop.back]);
     now_.code.back().op[0].index = loop.out;
+  }
+
+  // The predicate of a comparison that holds where the given one does not.
+  std::optional<int32_t> opposite(uint32_t compared_at) {
+    if (compared_at == Dataflow::kNone) return std::nullopt;
+    Instr i = f_.code[compared_at];
+    Source s = f_.source[compared_at];
+    s.tokens[1] = negated_comparison(s.tokens[1]);
+    i.op[0].index = w_.image.new_predicate();
+    const Entry* row = w_.bind(i, s);
+    now_.add(i, std::move(s), row);
+    return static_cast<int32_t>(i.op[0].index);
   }
 
   Rewriter& w_;
@@ -108,6 +137,11 @@ bool rotate_loops(Rewriter& w, const Dataflow& flow, const std::vector<const Tok
   if (!rotation.find(nounroll)) return false;
   rotation.run();
   return true;
+}
+
+void rotate_counted_loops(Rewriter& w, const Dataflow& flow, const std::vector<const Token*>& nounroll) {
+  Rotation rotation(w, flow);
+  if (rotation.find_counted(nounroll)) rotation.run();
 }
 
 }  // namespace fp4lab::emu

@@ -14,4 +14,8 @@ namespace fp4lab::emu {
 // was any.
 bool rotate_loops(Rewriter&, const Dataflow&, const std::vector<const Token*>& nounroll);
 
+// Of those that count down to the opposite of a register, so that they test at their end as ptxas sees them
+// (several_loops.h).
+void rotate_counted_loops(Rewriter&, const Dataflow&, const std::vector<const Token*>& nounroll);
+
 }  // namespace fp4lab::emu

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "emulator/isa/opcode.h"
+#include "emulator/ptxas/any_instruction.h"
 #include "emulator/ptxas/counted_loop.h"
 #include "emulator/ptxas/summed_product.h"
 #include "emulator/ptxas/unroll.h"
@@ -19,6 +20,12 @@
 //   four: ROUND; ROUND; ROUND; ROUND; any = more; @(more & more(1) & more(2) & more(3)) bra four;
 //   two: @!(any & more(1)) bra one; ROUND; ROUND; any = more;
 //   one: @!any bra end; ROUND; end:
+//
+// A loop that counts down to the opposite of a register x has that register in the place of its limit (in
+// both tests as they stand there in machine code):
+//
+//   four: ...; @(counter > x + 3) bra four;        (`ge`: x + 2; steps of -2: x + 6)
+//   two: @!(counter - x > 1) bra one; ...
 //
 // A loop that leaves before its branch back, elsewhere than to what stands behind it, has a first round in
 // front. The last round is a loop to ptxas where the counter must meet its limit (ne), though it never goes
@@ -38,6 +45,7 @@ bool is_inside_another(const Function& f, const CountedLoop& loop) {
 // Of integers, too, the order of f64 operands asks for what several ways bring. (In another loop the copies
 // have voices that are not followed.)
 bool is_asked_for(const Function& f, const CountedLoop& loop) {
+  if (loop.loses_sign) return true;
   if (sums_f64(f) && !is_inside_another(f, loop)) return true;
   return std::any_of(f.source.begin() + loop.begin, f.source.begin() + loop.back, [](const Source& s) {
     static const std::unordered_set<std::string_view> kNames = {"add", "sub", "mul", "fma",
@@ -80,9 +88,10 @@ class Copier {
     const uint32_t to_two = branch(loop, more_rounds(loop, 3, {}), false), four = now_.size();
     rounds(loop, 4);
     made(loop, {"mov", "pred"}, {any, more});
-    now_.land(branch(loop, more_rounds(loop, 3, more), true), four);
+    now_.land(branch(loop, loop.loses_sign ? more_than(loop, 3) : more_rounds(loop, 3, more), true), four);
     now_.land(to_two, now_.size());
-    const uint32_t to_one = branch(loop, more_rounds(loop, 1, any), false);
+    const uint32_t to_one =
+        branch(loop, loop.loses_sign ? left_more_than(loop, 1) : more_rounds(loop, 1, any), false);
     rounds(loop, 2);
     made(loop, {"mov", "pred"}, {any, more});
     now_.land(to_one, now_.size());
@@ -134,6 +143,32 @@ class Copier {
     return also;
   }
 
+  // Whether the loop would go on behind `count` rounds from here if it counted to the opposite of its limit:
+  // by a comparison with the last number from which it would, or of what is left.
+  Operand more_than(const CountedLoop& loop, unsigned count) {
+    const Instr& compared = f_.code[loop.compared_at];
+    const std::string_view type = name_of(f_.source[loop.compared_at].type());
+    const Operand &counter = compared.op[2], &limit = compared.op[3];
+    const Operand last = w_.fresh(counter.type), more = predicate();
+    made(loop, {"sub", type}, {last, way(loop, count), limit});
+    made(loop, {"setp", "gt", type}, {more, {}, counter, last});
+    return more;
+  }
+  Operand left_more_than(const CountedLoop& loop, unsigned count) {
+    const Instr& compared = f_.code[loop.compared_at];
+    const std::string_view type = name_of(f_.source[loop.compared_at].type());
+    const Operand &counter = compared.op[2], &limit = compared.op[3];
+    const Operand left = w_.fresh(counter.type), more = predicate();
+    made(loop, {"add", type}, {left, counter, limit});
+    made(loop, {"setp", "gt", type}, {more, {}, left, way(loop, count)});
+    return more;
+  }
+  // How far the counter must be from its limit.
+  Operand way(const CountedLoop& loop, unsigned count) {
+    const Source& s = f_.source[loop.compared_at];
+    return w_.constant(static_cast<uint64_t>(-loop.step * count - s.has("ge")), bits_type(s.type()));
+  }
+
   Operand predicate() {
     Operand op;
     op.kind = Operand::Kind::predicate, op.type = Type::pred, op.index = w_.image.new_predicate();
@@ -171,6 +206,17 @@ class Copier {
 };
 
 }  // namespace
+
+bool may_lose_signs(const Function& f) {
+  const auto has_type = [](const Source& s) { return s.type() == Type::s32 || s.type() == Type::s64; };
+  return any_instruction(
+             f, [&](const Instr&, const Source& s) { return s.tokens[0] == "setp" && has_type(s); }) &&
+         any_instruction(f, [&](const Instr&, const Source& s) {
+           const std::string_view name = s.tokens[0];
+           return ((name == "neg" || name == "sub") && has_type(s)) ||
+                  ((name == "mul" || name == "mad") && !is_float(s.type()));
+         });
+}
 
 // As many loops as leave the function small enough for what comes next: else it would lose all other rules.
 bool make_several_loops(Rewriter& w, const Dataflow& flow, const std::vector<const Token*>& nounroll) {

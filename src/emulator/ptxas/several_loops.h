@@ -9,7 +9,9 @@
 
 namespace fp4lab::emu {
 
-// Of loops that compute with floats. Whether there was one.
+// Whether a loop may count down to the opposite of a register.
+bool may_lose_signs(const Function&);
+// Of loops that compute with floats, or count down to the opposite of a register. Whether there was one.
 bool make_several_loops(Rewriter&, const Dataflow&, const std::vector<const Token*>& nounroll);
 
 }  // namespace fp4lab::emu
