@@ -56,11 +56,16 @@ bool makes_lanes_differ(const Dataflow& flow, const Source& s, uint32_t pc) {
   return flow.asks_lane(pc) || kNames.contains(name) || (name == "ld" && s.has("local"));
 }
 
+bool asks_one_lane(const Instr& i, const Source& s) {
+  constexpr int64_t kWholeWarp = 0x1f;  // no segments, and every lane is in range
+  return s.tokens[0] == "shfl" && s.has("idx") && i.op[4].immediate && i.op[4].displacement == kWholeWarp;
+}
+
 bool makes_lanes_agree(const Instr& i, const Source& s) {
   static const std::unordered_set<std::string_view> kNames = {"vote", "redux", "bar", "barrier",
                                                               "activemask"};
   const std::string_view name = s.tokens[0];
-  if (name == "shfl") return s.has("idx") && i.op[3].immediate;
+  if (name == "shfl") return asks_one_lane(i, s) && i.op[3].immediate;
   return kNames.contains(name) || (name == "match" && s.has("all"));
 }
 

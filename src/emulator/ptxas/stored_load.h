@@ -15,6 +15,8 @@ namespace fp4lab::emu {
 bool stores_what_it_loaded(const Function&, const Dataflow&, uint32_t begin, uint32_t end);
 // Whether the lanes of a warp differ in what an instruction makes, of whatever they agree on.
 bool makes_lanes_differ(const Dataflow&, const Source&, uint32_t pc);
+// A shfl.idx in which one number of a lane is one lane of the warp, as ptxas sees it: with the constant 0x1f.
+bool asks_one_lane(const Instr&, const Source&);
 // Whether they agree in it whatever they differ on.
 bool makes_lanes_agree(const Instr&, const Source&);
 // Where the lanes of a warp go different ways.

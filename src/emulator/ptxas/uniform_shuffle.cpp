@@ -40,7 +40,9 @@ class Agreement {
     const Instr& i = f_.code[pc];
     const Source& s = f_.source[pc];
     bool agrees = i.guard < 0;
-    if (agrees && !makes_lanes_agree(i, s)) {
+    if (agrees && asks_one_lane(i, s)) {
+      agrees = holds(pc, i.op[3], known_.maker(pc, 3));
+    } else if (agrees && !makes_lanes_agree(i, s)) {
       const bool moves = s.tokens[0] == "movmatrix" || s.tokens[0] == "match" || s.tokens[0] == "shfl";
       agrees = moves || !makes_lanes_differ(flow_, s, pc);
       for (unsigned slot = 1; slot < Known::kSlots && agrees; ++slot)
