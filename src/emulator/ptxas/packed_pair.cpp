@@ -1,6 +1,7 @@
 #include "emulator/ptxas/packed_pair.h"
 
 #include <algorithm>
+#include <map>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -57,10 +58,19 @@ class PackedPairs {
   static constexpr uint32_t kNone = Dataflow::kNone;
   static constexpr uint32_t kFar = 1024;  // nothing further away is looked at: a bound for hostile texts
 
+  // A mov, or a store of a vector.
   bool packs_halves(uint32_t pc) const {
     const Instr& i = f_.code[pc];
-    return f_.source[pc].tokens[0] == "mov" && i.guard < 0 && i.op[1].kind == Operand::Kind::vector &&
-           bits_of(f_.source[pc].type()) == i.op[1].count * 16u;
+    const Source& s = f_.source[pc];
+    if (i.guard >= 0 || i.op[1].kind != Operand::Kind::vector) return false;
+    const unsigned halves = i.op[1].count * 16u;
+    return s.tokens[0] == "mov" ? bits_of(s.type()) == halves
+                                : s.tokens[0] == "st" && bits_of(s.type()) == 16 && are_halves(i.op[1]);
+  }
+
+  bool are_halves(const Operand& parts) const {
+    return std::all_of(f_.vectors.begin() + parts.index, f_.vectors.begin() + parts.index + parts.count,
+                       [](const Operand& part) { return bits_of(part.type) == 16; });
   }
 
   // The maker in the pack's block; `unbroken`: with no branch between.
@@ -119,15 +129,20 @@ class PackedPairs {
     const Operand parts = f_.code[pc].op[1];
     const Operand low = f_.vectors[parts.index + n], high = f_.vectors[parts.index + n + 1];
     const uint32_t pair = maker(pc, low, /*unbroken=*/true), other = maker(pc, high, /*unbroken=*/false);
-    if (pair == kNone || other == kNone || !is_conversion_to_pair(f_.source[pair]) ||
-        !is_integer_in_whole_register(f_.source[other]) || is_left_out(other) || is_read_before(pair, pc, n))
+    if (pair == kNone || other == kNone) return false;
+    if (const auto same = packed_.find({pair, other}); same != packed_.end())
+      return read_in_place(pc, n + 1, same->second);
+    if (!is_conversion_to_pair(f_.source[pair]) || !is_integer_in_whole_register(f_.source[other]) ||
+        is_left_out(other) || is_read_before(pair, pc, n))
       return false;
     const Operand bytes = w_.fresh(low.type);
+    const Operand kept = packed_[{pair, other}] = w_.fresh(high.type);
+    w_.insert(pc, {"mov", "b16"}, {kept, high});
     w_.insert(pc, {"mov", "b16"}, {bytes, low});
     w_.insert(pc + 1, {"mov", "b16"}, {high, bytes});
     if (is_name_of_lower_bits(f_.code[other], f_.source[other])) become_pack(pc, other, bytes);
     if (is_name_of_byte(other)) w_.insert(pc + 1, {"mov", "b16"}, {f_.code[other].op[1], bytes});
-    replace_later(pc, n + 2, high, bytes);
+    replace_later(pc, n, bytes);
     // What takes the pack apart again reads the same.
     for (const uint32_t reader : taken_apart_[pc]) {
       const Operand& taken = f_.code[reader].op[0];
@@ -181,17 +196,31 @@ class PackedPairs {
     w_.insert(pc + 1, {"mov", "b32"}, {whole, pack});
   }
 
-  // Elements of the same pack that are put together later read the bytes already.
-  void replace_later(uint32_t pc, uint32_t first, const Operand& high, const Operand& bytes) {
+  // Elements of the same pack that are put together later read the bytes already, but for the same two again.
+  void replace_later(uint32_t pc, uint32_t first, const Operand& bytes) {
+    const uint32_t index = own_elements(pc), count = f_.code[pc].op[1].count;
+    const auto are_same = [&](uint32_t a, uint32_t b) {
+      return flow_.number_of(f_.vectors[index + a]) == flow_.number_of(f_.vectors[index + b]);
+    };
+    for (uint32_t e = first + 2; e < count; ++e) {
+      const bool is_again = e % 2 == 1 && are_same(e - 1, first);
+      if (are_same(e, first + 1) && !is_again) f_.vectors[index + e] = bytes;
+    }
+  }
+
+  bool read_in_place(uint32_t pc, uint32_t element, const Operand& other) {
+    f_.vectors[own_elements(pc) + element] = other;
+    return true;
+  }
+
+  // Where the elements of a pack begin that may be changed: copies of the instruction keep theirs.
+  uint32_t own_elements(uint32_t pc) {
     Operand& parts = f_.code[pc].op[1];
-    if (first >= parts.count) return;
     const std::vector<Operand> elements(f_.vectors.begin() + parts.index,
                                         f_.vectors.begin() + parts.index + parts.count);
-    parts.index = static_cast<uint32_t>(f_.vectors.size());  // copies of the instruction keep theirs
-    for (uint32_t e = 0; e < elements.size(); ++e) {
-      const bool same = e >= first && flow_.number_of(elements[e]) == flow_.number_of(high);
-      f_.vectors.push_back(same ? bytes : elements[e]);
-    }
+    parts.index = static_cast<uint32_t>(f_.vectors.size());
+    f_.vectors.insert(f_.vectors.end(), elements.begin(), elements.end());
+    return parts.index;
   }
 
   Rewriter& w_;
@@ -200,6 +229,8 @@ class PackedPairs {
   const Known& known_;
   const ReachingWrites writes_;
   std::unordered_map<uint32_t, std::vector<uint32_t>> taken_apart_;  // by pack: where, in its block
+  // By those that made the two halves: the upper one, which is one register in all that pack the same.
+  std::map<std::pair<uint32_t, uint32_t>, Operand> packed_;
 };
 
 }  // namespace
