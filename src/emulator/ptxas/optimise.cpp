@@ -124,13 +124,13 @@ class Optimiser {
       f_.code[pc].op[factor->first] = w_.constant(factor->second, Type::f64);
   }
 
-  // A sum in shared memory: see optimised_add_f64. Of a constant it is as it is without optimisation, and of
-  // what is kept as halves, which its loop joins behind the load.
+  // A sum in shared memory: see optimised_add_f64. Of what comes behind its loop's load it is as it is
+  // without optimisation.
   void order_atomic_sum(uint32_t pc, const Dataflow& flow, const ValueOrder& order) {
     const Source& s = f_.source[pc];
     if (!s.has("add") || s.type() != Type::f64) return;
     const unsigned added = s.tokens[0] == "atom" ? 2 : 1;
-    if (flow.number_of(f_.code[pc].op[added]) != Dataflow::kNone && !order.is_in_halves(pc, added))
+    if (flow.number_of(f_.code[pc].op[added]) != Dataflow::kNone && !order.comes_behind_memory(pc, added))
       f_.code[pc].body = optimised_add_f64();
   }
 

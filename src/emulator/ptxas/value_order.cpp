@@ -558,9 +558,10 @@ bool ValueOrder::is_ranked_later(uint32_t pc, unsigned slot, unsigned than) cons
   return a > b;
 }
 
-bool ValueOrder::is_in_halves(uint32_t pc, unsigned slot) const {
+bool ValueOrder::comes_behind_memory(uint32_t pc, unsigned slot) const {
   const Held& held = held_.at(place(pc, slot));
-  return held.rank.of == Rank::Class::joined && !held.is_variable;
+  const bool is_in_halves = held.rank.of == Rank::Class::joined && !held.is_variable;
+  return is_in_halves || held.rank.of == Rank::Class::stored || held.rank.of == Rank::Class::constant;
 }
 
 bool ValueOrder::are_copies_of_one(uint32_t pc, unsigned slot, unsigned other) const {

@@ -35,8 +35,9 @@ class ValueOrder {
   // Copies count as what they copy; and what repeats an instruction as what that one made.
   bool are_copies_of_one(uint32_t pc, unsigned slot, unsigned other) const;
   bool same(uint32_t pc, unsigned slot, unsigned other) const;
-  // Kept as halves, and no variable.
-  bool is_in_halves(uint32_t pc, unsigned slot) const;
+  // Of an atomic sum: what is kept as halves, and no variable, what a store has put elsewhere, constants and
+  // what lies in banks.
+  bool comes_behind_memory(uint32_t pc, unsigned slot) const;
   // What is computed later than where it stands, see sinking.h.
   const std::vector<Sinking::Reading>& sunk_readings() const { return sunk_readings_; }
 
