@@ -267,7 +267,7 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows,
   constexpr int kMostGuards = 4;  // what a guard leaves may be a constant, which decides another
   const auto guards = [&](const auto& again, int rounds, bool late) -> void {
     afresh([&](const Dataflow& flow, Known& known) {
-      if (rounds > 0 && (fold_guards(w, flow, known, late) || fold_absorbed(w, flow, known)))
+      if (rounds > 0 && (fold_guards(w, known, late) || fold_absorbed(w, flow, known)))
         return again(again, rounds - 1, late);
       if (late || !has_late_branches(f, known)) return single(flow, known);
       // All arithmetic is done before such branches are decided; products meet sums once more behind that.

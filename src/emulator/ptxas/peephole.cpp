@@ -149,7 +149,7 @@ bool has_late_branches(const Function& f, const Known& known) {
   return false;
 }
 
-bool fold_guards(Rewriter& w, const Dataflow& flow, const Known& known, bool late) {
+bool fold_guards(Rewriter& w, const Known& known, bool late) {
   bool any = false, any_branch = false;
   const SameValues same(w.f, known);
   for (uint32_t pc = 0; pc < w.f.code.size(); ++pc) {
@@ -157,11 +157,9 @@ bool fold_guards(Rewriter& w, const Dataflow& flow, const Known& known, bool lat
     const bool is_idle = w.f.code[pc].guard >= 0 && (does_nothing(w, known, pc) || same.is_repeated(pc));
     const auto holds = is_idle ? std::optional(false) : known.guard(pc);
     const bool is_branch = w.f.code[pc].opcode->name == "bra";
-    const std::string_view name = w.f.source[pc].tokens[0];
-    const bool stores = name == "st" || name == "red";  // what it stores has no reader where it never runs
-    if (!holds || !(flow.is_pure(pc) || is_branch || stores)) continue;
-    if (is_branch && !late && known.is_decided_late(pc)) continue;
-    any_branch |= is_branch;
+    if (!holds || (is_branch && !late && known.is_decided_late(pc))) continue;
+    const Flow ways = flow_of(w.image.out, w.f, pc);
+    any_branch |= !ways.targets.empty() || ways.leaves;
     any = true;
     if (*holds)
       w.f.code[pc].guard = -1;

@@ -14,7 +14,7 @@ void remove_unreachable(Rewriter&);
 
 // Guards that always hold, or never; those of branches too, and the code that nothing leads to then. Whether
 // there was one. `late`: also branches that are decided late.
-bool fold_guards(Rewriter&, const Dataflow&, const Known&, bool late);
+bool fold_guards(Rewriter&, const Known&, bool late);
 // Whether there are such branches.
 bool has_late_branches(const Function&, const Known&);
 // What gives a constant whatever one operand is (peephole/absorbing.cpp). Whether there was any.
