@@ -162,6 +162,22 @@ void fold_insertion(Pass& p, uint32_t pc) {
   if (at && length && (*at & 0xff) < 32 && *at % 8 != 0 && *length > 31) p.set_operand(pc, 4, *length % 32);
 }
 
+// A register's field at constant places.
+bool is_field(const Pass& p, uint32_t pc, uint64_t at, uint64_t length) {
+  return bits_of(p.source(pc).type()) == 32 && p.bits(pc, 2) == at && p.bits(pc, 3) == length;
+}
+
+// A field that goes back above what bfe.s32 took out below it: both are one field from bit 0, without a sign.
+void join_fields(Pass& p, uint32_t pc) {
+  const auto at = p.bits(pc, 3), length = p.bits(pc, 4);
+  if (p.source(pc).type() != Type::b32 || !at || !length || *at == 0 || *length == 0 || *at + *length > 32)
+    return;
+  const auto upper = p.made_by(pc, 1, "bfe"), lower = p.made_by(pc, 2, "bfe");
+  if (!upper || !lower || !is_field(p, *upper, *at, *length) || !is_field(p, *lower, 0, *at)) return;
+  if (p.bits(*lower, 1) || !p.same_copies(*upper, 1, *lower, 1)) return;
+  p.replace(pc, {"bfe", "u32"}, {p.kept(*lower, 1), p.w.constant(0), p.w.constant(*at + *length)});
+}
+
 // For bfe that is more: sums and products of 24 bits, and what makes or takes a carry.
 bool is_computed_behind_extraction(const Source& s) {
   static const std::unordered_set<std::string_view> kNames = {"addc", "subc", "madc", "mul24", "mad24"};
@@ -418,6 +434,7 @@ std::span<const Rule> bit_rules() {
       {"shr", fold_truth_as_amount},
       {"shl", fold_truth_as_amount},
       {"bfi", fold_insertion},
+      {"bfi", join_fields},
       {"bfe", fold_extraction},
       {"mad", fold_known_product},
       {"mad24", fold_known_product},
