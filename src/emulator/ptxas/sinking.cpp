@@ -108,8 +108,11 @@ Sinking::Sinking(const Function& f, const Dataflow& flow, const Ssa& ssa, const 
   find_results();
   for (uint32_t pc = 0; pc < size; ++pc)
     if (!users[pc].empty())
-      results_[pc].is_kept = std::ranges::any_of(
-          users[pc], [&](uint32_t user) { return blocks_.reads[user] != blocks_.makes[pc]; });
+      results_[pc].is_kept = std::ranges::any_of(users[pc], [&](uint32_t user) {
+        return blocks_.reads[user] != blocks_.makes[pc] ||
+               std::ranges::any_of(flow_.access(pc).writes,
+                                   [&](uint32_t reg) { return reads_behind_guard(user, reg); });
+      });
   can_move_.assign(size, 0);
   for (uint32_t pc = 0; pc < size; ++pc) can_move_[pc] = static_cast<char>(can_move(pc));
   for (uint32_t pc = size; pc-- > 0;) {
@@ -216,8 +219,18 @@ void Sinking::find_kept(uint32_t b) {
       s.is_written = true;
       if (f_.code[pc].guard < 0) s.lives = false;
     }
-    for (const uint32_t reg : flow_.access(pc).reads) state(reg, blocks_.reads[pc]).lives = true;
+    for (const uint32_t reg : flow_.access(pc).reads) {
+      State& s = state(reg, blocks_.reads[pc]);
+      s.lives = true;
+      s.lives_behind |= reads_behind_guard(pc, reg);
+    }
   }
+}
+
+// What a guarded instruction reads that does more than compute, it reads in a block of its own, but for the
+// guard.
+bool Sinking::reads_behind_guard(uint32_t pc, uint32_t reg) const {
+  return flow_.branches_under_guard(pc) && flow_.number_of(guard_of(f_.code[pc])) != reg;
 }
 
 // Who makes what an instruction reads in a register: of its own block, or else the only one of others.

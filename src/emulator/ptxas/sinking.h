@@ -54,6 +54,7 @@ class Sinking {
   void find_dominators();
   void find_results();
   void find_kept(uint32_t flow_block);
+  bool reads_behind_guard(uint32_t pc, uint32_t reg) const;
   uint32_t maker(uint32_t reader, uint32_t reg) const;
   uint32_t maker_of_its_own(uint32_t reader, uint32_t reg) const;
   uint32_t weigh(uint32_t root, const std::vector<std::vector<uint32_t>>& users);
