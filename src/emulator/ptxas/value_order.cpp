@@ -36,9 +36,9 @@
 // * What repeats an instruction is what that one made (value_equals.cpp), of that one's operands in their
 // order.
 // * 64-bit integers are made as halves, and so is what a guarded instruction may have made, which is selected
-//   by halves; a guarded load is one of several ways. What is kept as halves (value_uses.cpp) is joined
-//   before the first instruction that reads it as a whole, be it in a branch beside: behind everything above,
-//   and of several in the order of these instructions.
+//   by halves; a guarded load is one of several ways, if its register held anything before. What is kept as
+//   halves (value_uses.cpp) is joined before the first instruction that reads it as a whole, be it in a
+//   branch beside: behind everything above, and of several in the order of these instructions.
 // * The results of a routine that is called several times may share a register (value_routines.cpp).
 // * A load that gives what a store before it has put there comes behind these, in the order of the stores,
 //   and so do one behind a guarded store and the second of two that become one (value_pairs.cpp). It is no
@@ -277,6 +277,30 @@ void ValueOrder::find_only() {
         std::ranges::all_of(values[v].operands, [&](uint32_t from) { return source(from) == only; });
     if (is_one) only_[v] = only;
   }
+  find_only_loads();
+}
+
+// A guarded load brings the only value that there is where nothing, or only the same load, has written its
+// register before.
+void ValueOrder::find_only_loads() {
+  const std::vector<Ssa::Value>& values = ssa_.values();
+  std::vector<char> is_nothing(values.size(), 0);
+  for (uint32_t v = 0; v < values.size(); ++v)
+    is_nothing[v] = values[v].kind == Kind::unknown || values[v].kind == Kind::merged;
+  const auto is_only_load = [&](uint32_t v) {
+    const Ssa::Value& value = values[v];
+    if (value.kind != Kind::kept || !is_nothing[value.operands[0]]) return false;
+    const std::string_view name = f_.source[value.at].tokens[0];
+    return name == "ld" || name == "atom";
+  };
+  const auto brings_something = [&](uint32_t from) { return !is_nothing[from] && !is_only_load(from); };
+  for (bool changes = true; std::exchange(changes, false);)
+    for (uint32_t v = 0; v < values.size(); ++v)
+      if (values[v].kind == Kind::merged && is_nothing[v] &&
+          std::ranges::any_of(values[v].operands, brings_something))
+        is_nothing[v] = 0, changes = true;
+  for (uint32_t v = 0; v < values.size(); ++v)
+    if (is_only_load(v)) only_[v] = values[v].operands[1];
 }
 
 void ValueOrder::find_webs() {

@@ -87,6 +87,7 @@ class ValueOrder {
   void find_text_blocks();
   uint32_t text_block_of(const Ssa::Value&) const;
   void find_only();
+  void find_only_loads();
   void find_webs();
   void rank_webs();
   std::vector<char> webs_that_cross();
