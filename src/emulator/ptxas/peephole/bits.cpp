@@ -1,10 +1,12 @@
 // Shifts, bit fields, and saturated sums of integers.
+#include <algorithm>
 #include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "emulator/ptxas/peephole/pass.h"
 #include "emulator/ptxas/peephole/rules.h"
+#include "emulator/ptxas/routine.h"
 
 namespace fp4lab::emu::peephole {
 
@@ -374,19 +376,27 @@ void fold_borrow(Pass& p, uint32_t pc) {
   p.replace(pc, {"add", "cc", "u32"}, {p.operand(pc, 1), negative});
 }
 
+// Whether a block ends between, or an integer division stands there, which becomes several instructions
+// later.
+bool are_apart(const Pass& p, uint32_t first, uint32_t second) {
+  if (!p.known.is_in_block(first, second)) return true;
+  for (uint32_t pc = first; pc < second; ++pc)
+    if (is_integer_routine(p.source(pc)) && !p.flow.is_dead(pc)) return true;
+  return false;
+}
+
 // The upper half of a product that is needed as a whole takes its sum with it, which then does not saturate.
 void fold_whole_product(Pass& p, uint32_t pc) {
   if (!p.source(pc).has("hi") || !p.source(pc).has("sat")) return;
-  for (const Dataflow::Block& b : p.flow.blocks()) {
-    if (pc < b.begin || pc >= b.end) continue;
-    for (uint32_t low = b.begin; low < b.end; ++low) {
-      const Source& s = p.source(low);
-      if (p.flow.is_dead(low) || s.tokens[0] != "mul" || !s.has("lo") || !is_word(s.type())) continue;
-      const bool straight = p.same_value(low, 1, pc, 1) && p.same_value(low, 2, pc, 2);
-      const bool crossed = p.same_value(low, 1, pc, 2) && p.same_value(low, 2, pc, 1);
-      if (straight || crossed)
-        return p.replace(pc, {"mad", "hi", "s32"}, {p.operand(pc, 1), p.operand(pc, 2), p.operand(pc, 3)});
-    }
+  const Dataflow::Block& b = p.flow.blocks()[p.flow.block_of(pc)];
+  for (uint32_t low = b.begin; low < b.end; ++low) {
+    const Source& s = p.source(low);
+    if (p.flow.is_dead(low) || s.tokens[0] != "mul" || !s.has("lo") || !is_word(s.type())) continue;
+    if (are_apart(p, std::min(low, pc), std::max(low, pc))) continue;
+    const bool straight = p.same_value(low, 1, pc, 1) && p.same_value(low, 2, pc, 2);
+    const bool crossed = p.same_value(low, 1, pc, 2) && p.same_value(low, 2, pc, 1);
+    if (straight || crossed)
+      return p.replace(pc, {"mad", "hi", "s32"}, {p.operand(pc, 1), p.operand(pc, 2), p.operand(pc, 3)});
   }
 }
 
