@@ -1,6 +1,7 @@
 #include "emulator/ptxas/counted_loop.h"
 
 #include <algorithm>
+#include <set>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -223,7 +224,46 @@ class Finder {
       if (name == "brx" || name == "ret" || name == "exit" || (alone && flow_.becomes_branch(pc)))
         return false;
     }
+    for (uint32_t b = first; b <= back; ++b)
+      if (begins_switch(b)) return false;
     return last(back).opcode->name == "bra";
+  }
+
+  // Blocks behind each other of which each asks whether one register is another constant, and makes nothing
+  // that is wanted elsewhere: they become an indirect branch, if its table has at most five entries for each.
+  bool begins_switch(uint32_t b) const {
+    constexpr int64_t kEntries = 5;
+    const auto begin = case_of(b);
+    if (!begin) return false;
+    std::set<int64_t> values{begin->second};
+    while (++b < flow_.blocks().size() && block(b).predecessors.size() == 1) {
+      const auto next = case_of(b);
+      if (!next || next->first != begin->first || block(b).end - block(b).begin != 2) break;
+      values.insert(next->second);
+    }
+    const auto count = static_cast<int64_t>(values.size());
+    return count > 1 && *values.rbegin() - *values.begin() < kEntries * count;
+  }
+
+  // The register, and the constant with which it is equal where the block's last branch is taken.
+  std::optional<std::pair<uint32_t, int64_t>> case_of(uint32_t b) const {
+    const Instr& branch = last(b);
+    if (branch.opcode->name != "bra" || branch.guard < 0 || block(b).end - block(b).begin < 2)
+      return std::nullopt;
+    for (uint32_t pc = block(b).begin; pc < block(b).end; ++pc)
+      for (const uint32_t reg : flow_.access(pc).writes)
+        if (flow_.lives_behind(b, reg)) return std::nullopt;
+    const Instr& asks = f_.code[block(b).end - 2];
+    const Source& s = f_.source[block(b).end - 2];
+    if (s.tokens.size() != 3 || s.tokens[0] != "setp" ||
+        s.tokens[1] != (branch.guard_negated ? "ne" : "eq") || asks.guard >= 0 || is_float(s.type()) ||
+        bits_of(s.type()) != 32)
+      return std::nullopt;
+    const auto constant = only_value(asks.op[3]);
+    if (flow_.number_of(asks.op[0]) != flow_.number_of(guard_of(branch)) || !is_no_constant(asks.op[2]) ||
+        !constant || only_value(asks.op[2]))
+      return std::nullopt;
+    return std::pair(flow_.number_of(asks.op[2]), int64_t(static_cast<int32_t>(*constant)));
   }
 
   bool is_entered_by_several(uint32_t first, uint32_t back) const {
