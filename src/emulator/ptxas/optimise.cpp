@@ -246,9 +246,15 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows,
   const auto single = [&](const Dataflow& flow, Known& known) {
     fold_single(w, flow, known) ? afresh(arithmetic) : arithmetic(flow, known);
   };
+  constexpr int kMostGuards = 4;  // what a guard leaves may be a constant, which decides another
   const bool loops_matter = sums_f64(f) || has_products(f) || has_pairs(f);
   bool unrolls = loops_matter || has_signs(f) || has_tables(f) || gives_back_operands(f) ||
                  has_saturated_sums(f) || may_repeat_wgmma(f);
+  const bool loses_signs = has_loops(w) && may_lose_signs(f);
+  // What early constants decide is no way out of a loop.
+  bool decides = (unrolls || loses_signs) && has_loops(w);
+  for (int round = 0; round < kMostGuards && std::exchange(decides, false); ++round)
+    afresh([&](const Dataflow& flow, const Known& known) { decides = fold_guards(w, flow, known, false); });
   for (int depth = 0; depth < kMostNested && std::exchange(unrolls, false); ++depth)
     step([&](const Dataflow& flow) {
       const Unrolled loops = unroll(w, flow, nounroll);
@@ -257,14 +263,12 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows,
     });
   if (may_mistake_branches(f)) step([&](const Dataflow& flow) { fold_known_branches(w, flow, nounroll); });
   // The last round of a loop that is several is one of many: nobody knows what sign it leaves.
-  const bool loses_signs = has_loops(w) && may_lose_signs(f);
   if (loses_signs) step([&](const Dataflow& flow) { rotate_counted_loops(w, flow, nounroll); });
   if (loops_matter || has_signs(f) || loses_signs)
     step([&](const Dataflow& flow) { make_several_loops(w, flow, nounroll); });
   if (loops_matter) step([&](const Dataflow& flow) { rotate_loops(w, flow, nounroll); });
   if (may_ask_equal(f))
     afresh([&](const Dataflow& flow, const Known& known) { mistake_asked_constants(w, flow, known); });
-  constexpr int kMostGuards = 4;  // what a guard leaves may be a constant, which decides another
   const auto guards = [&](const auto& again, int rounds, bool late) -> void {
     afresh([&](const Dataflow& flow, Known& known) {
       if (rounds > 0 && (fold_guards(w, known, late) || fold_absorbed(w, flow, known)))
