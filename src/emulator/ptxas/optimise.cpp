@@ -10,6 +10,7 @@
 #include "emulator/ptxas/alternating_sign.h"
 #include "emulator/ptxas/approximate.h"
 #include "emulator/ptxas/asked_equal.h"
+#include "emulator/ptxas/atomic_word.h"
 #include "emulator/ptxas/bank_half.h"
 #include "emulator/ptxas/behind_copies.h"
 #include "emulator/ptxas/branch_knowledge.h"
@@ -287,6 +288,8 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows,
     afresh([&](const Dataflow& flow, const Known& known) { move_uniform_shuffles(w, flow, known); });
   if (may_mistake_constants(f))
     afresh([&](const Dataflow&, const Known& known) { mistake_negative_constants(w, known); });
+  if (may_mistake_atomic_words(f))
+    afresh([&](const Dataflow&, const Known& known) { mistake_atomic_words(w, known); });
   if (may_repeat_wgmma(f))
     afresh([&](const Dataflow& flow, const Known& known) { forget_repeated_wgmma(w, flow, known); });
   if (may_rectify(f)) afresh([&](const Dataflow& flow, const Known& known) { rectify(w, flow, known); });

@@ -1,0 +1,107 @@
+#include "emulator/ptxas/atomic_word.h"
+
+#include <algorithm>
+
+#include "emulator/ptxas/behind_copies.h"
+#include "emulator/ptxas/part.h"
+
+namespace fp4lab::emu {
+
+namespace {
+
+// By whom a word is taken out of 64 bits, and which one it is.
+struct Word {
+  uint32_t taking;
+  uint32_t nth;
+};
+
+bool adds_halves(const Source& s) {
+  return (s.tokens[0] == "atom" || s.tokens[0] == "red") && s.has("add") && !s.has("global") &&
+         (s.type() == Type::f16x2 || s.type() == Type::bf16x2);
+}
+
+std::optional<uint32_t> nth_word(const Function& f, uint32_t pc, const Operand& read) {
+  const Instr& i = f.code[pc];
+  const Source& s = f.source[pc];
+  const bool cuts = is_integer_cvt(s) && bits_of(s.type(0)) == 32 && bits_of(s.type(1)) == 64;
+  if (cuts) return is_value(i.op[1]) ? std::optional(0u) : std::nullopt;
+  return takes_apart(i, s) && bits_of(s.type()) == 64 && i.op[0].count == 2 ? nth_part(f, pc, read)
+                                                                            : std::nullopt;
+}
+
+// Behind copies, and packs of two words.
+std::optional<Word> word_behind(const Function& f, const Known& known, uint32_t pc, unsigned slot) {
+  constexpr unsigned kMostCopies = 256;  // see behind_copies
+  const Operand* read = &f.code[pc].op[slot];
+  uint32_t maker = known.maker(pc, slot);
+  for (unsigned copies = 0; copies < kMostCopies && maker != Dataflow::kNone && maker < pc; ++copies) {
+    pc = maker;
+    const Operand& from = f.code[pc].op[1];
+    if (const auto nth = nth_word(f, pc, *read)) {
+      if (known.bits(pc, 1)) return std::nullopt;
+      const auto whole = behind_copies(f, known, pc, from, known.maker(pc, 1));
+      const Operand* packed = whole ? &f.code[*whole].op[1] : nullptr;
+      if (!packed || packed->kind != Operand::Kind::vector) return Word{pc, *nth};
+      if (packed->count != 2) return std::nullopt;
+      pc = *whole;
+      read = &f.vectors[packed->index + *nth];
+      maker = known.maker_of_element(pc, packed->index + *nth);
+    } else {
+      if (!is_copy(f.code[pc], f.source[pc])) return std::nullopt;
+      read = &from;
+      maker = known.maker(pc, 1);
+    }
+  }
+  return std::nullopt;
+}
+
+// The lower halves of the word and of the upper one.
+Operand lower_halves(Rewriter& w, const Word& word) {
+  const Operand whole = w.f.code[word.taking].op[1];
+  const Operand shifted = w.fresh(Type::b64), upper = w.fresh(Type::b32), lower = w.fresh(Type::b32);
+  const Operand halves = w.fresh(Type::b32);
+  w.insert(word.taking, {"shr", "u64"}, {shifted, whole, w.constant(32)});
+  w.insert(word.taking, {"cvt", "u32", "u64"}, {upper, shifted});
+  w.insert(word.taking, {"cvt", "u32", "u64"}, {lower, whole});
+  w.insert(word.taking, {"prmt", "b32"}, {halves, word.nth == 0 ? lower : upper, upper, w.constant(0x5410)});
+  return halves;
+}
+
+// At a generic address that may lie elsewhere, only where it is in the CTA's shared memory.
+Operand where_shared(Rewriter& w, uint32_t pc, const Operand& address, const Operand& halves,
+                     const Operand& right) {
+  Operand base = address;
+  base.kind = Operand::Kind::value;
+  Operand is_shared;
+  is_shared.kind = Operand::Kind::predicate, is_shared.type = Type::pred;
+  is_shared.index = w.image.new_predicate();
+  const Operand chosen = w.fresh(Type::b32);
+  w.insert_unguarded(pc, {"isspacep", "shared::cta"}, {is_shared, base});
+  w.insert_unguarded(pc, {"selp", "b32"}, {chosen, halves, right, is_shared});
+  return chosen;
+}
+
+}  // namespace
+
+bool may_mistake_atomic_words(const Function& f) { return std::ranges::any_of(f.source, adds_halves); }
+
+void mistake_atomic_words(Rewriter& w, const Known& known) {
+  bool any = false;
+  for (uint32_t pc = 0; pc < w.f.code.size(); ++pc) {
+    const Source& s = w.f.source[pc];
+    if (!adds_halves(s)) continue;
+    const unsigned at = s.tokens[0] == "atom" ? 1 : 0;
+    const Operand address = w.f.code[pc].op[at];
+    const bool is_register = address.has_base && bits_of(address.type) == 64;
+    const auto word = word_behind(w.f, known, pc, at + 1);
+    const bool is_generic =
+        std::ranges::none_of(s.tokens, [](std::string_view token) { return token.starts_with("shared"); });
+    if (!word || (is_generic && !is_register)) continue;
+    const Operand halves = lower_halves(w, *word), right = w.f.code[pc].op[at + 1];
+    w.f.code[pc].op[at + 1] = is_generic ? where_shared(w, pc, address, halves, right) : halves;
+    any = true;
+  }
+  if (any) w.rebuild();
+}
+
+}  // namespace fp4lab::emu
