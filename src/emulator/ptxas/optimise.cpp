@@ -255,7 +255,7 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows,
   // What early constants decide is no way out of a loop.
   bool decides = (unrolls || loses_signs) && has_loops(w);
   for (int round = 0; round < kMostGuards && std::exchange(decides, false); ++round)
-    afresh([&](const Dataflow& flow, const Known& known) { decides = fold_guards(w, flow, known, false); });
+    afresh([&](const Dataflow&, const Known& known) { decides = fold_guards(w, known, false); });
   for (int depth = 0; depth < kMostNested && std::exchange(unrolls, false); ++depth)
     step([&](const Dataflow& flow) {
       const Unrolled loops = unroll(w, flow, nounroll);
