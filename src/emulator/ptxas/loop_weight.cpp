@@ -104,13 +104,6 @@ const Operand* address_of(const Instr& i, const Source& s) {
   return name == "ld" || name == "ldu" ? &i.op[1] : name == "st" ? &i.op[0] : nullptr;
 }
 
-uint32_t weight_of(const Instr& i, const Source& s) {
-  const bool branch = i.opcode->name == "bra";
-  if (const Operand* address = address_of(i, s))  // the sum of base and offset is one of its own
-    return 1 + (address->has_base && address->displacement != 0) + (i.guard >= 0);
-  return branch ? 1 : weight_of_unguarded(i, s) + (i.guard >= 0 ? weight_of_guard(s) : 0);
-}
-
 // A sign that a register changes in itself from round to round is an instruction more if the loop reads it
 // elsewhere too.
 bool copies_sign(const Function& f, const Dataflow& flow, uint32_t pc, uint32_t begin, uint32_t end) {
@@ -129,6 +122,13 @@ bool copies_sign(const Function& f, const Dataflow& flow, uint32_t pc, uint32_t 
 
 }  // namespace
 
+uint32_t machine_weight(const Instr& i, const Source& s) {
+  const bool branch = i.opcode->name == "bra";
+  if (const Operand* address = address_of(i, s))  // the sum of base and offset is one of its own
+    return 1 + (address->has_base && address->displacement != 0) + (i.guard >= 0);
+  return branch ? 1 : weight_of_unguarded(i, s) + (i.guard >= 0 ? weight_of_guard(s) : 0);
+}
+
 bool is_light_loop(const Function& f, const Dataflow& flow, uint32_t begin, uint32_t end) {
   // Loads that unrolled rounds could do at once are worth more.
   constexpr uint32_t kMost = 21, kMostWithLoads = 49, kSharedLoad = 5, kFixedSharedLoad = 1;
@@ -138,7 +138,7 @@ bool is_light_loop(const Function& f, const Dataflow& flow, uint32_t begin, uint
     if (flow.is_dead(pc)) continue;
     const Instr& i = f.code[pc];
     const Source& s = f.source[pc];
-    weight += weight_of(i, s) + copies_sign(f, flow, pc, begin, end);
+    weight += machine_weight(i, s) + copies_sign(f, flow, pc, begin, end);
     if (s.tokens[0] != "ld" || flow.is_in_bank(pc) || s.has("const")) continue;
     if (!s.has("shared") && !s.has("shared::cta"))
       loads = true;

@@ -7,6 +7,9 @@
 
 namespace fp4lab::emu {
 
+// Of one instruction.
+uint32_t machine_weight(const Instr&, const Source&);
+
 // Whether the instructions [begin, end) of a loop are few enough to be unrolled by four.
 bool is_light_loop(const Function&, const Dataflow&, uint32_t begin, uint32_t end);
 

@@ -50,8 +50,7 @@
 // * Constants come last, and before them what .const memory holds. Of sums and products a constant
 //   whose lower half is not 0 comes before a kernel's parameter (if sums and products alone read that), any
 //   other behind it, and two parameters change places; of extremes parameters come before constants. But zero
-//   comes first. Two constants change places in extremes; in what rounds in a direction unless the lower half
-//   of the second is 0, and in products that round to nearest if that of the first is.
+//   comes first. Two constants change places in extremes; of sums and products see constant_places.cpp.
 
 namespace fp4lab::emu {
 
@@ -126,7 +125,6 @@ ValueOrder::ValueOrder(const Function& f, const Dataflow& flow, const Known& kno
       flow_(flow),
       are_renamed_(are_renamed),
       stored_constants_(known.stored_constants()),
-      constants_stored_in_pairs_(known.constants_stored_in_pairs()),
       ssa_(f, flow, registers_asked_for(), loops_with_several_exits(f, flow, nounroll)) {
   find_blocks(known);
   find_called_quotients(known);
@@ -159,6 +157,7 @@ ValueOrder::ValueOrder(const Function& f, const Dataflow& flow, const Known& kno
         operand.rank = rank_of_constant(*bits, pc);
     }
   }
+  find_constant_places(known);
 }
 
 void ValueOrder::find_blocks(const Known& known) {
@@ -510,8 +509,6 @@ ValueOrder::Rank ValueOrder::rank_of_constant(uint64_t bits, uint32_t reader) co
   if (stores != stored_constants_.end() &&
       std::ranges::binary_search(stores->second, calls_before_[reader], {}, calls_before))
     return {Rank::Class::constant, kAlsoStored, 0};
-  if (const auto pair = constants_stored_in_pairs_.find(bits); pair != constants_stored_in_pairs_.end())
-    return {Rank::Class::constant, kInPair, pair->second};
   return {Rank::Class::constant, bits << 32 == 0 ? kInInstruction : kInRegister, 0};
 }
 
@@ -563,18 +560,8 @@ bool ValueOrder::is_ranked_later(uint32_t pc, unsigned slot, unsigned than) cons
     const bool is_extreme = name == "min" || name == "max";
     if (is_written(a) && is_written(b)) {
       if (is_extreme) return true;
-      // What is stored, too, is in a register, and comes first.
-      if ((a.block == kAlsoStored) != (b.block == kAlsoStored)) return b.block == kAlsoStored;
-      // As part of a vector, which is not stored in later straight-line code, it comes behind others in
-      // registers.
-      const auto is_in_pair = [&](const Rank& c) {
-        return c.block == kInPair && stretch_reads_[c.at] <= stretch_reads_[pc];
-      };
-      if (is_in_pair(a) != is_in_pair(b))
-        return is_in_pair(a) ? b.block != kInInstruction : a.block == kInInstruction;
-      if (const auto addend = constant_addend(pc))
-        return (addend->block == kInInstruction) != rounds_in_a_direction(s);
-      return rounds_in_a_direction(s) ? b.block != kInInstruction : a.block == kInInstruction;
+      const auto second = second_constant(pc);
+      return second ? slot == *second : rounds_in_a_direction(s);
     }
     if (is_extreme) return a.block != kParameter && b.block == kParameter;
     if (a.block == kParameter && b.block == kParameter) return true;

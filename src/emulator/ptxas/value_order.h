@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "emulator/ptx/token.h"
+#include "emulator/ptxas/constant_places.h"
 #include "emulator/ptxas/copies.h"
 #include "emulator/ptxas/halves.h"
 #include "emulator/ptxas/known.h"
@@ -49,8 +50,8 @@ class ValueOrder {
     auto operator<=>(const Rank&) const = default;
   };
   // Constants, as Rank::block.
-  static constexpr int64_t kInConst = 0, kAlsoStored = 1, kInRegister = 2, kInPair = 3, kParameter = 4,
-                           kStored = 5, kInInstruction = 6;
+  static constexpr int64_t kInConst = 0, kAlsoStored = 1, kInRegister = 2, kParameter = 3, kStored = 4,
+                           kInInstruction = 5;
   // Values that a register holds by turns, because they meet somewhere.
   struct Web {
     Rank rank;
@@ -205,14 +206,16 @@ class ValueOrder {
   bool is_constant_root(uint32_t pc, Root) const;
   void find_extended_shifts(const Known&);
   void find_shared_results();
+  void find_constant_places(const Known&);
+  std::optional<unsigned> second_constant(uint32_t pc) const;
+  std::optional<ConstantPlaces::Use> constant_use(uint32_t pc, const Known&) const;
   std::optional<Rank> shared_result(const Ssa::Value&) const;
   Rank rank(uint32_t value, uint32_t pc, unsigned slot);
   Rank rank_of_constant(uint64_t bits, uint32_t reader) const;
   Rank rank_of_constant(const Operand&, uint32_t reader) const;
   // A constant of the text, not of a bank.
   static bool is_written(const Rank& constant) {
-    return constant.block == kAlsoStored || constant.block == kInRegister || constant.block == kInPair ||
-           constant.block == kInInstruction;
+    return constant.block == kAlsoStored || constant.block == kInRegister || constant.block == kInInstruction;
   }
   Rank made_at(const Ssa::Value&, uint32_t reader) const;
   Rank rank_of_stored(uint32_t load, const Stored&);
@@ -223,7 +226,6 @@ class ValueOrder {
   const Dataflow& flow_;
   const bool are_renamed_;
   const Known::Stores& stored_constants_;
-  const std::unordered_map<uint64_t, uint32_t>& constants_stored_in_pairs_;
   Ssa ssa_;
   Sinking::Blocks places_;  // where sinking.h computes something
   Sinking::Blocks
@@ -276,6 +278,7 @@ class ValueOrder {
   std::unordered_map<uint32_t, uint32_t> shared_;  // by pc of a call: the first call; kNone = all are late
   std::vector<Web> webs_;                          // by name
   std::unordered_map<uint64_t, Held> held_;        // by pc and slot
+  std::map<uint32_t, ConstantPlaces> constant_places_;  // by how many calls there are before
 };
 
 }  // namespace fp4lab::emu
