@@ -51,6 +51,11 @@ bool is_infinite(uint64_t bits, Type type) {
   return type == Type::f32 && (bits & 0x7fffffff) == 0x7f800000;
 }
 
+// Of a constant NaN it is computed, and makes it quiet.
+bool is_widening(const Source& s) {
+  return s.tokens[0] == "cvt" && s.type(0) == Type::f64 && s.type(1) == Type::f32 && !s.has("ftz");
+}
+
 // A move, by its name or as a conversion of nothing.
 bool is_move(const Source& s) {
   return s.tokens[0] == "mov" || (s.tokens[0] == "cvt" && s.tokens.size() == 3 && s.type(0) == s.type(1) &&
@@ -420,8 +425,9 @@ void Known::forget_left() {
       if (const auto converted = bits(at.first, 1); converted && is_infinite(*converted, s.type(1)))
         left.push_back(at);
     const bool gives_operand = is_plain_extreme(f_.code[at.first], s) && decided(at.first);
-    const bool stays = is_move(s) || is_sign_of_f64(s) || is_rounded(s) || gives_operand;
-    if (!stays && is_nan(value, s.type())) left.push_back(at);
+    const bool keeps_nan =
+        is_move(s) || is_sign_of_f64(s) || is_rounded(s) || is_widening(s) || gives_operand;
+    if (!keeps_nan && is_nan(value, s.type())) left.push_back(at);
   }
   if (left.empty()) return;
   std::ranges::sort(left);
