@@ -73,6 +73,11 @@ class PackedPairs {
                        [](const Operand& part) { return bits_of(part.type) == 16; });
   }
 
+  // One that stands in a uniform register: any but 0.
+  bool reads_constant(uint32_t pc) const {
+    return known_.bits(pc, 1).value_or(0) != 0 || known_.bits(pc, 2).value_or(0) != 0;
+  }
+
   // The maker in the pack's block; `unbroken`: with no branch between.
   uint32_t maker(uint32_t pc, const Operand& op, bool unbroken) const {
     const uint32_t from = is_value(op) ? writes_.maker(pc, flow_.number_of(op)) : kNone;
@@ -132,8 +137,8 @@ class PackedPairs {
     if (pair == kNone || other == kNone) return false;
     if (const auto same = packed_.find({pair, other}); same != packed_.end())
       return read_in_place(pc, n + 1, same->second);
-    if (!is_conversion_to_pair(f_.source[pair]) || !is_integer_in_whole_register(f_.source[other]) ||
-        is_left_out(other) || is_read_before(pair, pc, n))
+    if (!is_conversion_to_pair(f_.source[pair]) || reads_constant(pair) ||
+        !is_integer_in_whole_register(f_.source[other]) || is_left_out(other) || is_read_before(pair, pc, n))
       return false;
     const Operand bytes = w_.fresh(low.type);
     const Operand kept = packed_[{pair, other}] = w_.fresh(high.type);
