@@ -36,6 +36,7 @@
 #include "emulator/ptxas/several_loops.h"
 #include "emulator/ptxas/signs.h"
 #include "emulator/ptxas/split_branch.h"
+#include "emulator/ptxas/swapped_half.h"
 #include "emulator/ptxas/uniform_shuffle.h"
 #include "emulator/ptxas/unroll.h"
 #include "emulator/ptxas/value_order.h"
@@ -298,6 +299,8 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows,
   if (has_narrow_loads(f)) step([&](const Dataflow& flow) { mistake_narrow_loads(w, flow); });
   if (has_pairs_of_bytes(f))
     afresh([&](const Dataflow& flow, const Known& known) { mistake_packed_halves(w, flow, known); });
+  if (may_swap_halves(f))
+    afresh([&](const Dataflow&, const Known& known) { mistake_swapped_halves(w, known); });
   if (may_join_predicates(f))
     afresh([&](const Dataflow& flow, const Known& known) { join_predicates(w, flow, known); });
   if (may_split_branches(f)) step([&](const Dataflow& flow) { split_branches(w, flow); });
