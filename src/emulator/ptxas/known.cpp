@@ -162,8 +162,9 @@ void Known::find_readers(const Dataflow& flow) {
     if (s.tokens[0].starts_with("set") && bits(pc, first) && bits(pc, first + 1)) continue;
     for (unsigned slot = 1; slot < kSlots; ++slot) {
       const Operand& op = f_.code[pc].op[slot];
-      const auto of = is_value(op) && bits_of(op.type) == 64 ? bits(pc, slot) : std::nullopt;
+      auto of = is_value(op) && bits_of(op.type) == 64 ? bits(pc, slot) : std::nullopt;
       if (!of) continue;
+      if (s.tokens[0] == "sub" && slot == 2) *of ^= uint64_t(1) << 63;  // what is subtracted is added
       std::vector<uint32_t>& readers = readers_[*of];
       const auto same = std::ranges::find_if(readers, [&](uint32_t other) { return repeats(pc, other); });
       if (same == readers.end())
