@@ -11,6 +11,7 @@
 // * Of two that are left, that which another instruction is the first to read again, if that is near, stands
 //   in a uniform register, and what is read beside it is in a register. But of two that could stand in the
 //   instruction that one is in a register. A third one, an addend, is in a register.
+// * Before that stands there what something before a call has read, too.
 // * If neither is read again so soon the first one stands in the uniform register: it changes places with the
 //   second.
 // * Of two in registers that comes first which another instruction has in one first.
@@ -27,11 +28,14 @@ bool fits_instruction(const std::optional<uint64_t>& op) { return op && *op << 3
 
 }  // namespace
 
-ConstantPlaces::ConstantPlaces(std::vector<Use> uses) : uses_(std::move(uses)), part_(uses_.size()) {
+ConstantPlaces::ConstantPlaces(std::vector<Use> uses, uint32_t calls,
+                               const std::unordered_map<uint64_t, Constant>& constants)
+    : uses_(std::move(uses)), part_(uses_.size()) {
   for (size_t at = 0; at < uses_.size(); ++at)
     for (const Operand& op : uses_[at].operands) {
       if (!op) continue;
-      ++left_[*op];
+      left_[*op] = constants.at(*op).reads;
+      if (constants.at(*op).first_calls < calls) before_.insert(*op);
       if (std::vector<size_t>& readers = readers_[*op]; readers.empty() || readers.back() != at)
         readers.push_back(at);
       if (uses_[at].by != By::store) continue;
@@ -161,6 +165,8 @@ void ConstantPlaces::choose(size_t use) {
   if (open.size() == 1) return put_elsewhere(open[0]);
   const auto fits = [&](uint64_t constant) { return fits_instruction(constant) && is_held(constant); };
   if (fits(open[0]) != fits(open[1])) return put_elsewhere(fits(open[0]) ? open[0] : open[1]);
+  const auto is_before = [&](uint64_t constant) { return before_.contains(constant); };
+  if (is_before(open[0]) != is_before(open[1])) return put_elsewhere(is_before(open[0]) ? open[0] : open[1]);
   const auto back = first_back(use, open);
   put_elsewhere((back == open[1]) != fits(open[0]) ? open[1] : open[0]);
 }

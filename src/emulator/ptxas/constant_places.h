@@ -27,9 +27,12 @@ class ConstantPlaces {
     std::vector<std::optional<uint64_t>> operands;  // none: not a constant
   };
 
-  ConstantPlaces() = default;
-  // In the text's order. What repeats an instruction is none.
-  explicit ConstantPlaces(std::vector<Use>);
+  struct Constant {
+    unsigned reads = 0;        // operands of the function that hold it
+    uint32_t first_calls = 0;  // behind how many calls the first one stands
+  };
+  // Of what stands behind that many calls, in the text's order. What repeats an instruction is none.
+  ConstantPlaces(std::vector<Use>, uint32_t calls, const std::unordered_map<uint64_t, Constant>&);
   // Whether the first two operands of an instruction change places; none if they aren't two constants.
   std::optional<bool> exchanges(uint32_t pc) const;
 
@@ -54,8 +57,8 @@ class ConstantPlaces {
 
   std::vector<Use> uses_;
   std::unordered_map<uint64_t, std::vector<size_t>> readers_;  // by constant
-  std::unordered_map<uint64_t, unsigned> left_;  // by constant: operands that don't stand in an instruction
-  std::unordered_set<uint64_t> stored_;
+  std::unordered_map<uint64_t, unsigned> left_;  // Constant::reads, without those in an instruction
+  std::unordered_set<uint64_t> before_, stored_;
   std::unordered_map<uint64_t, Where> where_;
   std::vector<std::optional<unsigned>> part_;  // by use: the operand that stands in the instruction
   std::unordered_map<uint32_t, bool> exchanged_;

@@ -76,7 +76,7 @@ std::optional<unsigned> ValueOrder::second_constant(uint32_t pc) const {
   return *exchanges == are_changed(f_.source[pc]) ? 2 : 1;
 }
 
-void ValueOrder::find_constant_places(const Known& known) {
+std::map<uint32_t, std::vector<Use>> ValueOrder::constant_uses(const Known& known) const {
   std::map<uint32_t, std::vector<Use>> uses;
   uint32_t weight = 0;
   for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
@@ -90,7 +90,17 @@ void ValueOrder::find_constant_places(const Known& known) {
     use->end = weight;
     uses[calls_before_[pc]].push_back(std::move(*use));
   }
-  for (auto& [calls, of] : uses) constant_places_.emplace(calls, std::move(of));
+  return uses;
+}
+
+void ValueOrder::find_constant_places(const Known& known) {
+  std::map<uint32_t, std::vector<Use>> uses = constant_uses(known);
+  std::unordered_map<uint64_t, ConstantPlaces::Constant> constants;
+  for (const auto& [calls, of] : uses)
+    for (const Use& use : of)
+      for (const auto& operand : use.operands)
+        if (operand) ++constants.try_emplace(*operand, 0, calls).first->second.reads;
+  for (auto& [calls, of] : uses) constant_places_.try_emplace(calls, std::move(of), calls, constants);
 }
 
 }  // namespace fp4lab::emu

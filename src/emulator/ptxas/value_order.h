@@ -206,6 +206,7 @@ class ValueOrder {
   bool is_constant_root(uint32_t pc, Root) const;
   void find_extended_shifts(const Known&);
   void find_shared_results();
+  std::map<uint32_t, std::vector<ConstantPlaces::Use>> constant_uses(const Known&) const;
   void find_constant_places(const Known&);
   std::optional<unsigned> second_constant(uint32_t pc) const;
   std::optional<ConstantPlaces::Use> constant_use(uint32_t pc, const Known&) const;
