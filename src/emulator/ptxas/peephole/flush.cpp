@@ -62,17 +62,52 @@ bool is_among(std::string_view how, std::initializer_list<std::string_view> list
   return std::ranges::find(list, how) != list.end();
 }
 
+bool is_equality(std::string_view how) { return is_among(how, {"eq", "ne", "equ", "neu"}); }
+
+uint64_t one_of(Type type) { return type == Type::f16 ? 0x3c00 : type == Type::bf16 ? 0x3f80 : 0x3f800000; }
+uint64_t sign_of(Type type) { return uint64_t(1) << (bits_of(type) - 1); }
+
+bool asks_below(std::string_view how, bool is_first) {
+  return is_first ? is_among(how, {"lt", "ge", "ltu", "geu"}) : is_among(how, {"gt", "le", "gtu", "leu"});
+}
+
+// A comparison of an operand with 0, or whether it is 1, as a float or an integer.
+bool asks_truth(const Pass& p, uint32_t pc, unsigned slot) {
+  const Source& s = p.source(pc);
+  const bool makes_predicate = s.tokens[0] == "setp";
+  if (!makes_predicate && s.tokens[0] != "set") return false;
+  const unsigned first = makes_predicate ? 2 : 1;
+  const auto with = slot == first || slot == first + 1 ? p.bits(pc, 2 * first + 1 - slot) : std::nullopt;
+  if (!with) return false;
+  const Type type = s.type(makes_predicate ? 0 : 1);
+  const std::string_view how = s.tokens[1];
+  if (!is_float(type)) return *with <= 1 && is_among(how, {"eq", "ne"});
+  const bool zero = (*with & ~sign_of(type)) == 0, equality = is_equality(how);
+  return zero ? equality || asks_below(how, slot == first) : *with == one_of(type) && equality;
+}
+
+// Whether nothing but such comparisons reads what an instruction made.
+bool is_asked_alone(Pass& p, uint32_t maker, int copies = 0) {
+  constexpr int kMostCopies = 8;
+  const auto& readers = p.readers(maker);
+  return copies <= kMostCopies && readers.size() == p.known.uses(maker) &&
+         std::ranges::all_of(readers, [&](const Pass::Reader& reader) {
+           return p.is_copy(reader.pc) ? is_asked_alone(p, reader.pc, copies + 1)
+                                       : asks_truth(p, reader.pc, reader.slot);
+         });
+}
+
 // As the float 1 where an integer truth holds, against 1, and as -1 against 0: what the comparison of
-// integers would say, though the bits of -1 are a NaN.
+// integers would say, though the bits of -1 are a NaN. Whether it is below 0 so only if
+// all that read it ask one of these things.
 void compare_as_float(Pass& p, uint32_t pc, Type type, unsigned first) {
   const Source& s = p.source(pc);
   const bool makes_predicate = s.tokens[0] == "setp", ftz = s.has("ftz");
   if (s.tokens.size() != (makes_predicate ? 3u : 4u) + (ftz ? 1 : 0)) return;
   if (type != Type::f16 && type != Type::bf16 && type != Type::f32) return;
-  const uint64_t one = type == Type::f16 ? 0x3c00 : type == Type::bf16 ? 0x3f80 : 0x3f800000;
-  const uint64_t sign = uint64_t(1) << (bits_of(type) - 1);
+  const uint64_t one = one_of(type), sign = sign_of(type);
   const std::string_view how = s.tokens[1];
-  const bool equality = is_among(how, {"eq", "ne", "equ", "neu"});
+  const bool equality = is_equality(how);
   for (const unsigned slot : {first, first + 1}) {
     const auto with = p.bits(pc, 2 * first + 1 - slot);
     const auto set = p.made_by(pc, slot, "set");
@@ -82,12 +117,12 @@ void compare_as_float(Pass& p, uint32_t pc, Type type, unsigned first) {
     if (is_float(of.type()) || bits_of(of.type()) != bits_of(type) || of.tokens.back().ends_with("x2") ||
         !(halves || is_one_instruction(of)))
       return;
-    const bool below =
-        slot == first ? is_among(how, {"lt", "ge", "ltu", "geu"}) : is_among(how, {"gt", "le", "gtu", "leu"});
+    const bool below = asks_below(how, slot == first);
     // No instruction has the opposite of .xor, and a predicate is made by `ne`.
     const bool fits_one = !of.has("xor") || (!makes_predicate && (how == "eq" || how == "equ"));
     const bool with_one = *with == one && equality && fits_one;
-    const bool with_zero = (*with & ~sign) == 0 && (equality || (below && !ftz && !of.has("ftz")));
+    const bool asks_sign = below && !ftz && !of.has("ftz") && is_asked_alone(p, *set);
+    const bool with_zero = (*with & ~sign) == 0 && (equality || asks_sign);
     if (!with_one && !with_zero) return;
     // Against 0 it is the truth itself that is asked for, not what the comparison read.
     if ((with_one || of.has("ftz")) && !p.known.may_read_for(pc, *set)) return;
