@@ -53,7 +53,9 @@ bool makes_lanes_differ(const Dataflow& flow, const Source& s, uint32_t pc) {
   static const std::unordered_set<std::string_view> kNames = {"atom", "call",      "elect",
                                                               "shfl", "movmatrix", "match"};
   const std::string_view name = s.tokens[0];
-  return flow.asks_lane(pc) || kNames.contains(name) || (name == "ld" && s.has("local"));
+  const bool is_of_call = s.has("param") || s.has("param::func");  // its arguments and results
+  return flow.asks_lane(pc) || kNames.contains(name) ||
+         (name == "ld" && (s.has("local") || (is_of_call && !flow.is_in_bank(pc))));
 }
 
 bool asks_one_lane(const Instr& i, const Source& s) {
