@@ -136,6 +136,12 @@ Known::Known(const Rewriter& w, const Dataflow& flow, const Dataflow& blocks)
 }
 
 void Known::find_stored(const Dataflow& flow) {
+  uint32_t left = 0;
+  left_before_.reserve(f_.code.size());
+  for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
+    left_before_.push_back(left);
+    left += !flow.is_dead(pc) && !is_move(f_.source[pc]);
+  }
   for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
     const Operand& stored = f_.code[pc].op[1];
     const Source& s = f_.source[pc];
@@ -190,6 +196,20 @@ bool Known::has_other_reader(uint64_t bits, uint32_t pc) const {
   const auto same = repeated_.find(pc);
   const uint32_t first = same == repeated_.end() ? pc : same->second;
   return std::ranges::any_of(readers->second, [&](uint32_t other) { return other != first; });
+}
+
+bool Known::shares_register(uint64_t bits, uint32_t pc) const {
+  constexpr uint32_t kNear = 2;  // one stands between
+  const auto shares = [&](uint32_t other) {
+    return other < pc ||
+           (other > pc && is_in_block(pc, other) && left_before_[other] - left_before_[pc] <= kNear);
+  };
+  const auto stores = stored_.find(bits);
+  if (stores != stored_.end() && std::ranges::any_of(stores->second, shares)) return true;
+  const auto pair = stored_in_pairs_.find(bits);
+  if (pair != stored_in_pairs_.end() && shares(pair->second)) return true;
+  const auto readers = readers_.find(bits);
+  return bits << 32 != 0 && readers != readers_.end() && std::ranges::any_of(readers->second, shares);
 }
 
 void Known::find_makers(const Dataflow& flow, const ReachingWrites& writes) {

@@ -77,6 +77,10 @@ class Known {
   const std::unordered_map<uint64_t, uint32_t>& constants_stored_in_pairs() const { return stored_in_pairs_; }
   // Whether an instruction of f64 other than the one at pc, and none that repeats it, reads a constant.
   bool has_other_reader(uint64_t bits, uint32_t pc) const;
+  // Whether a constant of f64 is in a register that the instruction at pc shares with a store, or with
+  // another instruction of f64 if its lower half is not 0: with one before it, or just behind it in the same
+  // block.
+  bool shares_register(uint64_t bits, uint32_t pc) const;
   // An operand is made within straight-line code, and so is all that a constant or a copy was made of.
   bool comes_from_here(uint32_t pc, unsigned slot) const;
   // What comes of a comparison, by set or setp, of a value with itself or with a constant NaN: the same for
@@ -130,6 +134,7 @@ class Known {
   std::vector<uint32_t> stretch_;  // which straight-line code an instruction stands in
   std::vector<char> made_here_, constant_;
   Stores stored_;
+  std::vector<uint32_t> left_before_;  // by pc: how many instructions that are no copies and not dead
   std::unordered_map<uint64_t, uint32_t> stored_in_pairs_;
   std::unordered_map<uint64_t, std::vector<uint32_t>> readers_;  // of constants, instructions of f64
   std::unordered_map<uint32_t, uint32_t> repeated_;              // by those that repeat one of them

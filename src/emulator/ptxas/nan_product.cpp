@@ -21,14 +21,13 @@ std::optional<NanProduct> nan_product(const Known& known, const Instr& i, const 
   const auto a = known.bits(pc, 1), b = known.bits(pc, 2);
   if (!a || !b || is_nan(*a) == is_nan(*b) || !known.is_constant(pc, 1) || !known.is_constant(pc, 2))
     return std::nullopt;
-  const auto& stored = known.stored_constants();
   const uint64_t nan = is_nan(*a) ? *a : *b, number = is_nan(*a) ? *b : *a;
   return NanProduct{*a,
                     *b,
                     s.has("rn"),
                     rounds_in_a_direction(s),
-                    stored.contains(nan) || known.constants_stored_in_pairs().contains(nan),
-                    stored.contains(number) || known.has_other_reader(number, pc)};
+                    known.shares_register(nan, pc),
+                    known.stored_constants().contains(number) || known.has_other_reader(number, pc)};
 }
 
 // The factors change places if the product rounds to nearest. If it does not say so, 1 * x is x, and -1 * x
@@ -38,7 +37,7 @@ uint64_t NanProduct::alone() const {
   if (!is_directed && !says_nearest && (a & ~kSign) == kOne) return b ^ (a & kSign);
   if (!is_directed) std::swap(a, b);
   const uint64_t nan = is_nan(a) ? a : b, number = is_nan(a) ? b : a;
-  const bool keeps_sign = stores_nan || (is_nan(a) && !is_zero(b) && !shares_number);
+  const bool keeps_sign = shares_nan || (is_nan(a) && !is_zero(b) && !shares_number);
   return (nan ^ (keeps_sign ? 0 : number & kSign)) | kQuiet;
 }
 

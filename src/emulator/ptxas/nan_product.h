@@ -14,7 +14,7 @@ namespace fp4lab::emu {
 struct NanProduct {
   uint64_t first, second;          // the factors
   bool says_nearest, is_directed;  // how it rounds
-  bool stores_nan;                 // so that it is in a register
+  bool shares_nan;                 // with what keeps it in a register
   bool shares_number;              // with a store or another instruction
 
   // The bits of the product that no sum takes.
