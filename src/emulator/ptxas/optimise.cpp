@@ -264,8 +264,8 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows,
       are_renamed |= loops.with_branches;
     });
   if (may_mistake_branches(f)) step([&](const Dataflow& flow) { fold_known_branches(w, flow, nounroll); });
-  // The last round of a loop that is several is one of many: nobody knows what sign it leaves.
   if (loses_signs) step([&](const Dataflow& flow) { rotate_counted_loops(w, flow, nounroll); });
+  // The last round of a loop that is several is one of many: nobody knows what sign it leaves.
   if (loops_matter || has_signs(f) || loses_signs)
     step([&](const Dataflow& flow) { make_several_loops(w, flow, nounroll); });
   if (loops_matter) step([&](const Dataflow& flow) { rotate_loops(w, flow, nounroll); });
