@@ -85,13 +85,13 @@ bool ValueOrder::loads_uniform(uint32_t pc) {
   return base != Dataflow::kNone && !flow_.is_in_bank(pc) && is_uniform(pc, base);
 }
 
-// Not of constants alone, which is a constant.
+// Not of constants alone, which is a constant but for copysign, which is not computed.
 bool ValueOrder::computes_uniform(uint32_t pc) {
   const Instr& i = f_.code[pc];
   const Source& s = f_.source[pc];
   if (i.guard >= 0 || flow_.is_dead(pc) || !flow_.is_pure(pc) || !is_uniform_step(s)) return false;
   if (comes_with_source(i, s) || i.op[0].kind == Operand::Kind::vector) return false;
-  bool any_bank = false;
+  bool any_bank = s.tokens[0] == "copysign";
   const auto fits = [&](const Operand& op) {
     if (!is_uniform(pc, op)) return false;
     const uint32_t reg = flow_.number_of(op);
