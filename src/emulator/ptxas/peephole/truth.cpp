@@ -288,6 +288,18 @@ bool is_read_as_bits(const Pass& p, uint32_t pc) {
   return readers == p.known.uses(pc);
 }
 
+// Whether an instruction of f32 reads a result, also a store or a guarded move: such a one takes a sign into
+// itself, or has it made. But testp asks for bits.
+bool is_read_as_f32(Pass& p, uint32_t pc, int copies = 0) {
+  constexpr int kMostCopies = 8;
+  return copies <= kMostCopies && std::ranges::any_of(p.readers(pc), [&](const Pass::Reader& reader) {
+           const Source& s = p.source(reader.pc);
+           if (p.is_copy(reader.pc) && p.f.code[reader.pc].guard < 0)
+             return is_read_as_f32(p, reader.pc, copies + 1);
+           return s.tokens[0] != "testp" && (s.type() == Type::f32 || s.type(1) == Type::f32);
+         });
+}
+
 // Its sign, too, whatever type that is the sign of: a negation makes -1 of it, and +0 of 0; of -1 it and the
 // absolute value make 1.
 void sign_lone_truth(Pass& p, uint32_t pc) {
@@ -295,6 +307,7 @@ void sign_lone_truth(Pass& p, uint32_t pc) {
   if (!p.is_folded_again() || s.has("ftz") || name_of(s.type()).ends_with("x2")) return;
   const auto truth = lone_truth(p, pc);
   if (!truth && !reads_minus_one(p, pc)) return;
+  if (s.type() == Type::f32 && is_read_as_f32(p, pc)) return;
   if (truth && bits_of(truth->type) < bits_of(s.type())) return;
   if (truth && p.source(truth->from).tokens[0] == "cvt" &&
       !(s.type() == truth->type && is_read_as_bits(p, pc)))
