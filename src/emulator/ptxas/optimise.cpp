@@ -166,6 +166,15 @@ bool is_worth_it(const Function& f) {
   });
 }
 
+// Where .reqntid says that a block is one thread high or deep, %tid.y or %tid.z is a constant.
+void know_single_threads(Image& image, const Function& f) {
+  if (!f.req_ntid[0]) return;
+  for (Row& row : image.constants) {
+    if (row.what != Row::What::special || FixedSpecial(row.bits) > FixedSpecial::tid_z) continue;
+    if (f.req_ntid[row.bits] <= 1) row = {row.offset, Row::What::bits32, 0};
+  }
+}
+
 bool has_unwanted_routine(const Function& f, const Dataflow& flow, unsigned least_bits = 0) {
   for (uint32_t pc = 0; pc < f.code.size(); ++pc) {
     const Source& s = f.source[pc];
@@ -180,6 +189,7 @@ bool has_unwanted_routine(const Function& f, const Dataflow& flow, unsigned leas
 void optimise(Image& image, Function& f, std::vector<const Entry*> rows,
               const std::vector<const Token*>& nounroll) {
   if (f.code.size() > kMostInstructions || !is_worth_it(f)) return;
+  know_single_threads(image, f);
   Rewriter w(image, f, std::move(rows));
   const auto literals = may_shuffle_constants(f) ? std::optional<Literals>(f) : std::nullopt;
   remove_unreachable(w);

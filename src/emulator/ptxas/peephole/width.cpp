@@ -12,7 +12,7 @@ namespace fp4lab::emu::peephole {
 namespace {
 
 constexpr unsigned kAny = 64;
-constexpr unsigned kLaneBits = 5;  // %laneid's; of no other special register is a width known
+constexpr unsigned kLaneBits = 5;  // %laneid's
 
 // How many lower bits of a value may be other than 0, for all that the compiler follows.
 class Width {
@@ -23,18 +23,26 @@ class Width {
     if (const auto constant = p_.bits(pc, slot)) return static_cast<unsigned>(std::bit_width(*constant));
     const uint32_t maker = p_.known.maker(pc, slot);
     const bool is_moved = maker < pc && p_.source(maker).tokens[0] == "mov";
-    if (is_lane(p_.operand(pc, slot)) || (is_moved && is_lane(p_.operand(maker, 1)))) return kLaneBits;
+    if (const auto special = of_special(p_.operand(is_moved ? maker : pc, is_moved ? 1 : slot)))
+      return *special;
     constexpr unsigned kMostSteps = 64;
     const auto from = p_.behind_copies(pc, slot);
     return from && *from < pc && ++steps_ < kMostSteps ? of_result(*from) : kAny;
   }
 
  private:
-  bool is_lane(const Operand& op) const {
-    return std::ranges::any_of(p_.w.image.constants, [&op](const Row& row) {
-      return row.what == Row::What::special && FixedSpecial(row.bits) == FixedSpecial::laneid &&
-             op.kind == Operand::Kind::value && row.offset == op.offset;
+  // %laneid, and %tid where .reqntid says how many threads there are: of no other special register is a width
+  // known.
+  std::optional<unsigned> of_special(const Operand& op) const {
+    if (op.kind != Operand::Kind::value) return std::nullopt;
+    const auto row = std::ranges::find_if(p_.w.image.constants, [&op](const Row& row) {
+      return row.what == Row::What::special && row.offset == op.offset;
     });
+    if (row == p_.w.image.constants.end()) return std::nullopt;
+    const auto which = FixedSpecial(row->bits);
+    if (which == FixedSpecial::laneid) return kLaneBits;
+    if (which > FixedSpecial::tid_z || !p_.f.req_ntid[0]) return std::nullopt;
+    return std::bit_width(std::max(1u, p_.f.req_ntid[static_cast<size_t>(which)]) - 1);
   }
 
   unsigned of_result(uint32_t pc) {
