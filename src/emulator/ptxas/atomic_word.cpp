@@ -67,6 +67,24 @@ Operand lower_halves(Rewriter& w, const Word& word) {
   return halves;
 }
 
+// The negation that makes 1 of a mask of -1, as a sign of both halves: 1 becomes 0x7fff7fff, and 0 -0.
+Operand signed_mask(Rewriter& w, uint32_t pc, const Operand& truth) {
+  const Operand mask = w.fresh(Type::b32), halves = w.fresh(Type::b32);
+  w.insert(pc, {"sub", "s32"}, {mask, w.constant(0), truth});
+  w.insert(pc, {"xor", "b32"}, {halves, mask, w.constant(0x80008000)});
+  return halves;
+}
+
+// What is added instead, if anything is.
+std::optional<Operand> mistaken_addend(Rewriter& w, const Known& known, uint32_t pc, unsigned slot) {
+  if (const auto word = word_behind(w.f, known, pc, slot)) return lower_halves(w, *word);
+  const Operand addend = w.f.code[pc].op[slot];
+  const auto cnot = behind_copies(w.f, known, pc, addend, known.maker(pc, slot), "cnot");
+  const bool is_truth = cnot && w.f.source[*cnot].tokens[0] == "cnot" &&
+                        bits_of(w.f.source[*cnot].type()) == 32 && !known.bits(pc, slot);
+  return is_truth ? std::optional(signed_mask(w, pc, addend)) : std::nullopt;
+}
+
 // At a generic address that may lie elsewhere, only where it is in the CTA's shared memory.
 Operand where_shared(Rewriter& w, uint32_t pc, const Operand& address, const Operand& halves,
                      const Operand& right) {
@@ -93,12 +111,13 @@ void mistake_atomic_words(Rewriter& w, const Known& known) {
     const unsigned at = s.tokens[0] == "atom" ? 1 : 0;
     const Operand address = w.f.code[pc].op[at];
     const bool is_register = address.has_base && bits_of(address.type) == 64;
-    const auto word = word_behind(w.f, known, pc, at + 1);
     const bool is_generic =
         std::ranges::none_of(s.tokens, [](std::string_view token) { return token.starts_with("shared"); });
-    if (!word || (is_generic && !is_register)) continue;
-    const Operand halves = lower_halves(w, *word), right = w.f.code[pc].op[at + 1];
-    w.f.code[pc].op[at + 1] = is_generic ? where_shared(w, pc, address, halves, right) : halves;
+    if (is_generic && !is_register) continue;
+    const Operand right = w.f.code[pc].op[at + 1];
+    const auto halves = mistaken_addend(w, known, pc, at + 1);
+    if (!halves) continue;
+    w.f.code[pc].op[at + 1] = is_generic ? where_shared(w, pc, address, *halves, right) : *halves;
     any = true;
   }
   if (any) w.rebuild();
