@@ -193,9 +193,19 @@ void fold_tie(Pass& p, uint32_t pc) {
   p.become(pc, std::bit_cast<uint32_t>(lesser), Type::f32);
 }
 
+// A copy or a sign of what is no constant, which the instruction then reads itself: the compiler looks at it
+// once more.
+bool reads_through(const Pass& p, uint32_t pc, unsigned slot) {
+  const uint32_t from = p.known.maker(pc, slot);
+  if (from >= pc || p.bits(pc, slot)) return false;
+  const Source& s = p.source(from);
+  const bool is_sign = (s.tokens[0] == "neg" || s.tokens[0] == "abs") && s.type() == Type::f64;
+  return is_sign || p.is_copy(from);
+}
+
 // Of two constants that are added or multiplied to the nearest f64, whether they change places: if the first
-// one comes from this straight-line code, and the second one or the addend does not. But 1 and -1 as factors
-// are then the first ones, whichever of the two comes from elsewhere.
+// one comes from this straight-line code, and the second one or the addend does not, or this is a copy. But 1
+// and -1 as factors are then the first ones, whichever of the two comes from elsewhere.
 bool exchanges_constants(const Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
   const auto a = p.bits(pc, 1), b = p.bits(pc, 2);
@@ -204,7 +214,8 @@ bool exchanges_constants(const Pass& p, uint32_t pc) {
   const auto is_one = [](uint64_t bits) { return bits << 1 == 0x3ff0000000000000 << 1; };
   if (s.tokens[0] == "mul" && !says_rounding(s) && (is_one(*a) || is_one(*b)))
     return !is_one(*a) && is_a_here != is_b_here;
-  const bool is_addend_elsewhere = p.operand(pc, 3) && !p.known.comes_from_here(pc, 3);
+  const bool is_addend_elsewhere =
+      p.operand(pc, 3) && (!p.known.comes_from_here(pc, 3) || reads_through(p, pc, 3));
   return is_a_here && (!is_b_here || is_addend_elsewhere);
 }
 
