@@ -31,6 +31,9 @@
 // * Before these, too, comes what a loop of a constant number of rounds leaves behind, if no round reads what
 //   another made of it (value_rounds.cpp): of several loops the last one's first. So does, in the last round,
 //   what a round before made.
+// * What an atomic of 64 bits in shared memory gives back, which is a loop in machine code, comes behind
+// these,
+//   in the order of the text, in other blocks too.
 // * What is computed later than where it stands (sinking.h) comes behind these, by the blocks where that is,
 //   in one block by the weight of what is needed there, and what goes with that just before it.
 // * What repeats an instruction is what that one made (value_equals.cpp), of that one's operands in their
@@ -62,6 +65,7 @@ constexpr int64_t kBehind = int64_t(1) << 40;  // all instructions: variables
 constexpr int64_t kRoot = int64_t(1) << 20;    // more than there are instructions
 constexpr int64_t kCopied = 16;                // more than the weight of what is computed later
 constexpr int64_t kLeavesRounds = -32;         // before all that several ways bring
+constexpr int64_t kLeavesLoop = 2;             // behind all that
 
 int64_t nth(const std::vector<uint32_t>& registers, uint32_t reg) {
   return std::find(registers.begin(), registers.end(), reg) - registers.begin();
@@ -79,6 +83,14 @@ bool is_of_64_bits_alike(Type to, Type from) {
 // Of what ends a block for products.
 bool orders_memory(const Source& s) {
   return s.tokens[0] == "membar" || s.tokens[0] == "fence" || s.tokens[0] == "griddepcontrol";
+}
+
+// An atomic of 64 bits in shared memory that the machine has no instruction for.
+bool becomes_loop(const Source& s) {
+  static const std::unordered_set<std::string_view> kNames = {"add", "and", "or", "xor", "min", "max"};
+  const auto is_one = [](std::string_view token) { return kNames.contains(token); };
+  return s.tokens[0] == "atom" && bits_of(s.type()) == 64 && (s.has("shared") || s.has("shared::cta")) &&
+         std::ranges::any_of(s.tokens, is_one);
 }
 
 // The operands that are asked for: the first of them, and how many.
@@ -461,6 +473,7 @@ ValueOrder::Rank ValueOrder::rank(uint32_t v, uint32_t pc, unsigned slot) {
       if (is_met_inside(value.at)) return {Rank::Class::met, 0, -(kBehind + kStep * value.at)};
     }
     if (is_joined(v)) return joined(v, pc, slot, false);
+    if (value.kind == Kind::made && becomes_loop(s)) return {Rank::Class::met, kLeavesLoop, kStep * value.at};
     if (const auto shared = shared_result(value)) return *shared;
     if (const auto copy = invariants_.find(v); copy != invariants_.end() && !copy->second.is_of_first_block)
       return {Rank::Class::sunk, place_of(value), kBehind + value.at};
