@@ -57,12 +57,12 @@ class SwappedHalves {
     return packs ? from : std::nullopt;
   }
 
-  // Of signs that nobody else reads.
+  // Of signs one on the other.
   std::optional<uint32_t> innermost_sign(uint32_t pc, unsigned slot) const {
     std::optional<uint32_t> sign;
     for (unsigned n = 0; n < kSigns; ++n, pc = *sign, slot = 1) {
       const auto from = maker(pc, slot);
-      if (!from || !is_sign_of_pair(f_.code[*from], f_.source[*from]) || known_.uses(*from) != 1) break;
+      if (!from || !is_sign_of_pair(f_.code[*from], f_.source[*from])) break;
       sign = from;
     }
     return sign;
