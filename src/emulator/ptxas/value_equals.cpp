@@ -214,6 +214,34 @@ void ValueOrder::find_equals(const Known& known) {
   if (equal_.empty()) return;
   find_invariants();
   join_equals(known, Rounds::apart);
+  find_repeated_copies();
+}
+
+// Where several ways bring copies of equal values, those behind one of them repeat it, and there is nothing
+// to merge. Not if each way has copied for itself.
+void ValueOrder::find_repeated_copies() {
+  const std::vector<Ssa::Value>& values = ssa_.values();
+  const auto comes_before_all = [&](uint32_t copy, const Ssa::Value& merged) {
+    const uint32_t at = values[copy].at;
+    return std::ranges::all_of(merged.operands, [&](uint32_t other) {
+      const uint32_t behind = values[other].at;
+      return at <= behind && ssa_.dominates(blocks_.flow[at], blocks_.flow[behind]);
+    });
+  };
+  for (uint32_t v = 0; v < values.size(); ++v) {
+    const Ssa::Value& value = values[v];
+    if (value.kind != Kind::merged || only_[v] != Ssa::kNone || value.operands.size() < 2) continue;
+    const bool are_copies = std::ranges::all_of(value.operands, [&](uint32_t from) {
+      return values[from].kind == Kind::made && is_copy(values[from].at);
+    });
+    if (!are_copies) continue;
+    const uint64_t only = shown_by(value.operands[0]);
+    const bool is_one =
+        only < kConstant &&
+        std::ranges::all_of(value.operands, [&](uint32_t from) { return shown_by(from) == only; }) &&
+        std::ranges::any_of(value.operands, [&](uint32_t from) { return comes_before_all(from, value); });
+    if (is_one) equal_[v] = static_cast<uint32_t>(only);
+  }
 }
 
 void ValueOrder::join_rounds(const Known& known) {

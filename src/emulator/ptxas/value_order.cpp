@@ -433,6 +433,7 @@ ValueOrder::Held ValueOrder::held(uint32_t pc, unsigned slot) {
 bool ValueOrder::is_variable_in(uint32_t v, uint32_t block) {
   const Ssa::Value& value = ssa_.values()[v];
   if (are_renamed_ && value.kind == Kind::made) return false;
+  if (value.kind == Kind::merged && !equal_.empty() && equal_[v] != v) return false;  // not of its variable
   return webs_[web_of(v)].is_variable && block_of(value) != block;
 }
 

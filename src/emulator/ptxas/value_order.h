@@ -139,6 +139,7 @@ class ValueOrder {
   enum class Rounds : uint8_t { apart, joined };
   bool is_left_apart(uint32_t pc, uint32_t other, Rounds) const;
   void find_equals(const Known&);
+  void find_repeated_copies();
   void join_rounds(const Known&);
   void join_equals(const Known&, Rounds);
   struct Load {
