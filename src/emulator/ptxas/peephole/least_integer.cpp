@@ -162,13 +162,13 @@ void add_nothing(Pass& p, uint32_t pc) {
   }
 }
 
-// A difference to 0 and a product by -1 are negations, where they say that they have a sign.
+// A difference to 0 and, of s32, a product by -1 are negations, where they say that they have a sign.
 void become_negation(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
-  if (s.type() != Type::s32 || s.has("sat") || s.has("cc")) return;
+  if ((s.type() != Type::s32 && s.type() != Type::s16) || s.has("sat") || s.has("cc")) return;
   const bool differs = s.tokens[0] == "sub" && s.tokens.size() == 2 && p.bits(pc, 1) == 0u;
-  if (differs) return p.replace(pc, {"neg", "s32"}, {p.operand(pc, 2)});
-  if (s.tokens[0] != "mul" || !s.has("lo")) return;
+  if (differs) return p.replace(pc, {"neg", name_of(s.type())}, {p.operand(pc, 2)});
+  if (s.tokens[0] != "mul" || !s.has("lo") || s.type() != Type::s32) return;
   for (const unsigned slot : {1u, 2u})
     if (const auto factor = p.bits(pc, 3 - slot); factor && static_cast<uint32_t>(*factor) == ~0u)
       return p.replace(pc, {"neg", "s32"}, {p.operand(pc, slot)});
