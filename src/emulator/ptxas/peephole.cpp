@@ -102,8 +102,9 @@ const auto& rules_by_mnemonic() {
     std::unordered_map<std::string_view, std::vector<Rule>> rules;
     for (const std::span<const Rule> all :
          {least_integer_rules(), rotation_rules(), arithmetic_rules(), logic_rules(), bit_rules(),
-          choice_rules(), conversion_rules(), extreme_rules(), flush_rules(), half_function_rules(),
-          matrix_rules(), pack_rules(), identity_rules(), three_way_rules(), truth_rules()})
+          carry_rules(), choice_rules(), conversion_rules(), extreme_rules(), flush_rules(),
+          half_function_rules(), matrix_rules(), pack_rules(), identity_rules(), three_way_rules(),
+          truth_rules()})
       for (const Rule& rule : all) rules[rule.mnemonic].push_back(rule);
     return rules;
   }();

@@ -33,6 +33,7 @@ void know_upper_word(Pass&, uint32_t pc);  // and what mov takes 64 bits apart i
 void become_only_number(Pass&, uint32_t pc);
 std::span<const Rule> arithmetic_rules();
 std::span<const Rule> bit_rules();
+std::span<const Rule> carry_rules();
 // The integer product, its lower 64 bits or a wide one and no constant, that a shift of 64 bits moves.
 std::optional<uint32_t> shifted_product(const Pass&, uint32_t shift);
 std::span<const Rule> choice_rules();
