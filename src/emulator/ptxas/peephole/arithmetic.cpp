@@ -178,7 +178,8 @@ void fold_reciprocals(Pass& p, uint32_t pc) {
 }
 
 // A difference of constants that lies halfway between two numbers becomes the one nearer to 0, also where it
-// is to be the nearest one (by the driver's compiler; ptxas itself takes the even one).
+// is to be the nearest one, unless it has lost places at its top (by the driver's compiler; ptxas itself
+// takes the even one).
 void fold_tie(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
   const auto a = p.bits(pc, 1), b = p.bits(pc, 2);
@@ -190,6 +191,7 @@ void fold_tie(Pass& p, uint32_t pc) {
   const float lesser = std::nextafter(sum, 0.0F);
   const bool differ = (*a ^ *b ^ (s.tokens[0] == "sub" ? 0x80000000 : 0)) & 0x80000000;
   if (!differ || !std::isnormal(sum) || double(sum) - exact != exact - double(lesser)) return;
+  if (std::ilogb(lesser) != std::max(std::ilogb(float_of(*a)), std::ilogb(float_of(*b)))) return;
   p.become(pc, std::bit_cast<uint32_t>(lesser), Type::f32);
 }
 
