@@ -318,3 +318,16 @@ TEST_CASE("thousands of blocks that stand in reverse: loaded in seconds") {
                         i + 1 < kBlocks ? fmt::format("L{}", i + 1) : "STORE");
   check_loads_in_seconds(text + "STORE: st.global.f64 [%d], %y;\nbra END; }");
 }
+
+// A minute and a half once, now a second: what repeats an instruction of constants is looked up.
+TEST_CASE("thousands of f64 products that share two constants: loaded in seconds") {
+  constexpr int kProducts = 20000;
+  std::string text =
+      ".version 8.0\n.target sm_90\n.address_size 64\n.entry k(.param .u64 p) { .reg .b64 %d; .reg .f64 %x, "
+      "%y;\nld.param.u64 %d, [p];\nld.global.f64 %y, [%d];\n";
+  for (int i = 0; i < kProducts; ++i)
+    text += fmt::format(
+        "fma.rn.f64 %x, 0d7FF8000100000000, 0d7FF8000000000001, 0d7FF8{:04X}00000000;\nadd.f64 %y, %y, %x;\n",
+        i);
+  check_loads_in_seconds(text + "st.global.f64 [%d], %y;\nret; }");
+}

@@ -1,6 +1,7 @@
 #include "emulator/ptxas/known.h"
 
 #include <algorithm>
+#include <map>
 #include <span>
 
 #include "emulator/ptxas/behind_copies.h"
@@ -156,9 +157,11 @@ void Known::find_stored(const Dataflow& flow) {
 }
 
 // Arithmetic and comparisons, if they are not computed. Selections read halves, and conversions are computed.
+// What repeats an instruction of constants alone is none.
 void Known::find_readers(const Dataflow& flow) {
   static const std::unordered_set<std::string_view> kNames = {"add", "sub", "mul", "fma", "mad",
                                                               "min", "max", "set", "setp"};
+  std::map<std::pair<Rewriter::Tokens, std::array<std::optional<uint64_t>, kSlots>>, uint32_t> firsts;
   for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
     const Source& s = f_.source[pc];
     if (!kNames.contains(s.tokens[0]) || s.type(s.tokens[0] == "set" ? 1 : 0) != Type::f64 ||
@@ -166,28 +169,26 @@ void Known::find_readers(const Dataflow& flow) {
       continue;
     const unsigned first = s.tokens[0] == "setp" ? 2 : 1;
     if (s.tokens[0].starts_with("set") && bits(pc, first) && bits(pc, first + 1)) continue;
+    std::array<std::optional<uint64_t>, kSlots> constants;
+    bool are_all = true;
+    for (unsigned slot = 1; slot < kSlots; ++slot) {
+      if (!is_value(f_.code[pc].op[slot])) continue;
+      constants[slot] = bits(pc, slot);
+      are_all &= constants[slot].has_value();
+    }
+    if (are_all)
+      if (const auto [same, is_new] = firsts.try_emplace({s.tokens, constants}, pc); !is_new) {
+        repeated_.emplace(pc, same->second);
+        continue;
+      }
     for (unsigned slot = 1; slot < kSlots; ++slot) {
       const Operand& op = f_.code[pc].op[slot];
-      auto of = is_value(op) && bits_of(op.type) == 64 ? bits(pc, slot) : std::nullopt;
+      auto of = is_value(op) && bits_of(op.type) == 64 ? constants[slot] : std::nullopt;
       if (!of) continue;
       if (s.tokens[0] == "sub" && slot == 2) *of ^= uint64_t(1) << 63;  // what is subtracted is added
-      std::vector<uint32_t>& readers = readers_[*of];
-      const auto same = std::ranges::find_if(readers, [&](uint32_t other) { return repeats(pc, other); });
-      if (same == readers.end())
-        readers.push_back(pc);
-      else
-        repeated_.emplace(pc, *same);
+      readers_[*of].push_back(pc);
     }
   }
-}
-
-// Of constants alone.
-bool Known::repeats(uint32_t pc, uint32_t other) const {
-  if (f_.source[other].tokens != f_.source[pc].tokens) return false;
-  for (unsigned slot = 1; slot < kSlots; ++slot)
-    if (is_value(f_.code[pc].op[slot]) && (!bits(pc, slot) || bits(pc, slot) != bits(other, slot)))
-      return false;
-  return true;
 }
 
 bool Known::has_other_reader(uint64_t bits, uint32_t pc) const {

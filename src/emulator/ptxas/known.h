@@ -107,7 +107,6 @@ class Known {
   void find_constants(const Dataflow&);
   void find_stored(const Dataflow&);
   void find_readers(const Dataflow&);
-  bool repeats(uint32_t pc, uint32_t other) const;
   void find_values(const Rewriter&, const Dataflow&);
   void compute_values(const Rewriter&, const Dataflow&);
   void forget_left();
