@@ -292,6 +292,8 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows,
       again(again, kMostGuards, true);
     });
   };
+  if (may_shuffle_extremes(f))
+    afresh([&](const Dataflow& flow, const Known& known) { copy_uniform_shuffles(w, flow, known); });
   guards(guards, kMostGuards, !has_products(f) && !sums_f64(f));
   if (literals)
     afresh([&](const Dataflow&, const Known& known) { move_shuffled_constants(w, known, *literals); });

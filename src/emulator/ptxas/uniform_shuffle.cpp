@@ -67,14 +67,7 @@ bool asks_all(const Instr& i, const Source& s) {
   return s.tokens[0] == "match" && s.has("all") && i.guard < 0 && i.op[1].kind == Operand::Kind::predicate;
 }
 
-}  // namespace
-
-bool may_shuffle_uniform(const Function& f) {
-  return has_mnemonic(f, "movmatrix") && (has_mnemonic(f, "shfl") || has_mnemonic(f, "match"));
-}
-
-void move_uniform_shuffles(Rewriter& w, const Dataflow& flow, const Known& known) {
-  Agreement agreement(w.f, flow, known);
+void copy_shuffles(Rewriter& w, const Known& known, Agreement& agreement) {
   std::vector<uint32_t> copies;
   for (uint32_t pc = 0; pc < w.f.code.size(); ++pc) {
     const Instr& i = w.f.code[pc];
@@ -83,6 +76,28 @@ void move_uniform_shuffles(Rewriter& w, const Dataflow& flow, const Known& known
       copies.push_back(pc);
   }
   for (const uint32_t pc : copies) w.replace(pc, {"mov", "b32"}, {w.f.code[pc].op[2]});
+}
+
+}  // namespace
+
+bool may_shuffle_uniform(const Function& f) {
+  return has_mnemonic(f, "movmatrix") && (has_mnemonic(f, "shfl") || has_mnemonic(f, "match"));
+}
+
+bool may_shuffle_extremes(const Function& f) {
+  return has_mnemonic(f, "shfl") && !has_mnemonic(f, "movmatrix") &&
+         (has_mnemonic(f, "min") || has_mnemonic(f, "max"));
+}
+
+void copy_uniform_shuffles(Rewriter& w, const Dataflow& flow, const Known& known) {
+  Agreement agreement(w.f, flow, known);
+  copy_shuffles(w, known, agreement);
+  w.rebuild();
+}
+
+void move_uniform_shuffles(Rewriter& w, const Dataflow& flow, const Known& known) {
+  Agreement agreement(w.f, flow, known);
+  copy_shuffles(w, known, agreement);
   for (uint32_t pc = 0; pc + 1 < w.f.code.size(); ++pc) {
     const Instr& i = w.f.code[pc];
     const bool is_last = w.f.source[pc + 1].begins_block;  // other ways lead to what is put before the next
