@@ -40,6 +40,16 @@ bool stores(const Source& s) {
 
 }  // namespace
 
+bool may_be_generic(const Source& s) {
+  static const std::unordered_set<std::string_view> kNames = {"ld", "st", "atom", "red"};
+  static const std::unordered_set<std::string_view> kSpaces = {
+      "global", "shared", "shared::cta", "shared::cluster", "local",
+      "const",  "param",  "param::func", "param::entry"};
+  if (s.tokens[0] == "call" || (s.tokens[0] == "cvta" && s.has("local"))) return true;
+  return kNames.contains(s.tokens[0]) &&
+         std::ranges::none_of(s.tokens, [](std::string_view token) { return kSpaces.contains(token); });
+}
+
 MemoryStates::Kind MemoryStates::kind_of(const Source& s) {
   if (s.has("nc")) return unchanged;
   if (s.has("global")) return global;

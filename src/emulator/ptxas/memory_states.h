@@ -10,6 +10,9 @@
 
 namespace fp4lab::emu {
 
+// An instruction may reach local memory, for all that ptxas knows, though it does not say so.
+bool may_be_generic(const Source&);
+
 class MemoryStates {
  public:
   MemoryStates(const Function&, const Dataflow&, const Ssa&);

@@ -38,6 +38,7 @@
 #include "emulator/ptxas/split_branch.h"
 #include "emulator/ptxas/swapped_half.h"
 #include "emulator/ptxas/uniform_shuffle.h"
+#include "emulator/ptxas/unread_store.h"
 #include "emulator/ptxas/unroll.h"
 #include "emulator/ptxas/value_order.h"
 
@@ -292,6 +293,8 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows,
       again(again, kMostGuards, true);
     });
   };
+  if (has_products(f) && may_have_unread_stores(f))
+    step([&](const Dataflow& flow) { remove_unread_stores(w, flow); });
   if (may_shuffle_extremes(f))
     afresh([&](const Dataflow& flow, const Known& known) { copy_uniform_shuffles(w, flow, known); });
   guards(guards, kMostGuards, !has_products(f) && !sums_f64(f));

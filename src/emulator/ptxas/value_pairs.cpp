@@ -47,17 +47,6 @@ unsigned bytes_accessed(const Instr& i, const Source& s) {
   return words * bits_of(s.type()) / 8;
 }
 
-// Local memory, for all that ptxas knows, though it does not say so.
-bool may_be_generic(const Source& s) {
-  static const std::unordered_set<std::string_view> kNames = {"ld", "st", "atom", "red"};
-  static const std::unordered_set<std::string_view> kSpaces = {
-      "global", "shared", "shared::cta", "shared::cluster", "local",
-      "const",  "param",  "param::func", "param::entry"};
-  if (s.tokens[0] == "call" || (s.tokens[0] == "cvta" && s.has("local"))) return true;
-  return kNames.contains(s.tokens[0]) &&
-         std::ranges::none_of(s.tokens, [](std::string_view token) { return kSpaces.contains(token); });
-}
-
 // A function's local memory is as aligned as the most aligned of its variables.
 bool has_aligned_frame(const Function& f) {
   return std::ranges::any_of(f.variables, [](const Symbol& variable) {
