@@ -21,15 +21,18 @@ class Alternation {
 
   void follow(const CountedLoop& loop) {
     if (loop.begin == 0 || has_branches(loop)) return;
-    for (uint32_t pc = loop.begin; pc < loop.back; ++pc)
+    // What stands before a test at the begin is there once before the loop, too.
+    for (uint32_t pc = loop.is_tested_at_end() ? loop.begin : loop.test; pc < loop.back; ++pc)
       if (!flow_.is_dead(pc) && negates_itself(f_.code[pc], f_.source[pc]) && is_only_writer(loop, pc))
         alternate(loop, pc);
   }
 
  private:
+  // Of a loop that leaves before the branch back a first round is taken out.
   bool has_branches(const CountedLoop& loop) const {
-    return std::any_of(f_.code.begin() + loop.begin, f_.code.begin() + loop.back,
-                       [](const Instr& i) { return i.opcode->name == "bra"; });
+    for (uint32_t pc = loop.begin; pc < loop.back; ++pc)
+      if (f_.code[pc].opcode->name == "bra" && (pc != loop.test || loop.leaves_at_end)) return true;
+    return false;
   }
 
   bool is_only_writer(const CountedLoop& loop, uint32_t writer) const {
@@ -55,7 +58,7 @@ class Alternation {
     w_.insert(pc, {"sub", "s32"}, {choice, odd, w_.constant(1)});
     w_.insert(pc, f_.source[pc].tokens, {negated, value});
     w_.replace(pc, {"slct", bits, "s32"}, {negated, before, choice});
-    w_.insert(loop.back + 1, {"mov", "b32"}, {odd, w_.constant(0)});
+    w_.insert(flow_.blocks()[loop.out].begin, {"mov", "b32"}, {odd, w_.constant(0)});
   }
 
   Rewriter& w_;
