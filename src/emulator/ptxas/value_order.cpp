@@ -478,8 +478,8 @@ ValueOrder::Rank ValueOrder::rank(uint32_t v, uint32_t pc, unsigned slot) {
     if (const auto shared = shared_result(value)) return *shared;
     if (const auto copy = invariants_.find(v); copy != invariants_.end() && !copy->second.is_of_first_block)
       return {Rank::Class::sunk, place_of(value), kBehind + value.at};
-    if (comes_from_round_before(v, pc))
-      return {Rank::Class::met, kLeavesRounds - straight_loop_at(pc), value.at};
+    if (const auto loop = comes_from_round_before(v, pc))
+      return {Rank::Class::met, kLeavesRounds - *loop, value.at};
     if (has_left_rounds(v, pc)) return {Rank::Class::met, kLeavesRounds - leaves_[v], value.at};
     return made_at(value, pc);
   }

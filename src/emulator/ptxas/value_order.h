@@ -177,11 +177,12 @@ class ValueOrder {
   std::vector<std::vector<uint32_t>> readers_of_results(bool joined);
   void find_sunk();
   void find_straight_loops();
+  void find_round_behind_test(uint32_t begin, uint32_t end);
   uint32_t straight_loop_at(uint32_t pc) const;
   void find_rounds();
   std::vector<char> values_of_the_round_before();
   bool has_left_rounds(uint32_t value, uint32_t pc) const;
-  bool comes_from_round_before(uint32_t value, uint32_t pc) const;
+  std::optional<uint32_t> comes_from_round_before(uint32_t value, uint32_t pc) const;
   std::optional<Rank> constant_addend(uint32_t pc) const;
   bool takes_constant_behind(uint32_t pc) const;
   uint32_t first_of_equals(uint32_t pc) const;
@@ -268,6 +269,10 @@ class ValueOrder {
   std::vector<Sinking::Reading> sunk_readings_;
   std::vector<std::pair<uint32_t, uint32_t>> straight_loops_;  // the first and last instruction of each
   std::vector<uint32_t> last_round_;                           // of each: where it begins
+  struct TestedAtBegin {
+    uint32_t begin, last_round, end;  // the first instruction, that of the last round, and the last one
+  };
+  std::vector<TestedAtBegin> tested_at_begin_;  // other loops that have become straight
   std::vector<uint32_t> leaves_;        // of a value: the straight loop that it comes out of; kNone = none
   std::vector<char> is_read_behind_;    // by value: behind that loop
   std::vector<char> is_of_all_rounds_;  // by value of a last round: the rounds before made the same

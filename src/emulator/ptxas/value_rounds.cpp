@@ -35,11 +35,24 @@ void ValueOrder::find_straight_loops() {
     straight_loops_.emplace_back(begin, pc);
   }
   std::erase_if(straight_loops_, [&](const std::pair<uint32_t, uint32_t>& loop) {
-    const Position end = position(f_.source[loop.second]);
-    return elsewhere.contains(named(f_, loop.first)) ||
-           std::any_of(f_.source.begin() + loop.first, f_.source.begin() + loop.second,
-                       [&](const Source& s) { return position(s) > end; });
+    return elsewhere.contains(named(f_, loop.first));
   });
+  std::erase_if(straight_loops_, [&](const std::pair<uint32_t, uint32_t>& loop) {
+    const auto& [begin, end] = loop;
+    const Position last = position(f_.source[end]);
+    const bool goes_on = std::any_of(f_.source.begin() + begin, f_.source.begin() + end,
+                                     [&](const Source& s) { return position(s) > last; });
+    if (goes_on) find_round_behind_test(begin, end);
+    return goes_on;
+  });
+}
+
+// The last round of a loop that was tested at its begin goes from one copy of what stands there to the end of
+// the next one.
+void ValueOrder::find_round_behind_test(uint32_t begin, uint32_t end) {
+  uint32_t test = end - 1;
+  while (test > begin && named(f_, test) != named(f_, end)) --test;
+  tested_at_begin_.push_back({begin, test + 1, end});
 }
 
 // The loop around an instruction.
@@ -130,13 +143,19 @@ std::vector<char> ValueOrder::values_of_the_round_before() {
 }
 
 // In the last round, which is the loop's own body: rounds before it are copies, made later. What all make is
-// one of these.
-bool ValueOrder::comes_from_round_before(uint32_t v, uint32_t pc) const {
-  const uint32_t loop = straight_loop_at(pc);
-  if (loop == Ssa::kNone) return false;
-  const uint32_t at = ssa_.values()[v].at;
-  return straight_loops_[loop].first <= at && (at < last_round_[loop] || is_of_all_rounds_[v]) &&
-         last_round_[loop] <= pc;
+// one of these. Gives the number of the loop.
+std::optional<uint32_t> ValueOrder::comes_from_round_before(uint32_t v, uint32_t pc) const {
+  const uint32_t loop = straight_loop_at(pc), at = ssa_.values()[v].at;
+  if (loop == Ssa::kNone) {
+    const auto tested = std::ranges::lower_bound(tested_at_begin_, pc, {}, &TestedAtBegin::end);
+    const bool is_before = tested != tested_at_begin_.end() && tested->begin <= at &&
+                           at < tested->last_round && tested->last_round <= pc;
+    return is_before ? std::optional(uint32_t(straight_loops_.size() + (tested - tested_at_begin_.begin())))
+                     : std::nullopt;
+  }
+  const bool is_before = straight_loops_[loop].first <= at &&
+                         (at < last_round_[loop] || is_of_all_rounds_[v]) && last_round_[loop] <= pc;
+  return is_before ? std::optional(loop) : std::nullopt;
 }
 
 // What something behind the loop reads counts so in the last round, too.
