@@ -319,11 +319,13 @@ std::optional<bool> Known::outcome(uint32_t pc) const {
   return a.offset == b.offset ? of_itself(s.tokens[1], is_float(of)) : std::nullopt;
 }
 
-// A predicate and the one that holds where it does not: both of one setp, or one made of the other by not.
+// A predicate and the one that holds where it does not: both of one setp, or one made of the other by not, or
+// the same one read as it is and negated.
 bool Known::are_opposite(uint32_t pc, unsigned a, unsigned b) const {
   const Operand &p = f_.code[pc].op[a], &q = f_.code[pc].op[b];
   const uint32_t of_p = makers_[pc][a], of_q = makers_[pc][b];
-  if (p.negated != q.negated || of_p >= pc || of_q >= pc) return false;
+  if (of_p >= pc || of_q >= pc) return false;
+  if (p.negated != q.negated) return of_p == of_q && p.index == q.index;
   if (of_p == of_q) return p.index != q.index && is_plain_setp(f_.source[of_p]);
   const auto negates = [&](uint32_t by, const Operand& read, uint32_t other, const Operand& opposite) {
     const Instr& i = f_.code[by];
