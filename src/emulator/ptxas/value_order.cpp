@@ -106,14 +106,21 @@ std::pair<unsigned, unsigned> asked_for(const Source& s) {
   return {1, name == "add" || name == "sub" || name == "mul" ? 2 : 0};
 }
 
-// Unrolled by four, a loop has an exit of its own for what is left of the rounds. (Those with the test at
-// their end are several loops by now: several_loops.h.)
-std::vector<Ssa::Stretch> loops_with_several_exits(const Function& f, const Dataflow& flow,
-                                                   const std::vector<const Token*>& nounroll) {
-  std::vector<Ssa::Stretch> stretches;
-  if (!sums_f64(f)) return stretches;
+// Loops that are unrolled by four where they stand. (Those with the test at their end are several loops by
+// now: several_loops.h.)
+std::vector<CountedLoop> unrolled_loops(const Function& f, const Dataflow& flow,
+                                        const std::vector<const Token*>& nounroll) {
+  std::vector<CountedLoop> loops;
+  if (!sums_f64(f)) return loops;
   for (const CountedLoop& loop : counted_loops(f, flow, nounroll))
-    if (becomes_several(f, loop) && !loop.is_tested_at_end()) stretches.push_back({loop.leaving, loop.out});
+    if (becomes_several(f, loop) && !loop.is_tested_at_end()) loops.push_back(loop);
+  return loops;
+}
+
+// Each has an exit of its own for what is left of the rounds.
+std::vector<Ssa::Stretch> exits_of(const std::vector<CountedLoop>& loops) {
+  std::vector<Ssa::Stretch> stretches;
+  for (const CountedLoop& loop : loops) stretches.push_back({loop.leaving, loop.out});
   return stretches;
 }
 
@@ -137,7 +144,8 @@ ValueOrder::ValueOrder(const Function& f, const Dataflow& flow, const Known& kno
       flow_(flow),
       are_renamed_(are_renamed),
       stored_constants_(known.stored_constants()),
-      ssa_(f, flow, registers_asked_for(), loops_with_several_exits(f, flow, nounroll)) {
+      unrolled_(unrolled_loops(f, flow, nounroll)),
+      ssa_(f, flow, registers_asked_for(), exits_of(unrolled_)) {
   find_blocks(known);
   find_called_quotients(known);
   find_constant_roots(known);

@@ -14,6 +14,7 @@
 #include "emulator/ptx/token.h"
 #include "emulator/ptxas/constant_places.h"
 #include "emulator/ptxas/copies.h"
+#include "emulator/ptxas/counted_loop.h"
 #include "emulator/ptxas/halves.h"
 #include "emulator/ptxas/known.h"
 #include "emulator/ptxas/sinking.h"
@@ -112,6 +113,7 @@ class ValueOrder {
   std::vector<char> values_with_readers() const;
   void count_operands(uint32_t pc, Carry);
   void count_use(uint32_t value, uint32_t pc, unsigned slot, int whole, Through, Carry);
+  int voices_of_rounds(uint32_t value, uint32_t pc) const;
   void sum_voices();
   int whole_until(uint32_t value, uint32_t stretch) const;
   int definition(uint32_t value);
@@ -229,6 +231,7 @@ class ValueOrder {
   const Dataflow& flow_;
   const bool are_renamed_;
   const Known::Stores& stored_constants_;
+  const std::vector<CountedLoop> unrolled_;
   Ssa ssa_;
   Sinking::Blocks places_;  // where sinking.h computes something
   Sinking::Blocks

@@ -296,12 +296,24 @@ void ValueOrder::count_use(uint32_t read, uint32_t pc, unsigned slot, int whole,
   const bool here = block_of(ssa_.values()[v]) == last;
   if (meets_[v] && !(made && here)) webs_[web_of(v)].whole += whole;
   if (!meets_[v] || here) {
+    whole *= voices_of_rounds(v, pc);
     whole_[v] += whole;
     voices_[v].push_back({stretch_reads_[pc], whole});
   }
   const bool joins = whole > 0 || (slot > 0 && !called_quotients_.contains(pc) &&
                                    joins_halves(f_.code[pc], f_.source[pc], slot, carry == Carry::alone));
   if (joins) readers_[v].push_back({place(pc, slot), here});
+}
+
+// What comes from before a loop that is unrolled by four is read in each of its rounds, as in those behind
+// that are left of it: two, and one.
+int ValueOrder::voices_of_rounds(uint32_t v, uint32_t pc) const {
+  constexpr int kRounds = 7;
+  const auto loop = std::ranges::find_if(
+      unrolled_, [pc](const CountedLoop& loop) { return loop.begin <= pc && pc <= loop.back; });
+  if (loop == unrolled_.end()) return 1;
+  const uint32_t at = ssa_.values()[v].at;
+  return loop->begin <= at && at <= loop->back ? 1 : kRounds;
 }
 
 // So that those behind a stretch are known by the first of them.
