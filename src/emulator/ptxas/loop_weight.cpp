@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "emulator/ptx/operand_types.h"
 #include "emulator/ptxas/rewrite.h"
 #include "emulator/ptxas/routine.h"
 
@@ -71,8 +72,25 @@ uint32_t weight_of_integer(const Source& s) {
   return bits_of(s.type()) == 16 ? w.of16 : w.of32;
 }
 
+// What ptxas has folded before it weighs: of constants, or of a register and a constant that leaves nothing
+// of it, or nothing to do. (64 bits of zeros are one instruction.)
+bool is_folded(const Instr& i, const Source& s) {
+  const std::string_view name = s.tokens[0];
+  const bool is_plain = s.tokens.size() == 2 || (name == "mul" && !s.has("wide") && s.tokens.size() == 3);
+  if (!is_plain || is_float(s.type()) || !is_value(i.op[1]) || !i.op[2].immediate) return false;
+  if (i.op[1].immediate) return true;
+  const uint64_t bits = bits_of(s.type());
+  const uint64_t constant = static_cast<uint64_t>(i.op[2].displacement) & (~uint64_t(0) >> (64 - bits));
+  if (name == "mul") return constant == 0 || (constant == 1 && s.has("lo"));
+  if (name == "and") return constant == 0 && bits < 64;
+  const bool shifts = name == "shl" || name == "shr";
+  if (shifts && !is_signed(s.type()) && bits < 64 && constant >= bits) return true;
+  return constant == 0 && (shifts || name == "add" || name == "sub" || name == "or" || name == "xor");
+}
+
 uint32_t weight_of_unguarded(const Instr& i, const Source& s) {
   const std::string_view name = s.tokens[0];
+  if (is_folded(i, s)) return 0;
   if (is_float_routine(s) || is_integer_routine(s)) return kTooHeavy;
   if (name == "mov") return 0;
   if (name == "selp") return is_constant_predicate(i.op[3]) ? 0 : 1;
