@@ -58,9 +58,23 @@ class Agreement {
   std::unordered_map<uint32_t, bool> made_;
 };
 
-bool is_shuffle(const Instr& i, const Source& s) {
-  return s.tokens[0] == "shfl" && is_value(i.op[0]) && i.op[1].kind == Operand::Kind::none &&
-         i.op[5].immediate;
+// Whether something may read what an instruction leaves in a register.
+bool is_read_behind(const Function& f, const Dataflow& flow, uint32_t pc, uint32_t reg) {
+  const auto has = [reg](const std::vector<uint32_t>& regs) { return std::ranges::count(regs, reg) > 0; };
+  const uint32_t block = flow.block_of(pc);
+  while (++pc < flow.blocks()[block].end) {
+    if (flow.is_dead(pc)) continue;
+    if (has(flow.access(pc).reads)) return true;
+    if (f.code[pc].guard < 0 && has(flow.access(pc).writes)) return false;
+  }
+  return flow.lives_behind(block, reg);
+}
+
+// That is wanted for its value alone.
+bool is_shuffle(const Function& f, const Dataflow& flow, uint32_t pc) {
+  const Instr& i = f.code[pc];
+  if (f.source[pc].tokens[0] != "shfl" || !is_value(i.op[0]) || !i.op[5].immediate) return false;
+  return i.op[1].kind != Operand::Kind::predicate || !is_read_behind(f, flow, pc, flow.number_of(i.op[1]));
 }
 
 bool asks_all(const Instr& i, const Source& s) {
@@ -71,7 +85,7 @@ void copy_shuffles(Rewriter& w, const Known& known, Agreement& agreement) {
   std::vector<uint32_t> copies;
   for (uint32_t pc = 0; pc < w.f.code.size(); ++pc) {
     const Instr& i = w.f.code[pc];
-    if (is_shuffle(i, w.f.source[pc]) && is_no_constant(i.op[2]) &&
+    if (is_shuffle(w.f, flow, pc) && is_no_constant(i.op[2]) &&
         agreement.holds(pc, i.op[2], known.maker(pc, 2)))
       copies.push_back(pc);
   }
