@@ -14,6 +14,8 @@
 // * Before that stands there what something before a call has read, too.
 // * If neither is read again so soon the first one stands in the uniform register: it changes places with the
 //   second.
+// * An extreme has none of its operands in a uniform register: what stands there is copied, and so of it and
+//   what has a register that comes first which was decided first.
 // * Of two in registers that comes first which another instruction has in one first.
 
 namespace fp4lab::emu {
@@ -43,18 +45,18 @@ ConstantPlaces::ConstantPlaces(std::vector<Use> uses, uint32_t calls,
       decide(*op, Where::in_register);
     }
   for (const Use& use : uses_)
-    if (use.by == By::arithmetic && use.operands[0] && use.operands[0] == use.operands[1])
+    if (use.computes() && use.operands[0] && use.operands[0] == use.operands[1])
       decide(*use.operands[0], Where::in_register);
   put_into_instructions();
   for (size_t use = 0; use < uses_.size(); ++use) {
     const Use& reader = uses_[use];
     for (const Operand& op : reader.operands)
-      if (reader.by == By::arithmetic && !part_[use] && op && std::ranges::count(reader.operands, op) > 1)
+      if (reader.computes() && !part_[use] && op && std::ranges::count(reader.operands, op) > 1)
         decide(*op, Where::in_register);
   }
   for (size_t use = 0; use < uses_.size(); ++use) choose(use);
   for (size_t use = 0; use < uses_.size(); ++use)
-    if (uses_[use].by == By::arithmetic && uses_[use].operands[0] && uses_[use].operands[1])
+    if (uses_[use].computes() && uses_[use].operands[0] && uses_[use].operands[1])
       exchanged_[uses_[use].pc] = exchanges_operands(use);
 }
 
@@ -87,7 +89,9 @@ std::optional<unsigned> ConstantPlaces::part_of(const Use& use) const {
     const Operand &op = ops[slot], &other = ops[1 - slot];
     if (!fits_instruction(op) || !is_held(other)) continue;
     const bool is_stored = stored_.contains(*op);
-    if (fits_instruction(other) ? is_stored && !stored_.contains(*other) : is_stored || !where_.contains(*op))
+    const bool is_other_stored = stored_.contains(*other);
+    if (fits_instruction(other) ? is_stored && (slot == 1 || !is_other_stored)
+                                : is_stored || !where_.contains(*op))
       return slot;
   }
   return std::nullopt;
@@ -98,7 +102,7 @@ void ConstantPlaces::put_into_instructions() {
   for (bool any = true; std::exchange(any, false);)
     for (size_t at = 0; at < uses_.size(); ++at) {
       const Use& use = uses_[at];
-      if (use.by != By::arithmetic || part_[at]) continue;
+      if (!use.computes() || part_[at]) continue;
       part_[at] = part_of(use);
       if (!part_[at]) continue;
       any = true;
@@ -108,12 +112,14 @@ void ConstantPlaces::put_into_instructions() {
     }
 }
 
-void ConstantPlaces::decide(uint64_t constant, Where where) { where_.try_emplace(constant, where); }
+void ConstantPlaces::decide(uint64_t constant, Where where) {
+  where_.try_emplace(constant, where, where_.size());
+}
 
 void ConstantPlaces::put_elsewhere(uint64_t constant) {
   decide(constant, Where::elsewhere);
   for (const size_t at : readers_.at(constant)) {
-    if (uses_[at].by != By::arithmetic || part_[at]) continue;
+    if (!uses_[at].computes() || part_[at]) continue;
     for (const Operand& op : uses_[at].operands)
       if (op) decide(*op, Where::in_register);
   }
@@ -129,7 +135,7 @@ std::vector<uint64_t> ConstantPlaces::undecided(const Use& use) const {
 bool ConstantPlaces::has_elsewhere(const Use& use) const {
   return std::ranges::any_of(use.operands, [&](const Operand& op) {
     const auto where = op ? where_.find(*op) : where_.end();
-    return where != where_.end() && where->second == Where::elsewhere;
+    return where != where_.end() && where->second.where == Where::elsewhere;
   });
 }
 
@@ -153,7 +159,7 @@ void ConstantPlaces::choose(size_t use) {
   const std::vector<Operand>& ops = uses_[use].operands;
   if (part_[use] || has_elsewhere(uses_[use])) return;
   std::vector<uint64_t> open = undecided(uses_[use]);
-  if (uses_[use].by != By::arithmetic) {
+  if (!uses_[use].computes()) {
     for (const uint64_t constant : open) put_elsewhere(constant);
     return;
   }
@@ -168,13 +174,15 @@ void ConstantPlaces::choose(size_t use) {
   const auto is_before = [&](uint64_t constant) { return before_.contains(constant); };
   if (is_before(open[0]) != is_before(open[1])) return put_elsewhere(is_before(open[0]) ? open[0] : open[1]);
   const auto back = first_back(use, open);
-  put_elsewhere((back == open[1]) != fits(open[0]) ? open[1] : open[0]);
+  const bool is_second = (back == open[1]) != fits(open[0]);
+  if (fits(open[0])) decide(open[!is_second], Where::in_register);
+  put_elsewhere(open[is_second]);
 }
 
 bool ConstantPlaces::is_in_register(size_t use, unsigned slot) const {
   if (uses_[use].by == By::other || part_[use] == slot) return false;
   const auto where = where_.find(*uses_[use].operands[slot]);
-  return part_[use] || where == where_.end() || where->second == Where::in_register;
+  return part_[use] || where == where_.end() || where->second.where == Where::in_register;
 }
 
 // Of an instruction's operands the addend is the first to be put into its register.
@@ -189,6 +197,9 @@ ConstantPlaces::Place ConstantPlaces::first_in_register(uint64_t constant, size_
 
 bool ConstantPlaces::exchanges_operands(size_t use) const {
   const uint64_t a = *uses_[use].operands[0], b = *uses_[use].operands[1];
+  const bool is_one_elsewhere = is_in_register(use, 0) != is_in_register(use, 1);
+  if (uses_[use].by == By::extreme && !part_[use] && is_one_elsewhere)
+    return where_.at(a).nth > where_.at(b).nth;
   if (!is_in_register(use, 0)) return true;
   if (!is_in_register(use, 1) || a == b) return false;
   return first_in_register(b, use) < first_in_register(a, use);

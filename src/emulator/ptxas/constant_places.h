@@ -1,6 +1,6 @@
 // Which constants of f64 ptxas 13.0 puts into registers, and so which of two comes first: a sum or product
 // has its first operand in a register, and one of the others may stand in the instruction or in a uniform
-// register. See constant_places.cpp for the rule.
+// register; so with min and max. See constant_places.cpp for the rule.
 #pragma once
 
 #include <cstddef>
@@ -18,13 +18,15 @@ class ConstantPlaces {
   struct Use {
     enum class By : uint8_t {
       arithmetic,  // two factors or summands, and maybe an addend
-      store,       // of a whole register
-      other        // which may read any register, or copies into one of its own
+      extreme,
+      store,  // of a whole register
+      other   // which may read any register, or copies into one of its own
     };
     uint32_t pc = 0, block = 0;
     uint32_t begin = 0, end = 0;  // counted in machine instructions
     By by = By::other;
     std::vector<std::optional<uint64_t>> operands;  // none: not a constant
+    bool computes() const { return by == By::arithmetic || by == By::extreme; }
   };
 
   struct Constant {
@@ -40,6 +42,10 @@ class ConstantPlaces {
   using Operand = std::optional<uint64_t>;
   using Place = std::pair<size_t, unsigned>;  // of a use: in the text's order
   enum class Where : uint8_t { in_register, elsewhere };
+  struct Decision {
+    Where where;
+    size_t nth;  // of all
+  };
 
   bool is_held(const Operand&) const;
   bool is_sole(const Operand&) const;
@@ -59,7 +65,7 @@ class ConstantPlaces {
   std::unordered_map<uint64_t, std::vector<size_t>> readers_;  // by constant
   std::unordered_map<uint64_t, unsigned> left_;  // Constant::reads, without those in an instruction
   std::unordered_set<uint64_t> before_, stored_;
-  std::unordered_map<uint64_t, Where> where_;
+  std::unordered_map<uint64_t, Decision> where_;
   std::vector<std::optional<unsigned>> part_;  // by use: the operand that stands in the instruction
   std::unordered_map<uint32_t, bool> exchanged_;
 };

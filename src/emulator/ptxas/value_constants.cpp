@@ -21,7 +21,7 @@ std::optional<Use::By> reads_constants(const Source& s) {
   if (name == "set" || name == "setp")
     return s.type(name == "set" ? 1 : 0) == Type::f64 ? std::optional(Use::By::other) : std::nullopt;
   if (s.type() != Type::f64) return std::nullopt;
-  if (name == "min" || name == "max") return Use::By::other;
+  if (name == "min" || name == "max") return Use::By::extreme;
   const bool is_arithmetic =
       name == "add" || name == "sub" || name == "mul" || name == "fma" || name == "mad";
   return is_arithmetic ? std::optional(Use::By::arithmetic) : std::nullopt;
@@ -64,7 +64,7 @@ std::optional<Use> ValueOrder::constant_use(uint32_t pc, const Known& known) con
         use.operands.emplace_back(bits_of(op.type) == 64 ? unless_zero(known.bits(pc, slot)) : std::nullopt);
     if (of && slot == 2 && s.tokens[0] == "sub") of = *of ^ uint64_t(1) << 63;
   }
-  if (use.by == Use::By::arithmetic && are_changed(s)) std::swap(use.operands[0], use.operands[1]);
+  if (use.computes() && are_changed(s)) std::swap(use.operands[0], use.operands[1]);
   return use;
 }
 

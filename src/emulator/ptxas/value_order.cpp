@@ -53,7 +53,7 @@
 // * Constants come last, and before them what .const memory holds. Of sums and products a constant
 //   whose lower half is not 0 comes before a kernel's parameter (if sums and products alone read that), any
 //   other behind it, and two parameters change places; of extremes parameters come before constants. But zero
-//   comes first. Two constants change places in extremes; of sums and products see constant_places.cpp.
+//   comes first. Of two constants see constant_places.cpp.
 
 namespace fp4lab::emu {
 
@@ -582,9 +582,8 @@ bool ValueOrder::is_ranked_later(uint32_t pc, unsigned slot, unsigned than) cons
     const std::string_view name = s.tokens[0];
     const bool is_extreme = name == "min" || name == "max";
     if (is_written(a) && is_written(b)) {
-      if (is_extreme) return true;
       const auto second = second_constant(pc);
-      return second ? slot == *second : rounds_in_a_direction(s);
+      return second ? slot == *second : is_extreme || rounds_in_a_direction(s);
     }
     if (is_extreme) return a.block != kParameter && b.block == kParameter;
     if (a.block == kParameter && b.block == kParameter) return true;
