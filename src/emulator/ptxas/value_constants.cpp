@@ -38,10 +38,21 @@ uint32_t weight_of(const Instr& i, const Source& s) {
   return kAccesses.contains(s.tokens[0]) ? 2 : machine_weight(i, s);
 }
 
+bool is_factor_in_sum(const Source& s, unsigned slot) {
+  return (s.tokens[0] == "fma" || s.tokens[0] == "mad") && slot < 3;
+}
+
 // ptxas has tried to compute it of constants, which has changed the two.
 bool are_changed(const Source& s) { return !rounds_in_a_direction(s); }
 
 }  // namespace
+
+// Of a factor beside an addend: a number's sign is the instruction's, and so a store of the negative number
+// keeps it in no register.
+uint64_t ValueOrder::without_sign(uint64_t factor) const {
+  const uint64_t number = factor & ~(uint64_t(1) << 63);
+  return is_nan(factor, Type::f64) || stored_constants_.contains(number) ? factor : number;
+}
 
 std::optional<Use> ValueOrder::constant_use(uint32_t pc, const Known& known) const {
   const Instr& i = f_.code[pc];
@@ -63,6 +74,7 @@ std::optional<Use> ValueOrder::constant_use(uint32_t pc, const Known& known) con
     auto& of =
         use.operands.emplace_back(bits_of(op.type) == 64 ? unless_zero(known.bits(pc, slot)) : std::nullopt);
     if (of && slot == 2 && s.tokens[0] == "sub") of = *of ^ uint64_t(1) << 63;
+    if (of && is_factor_in_sum(s, slot)) of = without_sign(*of);
   }
   if (use.computes() && are_changed(s)) std::swap(use.operands[0], use.operands[1]);
   return use;

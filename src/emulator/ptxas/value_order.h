@@ -213,6 +213,7 @@ class ValueOrder {
   std::map<uint32_t, std::vector<ConstantPlaces::Use>> constant_uses(const Known&) const;
   void find_constant_places(const Known&);
   std::optional<unsigned> second_constant(uint32_t pc) const;
+  uint64_t without_sign(uint64_t factor) const;
   std::optional<ConstantPlaces::Use> constant_use(uint32_t pc, const Known&) const;
   std::optional<Rank> shared_result(const Ssa::Value&) const;
   Rank rank(uint32_t value, uint32_t pc, unsigned slot);
