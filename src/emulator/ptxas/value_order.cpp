@@ -162,7 +162,7 @@ ValueOrder::ValueOrder(const Function& f, const Dataflow& flow, const Known& kno
   count_uses(known);
   find_sunk();
   join_rounds(known);
-  find_uniform();
+  find_uniform(known);
   for (uint32_t pc = 0; pc < f.code.size(); ++pc) {
     if (flow.is_dead(pc)) continue;
     const auto [first, count] = asked_for(f.source[pc]);

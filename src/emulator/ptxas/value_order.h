@@ -125,7 +125,8 @@ class ValueOrder {
   bool loads_uniform(uint32_t pc);
   bool is_bank(uint32_t value) const;
   bool computes_uniform(uint32_t pc);
-  void find_uniform();
+  void find_signs_in_vector(const Known&);
+  void find_uniform(const Known&);
   void count_uniform_uses();
   bool changes_places(uint32_t pc, const Held& first, const Held& second) const;
   bool is_ranked_later(uint32_t pc, unsigned slot, unsigned than) const;
@@ -255,6 +256,7 @@ class ValueOrder {
   // read them.
   std::vector<char> is_computed_;
   std::vector<uint32_t> uniform_uses_;
+  std::unordered_set<uint32_t> signs_in_vector_;  // by pc: copysign of constants in registers of each thread
   struct Voice {
     uint32_t stretch;
     int whole, with_later = 0;  // the reader's; and those behind it

@@ -91,6 +91,7 @@ bool ValueOrder::computes_uniform(uint32_t pc) {
   const Source& s = f_.source[pc];
   if (i.guard >= 0 || flow_.is_dead(pc) || !flow_.is_pure(pc) || !is_uniform_step(s)) return false;
   if (comes_with_source(i, s) || i.op[0].kind == Operand::Kind::vector) return false;
+  if (signs_in_vector_.contains(pc)) return false;
   bool any_bank = s.tokens[0] == "copysign";
   const auto fits = [&](const Operand& op) {
     if (!is_uniform(pc, op)) return false;
@@ -112,7 +113,31 @@ bool ValueOrder::computes_uniform(uint32_t pc) {
   return any_bank;
 }
 
-void ValueOrder::find_uniform() {
+// The word of a constant that has a sign is in a register of each thread if copysign reads one like it beside
+// what is no constant.
+void ValueOrder::find_signs_in_vector(const Known& known) {
+  std::unordered_set<uint64_t> words;
+  std::vector<std::pair<uint32_t, uint64_t>> of_constants;
+  for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
+    const Source& s = f_.source[pc];
+    if (s.tokens[0] != "copysign" || flow_.is_dead(pc)) continue;
+    const bool is_constant = known.bits(pc, 1) && known.bits(pc, 2);
+    for (const unsigned slot : {1u, 2u}) {
+      const auto bits = known.bits(pc, slot);
+      if (!bits) continue;
+      const uint64_t word = s.type() == Type::f64 ? *bits >> 32 : *bits;
+      if (is_constant)
+        of_constants.emplace_back(pc, word);
+      else
+        words.insert(word);
+    }
+  }
+  for (const auto& [pc, word] : of_constants)
+    if (words.contains(word)) signs_in_vector_.insert(pc);
+}
+
+void ValueOrder::find_uniform(const Known& known) {
+  find_signs_in_vector(known);
   const std::vector<Ssa::Value>& values = ssa_.values();
   is_computed_.assign(values.size(), 0);
   uniform_uses_.assign(values.size(), 0);
