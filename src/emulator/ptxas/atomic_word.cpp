@@ -4,6 +4,7 @@
 
 #include "emulator/ptxas/behind_copies.h"
 #include "emulator/ptxas/part.h"
+#include "emulator/ptxas/read_behind.h"
 
 namespace fp4lab::emu {
 
@@ -99,11 +100,25 @@ Operand where_shared(Rewriter& w, uint32_t pc, const Operand& address, const Ope
   return chosen;
 }
 
+// A constant 1 is counted as an integer if nobody wants what was there before (ATOMS.POPC.INC in machine
+// code).
+bool counts_ones(const Function& f, const Dataflow& flow, const Known& known, uint32_t pc, unsigned slot) {
+  if (known.bits(pc, slot) != 1) return false;
+  return slot == 1 || !is_read_behind(f, flow, pc, flow.number_of(f.code[pc].op[0]));
+}
+
+void become_integer_sum(Rewriter& w, uint32_t pc) {
+  Rewriter::Tokens tokens = w.f.source[pc].tokens;
+  std::erase(tokens, "noftz");
+  tokens.back() = "u32";
+  w.replace(pc, std::move(tokens), {w.f.code[pc].op + 1, w.f.code[pc].op + kMaxOperands});
+}
+
 }  // namespace
 
 bool may_mistake_atomic_words(const Function& f) { return std::ranges::any_of(f.source, adds_halves); }
 
-void mistake_atomic_words(Rewriter& w, const Known& known) {
+void mistake_atomic_words(Rewriter& w, const Dataflow& flow, const Known& known) {
   bool any = false;
   for (uint32_t pc = 0; pc < w.f.code.size(); ++pc) {
     const Source& s = w.f.source[pc];
@@ -113,7 +128,8 @@ void mistake_atomic_words(Rewriter& w, const Known& known) {
     const bool is_register = address.has_base && bits_of(address.type) == 64;
     const bool is_generic =
         std::ranges::none_of(s.tokens, [](std::string_view token) { return token.starts_with("shared"); });
-    if (is_generic && !is_register) continue;
+    if (!is_generic && counts_ones(w.f, flow, known, pc, at + 1)) become_integer_sum(w, pc);
+    if (!adds_halves(s) || (is_generic && !is_register)) continue;
     const Operand right = w.f.code[pc].op[at + 1];
     const auto halves = mistaken_addend(w, known, pc, at + 1);
     if (!halves) continue;

@@ -2,7 +2,9 @@
 // takes apart, ptxas 13.0 adds the lower half and, for the upper one, the lower half of the upper word; of
 // the upper word it adds the lower half to both (seen in machine code for sm_90a and on an H200). Not what
 // was packed of registers, or is a constant, and not in global memory (tests/ptx/atomic_word.ptx). Of a truth
-// by cnot.b32 it adds the mask with both halves' signs changed (tests/ptx/atomic_truth.ptx).
+// by cnot.b32 it adds the mask with both halves' signs changed (tests/ptx/atomic_truth.ptx). A constant
+// 1 it counts as an integer in shared memory where nobody wants what was there before
+// (tests/ptx/atomic_one.ptx).
 #pragma once
 
 #include "emulator/ptxas/known.h"
@@ -12,6 +14,6 @@ namespace fp4lab::emu {
 
 bool may_mistake_atomic_words(const Function&);
 // Once: what it leaves is right.
-void mistake_atomic_words(Rewriter&, const Known&);
+void mistake_atomic_words(Rewriter&, const Dataflow&, const Known&);
 
 }  // namespace fp4lab::emu

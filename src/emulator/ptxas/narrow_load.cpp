@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "emulator/ptxas/reaching_writes.h"
+#include "emulator/ptxas/read_behind.h"
 
 namespace fp4lab::emu {
 
@@ -86,27 +87,16 @@ class NarrowLoads {
 
   // Nothing but bits 16 to 31, or, if not `alone`, those above them too.
   bool takes_upper_half(uint32_t pc, bool alone) const {
-    if (compares_pairs(f_.source[pc])) return !is_read(pc, flow_.number_of(f_.code[pc].op[0]));
+    if (compares_pairs(f_.source[pc]))
+      return !is_read_behind(f_, flow_, pc, flow_.number_of(f_.code[pc].op[0]));
     const Operand& parts = f_.code[pc].op[0];
     if (parts.kind != Operand::Kind::vector || bits_of(f_.source[pc].type()) != parts.count * 16u)
       return false;
     for (uint32_t n = 0; n < parts.count; ++n)
-      if ((n == 0 || (n > 1 && alone)) && is_read(pc, flow_.number_of(f_.vectors[parts.index + n])))
+      if ((n == 0 || (n > 1 && alone)) &&
+          is_read_behind(f_, flow_, pc, flow_.number_of(f_.vectors[parts.index + n])))
         return false;
     return true;
-  }
-
-  // Whether a register is read behind an instruction that writes it.
-  bool is_read(uint32_t pc, uint32_t reg) const {
-    if (reg == Dataflow::kNone) return false;
-    const uint32_t block = flow_.block_of(pc);
-    while (++pc < flow_.blocks()[block].end) {
-      const Dataflow::Access& access = flow_.access(pc);
-      if (!flow_.is_dead(pc) && std::ranges::find(access.reads, reg) != access.reads.end()) return true;
-      const bool writes = std::ranges::find(access.writes, reg) != access.writes.end();
-      if (writes && f_.code[pc].guard < 0) return false;
-    }
-    return flow_.lives_behind(block, reg);
   }
 
   void give_lower_half(const Reader& reader) {

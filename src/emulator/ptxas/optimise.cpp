@@ -262,7 +262,7 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows,
   constexpr int kMostGuards = 4;  // what a guard leaves may be a constant, which decides another
   const bool loops_matter = sums_f64(f) || has_products(f) || has_pairs(f);
   bool unrolls = loops_matter || has_signs(f) || has_tables(f) || gives_back_operands(f) ||
-                 has_saturated_sums(f) || may_repeat_wgmma(f);
+                 has_saturated_sums(f) || may_repeat_wgmma(f) || may_mistake_atomic_words(f);
   const bool loses_signs = has_loops(w) && may_lose_signs(f);
   // What early constants decide is no way out of a loop.
   bool decides = (unrolls || loses_signs) && has_loops(w);
@@ -305,7 +305,7 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows,
   if (may_mistake_constants(f))
     afresh([&](const Dataflow&, const Known& known) { mistake_negative_constants(w, known); });
   if (may_mistake_atomic_words(f))
-    afresh([&](const Dataflow&, const Known& known) { mistake_atomic_words(w, known); });
+    afresh([&](const Dataflow& flow, const Known& known) { mistake_atomic_words(w, flow, known); });
   if (may_repeat_wgmma(f))
     afresh([&](const Dataflow& flow, const Known& known) { forget_repeated_wgmma(w, flow, known); });
   if (may_rectify(f)) afresh([&](const Dataflow& flow, const Known& known) { rectify(w, flow, known); });
