@@ -41,13 +41,13 @@ std::optional<bool> decided(const Pass& p, uint32_t pc, unsigned slot, std::stri
 
 }  // namespace
 
-// The constant by which slct.s32.s32 chooses is compared as if it were f32.
+// The constant by which slct.s32.s32 chooses is compared as if it were f32, if the stretch itself makes it.
 std::optional<unsigned> chosen_slot(const Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
   const auto by = p.bits(pc, 3);
   if (!by) return std::nullopt;
   if (s.tokens[0] == "selp") return (*by != 0) != p.operand(pc, 3).negated ? 1 : 2;
-  const bool as_float = s.type(1) == Type::f32 || s.type(0) == Type::s32;
+  const bool as_float = s.type(1) == Type::f32 || (s.type(0) == Type::s32 && p.known.comes_from_here(pc, 3));
   const bool first =
       as_float ? float_of(s.has("ftz") ? flushed32(*by) : *by) >= 0 : static_cast<int32_t>(*by) >= 0;
   return first ? 1 : 2;
