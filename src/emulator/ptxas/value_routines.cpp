@@ -20,11 +20,13 @@ bool is_called(const Source& s) {
          (is_integer_routine(s) && bits_of(s.type()) == 64);
 }
 
-// Of what a root's or reciprocal's code in place leaves to a call.
-bool returns_constant(std::string_view name, uint64_t of) {
+// Of what a root's or reciprocal's code in place leaves to a call; one that rounds in a direction has none.
+bool returns_constant(const Source& s, uint64_t of) {
   constexpr uint64_t kSign = uint64_t(1) << 63, kInfinity = 0x7ff0000000000000;
   const uint64_t magnitude = of & ~kSign;
-  if (name == "rcp") return magnitude >= kInfinity || magnitude >> 32 == 0;
+  const bool is_reciprocal = s.tokens[0] == "rcp";
+  if (rounds_in_a_direction(s)) return is_reciprocal ? magnitude >= kInfinity || magnitude == 0 : of & kSign;
+  if (is_reciprocal) return magnitude >= kInfinity || magnitude >> 32 == 0;
   return magnitude == 0 || magnitude == kInfinity || ((of & kSign) && magnitude < kInfinity);
 }
 
@@ -46,25 +48,25 @@ void ValueOrder::find_called_quotients(const Known& known) {
 // of it is a call. If that is the routine's only one, ptxas puts the constant into the routine, and the
 // result is a constant where it is one without arithmetic.
 void ValueOrder::find_constant_roots(const Known& known) {
-  std::map<std::string_view, unsigned> callers;
+  std::map<std::vector<std::string_view>, unsigned> callers;
   std::vector<std::pair<uint32_t, uint64_t>> called;  // by constants
   for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
     const Source& s = f_.source[pc];
-    if (flow_.is_dead(pc) || s.type() != Type::f64 || s.tokens[0] == "div" || !stays_unwanted(s)) continue;
+    if (flow_.is_dead(pc) || s.type() != Type::f64 || s.tokens[0] == "div" || !is_float_routine(s)) continue;
     const auto constant = known.bits(pc, 1);
     const bool is_of_constant = constant && f_.code[pc].guard < 0;
     if (is_of_constant && is_routine_inline(s, *constant)) {
       constant_roots_[pc] = Root::inline_code;
       continue;
     }
-    ++callers[s.tokens[0]];
+    ++callers[s.tokens];
     if (is_of_constant) called.emplace_back(pc, constant.value());
   }
   for (const auto& [pc, constant] : called) {
-    const std::string_view name = f_.source[pc].tokens[0];
-    constant_roots_[pc] = callers[name] > 1                  ? Root::several_calls
-                          : returns_constant(name, constant) ? Root::returned_constant
-                                                             : Root::only_call;
+    const Source& s = f_.source[pc];
+    constant_roots_[pc] = callers[s.tokens] > 1           ? Root::several_calls
+                          : returns_constant(s, constant) ? Root::returned_constant
+                                                          : Root::only_call;
   }
 }
 
