@@ -81,7 +81,7 @@ bool asks_all(const Instr& i, const Source& s) {
   return s.tokens[0] == "match" && s.has("all") && i.guard < 0 && i.op[1].kind == Operand::Kind::predicate;
 }
 
-void copy_shuffles(Rewriter& w, const Known& known, Agreement& agreement) {
+void copy_shuffles(Rewriter& w, const Dataflow& flow, const Known& known, Agreement& agreement) {
   std::vector<uint32_t> copies;
   for (uint32_t pc = 0; pc < w.f.code.size(); ++pc) {
     const Instr& i = w.f.code[pc];
@@ -105,13 +105,13 @@ bool may_shuffle_extremes(const Function& f) {
 
 void copy_uniform_shuffles(Rewriter& w, const Dataflow& flow, const Known& known) {
   Agreement agreement(w.f, flow, known);
-  copy_shuffles(w, known, agreement);
+  copy_shuffles(w, flow, known, agreement);
   w.rebuild();
 }
 
 void move_uniform_shuffles(Rewriter& w, const Dataflow& flow, const Known& known) {
   Agreement agreement(w.f, flow, known);
-  copy_shuffles(w, known, agreement);
+  copy_shuffles(w, flow, known, agreement);
   for (uint32_t pc = 0; pc + 1 < w.f.code.size(); ++pc) {
     const Instr& i = w.f.code[pc];
     const bool is_last = w.f.source[pc + 1].begins_block;  // other ways lead to what is put before the next

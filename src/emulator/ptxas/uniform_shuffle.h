@@ -9,8 +9,8 @@
 
 namespace fp4lab::emu {
 
-// Elsewhere a shuffle of what the lanes agree in gives just that.
-// Extremes of what is shuffled and the value itself are copies.
+// Without movmatrix a shuffle of what the lanes agree in gives just that: to extremes of what is shuffled and
+// the value itself, which are copies.
 bool may_shuffle_extremes(const Function&);
 void copy_uniform_shuffles(Rewriter&, const Dataflow&, const Known&);
 
