@@ -168,11 +168,13 @@ ValueOrder::ValueOrder(const Function& f, const Dataflow& flow, const Known& kno
     const auto [first, count] = asked_for(f.source[pc]);
     for (unsigned slot = first; slot < first + count; ++slot) {
       Held& operand = held_[place(pc, slot)] = held(pc, slot);
-      // What integer instructions compute of constants is one by then, and what is converted.
+      // What integer instructions compute of constants is one by then, what is converted, and a number that
+      // is computed without a rounding's name.
       const auto bits = known.bits(pc, slot);
       const uint32_t maker = known.only_maker(pc, slot);
       const bool is_computed = maker != Dataflow::kNone &&
-                               (!is_float(f_.source[maker].type()) || f_.source[maker].tokens[0] == "cvt");
+                               (!is_float(f_.source[maker].type()) || f_.source[maker].tokens[0] == "cvt" ||
+                                known.is_result_constant(maker));
       if (bits &&
           (operand.rank.of == Rank::Class::joined || (operand.rank.of == Rank::Class::known && is_computed)))
         operand.rank = rank_of_constant(*bits, pc);
