@@ -8,6 +8,7 @@
 // * A constant whose lower half is 0 stands in the instruction if nothing else reads it, or if all others
 //   there are in registers: variables, and constants that several instructions read. These others are in
 //   registers from then on.
+//   So does a second operand or an addend that nothing but stores far behind read again.
 // * Of two that are left, that which another instruction is the first to read again, if that is near, stands
 //   in a uniform register, and what is read beside it is in a register. But of two that could stand in the
 //   instruction that one is in a register. A third one, an addend, is in a register.
@@ -72,17 +73,28 @@ bool ConstantPlaces::is_held(const Operand& op) const {
 
 bool ConstantPlaces::is_sole(const Operand& op) const { return op && !is_held(op); }
 
+// The others that read it are stores, so far behind that it gets another register for them.
+bool ConstantPlaces::is_only_stored_later(size_t use, uint64_t constant) const {
+  const std::vector<size_t>& readers = readers_.at(constant);
+  return left_.at(constant) == readers.size() && readers.size() > 1 &&
+         std::ranges::all_of(readers, [&](size_t at) {
+           return at == use || (uses_[at].by == By::store && at > use && !is_near(use, at));
+         });
+}
+
 // The operand that may stand in an instruction.
-std::optional<unsigned> ConstantPlaces::part_of(const Use& use) const {
-  const std::vector<Operand>& ops = use.operands;
+std::optional<unsigned> ConstantPlaces::part_of(size_t use) const {
+  const std::vector<Operand>& ops = uses_[use].operands;
   if (ops.size() > kAddend) {
     const Operand& addend = ops[kAddend];
     if (fits_instruction(addend) && !stored_.contains(*addend) &&
         left_.at(*addend) <= std::ranges::count(ops, addend))
       return kAddend;
+    if (fits_instruction(addend) && is_only_stored_later(use, *addend)) return kAddend;
     if (!is_held(addend)) return std::nullopt;
   }
   if (ops[0] == ops[1]) return std::nullopt;
+  if (fits_instruction(ops[1]) && is_only_stored_later(use, *ops[1])) return 1;
   for (const unsigned slot : {1u, 0u})
     if (fits_instruction(ops[slot]) && is_sole(ops[slot]) && (slot == 1 || is_held(ops[1]))) return slot;
   for (const unsigned slot : {1u, 0u}) {
@@ -103,7 +115,7 @@ void ConstantPlaces::put_into_instructions() {
     for (size_t at = 0; at < uses_.size(); ++at) {
       const Use& use = uses_[at];
       if (!use.computes() || part_[at]) continue;
-      part_[at] = part_of(use);
+      part_[at] = part_of(at);
       if (!part_[at]) continue;
       any = true;
       --left_.at(*use.operands[*part_[at]]);
@@ -139,11 +151,14 @@ bool ConstantPlaces::has_elsewhere(const Use& use) const {
   });
 }
 
+bool ConstantPlaces::is_near(size_t use, size_t behind) const {
+  constexpr uint32_t kNear = 3;  // machine instructions between them
+  return uses_[behind].begin <= uses_[use].end + kNear;
+}
+
 // The one of several that another instruction is the first to read, if that is near.
 std::optional<uint64_t> ConstantPlaces::first_back(size_t use, const std::vector<uint64_t>& of) const {
-  constexpr uint32_t kNear = 3;  // machine instructions between them
-  const auto begin = [&](size_t at) { return uses_[at].begin; };
-  for (size_t at = use + 1; at < uses_.size() && begin(at) <= uses_[use].end + kNear; ++at) {
+  for (size_t at = use + 1; at < uses_.size() && is_near(use, at); ++at) {
     if (uses_[at].block != uses_[use].block) break;
     std::optional<uint64_t> back;
     bool is_tie = false;

@@ -49,7 +49,9 @@ class ConstantPlaces {
 
   bool is_held(const Operand&) const;
   bool is_sole(const Operand&) const;
-  std::optional<unsigned> part_of(const Use&) const;
+  bool is_near(size_t use, size_t behind) const;
+  bool is_only_stored_later(size_t use, uint64_t constant) const;
+  std::optional<unsigned> part_of(size_t use) const;
   void put_into_instructions();
   void decide(uint64_t constant, Where);
   void put_elsewhere(uint64_t constant);
