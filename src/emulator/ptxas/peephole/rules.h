@@ -19,7 +19,7 @@ struct Rule {
   void (*apply)(Pass&, uint32_t pc);
 };
 
-std::span<const Rule> absorbing_rules();   // in a pass of their own
+std::span<const Rule> absorbing_rules();  // in a pass of their own
 void decide_by_range(Pass&, uint32_t pc);
 void decide_by_width(Pass&, uint32_t pc);  // one of them, for setp
 // What `and` and `or` with a constant make of an operand that has bits only where the constant has none, or
