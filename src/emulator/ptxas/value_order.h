@@ -111,6 +111,7 @@ class ValueOrder {
   enum class Carry : uint8_t { unread, alone, beside_result };  // of a sum or product: who reads it
   std::vector<Carry> carries_read() const;
   std::vector<char> values_with_readers() const;
+  bool is_unwanted_reciprocal(uint32_t pc) const;
   void count_operands(uint32_t pc, Carry);
   void count_use(uint32_t value, uint32_t pc, unsigned slot, int whole, Through, Carry);
   int voices_of_rounds(uint32_t value, uint32_t pc) const;

@@ -8,6 +8,7 @@
 #include "emulator/isa/opcode.h"
 #include "emulator/ptxas/behind_copies.h"
 #include "emulator/ptxas/rewrite.h"
+#include "emulator/ptxas/routine.h"
 #include "emulator/ptxas/unroll.h"
 #include "emulator/ptxas/value_order.h"
 
@@ -260,12 +261,21 @@ std::vector<char> ValueOrder::values_with_readers() const {
   return has_readers;
 }
 
+// Of it only the call is left.
+bool ValueOrder::is_unwanted_reciprocal(uint32_t pc) const {
+  const Source& s = f_.source[pc];
+  const auto made = made_.find(pc);
+  return s.tokens[0] == "rcp" && s.type() == Type::f64 && is_float_routine(s) &&
+         (made == made_.end() || !values_with_readers()[made->second]);
+}
+
 // The two halves of a sum or product that leaves its carry are two readers, if not the carry alone is wanted.
 void ValueOrder::count_operands(uint32_t pc, Carry carry) {
   const Instr& i = f_.code[pc];
   const Through through = takes_sign(f_.source[pc]) || is_sign(i) ? Through::signs : Through::copies;
   const auto voice = [&](unsigned slot) {
     if (extended_shifts_.contains(pc)) return 0;
+    if (is_unwanted_reciprocal(pc)) return -2;
     return called_quotients_.contains(pc) ? -2 : reads_whole(i, f_.source[pc], slot);
   };
   const auto count = [&](uint32_t reg, unsigned slot) {
