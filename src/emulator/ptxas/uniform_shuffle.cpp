@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "emulator/ptxas/any_instruction.h"
+#include "emulator/ptxas/halves.h"
 #include "emulator/ptxas/stored_load.h"
 
 namespace fp4lab::emu {
@@ -39,7 +40,7 @@ class Agreement {
     if (!is_new) return made->second;
     const Instr& i = f_.code[pc];
     const Source& s = f_.source[pc];
-    bool agrees = i.guard < 0;
+    bool agrees = i.guard < 0 && !reads_carry(s);  // which may differ
     if (agrees && asks_one_lane(i, s)) {
       agrees = holds(pc, i.op[3], known_.maker(pc, 3));
     } else if (agrees && !makes_lanes_agree(i, s)) {
