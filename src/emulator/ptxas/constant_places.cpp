@@ -125,7 +125,7 @@ void ConstantPlaces::put_into_instructions() {
 }
 
 void ConstantPlaces::decide(uint64_t constant, Where where) {
-  where_.try_emplace(constant, where, where_.size());
+  where_.try_emplace(constant, Decision{where, where_.size()});
 }
 
 void ConstantPlaces::put_elsewhere(uint64_t constant) {

@@ -45,7 +45,7 @@ class JoinedPredicates {
       if (is_flushed_comparison(f_.code[pc], f_.source[pc]) && !flow_.is_dead(pc))
         registers.insert(registers.end(), flow_.access(pc).writes.begin(), flow_.access(pc).writes.end());
     std::ranges::sort(registers);
-    registers.erase(std::ranges::unique(registers).begin(), registers.end());
+    registers.erase(std::unique(registers.begin(), registers.end()), registers.end());
     return registers;
   }
 

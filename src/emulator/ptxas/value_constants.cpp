@@ -111,7 +111,8 @@ void ValueOrder::find_constant_places(const Known& known) {
   for (const auto& [calls, of] : uses)
     for (const Use& use : of)
       for (const auto& operand : use.operands)
-        if (operand) ++constants.try_emplace(*operand, 0, calls).first->second.reads;
+        if (operand)
+          ++constants.try_emplace(*operand, ConstantPlaces::Constant{0, calls}).first->second.reads;
   for (auto& [calls, of] : uses) constant_places_.try_emplace(calls, std::move(of), calls, constants);
 }
 
