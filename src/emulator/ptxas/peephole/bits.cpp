@@ -329,30 +329,11 @@ void fold_undone_part(Pass& p, uint32_t pc) {
   if (p.same_value(*from, 3, pc, 2)) p.replace(pc, {"sub", "s32"}, {p.operand(pc, 1), p.operand(pc, 2)});
 }
 
-// Whether constants before it in its block leave an instruction no carry. (A difference leaves one where
-// nothing is owed.)
-bool finds_no_carry(const Pass& p, uint32_t pc) {
-  const uint32_t begin = p.flow.blocks()[p.flow.block_of(pc)].begin;
-  uint32_t at = pc;
-  do
-    if (at-- == begin) return false;
-  while (!p.source(at).has("cc"));
-  const Source& s = p.source(at);
-  const std::string_view name = s.tokens[0];
-  const auto a = p.bits(at, 1), b = p.bits(at, 2);
-  const bool takes = name.starts_with("sub"), goes_on = name.ends_with("c");
-  if ((!takes && !name.starts_with("add")) || !a || !b || !is_word(s.type()) || p.f.code[at].guard >= 0 ||
-      (goes_on && !finds_no_carry(p, at)))
-    return false;
-  const uint64_t first = static_cast<uint32_t>(*a), second = static_cast<uint32_t>(takes ? ~*b : *b);
-  return first + second + (takes && !goes_on ? 1 : 0) <= 0xffffffff;
-}
-
 // What made an operand as a sum, also with a carry that is none, or as a difference.
 std::optional<uint32_t> summing(const Pass& p, uint32_t pc, unsigned slot, bool difference) {
   if (const auto from = p.open_maker(pc, slot, difference ? "sub" : "add")) return from;
   const auto from = difference ? std::nullopt : p.open_maker(pc, slot, "addc");
-  return from && finds_no_carry(p, *from) ? from : std::nullopt;
+  return from && has_no_carry(p, *from) ? from : std::nullopt;
 }
 
 // A sum, also a saturated one, that undoes a sum before it is what is left.

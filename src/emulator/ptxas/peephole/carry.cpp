@@ -17,8 +17,9 @@ std::optional<uint32_t> carry_maker(const Pass& p, uint32_t pc) {
   return std::nullopt;
 }
 
-// Whether it is 0 by a sum or difference of two constants of 32 bits, behind which that of two others may
-// stand. Of a difference the carry is that of a + ~b + 1.
+}  // namespace
+
+// Behind the first sum or difference others may stand. Of a difference the carry is that of a + ~b + 1.
 bool has_no_carry(const Pass& p, uint32_t pc) {
   const auto from = carry_maker(p, pc);
   if (!from || bits_of(p.source(*from).type()) != 32) return false;
@@ -31,6 +32,8 @@ bool has_no_carry(const Pass& p, uint32_t pc) {
   const uint32_t second = uint32_t(subtracts ? ~*b : *b);
   return (uint64_t(uint32_t(*a)) + second + (subtracts && is_first)) >> 32 == 0;
 }
+
+namespace {
 
 // The upper half of a product of 64 bits with a carry that is known to be 0: that 0 takes the place of the
 // first operand, which takes that of the second, and so on. What is left is the second operand; the carry

@@ -34,6 +34,8 @@ void become_only_number(Pass&, uint32_t pc);
 std::span<const Rule> arithmetic_rules();
 std::span<const Rule> bit_rules();
 std::span<const Rule> carry_rules();
+// Whether the carry that is read at pc is 0 by sums or differences of constants of 32 bits in its block.
+bool has_no_carry(const Pass&, uint32_t pc);
 // The integer product, its lower 64 bits or a wide one and no constant, that a shift of 64 bits moves.
 std::optional<uint32_t> shifted_product(const Pass&, uint32_t shift);
 std::span<const Rule> choice_rules();
