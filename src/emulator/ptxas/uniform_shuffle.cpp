@@ -5,6 +5,7 @@
 
 #include "emulator/ptxas/any_instruction.h"
 #include "emulator/ptxas/halves.h"
+#include "emulator/ptxas/read_behind.h"
 #include "emulator/ptxas/stored_load.h"
 
 namespace fp4lab::emu {
@@ -58,18 +59,6 @@ class Agreement {
   const PartingLanes parting_;
   std::unordered_map<uint32_t, bool> made_;
 };
-
-// Whether something may read what an instruction leaves in a register.
-bool is_read_behind(const Function& f, const Dataflow& flow, uint32_t pc, uint32_t reg) {
-  const auto has = [reg](const std::vector<uint32_t>& regs) { return std::ranges::count(regs, reg) > 0; };
-  const uint32_t block = flow.block_of(pc);
-  while (++pc < flow.blocks()[block].end) {
-    if (flow.is_dead(pc)) continue;
-    if (has(flow.access(pc).reads)) return true;
-    if (f.code[pc].guard < 0 && has(flow.access(pc).writes)) return false;
-  }
-  return flow.lives_behind(block, reg);
-}
 
 // That is wanted for its value alone.
 bool is_shuffle(const Function& f, const Dataflow& flow, uint32_t pc) {
