@@ -6,6 +6,7 @@
 
 #include "emulator/ptxas/behind_copies.h"
 #include "emulator/ptxas/foldable.h"
+#include "emulator/ptxas/halves.h"
 #include "emulator/ptxas/reaching_writes.h"
 #include "emulator/ptxas/routine.h"
 
@@ -61,10 +62,6 @@ bool is_widening(const Source& s) {
 bool is_move(const Source& s) {
   return s.tokens[0] == "mov" || (s.tokens[0] == "cvt" && s.tokens.size() == 3 && s.type(0) == s.type(1) &&
                                   (s.type() == Type::f32 || s.type() == Type::f64));
-}
-
-bool reads_carry(const Source& s) {
-  return s.tokens[0] == "addc" || s.tokens[0] == "subc" || s.tokens[0] == "madc";
 }
 
 // One that compares and does not combine, or of pairs.
