@@ -147,21 +147,25 @@ class Copier {
   // by a comparison with the last number from which it would, or of what is left.
   Operand more_than(const CountedLoop& loop, unsigned count) {
     const Instr& compared = f_.code[loop.compared_at];
-    const std::string_view type = name_of(f_.source[loop.compared_at].type());
     const Operand &counter = compared.op[2], &limit = compared.op[3];
-    const Operand last = w_.fresh(counter.type), more = predicate();
-    made(loop, {"sub", type}, {last, way(loop, count), limit});
-    made(loop, {"setp", "gt", type}, {more, {}, counter, last});
-    return more;
+    return is_greater(loop, counter, computed(loop, "sub", way(loop, count), limit));
   }
   Operand left_more_than(const CountedLoop& loop, unsigned count) {
     const Instr& compared = f_.code[loop.compared_at];
-    const std::string_view type = name_of(f_.source[loop.compared_at].type());
-    const Operand &counter = compared.op[2], &limit = compared.op[3];
-    const Operand left = w_.fresh(counter.type), more = predicate();
-    made(loop, {"add", type}, {left, counter, limit});
-    made(loop, {"setp", "gt", type}, {more, {}, left, way(loop, count)});
+    return is_greater(loop, computed(loop, "add", compared.op[2], compared.op[3]), way(loop, count));
+  }
+  Operand computed(const CountedLoop& loop, std::string_view name, Operand a, Operand b) {
+    const Operand result = w_.fresh(f_.code[loop.compared_at].op[2].type);
+    made(loop, {name, type_name(loop)}, {result, a, b});
+    return result;
+  }
+  Operand is_greater(const CountedLoop& loop, Operand a, Operand b) {
+    const Operand more = predicate();
+    made(loop, {"setp", "gt", type_name(loop)}, {more, {}, a, b});
     return more;
+  }
+  std::string_view type_name(const CountedLoop& loop) const {
+    return name_of(f_.source[loop.compared_at].type());
   }
   // How far the counter must be from its limit.
   Operand way(const CountedLoop& loop, unsigned count) {
