@@ -17,8 +17,8 @@
 //
 //   HEAD; @done bra out; round: ROUND; next: HEAD; @!done bra round; bra out;
 //
-// where branches from within the round to `loop` go to `next`. Of a loop that counts
-// the last branch has a comparison of its own, the opposite one, as loops are not counted by negated guards.
+// where branches from within the round to `loop` go to `next`. Of a loop that counts the last branch has a
+// comparison of its own, the opposite one, as loops are not counted by negated guards.
 
 namespace fp4lab::emu {
 

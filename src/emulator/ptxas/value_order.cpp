@@ -32,8 +32,7 @@
 //   another made of it (value_rounds.cpp): of several loops the last one's first. So does, in the last round,
 //   what a round before made.
 // * What an atomic of 64 bits in shared memory gives back, which is a loop in machine code, comes behind
-// these,
-//   in the order of the text, in other blocks too.
+//   these, in the order of the text, in other blocks too.
 // * What is computed later than where it stands (sinking.h) comes behind these, by the blocks where that is,
 //   in one block by the weight of what is needed there, and what goes with that just before it.
 // * What repeats an instruction is what that one made (value_equals.cpp), of that one's operands in their

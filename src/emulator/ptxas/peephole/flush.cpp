@@ -98,8 +98,8 @@ bool is_asked_alone(Pass& p, uint32_t maker, int copies = 0) {
 }
 
 // As the float 1 where an integer truth holds, against 1, and as -1 against 0: what the comparison of
-// integers would say, though the bits of -1 are a NaN. Whether it is below 0 so only if
-// all that read it ask one of these things.
+// integers would say, though the bits of -1 are a NaN. Whether it is below 0 so only if all that read
+// it ask one of these things.
 void compare_as_float(Pass& p, uint32_t pc, Type type, unsigned first) {
   const Source& s = p.source(pc);
   const bool makes_predicate = s.tokens[0] == "setp", ftz = s.has("ftz");
