@@ -257,6 +257,7 @@ class ValueOrder {
   // read them.
   std::vector<char> is_computed_;
   std::vector<uint32_t> uniform_uses_;
+  std::vector<char> has_readers_;                 // by value
   std::unordered_set<uint32_t> signs_in_vector_;  // by pc: copysign of constants in registers of each thread
   struct Voice {
     uint32_t stretch;

@@ -178,6 +178,7 @@ void ValueOrder::count_uses(const Known& known) {
     if ((ssa_.values()[v].kind == Kind::made || is_selection(v)) && equal_[v] == v)
       whole_[v] = made_as(v) == Makes::halves ? -1 : 1;
   const std::vector<char> is_own = copies_of_their_own();
+  has_readers_ = values_with_readers();
   const std::vector<Carry> carries = carries_read();
   for (uint32_t pc = 0; pc < f_.code.size(); ++pc)
     if (!flow_.is_dead(pc) && !is_repeated_load(pc) && !known.outcome(pc) &&
@@ -232,10 +233,9 @@ std::vector<char> ValueOrder::copies_of_their_own() {
 
 // By pc: whether an instruction that reads the carry comes behind, in the same block.
 std::vector<ValueOrder::Carry> ValueOrder::carries_read() const {
-  const std::vector<char> has_readers = values_with_readers();
   const auto is_result_read = [&](uint32_t pc) {
     const auto made = made_.find(pc);
-    return made == made_.end() || has_readers[made->second];
+    return made == made_.end() || has_readers_[made->second];
   };
   std::vector<Carry> carries(f_.code.size());
   for (const Dataflow::Block& b : flow_.blocks()) {
@@ -266,7 +266,7 @@ bool ValueOrder::is_unwanted_reciprocal(uint32_t pc) const {
   const Source& s = f_.source[pc];
   const auto made = made_.find(pc);
   return s.tokens[0] == "rcp" && s.type() == Type::f64 && is_float_routine(s) &&
-         (made == made_.end() || !values_with_readers()[made->second]);
+         (made == made_.end() || !has_readers_[made->second]);
 }
 
 // The two halves of a sum or product that leaves its carry are two readers, if not the carry alone is wanted.
