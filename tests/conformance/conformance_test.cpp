@@ -2,7 +2,8 @@
 // (FP4LAB_CONFORMANCE of each kind, or of FP4LAB_CONFORMANCE_KIND alone, from seed FP4LAB_CONFORMANCE_SEED
 // on). Without a GPU the programs still run on the emulator; those in data/conformance_h200.txt must give the
 // hash that an H200 gave. FP4LAB_CONFORMANCE_GIVEN names a folder of programs (given.h), or a file with their
-// paths, and FP4LAB_CONFORMANCE_REDUCE how often those that differ may be tried smaller (reduce.h).
+// paths, and FP4LAB_CONFORMANCE_REDUCE how often those that differ may be tried smaller (reduce.h). A GPU's
+// hashes are written to FP4LAB_CONFORMANCE_RECORD; without a GPU given programs are compared with that file.
 #include <doctest/doctest.h>
 #include <xxhash.h>
 
@@ -10,6 +11,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <set>
 #include <sstream>
 
@@ -33,7 +35,9 @@ uint64_t number(const char* variable, uint64_t otherwise) {
   return text ? std::strtoull(text, nullptr, 10) : otherwise;
 }
 
-uint64_t hash_of(const std::vector<std::byte>& bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
+std::string hash_text(const std::vector<std::byte>& bytes) {
+  return fmt::format("{:016x}", XXH3_64bits(bytes.data(), bytes.size()));
+}
 
 std::filesystem::path data() {
   return std::filesystem::path(__FILE__).parent_path() / "../emulator/data/conformance_h200.txt";
@@ -122,6 +126,16 @@ std::vector<std::filesystem::path> given_programs(const std::filesystem::path& w
   return paths;
 }
 
+// What a GPU has made of given programs: a line for each, its file's name without .ptx and the hash of its
+// result.
+std::map<std::string, std::string> given_record(const std::filesystem::path& path) {
+  std::ifstream in(path);
+  if (!in) fail("{} cannot be read", path.string());
+  std::map<std::string, std::string> record;
+  for (std::string name, hash; in >> name >> hash;) record[name] = hash;
+  return record;
+}
+
 }  // namespace
 
 TEST_CASE("conformance: recorded programs give the H200's bits") {
@@ -138,7 +152,7 @@ TEST_CASE("conformance: recorded programs give the H200's bits") {
     CAPTURE(line);
     std::vector<std::byte> bits;
     REQUIRE_NOTHROW(bits = run_on_emulator(generate(kind_named(kind), seed), seed, how));
-    const std::string ours = fmt::format("{:016x}", hash_of(bits));
+    const std::string ours = hash_text(bits);
     if (differs == "differs")
       CHECK_MESSAGE(ours != hash, "the program gives the H200's bits: take the word off its line");
     else
@@ -164,7 +178,7 @@ TEST_CASE("conformance: a GPU and the emulator give the same bits") {
       try {
         expected = run_on_driver(p, *gpu);
         if (record.is_open())
-          record << fmt::format("{} {} {:016x}{}\n", name_of(kind), seed, hash_of(expected),
+          record << fmt::format("{} {} {}{}\n", name_of(kind), seed, hash_text(expected),
                                 compilation(kind) == emu::Compilation::optimised ? " optimised" : "");
         got = run_on_emulator(p, seed, compilation(kind));
       } catch (const std::exception& e) {
@@ -191,13 +205,24 @@ TEST_CASE("conformance: given programs give a GPU's bits, or those that lie besi
   const auto paths = given_programs(where);
   REQUIRE_MESSAGE(!paths.empty(), where << " has no programs");
   const std::shared_ptr<Driver> gpu = open_gpu();
+  const char* record_path = std::getenv("FP4LAB_CONFORMANCE_RECORD");
+  std::map<std::string, std::string> recorded;
+  if (record_path && !gpu) recorded = given_record(record_path);
+  std::ofstream record;
+  if (record_path && gpu) record.open(record_path);
   unsigned compared = 0, different = 0;
   for (const auto& path : paths) {
     try {
       const Program p = read_given(path);
       const auto got = run_on_emulator(p, p.seed, compilation(p.kind));
+      if (const auto hash = recorded.find(path.stem().string()); hash != recorded.end()) {
+        ++compared, different += hash->second != hash_text(got);
+        CHECK_MESSAGE(hash->second == hash_text(got), path.string() << ": not the recorded bits");
+        continue;
+      }
       const auto expected = gpu ? run_on_driver(p, *gpu) : given_result(path);
       if (!expected) continue;
+      if (record.is_open()) record << fmt::format("{} {}\n", path.stem().string(), hash_text(*expected));
       ++compared;
       const std::string text = difference(p, *expected, got);
       if (text.empty()) continue;
