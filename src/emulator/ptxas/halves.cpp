@@ -85,7 +85,7 @@ Makes makes(const Instr& i, const Source& s) {
   if (is_bitwise(s) || is_integer_arithmetic(s) || is_atomic_integer_sum(s) || name == "set")
     return Makes::halves;
   if (name == "rsqrt" && s.has("ftz")) return Makes::halves;
-  const bool packs = kPacked.contains(name) || is_subroutine(s) || (name == "rcp" && s.has("ftz")) ||
+  const bool packs = kPacked.contains(name) || is_subroutine(s) || (name == "rcp" && is_of_upper_half(s)) ||
                      (name == "cvt" && packs_conversion(s)) ||
                      (name == "ld" && (bits_of(type) < 64 || is_of_call(s))) ||
                      (name == "mov" && i.op[1].kind == Operand::Kind::vector);

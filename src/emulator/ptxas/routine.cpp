@@ -14,10 +14,15 @@ bool is_float_type(const Source& s) { return name_of(s.type())[0] == 'f'; }
 
 }  // namespace
 
+bool is_of_upper_half(const Source& s) {
+  return (s.tokens[0] == "rcp" || s.tokens[0] == "rsqrt") && s.type() == Type::f64 && s.has("approx") &&
+         s.has("ftz");
+}
+
 bool is_float_routine(const Source& s) {
   const std::string_view name = s.tokens[0];
   const bool is_root = name == "sqrt" || name == "rcp" || name == "rsqrt";
-  if (is_root && s.type() == Type::f64) return !s.has("ftz");
+  if (is_root && s.type() == Type::f64) return !is_of_upper_half(s);
   return (is_root || (name == "div" && is_float_type(s))) && !s.has("approx") && !s.has("full");
 }
 
@@ -46,7 +51,8 @@ bool is_folded_behind(const Source& s) {
   const bool wide = s.type() == Type::f64, rounds_up_or_down = s.has("rm") || s.has("rp");
   if (s.tokens[0] == "div") return !wide && !s.has("rn");
   if (s.tokens[0] == "sqrt") return wide && (rounds_up_or_down || s.has("rz"));
-  return s.tokens[0] == "rcp" && (rounds_up_or_down || (!wide && s.has("rn"))) && !s.has("ftz");
+  if (s.tokens[0] != "rcp") return false;
+  return wide ? rounds_up_or_down : (rounds_up_or_down || s.has("rn")) && !s.has("ftz");
 }
 
 bool is_integer_routine(const Source& s) {

@@ -9,6 +9,9 @@
 
 namespace fp4lab::emu {
 
+// The reciprocal or reciprocal root of f64 that the machine makes of the upper half: .approx.ftz. (.ftz alone
+// means nothing to an f64.)
+bool is_of_upper_half(const Source&);
 // Exact quotients and roots of floats, and the whole f64 rsqrt.approx.
 bool is_float_routine(const Source&);
 // One whose code begins between the instructions around it and calls no more than what is left of it: it

@@ -6,6 +6,7 @@
 
 #include "emulator/isa/opcode.h"
 #include "emulator/ptxas/rewrite.h"
+#include "emulator/ptxas/routine.h"
 #include "emulator/ptxas/value_order.h"
 
 namespace fp4lab::emu {
@@ -40,8 +41,7 @@ bool takes_uniform(const Source& s) {
   const std::string_view name = s.tokens[0];
   if (is_sum_or_product(s) || is_logic(s)) return true;
   if (name == "cvt") return s.type(1) == Type::f64;
-  const bool is_root_of_upper_half = (name == "rcp" || name == "rsqrt") && s.has("approx") && s.has("ftz");
-  return s.type() == Type::f64 && (is_root_of_upper_half || name == "setp" || name == "min" || name == "max");
+  return s.type() == Type::f64 && (is_of_upper_half(s) || name == "setp" || name == "min" || name == "max");
 }
 
 bool is_in_instruction(const Operand& op) {

@@ -314,7 +314,7 @@ bool has_empty_half(Pass& p, uint32_t pc, unsigned slot, unsigned half, unsigned
   if (name == "or" || name == "xor") return of(1) && of(2);
   const bool leaves_lower = name == "shl", leaves_upper = name == "shr" && s.type() != Type::s64;
   if (half == 0 ? leaves_lower : leaves_upper) return p.bits(*from, 2) >= std::optional<uint64_t>(32);
-  return half == 0 && (name == "rcp" || name == "rsqrt") && s.has("approx") && s.has("ftz");
+  return half == 0 && is_of_upper_half(s);
 }
 
 // From two bytes in the upper part of one half of 64 bits that is 0 in the compiler's eyes, but not the
