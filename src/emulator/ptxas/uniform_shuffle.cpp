@@ -71,6 +71,11 @@ bool asks_all(const Instr& i, const Source& s) {
   return s.tokens[0] == "match" && s.has("all") && i.guard < 0 && i.op[1].kind == Operand::Kind::predicate;
 }
 
+// Operands of a comparison that makes the predicate true.
+std::vector<Operand> always(Rewriter& w, const Operand& predicate) {
+  return {predicate, {}, w.constant(0), w.constant(0)};
+}
+
 void copy_shuffles(Rewriter& w, const Dataflow& flow, const Known& known, Agreement& agreement) {
   std::vector<uint32_t> copies;
   for (uint32_t pc = 0; pc < w.f.code.size(); ++pc) {
@@ -79,7 +84,13 @@ void copy_shuffles(Rewriter& w, const Dataflow& flow, const Known& known, Agreem
         agreement.holds(pc, i.op[2], known.maker(pc, 2)))
       copies.push_back(pc);
   }
-  for (const uint32_t pc : copies) w.replace(pc, {"mov", "b32"}, {w.f.code[pc].op[2]});
+  for (const uint32_t pc : copies) {
+    const Instr& i = w.f.code[pc];
+    // Instructions that nobody wants still read the predicate.
+    if (i.op[1].kind == Operand::Kind::predicate)
+      w.insert_guarded(pc, {"setp", "eq", "u32"}, always(w, i.op[1]));
+    w.replace(pc, {"mov", "b32"}, {w.f.code[pc].op[2]});
+  }
 }
 
 }  // namespace
@@ -106,7 +117,7 @@ void move_uniform_shuffles(Rewriter& w, const Dataflow& flow, const Known& known
     const Instr& i = w.f.code[pc];
     const bool is_last = w.f.source[pc + 1].begins_block;  // other ways lead to what is put before the next
     if (!is_last && asks_all(i, w.f.source[pc]) && agreement.holds(pc, i.op[2], known.maker(pc, 2)))
-      w.insert_unguarded(pc + 1, {"setp", "eq", "u32"}, {i.op[1], {}, w.constant(0), w.constant(0)});
+      w.insert_unguarded(pc + 1, {"setp", "eq", "u32"}, always(w, i.op[1]));
   }
   w.rebuild();
 }
