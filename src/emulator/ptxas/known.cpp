@@ -70,10 +70,15 @@ bool is_plain_setp(const Source& s) {
          !name_of(s.type()).ends_with("x2");
 }
 
-// Logic of 64 bits and shifts to the right, which become two instructions of 32.
-bool is_made_of_halves(const Source& s) {
+// What the compiler computes of constants only once operands are ordered: what it makes of several
+// instructions of 32 bits for 64 (but counts of bits, sums and products), and a few others.
+bool is_computed_late(const Source& s) {
+  static const std::unordered_set<std::string_view> kWide = {"and", "or",  "xor", "shr",  "min",
+                                                             "max", "bfe", "bfi", "testp"};
   const std::string_view name = s.tokens[0];
-  return (name == "and" || name == "or" || name == "xor" || name == "shr") && bits_of(s.type()) == 64;
+  const bool is_wide = bits_of(s.type()) == 64 && (s.type() != Type::f64 || name == "testp");
+  return name == "fns" || name == "szext" || (is_wide && kWide.contains(name)) ||
+         (name == "cvt" && s.type() == Type::f16x2);
 }
 
 bool is_register(const Operand& op) { return is_value(op) || op.kind == Operand::Kind::predicate; }
@@ -541,7 +546,7 @@ bool Known::is_decided_late(uint32_t pc) const {
     const uint32_t reader = work.back();
     work.pop_back();
     if (decided(reader)) continue;
-    if (is_made_of_halves(f_.source[reader])) return true;
+    if (is_computed_late(f_.source[reader])) return true;
     for (const uint32_t maker : std::span(makers_[reader]).subspan(1)) {
       if (maker >= reader) continue;  // none, too
       if (!sees(reader, maker)) return true;

@@ -1,7 +1,8 @@
 // Which values are equal, so that ptxas computes the second one no more: what repeats an instruction that
-// every way here has come through, on equal operands. A load repeats another if nothing between them may have
-// changed what it reads (memory_states.h). Behind a store it gives what that has put there; but ptxas sees
-// this later, when it has joined what is equal.
+// every way here has come through, on equal operands, also where a register of either becomes part of a
+// variable. (The variable, as other blocks read it, stays one.) A load repeats another if nothing between
+// them may have changed what it reads (memory_states.h). Behind a store it gives what that has put there; but
+// ptxas sees this later, when it has joined what is equal.
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -205,8 +206,7 @@ bool ValueOrder::is_left_apart(uint32_t pc, uint32_t other, Rounds rounds) const
   return rounds == Rounds::apart || loop == Ssa::kNone || loop != straight_loop_at(other);
 }
 
-// An instruction that repeats another, which every way here has come through, is that other. What becomes
-// part of a variable is none.
+// An instruction that repeats another, which every way here has come through, is that other.
 void ValueOrder::find_equals(const Known& known) {
   equal_.resize(ssa_.values().size());
   std::iota(equal_.begin(), equal_.end(), 0);
@@ -268,7 +268,7 @@ void ValueOrder::join_equals(const Known& known, Rounds rounds) {
       sources->push_back(memory.before(pc));
     std::vector<Load> fresh;
     for (const uint32_t v : results[pc]) {
-      if (meets_[v] || (is_split && !vectors.wanted[v])) continue;
+      if (is_split && !vectors.wanted[v]) continue;
       if (const auto copy = invariants_.find(v); copy != invariants_.end() && !copy->second.is_of_variable) {
         equal_[v] = equal_[copy->second.first];
         continue;

@@ -449,8 +449,11 @@ bool ValueOrder::is_variable_in(uint32_t v, uint32_t block) {
 // As an operand of an instruction.
 ValueOrder::Rank ValueOrder::rank(uint32_t v, uint32_t pc, unsigned slot) {
   uint32_t block = blocks_.reads[pc];
-  for (;;) {
-    v = equal_[v];
+  for (bool repeats = false;;) {
+    if (equal_[v] != v && (repeats || ssa_.values()[v].kind != Kind::made || !is_variable_in(v, block))) {
+      v = equal_[v];
+      repeats = true;
+    }
     if (const auto load = forwarded_.find(v); load != forwarded_.end())
       return rank_of_stored(v, load->second);
     const Ssa::Value& value = ssa_.values()[v];
@@ -464,12 +467,12 @@ ValueOrder::Rank ValueOrder::rank(uint32_t v, uint32_t pc, unsigned slot) {
     const Instr& i = f_.code[value.at];
     const Source& s = f_.source[value.at];
     if (value.kind == Kind::kept && is_branch_under_guard(s))
-      return meets_[v] ? rank_of_variable(v, pc, slot) : Rank{Rank::Class::met, 1, -web.rank.at};
+      return meets_[v] ? rank_of_variable(v, pc, slot) : rank_of_last(web);
     // A constant goes on into all blocks.
     const bool is_constant =
         value.kind == Kind::made && emu::is_copy(i, s) && flow_.number_of(i.op[1]) == Dataflow::kNone;
     if (is_constant) return rank_of_constant(i.op[1], pc);
-    if (is_variable_in(v, block)) return rank_of_variable(v, pc, slot);
+    if (!repeats && is_variable_in(v, block)) return rank_of_variable(v, pc, slot);
     if (value.kind == Kind::made) {
       if (comes_with_source(i, s)) {
         if (flow_.number_of(i.op[1]) == Dataflow::kNone) return rank_of_constant(i.op[1], pc);
@@ -489,7 +492,9 @@ ValueOrder::Rank ValueOrder::rank(uint32_t v, uint32_t pc, unsigned slot) {
       return {Rank::Class::sunk, place_of(value), kBehind + value.at};
     if (const auto loop = comes_from_round_before(v, pc))
       return {Rank::Class::met, kLeavesRounds - *loop, value.at};
-    if (has_left_rounds(v, pc)) return {Rank::Class::met, kLeavesRounds - leaves_[v], value.at};
+    if (has_left_rounds(v, pc))  // of a vector the last element first
+      return {Rank::Class::met, kLeavesRounds - leaves_[v],
+              kStep * value.at - nth(flow_.access(value.at).writes, value.reg)};
     return made_at(value, pc);
   }
 }
@@ -521,7 +526,12 @@ ValueOrder::Rank ValueOrder::rank_of_variable(uint32_t v, uint32_t pc, unsigned 
   const bool is_last = !meets_[v] && ssa_.values()[v].kind == Kind::merged;
   if (is_last ? whole_[v] <= 0 && !is_f64(v) : web.whole <= 0)
     return joined(v, pc, slot, ssa_.values()[v].kind == Kind::made);
-  return is_last ? Rank{Rank::Class::met, -static_cast<int64_t>(web.rank.of), -web.rank.at} : web.rank;
+  return is_last ? rank_of_last(web) : web.rank;
+}
+
+// Of a variable's value that does not meet anything any more.
+ValueOrder::Rank ValueOrder::rank_of_last(const Web& web) {
+  return {Rank::Class::met, -static_cast<int64_t>(web.rank.of), -web.rank.at};
 }
 
 // A zero is a register of its own, which comes before all else. Of the others the upper half may be part of

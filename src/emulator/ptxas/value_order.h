@@ -105,6 +105,7 @@ class ValueOrder {
   bool is_met_inside(uint32_t pc) const;
   bool leads_into_loop(uint32_t pc, const Known&) const;
   void count_uses(const Known&);
+  uint32_t equal_for_votes(uint32_t v) const;
   bool is_repeated_load(uint32_t pc) const;
   bool is_counted_copy(uint32_t pc) const;
   std::vector<char> copies_of_their_own();
@@ -227,6 +228,7 @@ class ValueOrder {
   }
   Rank made_at(const Ssa::Value&, uint32_t reader) const;
   Rank rank_of_stored(uint32_t load, const Stored&);
+  static Rank rank_of_last(const Web&);
   Rank rank_of_variable(uint32_t value, uint32_t pc, unsigned slot);
   Rank joined(uint32_t value, uint32_t pc, unsigned slot, bool is_part);
 

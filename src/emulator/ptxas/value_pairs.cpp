@@ -1,7 +1,7 @@
 // Which loads ptxas 13.0 makes one of: two of 64 bits that lie beside one another in 16 bytes, so aligned for
 // all that the text shows. That is seen where stores are forwarded, behind the joining of what is equal: the
 // second of the two becomes a part of the first one's vector, and its operand comes where a stored word's
-// does.
+// does, if it does not become part of a variable.
 //
 // An address is so aligned if it is a multiple by itself, of a variable in shared or local memory or of what
 // ends in zeros, or if the block that makes its register loads or stores a whole vector of 16 bytes by it.
@@ -249,7 +249,8 @@ void ValueOrder::find_pairs(const std::vector<Load>& loads, const Vectors& vecto
         return ssa_.dominates(blocks_.flow[ssa_.values()[first].at], blocks_.flow[pc]);
       });
     };
-    if (is_beside(at.offset + kWordBytes) || is_beside(at.offset - kWordBytes))
+    const bool is_second = is_beside(at.offset + kWordBytes) || is_beside(at.offset - kWordBytes);
+    if (is_second && !meets_[load.value])
       forwarded_.emplace(load.value, Stored{pc, 0, nullptr});
     else
       words[{load.operation, load.state, at.base, at.offset}].push_back(load.value);

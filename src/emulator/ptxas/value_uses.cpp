@@ -175,7 +175,7 @@ void ValueOrder::count_uses(const Known& known) {
   voices_.resize(ssa_.values().size());
   for (auto& behind : behind_) behind.assign(ssa_.values().size(), {Ssa::kNone, 0});
   for (uint32_t v = 0; v < whole_.size(); ++v)
-    if ((ssa_.values()[v].kind == Kind::made || is_selection(v)) && equal_[v] == v)
+    if ((ssa_.values()[v].kind == Kind::made || is_selection(v)) && equal_for_votes(v) == v)
       whole_[v] = made_as(v) == Makes::halves ? -1 : 1;
   const std::vector<char> is_own = copies_of_their_own();
   has_readers_ = values_with_readers();
@@ -193,10 +193,10 @@ void ValueOrder::count_uses(const Known& known) {
     if (meets_[v]) webs_[web_of(v)].whole += definition(v);
 }
 
-// Another load has brought its result before. What is computed twice is joined behind the votes.
+// Another load has brought its result before.
 bool ValueOrder::is_repeated_load(uint32_t pc) const {
   const auto made = made_.find(pc);
-  return made != made_.end() && equal_[made->second] != made->second && f_.source[pc].tokens[0] == "ld";
+  return made != made_.end() && equal_for_votes(made->second) != made->second;
 }
 
 // Whoever reads a copy counts.
@@ -298,10 +298,11 @@ void ValueOrder::count_operands(uint32_t pc, Carry carry) {
 // it makes, whoever reads them.
 void ValueOrder::count_use(uint32_t read, uint32_t pc, unsigned slot, int whole, Through through,
                            Carry carry) {
-  const uint32_t block = blocks_.reads[pc], shown = equal_[read];
+  const uint32_t block = blocks_.reads[pc];
+  const uint32_t shown = is_variable_in(read, block) ? read : equal_for_votes(read);
   const bool is_copy = is_seen_through(shown, block, through);
   const auto [from, last] = is_copy ? behind(shown, through) : std::pair(shown, block);
-  const uint32_t v = equal_[from];
+  const uint32_t v = equal_for_votes(from);
   const bool made = ssa_.values()[v].kind == Kind::made || is_selection(v);
   const bool here = block_of(ssa_.values()[v]) == last;
   if (meets_[v] && !(made && here)) webs_[web_of(v)].whole += whole;
@@ -312,7 +313,14 @@ void ValueOrder::count_use(uint32_t read, uint32_t pc, unsigned slot, int whole,
   }
   const bool joins = whole > 0 || (slot > 0 && !called_quotients_.contains(pc) &&
                                    joins_halves(f_.code[pc], f_.source[pc], slot, carry == Carry::alone));
-  if (joins) readers_[v].push_back({place(pc, slot), here});
+  if (joins) readers_[equal_[v]].push_back({place(pc, slot), here});
+}
+
+// What is computed twice is joined behind the votes.
+uint32_t ValueOrder::equal_for_votes(uint32_t v) const {
+  const Ssa::Value& value = ssa_.values()[v];
+  const bool is_computed = value.kind == Kind::made && f_.source[value.at].tokens[0] != "ld";
+  return is_computed ? v : equal_[v];
 }
 
 // What comes from before a loop that is unrolled by four is read in each of its rounds, as in those behind
