@@ -4,7 +4,6 @@
 #include <string_view>
 #include <vector>
 
-#include "emulator/ptx/dominators.h"
 #include "emulator/ptxas/any_instruction.h"
 #include "emulator/ptxas/behind_copies.h"
 #include "emulator/ptxas/part.h"
@@ -45,14 +44,7 @@ bool mistakes_constant(const Instr& i, const Source& s) {
 class AskedEqual {
  public:
   AskedEqual(Rewriter& w, const Dataflow& flow, const Known& known)
-      : w_(w), f_(w.f), flow_(flow), known_(known) {
-    std::vector<std::vector<uint32_t>> successors, predecessors;
-    for (const Dataflow::Block& b : flow.blocks()) {
-      successors.push_back(b.successors);
-      predecessors.push_back(b.predecessors);
-    }
-    up_ = immediate_dominators(successors, predecessors, 0).up;
-  }
+      : w_(w), f_(w.f), flow_(flow), known_(known), up_(dominators_of(flow).up) {}
 
   void run() {
     for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {

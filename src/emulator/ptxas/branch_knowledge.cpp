@@ -6,7 +6,6 @@
 #include <unordered_set>
 
 #include "emulator/isa/opcode.h"
-#include "emulator/ptx/dominators.h"
 #include "emulator/ptxas/counted_loop.h"
 #include "emulator/ptxas/ssa.h"
 
@@ -72,16 +71,11 @@ class BranchKnowledge {
   // Whether there is a loop.
   bool find_dominators() {
     const auto blocks = static_cast<uint32_t>(flow_.blocks().size());
-    std::vector<std::vector<uint32_t>> successors(blocks), predecessors(blocks);
-    for (uint32_t b = 0; b < blocks; ++b) {
-      successors[b] = flow_.blocks()[b].successors;
-      predecessors[b] = flow_.blocks()[b].predecessors;
-    }
-    Dominators dominators = immediate_dominators(successors, predecessors, 0);
+    Dominators dominators = dominators_of(flow_);
     up_ = std::move(dominators.up);
     number_tree(dominators.order);
     for (uint32_t b = 0; b < blocks; ++b)
-      for (const uint32_t to : successors[b])
+      for (const uint32_t to : flow_.blocks()[b].successors)
         if (up_[b] != kNone && dominates(to, b)) return true;
     return false;
   }

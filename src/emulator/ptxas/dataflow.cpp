@@ -307,4 +307,13 @@ void Dataflow::find_live() {
   }
 }
 
+Dominators dominators_of(const Dataflow& flow) {
+  std::vector<std::vector<uint32_t>> successors, predecessors;
+  for (const Dataflow::Block& b : flow.blocks()) {
+    successors.push_back(b.successors);
+    predecessors.push_back(b.predecessors);
+  }
+  return immediate_dominators(successors, predecessors, 0);
+}
+
 }  // namespace fp4lab::emu

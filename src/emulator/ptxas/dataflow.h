@@ -9,6 +9,7 @@
 
 #include "emulator/core/ir.h"
 #include "emulator/isa/table.h"
+#include "emulator/ptx/dominators.h"
 #include "emulator/ptx/flow.h"
 
 namespace fp4lab::emu {
@@ -98,5 +99,8 @@ class Dataflow {
   RegisterSet live_in_;                // of the function
   std::vector<char> dead_;
 };
+
+// Of its blocks, from the first one.
+Dominators dominators_of(const Dataflow&);
 
 }  // namespace fp4lab::emu

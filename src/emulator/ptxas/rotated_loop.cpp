@@ -34,7 +34,7 @@ bool is_branch(const Instr& i) { return i.opcode->name == "bra" && i.op[0].kind 
 
 class Rotation {
  public:
-  Rotation(Rewriter& w, const Dataflow& flow) : w_(w), f_(w.f), flow_(flow) {}
+  Rotation(Rewriter& w, const Dataflow& flow) : w_(w), f_(w.f), flow_(flow), up_(dominators_of(flow).up) {}
 
   bool find(const std::vector<const Token*>& nounroll) {
     for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
@@ -73,17 +73,24 @@ class Rotation {
   }
 
  private:
-  // The instructions before the test are straight-line code.
+  // The instructions before the test are straight-line code. A branch to the text before it is none back if
+  // there are other ways to it.
   std::optional<Loop> loop_of(uint32_t begin, uint32_t back) const {
     const uint32_t block = flow_.block_of(begin);
     const Dataflow::Block& head = flow_.blocks()[block];
-    if (head.begin != begin || head.end - 1 >= back) return std::nullopt;
+    if (head.begin != begin || head.end - 1 >= back || !dominates(block, flow_.block_of(back)))
+      return std::nullopt;
     const uint32_t test = head.end - 1;
     const Instr& leave = f_.code[test];
     if (!is_branch(leave) || leave.guard < 0) return std::nullopt;
     const uint32_t out = leave.op[0].index;
     if (out >= begin && out <= back) return std::nullopt;
     return Loop{begin, test, back, out};
+  }
+
+  bool dominates(uint32_t block, uint32_t other) const {
+    while (other != block && up_[other] != Dominators::kNone && up_[other] != other) other = up_[other];
+    return other == block;
   }
 
   void copy(uint32_t pc) {
@@ -125,6 +132,7 @@ class Rotation {
   Rewriter& w_;
   Function& f_;
   const Dataflow& flow_;
+  const std::vector<uint32_t> up_;  // blocks: immediate dominators
   std::map<uint32_t, Loop> loops_;  // by where they begin; of several branches back the last one
   std::map<uint32_t, std::vector<uint32_t>> to_next_;  // by the loop: branches that go on with it
   Rewriter::Code now_;

@@ -1,7 +1,5 @@
 #include "emulator/ptxas/ssa.h"
 
-#include "emulator/ptx/dominators.h"
-
 namespace fp4lab::emu {
 
 namespace {
@@ -63,18 +61,14 @@ uint32_t Ssa::add(Value v) {
 // at the dominance frontiers of the blocks that make some, and in turn of those where they meet.
 void Ssa::place_merges(const std::vector<Stretch>& stretches) {
   const auto blocks = static_cast<uint32_t>(flow_.blocks().size());
-  std::vector<std::vector<uint32_t>> successors(blocks), predecessors(blocks), frontier(blocks);
-  for (uint32_t b = 0; b < blocks; ++b) {
-    successors[b] = flow_.blocks()[b].successors;
-    predecessors[b] = flow_.blocks()[b].predecessors;
-  }
-  Dominators dominators = immediate_dominators(successors, predecessors, 0);
+  std::vector<std::vector<uint32_t>> frontier(blocks);
+  Dominators dominators = dominators_of(flow_);
   order_ = std::move(dominators.order);
   up_ = std::move(dominators.up);
   number_blocks();
   for (const uint32_t b : order_) {
-    if (predecessors[b].size() < 2) continue;
-    for (uint32_t p : predecessors[b])
+    if (flow_.blocks()[b].predecessors.size() < 2) continue;
+    for (uint32_t p : flow_.blocks()[b].predecessors)
       for (; up_[p] != kNone && p != up_[b]; p = up_[p]) {
         if (!frontier[p].empty() && frontier[p].back() == b) break;  // so have those above
         frontier[p].push_back(b);
