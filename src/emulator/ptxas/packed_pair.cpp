@@ -144,16 +144,16 @@ class PackedPairs {
     const Operand kept = packed_[{pair, other}] = w_.fresh(high.type);
     w_.insert(pc, {"mov", "b16"}, {kept, high});
     w_.insert(pc, {"mov", "b16"}, {bytes, low});
-    w_.insert(pc + 1, {"mov", "b16"}, {high, bytes});
+    w_.insert_behind(pc, {"mov", "b16"}, {high, bytes});
     if (is_name_of_lower_bits(f_.code[other], f_.source[other])) become_pack(pc, other, bytes);
-    if (is_name_of_byte(other)) w_.insert(pc + 1, {"mov", "b16"}, {f_.code[other].op[1], bytes});
+    if (is_name_of_byte(other)) w_.insert_behind(pc, {"mov", "b16"}, {f_.code[other].op[1], bytes});
     replace_later(pc, n, bytes);
     // What takes the pack apart again reads the same.
     for (const uint32_t reader : taken_apart_[pc]) {
       const Operand& taken = f_.code[reader].op[0];
       if (taken.count != parts.count) continue;
       if (const Operand& part = f_.vectors[taken.index + n + 1]; is_value(part))
-        w_.insert(reader + 1, {"mov", "b16"}, {part, bytes});
+        w_.insert_behind(reader, {"mov", "b16"}, {part, bytes});
     }
     return true;
   }
@@ -198,7 +198,7 @@ class PackedPairs {
     const Operand below = w_.fresh(Type::b32), pack = w_.fresh(Type::b32);
     w_.insert(pc, {"cvt", "u32", "u16"}, {below, bytes});
     w_.insert(pc, {"prmt", "b32"}, {pack, below, whole, w_.constant(0x5410)});
-    w_.insert(pc + 1, {"mov", "b32"}, {whole, pack});
+    w_.insert_behind(pc, {"mov", "b32"}, {whole, pack});
   }
 
   // Elements of the same pack that are put together later read the bytes already, but for the same two again.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <utility>
 
 #include "emulator/isa/opcode.h"
 #include "emulator/ptxas/dataflow.h"
@@ -49,7 +50,7 @@ Operand Rewriter::negated(const Operand& op, uint32_t pc) {
 }
 
 void Rewriter::insert(uint32_t pc, Tokens tokens, std::vector<Operand> operands) {
-  Inserted x{pc, nullptr, {}, f.source[pc], false};
+  Inserted x{pc, nullptr, {}, f.source[pc]};
   x.source.tokens = std::move(tokens);
   std::copy(operands.begin(), operands.end(), x.instr.op);
   x.row = bind(x.instr, x.source);
@@ -59,6 +60,12 @@ void Rewriter::insert(uint32_t pc, Tokens tokens, std::vector<Operand> operands)
 void Rewriter::insert_unguarded(uint32_t pc, Tokens tokens, std::vector<Operand> operands) {
   insert(pc, std::move(tokens), std::move(operands));
   inserted_.back().stays_unguarded = true;
+}
+
+void Rewriter::insert_behind(uint32_t pc, Tokens tokens, std::vector<Operand> operands) {
+  insert_unguarded(pc, std::move(tokens), std::move(operands));
+  inserted_.back().stands_behind = true;
+  inserted_.back().source.begins_block = false;
 }
 
 void Rewriter::insert_guarded(uint32_t pc, Tokens tokens, std::vector<Operand> operands) {
@@ -103,8 +110,7 @@ void Rewriter::Code::land(uint32_t branch, uint32_t at) {
 // what it is made of.
 void Rewriter::guard_inserted() {
   const auto is_guarded = [&](const Inserted& x) {
-    return x.instr.guard < 0 && !x.stays_unguarded && f.code[x.before].guard >= 0 &&
-           !removed_.contains(x.before);
+    return x.instr.guard < 0 && !x.stays_unguarded && f.code[x.at].guard >= 0 && !removed_.contains(x.at);
   };
   if (std::none_of(inserted_.begin(), inserted_.end(), is_guarded)) return;
   std::unordered_map<uint32_t, std::unordered_set<uint32_t>>
@@ -119,31 +125,36 @@ void Rewriter::guard_inserted() {
     std::for_each(i.op + (i.op[0].kind == Operand::Kind::address ? 0 : 1), i.op + kMaxOperands, add);
   };
   for (uint32_t pc = 0; pc < f.code.size(); ++pc) collect(f.code[pc], pc);
-  for (const Inserted& x : inserted_) collect(x.instr, x.before);
+  for (const Inserted& x : inserted_) collect(x.instr, x.at);
   for (Inserted& x : inserted_) {
     const auto of = readers.find(x.instr.op[0].offset);
-    if (!is_guarded(x) || of == readers.end() || of->second.size() != 1 || !of->second.contains(x.before))
+    if (!is_guarded(x) || of == readers.end() || of->second.size() != 1 || !of->second.contains(x.at))
       continue;
-    x.instr.guard = f.code[x.before].guard;
-    x.instr.guard_negated = f.code[x.before].guard_negated;
+    x.instr.guard = f.code[x.at].guard;
+    x.instr.guard_negated = f.code[x.at].guard_negated;
   }
 }
 
 void Rewriter::rebuild() {
   if (inserted_.empty() && removed_.empty()) return;
   guard_inserted();
-  std::stable_sort(inserted_.begin(), inserted_.end(),
-                   [](const Inserted& a, const Inserted& b) { return a.before < b.before; });
+  std::stable_sort(inserted_.begin(), inserted_.end(), [](const Inserted& a, const Inserted& b) {
+    return std::pair(a.at, a.stands_behind) < std::pair(b.at, b.stands_behind);
+  });
   Code now;
   auto next = inserted_.begin();
+  const auto add_inserted = [&](uint32_t pc, bool behind) {
+    for (; next != inserted_.end() && next->at == pc && next->stands_behind == behind; ++next)
+      now.add(next->instr, std::move(next->source), next->row);
+  };
   for (uint32_t pc = 0; pc < f.code.size(); ++pc) {
     now.moved.push_back(now.size());
-    for (; next != inserted_.end() && next->before == pc; ++next)
-      now.add(next->instr, std::move(next->source), next->row);
+    add_inserted(pc, false);
     if (!removed_.contains(pc))
       now.add(f.code[pc], std::move(f.source[pc]), rows[pc]);
     else if (pc + 1 < f.code.size())
       f.source[pc + 1].begins_block |= f.source[pc].begins_block;
+    add_inserted(pc, true);
   }
   become(std::move(now));
   inserted_.clear();

@@ -36,6 +36,8 @@ class Rewriter {
   void insert_guarded(uint32_t pc, Tokens, std::vector<Operand>);
   // The same where that instruction's guard is false.
   void insert_opposite(uint32_t pc, Tokens, std::vector<Operand>);
+  // Behind the instruction at pc, unguarded, and before whatever label stands there.
+  void insert_behind(uint32_t pc, Tokens, std::vector<Operand>);
   // Another instruction with the same guard and destination.
   void replace(uint32_t pc, Tokens, std::vector<Operand> sources);
   void drop_modifier(uint32_t pc, std::string_view);  // the same instruction without
@@ -71,11 +73,11 @@ class Rewriter {
 
  private:
   struct Inserted {
-    uint32_t before;
+    uint32_t at;  // before this instruction, or behind it
     const Entry* row;
     Instr instr;
     Source source;
-    bool stays_unguarded = false;
+    bool stays_unguarded = false, stands_behind = false;
   };
 
   void guard_inserted();

@@ -113,11 +113,10 @@ void copy_uniform_shuffles(Rewriter& w, const Dataflow& flow, const Known& known
 void move_uniform_shuffles(Rewriter& w, const Dataflow& flow, const Known& known) {
   Agreement agreement(w.f, flow, known);
   copy_shuffles(w, flow, known, agreement);
-  for (uint32_t pc = 0; pc + 1 < w.f.code.size(); ++pc) {
+  for (uint32_t pc = 0; pc < w.f.code.size(); ++pc) {
     const Instr& i = w.f.code[pc];
-    const bool is_last = w.f.source[pc + 1].begins_block;  // other ways lead to what is put before the next
-    if (!is_last && asks_all(i, w.f.source[pc]) && agreement.holds(pc, i.op[2], known.maker(pc, 2)))
-      w.insert_unguarded(pc + 1, {"setp", "eq", "u32"}, always(w, i.op[1]));
+    if (asks_all(i, w.f.source[pc]) && agreement.holds(pc, i.op[2], known.maker(pc, 2)))
+      w.insert_behind(pc, {"setp", "eq", "u32"}, always(w, i.op[1]));
   }
   w.rebuild();
 }
