@@ -55,6 +55,12 @@ std::optional<unsigned> chosen_slot(const Pass& p, uint32_t pc) {
 
 namespace {
 
+// 2^x that ends in a product, for subnormal results.
+bool is_scaled_power(const Pass& p, uint32_t pc, unsigned slot) {
+  const auto from = p.made_by(pc, slot, "ex2");
+  return from && p.source(*from).type() == Type::f32 && !p.source(*from).has("ftz");
+}
+
 void fold_choice(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
   const Type type = s.type(0);
@@ -76,8 +82,9 @@ void fold_choice(Pass& p, uint32_t pc) {
     const Operand above = p.w.fresh(Type::b32);
     p.insert(*sign, {"set", "gt", "s32", "s32"}, {above, p.operand(*sign, 1), p.w.constant(0)});
     p.operand(pc, 3) = above;
-  } else if ((!p.bits(pc, 1) || p.bits(pc, 2) || !of_f32) && type != (of_f32 ? Type::f32 : Type::s32) &&
-             !s.has("ftz") && is_not_negative(p, pc, 3, s.type(1))) {
+  } else if ((!p.bits(pc, 1) || p.bits(pc, 2) || !of_f32 || is_scaled_power(p, pc, 3)) &&
+             type != (of_f32 ? Type::f32 : Type::s32) && !s.has("ftz") &&
+             is_not_negative(p, pc, 3, s.type(1))) {
     p.become_copy(pc, p.operand(pc, 1), type);
   }
 }

@@ -213,6 +213,17 @@ bool is_in_line(const Pass& p, uint32_t from, uint32_t to) {
   return true;
 }
 
+// Whether the instruction at pc alone reads, in its first operand, what the one at `from` made, by way of
+// copies that nothing else reads.
+bool is_only_reader(const Pass& p, uint32_t pc, uint32_t from) {
+  for (;;) {
+    const uint32_t maker = p.known.maker(pc, 1);
+    if (maker == Dataflow::kNone || p.known.uses(maker) != 1) return false;
+    if (maker == from) return true;
+    pc = maker;
+  }
+}
+
 // To tf32 what an instruction on pairs of halves in the same line made for nothing else: the lower half
 // alone, since the compiler puts that into a register whose upper half nothing has written (0 where nothing
 // ran before). Not what neg.ftz or abs.ftz made, which are an instruction for each half.
@@ -225,7 +236,7 @@ void take_lower_half(Pass& p, uint32_t pc) {
     const Source& s = p.source(*from);
     const bool pairs = std::ranges::any_of(s.tokens, [](std::string_view t) { return t.ends_with("16x2"); });
     const bool for_each_half = (name == "neg" || name == "abs") && s.has("ftz");
-    if (!pairs || for_each_half || op.immediate || p.known.uses(*from) != 1 || !is_in_line(p, *from, pc))
+    if (!pairs || for_each_half || op.immediate || !is_only_reader(p, pc, *from) || !is_in_line(p, *from, pc))
       return;
     const Operand lower = p.w.fresh(Type::b32);
     p.insert(pc, {"and", "b32"}, {lower, op, p.w.constant(0xffff)});

@@ -101,8 +101,19 @@ void fold_remainder(Pass& p, uint32_t pc) {
   p.replace(pc, {"rem", "u32"}, {p.operand(pc, 1), divisor});
 }
 
+// A part of a wider register, also of one that 16 bits were loaded into as elements of a vector.
+bool is_part(const Pass& p, uint32_t pc, unsigned slot) {
+  const auto from = p.behind_copies(pc, slot);
+  if (!from) return false;
+  const Source& s = p.source(*from);
+  const bool has_elements = is_vector(p.operand(*from, 0));
+  if (s.tokens[0] == "mov") return has_elements;
+  if (s.tokens[0] == "ld") return has_elements && bits_of(s.type()) == 16;
+  return is_integer_cvt(s) && bits_of(s.type(1)) == 64;
+}
+
 // What neg and abs make of the least integer is a positive number where it is saturated next. What abs makes
-// of it is a number below 0 where u16 or u32 is converted to f32.
+// of it is a number below 0 where u16 or u32 is converted to f32, but of a part of a wider register.
 void convert_integer(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
   if (s.has("pack")) return;
@@ -111,7 +122,8 @@ void convert_integer(Pass& p, uint32_t pc) {
   if (const auto abs = p.open_maker(pc, 1, "abs"); abs && is_unsigned && to == Type::f32) {
     Rewriter::Tokens tokens = s.tokens;
     tokens.back() = from == Type::u16 ? "s16" : "s32";
-    if (name_of(p.source(*abs).type()) == tokens.back()) p.replace(pc, tokens, {p.operand(pc, 1)});
+    if (name_of(p.source(*abs).type()) == tokens.back() && !is_part(p, *abs, 1))
+      p.replace(pc, tokens, {p.operand(pc, 1)});
     return;
   }
   if (from != Type::s32 || !s.has("sat") || is_float(to)) return;
