@@ -32,7 +32,8 @@ bool holds_half_function(const Pass& p, uint32_t pc, unsigned slot) {
       const auto pair = p.behind_copies(*from, 1);
       return pair && is_function(p.source(*pair), Type::f16x2);
     }
-    if (!extends_half(p.source(*from))) return false;
+    const bool is_of_itself = p.source(*from).tokens[0] == "and" && p.same_register(*from, 1, 2);
+    if (!extends_half(p.source(*from)) && !is_of_itself) return false;
     pc = *from, slot = 1;
   }
   return false;
