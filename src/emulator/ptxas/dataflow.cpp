@@ -65,13 +65,13 @@ uint32_t Dataflow::block_of(uint32_t pc) const {
   return static_cast<uint32_t>(next - blocks_.begin()) - 1;
 }
 
-// A branch over nothing, or over what is dead, is none: its blocks are one.
+// A branch over nothing, or over what is dead, is none, also to one of several places: its blocks are one.
 bool Dataflow::is_idle(uint32_t pc) const {
-  const Flow& flow = flows_[pc];
-  if (f_.code[pc].opcode->name != "bra" || flow.targets.size() != 1) return false;
-  const uint32_t target = flow.targets[0];
-  return target > pc &&
-         std::find(dead_.begin() + pc + 1, dead_.begin() + target, 0) == dead_.begin() + target;
+  const std::vector<uint32_t>& targets = flows_[pc].targets;
+  const bool is_branch = f_.code[pc].opcode->name == "bra" || f_.source[pc].tokens[0] == "brx";
+  if (!is_branch || targets.empty() || std::ranges::min(targets) <= pc) return false;
+  const auto end = dead_.begin() + std::ranges::max(targets);
+  return std::find(dead_.begin() + pc + 1, end, 0) == end;
 }
 
 void Dataflow::remove_branch(uint32_t pc) {
