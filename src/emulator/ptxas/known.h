@@ -64,7 +64,7 @@ class Known {
   // Of the instruction's guard: whether it always holds, or never.
   std::optional<bool> guard(uint32_t pc) const;
   // Whether the guard is decided by a constant that a register holds by turns with other values and another
-  // block reads, or one that logic of 64 bits makes, say: the compiler knows such constants later than others.
+  // block reads, or one that logic of 64 bits makes, say: the compiler knows such constants later.
   bool is_decided_late(uint32_t pc) const;
   bool is_constant(uint32_t pc, unsigned slot) const;
   // The same within straight-line code.
