@@ -55,10 +55,14 @@ std::optional<unsigned> chosen_slot(const Pass& p, uint32_t pc) {
 
 namespace {
 
-// 2^x that ends in a product, for subnormal results.
-bool is_scaled_power(const Pass& p, uint32_t pc, unsigned slot) {
-  const auto from = p.made_by(pc, slot, "ex2");
-  return from && p.source(*from).type() == Type::f32 && !p.source(*from).has("ftz");
+// Its first operand alone is a constant: the choice is one of a comparison then, before anybody knows the
+// sign. But what a register holds from before a power of 2 without .ftz, which is several instructions, is
+// not known yet.
+bool loses_to_constant(const Pass& p, uint32_t pc) {
+  if (!p.bits(pc, 1) || p.bits(pc, 2)) return false;
+  const auto power = p.made_by(pc, 3, "ex2");
+  const bool is_scaled = power && p.source(*power).type() == Type::f32 && !p.source(*power).has("ftz");
+  return !is_scaled || p.operand(pc, 1).immediate || p.known.maker(pc, 1) > *power;
 }
 
 void fold_choice(Pass& p, uint32_t pc) {
@@ -82,9 +86,8 @@ void fold_choice(Pass& p, uint32_t pc) {
     const Operand above = p.w.fresh(Type::b32);
     p.insert(*sign, {"set", "gt", "s32", "s32"}, {above, p.operand(*sign, 1), p.w.constant(0)});
     p.operand(pc, 3) = above;
-  } else if ((!p.bits(pc, 1) || p.bits(pc, 2) || !of_f32 || is_scaled_power(p, pc, 3)) &&
-             type != (of_f32 ? Type::f32 : Type::s32) && !s.has("ftz") &&
-             is_not_negative(p, pc, 3, s.type(1))) {
+  } else if (!(of_f32 && loses_to_constant(p, pc)) && type != (of_f32 ? Type::f32 : Type::s32) &&
+             !s.has("ftz") && is_not_negative(p, pc, 3, s.type(1))) {
     p.become_copy(pc, p.operand(pc, 1), type);
   }
 }
