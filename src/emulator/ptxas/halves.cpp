@@ -84,7 +84,7 @@ Makes makes(const Instr& i, const Source& s) {
   if (name == "mul" && s.has("wide")) return Makes::whole;
   if (is_bitwise(s) || is_integer_arithmetic(s) || is_atomic_integer_sum(s) || name == "set")
     return Makes::halves;
-  if (name == "rsqrt" && s.has("ftz")) return Makes::halves;
+  if (name == "rsqrt" && is_of_upper_half(s)) return Makes::halves;
   const bool packs = kPacked.contains(name) || is_subroutine(s) || (name == "rcp" && is_of_upper_half(s)) ||
                      (name == "cvt" && packs_conversion(s)) ||
                      (name == "ld" && (bits_of(type) < 64 || is_of_call(s))) ||
@@ -115,7 +115,7 @@ int reads_whole(const Instr& i, const Source& s, unsigned slot) {
       (name == "mov" && i.op[0].kind == Operand::Kind::vector))
     return 0;
   if (name == "cvt") return is_guarded_copy(i, s) ? -1 : reads_whole_conversion(s);
-  if (name == "rsqrt") return s.has("ftz") ? -1 : -2;
+  if (name == "rsqrt") return is_of_upper_half(s) ? -1 : -2;
   if (name == "set") return is_64_bit_integer(s.type(1)) ? -1 : 1;
   const bool halves = is_bitwise(s) || is_integer_arithmetic(s) || is_atomic_integer_sum(s) ||
                       is_guarded_copy(i, s) || name == "testp" || name == "cnot";
@@ -126,7 +126,7 @@ int reads_whole(const Instr& i, const Source& s, unsigned slot) {
 // halves and the addend of 64 bits are one instruction, if not the carry alone is read.
 bool joins_halves(const Instr& i, const Source& s, unsigned slot, bool for_carry) {
   const std::string_view name = s.tokens[0];
-  const bool is_root = name == "rsqrt" && !s.has("ftz");
+  const bool is_root = name == "rsqrt" && !is_of_upper_half(s);
   const bool is_expanded =
       s.type() == Type::f64 && (is_root || ((name == "sqrt" || name == "div") && !is_subroutine(s)));
   const bool is_addend = name == "mad" && s.has("lo") && is_64_bit_integer(s.type()) && slot == 3;

@@ -450,6 +450,7 @@ bool ValueOrder::is_variable_in(uint32_t v, uint32_t block) {
 ValueOrder::Rank ValueOrder::rank(uint32_t v, uint32_t pc, unsigned slot) {
   uint32_t block = blocks_.reads[pc];
   for (bool repeats = false;;) {
+    // Other blocks read a variable as such, though what made it repeats a value.
     if (equal_[v] != v && (repeats || ssa_.values()[v].kind != Kind::made || !is_variable_in(v, block))) {
       v = equal_[v];
       repeats = true;
