@@ -1,6 +1,7 @@
 // and, or and xor of a lop3 and one of its operands, which become one lop3. Of a register that this has
 // twice, one is taken for 0; and what such a lop3 meets next takes the place of that 0, as if the table were
-// one without. Of 64 bits that is copysign.f64, whose upper half is such a lop3.
+// one without. Of 64 bits that is copysign.f64, whose upper half is such a lop3. What others read of the
+// lop3, too, becomes part of nothing where that would keep an operand that nobody else reads.
 #include "emulator/ptxas/peephole/logic.h"
 
 #include <algorithm>
@@ -103,8 +104,49 @@ bool take_free_place(const Pass& p, TableLogic& logic, const Place& added, std::
   return false;
 }
 
+// Who reads what a place holds, but for copies; counted up to two.
+unsigned reads_of(Pass& p, const Place& place) {
+  constexpr size_t kMostCopies = 64;
+  const uint32_t maker = p.known.only_maker(place.at, place.slot);
+  std::vector<uint32_t> makers{maker};
+  unsigned reads = 0;
+  if (maker == Dataflow::kNone) {
+    const uint32_t reg = p.flow.number_of(p.operand(place.at, place.slot));
+    for (uint32_t pc = 0; pc < p.f.code.size() && reads < 2; ++pc)
+      if (!p.flow.is_dead(pc))
+        reads += static_cast<unsigned>(std::ranges::count(p.flow.access(pc).reads, reg));
+    return reads;
+  }
+  for (size_t next = 0; next < makers.size() && next < kMostCopies && reads < 2; ++next)
+    for (const Pass::Reader& reader : p.readers(makers[next])) {
+      const bool is_through = p.is_copy(reader.pc) && !p.readers(reader.pc).empty();
+      if (is_through) makers.push_back(reader.pc);
+      // Not of a predicate that was made, too.
+      else if (p.operand(reader.pc, reader.slot).kind != Operand::Kind::predicate)
+        ++reads;
+    }
+  return reads;
+}
+
+// It needs no register of its own for longer than it does anyway.
+bool is_kept_anyway(Pass& p, const Place& place) { return constant_of(p, place) || reads_of(p, place) > 1; }
+
+// ptxas tries the operand of a lop3 that logic has made first, if that shares one of its first two operands,
+// and the other is kept anyway: this comes to nothing, but then nothing takes the lop3 up by that operand.
+bool is_tried_with_its_maker(Pass& p, uint32_t pc, unsigned slot, const Place& other) {
+  for (const std::string_view name : {"and", "or", "xor", "lop3"}) {
+    const auto maker = p.open_maker(pc, slot, name);
+    if (!maker) continue;
+    const unsigned first = name == "lop3" && p.source(*maker).tokens.size() > 2 ? 2 : 1;
+    const Place one{*maker, first}, second{*maker, first + 1};
+    return (are_same(p, one, other) && is_kept_anyway(p, second)) ||
+           (are_same(p, second, other) && is_kept_anyway(p, one));
+  }
+  return false;
+}
+
 // The operand of an instruction that a lop3 has too comes first.
-bool share_place(const Pass& p, TableLogic& logic, const Place& shared, std::string_view name) {
+bool share_place(Pass& p, TableLogic& logic, const Place& shared, std::string_view name) {
   unsigned first = 0;
   while (first < 3 && (logic.places[first].is_free || !are_same(p, logic.places[first], shared))) ++first;
   if (first == 3) return false;
@@ -114,6 +156,10 @@ bool share_place(const Pass& p, TableLogic& logic, const Place& shared, std::str
     return !one.is_free && !other.is_free && !constant_of(p, one) && are_same(p, one, other);
   };
   const bool drops_second = equal(0, 1), drops_third = equal(0, 2) || equal(1, 2);
+  const Place& other = logic.places[drops_second ? 2 : 1];
+  if (!drops_second && reads_of(p, {shared.at, 3 - shared.slot}) > 1 && !is_kept_anyway(p, other))
+    return false;
+  if (!other.is_free && is_tried_with_its_maker(p, shared.at, shared.slot, other)) return false;
   logic.places[1].is_free |= drops_second;
   logic.places[2].is_free |= drops_third;
   logic.table = combined(name, logic.table, kTables[0]);
@@ -121,7 +167,7 @@ bool share_place(const Pass& p, TableLogic& logic, const Place& shared, std::str
 }
 
 // The logic that an instruction and what made one of its operands become.
-std::optional<TableLogic> merged_logic(const Pass& p, uint32_t pc, unsigned slot) {
+std::optional<TableLogic> merged_logic(Pass& p, uint32_t pc, unsigned slot) {
   const std::string_view name = p.source(pc).tokens[0];
   const Place other{pc, 3 - slot};
   auto logic = table_logic(p, pc, slot);
