@@ -57,7 +57,7 @@ class Optimiser {
   // there are any.
   bool run(const Dataflow& flow, const Dataflow& called, const Dataflow& straight, const Known& known,
            const std::vector<const Token*>& nounroll, bool are_renamed, bool looks_again) {
-    const ValueOrder order(f_, called, known, nounroll, are_renamed);
+    ValueOrder order(f_, called, known, nounroll, are_renamed);
     if (looks_again && fold_extremes(flow, order)) return true;
     std::optional<Known> folded;
     while (fold_approximate(w_, flow, folded ? *folded : known))
@@ -113,13 +113,22 @@ class Optimiser {
 
   // --- single instructions
 
-  void simplify(uint32_t pc, const ValueOrder& order, const Contraction& contraction) {
+  void simplify(uint32_t pc, ValueOrder& order, const Contraction& contraction) {
+    // Between equal values there is nothing to select, so that it takes no sign (signs.h).
+    if (is_selection_of_f32(pc) && order.same(pc, 1, 2)) return become_copy(pc);
     // Not of f16 values that turn out to be equal only here: of these a NaN becomes canonical.
     if (f_.source[pc].type() != Type::f16 && is_plain_extreme(f_.code[pc], f_.source[pc]) &&
-        order.same(pc, 1, 2))
+        order.same(pc, 1, 2)) {
+      order.became_copy(pc, 1);
       return become_copy(pc);
+    }
     if (orders_ && f_.source[pc].type() == Type::f64 && !contraction.takes_product(pc))
       order_operands(pc, order);
+  }
+
+  bool is_selection_of_f32(uint32_t pc) const {
+    const std::string_view name = f_.source[pc].tokens[0];
+    return (name == "selp" || name == "slct") && f_.source[pc].type() == Type::f32;
   }
 
   void move_sign_to_nan(uint32_t pc, const Known& known) {

@@ -82,6 +82,8 @@ void Signs::fold(uint32_t pc) {
   if (is_selection(i, f_.source[pc]) && flow_.is_pure(pc)) {
     const auto found = found_.find(pc);
     const uint32_t from = found != found_.end() ? maker(pc, 0, found->second) : Dataflow::kNone;
+    if (are_equal_signs(from, mnemonic == "mov" ? maker(pc, 1) : pc))  // the guard leaves what was there
+      return w_.replace(pc, {"mov", "b32"}, {i.op[0]});
     // A copy reads across blocks only what the compiler lets it (sign_closed_copy.ptx).
     const bool may_take = mnemonic != "mov" || (from != Dataflow::kNone && known_.may_read_for(pc, from));
     if (const auto bits = may_take ? changed_sign(from) : std::nullopt)
@@ -103,6 +105,15 @@ void Signs::fold(uint32_t pc) {
 uint32_t Signs::maker(uint32_t pc, unsigned slot) const { return maker(pc, slot, known_.maker(pc, slot)); }
 uint32_t Signs::maker(uint32_t pc, unsigned slot, uint32_t left_by) const {
   return behind_copies(f_, known_, pc, f_.code[pc].op[slot], left_by).value_or(Dataflow::kNone);
+}
+
+// Two signs of one value, changed by equal instructions.
+bool Signs::are_equal_signs(uint32_t a, uint32_t b) const {
+  if (a == Dataflow::kNone || b == Dataflow::kNone || a == b) return false;
+  if (!is_sign_of_f32(f_.code[a], f_.source[a]) || f_.source[a].tokens != f_.source[b].tokens) return false;
+  const uint32_t of = known_.only_maker(a, 1);
+  return of != Dataflow::kNone && of == known_.only_maker(b, 1) &&
+         f_.code[a].op[1].offset == f_.code[b].op[1].offset;
 }
 
 // Under a guard, too, the sign of a constant NaN is changed in the compiler, .ftz or not; it becomes quiet.

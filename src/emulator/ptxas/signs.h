@@ -25,6 +25,7 @@ class Signs {
  private:
   uint32_t maker(uint32_t pc, unsigned slot) const;
   uint32_t maker(uint32_t pc, unsigned slot, uint32_t left_by) const;
+  bool are_equal_signs(uint32_t a, uint32_t b) const;
   void make_bitwise(uint32_t pc);
   bool fold_constant_nan(uint32_t pc);
   std::optional<Operand> changed_sign(uint32_t made_at, unsigned depth = 0);

@@ -103,6 +103,7 @@ uint64_t ValueOrder::copied_from(uint32_t v) {
       const uint32_t read = from == Dataflow::kNone ? Ssa::kNone : ssa_.read(value.at, from);
       is = from == Dataflow::kNone ? kConstant | source.offset : read == Ssa::kNone ? kUnknown | copy : read;
       is_variable = read != Ssa::kNone && is_variable_in(read, blocks_.reads[value.at]);
+      if (is_variable) is |= kVariable;
     }
     path.push_back(copy);
   }
@@ -125,7 +126,7 @@ uint64_t ValueOrder::shown_by(uint32_t v) {
 uint64_t ValueOrder::shown_by(uint32_t pc, uint32_t reg) {
   const uint32_t v = ssa_.read(pc, reg);
   if (v == Ssa::kNone) return kUnknown | pc;  // unlike all others
-  return is_variable_in(v, blocks_.reads[pc]) ? v : shown_by(v);
+  return is_variable_in(v, blocks_.reads[pc]) ? kVariable | v : shown_by(v);
 }
 
 // Instructions whose results other ones may have made before.
@@ -235,10 +236,11 @@ void ValueOrder::find_repeated_copies() {
       return values[from].kind == Kind::made && is_copy(values[from].at);
     });
     if (!are_copies) continue;
-    const uint64_t only = shown_by(value.operands[0]);
+    const uint64_t only = shown_by(value.operands[0]) & ~kVariable;
     const bool is_one =
         only < kConstant &&
-        std::ranges::all_of(value.operands, [&](uint32_t from) { return shown_by(from) == only; }) &&
+        std::ranges::all_of(value.operands,
+                            [&](uint32_t from) { return (shown_by(from) & ~kVariable) == only; }) &&
         std::ranges::any_of(value.operands, [&](uint32_t from) { return comes_before_all(from, value); });
     if (is_one) equal_[v] = static_cast<uint32_t>(only);
   }
@@ -328,8 +330,8 @@ void ValueOrder::forward_store(uint32_t pc, uint32_t state, const Made& makers, 
 // What a value shows once stores are forwarded, as Held::is.
 uint64_t ValueOrder::shown_behind_stores(uint32_t v) {
   uint64_t is = shown_by(v);
-  while (is < kConstant) {
-    const auto load = forwarded_.find(static_cast<uint32_t>(is));
+  while ((is & ~kVariable) < kConstant) {
+    const auto load = forwarded_.find(static_cast<uint32_t>(is & ~kVariable));
     if (load == forwarded_.end() || load->second.word == nullptr) break;
     const auto [at, nth, word] = load->second;
     const uint32_t reg = flow_.number_of(*word);

@@ -99,6 +99,7 @@ std::pair<unsigned, unsigned> asked_for(const Source& s) {
   const bool extreme = name == "min" || name == "max";
   if (extreme && (type == Type::f64 || type == Type::f32 || type == Type::f16)) return {1, 2};
   if (s.has("approx") || s.has("full")) return {1, 2};
+  if ((name == "selp" || name == "slct") && type == Type::f32) return {1, 2};
   if (type != Type::f64) return {1, 0};
   if (s.has("add") && (name == "atom" || name == "red")) return {name == "atom" ? 2 : 1, 1};
   if (name == "fma" || name == "mad") return {1, 3};
@@ -435,8 +436,8 @@ ValueOrder::Held ValueOrder::held(uint32_t pc, unsigned slot) {
   const bool is_variable =
       is_variable_in(shown, blocks_.reads[pc]) || ssa_.values()[shown].kind == Kind::merged;
   const bool is_of_others = is_variable_in(v, blocks_.reads[pc]);
-  return {rank(v, pc, slot), is_of_others ? v : shown_behind_stores(v), is_of_others ? v : copied_from(v),
-          uniform_uses_[shown], is_variable};
+  return {rank(v, pc, slot), is_of_others ? kVariable | v : shown_behind_stores(v),
+          is_of_others ? kVariable | v : copied_from(v), uniform_uses_[shown], is_variable};
 }
 
 bool ValueOrder::is_variable_in(uint32_t v, uint32_t block) {
@@ -614,7 +615,22 @@ bool ValueOrder::are_copies_of_one(uint32_t pc, unsigned slot, unsigned other) c
 }
 
 bool ValueOrder::same(uint32_t pc, unsigned slot, unsigned other) const {
-  return held_.at(place(pc, slot)).is == held_.at(place(pc, other)).is;
+  const auto shown = [&](unsigned of) {
+    uint64_t is = held_.at(place(pc, of)).is;
+    for (auto found = late_copies_.find(is); found != late_copies_.end(); found = late_copies_.find(is)) {
+      const Ssa::Value& copy = ssa_.values()[found->first];
+      if (block_of(copy) != blocks_.reads[pc]) break;
+      is = found->second;
+    }
+    return is;
+  };
+  return shown(slot) == shown(other);
+}
+
+void ValueOrder::became_copy(uint32_t pc, unsigned slot) {
+  const auto made = made_.find(pc);
+  if (made != made_.end() && f_.code[pc].guard < 0)
+    late_copies_.emplace(made->second, held_.at(place(pc, slot)).is);
 }
 
 }  // namespace fp4lab::emu

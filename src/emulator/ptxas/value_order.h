@@ -37,6 +37,8 @@ class ValueOrder {
   // Copies count as what they copy; and what repeats an instruction as what that one made.
   bool are_copies_of_one(uint32_t pc, unsigned slot, unsigned other) const;
   bool same(uint32_t pc, unsigned slot, unsigned other) const;
+  // An extreme of two equal operands is known as one of them then, by those behind it in its block.
+  void became_copy(uint32_t pc, unsigned slot);
   // Of an atomic sum: what is kept as halves, and no variable, what a store has put elsewhere, constants and
   // what lies in banks.
   bool comes_behind_memory(uint32_t pc, unsigned slot) const;
@@ -61,7 +63,8 @@ class ValueOrder {
   };
   struct Held {
     Rank rank;
-    uint64_t is = 0;            // the value; or kConstant and a row, kUnknown and the slot
+    uint64_t is =
+        0;  // the value, of a variable with kVariable; or kConstant and a row, kUnknown and the slot
     uint64_t copied = 0;        // the same, before what is equal is joined
     uint32_t uniform_uses = 0;  // see value_uniform.cpp
     bool is_variable = false;
@@ -76,6 +79,8 @@ class ValueOrder {
   using Made =
       std::map<std::pair<std::vector<std::string_view>, std::vector<uint64_t>>, std::vector<uint32_t>>;
   static constexpr uint64_t kConstant = uint64_t(1) << 32, kUnknown = uint64_t(1) << 33;
+  // What a block reads of a register that others write too is not the value that it holds.
+  static constexpr uint64_t kVariable = uint64_t(1) << 35;
 
   // Steps within a block: of an instruction, more than it has registers (tcgen05.ld and wgmma).
   static constexpr int64_t kStep = 1024;
@@ -295,6 +300,7 @@ class ValueOrder {
   std::unordered_map<uint32_t, uint32_t> shared_;  // by pc of a call: the first call; kNone = all are late
   std::vector<Web> webs_;                          // by name
   std::unordered_map<uint64_t, Held> held_;        // by pc and slot
+  std::unordered_map<uint64_t, uint64_t> late_copies_;  // by value, see became_copy
   std::map<uint32_t, ConstantPlaces> constant_places_;  // by how many calls there are before
 };
 
