@@ -21,6 +21,7 @@
 #include "emulator/ptxas/joined_constant.h"
 #include "emulator/ptxas/joined_predicate.h"
 #include "emulator/ptxas/late_constant.h"
+#include "emulator/ptxas/masked_half.h"
 #include "emulator/ptxas/moved_address.h"
 #include "emulator/ptxas/nan_product.h"
 #include "emulator/ptxas/narrow_load.h"
@@ -321,6 +322,8 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows,
   if (has_packed_sums(f)) step([&](const Dataflow& flow) { mistake_packed_sums(w, flow); });
   if (may_mistake_bank_halves(f)) step([&](const Dataflow& flow) { mistake_bank_halves(w, flow); });
   if (has_narrow_loads(f)) step([&](const Dataflow& flow) { mistake_narrow_loads(w, flow); });
+  if (may_lose_masks(f))
+    afresh([&](const Dataflow& flow, const Known& known) { lose_masks(w, flow, known); });
   if (has_pairs_of_bytes(f))
     afresh([&](const Dataflow& flow, const Known& known) { mistake_packed_halves(w, flow, known); });
   if (may_swap_halves(f))

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "emulator/ptxas/packed_types.h"
 #include "emulator/ptxas/reaching_writes.h"
 
 namespace fp4lab::emu {
@@ -48,7 +49,7 @@ class PackedPairs {
     find_taken_apart();
     bool any = false;
     for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
-      if (flow_.is_dead(pc) || !packs_halves(pc)) continue;
+      if (flow_.is_dead(pc) || !packs_halves(f_, pc)) continue;
       for (uint32_t n = 0; n + 1 < f_.code[pc].op[1].count; n += 2) any |= mistake_pair(pc, n);
     }
     if (any) w_.rebuild();
@@ -57,21 +58,6 @@ class PackedPairs {
  private:
   static constexpr uint32_t kNone = Dataflow::kNone;
   static constexpr uint32_t kFar = 1024;  // nothing further away is looked at: a bound for hostile texts
-
-  // A mov, or a store of a vector.
-  bool packs_halves(uint32_t pc) const {
-    const Instr& i = f_.code[pc];
-    const Source& s = f_.source[pc];
-    if (i.guard >= 0 || i.op[1].kind != Operand::Kind::vector) return false;
-    const unsigned halves = i.op[1].count * 16u;
-    return s.tokens[0] == "mov" ? bits_of(s.type()) == halves
-                                : s.tokens[0] == "st" && bits_of(s.type()) == 16 && are_halves(i.op[1]);
-  }
-
-  bool are_halves(const Operand& parts) const {
-    return std::all_of(f_.vectors.begin() + parts.index, f_.vectors.begin() + parts.index + parts.count,
-                       [](const Operand& part) { return bits_of(part.type) == 16; });
-  }
 
   // One that stands in a uniform register: any but 0.
   bool reads_constant(uint32_t pc) const {
@@ -123,7 +109,7 @@ class PackedPairs {
 
   // A pack that has the register in its lower halves alone, of the elements before `end`.
   bool puts_below_others(uint32_t pc, uint32_t reg, uint32_t end) const {
-    if (!packs_halves(pc)) return false;
+    if (!packs_halves(f_, pc)) return false;
     const Operand& parts = f_.code[pc].op[1];
     for (uint32_t e = 1; e < std::min<uint32_t>(end, parts.count); e += 2)
       if (flow_.number_of(f_.vectors[parts.index + e]) == reg) return false;

@@ -1,6 +1,8 @@
 #include "emulator/ptxas/packed_sum.h"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "emulator/isa/opcode.h"
@@ -63,22 +65,48 @@ class PackedSums {
   }
 
  private:
-  // Of each instruction the parts that others read, or all where the value meets another one. Of one that
-  // takes a register apart: those of that register.
+  // Of each instruction the parts that others read, also where ways meet, or all where that is in a whole
+  // register. Of one that takes a register apart: those of that register.
   void find_wanted() {
     std::vector<uint32_t> uses = writes_.uses();
     last_use_.assign(f_.code.size(), Dataflow::kNone);
     for (uint32_t pc = static_cast<uint32_t>(f_.code.size()); pc-- > 0;) {
       if (flow_.is_dead(pc)) continue;
-      if (uses[pc] > 0) wanted_[pc] = kAll;  // behind branches, or earlier in a loop
+      if (uses[pc] > 0 && is_value(f_.code[pc].op[0]) && bits_of(f_.code[pc].op[0].type) >= 32)
+        wanted_[pc] = kAll;  // behind branches, or earlier in a loop
       for (const uint32_t reg : flow_.access(pc).reads) {
         const uint32_t from = writes_.maker(pc, reg);
         if (from == Dataflow::kNone || from >= pc) continue;
         --uses[from];
-        wanted_[from] |= part_of_unpacked(from, reg, wanted_by(pc, reg));
         last_use_[from] = last_use_[from] == Dataflow::kNone ? pc : kSeveral;
       }
     }
+    const std::vector<Dataflow::Block>& blocks = flow_.blocks();
+    std::vector<WantedRegisters> before(blocks.size());
+    for (bool changes = true; changes;) {
+      changes = false;
+      for (size_t b = blocks.size(); b-- > 0;) {
+        WantedRegisters wanted;
+        for (const uint32_t next : blocks[b].successors)
+          for (const auto& [reg, parts] : before[next]) wanted[reg] |= parts;
+        for (uint32_t pc = blocks[b].end; pc-- > blocks[b].begin;)
+          if (!flow_.is_dead(pc)) walk_back(pc, wanted);
+        changes |= wanted != before[b];
+        before[b] = std::move(wanted);
+      }
+    }
+  }
+
+  // Over one instruction; `wanted` is by register.
+  using WantedRegisters = std::map<uint32_t, Parts>;
+  void walk_back(uint32_t pc, WantedRegisters& wanted) {
+    for (const uint32_t reg : flow_.access(pc).writes) {
+      const auto found = wanted.find(reg);
+      if (found == wanted.end()) continue;
+      wanted_[pc] |= part_of_unpacked(pc, reg, found->second);
+      if (f_.code[pc].guard < 0) wanted.erase(found);
+    }
+    for (const uint32_t reg : flow_.access(pc).reads) wanted[reg] |= wanted_by(pc, reg);
   }
 
   // Which parts of a register an instruction wants.

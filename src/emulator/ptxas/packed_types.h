@@ -1,6 +1,7 @@
 // Instructions that work on the two halves of a word.
 #pragma once
 
+#include <algorithm>
 #include <unordered_set>
 
 #include "emulator/core/ir.h"
@@ -16,6 +17,19 @@ inline bool reads_pairs(const Source& s) {
   static const std::unordered_set<std::string_view> kNames = {"add", "sub", "mul", "fma",  "min", "max",
                                                               "neg", "abs", "ex2", "tanh", "setp"};
   return s.tokens[0] == "set" ? is_packed(s.type(1)) : kNames.contains(s.tokens[0]) && is_packed(s.type());
+}
+
+// An unguarded mov, or store of a vector, that puts halves together.
+inline bool packs_halves(const Function& f, uint32_t pc) {
+  const Instr& i = f.code[pc];
+  const Source& s = f.source[pc];
+  const Operand& parts = i.op[1];
+  if (i.guard >= 0 || parts.kind != Operand::Kind::vector) return false;
+  if (s.tokens[0] == "mov") return bits_of(s.type()) == parts.count * 16u;
+  const auto first = f.vectors.begin() + parts.index;
+  return s.tokens[0] == "st" && bits_of(s.type()) == 16 &&
+         std::all_of(first, first + parts.count,
+                     [](const Operand& part) { return bits_of(part.type) == 16; });
 }
 
 }  // namespace fp4lab::emu

@@ -31,6 +31,18 @@ bool stays_branch(const Rewriter& w, uint32_t pc) {
   return target <= pc || leaves(f, target) || is_long(f, pc + 1, target);
 }
 
+// Branches that the one at pc decides, because they stand behind it alone and ask the same predicate.
+uint32_t decided_behind(const Function& f, const Dataflow& flow, uint32_t pc) {
+  uint32_t count = 0;
+  for (const uint32_t next : flow.blocks()[flow.block_of(pc)].successors) {
+    const Dataflow::Block& block = flow.blocks()[next];
+    if (block.predecessors.size() != 1) continue;
+    for (uint32_t at = block.begin; at < block.end; ++at)
+      count += f.source[at].tokens[0] == "bra" && f.code[at].guard == f.code[pc].guard;
+  }
+  return count;
+}
+
 }  // namespace
 
 bool is_long(const Function& f, uint32_t begin, uint32_t end) {
@@ -53,8 +65,9 @@ void split_branches(Rewriter& w, const Dataflow& flow) {
   for (uint32_t pc = 0; pc < f.code.size(); ++pc) {
     if (flow.is_dead(pc) || !stays_branch(w, pc)) continue;
     const uint32_t asked = flow.number_of(guard_of(f.code[pc])), from = writes.maker(pc, asked);
-    if (from == Dataflow::kNone || !is_flushed_and(f.code[from], f.source[from]) || uses[from] != 1 ||
-        flow.number_of(f.code[from].op[0]) != asked || flow.block_of(from) != flow.block_of(pc))
+    if (from == Dataflow::kNone || !is_flushed_and(f.code[from], f.source[from]) ||
+        uses[from] != 1 + decided_behind(f, flow, pc) || flow.number_of(f.code[from].op[0]) != asked ||
+        flow.block_of(from) != flow.block_of(pc))
       continue;
     w.drop_modifier(from, "ftz");
   }

@@ -55,11 +55,13 @@ std::optional<unsigned> chosen_slot(const Pass& p, uint32_t pc) {
 
 namespace {
 
-// Its first operand alone is a constant: the choice is one of a comparison then, before anybody knows the
-// sign. But what a register holds from before a power of 2 without .ftz, which is several instructions, is
-// not known yet.
+// Its first operand alone is a constant, or is 0 beside another one: the choice is one of a comparison then,
+// before anybody knows the sign. But what a register holds from another block is not known yet, nor what one
+// holds from before a power of 2 without .ftz, which is several instructions.
 bool loses_to_constant(const Pass& p, uint32_t pc) {
-  if (!p.bits(pc, 1) || p.bits(pc, 2)) return false;
+  const auto first = p.bits(pc, 1), second = p.bits(pc, 2);
+  if (!first || !(p.operand(pc, 1).immediate || p.known.is_constant_here(pc, 1))) return false;
+  if (second && (*first != 0 || *second == 0)) return false;
   const auto power = p.made_by(pc, 3, "ex2");
   const bool is_scaled = power && p.source(*power).type() == Type::f32 && !p.source(*power).has("ftz");
   return !is_scaled || p.operand(pc, 1).immediate || p.known.maker(pc, 1) > *power;

@@ -1,6 +1,7 @@
 // Extremes of floats with constants: selections of f32 that become one, and two that become a saturation.
 // Either shows in NaNs, the first also in subnormals. Extremes of integers with 0.
 #include <algorithm>
+#include <utility>
 
 #include "emulator/ptxas/part.h"
 #include "emulator/ptxas/peephole/pass.h"
@@ -236,7 +237,17 @@ struct Place {
   unsigned slot;
 };
 
-// Where what an operand holds was before it was negated an even number of times.
+// The `and` of a half and itself, or all bits, which identity.cpp leaves: the slot of the half.
+std::optional<Place> masked_by_nothing(const Pass& p, uint32_t pc, unsigned slot) {
+  const auto from = p.made_by(pc, slot, "and");
+  if (!from || p.source(*from).type() != Type::b16) return std::nullopt;
+  if (p.same_register(*from, 1, 2)) return Place{*from, 1};
+  for (const unsigned of : {1u, 2u})
+    if (const auto mask = p.bits(*from, 3 - of); mask && uint16_t(*mask) == 0xffff) return Place{*from, of};
+  return std::nullopt;
+}
+
+// Where what an operand holds was before it was negated an even number of times, or masked by nothing.
 Place behind_negations(const Pass& p, uint32_t pc, unsigned slot) {
   const Type type = p.source(pc).type();
   const auto negation = [&](uint32_t at, unsigned of) {
@@ -244,6 +255,10 @@ Place behind_negations(const Pass& p, uint32_t pc, unsigned slot) {
     return from && p.source(*from).type() == type && !p.source(*from).has("ftz") ? from : std::nullopt;
   };
   for (Place at{pc, slot};;) {
+    if (const auto half = type == Type::f16 ? masked_by_nothing(p, at.pc, at.slot) : std::nullopt) {
+      at = *half;
+      continue;
+    }
     const auto outer = negation(at.pc, at.slot);
     const auto inner = outer ? negation(*outer, 1) : std::nullopt;
     if (!inner) return at;
@@ -256,7 +271,10 @@ void fold_extreme_of_negations(Pass& p, uint32_t pc) {
   if (!is_plain_extreme(p.f.code[pc], p.source(pc))) return;
   const Place a = behind_negations(p, pc, 1), b = behind_negations(p, pc, 2);
   const bool any = a.pc != pc || b.pc != pc;
-  if (!any || !p.same_copies(a.pc, a.slot, b.pc, b.slot)) return;
+  const auto [first, second] = a.pc < b.pc ? std::pair(a, b) : std::pair(b, a);
+  const bool are_same = any && (p.same_copies(a.pc, a.slot, b.pc, b.slot) ||
+                                p.holds_same(first.pc, first.slot, second.pc, second.slot));
+  if (!are_same) return;
   const Operand x = a.pc == pc ? p.operand(pc, 1) : b.pc == pc ? p.operand(pc, 2) : p.kept(a.pc, a.slot);
   p.become_copy(pc, x, p.source(pc).type());
 }

@@ -1,5 +1,5 @@
-// What `set` made is compared with 0 or 1 by the comparison itself: one of two f32 with .ftz then lacks the
-// .ftz, and 1 is what holds, though `set` makes -1 (or 1.0) of it.
+// What `set` made is compared with 0 or 1 by the comparison itself: one of two f32 then has the .ftz of who
+// asks, and lacks it if an integer is asked for, and 1 is what holds, though `set` makes -1 (or 1.0) of it.
 #include <algorithm>
 
 #include "emulator/ptxas/peephole/pass.h"
@@ -9,21 +9,25 @@ namespace fp4lab::emu::peephole {
 
 namespace {
 
-bool flushes(const Source& s) {
-  if (!s.has("ftz")) return false;
+// Of two f32 or f16, of which .ftz can be said.
+bool may_flush(const Source& s) {
   if (s.type() == Type::u16 || s.type() == Type::s16) return s.type(1) == Type::f16;
   return (s.type() == Type::u32 || s.type() == Type::s32) && s.type(1) == Type::f32;
 }
 
-// The same truth without .ftz, for an operand that is one, as it is or with another sign.
-std::optional<Operand> unflushed(Pass& p, uint32_t pc, unsigned slot) {
+// The same truth with .ftz or without, for an operand that is one the other way, as it is or with another
+// sign.
+std::optional<Operand> truth_with(Pass& p, uint32_t pc, unsigned slot, bool ftz) {
   auto set = p.open_maker(pc, slot, "set");
   for (const std::string_view sign : {"neg", "abs"})
     if (const auto from = p.made_by(pc, slot, sign); from && p.source(*from).type() == Type::s32)
       set = p.open_maker(*from, 1, "set");
-  if (!set || !flushes(p.source(*set))) return std::nullopt;
+  if (!set || !may_flush(p.source(*set)) || p.source(*set).has("ftz") == ftz) return std::nullopt;
   Rewriter::Tokens tokens = p.source(*set).tokens;
-  std::erase(tokens, "ftz");
+  if (ftz)
+    tokens.insert(tokens.end() - 2, "ftz");
+  else
+    std::erase(tokens, "ftz");
   const Operand truth = p.w.fresh(bits_type(p.source(*set).type()));
   std::vector<Operand> operands{truth};
   for (unsigned n = 1; n < kMaxOperands && p.operand(*set, n); ++n) operands.push_back(p.operand(*set, n));
@@ -31,8 +35,8 @@ std::optional<Operand> unflushed(Pass& p, uint32_t pc, unsigned slot) {
   return truth;
 }
 
-void compare(Pass& p, uint32_t pc, unsigned slot) {
-  if (const auto truth = unflushed(p, pc, slot)) p.operand(pc, slot) = *truth;
+void compare(Pass& p, uint32_t pc, unsigned slot, bool ftz = false) {
+  if (const auto truth = truth_with(p, pc, slot, ftz)) p.operand(pc, slot) = *truth;
 }
 
 // Does one machine instruction make it of its comparison, which another can then take instead? A pair's two
@@ -126,7 +130,7 @@ void compare_as_float(Pass& p, uint32_t pc, Type type, unsigned first) {
     if (!with_one && !with_zero) return;
     // Against 0 it is the truth itself that is asked for, not what the comparison read.
     if ((with_one || of.has("ftz")) && !p.known.may_read_for(pc, *set)) return;
-    compare(p, pc, slot);
+    compare(p, pc, slot, ftz);
     const Operand truth = p.w.fresh(bits_type(type));
     p.insert(pc, {"and", name_of(bits_type(type))},
              {truth, p.operand(pc, slot), p.w.constant(with_one ? one : one | sign, bits_type(type))});
@@ -189,7 +193,7 @@ void find_set_bit(Pass& p, uint32_t pc) {
   const auto set = p.made_by(pc, 3, "set");
   if (!set) return;
   const Operand flushed = p.operand(pc, 3);
-  const auto truth = unflushed(p, pc, 3);
+  const auto truth = truth_with(p, pc, 3, /*ftz=*/false);
   if (!truth) return;
   const Operand found = p.w.fresh(Type::b32), only_first = p.w.fresh(Type::b32);
   p.insert(pc, {"fns", "b32"}, {found, p.operand(pc, 1), p.operand(pc, 2), *truth});
