@@ -88,13 +88,16 @@ class Optimiser {
  private:
   // --- extremes of a value and itself
 
-  // Before anything is ordered or contracted those of a value and its copies.
+  // Before anything is ordered or contracted those of a value and its copies; and of f32, which nobody
+  // orders, those of equal values and selections between them, so that they take no sign (signs.h).
   bool fold_extremes(const Dataflow& flow, const ValueOrder& order) {
     bool any = false;
     for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
-      if (flow.is_dead(pc) || !is_plain_extreme(f_.code[pc], f_.source[pc]) ||
-          !order.are_copies_of_one(pc, 1, 2))
-        continue;
+      const bool is_extreme = is_plain_extreme(f_.code[pc], f_.source[pc]);
+      if (flow.is_dead(pc) || !(is_extreme || is_selection_of_f32(pc))) continue;
+      const bool is_of_one =
+          f_.source[pc].type() == Type::f32 ? order.same(pc, 1, 2) : order.are_copies_of_one(pc, 1, 2);
+      if (!is_of_one) continue;
       become_copy(pc);
       any = true;
     }
@@ -115,8 +118,6 @@ class Optimiser {
   // --- single instructions
 
   void simplify(uint32_t pc, ValueOrder& order, const Contraction& contraction) {
-    // Between equal values there is nothing to select, so that it takes no sign (signs.h).
-    if (is_selection_of_f32(pc) && order.same(pc, 1, 2)) return become_copy(pc);
     // Not of f16 values that turn out to be equal only here: of these a NaN becomes canonical.
     if (f_.source[pc].type() != Type::f16 && is_plain_extreme(f_.code[pc], f_.source[pc]) &&
         order.same(pc, 1, 2)) {
