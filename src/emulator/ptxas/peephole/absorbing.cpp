@@ -1,8 +1,8 @@
 // Integer instructions of 32 and 64 bits that give a constant whatever one of their operands is, and
 // selections that give one value in either case. To the rules that ask whether an operand is constant
-// they are, and so are sums, products and extremes of f32 that can be one number only; what other
-// instructions make of it (sub and rem, extremes, prmt, lop3, bfe of no bits of 32, wide products) is not,
-// though the compiler knows later that it is one.
+// they are, and so are logic of predicates, and sums, products and extremes of f32 that can be one number
+// only; what other instructions make of it (sub and rem, extremes, prmt, lop3, bfe of no bits of 32, wide
+// products) is not, though the compiler knows later that it is one.
 #include "emulator/ptxas/peephole/pass.h"
 #include "emulator/ptxas/peephole/rules.h"
 
@@ -25,7 +25,30 @@ void become_constant(Pass& p, uint32_t pc, std::optional<uint64_t> value) {
   if (value) p.become(pc, *value, bits_type(p.source(pc).type()));
 }
 
+// What an operand holds that is a predicate.
+std::optional<bool> holds(const Pass& p, uint32_t pc, unsigned slot) {
+  const auto known = p.bits(pc, slot);
+  return known ? std::optional(bool(*known) != p.operand(pc, slot).negated) : std::nullopt;
+}
+
+// Logic of predicates that one operand decides, or that has one twice.
+void absorb_predicate(Pass& p, uint32_t pc) {
+  const std::string_view name = p.source(pc).tokens[0];
+  const auto become = [&](bool value) {
+    p.known.mark_constant(pc);
+    p.replace(pc, {"setp", value ? "eq" : "ne", "u32"}, {Operand{}, p.w.constant(0), p.w.constant(0)});
+  };
+  const Operand &a = p.operand(pc, 1), &b = p.operand(pc, 2);
+  if (name == "xor") {
+    if (a.index == b.index) become(a.negated != b.negated);
+    return;
+  }
+  const bool absorbs = name == "or";
+  if (holds(p, pc, 1) == absorbs || holds(p, pc, 2) == absorbs) become(absorbs);
+}
+
 void absorb_logic(Pass& p, uint32_t pc) {
+  if (p.source(pc).type() == Type::pred) return absorb_predicate(p, pc);
   if (const auto constant = logic_by_width(p, pc)) return become_constant(p, pc, constant);
   if (!is_word(p.source(pc))) return;
   const std::string_view name = p.source(pc).tokens[0];

@@ -67,9 +67,11 @@ unsigned lower_bytes(const Pass& p, uint32_t pc, unsigned slot) {
   const Source& s = p.source(pc);
   if (s.tokens[0] == "cvt") {
     const Type to = s.type(0), from = s.type(1);
-    if (s.tokens.size() != 3 || is_float(to) || bits_of(to) < 32 || slot != 1) return 0;
+    if (s.tokens.size() != 3 || is_float(to) || slot != 1) return 0;
+    if (bits_of(to) < 32) return from == Type::u8 || (to == Type::u8 && bits_of(from) == 32) ? 1 : 0;
     return from == Type::u8 ? 1 : from == Type::u16 ? 2 : 0;
   }
+  if (s.type() == Type::b16) return uint16_t(p.bits(pc, 3 - slot).value_or(0)) == 0xff ? 1 : 0;
   const auto mask = s.type() == Type::b32 ? p.bits(pc, 3 - slot) : std::nullopt;
   return !mask ? 0 : *mask == 0xff ? 1 : *mask == 0xffff ? 2 : *mask == 0xffffff ? 3 : 0;
 }
@@ -93,12 +95,26 @@ std::optional<Operand> mistaken_lower_bytes(Pass& p, uint32_t pc, uint32_t prmt,
   return low;
 }
 
+// The conversion that takes the lower half of a word, if one made an operand.
+std::optional<uint32_t> lower_half_taken(const Pass& p, uint32_t pc, unsigned slot) {
+  const auto half = p.made_by(pc, slot, "cvt");
+  if (!half || p.source(*half).tokens.size() != 3) return std::nullopt;
+  const Type to = p.source(*half).type(0), of = p.source(*half).type(1);
+  const bool is_it = !is_float(to) && bits_of(to) == 16 && !is_float(of) && bits_of(of) == 32;
+  return is_it ? half : std::nullopt;
+}
+
 void fold_lower_bytes(Pass& p, uint32_t pc) {
   for (const unsigned slot : {1u, 2u}) {
     const unsigned bytes = lower_bytes(p, pc, slot);
-    const auto from = bytes ? p.open_maker(pc, slot, "prmt") : std::nullopt;
+    const bool is_of_half = bytes && bits_of(p.operand(pc, slot).type) == 16;
+    const auto half = is_of_half ? lower_half_taken(p, pc, slot) : std::nullopt;
+    const auto from = half                   ? p.open_maker(*half, 1, "prmt")
+                      : bytes && !is_of_half ? p.open_maker(pc, slot, "prmt")
+                                             : std::nullopt;
     const auto low = from ? mistaken_lower_bytes(p, pc, *from, bytes) : std::nullopt;
     if (!low) continue;
+    if (bits_of(p.operand(pc, 0).type) == 16) return p.replace(pc, {"cvt", "u16", "u32"}, {*low});
     const bool wide = p.source(pc).tokens[0] == "cvt" && bits_of(p.source(pc).type()) == 64;
     return wide ? p.replace(pc, {"cvt", "u64", "u32"}, {*low}) : p.replace(pc, {"mov", "b32"}, {*low});
   }
@@ -108,11 +124,8 @@ void fold_lower_bytes(Pass& p, uint32_t pc) {
 void fold_lower_half(Pass& p, uint32_t pc) {
   const auto [first, count] = extended_operands(p, pc);
   for (unsigned slot = first; slot < first + count; ++slot) {
-    const auto half = p.made_by(pc, slot, "cvt");
-    if (!half || p.source(*half).tokens.size() != 3) continue;
-    const Type to = p.source(*half).type(0), of = p.source(*half).type(1);
-    if (is_float(to) || bits_of(to) != 16 || is_float(of) || bits_of(of) != 32) continue;
-    const auto from = p.open_maker(*half, 1, "prmt");
+    const auto half = lower_half_taken(p, pc, slot);
+    const auto from = half ? p.open_maker(*half, 1, "prmt") : std::nullopt;
     const auto low = from ? mistaken_lower_bytes(p, pc, *from, 2) : std::nullopt;
     if (!low) continue;
     const Operand result = p.w.fresh(Type::b16);
