@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "emulator/ptxas/memory_states.h"
 #include "emulator/ptxas/value_order.h"
 
 namespace fp4lab::emu {
@@ -112,6 +113,7 @@ std::vector<char> ValueOrder::values_of_the_round_before() {
     const auto made = made_.find(pc);
     return made == made_.end() ? Ssa::kNone : made->second;
   };
+  const MemoryStates memory(f_, flow_, ssa_);
   std::map<Named, uint32_t> before;
   for (const auto& loop : straight_loops_) {
     const uint32_t begin = loop.first, end = loop.second;  // Debian's clang captures no structured bindings
@@ -123,7 +125,9 @@ std::vector<char> ValueOrder::values_of_the_round_before() {
       const uint32_t other = std::exchange(at->second, pc), v = value_at(pc);
       last[pc - begin] = other;
       if (v == Ssa::kNone) continue;
-      repeats[v] = std::ranges::all_of(flow_.access(pc).reads, [&](uint32_t reg) {
+      const bool reads_other_memory =
+          f_.source[pc].tokens[0] == "ld" && memory.before(pc) != memory.before(other);
+      repeats[v] = !reads_other_memory && std::ranges::all_of(flow_.access(pc).reads, [&](uint32_t reg) {
         const uint32_t now = ssa_.read(pc, reg), then = ssa_.read(other, reg);
         if (!ssa_.knows(reg) || now == Ssa::kNone || then == Ssa::kNone) return false;
         if (now == then) return true;
