@@ -99,7 +99,8 @@ class Finder {
     const uint32_t tests = leaves_at_end ? back - 1 : at_end ? back : first;
     loop.test = block(tests).end - 1;
     const Instr& test = f_.code[loop.test];
-    if (test.opcode->name != "bra" || test.guard <= 0 || test.guard_negated) return std::nullopt;
+    if (test.opcode->name != "bra" || test.guard <= 0 || test.guard_negated || f_.source[loop.test].has("uni"))
+      return std::nullopt;
     uint32_t out = Dataflow::kNone;
     for (uint32_t b = first; b <= back; ++b)
       for (const uint32_t to : block(b).successors) {
@@ -382,6 +383,9 @@ class Finder {
     if (!find_step(loop, c) || (at_end ? c.step_at > c.compared_at : c.step_at < c.compared_at))
       return std::nullopt;
     const bool each_round = c.step_at < block(first).end || c.step_at >= block(tests).begin;
+    // No branch stands between the step and the comparison that it is for.
+    const uint32_t steps = flow_.block_of(c.step_at);
+    if (steps != (at_end ? flow_.block_of(c.compared_at) : flow_.block_of(loop.back))) return std::nullopt;
     const bool grows = c.goes_on == "lt" || c.goes_on == "le", falls = c.goes_on == "gt" || c.goes_on == "ge";
     if (!each_round || c.goes_on == "eq" || (grows && c.step < 0) || (falls && c.step > 0))
       return std::nullopt;
