@@ -22,7 +22,6 @@ using Kind = Ssa::Value::Kind;
 // that have become several (several_loops.h) stand in other blocks, too.
 void ValueOrder::find_straight_loops() {
   if (ssa_.values().empty() || !goes_back(f_)) return;
-  const std::vector<char> in_loop = blocks_in_loops(flow_, ssa_);
   std::map<Named, uint32_t> last;
   std::set<Named> elsewhere;
   for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
@@ -30,7 +29,7 @@ void ValueOrder::find_straight_loops() {
     if (fresh) continue;
     uint32_t begin = std::exchange(at->second, pc);
     if (blocks_.flow[begin] != blocks_.flow[pc]) elsewhere.insert(at->first);
-    if (blocks_.flow[begin] != blocks_.flow[pc] || in_loop[blocks_.flow[pc]]) continue;
+    if (blocks_.flow[begin] != blocks_.flow[pc]) continue;
     for (; !straight_loops_.empty() && straight_loops_.back().second >= begin; straight_loops_.pop_back())
       begin = std::min(begin, straight_loops_.back().first);
     straight_loops_.emplace_back(begin, pc);
