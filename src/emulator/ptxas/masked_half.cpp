@@ -47,7 +47,7 @@ class MaskedHalves {
       masks |= f_.source[from].tokens[0] != "mov";
       reader = from;
     }
-    if (from == kNone || !masks) return;
+    if (from == kNone || !masks || known_.bits(from, 1)) return;
     const Operand made = w_.fresh(Type::b16);
     w_.insert_behind(from, {"mov", "b16"}, {made, f_.code[from].op[0]});
     half = made;

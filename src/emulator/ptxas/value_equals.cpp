@@ -94,7 +94,8 @@ uint64_t ValueOrder::copied_from(uint32_t v) {
     }
     const auto copy = static_cast<uint32_t>(is);
     if (only_[copy] != Ssa::kNone) {
-      is = only_[copy];
+      is_variable = is_variable_in(only_[copy], block_of(ssa_.values()[copy]));
+      is = only_[copy] | (is_variable ? kVariable : 0);
     } else {
       const Ssa::Value& value = ssa_.values()[copy];
       if (value.kind != Kind::made || !is_copy(value.at)) break;
