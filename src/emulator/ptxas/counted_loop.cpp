@@ -99,7 +99,8 @@ class Finder {
     const uint32_t tests = leaves_at_end ? back - 1 : at_end ? back : first;
     loop.test = block(tests).end - 1;
     const Instr& test = f_.code[loop.test];
-    if (test.opcode->name != "bra" || test.guard <= 0 || test.guard_negated || f_.source[loop.test].has("uni"))
+    if (test.opcode->name != "bra" || test.guard <= 0 || test.guard_negated ||
+        f_.source[loop.test].has("uni"))
       return std::nullopt;
     uint32_t out = Dataflow::kNone;
     for (uint32_t b = first; b <= back; ++b)
