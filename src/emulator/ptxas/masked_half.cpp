@@ -28,8 +28,7 @@ class MaskedHalves {
   void lose() {
     for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
       if (flow_.is_dead(pc) || !packs_halves(f_, pc)) continue;
-      const Operand& parts = f_.code[pc].op[1];
-      for (uint32_t n = 0; n + 1 < parts.count; n += 2) lose(pc, f_.vectors[parts.index + n]);
+      for (uint32_t n = 0; n + 1 < f_.code[pc].op[1].count; n += 2) lose(pc, n);
     }
     w_.rebuild();
   }
@@ -37,8 +36,8 @@ class MaskedHalves {
  private:
   static constexpr uint32_t kNone = Dataflow::kNone;
 
-  void lose(uint32_t pc, Operand& half) {
-    uint32_t reader = pc, from = only_read_of(reader, half);
+  void lose(uint32_t pc, uint32_t element) {
+    uint32_t reader = pc, from = only_read_of(reader, f_.vectors[f_.code[pc].op[1].index + element]);
     bool masks = false;
     for (; from != kNone && !is_packing_conversion(f_.source[from]);
          from = only_read_of(reader, *read_by(reader))) {
@@ -50,7 +49,7 @@ class MaskedHalves {
     if (from == kNone || !masks || known_.bits(from, 1)) return;
     const Operand made = w_.fresh(Type::b16);
     w_.insert_behind(from, {"mov", "b16"}, {made, f_.code[from].op[0]});
-    half = made;
+    f_.vectors[own_elements(f_, pc) + element] = made;
   }
 
   // The maker of what an instruction reads, if nobody else reads that.

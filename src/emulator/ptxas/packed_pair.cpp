@@ -189,7 +189,7 @@ class PackedPairs {
 
   // Elements of the same pack that are put together later read the bytes already, but for the same two again.
   void replace_later(uint32_t pc, uint32_t first, const Operand& bytes) {
-    const uint32_t index = own_elements(pc), count = f_.code[pc].op[1].count;
+    const uint32_t index = own_elements(f_, pc), count = f_.code[pc].op[1].count;
     const auto are_same = [&](uint32_t a, uint32_t b) {
       return flow_.number_of(f_.vectors[index + a]) == flow_.number_of(f_.vectors[index + b]);
     };
@@ -200,18 +200,8 @@ class PackedPairs {
   }
 
   bool read_in_place(uint32_t pc, uint32_t element, const Operand& other) {
-    f_.vectors[own_elements(pc) + element] = other;
+    f_.vectors[own_elements(f_, pc) + element] = other;
     return true;
-  }
-
-  // Where the elements of a pack begin that may be changed: copies of the instruction keep theirs.
-  uint32_t own_elements(uint32_t pc) {
-    Operand& parts = f_.code[pc].op[1];
-    const std::vector<Operand> elements(f_.vectors.begin() + parts.index,
-                                        f_.vectors.begin() + parts.index + parts.count);
-    parts.index = static_cast<uint32_t>(f_.vectors.size());
-    f_.vectors.insert(f_.vectors.end(), elements.begin(), elements.end());
-    return parts.index;
   }
 
   Rewriter& w_;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <unordered_set>
+#include <vector>
 
 #include "emulator/core/ir.h"
 
@@ -30,6 +31,16 @@ inline bool packs_halves(const Function& f, uint32_t pc) {
   return s.tokens[0] == "st" && bits_of(s.type()) == 16 &&
          std::all_of(first, first + parts.count,
                      [](const Operand& part) { return bits_of(part.type) == 16; });
+}
+
+// Where the elements of a pack begin that may be changed: copies of the instruction keep theirs.
+inline uint32_t own_elements(Function& f, uint32_t pc) {
+  Operand& parts = f.code[pc].op[1];
+  const auto first = f.vectors.begin() + parts.index;
+  const std::vector<Operand> elements(first, first + parts.count);
+  parts.index = static_cast<uint32_t>(f.vectors.size());
+  f.vectors.insert(f.vectors.end(), elements.begin(), elements.end());
+  return parts.index;
 }
 
 }  // namespace fp4lab::emu
