@@ -26,30 +26,54 @@ class MaskedHalves {
       : w_(w), f_(w.f), flow_(flow), known_(known), writes_(w.f, flow), uses_(writes_.uses()) {}
 
   void lose() {
+    bool any = false;
     for (uint32_t pc = 0; pc < f_.code.size(); ++pc) {
       if (flow_.is_dead(pc) || !packs_halves(f_, pc)) continue;
-      for (uint32_t n = 0; n + 1 < f_.code[pc].op[1].count; n += 2) lose(pc, n);
+      for (uint32_t n = 0; n + 1 < f_.code[pc].op[1].count; n += 2) any |= lose(pc, n);
     }
-    w_.rebuild();
+    if (any) w_.rebuild();
   }
 
  private:
   static constexpr uint32_t kNone = Dataflow::kNone;
 
-  void lose(uint32_t pc, uint32_t element) {
+  // The mask on the way to an element.
+  bool lose(uint32_t pc, uint32_t element) {
     uint32_t reader = pc, from = only_read_of(reader, f_.vectors[f_.code[pc].op[1].index + element]);
     bool masks = false;
     for (; from != kNone && !is_packing_conversion(f_.source[from]);
          from = only_read_of(reader, *read_by(reader))) {
       const Operand* of = read_by(from);
-      if (!of) return;
+      if (!of) return false;
       masks |= f_.source[from].tokens[0] != "mov";
       reader = from;
     }
-    if (from == kNone || !masks || known_.bits(from, 1)) return;
+    if (from == kNone || !masks || is_constant(from) || is_repeated(from)) return false;
     const Operand made = w_.fresh(Type::b16);
     w_.insert_behind(from, {"mov", "b16"}, {made, f_.code[from].op[0]});
     f_.vectors[own_elements(f_, pc) + element] = made;
+    return true;
+  }
+
+  // Computed by the compiler.
+  bool is_constant(uint32_t cvt) const {
+    const bool is_of_two = bool(f_.code[cvt].op[2]);
+    return known_.bits(cvt, 1) && (!is_of_two || known_.bits(cvt, 2));
+  }
+
+  // Another one makes the same, and so somebody else reads the one that is left of them.
+  bool is_repeated(uint32_t cvt) const {
+    for (uint32_t other = 0; other < f_.code.size(); ++other)
+      if (other != cvt && !flow_.is_dead(other) && f_.source[other].tokens == f_.source[cvt].tokens &&
+          reads_same(cvt, other, 1) && reads_same(cvt, other, 2))
+        return true;
+    return false;
+  }
+
+  bool reads_same(uint32_t cvt, uint32_t other, unsigned slot) const {
+    const Operand &a = f_.code[cvt].op[slot], &b = f_.code[other].op[slot];
+    return a.kind == b.kind && a.offset == b.offset &&
+           known_.only_maker(cvt, slot) == known_.only_maker(other, slot);
   }
 
   // The maker of what an instruction reads, if nobody else reads that.
