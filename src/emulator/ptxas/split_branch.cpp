@@ -31,14 +31,16 @@ bool stays_branch(const Rewriter& w, uint32_t pc) {
   return target <= pc || leaves(f, target) || is_long(f, pc + 1, target);
 }
 
-// Branches that the one at pc decides, because they stand behind it alone and ask the same predicate.
-uint32_t decided_behind(const Function& f, const Dataflow& flow, uint32_t pc) {
+// Branches that the one at pc decides, because they stand behind it alone and ask what `from` has made, too.
+uint32_t decided_behind(const Function& f, const Dataflow& flow, const ReachingWrites& writes, uint32_t pc,
+                        uint32_t from) {
   uint32_t count = 0;
   for (const uint32_t next : flow.blocks()[flow.block_of(pc)].successors) {
     const Dataflow::Block& block = flow.blocks()[next];
     if (block.predecessors.size() != 1) continue;
-    for (uint32_t at = block.begin; at < block.end; ++at)
-      count += f.source[at].tokens[0] == "bra" && f.code[at].guard == f.code[pc].guard;
+    const uint32_t last = block.end - 1;  // a block ends at its branch
+    count += f.source[last].tokens[0] == "bra" && f.code[last].guard == f.code[pc].guard &&
+             writes.maker(last, flow.number_of(guard_of(f.code[last]))) == from;
   }
   return count;
 }
@@ -66,8 +68,8 @@ void split_branches(Rewriter& w, const Dataflow& flow) {
     if (flow.is_dead(pc) || !stays_branch(w, pc)) continue;
     const uint32_t asked = flow.number_of(guard_of(f.code[pc])), from = writes.maker(pc, asked);
     if (from == Dataflow::kNone || !is_flushed_and(f.code[from], f.source[from]) ||
-        uses[from] != 1 + decided_behind(f, flow, pc) || flow.number_of(f.code[from].op[0]) != asked ||
-        flow.block_of(from) != flow.block_of(pc))
+        uses[from] != 1 + decided_behind(f, flow, writes, pc, from) ||
+        flow.number_of(f.code[from].op[0]) != asked || flow.block_of(from) != flow.block_of(pc))
       continue;
     w.drop_modifier(from, "ftz");
   }
