@@ -1,7 +1,7 @@
 #include "emulator/ptxas/packed_sum.h"
 
 #include <algorithm>
-#include <map>
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -82,13 +82,13 @@ class PackedSums {
       }
     }
     const std::vector<Dataflow::Block>& blocks = flow_.blocks();
-    std::vector<WantedRegisters> before(blocks.size());
+    std::vector<WantedRegisters> before(blocks.size(), WantedRegisters(flow_.registers(), 0));
     for (bool changes = true; changes;) {
       changes = false;
       for (size_t b = blocks.size(); b-- > 0;) {
-        WantedRegisters wanted;
+        WantedRegisters wanted(flow_.registers(), 0);
         for (const uint32_t next : blocks[b].successors)
-          for (const auto& [reg, parts] : before[next]) wanted[reg] |= parts;
+          std::ranges::transform(wanted, before[next], wanted.begin(), std::bit_or());
         for (uint32_t pc = blocks[b].end; pc-- > blocks[b].begin;)
           if (!flow_.is_dead(pc)) walk_back(pc, wanted);
         changes |= wanted != before[b];
@@ -97,16 +97,15 @@ class PackedSums {
     }
   }
 
-  // Over one instruction; `wanted` is by register.
-  using WantedRegisters = std::map<uint32_t, Parts>;
+  // Parts by register, and how one instruction changes them.
+  using WantedRegisters = std::vector<uint8_t>;
   void walk_back(uint32_t pc, WantedRegisters& wanted) {
     for (const uint32_t reg : flow_.access(pc).writes) {
-      const auto found = wanted.find(reg);
-      if (found == wanted.end()) continue;
-      wanted_[pc] |= part_of_unpacked(pc, reg, found->second);
-      if (f_.code[pc].guard < 0) wanted.erase(found);
+      if (wanted[reg] == 0) continue;
+      wanted_[pc] |= part_of_unpacked(pc, reg, wanted[reg]);
+      if (f_.code[pc].guard < 0) wanted[reg] = 0;
     }
-    for (const uint32_t reg : flow_.access(pc).reads) wanted[reg] |= wanted_by(pc, reg);
+    for (const uint32_t reg : flow_.access(pc).reads) wanted[reg] |= static_cast<uint8_t>(wanted_by(pc, reg));
   }
 
   // Which parts of a register an instruction wants.
