@@ -237,11 +237,11 @@ void ValueOrder::find_repeated_copies() {
       return values[from].kind == Kind::made && is_copy(values[from].at);
     });
     if (!are_copies) continue;
-    const uint64_t only = shown_by(value.operands[0]) & ~kVariable;
+    const uint64_t only = value_of(shown_by(value.operands[0]));
     const bool is_one =
         only < kConstant &&
         std::ranges::all_of(value.operands,
-                            [&](uint32_t from) { return (shown_by(from) & ~kVariable) == only; }) &&
+                            [&](uint32_t from) { return value_of(shown_by(from)) == only; }) &&
         std::ranges::any_of(value.operands, [&](uint32_t from) { return comes_before_all(from, value); });
     if (is_one) equal_[v] = static_cast<uint32_t>(only);
   }
@@ -331,8 +331,8 @@ void ValueOrder::forward_store(uint32_t pc, uint32_t state, const Made& makers, 
 // What a value shows once stores are forwarded, as Held::is.
 uint64_t ValueOrder::shown_behind_stores(uint32_t v) {
   uint64_t is = shown_by(v);
-  while ((is & ~kVariable) < kConstant) {
-    const auto load = forwarded_.find(static_cast<uint32_t>(is & ~kVariable));
+  while (value_of(is) < kConstant) {
+    const auto load = forwarded_.find(static_cast<uint32_t>(value_of(is)));
     if (load == forwarded_.end() || load->second.word == nullptr) break;
     const auto [at, nth, word] = load->second;
     const uint32_t reg = flow_.number_of(*word);

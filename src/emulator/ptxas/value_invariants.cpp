@@ -33,7 +33,7 @@ void ValueOrder::find_invariants() {
   const std::map<Named, uint32_t> first = first_copies();
   if (first.empty()) return;
   const auto root = [&](uint64_t is) {
-    is &= ~kVariable;
+    is = value_of(is);
     const auto found = is < kConstant ? invariants_.find(static_cast<uint32_t>(is)) : invariants_.end();
     return found == invariants_.end() ? is : found->second.first;
   };

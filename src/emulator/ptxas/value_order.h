@@ -63,8 +63,9 @@ class ValueOrder {
   };
   struct Held {
     Rank rank;
-    uint64_t is =
-        0;  // the value, of a variable with kVariable; or kConstant and a row, kUnknown and the slot
+    // The value, kVariable with it if it is read as a variable; or kConstant and a row, kUnknown and the
+    // slot.
+    uint64_t is = 0;
     uint64_t copied = 0;        // the same, before what is equal is joined
     uint32_t uniform_uses = 0;  // see value_uniform.cpp
     bool is_variable = false;
@@ -81,6 +82,7 @@ class ValueOrder {
   static constexpr uint64_t kConstant = uint64_t(1) << 32, kUnknown = uint64_t(1) << 33;
   // What a block reads of a register that others write too is not the value that it holds.
   static constexpr uint64_t kVariable = uint64_t(1) << 35;
+  static uint64_t value_of(uint64_t is) { return is & ~kVariable; }
 
   // Steps within a block: of an instruction, more than it has registers (tcgen05.ld and wgmma).
   static constexpr int64_t kStep = 1024;

@@ -102,7 +102,7 @@ void ValueOrder::find_shared_results() {
     for (Call& call : routine) calls[call.result] = &call;
   const std::vector<Ssa::Value>& values = ssa_.values();
   const auto read = [&](uint32_t v, uint32_t pc) {
-    const auto found = v == Ssa::kNone ? calls.end() : calls.find(copied_from(v) & ~kVariable);
+    const auto found = v == Ssa::kNone ? calls.end() : calls.find(value_of(copied_from(v)));
     if (found == calls.end()) return;
     const uint32_t at = values[found->second->result].at;
     found->second->is_local &= blocks_.reads[pc] == blocks_.makes[at];
