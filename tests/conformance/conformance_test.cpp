@@ -63,6 +63,19 @@ bool shows_poison(const std::vector<std::byte>& bytes) {
   return std::ranges::search(bytes, poison).begin() != bytes.end();
 }
 
+// How many lines of a program say something.
+size_t lines_with(const std::string& text, std::string_view what) {
+  size_t lines = 0;
+  for (size_t at = text.find(what); at != text.npos; at = text.find(what, text.find('\n', at))) ++lines;
+  return lines;
+}
+
+// Whether a program has lost what another one stores in local memory, and loads from there.
+bool loads_lost_stores(const Program& candidate, const Program& whole) {
+  return lines_with(candidate.text, "ld.local") &&
+         lines_with(candidate.text, "st.local") < lines_with(whole.text, "st.local");
+}
+
 // Whether an error ends all work on the GPU for this process: what follows it would fail whatever it is.
 bool is_lost(const std::exception& e) {
   const std::string_view text = e.what();
@@ -83,6 +96,7 @@ std::string reduced(const Program& p, const std::string& name, Driver& gpu) {
   std::vector<std::byte> theirs, ours;
   bool has_lost = false;  // the GPU's context
   const auto differs = [&](const Program& candidate) {
+    if (loads_lost_stores(candidate, p)) return false;
     std::vector<std::byte> here, there;
     try {  // a program that never ends, or whose threads write over one another, is not for the GPU
       emu::OrderChecker order;

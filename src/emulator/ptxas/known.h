@@ -46,6 +46,8 @@ class Known {
   bool sees(uint32_t pc, uint32_t maker) const { return !meets_[maker] || block_[maker] == block_[pc]; }
   // Whether an operand met another value behind branches before it is read.
   bool is_variable(uint32_t pc, unsigned slot) const { return merged_[pc] >> slot & 1; }
+  // Whether what an instruction made meets another value behind branches.
+  bool becomes_variable(uint32_t pc) const { return meets_[pc]; }
   bool is_in_block(uint32_t a, uint32_t b) const { return block_[a] == block_[b]; }
   // Whether the compiler lets the instruction at pc read what another one before it has read: in another
   // block not if what made one of its operands meets another value behind branches.

@@ -1,6 +1,7 @@
 // Whether the compiler looks at all pairs of a function once more. It does so behind the expansion of some
-// quotients and roots, and where the first look made predicates of masks: what came of cnot and selp is a
-// truth by then, whatever type reads it.
+// quotients and roots, where the first look made predicates of masks, and where what lies at a variable
+// address of .const memory is compared with 0: what came of cnot and selp is a truth by then, whatever type
+// reads it.
 #include "emulator/ptxas/peephole/pass.h"
 #include "emulator/ptxas/peephole/rules.h"
 #include "emulator/ptxas/routine.h"
@@ -52,6 +53,29 @@ bool becomes_predicate(const Pass& p, uint32_t pc) {
   return neg && is_float(p.source(*neg).type()) && negates_truth(p, pc, 2);
 }
 
+// A word of .const memory at a variable address.
+bool is_indexed_bank(const Pass& p, uint32_t pc, unsigned slot, unsigned bits) {
+  const auto load = p.made_by(pc, slot, "ld");
+  if (!load || !p.source(*load).has("const") || p.flow.is_in_bank(*load)) return false;
+  return bits < 64 || bits_of(p.source(*load).type()) == 64;
+}
+
+// Comparisons of one with 0 alone; slct asks that, too.
+bool asks_indexed_bank(const Pass& p, uint32_t pc) {
+  const Source& s = p.source(pc);
+  if (s.tokens[0] == "slct") return is_indexed_bank(p, pc, 3, 32);
+  if (s.tokens[0] != "setp" || name_of(s.type()).ends_with("x2") || p.flow.is_dead(pc)) return false;
+  for (const std::string_view combination : {"and", "or", "xor"})
+    if (s.has(combination)) return false;
+  const unsigned bits = bits_of(s.type());
+  const uint64_t sign = is_float(s.type()) ? uint64_t(1) << (bits - 1) : 0;
+  for (const unsigned slot : {2u, 3u}) {
+    const auto zero = p.bits(pc, 5 - slot);
+    if (zero && !(*zero & ~sign) && is_indexed_bank(p, pc, slot, bits)) return true;
+  }
+  return false;
+}
+
 // A selection by a comparison whose opposite the machine asks instead: eq, lt and le of two registers, in
 // which it changes its operands. Of the second predicate the others.
 bool is_asked_opposite(const Pass& p, uint32_t setp, uint32_t selp) {
@@ -82,7 +106,8 @@ std::optional<uint32_t> selected_truth(const Pass& p, uint32_t pc, unsigned slot
 
 bool Pass::is_folded_again() const {
   for (uint32_t pc = 0; !folded_again_ && pc < f.code.size(); ++pc)
-    if (is_expanded(*this, pc) || becomes_selection(*this, pc) || becomes_predicate(*this, pc))
+    if (is_expanded(*this, pc) || becomes_selection(*this, pc) || becomes_predicate(*this, pc) ||
+        asks_indexed_bank(*this, pc))
       folded_again_ = true;
   if (!folded_again_) folded_again_ = false;
   return *folded_again_;

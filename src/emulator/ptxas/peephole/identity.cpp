@@ -3,6 +3,9 @@
 // constant whatever one of their operands is, too; of 32 bits they are constants before other rules ask
 // (absorbing.cpp). Sums of 64 bits that read what another one has read. Extremes of one part of a register
 // and itself.
+#include <algorithm>
+#include <bit>
+
 #include "emulator/ptxas/behind_copies.h"
 #include "emulator/ptxas/part.h"
 #include "emulator/ptxas/peephole/pass.h"
@@ -34,6 +37,51 @@ void fold_neutral(Pass& p, uint32_t pc) {
   for (const unsigned slot : {2u, 1u})
     if ((slot == 2 || changes_places) && p.bits(pc, slot) == neutral)
       return p.become_copy_of(pc, 3 - slot, s.type());
+}
+
+// What made an operand, also as one of two halves that were packed and taken apart again.
+std::optional<uint32_t> maker_behind_pack(const Pass& p, uint32_t pc, unsigned slot) {
+  const auto from = p.behind_copies(pc, slot);
+  if (!from || !takes_apart(p.f.code[*from], p.source(*from))) return from;
+  const auto part = nth_part(p.f, *from, p.operand(pc, slot));
+  const auto pack = part ? p.behind_copies(*from, 1, "mov") : std::nullopt;
+  if (!pack || !is_vector(p.operand(*pack, 1)) || p.operand(*pack, 1).count != p.operand(*from, 0).count)
+    return std::nullopt;
+  const uint32_t maker = p.known.maker_of_element(*pack, p.operand(*pack, 1).index + *part);
+  return maker == Dataflow::kNone ? std::nullopt : std::optional(maker);
+}
+
+// How many lower bits a register has, for as much as is seen of the instruction that made it alone.
+unsigned width_of_result(const Pass& p, uint32_t pc) {
+  const Source& s = p.source(pc);
+  const std::string_view name = s.tokens[0];
+  const unsigned bits = bits_of(s.type());
+  const auto width = [&](unsigned slot) {
+    const auto constant = p.bits(pc, slot);
+    return constant ? static_cast<unsigned>(std::bit_width(*constant)) : bits;
+  };
+  if (is_float(s.type())) return 32;
+  if (name == "ld") return name_of(s.type())[0] == 's' || bits > 16 ? 32 : bits;
+  if (name == "cvt" && is_integer(s.type(1)) && name_of(s.type(1))[0] != 's' && s.tokens.size() == 3)
+    return std::min(bits_of(s.type(1)), 32u);
+  if (bits != 32 || is_vector(p.operand(pc, 0))) return 32;
+  if (name == "selp") return std::max(width(1), width(2));
+  if (name_of(s.type())[0] == 's') return 32;
+  if (name == "and" || name == "min") return std::min(width(1), width(2));
+  if (name == "bfe" && p.bits(pc, 2) && p.bits(pc, 3)) return static_cast<unsigned>(*p.bits(pc, 3) & 0xff);
+  const auto places = name == "shr" ? p.bits(pc, 2) : std::nullopt;
+  return places && *places < bits ? bits - static_cast<unsigned>(*places) : bits;
+}
+
+// A mask of all the bits that its operand may have.
+void fold_covering_mask(Pass& p, uint32_t pc) {
+  if (p.source(pc).type() != Type::b32) return;
+  for (const unsigned slot : {1u, 2u}) {
+    const auto mask = p.bits(pc, 3 - slot);
+    const auto from = mask && !p.bits(pc, slot) ? maker_behind_pack(p, pc, slot) : std::nullopt;
+    const unsigned width = from ? width_of_result(p, *from) : 32;
+    if (width < 32 && !(~*mask & ((uint64_t(1) << width) - 1))) return p.become_copy_of(pc, slot, Type::b32);
+  }
 }
 
 struct MovedValue {
@@ -135,12 +183,14 @@ void fold_same_part(Pass& p, uint32_t pc) {
 
 std::span<const Rule> identity_rules() {
   static constexpr Rule kRules[] = {
-      {"and", fold_same},       {"or", fold_same},        {"xor", fold_same},      {"min", fold_same},
-      {"max", fold_same},       {"min", fold_same_part},  {"max", fold_same_part}, {"add", fold_neutral},
-      {"sub", fold_neutral},    {"shl", fold_neutral},    {"shr", fold_neutral},   {"bfi", fold_insertion},
-      {"and", fold_absorbing},  {"or", fold_absorbing},   {"mul", fold_absorbing}, {"mul", fold_product},
-      {"shl", fold_absorbing},  {"shr", fold_absorbing},  {"bfe", fold_absorbing}, {"bfe", fold_extraction},
-      {"add", fold_sum_of_sum}, {"sub", fold_sum_of_sum},
+      {"and", fold_same},       {"or", fold_same},           {"xor", fold_same},
+      {"min", fold_same},       {"max", fold_same},          {"min", fold_same_part},
+      {"max", fold_same_part},  {"add", fold_neutral},       {"sub", fold_neutral},
+      {"shl", fold_neutral},    {"shr", fold_neutral},       {"bfi", fold_insertion},
+      {"and", fold_absorbing},  {"or", fold_absorbing},      {"mul", fold_absorbing},
+      {"mul", fold_product},    {"shl", fold_absorbing},     {"shr", fold_absorbing},
+      {"bfe", fold_absorbing},  {"bfe", fold_extraction},    {"add", fold_sum_of_sum},
+      {"sub", fold_sum_of_sum}, {"and", fold_covering_mask},
   };
   return kRules;
 }

@@ -104,6 +104,15 @@ bool take_free_place(const Pass& p, TableLogic& logic, const Place& added, std::
   return false;
 }
 
+// Guarded moves over what an instruction made: a selection reads it.
+unsigned selections_of(const Pass& p, uint32_t maker) {
+  unsigned reads = 0;
+  for (uint32_t pc = maker + 1; pc < p.f.code.size(); ++pc)
+    reads += p.f.code[pc].guard >= 0 && p.source(pc).tokens[0] == "mov" && !p.flow.is_dead(pc) &&
+             p.known.only_maker(pc, 0) == maker;
+  return reads;
+}
+
 // Who reads what a place holds, but for copies; counted up to two.
 unsigned reads_of(Pass& p, const Place& place) {
   constexpr size_t kMostCopies = 64;
@@ -117,7 +126,8 @@ unsigned reads_of(Pass& p, const Place& place) {
         reads += static_cast<unsigned>(std::ranges::count(p.flow.access(pc).reads, reg));
     return reads;
   }
-  for (size_t next = 0; next < makers.size() && next < kMostCopies && reads < 2; ++next)
+  for (size_t next = 0; next < makers.size() && next < kMostCopies && reads < 2; ++next) {
+    reads += p.known.becomes_variable(makers[next]) + selections_of(p, makers[next]);
     for (const Pass::Reader& reader : p.readers(makers[next])) {
       const bool is_through = p.is_copy(reader.pc) && !p.readers(reader.pc).empty();
       if (is_through) makers.push_back(reader.pc);
@@ -125,6 +135,7 @@ unsigned reads_of(Pass& p, const Place& place) {
       else if (p.operand(reader.pc, reader.slot).kind != Operand::Kind::predicate)
         ++reads;
     }
+  }
   return reads;
 }
 
