@@ -118,6 +118,8 @@ class Finder {
     loop.step_at = count->step_at, loop.compared_at = count->compared_at, loop.step = count->step;
     loop.loses_sign = !leaves_at_end && count->goes_down_with_sign() && is_opposite(count->limit);
     loop.is_entered_by_several = is_entered_by_several(first, back);
+    loop.says_unsigned =
+        f_.source[loop.compared_at].tokens[1] != comparison(f_.source[loop.compared_at].tokens[1]);
     loop.rounds = rounds(*count, first, back, at_end);
     if (leaves_at_end && loop.rounds) --*loop.rounds;  // the last one has no branch back
     loop.leaves_at_end = leaves_at_end;
@@ -527,7 +529,7 @@ std::vector<CountedLoop> counted_loops(const Function& f, const Dataflow& flow,
 // count, compare and branch. (Of one 3591 are the most, of two 1451, where this has 3324 and 1385.)
 bool becomes_straight(const CountedLoop& loop) {
   constexpr uint32_t kSmall = 16, kMost = 480, kMostOfSmall = 16620, kCounting = 3;
-  if (!loop.rounds || loop.carries_predicate) return false;
+  if (!loop.rounds || loop.carries_predicate || loop.says_unsigned) return false;
   if (loop.size > kSmall) return *loop.rounds * loop.size <= kMost;
   return loop.size <= kCounting || *loop.rounds * (loop.size - kCounting) * (loop.size + 1) <= kMostOfSmall;
 }

@@ -27,6 +27,7 @@ struct CountedLoop {
   // that register instead.
   bool loses_sign = false;
   int64_t step = 0;                // by which the register grows
+  bool says_unsigned = false;      // the comparison is lo, ls, hi or hs: it stays a loop
   std::optional<uint32_t> rounds;  // of all that stands behind the test, or before it if that is at the end
   std::vector<uint32_t> changing;  // instructions but those that the compiler moves before the loop
   std::vector<uint32_t> leaving;   // those whose results it changes for the code behind it
