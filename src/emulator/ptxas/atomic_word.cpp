@@ -68,6 +68,62 @@ Operand lower_halves(Rewriter& w, const Word& word) {
   return halves;
 }
 
+// The two instructions that make the words of one product of 64 bits, and which one is read.
+struct Product {
+  uint32_t low, high;
+  bool reads_low;
+};
+
+// Of 32 bits, and the lower or upper word: of a product alone, or of one in a sum with a carry.
+bool makes_word(const Source& s, std::string_view which) {
+  if (is_float(s.type()) || bits_of(s.type()) != 32 || !s.has(which)) return false;
+  return s.tokens[0] == "mul" || s.tokens[0] == "madc" || (s.tokens[0] == "mad" && s.has("cc"));
+}
+
+bool have_equal_factors(const Function& f, const Known& known, uint32_t a, uint32_t b) {
+  const auto are_equal = [&](unsigned one, unsigned other) {
+    const auto bits = known.bits(a, one);
+    if (bits) return bits == known.bits(b, other);
+    return f.code[a].op[one].offset == f.code[b].op[other].offset && is_value(f.code[b].op[other]) &&
+           known.maker(a, one) == known.maker(b, other);
+  };
+  return (are_equal(1, 1) && are_equal(2, 2)) || (are_equal(1, 2) && are_equal(2, 1));
+}
+
+// A sum with a carry and the one that reads it stand behind each other; products alone, which somebody
+// wants, anywhere in one block.
+std::optional<Product> product_behind(const Function& f, const Dataflow& flow, const Known& known,
+                                      uint32_t pc, unsigned slot) {
+  const auto made = behind_copies(f, known, pc, f.code[pc].op[slot], known.maker(pc, slot));
+  if (!made || f.code[*made].guard >= 0) return std::nullopt;
+  const bool is_low = makes_word(f.source[*made], "lo");
+  if (!is_low && !makes_word(f.source[*made], "hi")) return std::nullopt;
+  const Dataflow::Block& block = flow.blocks()[flow.block_of(*made)];
+  const bool is_alone = f.source[*made].tokens[0] == "mul";
+  const uint32_t begin = is_alone ? block.begin : is_low ? *made + 1 : std::max(*made, 1u) - 1;
+  const uint32_t end = is_alone ? block.end : std::min(begin + 1, block.end);
+  for (uint32_t other = std::max(begin, block.begin); other < end; ++other) {
+    const Source& s = f.source[other];
+    if (other == *made || f.code[other].guard >= 0 || !makes_word(s, is_low ? "hi" : "lo")) continue;
+    if ((s.tokens[0] == "mul") != is_alone || (flow.is_dead(other) && (is_alone || is_low))) continue;
+    if (have_equal_factors(f, known, *made, other))
+      return is_low ? Product{*made, other, true} : Product{other, *made, false};
+  }
+  return std::nullopt;
+}
+
+Operand lower_halves(Rewriter& w, uint32_t pc, const Product& product) {
+  const auto kept = [&](uint32_t made) {
+    const Operand copy = w.fresh(Type::b32);
+    w.insert_behind(made, {"mov", "b32"}, {copy, w.f.code[made].op[0]});
+    return copy;
+  };
+  const Operand upper = kept(product.high), halves = w.fresh(Type::b32);
+  w.insert(pc, {"prmt", "b32"},
+           {halves, product.reads_low ? kept(product.low) : upper, upper, w.constant(0x5410)});
+  return halves;
+}
+
 // The negation that makes 1 of a mask of -1, as a sign of both halves: 1 becomes 0x7fff7fff, and 0 -0.
 Operand signed_mask(Rewriter& w, uint32_t pc, const Operand& truth) {
   const Operand mask = w.fresh(Type::b32), halves = w.fresh(Type::b32);
@@ -77,8 +133,10 @@ Operand signed_mask(Rewriter& w, uint32_t pc, const Operand& truth) {
 }
 
 // What is added instead, if anything is.
-std::optional<Operand> mistaken_addend(Rewriter& w, const Known& known, uint32_t pc, unsigned slot) {
+std::optional<Operand> mistaken_addend(Rewriter& w, const Dataflow& flow, const Known& known, uint32_t pc,
+                                       unsigned slot) {
   if (const auto word = word_behind(w.f, known, pc, slot)) return lower_halves(w, *word);
+  if (const auto product = product_behind(w.f, flow, known, pc, slot)) return lower_halves(w, pc, *product);
   const Operand addend = w.f.code[pc].op[slot];
   const auto cnot = behind_copies(w.f, known, pc, addend, known.maker(pc, slot), "cnot");
   const bool is_truth = cnot && w.f.source[*cnot].tokens[0] == "cnot" &&
@@ -131,7 +189,7 @@ void mistake_atomic_words(Rewriter& w, const Dataflow& flow, const Known& known)
     if (!is_generic && counts_ones(w.f, flow, known, pc, at + 1)) become_integer_sum(w, pc);
     if (!adds_halves(s) || (is_generic && !is_register)) continue;
     const Operand right = w.f.code[pc].op[at + 1];
-    const auto halves = mistaken_addend(w, known, pc, at + 1);
+    const auto halves = mistaken_addend(w, flow, known, pc, at + 1);
     if (!halves) continue;
     w.f.code[pc].op[at + 1] = is_generic ? where_shared(w, pc, address, *halves, right) : *halves;
     any = true;
