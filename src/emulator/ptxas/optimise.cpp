@@ -13,6 +13,7 @@
 #include "emulator/ptxas/atomic_word.h"
 #include "emulator/ptxas/bank_half.h"
 #include "emulator/ptxas/behind_copies.h"
+#include "emulator/ptxas/block_order.h"
 #include "emulator/ptxas/branch_knowledge.h"
 #include "emulator/ptxas/contraction.h"
 #include "emulator/ptxas/copied_predicate.h"
@@ -212,6 +213,7 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows,
     if (flow.is_too_big()) return;
     what(flow);
   };
+  if (may_stand_in_any_order(f)) step([&](const Dataflow& flow) { order_blocks(w, flow); });
   if (may_move_addresses(f)) step([&](const Dataflow& flow) { name_moved_addresses(w, flow); });
   if (may_copy_predicates(f)) step([&](const Dataflow& flow) { mistake_copied_predicates(f, flow); });
   constexpr int kMostJoined = 4;  // what one makes may be another's

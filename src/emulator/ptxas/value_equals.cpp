@@ -204,8 +204,8 @@ uint64_t ValueOrder::nth_result(uint32_t v) const {
 // of a straight loop when it has decided who is kept as halves, those of other loops behind all this.
 bool ValueOrder::is_left_apart(uint32_t pc, uint32_t other, Rounds rounds) const {
   if (position(f_.source[pc]) != position(f_.source[other])) return false;
-  const uint32_t loop = straight_loop_at(pc);
-  return rounds == Rounds::apart || loop == Ssa::kNone || loop != straight_loop_at(other);
+  const uint32_t loop = any_straight_loop_at(pc);
+  return rounds == Rounds::apart || loop == Ssa::kNone || loop != any_straight_loop_at(other);
 }
 
 // An instruction that repeats another, which every way here has come through, is that other.
@@ -248,7 +248,7 @@ void ValueOrder::find_repeated_copies() {
 }
 
 void ValueOrder::join_rounds(const Known& known) {
-  if (!straight_loops_.empty()) join_equals(known, Rounds::joined);
+  if (!straight_loops_.empty() || !tested_at_begin_.empty()) join_equals(known, Rounds::joined);
 }
 
 void ValueOrder::join_equals(const Known& known, Rounds rounds) {

@@ -191,6 +191,7 @@ class ValueOrder {
   void find_straight_loops();
   void find_round_behind_test(uint32_t begin, uint32_t end);
   uint32_t straight_loop_at(uint32_t pc) const;
+  uint32_t any_straight_loop_at(uint32_t pc) const;
   void find_rounds();
   std::vector<char> values_of_the_round_before();
   bool has_left_rounds(uint32_t value, uint32_t pc) const;

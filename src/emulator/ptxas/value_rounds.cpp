@@ -104,6 +104,14 @@ void ValueOrder::find_rounds() {
         is_read_behind_[v] |= static_cast<char>(straight_loops_[leaves_[v]].second < pc);
 }
 
+// Also one that was tested at its begin: behind the numbers of the others.
+uint32_t ValueOrder::any_straight_loop_at(uint32_t pc) const {
+  const auto tested = std::ranges::lower_bound(tested_at_begin_, pc, {}, &TestedAtBegin::end);
+  const bool is_in = tested != tested_at_begin_.end() && tested->begin <= pc;
+  const auto first = static_cast<uint32_t>(straight_loops_.size());
+  return is_in ? first + static_cast<uint32_t>(tested - tested_at_begin_.begin()) : straight_loop_at(pc);
+}
+
 // By value: whether the round before made the same, or there is a later round, which made another.
 std::vector<char> ValueOrder::values_of_the_round_before() {
   is_of_all_rounds_.assign(ssa_.values().size(), 0);
