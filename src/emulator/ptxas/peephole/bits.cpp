@@ -420,27 +420,71 @@ void fold_whole_product(Pass& p, uint32_t pc) {
   }
 }
 
-// How many sums of the upper half of the same product stand before one, each the addend of the next alone,
-// from a variable on, and all of them rounds of one instruction; nothing otherwise.
-std::optional<unsigned> sums_before(const Pass& p, uint32_t pc) {
-  const auto inner = p.made_by(pc, 3, "mad");
-  const auto is_round = [&](const Source& a, const Source& b) {
-    return a.line == b.line && a.column == b.column && a.tokens == b.tokens;
-  };
-  if (!inner || !is_round(p.source(*inner), p.source(pc)) || p.known.uses(*inner) != 1 ||
-      !p.known.is_in_block(*inner, pc))
-    return p.known.is_variable(pc, 3) ? std::optional(0u) : std::nullopt;
-  const bool is_dropped = p.operand(*inner, 1).immediate || p.operand(pc, 1).immediate;  // below
-  const bool same = p.same_value(*inner, 2, pc, 2) && (is_dropped || p.same_value(*inner, 1, pc, 1));
-  const auto before = same ? sums_before(p, *inner) : std::nullopt;
-  return before ? std::optional(*before + 1) : std::nullopt;
+bool is_high_sum(const Pass& p, uint32_t pc) {
+  const Source& s = p.source(pc);
+  return s.tokens[0] == "mad" && s.tokens.size() == 3 && s.has("hi") && is_word(s.type()) &&
+         p.f.code[pc].guard < 0 && !(p.bits(pc, 1) && p.bits(pc, 2));
 }
 
-// Of four such sums in a row, in a loop that is taken four rounds at once, two are left.
-void drop_fourth_sum(Pass& p, uint32_t pc) {
-  const Source& s = p.source(pc);
-  if (s.tokens.size() != 3 || !s.has("hi") || !is_word(s.type()) || p.bits(pc, 1) || p.bits(pc, 2)) return;
-  if (sums_before(p, pc).value_or(0) % 4 >= 2) p.set_operand(pc, 1, 0);
+bool have_same_factors(const Pass& p, uint32_t a, uint32_t b) {
+  const auto is_same = [&](unsigned slot) {
+    const auto bits = p.bits(a, slot);
+    return bits ? bits == p.bits(b, slot) : p.same_value(a, slot, b, slot);
+  };
+  return p.source(a).tokens == p.source(b).tokens && is_same(1) && is_same(2);
+}
+
+// The sum of the upper half of the same product that the addend of one is.
+std::optional<uint32_t> sum_before(const Pass& p, uint32_t pc) {
+  const auto inner = p.made_by(pc, 3, "mad");
+  const bool is_one = inner && is_high_sum(p, *inner) && have_same_factors(p, *inner, pc);
+  return is_one && p.known.is_in_block(*inner, pc) ? inner : std::nullopt;
+}
+
+// Whether it is the addend of another one of these alone.
+bool has_sum_behind(Pass& p, uint32_t pc) {
+  const auto& readers = p.readers(pc);
+  return p.known.uses(pc) == 1 && readers.size() == 1 && is_high_sum(p, readers[0].pc) &&
+         sum_before(p, readers[0].pc) == pc;
+}
+
+// How many instructions behind one read it, each the one before alone, until a store or an exchange, or until
+// it meets another value; copies do not count.
+size_t links_behind(Pass& p, uint32_t pc, size_t most) {
+  constexpr unsigned kMostCopies = 64;
+  size_t links = 0;
+  for (unsigned copies = 0; links < most && copies < kMostCopies;) {
+    if (p.known.becomes_variable(pc)) return links + 1;
+    const auto& readers = p.readers(pc);
+    if (readers.empty() || !p.known.is_in_block(readers[0].pc, pc)) return links;
+    const uint32_t reader = readers[0].pc;
+    const std::string_view name = p.source(reader).tokens[0];
+    if (name == "st" || name == "shfl" || name == "red" || name == "atom") return links;
+    const bool is_copy = name == "mov";
+    copies += is_copy, links += !is_copy;
+    pc = reader;
+  }
+  return links;
+}
+
+// Of sums of the upper half of one product, each the addend of the next alone, ptxas loses the last ones. How
+// many are left goes by how many instructions make what is stored, these among them; one whose addend is a
+// constant, or read elsewhere, too, does not count.
+void drop_high_sums(Pass& p, uint32_t pc) {
+  constexpr size_t kKept[] = {0, 1, 2, 2, 2, 3, 4, 4, 4};
+  if (!is_high_sum(p, pc) || has_sum_behind(p, pc)) return;
+  std::vector<uint32_t> sums{pc};
+  for (auto inner = sum_before(p, pc); inner; inner = sum_before(p, *inner)) {
+    if (!has_sum_behind(p, *inner)) return;
+    sums.push_back(*inner);
+  }
+  std::ranges::reverse(sums);
+  const auto from = p.behind_copies(sums[0], 3);
+  const bool in_loop = p.known.is_variable(sums[0], 3);
+  const bool is_kept = p.bits(sums[0], 3) || (from && p.known.uses(*from) > 1 && !in_loop);
+  const size_t all = sums.size() + (in_loop ? 0 : links_behind(p, pc, std::size(kKept)));
+  const size_t left = is_kept + (all < std::size(kKept) ? kKept[all - is_kept] : 2);
+  for (size_t n = left; n < sums.size(); ++n) p.set_operand(sums[n], 1, 0);
 }
 
 }  // namespace
@@ -476,7 +520,7 @@ std::span<const Rule> bit_rules() {
       {"sub", fold_undone},
       {"sub", fold_undone_part},
       {"sub", fold_borrow},
-      {"mad", drop_fourth_sum},
+      {"mad", drop_high_sums},
       {"mad", fold_whole_product},
       {"and", fold_lower_bytes},
       {"cvt", fold_lower_bytes},
