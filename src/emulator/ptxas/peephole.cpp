@@ -48,7 +48,8 @@ class SameValues {
     if (i.op[0].kind != Operand::Kind::value) return false;
     if (is_copy(i, f_.source[pc])) return are_same(find({pc, 0}), find({pc, 1}), 0);
     const Place held = find({pc, 0});
-    return held.maker != Dataflow::kNone && is_repetition(pc, held.maker, 0);
+    return held.maker != Dataflow::kNone &&
+           (is_repetition(pc, held.maker, 0) || is_magnitude_again(pc, held));
   }
 
  private:
@@ -80,6 +81,14 @@ class SameValues {
     if (a.maker == Dataflow::kNone || b.maker == Dataflow::kNone) return false;
     if (a.maker == b.maker) return a.reg == b.reg;
     return is_repetition(a.maker, b.maker, depth);
+  }
+
+  // The magnitude of one, without .ftz.
+  bool is_magnitude_again(uint32_t pc, Place held) const {
+    const Source& s = f_.source[pc];
+    const Place of = find({pc, 1});
+    return s.tokens[0] == "abs" && is_float(s.type()) && !s.has("ftz") && of.maker == held.maker &&
+           of.reg == held.reg && f_.source[held.maker].tokens == s.tokens;
   }
 
   // Of instructions that only compute, into one register each.

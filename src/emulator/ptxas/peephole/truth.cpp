@@ -65,6 +65,23 @@ bool converts_mask(const Pass& p, uint32_t pc) {
   return extends ? extends_sign || !widens : read == Type::s16 || read == Type::s32;
 }
 
+// The negation of such a truth as a number is that of the integer: converted to an unsigned one -1, where
+// the float would become 0.
+bool take_negated_truth(Pass& p, uint32_t pc) {
+  const Type to = p.source(pc).type(0), from = p.source(pc).type(1);
+  if (name_of(to)[0] != 'u' || bits_of(to) > 32) return false;
+  const auto neg = p.made_by(pc, 1, "neg");
+  const auto set = neg && p.source(*neg).type() == from ? plain_set(p, *neg, 1) : std::nullopt;
+  if (!set || p.source(*set).type() != from) return false;
+  const Type bits = is_half(from) ? Type::b16 : Type::b32;
+  const std::string_view word = is_half(from) ? "u16" : "u32";
+  const Operand truth = p.w.fresh(bits), negated = p.w.fresh(bits);
+  p.insert(pc, {"min", word}, {truth, p.kept(*neg, 1), p.w.constant(1, bits)});
+  p.insert(pc, {"sub", word}, {negated, p.w.constant(0, bits), truth});
+  p.replace(pc, {"cvt", name_of(to), is_half(from) ? "s16" : "s32"}, {negated});
+  return true;
+}
+
 // What `set` made as f16, bf16 or f32 is the conversion of an integer, 0 or 1, which a conversion to an
 // integer takes instead, whatever type it reads. So is what it made as an integer, 0 or -1, and what was then
 // converted to a float, a half also if zeros were put above it to read it as f32.
@@ -72,6 +89,7 @@ void take_truth(Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
   const Type to = s.type(0), from = s.type(1);
   if (s.has("pack") || !is_integer(to) || !is_float(from)) return;
+  if (take_negated_truth(p, pc)) return;
   if (const auto set = plain_set(p, pc, 1); set && is_float(p.source(*set).type())) {
     if (!is_half(from)) return;  // 0 or 1 in any case
     const bool half = is_half(p.source(*set).type());
