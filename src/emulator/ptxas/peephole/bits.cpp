@@ -420,8 +420,11 @@ void fold_whole_product(Pass& p, uint32_t pc) {
   }
 }
 
+// Not of a power of two, which becomes a shift.
 bool is_high_sum(const Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
+  for (const unsigned slot : {1u, 2u})
+    if (const auto bits = p.bits(pc, slot); bits && !(*bits & (*bits - 1))) return false;
   return s.tokens[0] == "mad" && s.tokens.size() == 3 && s.has("hi") && is_word(s.type()) &&
          p.f.code[pc].guard < 0 && !(p.bits(pc, 1) && p.bits(pc, 2));
 }

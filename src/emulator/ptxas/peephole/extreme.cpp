@@ -1,6 +1,7 @@
 // Extremes of floats with constants: selections of f32 that become one, and two that become a saturation.
 // Either shows in NaNs, the first also in subnormals. Extremes of integers with 0.
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "emulator/ptxas/part.h"
@@ -128,32 +129,65 @@ std::string_view mirrored(std::string_view how) {
   return {};
 }
 
-// x > c ? x : c and its like are extremes without .ftz: with .NaN if a NaN selects x. Of 0 those in which
-// either zero counts as no greater. Where something else asks the comparison too, those alone that ask
-// whether x is less: ptxas makes these the opposite comparison, and another one for each reader.
+// The operands of a selection, by their slots, and when it takes the first one.
+struct Selection {
+  uint32_t by;  // the comparison
+  std::array<unsigned, 2> slots;
+  bool negated;
+};
+
+// What it becomes: x > c ? x : c and its like are extremes without .ftz, with .NaN if a NaN selects x. Of 0
+// those in which either zero counts as no greater. Where something else asks the comparison too, those alone
+// that ask whether x is less: ptxas makes these the opposite comparison, and another one for each reader.
+struct Clamp {
+  Rewriter::Tokens tokens;
+  unsigned x;  // its slot
+  uint64_t bound;
+};
+std::optional<Clamp> clamp_of(const Pass& p, uint32_t pc, const Selection& selection) {
+  const uint32_t by = selection.by;
+  const bool is_shared = p.known.uses(by) != 1;
+  const Source& s = p.source(by);
+  const bool plain = s.tokens.size() == (s.has("ftz") ? 4 : 3) && !p.operand(by, 1);
+  if (!plain || s.type() != Type::f32) return std::nullopt;
+  for (const unsigned slot : {2u, 3u}) {
+    const std::string_view other_way = mirrored(s.tokens[1]), how = slot == 2 ? s.tokens[1] : other_way;
+    const auto bound = p.bits(by, 5 - slot);
+    if (other_way.empty() || !bound || p.bits(by, slot) || is_nan32(*bound)) continue;
+    if (is_shared && how[0] != 'l') continue;
+    if (*bound == 0x80000000 || (*bound == 0 && how != "gt" && how != "gtu" && how != "le" && how != "leu"))
+      continue;
+    for (const bool is_first : {true, false}) {
+      const unsigned x = selection.slots[is_first ? 0 : 1], other = selection.slots[is_first ? 1 : 0];
+      if (p.bits(pc, other) != bound || !(p.holds_same(by, slot, pc, x) || p.same_copies(by, slot, pc, x)))
+        continue;
+      const bool if_true = is_first != selection.negated, unordered = how.size() == 3;
+      Rewriter::Tokens tokens{(how[0] == 'g') == if_true ? "max" : "min", "f32"};
+      if (unordered == if_true) tokens.insert(tokens.begin() + 1, "NaN");
+      return Clamp{std::move(tokens), x, *bound};
+    }
+  }
+  return std::nullopt;
+}
+
 void fold_selection(Pass& p, uint32_t pc) {
   if (bits_of(p.source(pc).type(0)) != 32) return;
   const auto by = p.made_by(pc, 3, "setp");
   if (!by) return;
-  const bool is_shared = p.known.uses(*by) != 1;
-  const Source& s = p.source(*by);
-  const bool plain = s.tokens.size() == (s.has("ftz") ? 4 : 3) && !p.operand(*by, 1);
-  if (!plain || s.type() != Type::f32) return;
-  for (const unsigned slot : {2u, 3u}) {
-    const std::string_view other_way = mirrored(s.tokens[1]), how = slot == 2 ? s.tokens[1] : other_way;
-    const auto bound = p.bits(*by, 5 - slot);
-    if (other_way.empty() || !bound || p.bits(*by, slot) || is_nan32(*bound)) continue;
-    if (is_shared && how[0] != 'l') continue;
-    if (*bound == 0x80000000 || (*bound == 0 && how != "gt" && how != "gtu" && how != "le" && how != "leu"))
-      continue;
-    for (const unsigned x : {1u, 2u}) {
-      if (p.bits(pc, 3 - x) != bound || !p.holds_same(*by, slot, pc, x)) continue;
-      const bool if_true = (x == 1) != p.operand(pc, 3).negated, unordered = how.size() == 3;
-      Rewriter::Tokens tokens{(how[0] == 'g') == if_true ? "max" : "min", "f32"};
-      if (unordered == if_true) tokens.insert(tokens.begin() + 1, "NaN");
-      return p.replace(pc, std::move(tokens), {p.operand(pc, x), p.w.constant(*bound)});
-    }
-  }
+  const auto clamp = clamp_of(p, pc, {*by, {1, 2}, p.operand(pc, 3).negated});
+  if (clamp) p.replace(pc, clamp->tokens, {p.operand(pc, clamp->x), p.w.constant(clamp->bound)});
+}
+
+// A guarded move selects what it moves, or what its register holds.
+void fold_guarded_move(Pass& p, uint32_t pc) {
+  Instr& i = p.f.code[pc];
+  const uint32_t by = i.guard > 0 ? p.known.guard_maker(pc) : Dataflow::kNone;
+  if (bits_of(p.source(pc).type()) != 32 || !is_value(i.op[0]) || !is_value(i.op[1])) return;
+  if (by == Dataflow::kNone || by >= pc || p.source(by).tokens[0] != "setp") return;
+  const auto clamp = clamp_of(p, pc, {by, {1, 0}, i.guard_negated});
+  if (!clamp) return;
+  i.guard = -1, i.guard_negated = false;
+  p.replace(pc, clamp->tokens, {p.operand(pc, clamp->x), p.w.constant(clamp->bound)});
 }
 
 // Constants and what lies in banks are the machine instruction's second operand.
@@ -283,6 +317,7 @@ void fold_extreme_of_negations(Pass& p, uint32_t pc) {
 
 std::span<const Rule> extreme_rules() {
   static constexpr Rule kRules[] = {{"selp", fold_selection},
+                                    {"mov", fold_guarded_move},
                                     {"min", fold_extreme_of_negations},
                                     {"max", fold_extreme_of_negations},
                                     {"min", fold_clamp},
