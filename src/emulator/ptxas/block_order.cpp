@@ -65,6 +65,14 @@ class BlockOrder {
     return true;
   }
 
+  // The last block of the text that leads into a loop.
+  uint32_t entered_from(uint32_t head) const {
+    uint32_t last = 0;
+    for (const uint32_t from : blocks_[head].predecessors)
+      if (up_[from] != kNone && !is_in(from, head)) last = std::max(last, from);
+    return last;
+  }
+
   bool is_in(uint32_t block, uint32_t head) const {
     return std::ranges::find(around_[block], head) != around_[block].end();
   }
@@ -95,17 +103,19 @@ class BlockOrder {
     return to;
   }
 
-  // The text's order, but for loops: these are whole, where the outermost one's head stands, each block
-  // behind those of a round that lead to it.
+  // The text's order, but for loops: these are whole, behind the block that leads into the outermost one,
+  // each block behind those of a round that lead to it.
   std::vector<uint32_t> sorted() const {
     std::vector<std::pair<std::vector<uint32_t>, uint32_t>> keys;
     for (uint32_t b = 0; b < blocks_.size(); ++b) {
       std::vector<uint32_t> key;
       const auto comes_first = [&](uint32_t x, uint32_t y) { return number_[x] < number_[y]; };
       const auto outermost = std::ranges::min_element(around_[b], comes_first);
-      key.push_back(outermost == around_[b].end() ? b : *outermost);
+      const bool in_loop = outermost != around_[b].end();
+      key.push_back(in_loop ? entered_from(*outermost) : b);
+      key.push_back(in_loop);
       for (const uint32_t head : around_[b]) key.push_back(number_[head]);
-      std::ranges::sort(key.begin() + 1, key.end());
+      std::ranges::sort(key.begin() + 2, key.end());
       key.push_back(number_[b]);
       keys.emplace_back(std::move(key), b);
     }
