@@ -1,7 +1,10 @@
 #include "emulator/ptxas/block_order.h"
 
 #include <algorithm>
+#include <numeric>
+#include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "emulator/isa/opcode.h"
 #include "emulator/ptx/dominators.h"
@@ -12,7 +15,7 @@ namespace {
 
 constexpr uint32_t kNone = Dataflow::kNone;
 // Blocks times loops around them: beyond, they stay where they are.
-constexpr size_t kMostWork = size_t(1) << 22;
+constexpr size_t kMostWork = size_t(1) << 20;
 
 bool is_jump(const Instr& i) {
   return i.opcode->name == "bra" && i.guard < 0 && i.op[0].kind == Operand::Kind::label;
@@ -65,12 +68,21 @@ class BlockOrder {
     return true;
   }
 
-  // The last block of the text that leads into a loop.
-  uint32_t entered_from(uint32_t head) const {
+  uint32_t outermost_at(uint32_t block) const {
+    const auto comes_first = [&](uint32_t x, uint32_t y) { return number_[x] < number_[y]; };
+    const auto head = std::ranges::min_element(around_[block], comes_first);
+    return head == around_[block].end() ? kNone : *head;
+  }
+
+  // The last block of the text that leads into an outermost loop; of one behind another loop into that.
+  uint32_t entered_from(uint32_t head) {
+    if (const auto known = entered_.find(head); known != entered_.end()) return known->second;
     uint32_t last = 0;
     for (const uint32_t from : blocks_[head].predecessors)
       if (up_[from] != kNone && !is_in(from, head)) last = std::max(last, from);
-    return last;
+    const uint32_t before = outermost_at(last);
+    const auto of_loop = before == kNone ? entered_.end() : entered_.find(before);
+    return entered_[head] = of_loop == entered_.end() ? last : of_loop->second;
   }
 
   bool is_in(uint32_t block, uint32_t head) const {
@@ -99,21 +111,22 @@ class BlockOrder {
   // Those that are to come last first: where a branch leads, then what stands behind it.
   std::vector<uint32_t> successors(uint32_t block) const {
     std::vector<uint32_t> to(blocks_[block].successors.rbegin(), blocks_[block].successors.rend());
-    std::ranges::stable_partition(to, [&](uint32_t s) { return blocks_[s].begin != blocks_[block].end; });
+    std::stable_partition(to.begin(), to.end(),
+                          [&](uint32_t s) { return blocks_[s].begin != blocks_[block].end; });
     return to;
   }
 
   // The text's order, but for loops: these are whole, behind the block that leads into the outermost one,
   // each block behind those of a round that lead to it.
-  std::vector<uint32_t> sorted() const {
+  std::vector<uint32_t> sorted() {
+    std::vector<uint32_t> by_number(blocks_.size());
+    std::iota(by_number.begin(), by_number.end(), 0);
+    std::ranges::sort(by_number, {}, [&](uint32_t b) { return number_[b]; });
     std::vector<std::pair<std::vector<uint32_t>, uint32_t>> keys;
-    for (uint32_t b = 0; b < blocks_.size(); ++b) {
-      std::vector<uint32_t> key;
-      const auto comes_first = [&](uint32_t x, uint32_t y) { return number_[x] < number_[y]; };
-      const auto outermost = std::ranges::min_element(around_[b], comes_first);
-      const bool in_loop = outermost != around_[b].end();
-      key.push_back(in_loop ? entered_from(*outermost) : b);
-      key.push_back(in_loop);
+    for (const uint32_t b : by_number) {  // loops before those that they lead into
+      const uint32_t outermost = outermost_at(b);
+      const bool in_loop = outermost != kNone;
+      std::vector<uint32_t> key{in_loop ? entered_from(outermost) : b, in_loop};
       for (const uint32_t head : around_[b]) key.push_back(number_[head]);
       std::ranges::sort(key.begin() + 2, key.end());
       key.push_back(number_[b]);
@@ -149,10 +162,11 @@ class BlockOrder {
   Rewriter& w_;
   Function& f_;
   const std::vector<Dataflow::Block>& blocks_;
-  const std::vector<uint32_t> up_;             // by block: the immediate dominator
-  std::vector<std::vector<uint32_t>> around_;  // by block: the heads of the loops that it is in
-  std::vector<uint32_t> number_;               // by block
-  uint32_t jump_ = 0;                          // an unguarded branch
+  const std::vector<uint32_t> up_;                  // by block: the immediate dominator
+  std::vector<std::vector<uint32_t>> around_;       // by block: the heads of the loops that it is in
+  std::vector<uint32_t> number_;                    // by block
+  std::unordered_map<uint32_t, uint32_t> entered_;  // by head
+  uint32_t jump_ = 0;                               // an unguarded branch
 };
 
 }  // namespace
