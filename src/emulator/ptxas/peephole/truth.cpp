@@ -120,7 +120,9 @@ bool is_doubled(const Pass& p, uint32_t pc, unsigned slot) {
   const auto set = open_set(p, pc, slot);
   if (!set || p.is_folded_again()) return false;
   const std::string_view name = p.source(pc).tokens[0];
-  if (p.known.uses(*set) != 1 && name != "cvt" && name != "set" && name != "setp") return false;
+  const bool is_own_square = slot < 3 && p.same_register(pc, 1, 2) && p.known.uses(*set) == 2;
+  if (p.known.uses(*set) != 1 && !is_own_square && name != "cvt" && name != "set" && name != "setp")
+    return false;
   if (p.known.is_constant(*set, 1) && p.known.is_constant(*set, 2)) return false;
   const Source& s = p.source(*set);
   return is_half(s.type()) && s.type(0) == s.type(1) && !s.has("ftz");
