@@ -470,6 +470,19 @@ size_t links_behind(Pass& p, uint32_t pc, size_t most) {
   return links;
 }
 
+// What an operand holds, also in another register.
+bool is_read_elsewhere(const Pass& p, uint32_t pc, unsigned slot) {
+  constexpr unsigned kMostCopies = 64;
+  for (unsigned copies = 0; copies < kMostCopies; ++copies) {
+    const uint32_t maker = p.known.only_maker(pc, slot);
+    if (maker == Dataflow::kNone) return false;
+    if (p.known.uses(maker) > 1) return true;
+    if (!p.is_copy(maker)) return false;
+    pc = maker, slot = 1;
+  }
+  return false;
+}
+
 // Of sums of the upper half of one product, each the addend of the next alone, ptxas loses the last ones. How
 // many are left goes by how many instructions make what is stored, these among them; one whose addend is a
 // constant, or read elsewhere, too, does not count.
@@ -482,12 +495,39 @@ void drop_high_sums(Pass& p, uint32_t pc) {
     sums.push_back(*inner);
   }
   std::ranges::reverse(sums);
-  const auto from = p.behind_copies(sums[0], 3);
   const bool in_loop = p.known.is_variable(sums[0], 3);
-  const bool is_kept = p.bits(sums[0], 3) || (from && p.known.uses(*from) > 1 && !in_loop);
+  const bool is_kept = p.bits(sums[0], 3) || (!in_loop && is_read_elsewhere(p, sums[0], 3));
   const size_t all = sums.size() + (in_loop ? 0 : links_behind(p, pc, std::size(kKept)));
   const size_t left = is_kept + (all < std::size(kKept) ? kKept[all - is_kept] : 2);
   for (size_t n = left; n < sums.size(); ++n) p.set_operand(sums[n], 1, 0);
+}
+
+// Under one guard a sum of the upper half of a product in its own register is lost where the one that wrote
+// the register before it is the same.
+void drop_guarded_sum(Pass& p, uint32_t pc) {
+  const Instr& i = p.f.code[pc];
+  const Source& s = p.source(pc);
+  const uint32_t reg = p.flow.number_of(i.op[0]);
+  if (i.guard <= 0 || s.tokens.size() != 3 || !s.has("hi") || bits_of(s.type()) > 32) return;
+  if (reg == Dataflow::kNone || p.flow.number_of(i.op[3]) != reg) return;
+  const auto is_equal = [&](uint32_t other, unsigned slot) {
+    const auto bits = p.bits(pc, slot);
+    return bits ? bits == p.bits(other, slot)
+                : p.holds_same(other, slot, pc, slot) || p.same_copies(other, slot, pc, slot);
+  };
+  const uint32_t begin = p.flow.blocks()[p.flow.block_of(pc)].begin;
+  for (uint32_t before = pc; before-- > begin;) {
+    const auto& writes = p.flow.access(before).writes;
+    if (std::ranges::find(writes, reg) == writes.end()) continue;
+    const Instr& other = p.f.code[before];
+    if (p.source(before).tokens != s.tokens || other.guard != i.guard ||
+        other.guard_negated != i.guard_negated || p.flow.number_of(other.op[3]) != reg ||
+        p.known.guard_maker(before) != p.known.guard_maker(pc) || !is_equal(before, 2))
+      return;
+    if (p.bits(before, 1) == 0u && p.bits(pc, 1) != 0u) continue;  // lost itself
+    if (is_equal(before, 1)) p.set_operand(pc, 1, 0);
+    return;
+  }
 }
 
 }  // namespace
@@ -524,6 +564,7 @@ std::span<const Rule> bit_rules() {
       {"sub", fold_undone_part},
       {"sub", fold_borrow},
       {"mad", drop_high_sums},
+      {"mad", drop_guarded_sum},
       {"mad", fold_whole_product},
       {"and", fold_lower_bytes},
       {"cvt", fold_lower_bytes},
