@@ -100,8 +100,11 @@ std::optional<Product> product_behind(const Function& f, const Dataflow& flow, c
   if (!is_low && !makes_word(f.source[*made], "hi")) return std::nullopt;
   const Dataflow::Block& block = flow.blocks()[flow.block_of(*made)];
   const bool is_alone = f.source[*made].tokens[0] == "mul";
-  const uint32_t begin = is_alone ? block.begin : is_low ? *made + 1 : std::max(*made, 1u) - 1;
-  const uint32_t end = is_alone ? block.end : std::min(begin + 1, block.end);
+  constexpr uint32_t kFar = 4096;  // instructions, beyond which nobody looks
+  const uint32_t begin = is_alone ? *made - std::min(*made, kFar)
+                         : is_low ? *made + 1
+                                  : std::max(*made, 1u) - 1;
+  const uint32_t end = std::min(is_alone ? *made + kFar : begin + 1, block.end);
   for (uint32_t other = std::max(begin, block.begin); other < end; ++other) {
     const Source& s = f.source[other];
     if (other == *made || f.code[other].guard >= 0 || !makes_word(s, is_low ? "hi" : "lo")) continue;

@@ -116,10 +116,24 @@ class PackedPairs {
     return true;
   }
 
+  // What made an operand of the pack, and in which registers it still is: copies are one.
+  std::pair<uint32_t, std::vector<Operand>> behind_copies(uint32_t pc, const Operand& op) const {
+    std::vector<Operand> names{op};
+    uint32_t from = maker(pc, op, /*unbroken=*/false);
+    for (unsigned copies = 0; from != kNone && is_copy(from) && copies < kFar; ++copies) {
+      const Operand& source = f_.code[from].op[1];
+      const uint32_t made = maker(from, source, /*unbroken=*/false);
+      if (made != kNone && writes_.maker(pc, flow_.number_of(source)) == made) names.push_back(source);
+      from = made;
+    }
+    return {from, std::move(names)};
+  }
+
   bool mistake_pair(uint32_t pc, uint32_t n) {
     const Operand parts = f_.code[pc].op[1];
     const Operand low = f_.vectors[parts.index + n], high = f_.vectors[parts.index + n + 1];
-    const uint32_t pair = maker(pc, low, /*unbroken=*/true), other = maker(pc, high, /*unbroken=*/false);
+    const uint32_t pair = maker(pc, low, /*unbroken=*/true);
+    const auto [other, names] = behind_copies(pc, high);
     if (pair == kNone || other == kNone) return false;
     if (const auto same = packed_.find({pair, other}); same != packed_.end())
       return read_in_place(pc, n + 1, same->second);
@@ -130,7 +144,7 @@ class PackedPairs {
     const Operand kept = packed_[{pair, other}] = w_.fresh(high.type);
     w_.insert(pc, {"mov", "b16"}, {kept, high});
     w_.insert(pc, {"mov", "b16"}, {bytes, low});
-    w_.insert_behind(pc, {"mov", "b16"}, {high, bytes});
+    for (const Operand& name : names) w_.insert_behind(pc, {"mov", "b16"}, {name, bytes});
     if (is_name_of_lower_bits(f_.code[other], f_.source[other])) become_pack(pc, other, bytes);
     if (is_name_of_byte(other)) w_.insert_behind(pc, {"mov", "b16"}, {f_.code[other].op[1], bytes});
     replace_later(pc, n, bytes);

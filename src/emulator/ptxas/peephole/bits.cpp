@@ -515,7 +515,8 @@ void drop_guarded_sum(Pass& p, uint32_t pc) {
     return bits ? bits == p.bits(other, slot)
                 : p.holds_same(other, slot, pc, slot) || p.same_copies(other, slot, pc, slot);
   };
-  const uint32_t begin = p.flow.blocks()[p.flow.block_of(pc)].begin;
+  constexpr uint32_t kFar = 4096;  // instructions, beyond which nobody looks
+  const uint32_t begin = std::max(p.flow.blocks()[p.flow.block_of(pc)].begin, pc - std::min(pc, kFar));
   for (uint32_t before = pc; before-- > begin;) {
     const auto& writes = p.flow.access(before).writes;
     if (std::ranges::find(writes, reg) == writes.end()) continue;
