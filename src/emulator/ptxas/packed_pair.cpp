@@ -117,7 +117,7 @@ class PackedPairs {
   }
 
   // What made an operand of the pack, and in which registers it still is: copies are one.
-  std::pair<uint32_t, std::vector<Operand>> behind_copies(uint32_t pc, const Operand& op) const {
+  std::pair<uint32_t, std::vector<Operand>> held_behind_copies(uint32_t pc, const Operand& op) const {
     std::vector<Operand> names{op};
     uint32_t from = maker(pc, op, /*unbroken=*/false);
     for (unsigned copies = 0; from != kNone && is_copy(from) && copies < kFar; ++copies) {
@@ -133,7 +133,7 @@ class PackedPairs {
     const Operand parts = f_.code[pc].op[1];
     const Operand low = f_.vectors[parts.index + n], high = f_.vectors[parts.index + n + 1];
     const uint32_t pair = maker(pc, low, /*unbroken=*/true);
-    const auto [other, names] = behind_copies(pc, high);
+    const auto [other, names] = held_behind_copies(pc, high);
     if (pair == kNone || other == kNone) return false;
     if (const auto same = packed_.find({pair, other}); same != packed_.end())
       return read_in_place(pc, n + 1, same->second);

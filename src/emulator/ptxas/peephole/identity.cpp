@@ -51,7 +51,8 @@ std::optional<uint32_t> maker_behind_pack(const Pass& p, uint32_t pc, unsigned s
   return maker == Dataflow::kNone ? std::nullopt : std::optional(maker);
 }
 
-// How many lower bits a register has, for as much as is seen of the instruction that made it alone.
+// How many lower bits a register has, for as much as is seen of the instruction that made it alone: less than
+// what decides comparisons (width.cpp), which follows operands, sums and logic.
 unsigned width_of_result(const Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
   const std::string_view name = s.tokens[0];

@@ -106,8 +106,9 @@ bool take_free_place(const Pass& p, TableLogic& logic, const Place& added, std::
 
 // Guarded moves over what an instruction made: a selection reads it.
 unsigned selections_of(const Pass& p, uint32_t maker) {
+  constexpr uint32_t kFar = 4096;  // nothing further away is looked at: a bound for hostile texts
   unsigned reads = 0;
-  for (uint32_t pc = maker + 1; pc < p.f.code.size(); ++pc)
+  for (uint32_t pc = maker + 1; pc < p.f.code.size() && pc - maker < kFar; ++pc)
     reads += p.f.code[pc].guard >= 0 && p.source(pc).tokens[0] == "mov" && !p.flow.is_dead(pc) &&
              p.known.only_maker(pc, 0) == maker;
   return reads;
