@@ -162,7 +162,8 @@ void Rewriter::rebuild() {
 }
 
 void Rewriter::become(Code now) {
-  now.moved.push_back(now.size());  // what branch lists name behind the last instruction, whose own code is gone
+  now.moved.push_back(
+      now.size());  // what branch lists name behind the last instruction, whose own code is gone
   const auto move_label = [&](Operand& op) {
     if (op.kind == Operand::Kind::label) op.index = now.moved[op.index];
   };
