@@ -245,7 +245,8 @@ TEST_CASE("conformance: given programs give a GPU's bits, or those that lie besi
       }
       const auto expected = gpu ? run_on_driver(p, *gpu) : given_result(path);
       if (!expected) continue;
-      if (record.is_open()) record << fmt::format("{} {}\n", path.stem().string(), hash_text(*expected));
+      if (record.is_open())
+        record << fmt::format("{} {}\n", path.stem().string(), hash_text(*expected)) << std::flush;
       ++compared;
       const std::string text = difference(p, *expected, got);
       if (text.empty()) continue;
