@@ -142,6 +142,8 @@ class Reader {
       c.refuse = rest("refuse");
     } else if (w.size() == 2 && w[0] == "emulator" && w[1] == "only") {
       p_.hardware = false;
+    } else if (w.size() == 2 && w[0] == "as" && w[1] == "written") {
+      p_.as_written = true;
     }
   }
 
@@ -264,7 +266,8 @@ Outcome run_on_emulator(const Program& p, const Case& c, uint64_t seed) {
   emu::GlobalMemory memory;
   std::unique_ptr<emu::Module> module;
   try {
-    module = emu::parse(p.text, p.path.filename().string());
+    module = emu::parse(p.text, p.path.filename().string(),
+                        p.as_written ? emu::Compilation::as_written : emu::Compilation::optimised);
     emu::load(*module, memory);
   } catch (const std::runtime_error& e) {
     outcome.failures = judge_failure(p, c, c.refuse, e.what());
@@ -315,7 +318,9 @@ Outcome run_on_driver(const Program& p, const Case& c, Driver& d) {
   CUmodule module = nullptr;
   CUdeviceptr out = 0, in = 0;
   try {
-    d.cuModuleLoadData(&module, p.text.c_str());
+    CUjit_option option = CU_JIT_OPTIMIZATION_LEVEL;
+    void* none = nullptr;
+    d.cuModuleLoadDataEx(&module, p.text.c_str(), p.as_written, &option, &none);
     if (!c.refuse.empty()) outcome.failures = missing_failure(p, c, c.refuse);
     CUfunction function;
     d.cuModuleGetFunction(&function, module, c.entry.c_str());

@@ -11,6 +11,7 @@
 #include "emulator/ptx/parser.h"
 #include "emulator/ptx/syntax.h"
 #include "emulator/ptxas/guarded_set.h"
+#include "emulator/ptxas/literal_order.h"
 #include "emulator/ptxas/narrow_use.h"
 #include "emulator/ptxas/optimise.h"
 #include "emulator/ptxas/rewrite.h"
@@ -138,10 +139,12 @@ class Lowering {
     fill_padding(image, out);
     insert_what_stands_before(image, operands, out);
     convert_narrow_uses(image, out, entries_);
-    if (how_ == Compilation::optimised)
+    if (how_ == Compilation::optimised) {
       optimise(image, out, entries_, f.nounroll);
-    else
+    } else {
+      order_literals(image, out, entries_);
       std::for_each(out.code.begin(), out.code.end(), cvt::convert_as_written);
+    }
     out_.functions[index] = std::move(out);
     find_reconvergence(out_, out_.functions[index]);
   }
