@@ -64,10 +64,15 @@ class PackedPairs {
     return known_.bits(pc, 1).value_or(0) != 0 || known_.bits(pc, 2).value_or(0) != 0;
   }
 
+  uint32_t maker_anywhere(uint32_t pc, const Operand& op) const {
+    const uint32_t from = is_value(op) ? writes_.maker(pc, flow_.number_of(op)) : kNone;
+    return from < pc ? from : kNone;
+  }
+
   // The maker in the pack's block; `unbroken`: with no branch between.
   uint32_t maker(uint32_t pc, const Operand& op, bool unbroken) const {
-    const uint32_t from = is_value(op) ? writes_.maker(pc, flow_.number_of(op)) : kNone;
-    if (from >= pc || flow_.block_of(from) != flow_.block_of(pc)) return kNone;
+    const uint32_t from = maker_anywhere(pc, op);
+    if (from == kNone || flow_.block_of(from) != flow_.block_of(pc)) return kNone;
     if (unbroken && pc - from > kFar) return kNone;
     for (uint32_t between = from; unbroken && between < pc; ++between)
       if (flow_.becomes_branch(between)) return kNone;
@@ -119,10 +124,10 @@ class PackedPairs {
   // What made an operand of the pack, and in which registers it still is: copies are one.
   std::pair<uint32_t, std::vector<Operand>> held_behind_copies(uint32_t pc, const Operand& op) const {
     std::vector<Operand> names{op};
-    uint32_t from = maker(pc, op, /*unbroken=*/false);
+    uint32_t from = maker_anywhere(pc, op);
     for (unsigned copies = 0; from != kNone && is_copy(from) && copies < kFar; ++copies) {
       const Operand& source = f_.code[from].op[1];
-      const uint32_t made = maker(from, source, /*unbroken=*/false);
+      const uint32_t made = maker_anywhere(from, source);
       if (made != kNone && writes_.maker(pc, flow_.number_of(source)) == made) names.push_back(source);
       from = made;
     }
