@@ -63,6 +63,7 @@ bool is_indexed_bank(const Pass& p, uint32_t pc, unsigned slot, unsigned bits) {
 // Comparisons of one with 0 alone; slct asks that, too.
 bool asks_indexed_bank(const Pass& p, uint32_t pc) {
   const Source& s = p.source(pc);
+  if (s.has("ftz")) return false;
   if (s.tokens[0] == "slct") return is_indexed_bank(p, pc, 3, 32);
   if (s.tokens[0] != "setp" || name_of(s.type()).ends_with("x2") || p.flow.is_dead(pc)) return false;
   for (const std::string_view combination : {"and", "or", "xor"})

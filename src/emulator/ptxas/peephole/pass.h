@@ -88,6 +88,7 @@ class Pass {
   std::unordered_set<uint32_t> dropped_absolutes;         // what pack.cpp has made copies
   std::unordered_set<uint64_t> asked_extremes;            // whose predicate a comparison asks: extreme.cpp
   std::unordered_set<uint32_t> asked_logic;               // and logic.cpp
+  std::unordered_map<uint32_t, bool> truths_of_all;       // whether all who read one fold it: truth.cpp
   std::unordered_set<uint64_t> computed_factors;  // of products that are constants now: arithmetic.cpp
 
   bool has_replaced(uint32_t pc) const { return replaced_ == pc; }

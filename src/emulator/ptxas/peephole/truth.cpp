@@ -223,20 +223,24 @@ bool is_read_alone(const Pass& p, uint32_t pc, unsigned slot, uint32_t from) {
   return at == from && p.known.uses(from) == 1;
 }
 
-std::optional<Truth> lone_truth(const Pass& p, uint32_t pc, unsigned slot = 1) {
+bool is_folded_for_all(Pass&, const Truth&);
+
+// What `set` or cnot made may have several readers, if each of them takes it so: it is made for each.
+std::optional<Truth> lone_truth(Pass& p, uint32_t pc, unsigned slot = 1) {
   if (const auto cvt = p.made_by(pc, slot, "cvt");
       cvt && converts_truth(p, *cvt) && is_read_alone(p, pc, slot, *cvt))
     return Truth{*cvt, p.source(*cvt).type(0)};
-  if (const auto cnot = p.made_by(pc, slot, "cnot"); cnot && p.known.uses(*cnot) == 1 && !p.bits(*cnot, 1)) {
+  std::optional<Truth> truth;
+  if (const auto cnot = p.made_by(pc, slot, "cnot"); cnot && !p.bits(*cnot, 1)) {
     const unsigned bits = bits_of(p.source(*cnot).type());
-    return Truth{*cnot, bits == 16 ? Type::s16 : bits == 32 ? Type::s32 : Type::s64};
-  }
-  if (const auto selp = selected_truth(p, pc, slot, 1); selp && p.known.uses(*selp) == 1)
+    truth = {*cnot, bits == 16 ? Type::s16 : bits == 32 ? Type::s32 : Type::s64};
+  } else if (const auto selp = selected_truth(p, pc, slot, 1); selp && p.known.uses(*selp) == 1) {
     return Truth{*selp, bits_of(p.source(*selp).type()) == 16 ? Type::s16 : Type::s32};
-  const auto set = open_set(p, pc, slot);
-  if (!set || p.known.uses(*set) != 1 || !is_float(p.source(*set).type()) || !is_expanded_set(p.source(*set)))
-    return std::nullopt;
-  return Truth{*set, p.source(*set).type()};
+  } else if (const auto set = open_set(p, pc, slot);
+             set && is_float(p.source(*set).type()) && is_expanded_set(p.source(*set))) {
+    truth = {*set, p.source(*set).type()};
+  }
+  return truth && is_folded_for_all(p, *truth) ? truth : std::nullopt;
 }
 
 // 1 or 0.
@@ -260,20 +264,25 @@ bool is_conversion(const Source& s, const Operand& result, const Truth& truth) {
   return bits_of(result.type) > taken && !(puts_zeros_above && is_half(truth.type));
 }
 
+bool may_convert_truth(const Pass& p, uint32_t pc, const Truth& truth) {
+  const Source& s = p.source(pc);
+  const Type to = s.type(0), from = s.type(1);
+  for (const std::string_view other : {"pack", "relu", "satfinite"})
+    if (s.has(other)) return false;
+  if (s.has("sat") && !(is_float(from) && !is_float(to))) return false;
+  if (!(is_float(to) || is_integer(to)) || bits_of(from) > 64 || name_of(to).ends_with("x2")) return false;
+  if (bits_of(truth.type) < bits_of(from) || !is_conversion(s, p.operand(pc, 0), truth)) return false;
+  if (s.has("ftz") && from == Type::f32 && !is_float(truth.type)) return false;
+  return !is_float(to) || is_float(from) || is_float(truth.type);  // else it is as it is
+}
+
 // When pairs are looked at once more, a conversion of such a truth: 1 as the type that is converted to,
 // whatever type it is read as.
 void convert_lone_truth(Pass& p, uint32_t pc) {
-  const Source& s = p.source(pc);
-  const Type to = s.type(0), from = s.type(1);
   if (!p.is_folded_again()) return;
-  for (const std::string_view other : {"pack", "relu", "satfinite"})
-    if (s.has(other)) return;
-  if (s.has("sat") && !(is_float(from) && !is_float(to))) return;
-  if (!(is_float(to) || is_integer(to)) || bits_of(from) > 64 || name_of(to).ends_with("x2")) return;
   const auto truth = lone_truth(p, pc);
-  if (!truth || bits_of(truth->type) < bits_of(from) || !is_conversion(s, p.operand(pc, 0), *truth)) return;
-  if (s.has("ftz") && from == Type::f32 && !is_float(truth->type)) return;
-  if (is_float(to) && !is_float(from) && !is_float(truth->type)) return;  // as it is
+  if (!truth || !may_convert_truth(p, pc, *truth)) return;
+  const Type to = p.source(pc).type(0);
   const Operand word = word_of(p, pc);
   if (is_integer(to)) return p.replace(pc, {"cvt", name_of(to), "u32"}, {word});
   p.replace(pc, {"cvt", "rn", name_of(to), "u32"}, {word});
@@ -320,18 +329,22 @@ bool is_read_as_f32(Pass& p, uint32_t pc, int copies = 0) {
          });
 }
 
+bool may_sign_truth(Pass& p, uint32_t pc, const Truth& truth) {
+  const Source& s = p.source(pc);
+  if (s.has("ftz") || name_of(s.type()).ends_with("x2")) return false;
+  if (s.type() == Type::f32 && is_read_as_f32(p, pc)) return false;
+  if (bits_of(truth.type) < bits_of(s.type())) return false;
+  return p.source(truth.from).tokens[0] != "cvt" || (s.type() == truth.type && is_read_as_bits(p, pc));
+}
+
 // Its sign, too, whatever type that is the sign of: a negation makes -1 of it, and +0 of 0; of -1 it and the
 // absolute value make 1.
 void sign_lone_truth(Pass& p, uint32_t pc) {
+  if (!p.is_folded_again()) return;
   const Source& s = p.source(pc);
-  if (!p.is_folded_again() || s.has("ftz") || name_of(s.type()).ends_with("x2")) return;
   const auto truth = lone_truth(p, pc);
   if (!truth && !reads_minus_one(p, pc)) return;
-  if (s.type() == Type::f32 && is_read_as_f32(p, pc)) return;
-  if (truth && bits_of(truth->type) < bits_of(s.type())) return;
-  if (truth && p.source(truth->from).tokens[0] == "cvt" &&
-      !(s.type() == truth->type && is_read_as_bits(p, pc)))
-    return;
+  if (!may_sign_truth(p, pc, truth.value_or(Truth{pc, s.type()}))) return;
   const bool negative = truth && s.tokens[0] == "neg";
   const Type type = truth ? truth->type : Type::s32;
   const Operand word = word_of(p, pc), number = p.w.fresh(Type::b32);
@@ -341,24 +354,73 @@ void sign_lone_truth(Pass& p, uint32_t pc) {
   p.replace(pc, {"cvt", bits == 16 ? "s16" : bits == 32 ? "s32" : "s64", "s32"}, {number});
 }
 
+// The operands of s16 whose sign the machine extends from 16 bits to 32: the first so many.
+unsigned extended_halves(const Source& s) {
+  if (s.type() != Type::s16) return 0;
+  const std::string_view name = s.tokens[0];
+  if (name == "shr") return 1;
+  return name == "mad" && s.has("lo")                                       ? 3
+         : name == "mad" || name == "mul" || name == "div" || name == "rem" ? 2
+                                                                            : 0;
+}
+
+// What the second operation of a scalar video instruction meets, or vmad adds, in the machine's 64 bits.
+bool is_video_addend(const Pass& p, uint32_t pc, unsigned slot) {
+  const Source& s = p.source(pc);
+  const std::string_view name = s.tokens[0];
+  if (slot != 3 || name[0] != 'v' || name.back() == '2' || name.back() == '4' || p.operand(pc, slot).negated)
+    return false;
+  return name == "vmad" || s.tokens.back() == "add" || s.tokens.back() == "min" || s.tokens.back() == "max";
+}
+
 // What extends a sign from 16 bits to 32 in the machine is such a conversion: products and quotients of s16
 // and what is added to a product, shifts of s16. Sums and extremes work on the halves as they are.
+bool may_extend_truth(const Pass& p, uint32_t pc, unsigned slot, const Truth& truth) {
+  return slot <= extended_halves(p.source(pc)) ? is_half(truth.type)
+                                               : is_video_addend(p, pc, slot) && truth.type == Type::f32;
+}
+
 void extend_lone_truth(Pass& p, uint32_t pc) {
-  const Source& s = p.source(pc);
-  if (s.type() != Type::s16 || !p.is_folded_again()) return;
-  const unsigned last = s.tokens[0] == "shr" ? 1 : s.tokens[0] != "mad" ? 2 : s.has("lo") ? 3 : 2;
+  if (!p.is_folded_again()) return;
   std::vector<Operand> sources;
   for (unsigned slot = 1; p.operand(pc, slot); ++slot) sources.push_back(p.operand(pc, slot));
   bool any = false;
-  for (unsigned slot = 1; slot <= last; ++slot) {
+  for (unsigned slot = 1; slot <= sources.size(); ++slot) {
     const auto truth = lone_truth(p, pc, slot);
-    if (!truth || !is_half(truth->type)) continue;
-    const Operand one = p.w.fresh(Type::b16);
-    p.insert(pc, {"min", "u16"}, {one, sources[slot - 1], p.w.constant(1, Type::b16)});
+    if (!truth || !may_extend_truth(p, pc, slot, *truth)) continue;
+    const bool half = is_half(truth->type);
+    const Type bits = half ? Type::b16 : Type::b32;
+    const Operand one = p.w.fresh(bits);
+    p.insert(pc, {"min", half ? "u16" : "u32"}, {one, sources[slot - 1], p.w.constant(1, bits)});
     sources[slot - 1] = one;
     any = true;
   }
-  if (any) p.replace(pc, s.tokens, sources);
+  if (any) p.replace(pc, p.source(pc).tokens, sources);
+}
+
+// Whether a loop lies between two instructions, or has one of them in it and not the other.
+bool a_loop_parts(const Pass& p, uint32_t first, uint32_t second) {
+  for (uint32_t back = first; back < p.f.code.size(); ++back) {
+    const Operand& to = p.operand(back, 0);
+    if (p.source(back).tokens[0] != "bra" || to.kind != Operand::Kind::label || to.index > back) continue;
+    if (to.index <= second && (to.index > first || back < second)) return true;
+  }
+  return false;
+}
+
+bool is_folded_for_all(Pass& p, const Truth& truth) {
+  if (p.known.uses(truth.from) == 1) return true;
+  const auto [known, is_new] = p.truths_of_all.emplace(truth.from, false);
+  if (!is_new) return known->second;
+  const auto& readers = p.readers(truth.from);
+  const auto takes_it = [&](const Pass::Reader& reader) {
+    const std::string_view name = p.source(reader.pc).tokens[0];
+    if (reader.element != Dataflow::kNone || a_loop_parts(p, truth.from, reader.pc)) return false;
+    if (name == "cvt") return may_convert_truth(p, reader.pc, truth);
+    if (name == "neg" || name == "abs") return may_sign_truth(p, reader.pc, truth);
+    return may_extend_truth(p, reader.pc, reader.slot, truth);
+  };
+  return known->second = readers.size() == p.known.uses(truth.from) && std::ranges::all_of(readers, takes_it);
 }
 
 // xor with a mask inverts where that is -1. A truth by cnot, which is the negation of another mask, is
@@ -388,12 +450,15 @@ bool makes_mask(const Source& set) {
 
 std::span<const Rule> truth_rules() {
   static constexpr Rule kRules[] = {
-      {"cvt", convert_lone_truth}, {"neg", sign_lone_truth},   {"abs", sign_lone_truth},
-      {"cvt", take_truth},         {"cvt", double_halves},     {"mad", double_halves},
-      {"mul", double_halves},      {"sad", double_halves},     {"set", double_halves},
-      {"setp", double_halves},     {"shr", double_halves},     {"mul", extend_lone_truth},
-      {"mad", extend_lone_truth},  {"div", extend_lone_truth}, {"rem", extend_lone_truth},
-      {"shr", extend_lone_truth},  {"xor", invert_truth},
+      {"cvt", convert_lone_truth}, {"neg", sign_lone_truth},        {"abs", sign_lone_truth},
+      {"cvt", take_truth},         {"cvt", double_halves},          {"mad", double_halves},
+      {"mul", double_halves},      {"sad", double_halves},          {"set", double_halves},
+      {"setp", double_halves},     {"shr", double_halves},          {"mul", extend_lone_truth},
+      {"mad", extend_lone_truth},  {"div", extend_lone_truth},      {"rem", extend_lone_truth},
+      {"shr", extend_lone_truth},  {"xor", invert_truth},           {"vadd", extend_lone_truth},
+      {"vsub", extend_lone_truth}, {"vabsdiff", extend_lone_truth}, {"vmin", extend_lone_truth},
+      {"vmax", extend_lone_truth}, {"vshl", extend_lone_truth},     {"vshr", extend_lone_truth},
+      {"vset", extend_lone_truth}, {"vmad", extend_lone_truth},
   };
   return kRules;
 }
