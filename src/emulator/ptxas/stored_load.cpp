@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "emulator/isa/opcode.h"
+#include "emulator/ptxas/halves.h"
 #include "emulator/ptxas/rewrite.h"
 
 namespace fp4lab::emu {
@@ -72,16 +73,21 @@ bool makes_lanes_agree(const Instr& i, const Source& s) {
 }
 
 PartingLanes::PartingLanes(const Function& f, const Dataflow& flow)
-    : flow_(flow), differ_(flow.registers(), 0) {
-  std::vector<std::vector<uint32_t>> readers(flow.registers());
+    : flow_(flow), differ_(flow.registers() + 1, 0) {
+  const auto carry = static_cast<uint32_t>(flow.registers());  // behind the others
+  std::vector<std::vector<uint32_t>> readers(differ_.size());
   std::vector<uint32_t> work;
   const auto make_differ = [&](uint32_t pc) {
     if (makes_lanes_agree(f.code[pc], f.source[pc])) return;
-    for (const uint32_t reg : flow.access(pc).writes)
+    const auto differs = [&](uint32_t reg) {
       if (!std::exchange(differ_[reg], 1)) work.push_back(reg);
+    };
+    std::ranges::for_each(flow.access(pc).writes, differs);
+    if (f.source[pc].has("cc")) differs(carry);
   };
   for (uint32_t pc = 0; pc < f.code.size(); ++pc) {
     for (const uint32_t reg : flow.access(pc).reads) readers[reg].push_back(pc);
+    if (reads_carry(f.source[pc])) readers[carry].push_back(pc);
     if (makes_lanes_differ(flow, f.source[pc], pc)) make_differ(pc);
   }
   while (!work.empty()) {

@@ -30,7 +30,7 @@ class PartingLanes {
 
  private:
   const Dataflow& flow_;
-  std::vector<char> differ_;  // by register: the lanes may, in any of the values it holds
+  std::vector<char> differ_;  // by register, and of the carry: the lanes may, in any of the values it holds
 };
 
 }  // namespace fp4lab::emu
