@@ -73,8 +73,8 @@ bool makes_lanes_agree(const Instr& i, const Source& s) {
 }
 
 PartingLanes::PartingLanes(const Function& f, const Dataflow& flow)
-    : flow_(flow), differ_(flow.registers() + 1, 0) {
-  const auto carry = static_cast<uint32_t>(flow.registers());  // behind the others
+    : flow_(flow), differ_(flow.registers() + 2, 0) {
+  const uint32_t carry = memory() + 1;
   std::vector<std::vector<uint32_t>> readers(differ_.size());
   std::vector<uint32_t> work;
   const auto make_differ = [&](uint32_t pc) {
@@ -84,10 +84,12 @@ PartingLanes::PartingLanes(const Function& f, const Dataflow& flow)
     };
     std::ranges::for_each(flow.access(pc).writes, differs);
     if (f.source[pc].has("cc")) differs(carry);
+    if (f.source[pc].tokens[0] == "st" && (memory_of(f.source[pc]) & kLocal)) differs(memory());
   };
   for (uint32_t pc = 0; pc < f.code.size(); ++pc) {
     for (const uint32_t reg : flow.access(pc).reads) readers[reg].push_back(pc);
     if (reads_carry(f.source[pc])) readers[carry].push_back(pc);
+    if (reads_generic(f.source[pc])) readers[memory()].push_back(pc);
     if (makes_lanes_differ(flow, f.source[pc], pc)) make_differ(pc);
   }
   while (!work.empty()) {
@@ -96,6 +98,8 @@ PartingLanes::PartingLanes(const Function& f, const Dataflow& flow)
     for (const uint32_t pc : readers[reg]) make_differ(pc);
   }
 }
+
+bool PartingLanes::reads_generic(const Source& s) { return s.tokens[0] == "ld" && memory_of(s) == kAny; }
 
 bool PartingLanes::part_at(uint32_t branch) const {
   return std::ranges::any_of(flow_.access(branch).reads, [&](uint32_t reg) { return differ_[reg] != 0; });

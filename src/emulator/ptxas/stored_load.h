@@ -27,10 +27,17 @@ class PartingLanes {
   // number, and what the lanes vote, is the same in all.
   bool part_at(uint32_t pc) const;
   bool may_differ(uint32_t reg) const { return differ_[reg] != 0; }
+  // What a load of generic memory brings: where lanes put different values into local or generic memory, that
+  // may be one of those, whatever its address.
+  bool may_differ_in_memory() const { return differ_[memory()] != 0; }
+  static bool reads_generic(const Source&);
 
  private:
+  uint32_t memory() const { return static_cast<uint32_t>(flow_.registers()); }
+
   const Dataflow& flow_;
-  std::vector<char> differ_;  // by register, and of the carry: the lanes may, in any of the values it holds
+  // By register, and behind them of memory and of the carry: the lanes may, in any of the values it holds.
+  std::vector<char> differ_;
 };
 
 }  // namespace fp4lab::emu

@@ -41,7 +41,8 @@ class Agreement {
     if (!is_new) return made->second;
     const Instr& i = f_.code[pc];
     const Source& s = f_.source[pc];
-    bool agrees = i.guard < 0 && !reads_carry(s);  // which may differ
+    bool agrees = i.guard < 0 && !reads_carry(s) &&  // which may differ
+                  !(PartingLanes::reads_generic(s) && parting_.may_differ_in_memory());
     if (agrees && asks_one_lane(i, s)) {
       agrees = holds(pc, i.op[3], known_.maker(pc, 3));
     } else if (agrees && !makes_lanes_agree(i, s)) {
