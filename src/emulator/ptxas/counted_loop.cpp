@@ -223,8 +223,8 @@ class Finder {
     }
     for (uint32_t pc = block(first).begin; pc < block(back).end; ++pc) {
       const std::string_view name = f_.source[pc].tokens[0];
-      const bool alone =
-          name != "bra" && name != "ld" && name != "ldu" && name != "st" && name != "atom" && name != "red";
+      const bool alone = name != "bra" && name != "ld" && name != "ldu" && name != "st" && name != "atom" &&
+                         name != "red" && name != "bfind";
       if (name == "brx" || name == "ret" || name == "exit" || (alone && flow_.becomes_branch(pc)))
         return false;
     }

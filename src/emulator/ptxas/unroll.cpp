@@ -58,11 +58,18 @@ bool gives_back_operands(const Function& f) {
 
 namespace {
 
-// Beside its test. A branch of which constants say whether it is taken is none by then.
+// Beside its test, and those that the compiler makes of other instructions: of what is guarded and does more
+// than compute. A branch of which constants say whether it is taken is none by then.
 bool has_branches_inside(const Rewriter& w, const Dataflow& flow, const CountedLoop& loop) {
   std::vector<uint32_t> branches;
-  for (uint32_t pc = loop.begin; pc < loop.back; ++pc)
-    if (pc != loop.test && w.f.code[pc].opcode->name == "bra" && !flow.is_dead(pc)) branches.push_back(pc);
+  for (uint32_t pc = loop.begin; pc < loop.back; ++pc) {
+    if (pc == loop.test || flow.is_dead(pc)) continue;
+    const Instr& i = w.f.code[pc];
+    const bool does_more = i.guard >= 0 && (!flow.is_pure(pc) || flow.branches_under_guard(pc));
+    if (does_more && i.opcode->name != "bra") return true;
+    if (flow.becomes_branch(pc) && w.f.source[pc].tokens[0] == "bfind") return true;
+    if (i.opcode->name == "bra") branches.push_back(pc);
+  }
   if (branches.empty()) return false;
   const Known known(w, flow);
   return std::ranges::any_of(branches, [&](uint32_t pc) { return !known.guard(pc); });
