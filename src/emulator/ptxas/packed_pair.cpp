@@ -145,6 +145,8 @@ class PackedPairs {
     if (!is_conversion_to_pair(f_.source[pair]) || reads_constant(pair) ||
         !is_integer_in_whole_register(f_.source[other]) || is_left_out(other) || is_read_before(pair, pc, n))
       return false;
+    // Not the lower bits of a register that comes from another block.
+    if (f_.source[other].tokens[0] == "cvt" && flow_.block_of(other) != flow_.block_of(pc)) return false;
     const Operand bytes = w_.fresh(low.type);
     const Operand kept = packed_[{pair, other}] = w_.fresh(high.type);
     w_.insert(pc, {"mov", "b16"}, {kept, high});
