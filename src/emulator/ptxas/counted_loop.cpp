@@ -57,6 +57,7 @@ bool holds(std::string_view how, uint64_t a, uint64_t b, Type type) {
 struct Count {
   uint32_t step_at = 0, compared_at = 0;
   Operand counter, limit;
+  Operand kept;              // where it is from round to round, if it is copied there when it has grown
   std::string_view goes_on;  // while the counter compares like this
   Type type = Type::none;
   int64_t step = 0;
@@ -121,7 +122,8 @@ class Finder {
     loop.says_unsigned =
         f_.source[loop.compared_at].tokens[1] != comparison(f_.source[loop.compared_at].tokens[1]);
     loop.rounds = rounds(*count, first, back, at_end);
-    if (leaves_at_end && loop.rounds) --*loop.rounds;  // the last one has no branch back
+    if (count->kept && !loop.rounds) return std::nullopt;  // not followed
+    if (leaves_at_end && loop.rounds) --*loop.rounds;      // the last one has no branch back
     loop.leaves_at_end = leaves_at_end;
     find_changing(loop, first + leaves_at_end == back);
     loop.carries_predicate = carries_predicate(loop, first);
@@ -383,7 +385,7 @@ class Finder {
     if (counts_second) c.goes_on = swapped(c.goes_on);
     c.is_first = !counts_second;
     if (!at_end || leaves) c.goes_on = negated_comparison(c.goes_on);
-    if (!find_step(loop, c) || (at_end ? c.step_at > c.compared_at : c.step_at < c.compared_at))
+    if (!find_step(loop, c, at_end) || (at_end ? c.step_at > c.compared_at : c.step_at < c.compared_at))
       return std::nullopt;
     const bool each_round = c.step_at < block(first).end || c.step_at >= block(tests).begin;
     // No branch stands between the step and the comparison that it is for.
@@ -396,14 +398,21 @@ class Finder {
   }
 
   // The counter, or a copy of it that the round makes before it grows: LLVM's "mov.u32 %r53, %r249;" and
-  // "add.s32 %r249, %r53, 1;".
-  bool holds_counter(const CountedLoop& loop, const Count& c, const Operand& op) const {
-    if (op.offset == c.counter.offset) return true;
+  // "add.s32 %r249, %r53, 1;". Or where it is kept: "add.s32 %r6, %r3, 1;" and "mov.u32 %r3, %r6;".
+  bool holds_counter(const CountedLoop& loop, Count& c, const Operand& op, bool at_end) const {
+    if (op.offset == (c.kept ? c.kept : c.counter).offset) return true;
     const uint32_t copy = only_writer(loop, flow_.number_of(op));
-    if (copy == Dataflow::kNone || copy > c.step_at || copy >= end_of_first_block(loop)) return false;
-    const Instr& i = f_.code[copy];
-    return f_.source[copy].tokens[0] == "mov" && i.guard < 0 && is_value(i.op[1]) &&
-           i.op[1].offset == c.counter.offset;
+    if (c.kept || copy == Dataflow::kNone || !copies(copy, c.counter)) return false;
+    if (copy < c.step_at) return copy < end_of_first_block(loop);
+    if (!at_end || flow_.block_of(copy) != flow_.block_of(c.step_at)) return false;
+    c.kept = op;
+    return true;
+  }
+
+  bool copies(uint32_t pc, const Operand& op) const {
+    const Instr& i = f_.code[pc];
+    return f_.source[pc].tokens[0] == "mov" && i.guard < 0 && is_value(i.op[1]) &&
+           i.op[1].offset == op.offset;
   }
 
   uint32_t end_of_first_block(const CountedLoop& loop) const {
@@ -412,14 +421,23 @@ class Finder {
     return pc;
   }
 
-  bool find_step(const CountedLoop& loop, Count& c) const {
+  // The counter itself may be the copy of what has grown.
+  bool find_step(const CountedLoop& loop, Count& c, bool at_end) const {
     c.step_at = only_writer(loop, flow_.number_of(c.counter));
     if (c.step_at == Dataflow::kNone) return false;
+    if (const Operand grown = f_.code[c.step_at].op[1]; copies(c.step_at, grown)) {
+      const uint32_t copy = c.step_at;
+      c.step_at = only_writer(loop, flow_.number_of(grown));
+      if (c.step_at >= copy || (at_end && copy > c.compared_at) ||
+          flow_.block_of(copy) != flow_.block_of(c.step_at))
+        return false;
+      c.kept = c.counter;
+    }
     const Instr& i = f_.code[c.step_at];
     const Source& s = f_.source[c.step_at];
     const bool adds = s.tokens[0] == "add", takes = s.tokens[0] == "sub";
     if ((!adds && !takes) || s.tokens.size() != 2 || i.guard >= 0 || is_float(s.type()) ||
-        !is_value(i.op[1]) || !is_value(i.op[2]) || !holds_counter(loop, c, i.op[1]))
+        !is_value(i.op[1]) || !is_value(i.op[2]) || !holds_counter(loop, c, i.op[1], at_end))
       return false;
     const auto grows_by = only_value(i.op[2]);
     if (!grows_by) return false;
@@ -493,14 +511,14 @@ class Finder {
 
   // Of 32 bits, also without a sign: ptxas counts no rounds that would pass 2^31.
   bool passes_sign(const Count& c, uint32_t first, uint32_t back) const {
-    const auto value = initial(c.counter, first, back), limit = limit_of(c, first, back);
+    const auto value = initial(c.kept ? c.kept : c.counter, first, back), limit = limit_of(c, first, back);
     if (!value || !limit || bits_of(c.type) != 32) return false;
     const auto from = static_cast<int32_t>(*value), to = static_cast<int32_t>(*limit);
     return c.step > 0 ? from > to : from < to;
   }
 
   std::optional<uint32_t> rounds(const Count& c, uint32_t first, uint32_t back, bool at_end) const {
-    auto value = initial(c.counter, first, back);
+    auto value = initial(c.kept ? c.kept : c.counter, first, back);
     const auto limit = limit_of(c, first, back);
     if (!value || !limit) return std::nullopt;
     uint32_t n = at_end ? 1 : 0;
