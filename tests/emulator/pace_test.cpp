@@ -63,3 +63,37 @@ TEST_CASE("a warp that polls holds nobody up") {
   CHECK(wrong_seeds(body, true, 3) == 0);
   CHECK(wrong_seeds(body, false, 3) == 0);
 }
+
+namespace {
+// Lanes part in each round and meet again; what they see of their neighbours' rounds behind that is counted
+// in %r6.
+constexpr const char* kPartingRounds = R"(
+        .shared .align 4 .b32 rounds[64];
+        ld.param.u64 %rd0, [out]; mov.u32 %r0, %tid.x; mov.u32 %r1, 0; mov.u32 %r6, 0; mov.u32 %r7, %r0;
+        mov.u32 %r2, rounds; mad.lo.u32 %r3, %r0, 4, %r2; xor.b32 %r4, %r0, 1; mad.lo.u32 %r4, %r4, 4, %r2;
+        ROUND: st.shared.u32 [%r3], %r1; membar.cta; ld.shared.u32 %r5, [%r4]; membar.cta;
+        setp.ne.u32 %p0, %r5, %r1; selp.u32 %r5, 1, 0, %p0; add.u32 %r6, %r6, %r5;
+        mad.lo.u32 %r7, %r7, 1664525, 1013904223; setp.lt.s32 %p1, %r7, 0; @%p1 bra JOIN;
+        xor.b32 %r8, %r7, 3;
+        JOIN: add.u32 %r1, %r1, 1; setp.ne.u32 %p2, %r1, 3000; @%p2 bra ROUND;
+        mov.u32 %r9, %ctaid.x; mad.lo.u32 %r9, %r9, 64, %r0; mul.wide.u32 %rd1, %r9, 4;
+        add.u64 %rd0, %rd0, %rd1; st.global.u32 [%rd0], %r6;)";
+}  // namespace
+
+TEST_CASE(
+    "lanes that part and meet every few instructions compute: they are neither hung nor left to themselves") {
+  constexpr unsigned kCtas = 4, kThreads = 64;
+  for (uint64_t seed = 0; seed < 3; ++seed) {
+    Kernel k(module_text("sm_90a", ".param .u64 out", kPartingRounds));
+    const uint64_t out = k.buffer(4 * kCtas * kThreads);
+    k.param(out);
+    k.config.grid.x = kCtas;
+    k.config.block.x = kThreads;
+    k.schedule.tolerant = true;
+    k.schedule.poll_limit = 50'000;
+    const LaunchResult result = k.run(seed);
+    INFO(result.report);
+    REQUIRE(result.ok);
+    for (const uint32_t other_rounds : k.download<uint32_t>(out, kCtas * kThreads)) CHECK(other_rounds == 0);
+  }
+}

@@ -15,14 +15,15 @@ namespace {
 constexpr uint64_t kStale = 1'000'000;
 }  // namespace
 
-LaneGroup* Warp::fork(const LaneGroup& like, uint32_t mask, uint32_t pc) {
+LaneGroup* Warp::fork(LaneGroup& like, uint32_t mask, uint32_t pc) {
+  count_quiet(like);
   if (spare_.empty()) spare_.push_back(std::make_unique<LaneGroup>());
   std::unique_ptr<LaneGroup> g = std::move(spare_.back());
   spare_.pop_back();
   g->mask = mask;
   g->pc = pc;
   g->function = like.function;
-  g->quiet = 0;
+  g->quiet = like.quiet;  // lanes that part every few instructions may be computing all the same
   g->joins = like.joins;
   g->frames = like.frames;
   g->wait = {};
@@ -63,6 +64,7 @@ LaneGroup* Warp::arrive(LaneGroup& arriving) {
     j.arrived |= g->mask;
     if (j.waiting) {
       j.waiting->mask |= g->mask;
+      j.waiting->quiet = std::min(j.waiting->quiet, g->quiet);
       remove(g);
       g = j.waiting;
     } else if (j.arrived != j.participants) {
@@ -291,6 +293,7 @@ bool Warp::converge(const Instr& i, uint32_t members, std::vector<Party>* elsewh
     leave_joins(*g, mask, common);
     leave_joins(*group, group->mask, common);
     group->mask |= mask;
+    group->quiet = std::min(group->quiet, g->quiet);
     remove(g);
   }
   active = here;

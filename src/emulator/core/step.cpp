@@ -61,7 +61,7 @@ Warp::Turn Warp::run(uint64_t& budget, LaneGroup* first) {
       g = next ? next : next_group();
       continue;
     }
-    const uint64_t before = budget;
+    counted_ = instructions;
     try {
       if (watch)
         steps<true>(*g, budget);
@@ -70,10 +70,9 @@ Warp::Turn Warp::run(uint64_t& budget, LaneGroup* first) {
     } catch (const Reschedule&) {
       g->pc = current()->pc;
     }
-    const uint64_t executed = before - budget;
     // A group that polls yields, or accesses memory strongly, every few instructions; one that does neither
     // for long makes progress.
-    g->quiet += static_cast<uint32_t>(executed);
+    count_quiet(*g);
     if (g->quiet > kQuiet) ++cta.cluster.progress_, g->quiet = 0;
     const uint32_t events = events_;
     if (events & kYield) {

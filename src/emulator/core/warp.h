@@ -107,7 +107,7 @@ struct LaneGroup {
   uint32_t mask = 0;
   uint32_t pc = 0;
   uint32_t function = 0;
-  uint32_t quiet = 0;           // instructions since the last yield or strong access
+  uint64_t quiet = 0;           // instructions since the last yield or strong access
   std::vector<uint32_t> joins;  // indices into Warp's joins, innermost last
   std::vector<Frame> frames;
   Wait wait;
@@ -349,6 +349,9 @@ class Warp {
   static constexpr uint32_t kRowBytes = 128;
   static constexpr unsigned kRecent = 8;
   static constexpr uint32_t kQuiet = 256;
+  // The group has executed what the warp has since this was last asked.
+  void count_quiet(LaneGroup& g) { g.quiet += instructions - std::exchange(counted_, instructions); }
+  uint64_t counted_ = 0;
   enum Event : uint32_t { kBlocked = 1, kYield = 2, kSwitch = 4 };  // kSwitch: control flow was not linear
   enum class Turn : uint8_t { spent, yielded, parked };             // why run() came back
 
@@ -357,7 +360,7 @@ class Warp {
   template <bool kWatch>
   void steps(LaneGroup&, uint64_t& budget);
   LaneGroup* next_group();
-  LaneGroup* fork(const LaneGroup& like, uint32_t mask, uint32_t pc);
+  LaneGroup* fork(LaneGroup& like, uint32_t mask, uint32_t pc);
   void remove(LaneGroup*);
   void part(const Instr&, uint32_t target, uint32_t taken);
   uint32_t push_join(LaneGroup&, uint32_t pc, uint32_t depth);
