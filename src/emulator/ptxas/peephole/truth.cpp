@@ -408,19 +408,27 @@ bool a_loop_parts(const Pass& p, uint32_t first, uint32_t second) {
   return false;
 }
 
-bool is_folded_for_all(Pass& p, const Truth& truth) {
-  if (p.known.uses(truth.from) == 1) return true;
-  const auto [known, is_new] = p.truths_of_all.emplace(truth.from, false);
-  if (!is_new) return known->second;
-  const auto& readers = p.readers(truth.from);
+// Whether all that read what the instruction at pc, `set` or a copy of what it made, holds take it so.
+bool take_all(Pass& p, uint32_t pc, const Truth& truth, int copies = 0) {
+  constexpr int kMostCopies = 8;
+  const std::vector<Pass::Reader> readers = p.readers(pc);
   const auto takes_it = [&](const Pass::Reader& reader) {
     const std::string_view name = p.source(reader.pc).tokens[0];
     if (reader.element != Dataflow::kNone || a_loop_parts(p, truth.from, reader.pc)) return false;
+    if (p.is_copy(reader.pc) && p.f.code[reader.pc].guard < 0)
+      return copies < kMostCopies && take_all(p, reader.pc, truth, copies + 1);
     if (name == "cvt") return may_convert_truth(p, reader.pc, truth);
     if (name == "neg" || name == "abs") return may_sign_truth(p, reader.pc, truth);
     return may_extend_truth(p, reader.pc, reader.slot, truth);
   };
-  return known->second = readers.size() == p.known.uses(truth.from) && std::ranges::all_of(readers, takes_it);
+  return readers.size() == p.known.uses(pc) && std::ranges::all_of(readers, takes_it);
+}
+
+bool is_folded_for_all(Pass& p, const Truth& truth) {
+  if (p.known.uses(truth.from) == 1) return true;
+  const auto [known, is_new] = p.truths_of_all.emplace(truth.from, false);
+  if (is_new) known->second = take_all(p, truth.from, truth);
+  return known->second;
 }
 
 // xor with a mask inverts where that is -1. A truth by cnot, which is the negation of another mask, is
