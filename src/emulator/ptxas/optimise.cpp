@@ -273,7 +273,7 @@ void optimise(Image& image, Function& f, std::vector<const Entry*> rows,
     fold_single(w, flow, known) ? afresh(arithmetic) : arithmetic(flow, known);
   };
   constexpr int kMostGuards = 4;  // what a guard leaves may be a constant, which decides another
-  const bool loops_matter = sums_f64(f) || has_products(f) || has_pairs(f);
+  const bool loops_matter = sums_f64(f) || has_products(f) || has_pairs(f) || may_take_truths(f);
   bool unrolls = loops_matter || has_signs(f) || has_tables(f) || gives_back_operands(f) ||
                  has_saturated_sums(f) || may_repeat_wgmma(f) || may_mistake_atomic_words(f);
   const bool loses_signs = has_loops(w) && may_lose_signs(f);

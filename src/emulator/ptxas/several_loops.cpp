@@ -47,10 +47,12 @@ bool is_inside_another(const Function& f, const CountedLoop& loop) {
 bool is_asked_for(const Function& f, const CountedLoop& loop) {
   if (loop.loses_sign) return true;
   if (sums_f64(f) && !is_inside_another(f, loop)) return true;
-  return std::any_of(f.source.begin() + loop.begin, f.source.begin() + loop.back, [](const Source& s) {
+  const bool takes_truths = may_take_truths(f);
+  return std::any_of(f.source.begin() + loop.begin, f.source.begin() + loop.back, [&](const Source& s) {
     static const std::unordered_set<std::string_view> kNames = {"add", "sub", "mul", "fma",
                                                                 "mad", "div", "neg", "rcp"};
-    return makes_pairs(s) || (kNames.contains(s.tokens[0]) && is_float(s.type()));
+    return makes_pairs(s) || (takes_truths && makes_truth(s)) ||
+           (kNames.contains(s.tokens[0]) && is_float(s.type()));
   });
 }
 

@@ -5,6 +5,7 @@
 #include "emulator/isa/opcode.h"
 #include "emulator/ptxas/counted_loop.h"
 #include "emulator/ptxas/known.h"
+#include "emulator/ptxas/routine.h"
 #include "emulator/ptxas/summed_product.h"
 
 namespace fp4lab::emu {
@@ -33,6 +34,14 @@ bool makes_pairs(const Source& s) {
 }
 
 bool has_pairs(const Function& f) { return std::any_of(f.source.begin(), f.source.end(), makes_pairs); }
+
+bool makes_truth(const Source& s) {
+  return s.tokens[0] == "set" && is_float(s.type()) && !s.tokens.back().ends_with("x2");
+}
+
+bool may_take_truths(const Function& f) {
+  return std::ranges::any_of(f.source, makes_truth) && std::ranges::any_of(f.source, is_folded_behind);
+}
 
 bool has_signs(const Function& f) {
   return std::any_of(f.source.begin(), f.source.end(),

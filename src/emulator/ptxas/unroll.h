@@ -20,6 +20,11 @@ bool has_products(const Function&);
 // approximate reciprocal, a sum of the upper half of a product, a change of an f16's sign with .ftz.
 bool makes_pairs(const Source&);
 bool has_pairs(const Function&);
+// A truth that `set` makes as a float.
+bool makes_truth(const Source&);
+// And whether such a truth may be taken for a number (peephole/folded_again.cpp), so that it matters which
+// round's is read behind a loop.
+bool may_take_truths(const Function&);
 bool has_signs(const Function&);           // neg or abs
 bool has_tables(const Function&);          // lop3, whose constants decide what it becomes
 bool has_saturated_sums(const Function&);  // of integers: constants of several rounds meet in them
