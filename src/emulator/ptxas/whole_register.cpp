@@ -167,6 +167,11 @@ std::optional<Operand> WholeRegisters::made_whole(uint32_t pc, unsigned depth) {
     return computed(pc, {"mov", "b32"}, {f_.code[pc].op[1]});
   }
   if (is_float(s.type()) || bits_of(s.type()) != 16) return std::nullopt;
+  if (name == "ld") {
+    const bool is_weak = !s.has("volatile") && !s.has("relaxed") && !s.has("acquire") && !s.has("mmio");
+    if (s.type() != Type::s16 || !is_weak || !is_value(f_.code[pc].op[0])) return std::nullopt;
+    return computed(pc, {"cvt", "s32", "s16"}, {repeated(pc)});
+  }
   if (s.type() == Type::s16 && is_of_constants(pc))
     return computed(pc, {"cvt", "s32", "s16"}, {repeated(pc)});
   if (name == "add" && words == 2) return computed(pc, {"add", "s32"}, {of(1, by_type), of(2, by_type)});

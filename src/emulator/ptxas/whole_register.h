@@ -1,7 +1,7 @@
-// What else the register holds in which ptxas 13.0 keeps a 16-bit value. Loads, most conversions, and neg and
-// abs of floats leave zeros above it, sums and products of f16 and bf16 the value once more, and integer
-// instructions what they make of the whole registers of their operands, as instructions of 32 bits do. For
-// what is taken out of wider registers see unpacked_word.h.
+// What else the register holds in which ptxas 13.0 keeps a 16-bit value. Loads (but with their sign), most
+// conversions, and neg and abs of floats leave zeros above it, sums and products of f16 and bf16 the value
+// once more, and integer instructions what they make of the whole registers of their operands, as
+// instructions of 32 bits do. For what is taken out of wider registers see unpacked_word.h.
 #pragma once
 
 #include <optional>
