@@ -74,6 +74,17 @@ Operand Pass::kept(uint32_t pc, unsigned slot) {
   return copy;
 }
 
+const std::vector<uint32_t>& Pass::branches_back() {
+  if (branches_back_) return *branches_back_;
+  branches_back_.emplace();
+  for (uint32_t pc = 0; pc < f.code.size(); ++pc) {
+    const Operand& to = operand(pc, 0);
+    if (source(pc).tokens[0] == "bra" && to.kind == Operand::Kind::label && to.index <= pc)
+      branches_back_->push_back(pc);
+  }
+  return *branches_back_;
+}
+
 uint32_t Pass::fences_before(uint32_t pc) {
   if (fences_.empty()) {
     fences_.reserve(f.source.size() + 1);

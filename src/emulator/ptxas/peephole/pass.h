@@ -79,6 +79,8 @@ class Pass {
   // Nothing is known about the instruction's operands behind it.
   void exchange(uint32_t pc, unsigned slot, unsigned other);
 
+  // Those that go back in the text.
+  const std::vector<uint32_t>& branches_back();
   // How many membar and fence stand before pc.
   uint32_t fences_before(uint32_t pc);
   // Whether the compiler looks at pairs once more (folded_again.cpp).
@@ -102,6 +104,7 @@ class Pass {
   uint32_t replaced_ = Dataflow::kNone;
   bool changed_ = false;
   std::vector<uint32_t> fences_;
+  std::optional<std::vector<uint32_t>> branches_back_;
   std::unordered_map<uint32_t, std::vector<Reader>> readers_;  // by maker; empty until asked for
   mutable std::optional<bool> folded_again_;
 };

@@ -356,12 +356,11 @@ void sign_lone_truth(Pass& p, uint32_t pc) {
 
 // The operands of s16 whose sign the machine extends from 16 bits to 32: the first so many.
 unsigned extended_halves(const Source& s) {
-  if (s.type() != Type::s16) return 0;
   const std::string_view name = s.tokens[0];
+  if (s.type() != Type::s16) return 0;
   if (name == "shr") return 1;
-  return name == "mad" && s.has("lo")                                       ? 3
-         : name == "mad" || name == "mul" || name == "div" || name == "rem" ? 2
-                                                                            : 0;
+  if (name == "mad") return s.has("lo") ? 3 : 2;
+  return name == "mul" || name == "div" || name == "rem" ? 2 : 0;
 }
 
 // What the second operation of a scalar video instruction meets, or vmad adds, in the machine's 64 bits.
@@ -399,13 +398,11 @@ void extend_lone_truth(Pass& p, uint32_t pc) {
 }
 
 // Whether a loop lies between two instructions, or has one of them in it and not the other.
-bool a_loop_parts(const Pass& p, uint32_t first, uint32_t second) {
-  for (uint32_t back = first; back < p.f.code.size(); ++back) {
-    const Operand& to = p.operand(back, 0);
-    if (p.source(back).tokens[0] != "bra" || to.kind != Operand::Kind::label || to.index > back) continue;
-    if (to.index <= second && (to.index > first || back < second)) return true;
-  }
-  return false;
+bool a_loop_parts(Pass& p, uint32_t first, uint32_t second) {
+  return std::ranges::any_of(p.branches_back(), [&](uint32_t back) {
+    const uint32_t begin = p.operand(back, 0).index;
+    return back >= first && begin <= second && (begin > first || back < second);
+  });
 }
 
 // Whether all that read what the instruction at pc, `set` or a copy of what it made, holds take it so.
