@@ -97,3 +97,18 @@ TEST_CASE(
     for (const uint32_t other_rounds : k.download<uint32_t>(out, kCtas * kThreads)) CHECK(other_rounds == 0);
   }
 }
+
+TEST_CASE("lanes that part to poll and meet again are reported where nothing changes any more") {
+  Kernel k(module_text("sm_90a", ".param .u64 out", R"(
+        ld.param.u64 %rd0, [out]; mov.u32 %r0, %tid.x; and.b32 %r1, %r0, 1; setp.eq.u32 %p0, %r1, 0; mov.u32 %r2, 0;
+        ROUND: @%p0 bra JOIN;
+        ld.acquire.gpu.global.u32 %r2, [%rd0]; add.u32 %r3, %r2, 1;
+        JOIN: add.u32 %r4, %r2, 3; setp.lt.u32 %p1, %r4, 4; @%p1 bra ROUND;
+        st.global.u32 [%rd0+4], %r4;)"));
+  k.param(k.upload<uint32_t>({0, 0}));
+  k.config.block.x = 32;
+  k.schedule.poll_limit = 50'000;
+  const LaunchResult result = k.run(0);
+  REQUIRE(!result.ok);
+  CHECK(result.kind == FaultKind::deadlock);
+}

@@ -40,6 +40,11 @@ bool is_twice(const Instr& i, const Source& s) {
   return kNames.contains(s.tokens[0]);
 }
 
+// A load of 16 bits that puts their sign above them.
+bool loads_sign(const Instr& i, const Source& s) {
+  return s.tokens[0] == "ld" && s.type() == Type::s16 && is_value(i.op[0]);
+}
+
 bool is_move(const Instr& i, const Source& s) {
   return (s.tokens[0] == "mov" && is_of_16_bits(i.op[1])) || (is_of_itself(i, s) && !s.has("ftz"));
 }
@@ -88,6 +93,11 @@ std::optional<WholeRegisters::Found> WholeRegisters::found_by(uint32_t pc, bool 
     if ((copies || is_guarded) && stored_.contains(value) && is_twice(f_.code[v.at], f_.source[v.at]))
       return std::nullopt;
     if (!is_move(f_.code[v.at], f_.source[v.at]) || f_.code[v.at].op[1].immediate) {
+      if (!is_guarded && loads_sign(f_.code[v.at], f_.source[v.at])) {
+        const Operand whole = w_.fresh(Type::b32);
+        w_.insert_unguarded(pc, {"cvt", "s32", "s16"}, {whole, f_.code[pc].op[0]});
+        return Found{whole, pc};
+      }
       const bool is_arm = is_guarded && has_other_arm;
       const auto found = is_arm ? whole_of_guarded(value, reader, 0) : whole(value, reader, 0);
       return found ? std::optional(Found{*found, v.at, is_arm}) : std::nullopt;
@@ -167,11 +177,6 @@ std::optional<Operand> WholeRegisters::made_whole(uint32_t pc, unsigned depth) {
     return computed(pc, {"mov", "b32"}, {f_.code[pc].op[1]});
   }
   if (is_float(s.type()) || bits_of(s.type()) != 16) return std::nullopt;
-  if (name == "ld") {
-    const bool is_weak = !s.has("volatile") && !s.has("relaxed") && !s.has("acquire") && !s.has("mmio");
-    if (s.type() != Type::s16 || !is_weak || !is_value(f_.code[pc].op[0])) return std::nullopt;
-    return computed(pc, {"cvt", "s32", "s16"}, {repeated(pc)});
-  }
   if (s.type() == Type::s16 && is_of_constants(pc))
     return computed(pc, {"cvt", "s32", "s16"}, {repeated(pc)});
   if (name == "add" && words == 2) return computed(pc, {"add", "s32"}, {of(1, by_type), of(2, by_type)});
@@ -231,6 +236,9 @@ Operand WholeRegisters::operand(uint32_t pc, unsigned slot, Constant constant, u
     const bool is_moved = v.kind == Ssa::Value::Kind::made && f_.code[v.at].guard < 0 &&
                           is_move(f_.code[v.at], f_.source[v.at]);
     if (!is_moved) {
+      if (v.kind == Ssa::Value::Kind::made && f_.code[v.at].guard < 0 &&
+          loads_sign(f_.code[v.at], f_.source[v.at]))
+        return computed(pc, {"cvt", "s32", "s16"}, {read});
       if (const auto found = whole(value, reader, depth)) return *found;
       break;
     }

@@ -21,7 +21,7 @@ class WholeRegisters {
 
   struct Found {
     Operand whole;            // of 32 bits
-    uint32_t at;              // the instruction that made the value: `whole` is computed before it
+    uint32_t at;              // `whole` is computed before it: what made the value, or what asks
     bool is_guarded = false;  // so is what computes it
   };
   // What the guarded instruction at pc leaves in its destination's register where its guard is false. nullopt

@@ -408,7 +408,7 @@ bool a_loop_parts(Pass& p, uint32_t first, uint32_t second) {
 // Whether all that read what the instruction at pc, `set` or a copy of what it made, holds take it so.
 bool take_all(Pass& p, uint32_t pc, const Truth& truth, int copies = 0) {
   constexpr int kMostCopies = 8;
-  const std::vector<Pass::Reader> readers = p.readers(pc);
+  const auto& readers = p.readers(pc);
   const auto takes_it = [&](const Pass::Reader& reader) {
     const std::string_view name = p.source(reader.pc).tokens[0];
     if (reader.element != Dataflow::kNone || a_loop_parts(p, truth.from, reader.pc)) return false;
