@@ -137,7 +137,7 @@ $(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(BUILD)/libemulator.a $(BUILD)/libfp4l
 # (and not in the ordinary build, which shows what a source forgot to include) they are read once.
 FUZZFLAGS := -std=c++20 -g1 -O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined
 FUZZCXX    = clang++ -Iinclude -Isrc -isystem $(CUDA_HOME)/include $(FUZZFLAGS)
-FUZZED_IN ?= src/emulator/ptx src/emulator/ptxas src/emulator/isa
+FUZZED_IN ?= src/emulator/ptx src/emulator/isa
 FUZZED    := $(patsubst %.cpp,$(BUILD)/fuzz/obj/%.o,$(call find,$(FUZZED_IN)) src/emulator/driver/image.cpp)
 FUZZPCH   := $(BUILD)/fuzz/obj/precompiled.pch
 .SECONDARY: $(FUZZED) $(FUZZPCH) $(FUZZERS)

@@ -1,9 +1,8 @@
-// The emulator against a GPU, on random programs, bit by bit. `make conformance` runs many
-// (FP4LAB_CONFORMANCE of each kind, or of FP4LAB_CONFORMANCE_KIND alone, from seed FP4LAB_CONFORMANCE_SEED
-// on). Without a GPU the programs still run on the emulator; those in data/conformance_h200.txt must give the
-// hash that an H200 gave. FP4LAB_CONFORMANCE_GIVEN names a folder of programs (given.h), or a file with their
-// paths, and FP4LAB_CONFORMANCE_REDUCE how often those that differ may be tried smaller (reduce.h). A GPU's
-// hashes are written to FP4LAB_CONFORMANCE_RECORD; without a GPU given programs are compared with that file.
+// The emulator against a GPU, on random programs as they are written, bit by bit. `make conformance` runs
+// many (FP4LAB_CONFORMANCE of each kind, or of FP4LAB_CONFORMANCE_KIND alone, from seed
+// FP4LAB_CONFORMANCE_SEED on; the GPU's hashes are written to FP4LAB_CONFORMANCE_RECORD). Without a GPU the
+// programs still run on the emulator; those in data/conformance_h200.txt must give the hash that an H200
+// gave.
 #include <doctest/doctest.h>
 #include <xxhash.h>
 
@@ -11,19 +10,14 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <set>
 #include <sstream>
 
 #include "../gpu.h"
 #include "../skip.h"
-#include "emulator/core/poison.h"
 #include "emulator/engine/tensor_map.h"
-#include "emulator/watch/order.h"
 #include "fp4lab/jit.h"
-#include "given.h"
 #include "program.h"
-#include "reduce.h"
 
 using namespace fp4lab;
 using namespace fp4lab::conformance;
@@ -57,25 +51,6 @@ std::string keep(const Program& p) {
                      kept ? "" : " could not be written");
 }
 
-// Whether a result shows memory that nobody wrote.
-bool shows_poison(const std::vector<std::byte>& bytes) {
-  const std::vector<std::byte> poison(4, std::byte(emu::kPoison));
-  return std::ranges::search(bytes, poison).begin() != bytes.end();
-}
-
-// How many lines of a program say something.
-size_t lines_with(const std::string& text, std::string_view what) {
-  size_t lines = 0;
-  for (size_t at = text.find(what); at != text.npos; at = text.find(what, text.find('\n', at))) ++lines;
-  return lines;
-}
-
-// Whether a program has lost what another one stores in local memory, and loads from there.
-bool loads_lost_stores(const Program& candidate, const Program& whole) {
-  return lines_with(candidate.text, "ld.local") &&
-         lines_with(candidate.text, "st.local") < lines_with(whole.text, "st.local");
-}
-
 // Whether an error ends all work on the GPU for this process: what follows it would fail whatever it is.
 bool is_lost(const std::exception& e) {
   const std::string_view text = e.what();
@@ -85,76 +60,11 @@ bool is_lost(const std::exception& e) {
   return false;
 }
 
-// Makes a program that differs smaller, if that is asked for, and writes what is left to
-// build/conformance/small; beside it, as NAME_fault, what only the GPU could not run. In words.
-std::string reduced(const Program& p, const std::string& name, Driver& gpu) {
-  const auto tries = static_cast<unsigned>(number("FP4LAB_CONFORMANCE_REDUCE", 0));
-  if (!tries) return {};
-  const auto stem = jit::project_root() / "build/conformance/small" / name;
-  std::error_code ignored;
-  std::filesystem::create_directories(stem.parent_path(), ignored);
-  std::vector<std::byte> theirs, ours;
-  bool has_lost = false;  // the GPU's context
-  const auto differs = [&](const Program& candidate) {
-    if (loads_lost_stores(candidate, p)) return false;
-    std::vector<std::byte> here, there;
-    try {  // a program that never ends, or whose threads write over one another, is not for the GPU
-      emu::OrderChecker order;
-      here = run_on_emulator(candidate, 0, compilation(candidate.kind), &order);
-      const bool has_race =
-          std::ranges::any_of(order.findings(), [](const auto& f) { return f.error || f.kind == "race"; });
-      if (has_lost || has_race || shows_poison(here)) return false;
-    } catch (const std::exception&) {
-      return false;
-    }
-    try {
-      there = run_on_driver(candidate, gpu);
-      if (here == there || there != run_on_driver(candidate, gpu)) return false;
-    } catch (const std::exception& e) {
-      has_lost = is_lost(e);
-      if (has_lost) write_given(stem.string() + "_fault", candidate, {});
-      return false;
-    }
-    ours = std::move(here), theirs = std::move(there);
-    return true;
-  };
-  Program limited = p;
-  limited.most_steps = 2'000'000;
-  if (!differs(limited)) return "\n  it has a race, or differs no more when it runs again";
-  const Program small = reduce(std::move(limited), differs, tries);
-  return fmt::format("\n  {}\n  smaller: {}.ptx{}", difference(small, theirs, ours), stem.string(),
-                     write_given(stem, small, theirs) ? "" : " could not be written");
-}
-
-std::vector<std::filesystem::path> given_programs(const std::filesystem::path& where) {
-  std::vector<std::filesystem::path> paths;
-  if (std::filesystem::is_directory(where)) {
-    for (const auto& entry : std::filesystem::directory_iterator(where))
-      if (entry.path().extension() == ".ptx") paths.push_back(entry.path());
-  } else {
-    std::ifstream list(where);
-    for (std::string line; std::getline(list, line);)
-      if (!line.empty()) paths.emplace_back(line);
-  }
-  std::ranges::sort(paths);
-  return paths;
-}
-
 // Told before a GPU has worked for it.
 std::ofstream new_record(const char* path) {
   std::ofstream out(path);
   if (!out) fail("{} cannot be written", path);
   return out;
-}
-
-// What a GPU has made of given programs: a line for each, its file's name without .ptx and the hash of its
-// result.
-std::map<std::string, std::string> given_record(const std::filesystem::path& path) {
-  std::ifstream in(path);
-  if (!in) fail("{} cannot be read", path.string());
-  std::map<std::string, std::string> record;
-  for (std::string name, hash; in >> name >> hash;) record[name] = hash;
-  return record;
 }
 
 }  // namespace
@@ -166,16 +76,15 @@ TEST_CASE("conformance: recorded programs give the H200's bits") {
   for (std::string line; std::getline(in, line);) {
     if (line.empty() || line[0] == '#') continue;
     std::istringstream words(line);
-    std::string kind, hash, level, differs;
+    std::string kind, hash, differs;
     uint64_t seed;
-    words >> kind >> seed >> hash >> level >> differs;
-    const auto how = level == "optimised" ? emu::Compilation::optimised : emu::Compilation::as_written;
+    words >> kind >> seed >> hash >> differs;
     CAPTURE(line);
     std::vector<std::byte> bits;
-    REQUIRE_NOTHROW(bits = run_on_emulator(generate(kind_named(kind), seed), seed, how));
+    REQUIRE_NOTHROW(bits = run_on_emulator(generate(kind_named(kind), seed), seed));
     const std::string ours = hash_text(bits);
-    if (differs == "differs")
-      CHECK_MESSAGE(ours != hash, "the program gives the H200's bits: take the word off its line");
+    if (differs == "differs:")
+      CHECK_MESSAGE(ours != hash, "the program gives the H200's bits: take the cause off its line");
     else
       CHECK(ours == hash);
     ++count;
@@ -199,10 +108,8 @@ TEST_CASE("conformance: a GPU and the emulator give the same bits") {
       std::vector<std::byte> expected, got;
       try {
         expected = run_on_driver(p, *gpu);
-        if (record.is_open())
-          record << fmt::format("{} {} {}{}\n", name_of(kind), seed, hash_text(expected),
-                                compilation(kind) == emu::Compilation::optimised ? " optimised" : "");
-        got = run_on_emulator(p, seed, compilation(kind));
+        if (record.is_open()) record << fmt::format("{} {} {}\n", name_of(kind), seed, hash_text(expected));
+        got = run_on_emulator(p, seed);
       } catch (const std::exception& e) {
         FAIL_CHECK(fmt::format("{} {}: {}", name_of(kind), seed, e.what()));
         REQUIRE_MESSAGE(!is_lost(e), "the GPU's context is lost; what follows was not compared");
@@ -210,66 +117,22 @@ TEST_CASE("conformance: a GPU and the emulator give the same bits") {
         continue;
       }
       if (const std::string text = difference(p, expected, got); !text.empty()) {
-        FAIL_CHECK(fmt::format("{}\n  the program: {}{}", text, keep(p),
-                               reduced(p, fmt::format("{}_{}", name_of(kind), seed), *gpu)));
+        FAIL_CHECK(fmt::format("{}\n  the program: {}", text, keep(p)));
         ++different;
       }
     }
-    MESSAGE(fmt::format("{}: {} programs{}, {} of them with different bits", name_of(kind), count,
-                        compilation(kind) == emu::Compilation::optimised ? "" : " as they are written",
-                        different));
+    MESSAGE(fmt::format("{}: {} programs, {} of them with different bits", name_of(kind), count, different));
   }
-}
-
-TEST_CASE("conformance: given programs give a GPU's bits, or those that lie beside them") {
-  const char* where = std::getenv("FP4LAB_CONFORMANCE_GIVEN");
-  if (!where) FP4LAB_SKIP("FP4LAB_CONFORMANCE_GIVEN names no programs");
-  const auto paths = given_programs(where);
-  REQUIRE_MESSAGE(!paths.empty(), where << " has no programs");
-  const std::shared_ptr<Driver> gpu = open_gpu();
-  const char* record_path = std::getenv("FP4LAB_CONFORMANCE_RECORD");
-  std::map<std::string, std::string> recorded;
-  if (record_path && !gpu) recorded = given_record(record_path);
-  std::ofstream record;
-  if (record_path && gpu) record = new_record(record_path);
-  unsigned compared = 0, different = 0;
-  for (const auto& path : paths) {
-    try {
-      const Program p = read_given(path);
-      const auto got = run_on_emulator(p, p.seed, compilation(p.kind));
-      if (const auto hash = recorded.find(path.stem().string()); hash != recorded.end()) {
-        const bool agrees = hash->second == hash_text(got);
-        ++compared, different += !agrees;
-        CHECK_MESSAGE(agrees, path.string() << ": not the recorded bits");
-        continue;
-      }
-      const auto expected = gpu ? run_on_driver(p, *gpu) : given_result(path);
-      if (!expected) continue;
-      if (record.is_open())
-        record << fmt::format("{} {}\n", path.stem().string(), hash_text(*expected)) << std::flush;
-      ++compared;
-      const std::string text = difference(p, *expected, got);
-      if (text.empty()) continue;
-      FAIL_CHECK(fmt::format("{}: {}{}", path.string(), text,
-                             gpu ? reduced(p, path.stem().string(), *gpu) : std::string()));
-    } catch (const std::exception& e) {
-      FAIL_CHECK(fmt::format("{}: {}", path.string(), e.what()));
-      REQUIRE_MESSAGE(!is_lost(e), "the GPU's context is lost; what follows was not compared");
-    }
-    ++different;
-  }
-  MESSAGE(fmt::format("{} programs, {} compared, {} with different bits or none", paths.size(), compared,
-                      different));
 }
 
 TEST_CASE("conformance: kernels from CUDA C++ give the same bits whatever the schedule") {
   for (uint64_t seed = 1; seed <= 4; ++seed) {
     const Program p = generate(Kind::cuda, seed);
     CAPTURE(p.source);
-    const auto bits = run_on_emulator(p, 0, emu::Compilation::optimised);
+    const auto bits = run_on_emulator(p, 0);
     CHECK(std::set<std::byte>(bits.begin(), bits.end()).size() > 16);
     for (uint64_t schedule = 1; schedule <= 3; ++schedule)
-      CHECK(difference(p, bits, run_on_emulator(p, schedule, emu::Compilation::optimised)).empty());
+      CHECK(difference(p, bits, run_on_emulator(p, schedule)).empty());
   }
 }
 

@@ -1,19 +1,19 @@
 #include "program.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 
 #include "emulator/core/machine.h"
 #include "emulator/engine/tensor_map.h"
 #include "emulator/ptx/load.h"
+#include "emulator/ptx/parser.h"
 #include "fp4lab/error.h"
 
 namespace fp4lab::conformance {
 
 const char* name_of(Kind k) {
-  constexpr const char* names[] = {"scalar", "matrix", "wgmma", "mbarrier", "tma",  "products", "sparse",
-                                   "im2col", "calls",  "mixed", "chains",   "cuda", "given"};
+  constexpr const char* names[] = {"scalar", "matrix", "wgmma", "mbarrier", "tma", "products",
+                                   "sparse", "im2col", "calls", "mixed",    "cuda"};
   return names[static_cast<int>(k)];
 }
 
@@ -32,7 +32,6 @@ Program generate(Kind kind, uint64_t seed) {
               : kind == Kind::im2col   ? generate_tma(seed, true)
               : kind == Kind::calls    ? generate_calls(seed)
               : kind == Kind::mixed    ? generate_mixed(seed)
-              : kind == Kind::chains   ? generate_chain(seed)
               : kind == Kind::cuda     ? generate_cuda(seed)
                                        : generate_scalar(seed, kind == Kind::matrix);
   p.kind = kind, p.seed = seed;
@@ -82,20 +81,13 @@ uint64_t random_operand(Random& r, unsigned bytes) {
   return bytes == 8 ? x : x & ((uint64_t(1) << (8 * bytes)) - 1);
 }
 
-emu::Compilation compilation(Kind kind) {
-  const char* level = std::getenv("FP4LAB_CONFORMANCE_LEVEL");
-  const bool as_written = level ? std::string_view(level) == "0" : kind == Kind::mixed;
-  return as_written ? emu::Compilation::as_written : emu::Compilation::optimised;
-}
-
 std::vector<std::byte> run_on_driver(const Program& p, Driver& d) {
   CUmodule module;
   CUfunction function;
   CUdeviceptr out, in, tensor = 0;
   CUjit_option option = CU_JIT_OPTIMIZATION_LEVEL;
   void* none = nullptr;
-  d.cuModuleLoadDataEx(&module, p.text.c_str(), compilation(p.kind) == emu::Compilation::as_written, &option,
-                       &none);
+  d.cuModuleLoadDataEx(&module, p.text.c_str(), 1, &option, &none);
   d.cuModuleGetFunction(&function, module, "k");
   if (p.shared > (48u << 10))
     d.cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
@@ -133,10 +125,9 @@ std::vector<std::byte> run_on_driver(const Program& p, Driver& d) {
   return result;
 }
 
-std::vector<std::byte> run_on_emulator(const Program& p, uint64_t schedule_seed, emu::Compilation how,
-                                       emu::Watcher* watcher) {
+std::vector<std::byte> run_on_emulator(const Program& p, uint64_t schedule_seed) {
   emu::GlobalMemory memory;
-  const auto module = emu::parse(p.text, "conformance.ptx", how);
+  const auto module = emu::parse(p.text, "conformance.ptx", emu::Compilation::as_written);
   emu::load(*module, memory);
   auto upload = [&](const std::vector<std::byte>& bytes, size_t least) {
     const uint64_t at = memory.allocate(std::max(bytes.size(), least));
@@ -169,9 +160,7 @@ std::vector<std::byte> run_on_emulator(const Program& p, uint64_t schedule_seed,
   if (const auto& [x, y, z] = kernel.req_cluster; x) config.cluster = {x, y, z};
   emu::Schedule schedule;
   schedule.threads = 1, schedule.seed = schedule_seed;
-  if (p.most_steps) schedule.silence_limit = schedule.poll_limit = p.most_steps;
-  const auto result =
-      emu::launch(*module, kernel, config, *emu::device_model("h200"), memory, schedule, watcher);
+  const auto result = emu::launch(*module, kernel, config, *emu::device_model("h200"), memory, schedule);
   if (!result.ok) fail("{} {}: {}", name_of(p.kind), p.seed, result.report);
   std::vector<std::byte> bytes(p.out_bytes + (p.has_map ? p.tensor.size() : 0));
   std::memcpy(bytes.data(), memory.host(out), p.out_bytes);

@@ -7,12 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "emulator/ptx/parser.h"
 #include "fp4lab/driver.h"
-
-namespace fp4lab::emu {
-class Watcher;
-}
 
 namespace fp4lab::conformance {
 
@@ -27,13 +22,11 @@ enum class Kind : uint8_t {
   im2col,    // the same as tma with im2col maps
   calls,     // functions, called by name and through pointers, recursive ones too
   mixed,     // whole kernels with something of everything
-  chains,    // a few instructions, any form behind any other
   cuda,      // kernels in CUDA C++, as NVRTC makes them into PTX
-  given,     // files (given.h)
 };
 inline constexpr std::array kKinds = {Kind::scalar, Kind::matrix,   Kind::wgmma,  Kind::mbarrier,
                                       Kind::tma,    Kind::products, Kind::sparse, Kind::im2col,
-                                      Kind::calls,  Kind::mixed,    Kind::chains, Kind::cuda};
+                                      Kind::calls,  Kind::mixed,    Kind::cuda};
 const char* name_of(Kind);
 Kind kind_named(std::string_view);
 
@@ -58,8 +51,6 @@ struct Program {
   unsigned threads = 128, ctas = 1, shared = 0;  // the kernel asks for its clusters itself
   std::vector<std::byte> in, tensor;
   size_t out_bytes = 0;
-  uint64_t most_steps = 0;  // warp instructions after which the emulator calls it hung, if it never waits; 0:
-                            // as many as usual
   bool has_map = false;
   Map map;
   // Where a result stands in `out` and which line of the source, or of the text, made it: [slot * threads *
@@ -69,15 +60,10 @@ struct Program {
 
 Program generate(Kind, uint64_t seed);
 
-// How both sides compile programs of this kind: as users' programs are compiled, but `mixed` as it is
-// written, since its registers hold floats and integers by turns, which no compiler's output does, and not
-// all that ptxas makes of that is modelled. FP4LAB_CONFORMANCE_LEVEL=0 and 4 choose for every kind.
-emu::Compilation compilation(Kind);
-
-// Runs it; the bytes of `out`, then those of the tensor. On the emulator as an H200, with a schedule's seed.
+// Runs it as it is written (CU_JIT_OPTIMIZATION_LEVEL 0): what an optimising JIT makes of it is its own
+// affair. The bytes of `out`, then those of the tensor. On the emulator as an H200, with a schedule's seed.
 std::vector<std::byte> run_on_driver(const Program&, Driver&);
-std::vector<std::byte> run_on_emulator(const Program&, uint64_t schedule_seed, emu::Compilation,
-                                       emu::Watcher* = nullptr);
+std::vector<std::byte> run_on_emulator(const Program&, uint64_t schedule_seed);
 
 // The first place where two results differ, in words; empty when they are equal.
 std::string difference(const Program&, const std::vector<std::byte>& expected,
@@ -113,7 +99,6 @@ Program generate_tma(uint64_t seed, bool im2col = false);
 Program generate_products(uint64_t seed);
 Program generate_calls(uint64_t seed);
 Program generate_mixed(uint64_t seed);
-Program generate_chain(uint64_t seed);
 Program generate_cuda(uint64_t seed);  // throws where there is no NVRTC
 
 }  // namespace fp4lab::conformance

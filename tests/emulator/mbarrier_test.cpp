@@ -1,5 +1,5 @@
 // The mbarrier object by itself (PTX ISA 9.7.13.15): counts, bytes, phases, limits.
-#include "emulator/engine/mbarrier.h"
+#include "emulator/core/mbarrier.h"
 
 #include <doctest/doctest.h>
 

@@ -142,8 +142,8 @@ class Reader {
       c.refuse = rest("refuse");
     } else if (w.size() == 2 && w[0] == "emulator" && w[1] == "only") {
       p_.hardware = false;
-    } else if (w.size() == 2 && w[0] == "as" && w[1] == "written") {
-      p_.as_written = true;
+    } else if (w.size() == 1 && w[0] == "contracted") {
+      p_.contracted = true;
     }
   }
 
@@ -267,7 +267,7 @@ Outcome run_on_emulator(const Program& p, const Case& c, uint64_t seed) {
   std::unique_ptr<emu::Module> module;
   try {
     module = emu::parse(p.text, p.path.filename().string(),
-                        p.as_written ? emu::Compilation::as_written : emu::Compilation::optimised);
+                        p.contracted ? emu::Compilation::optimised : emu::Compilation::as_written);
     emu::load(*module, memory);
   } catch (const std::runtime_error& e) {
     outcome.failures = judge_failure(p, c, c.refuse, e.what());
@@ -320,7 +320,7 @@ Outcome run_on_driver(const Program& p, const Case& c, Driver& d) {
   try {
     CUjit_option option = CU_JIT_OPTIMIZATION_LEVEL;
     void* none = nullptr;
-    d.cuModuleLoadDataEx(&module, p.text.c_str(), p.as_written, &option, &none);
+    d.cuModuleLoadDataEx(&module, p.text.c_str(), !p.contracted, &option, &none);
     if (!c.refuse.empty()) outcome.failures = missing_failure(p, c, c.refuse);
     CUfunction function;
     d.cuModuleGetFunction(&function, module, c.entry.c_str());

@@ -37,7 +37,7 @@ struct Program {
   std::string text;
   int target = 0;           // compute capability that the instructions need: 90 or 100, from .target
   bool hardware = true;     // false: says something about the emulator alone
-  bool as_written = false;  // compiled without optimisation
+  bool contracted = false;  // compiled with optimisation, so that products and sums become fma
   std::vector<Case> cases;  // at least one
 };
 

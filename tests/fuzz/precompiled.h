@@ -17,5 +17,3 @@
 #include "emulator/isa/opcode.h"
 #include "emulator/isa/table.h"
 #include "emulator/ptx/image.h"
-#include "emulator/ptxas/dataflow.h"
-#include "emulator/ptxas/rewrite.h"

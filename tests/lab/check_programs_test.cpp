@@ -180,7 +180,6 @@ const std::map<std::string, std::string> kElsewhere{
     {"assertion-failed", "tests/ptx/traps.ptx"},
     {"not-implemented", "a limit of the emulator, see notes/support.md"},
     {"undefined-behaviour", "tests/ptx/traps.ptx"},
-    {"miscompiled", "tests/ptx/wgmma_negated_words.ptx; a note only"},
 };
 
 std::string class_table(const std::vector<Row>& rows) {

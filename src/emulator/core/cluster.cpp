@@ -1,8 +1,8 @@
 // A cluster: its CTAs, what they reach, the operations under way, and what was found wrong but let pass.
 #include <algorithm>
 
+#include "emulator/core/cta_state.h"
 #include "emulator/core/failure.h"
-#include "emulator/core/hooks.h"
 #include "emulator/core/machine.h"
 #include "emulator/core/place.h"
 
@@ -200,7 +200,7 @@ void Cluster::warp_exited(Warp& w) {
   if (watcher) [[unlikely]]
     watcher->warp_exit(w);
   if (--cta.live_warps) return;
-  hooks::at_exit(*cta.state);
+  cta.state->at_exit();
   std::erase_if(ops_, [&](const auto& op) {
     if (op->cta != &cta || op.get() == running_op_ || !dropped_at_exit(w, *op)) return false;
     std::erase(serial_ops_, op.get());

@@ -1,10 +1,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "emulator/core/hooks.h"
+#include "emulator/core/cta_state.h"
 #include "emulator/core/machine.h"
 #include "emulator/core/poison.h"
-#include "emulator/engine/state.h"
 
 namespace fp4lab::emu {
 

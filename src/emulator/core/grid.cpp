@@ -3,9 +3,9 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "emulator/core/cta_state.h"
+#include "emulator/core/opcode.h"
 #include "emulator/core/scheduler.h"
-#include "emulator/engine/state.h"
-#include "emulator/isa/opcode.h"
 #include "fp4lab/error.h"
 
 namespace fp4lab::emu {

@@ -1,45 +1,34 @@
-// What the core asks the engines' state about, in one place. Each call is made only if CtaState offers it.
+// What the core asks of the engines, which stand above it: defined in engine/.
 #pragma once
 
 #include <string>
+#include <utility>
+#include <vector>
 
-#include "emulator/engine/state.h"
+#include "emulator/core/machine.h"
 
-namespace fp4lab::emu::hooks {
+namespace fp4lab::emu {
 
-// A write that is no mbarrier operation must not touch a live mbarrier.
-template <class State>
-void check_payload(const State& s, uint32_t offset, uint32_t bytes, const char* what) {
-  if constexpr (requires { s.check_payload(offset, bytes, what); }) s.check_payload(offset, bytes, what);
-}
+// What of a wait can be the cause of a deadlock rather than its consequence.
+struct Blame {
+  std::string cause;               // in words; empty: none of it
+  std::vector<std::string> lines;  // the PTX lines that it is about, each with what it has to do with it
+  // How sure: 1000 where bytes do not match or who was to come has exited, 600 a wait that cannot be meant,
+  // 200 where another CTA's barrier was arrived on instead, 150 before a first product, 100 where some have
+  // come and nobody is known to be missing, 0 when it may be a consequence of others.
+  int weight = 0;
+  std::vector<std::pair<uint32_t, uint32_t>>
+      others;  // CTA rank and warp of those who came before and do not now
+};
 
-// No live mbarrier lies in these bytes.
-template <class State>
-bool payload_free(const State& s, uint32_t offset, uint32_t bytes) {
-  if constexpr (requires { s.mbarriers.overlapping(offset, bytes); })
-    return s.mbarriers.overlapping(offset, bytes) < 0;
-  return true;
-}
+namespace hooks {
 
-// The CTA's last warp has exited: faults when something is left that must not be (tensor memory, say).
-template <class State>
-void at_exit(const State& s) {
-  if constexpr (requires { s.at_exit(); }) s.at_exit();
-}
-
-// Barriers in words, with their counts; empty when the engines know nothing of this wait.
-template <class W, class Wt>
-std::string wait_text(const W& warp, const Wt& wait) {
-  if constexpr (requires { describe_wait(warp, wait); }) return describe_wait(warp, wait);
-  return {};
-}
-
-// Who was to end this wait and where they are, in lines.
-template <class W, class Wt>
-std::string wait_story(const W& warp, const Wt& wait) {
-  if constexpr (requires { describe_missing(warp, wait); }) return describe_missing(warp, wait);
-  return {};
-}
+// What a parked group waits for, with values: barriers with their counts.
+std::string describe_wait(const Warp&, const Wait&);
+// Who was to end that wait, and where those are now: lines without indentation, each with a newline; empty
+// where there is nothing to tell.
+std::string describe_missing(const Warp&, const Wait&);
+Blame blame_of(const Warp&, const Wait&);
 
 // Carries out the tcgen05.ld's that the warp has under way and makes their registers defined. False: there
 // are none.
@@ -49,9 +38,6 @@ bool finish_loads(Warp&);
 // else parks the group until they are, and throws Reschedule. False: the register is none.
 bool await_products(Warp&, const Operand&);
 
-template <class W, class Wt>
-auto wait_blame(const W& warp, const Wt& wait) {
-  return blame_of(warp, wait);
-}
+}  // namespace hooks
 
-}  // namespace fp4lab::emu::hooks
+}  // namespace fp4lab::emu

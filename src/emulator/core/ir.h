@@ -144,7 +144,6 @@ struct Source {
   uint32_t line = 0, column = 0;  // 1-based, in the PTX text
   uint32_t location = 0;          // index into Module::locations; 0 = unknown
   uint32_t function = 0;
-  bool begins_block = false;  // it stands behind a label or a branch of the text
 
   bool has(std::string_view modifier) const;  // without the dot: has("sat")
   Type type(unsigned nth = 0) const;  // the nth modifier that is a type; Type::none if there are fewer
@@ -242,6 +241,9 @@ enum class FixedSpecial : uint8_t {
   envreg2,  // low half of the address of a cooperative launch's workspace
   nothing,  // 0
 };
+
+// How the name of the external function begins that stands where a recursion has no further levels.
+constexpr std::string_view kTooDeep = "more than ";
 
 struct Function {
   std::string name;

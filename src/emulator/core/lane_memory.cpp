@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "emulator/core/hooks.h"
+#include "emulator/core/cta_state.h"
 #include "emulator/core/machine.h"
 #include "emulator/core/warp.h"
 
@@ -60,7 +60,7 @@ bool Warp::shared_lanes(AccessKind kind, const uint64_t* address, const Span& s,
     for (uint32_t left = active; left; left &= left - 1)
       if (!cta.is_defined(static_cast<uint32_t>(address[std::countr_zero(left)] - own), bytes)) return false;
   if (kind != AccessKind::read) {
-    if (!hooks::payload_free(*cta.state, low, static_cast<uint32_t>(length))) return false;
+    if (cta.state->mbarriers.overlapping(low, static_cast<uint32_t>(length)) >= 0) return false;
     if (s.regular && s.step <= bytes)
       cta.define(low, static_cast<uint32_t>(length));
     else

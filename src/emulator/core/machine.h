@@ -108,13 +108,13 @@ struct Tolerated {
 struct Sm {
   unsigned id = 0;
   uint32_t shared_used = 0, threads_used = 0, ctas = 0;
-  std::unique_ptr<struct TensorMemory> tmem;  // engine/tmem.h; made at a CTA's start or tcgen05.alloc
+  std::unique_ptr<struct TensorMemory> tmem;  // core/tmem.h; made at a CTA's start or tcgen05.alloc
   Sm();
   ~Sm();
 };
 
 // One CTA: its shared-memory window and its warps. Engine state that hangs on a CTA (mbarriers, named
-// barriers, bulk groups, tensor-memory allocations) is engine/state.h's CtaState, which the core only creates
+// barriers, bulk groups, tensor-memory allocations) is cta_state.h's CtaState, which the core only creates
 // and destroys.
 class Cta {
  public:

@@ -7,9 +7,9 @@
 
 #include "emulator/core/failure.h"
 #include "emulator/core/hooks.h"
+#include "emulator/core/opcode.h"
 #include "emulator/core/place.h"
 #include "emulator/core/scheduler.h"
-#include "emulator/isa/opcode.h"
 
 namespace fp4lab::emu {
 
@@ -103,14 +103,14 @@ std::string cta_text(const Grid& grid, const Cta& cta) {
     for (const auto& g : w->groups()) {
       const Function& f = grid.module.functions[g->function];
       const uint32_t pc = std::min<uint32_t>(g->pc, static_cast<uint32_t>(f.source.size()) - 1);
-      std::string wait = g->wait.kind == Wait::Kind::none ? "" : hooks::wait_text(*w, g->wait);
+      std::string wait = g->wait.kind == Wait::Kind::none ? "" : hooks::describe_wait(*w, g->wait);
       if (wait.empty()) wait = core_wait_text(g->wait);
       if (g->wait.kind == Wait::Kind::none) wait = "polls";
       if (g->wait.kind == Wait::Kind::none || g->wait.kind == Wait::Kind::serial)
         if (const std::string polled = polled_text(grid, *w, *g); !polled.empty()) wait = "polls " + polled;
       text +=
           fmt::format("{}: {}\n      {}\n", lane_list(g->mask), wait, one_line(grid.module, f.source[pc]));
-      const std::string story = hooks::wait_story(*w, g->wait);
+      const std::string story = hooks::describe_missing(*w, g->wait);
       for (size_t at = 0, end; at < story.size(); at = end + 1) {
         end = story.find('\n', at);
         text += "        " + story.substr(at, end - at) + "\n";
@@ -155,7 +155,7 @@ std::string look_first(const std::vector<Cluster*>& clusters) {
     for (const auto& cta : c->ctas)
       for (const auto& w : cta->warps)
         for (const auto& g : w->groups())
-          if (Blame b = hooks::wait_blame(*w, g->wait); !b.cause.empty())
+          if (Blame b = hooks::blame_of(*w, g->wait); !b.cause.empty())
             all.push_back({w.get(), g->mask, std::move(b)});
     const Candidate* best = nullptr;
     int best_score = 0;

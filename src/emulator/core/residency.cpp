@@ -1,7 +1,7 @@
 #include <algorithm>
 
+#include "emulator/core/cta_state.h"
 #include "emulator/core/scheduler.h"
-#include "emulator/engine/state.h"
 
 namespace fp4lab::emu {
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "emulator/core/cta_state.h"
 #include "emulator/core/failure.h"
-#include "emulator/engine/state.h"
-#include "emulator/isa/opcode.h"
+#include "emulator/core/opcode.h"
 
 namespace fp4lab::emu {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "emulator/core/opcode.h"
 #include "emulator/core/scheduler.h"
-#include "emulator/isa/opcode.h"
 
 namespace fp4lab::emu {
 

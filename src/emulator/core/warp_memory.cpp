@@ -1,7 +1,7 @@
 // One lane's memory access: which memory an address means, and whether the access is allowed.
 #include <bit>
 
-#include "emulator/core/hooks.h"
+#include "emulator/core/cta_state.h"
 #include "emulator/core/machine.h"
 #include "emulator/core/warp.h"
 
@@ -169,7 +169,7 @@ std::byte* Warp::shared_memory(const Instr& i, Space space, AccessKind kind, uin
         *this);
   }
   if (kind != AccessKind::read) {
-    hooks::check_payload(*p.cta->state, p.offset, bytes, "a generic write");
+    p.cta->state->check_payload(p.offset, bytes, "a generic write");
     p.cta->define(p.offset, bytes);
   }
   if (cta.cluster.watcher) [[unlikely]]

@@ -93,6 +93,12 @@ std::vector<CUgraphNode> all(const CUgraph_st& graph) {
 
 }  // namespace
 
+bool fp4lab::emu::driver::allocates(const CUgraph_st& graph) {
+  return std::ranges::any_of(graph.nodes, [](const auto& node) {
+    return node->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC || node->type == CU_GRAPH_NODE_TYPE_MEM_FREE;
+  });
+}
+
 CUresult cuGraphCreate(CUgraph* graph, unsigned flags) {
   if (CUresult r = ready(false)) return r;
   if (!graph || flags) return CUDA_ERROR_INVALID_VALUE;

@@ -47,12 +47,6 @@ CUresult fp4lab::emu::driver::graph_allocation(size_t bytes, CUDA_MEM_ALLOC_NODE
   return CUDA_SUCCESS;
 }
 
-bool fp4lab::emu::driver::allocates(const CUgraph_st& graph) {
-  return std::ranges::any_of(graph.nodes, [](const auto& node) {
-    return node->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC || node->type == CU_GRAPH_NODE_TYPE_MEM_FREE;
-  });
-}
-
 CUresult cuGraphAddMemAllocNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* needs, size_t count,
                                 CUDA_MEM_ALLOC_NODE_PARAMS* params) {
   if (CUresult r = ready_anywhere()) return r;

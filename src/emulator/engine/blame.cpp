@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <set>
 
+#include "emulator/core/hooks.h"
 #include "emulator/core/place.h"
 #include "emulator/engine/describe.h"
 
@@ -351,7 +352,7 @@ Blame named_blame(const Warp& w, const LaneGroup& group, uint32_t id) {
 
 }  // namespace
 
-Blame blame_of(const Warp& w, const Wait& wait) {
+Blame hooks::blame_of(const Warp& w, const Wait& wait) {
   if (wait.kind == Wait::Kind::named_barrier)
     for (const auto& g : w.groups())
       if (&g->wait == &wait) return named_blame(w, *g, wait.address);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "emulator/core/hooks.h"
 #include "emulator/core/place.h"
 
 namespace fp4lab::emu {
@@ -117,13 +118,13 @@ std::string missing_of(const Cta& cta, const Mbarrier& b) {
 
 }  // namespace
 
-std::string describe_missing(const Warp& w, const Wait& wait) {
+std::string hooks::describe_missing(const Warp& w, const Wait& wait) {
   if (wait.kind != Wait::Kind::mbarrier) return {};
   const Mbarrier* b = w.cta.state->mbarriers.find(wait.address);
   return b ? missing_of(w.cta, *b) : "";
 }
 
-std::string describe_wait(const Warp& w, const Wait& wait) {
+std::string hooks::describe_wait(const Warp& w, const Wait& wait) {
   const Cta& cta = w.cta;
   switch (wait.kind) {
     case Wait::Kind::mbarrier: {

@@ -4,10 +4,10 @@
 #include <bit>
 
 #include "emulator/core/async.h"
+#include "emulator/core/cta_state.h"
 #include "emulator/core/error.h"
 #include "emulator/core/machine.h"
 #include "emulator/core/warp.h"
-#include "emulator/engine/state.h"
 
 namespace fp4lab::emu {
 

@@ -1,9 +1,9 @@
 // What the tcgen05 instructions share.
 #pragma once
 
+#include "emulator/core/tmem.h"
 #include "emulator/engine/descriptors.h"
 #include "emulator/engine/operand.h"
-#include "emulator/engine/tmem.h"
 
 namespace fp4lab::emu {
 

@@ -167,17 +167,6 @@ struct Wgmma final : MatrixProduct {
   }
 };
 
-void negate_words(Warp& w, Wgmma& op) {
-  for (auto& row : op.a_rows)
-    for (uint32_t& word : row) word = -word;
-  w.cta.cluster.tolerated(
-      Fault(FaultKind::miscompiled, kLanes,
-            "wgmma.mma_async with imm-scale-a -1 and a constant among the registers of A: ptxas 13.0 negates "
-            "the four registers as 32-bit integers, which changes the values (a product of the negated "
-            "accumulator, or of -B, is right)"),
-      w);
-}
-
 void issue(Warp& w, const Instr& in) {
   w.require_whole(in);
   const Mods m = unpack_aux<Mods>(in);
@@ -195,8 +184,8 @@ void issue(Warp& w, const Instr& in) {
   if (scale_d != 0 && scale_d != w.active)
     fault(FaultKind::collective, kLanes, "wgmma.mma_async: scale-d differs between the lanes of a warp");
   op->accumulate = scale_d != 0;
-  const int64_t scale_a = in.op[wgmma_scale_a(m.sparse)].displacement;
-  op->negate_a = scale_a == -1, op->negate_b = in.op[wgmma_scale_b(m.sparse)].displacement == -1;
+  op->negate_a = in.op[wgmma_scale_a(m.sparse)].displacement == -1;
+  op->negate_b = in.op[wgmma_scale_b(m.sparse)].displacement == -1;
   if (m.sparse) {
     op->sparse = sparse_rows(m);
     gather_metadata(w, in.op[3], static_cast<unsigned>(in.op[4].displacement), op->sparse);
@@ -223,7 +212,6 @@ void issue(Warp& w, const Instr& in) {
   if (m.a_in_registers) {
     for (unsigned r = 0; r < 4; ++r)
       std::memcpy(op->a_rows[r], w.source<uint32_t>(w.element(in.op[1], r)), sizeof op->a_rows[r]);
-    if (scale_a == kNegatedWords) negate_words(w, *op);
   } else {
     op->a = descriptor(in.op[1], "wgmma.mma_async: descriptor of A");
     if (m.family == Family::half) op->a.k_major = in.op[transpositions++].displacement == 0;

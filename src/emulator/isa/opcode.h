@@ -62,22 +62,10 @@
 #pragma once
 
 #include <span>
-#include <string_view>
 
-#include "emulator/core/ir.h"
+#include "emulator/core/opcode.h"
 
 namespace fp4lab::emu {
-
-enum class Fidelity : uint8_t { exact, measured, modelled };
-
-using Binder = Body (*)(Instr&, const Source&);
-
-struct Opcode {
-  std::string_view name, spelling, operands, section;
-  Fidelity fidelity;
-  int target;
-  Binder bind;
-};
 
 std::span<const Opcode> opcodes();
 

@@ -11,7 +11,4 @@ constexpr unsigned wgmma_scale_a(bool is_sparse) { return wgmma_scale_d(is_spars
 constexpr unsigned wgmma_scale_b(bool is_sparse) { return wgmma_scale_d(is_sparse) + 2; }
 constexpr unsigned wgmma_transpositions(bool is_sparse) { return wgmma_scale_d(is_sparse) + 3; }
 
-// imm-scale-a where the words of A are negated as integers (see ptxas/negative_constant.cpp).
-constexpr int64_t kNegatedWords = -2;
-
 }  // namespace fp4lab::emu

@@ -76,15 +76,14 @@ struct AddFloat {
   }
 };
 // Of two NaNs the operand counts; global memory keeps it as it is, shared memory makes it quiet (seen on an
-// H200). The loop that ptxas makes for shared memory with optimisation has the memory's count.
-template <bool kOptimised>
+// H200).
 struct AddDouble {
   using Cell = uint64_t;
   static uint64_t apply(uint64_t old, uint64_t b, uint64_t, bool global) {
     if (global) return sum_in_global(old, b);
     const double x = std::bit_cast<double>(old), y = std::bit_cast<double>(b), sum = x + y;
     if (sum == sum) return std::bit_cast<uint64_t>(sum);
-    return std::bit_cast<uint64_t>(kOptimised ? nan_of(x, y) : nan_of(y, x));
+    return std::bit_cast<uint64_t>(nan_of(y, x));
   }
 };
 // f16 and bf16 values, or pairs of them; .noftz keeps subnormals.
@@ -267,7 +266,7 @@ Body bind_update(Instr& i, const Source& s, bool returns) {
     case Type::f32:
       return op == Op::exch ? integer_body<uint32_t>(op) : Body(update<AddFloat, false>);
     case Type::f64:
-      return op == Op::exch ? integer_body<uint64_t>(op) : Body(update<AddDouble<false>, false>);
+      return op == Op::exch ? integer_body<uint64_t>(op) : Body(update<AddDouble, false>);
     case Type::f16:
       return half_body<HalfValue>(op, false);
     case Type::f16x2:
@@ -287,8 +286,6 @@ uint64_t sum_in_global(uint64_t old, uint64_t operand) {
   const double x = std::bit_cast<double>(old), y = std::bit_cast<double>(operand), sum = x + y;
   return sum == sum ? std::bit_cast<uint64_t>(sum) : y != y ? operand : x != x ? old : kNan64;
 }
-
-Body optimised_add_f64() { return update<AddDouble<true>, false>; }
 
 Body bind_atom(Instr& i, const Source& s) { return bind_update(i, s, true); }
 Body bind_atom_cas(Instr& i, const Source& s) { return bind_update(i, s, true); }

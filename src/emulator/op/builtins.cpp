@@ -8,7 +8,6 @@
 
 #include "emulator/core/machine.h"
 #include "emulator/op/device_heap.h"
-#include "emulator/ptx/lower.h"
 #include "fp4lab/error.h"
 
 namespace fp4lab::emu {

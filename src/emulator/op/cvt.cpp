@@ -225,8 +225,8 @@ void cvt_general(Warp& w, const Instr& i) {
   for (uint32_t lanes = w.active; lanes; lanes &= lanes - 1) {
     const unsigned l = unsigned(std::countr_zero(lanes));
     const Value v = read(m.from, cells[l], m.ftz);
-    // A NaN of f32 or f64 that is neither converted nor rounded, flushed or added to stays as it is.
-    if (m.from != m.to || bits_of(m.to) == 16 || m.integral || m.sat || m.ftz || m.adds || v.real == v.real)
+    // A NaN of f32 or f64 that is neither converted nor rounded or flushed stays as it is.
+    if (m.from != m.to || bits_of(m.to) == 16 || m.integral || m.sat || m.ftz || v.real == v.real)
       cells[l] = result(m, v);
     else if (m.to == Type::f32)
       cells[l] = uint32_t(cells[l]);
@@ -340,13 +340,6 @@ Body bind_cvt(Instr& i, const Source& s) {
   if (Body body = fast_body(m, i.op[0].type)) return body;
   i.aux = cvt::pack(m);
   return cvt_general;
-}
-
-void cvt::convert_as_written(Instr& i) {
-  if (i.body != cvt_general) return;
-  Modifiers m = unpack(i.aux);
-  m.adds = true;
-  i.aux = pack(m);
 }
 
 }  // namespace fp4lab::emu

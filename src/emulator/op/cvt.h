@@ -17,7 +17,6 @@ struct Modifiers {
   bool integral : 1 = false;  // .rni and its kin: round to an integer, in the direction of `round`
   bool ftz : 1 = false, sat : 1 = false, relu : 1 = false, satfinite : 1 = false;
   bool from_wide : 1 = false, to_wide : 1 = false;  // the register has 64 bits though the type has fewer
-  bool adds : 1 = false;  // to the type it comes from, by a sum: see convert_as_written
 };
 static_assert(sizeof(Modifiers) <= 8);
 inline uint64_t pack(const Modifiers& m) {
@@ -32,11 +31,6 @@ inline Modifiers unpack(uint64_t bits) {
 }
 
 Modifiers modifiers_of(const Instr&, const Source&);
-
-// Without optimisation ptxas makes a plain cvt.f32.f32 or cvt.f64.f64 a sum with -0, after which a NaN of f32
-// is the canonical one and one of f64 quiet; with optimisation it is a move. Other instructions stay what
-// they are.
-void convert_as_written(Instr&);
 
 // v rounded to an integral value.
 inline double to_integral(double v, FormatRound round) {

@@ -207,17 +207,6 @@ void check_third(const Instr& i, Second second) {
   if (!wanted && i.op[3]) fail("operand c needs a second operation or a selector of d");
 }
 
-// The sum of all four sums or differences of unsigned bytes: ptxas 13.0 makes two dp4a of them and forgets
-// the guard, at every optimisation level.
-bool loses_guard(const Video& v, const Instr& i) {
-  if (v.parts != 4 || (v.op != Op::add && v.op != Op::sub) || v.second != Second::add) return false;
-  if (v.d_signed || v.a_signed || v.b_signed || mask_of(i.op[0], 4) != 0xf) return false;
-  const auto takes_own = [](const Operand& o, bool second) {
-    return selector_of(o, 4, second).part == selector_of({}, 4, second).part;
-  };
-  return takes_own(i.op[1], false) && takes_own(i.op[2], true);
-}
-
 // What follows the name: types, then what the instruction has. Also the operands' selectors are tried here,
 // so that a wrong one is refused when the module is loaded.
 Body bind_video(Instr& i, const Source& s, Op op, unsigned parts) {
@@ -241,7 +230,6 @@ Body bind_video(Instr& i, const Source& s, Op op, unsigned parts) {
     mask_of(i.op[0], parts);
   else
     check_third(i, v.second);
-  if (loses_guard(v, i)) i.guard = -1;
   std::memcpy(&i.aux, &v, sizeof v);
   return parts > 1 ? simd : scalar;
 }

@@ -103,7 +103,6 @@ struct Function {
   uint32_t max_ntid[3] = {0, 0, 0}, req_ntid[3] = {0, 0, 0}, req_cluster[3] = {0, 0, 0};
   uint32_t max_cluster_rank = 0, min_ctapersm = 0, max_nreg = 0;
   bool explicit_cluster = false, blocks_are_clusters = false;
-  std::vector<const Token*> nounroll;  // pragmas, in the text's order; one before the body is about all loops
 };
 
 struct Module {

@@ -70,21 +70,8 @@ class BodyReader {
         return;
       }
     }
-    settle_pragmas();
     auto [_, fresh] = scope().labels.try_emplace(t.text, static_cast<uint32_t>(f_.statements.size()));
     if (!fresh) fail_at(c_.module, t, "label '{}' is defined twice in this block", t.text);
-  }
-
-  // A pragma in front of a label is one of the block before, as if it stood at its last instruction.
-  void settle_pragmas() {
-    if (fresh_pragmas_.behind != f_.statements.size()) return;
-    const std::string_view last = f_.statements.empty() ? "exit" : f_.statements.back().opcode[0];
-    if (last == "bra" || last == "brx" || last == "ret" || last == "exit")
-      f_.nounroll.resize(fresh_pragmas_.first);
-    else
-      std::fill(f_.nounroll.begin() + static_cast<std::ptrdiff_t>(fresh_pragmas_.first), f_.nounroll.end(),
-                f_.statements.back().at);
-    fresh_pragmas_ = {};
   }
 
   void directive() {
@@ -95,9 +82,7 @@ class BodyReader {
     } else if (t.text == "loc") {
       location(t);
     } else if (t.text == "pragma") {
-      if (fresh_pragmas_.behind != f_.statements.size())
-        fresh_pragmas_ = {f_.statements.size(), f_.nounroll.size()};
-      parse_pragma(c_, f_.nounroll);
+      parse_pragma(c_);
     } else if (space_named(t.text, space)) {
       for (ast::Variable& v : parse_variables(c_, space, false)) add_variable(std::move(v));
       c_.expect(";", "behind a declaration");
@@ -319,9 +304,6 @@ class BodyReader {
   uint32_t scope_ = 0;
   uint32_t location_ = 0;
   bool has_vectors_ = false;
-  struct {
-    size_t behind = ~size_t(0), first = 0;  // how many statements stand before; which is the first of them
-  } fresh_pragmas_;
   bool in_call_ = false;  // of whose operands those in ( ) are lists
 };
 

@@ -7,6 +7,7 @@
 #include "emulator/core/memory.h"
 #include "emulator/isa/table.h"
 #include "emulator/ptx/ast.h"
+#include "emulator/ptx/insert.h"
 
 namespace fp4lab::emu {
 
@@ -111,13 +112,7 @@ class Operands {
   Operands(Image& image, Names& names, Function& out) : image_(image), names_(names), out_(out) {}
   const Entry& lower(const ast::Statement&, std::span<const Entry* const> rows, Instr&, const Source&);
 
-  // Instructions that must stand before the one at `pc`, unguarded: some operands ask for them.
-  struct Prelude {
-    uint32_t pc;
-    std::vector<std::string_view> opcode;
-    std::vector<Operand> operands;
-  };
-  const std::vector<Prelude>& preludes() const { return preludes_; }
+  const std::vector<Insertion>& insertions() const { return insertions_; }  // that some operands ask for
 
  private:
   using Specs = std::vector<OperandSpec>;
@@ -161,7 +156,7 @@ class Operands {
   const Source* source_ = nullptr;
   const OperandSpec* spec_ = nullptr;  // of the operand at work
   bool second_ = false;                // the second of a pair, or the whole of a vector, is at work
-  std::vector<Prelude> preludes_;
+  std::vector<Insertion> insertions_;
   size_t addresses_ = 0;  // how many addresses stand before it
 };
 

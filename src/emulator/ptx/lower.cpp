@@ -4,17 +4,13 @@
 #include <cstring>
 
 #include "emulator/isa/target.h"
-#include "emulator/op/cvt.h"
+#include "emulator/ptx/contract.h"
 #include "emulator/ptx/flow.h"
 #include "emulator/ptx/image.h"
+#include "emulator/ptx/insert.h"
 #include "emulator/ptx/padding.h"
 #include "emulator/ptx/parser.h"
 #include "emulator/ptx/syntax.h"
-#include "emulator/ptxas/guarded_set.h"
-#include "emulator/ptxas/literal_order.h"
-#include "emulator/ptxas/narrow_use.h"
-#include "emulator/ptxas/optimise.h"
-#include "emulator/ptxas/rewrite.h"
 #include "fp4lab/error.h"
 
 namespace fp4lab::emu {
@@ -128,7 +124,6 @@ class Lowering {
       if (uint32_t& caller = out_.locations.back().caller) caller += first_location_;
     }
     for (const ast::Statement& s : f.statements) statement(s, names, operands, out, index);
-    mark_blocks(f, out);
     if (f.has_body && needs_end(f, out)) {  // falling off the end, or a label there, returns
       ast::Statement end;
       end.at = f.statements.empty() ? f.at : f.statements.back().at;
@@ -137,35 +132,10 @@ class Lowering {
       statement(end, names, operands, out, index);
     }
     fill_padding(image, out);
-    insert_what_stands_before(image, operands, out);
-    convert_narrow_uses(image, out, entries_);
-    if (how_ == Compilation::optimised) {
-      optimise(image, out, entries_, f.nounroll);
-    } else {
-      order_literals(image, out, entries_);
-      std::for_each(out.code.begin(), out.code.end(), cvt::convert_as_written);
-    }
+    insert(table_, out, entries_, operands.insertions());
+    if (how_ == Compilation::optimised) contract(image, out, entries_);
     out_.functions[index] = std::move(out);
     find_reconvergence(out_, out_.functions[index]);
-  }
-
-  static void mark_blocks(const ast::Function& f, Function& out) {
-    const auto mark = [&](size_t pc) {
-      if (pc < out.source.size()) out.source[pc].begins_block = true;
-    };
-    for (const ast::Scope& scope : f.scopes)
-      for (const auto& [_, at] : scope.labels) mark(at);
-    for (size_t pc = 0; pc < out.source.size(); ++pc)
-      if (const std::string_view name = out.source[pc].tokens[0]; name == "bra" || name == "brx")
-        mark(pc + 1);
-  }
-
-  void insert_what_stands_before(Image& image, const Operands& operands, Function& out) {
-    Rewriter rewriter(image, out, std::move(entries_));
-    for (const Operands::Prelude& p : operands.preludes()) rewriter.insert(p.pc, p.opcode, p.operands);
-    convert_before_guards(rewriter);
-    rewriter.rebuild();
-    entries_ = std::move(rewriter.rows);
   }
 
   bool needs_end(const ast::Function& f, const Function& out) const {
@@ -203,9 +173,7 @@ class Lowering {
       std::string why = table_.explain(s.opcode, token);
       fail_at(out_, *s.opcode_at[token], "{}", why);
     }
-    // ptxas 13.0 expands testp into comparisons and forgets the guard, at every optimisation level: what an
-    // H200 executes is always unguarded.
-    if (s.guard && s.opcode[0] != "testp") {
+    if (s.guard) {
       const Meaning& m = names.find(s.guard->text, s.scope);
       if (m.kind == Meaning::Kind::none) names.undeclared(*s.guard, s.guard->text, s.scope);
       if (m.kind != Meaning::Kind::reg || m.reg.kind != Operand::Kind::predicate)

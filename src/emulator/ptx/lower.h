@@ -20,7 +20,5 @@ void pass_by_value(Module&, ast::Module&);
 void resolve_indirect_calls(Module&, ast::Module&);
 // Gives each level of a recursion a function of its own, down to a last one that faults.
 void unroll_recursion(Module&, ast::Module&);
-// How the name of the builtin begins that stands for a recursion's end.
-constexpr std::string_view kTooDeep = "more than ";
 
 }  // namespace fp4lab::emu

@@ -1,12 +1,14 @@
 // Classes of types, as operands are checked against them (PTX ISA 9.4; leniencies as ptxas 13.0 shows them).
 #pragma once
 
-#include "emulator/ptxas/rewrite.h"
+#include "emulator/core/ir.h"
 
 namespace fp4lab::emu {
 
-// is_float, and the types that only some instructions compute with.
-inline bool is_floating(Type t) { return is_float(t) || t == Type::f32x2 || t == Type::tf32; }
+inline bool is_floating(Type t) {
+  return t == Type::f16 || t == Type::bf16 || t == Type::f32 || t == Type::f64 || t == Type::f16x2 ||
+         t == Type::bf16x2 || t == Type::f32x2 || t == Type::tf32;
+}
 inline bool is_signed(Type t) { return t == Type::s8 || t == Type::s16 || t == Type::s32 || t == Type::s64; }
 inline bool is_plain_integer(Type t) {
   return is_signed(t) || t == Type::u8 || t == Type::u16 || t == Type::u32 || t == Type::u64;

@@ -155,7 +155,7 @@ Operand Operands::computed_before(Type type, std::vector<std::string_view> opcod
                                   std::vector<Operand> sources) {
   const Operand result = image_.fresh_register(type);
   sources.insert(sources.begin(), result);
-  preludes_.push_back({static_cast<uint32_t>(out_.code.size()), std::move(opcode), std::move(sources)});
+  insertions_.push_back({static_cast<uint32_t>(out_.code.size()), std::move(opcode), std::move(sources)});
   return result;
 }
 

@@ -10,8 +10,8 @@
 
 namespace fp4lab::emu {
 
-// As the driver's compiler would make it: by default with optimisation, which shows in some results
-// (ptxas/optimise.h), or each instruction as it is written.
+// optimised: a product and a sum without rounding modifiers become one fma (contract.h), as every compiler
+// does it by default; as_written: each instruction alone, as with CU_JIT_OPTIMIZATION_LEVEL 0.
 enum class Compilation : uint8_t { optimised, as_written };
 
 // Parses and lowers a PTX module; every instruction is bound. `file_name` is what messages call it. Throws

@@ -47,8 +47,6 @@ class ModuleReader {
         fail_at(c_.module, *f.at, "function '{}' is declared and never defined; without .extern it must be",
                 f.name);
     check_constant_size();
-    if (!nounroll_.empty())  // anywhere at module scope: about the loops before it too (PTX ISA 11.4.7)
-      for (ast::Function& f : module_.functions) f.nounroll.insert(f.nounroll.begin(), f.at);
     return std::move(module_);
   }
 
@@ -96,7 +94,7 @@ class ModuleReader {
       module_.aliases[name] = c_.word("a function").text;
       c_.expect(";", "behind .alias");
     } else if (t.text == "pragma") {
-      parse_pragma(c_, nounroll_);
+      parse_pragma(c_);
     } else {
       declaration(t);
     }
@@ -271,7 +269,7 @@ class ModuleReader {
       } else if (t.text == "abi_preserve" || t.text == "abi_preserve_control") {
         count("a number of registers");
       } else if (t.text == "pragma") {
-        parse_pragma(c_, f.nounroll);
+        parse_pragma(c_);
       } else {
         fail_at(c_.module, t, "unknown or unsupported performance directive '.{}'", t.text);
       }
@@ -285,7 +283,6 @@ class ModuleReader {
 
   Cursor& c_;
   ast::Module module_;
-  std::vector<const Token*> nounroll_;  // pragmas at module scope
 };
 
 // A newly declared name.
@@ -316,10 +313,9 @@ void check_declared_type(const Module& module, const Token& at, Type type) {
     fail_at(module, at, ".{} is a type of instructions only", name_of(type));
 }
 
-void parse_pragma(Cursor& c, std::vector<const Token*>& nounroll) {
+void parse_pragma(Cursor& c) {
   do {
     if (c.peek().kind != Token::Kind::string) c.fail("expected the pragma's string");
-    if (c.peek().text.find("nounroll") != std::string_view::npos) nounroll.push_back(&c.peek());
     c.next();
   } while (c.accept(","));
   c.expect(";", "behind .pragma");

@@ -18,8 +18,8 @@ const Token& new_name(Cursor&, std::string_view what);
 // Registers and variables are of the fundamental types alone (PTX ISA 5.2.1).
 void check_declared_type(const Module&, const Token& at, Type);
 
-// The strings of .pragma up to and with the semicolon (PTX ISA 11.4.7). Where "nounroll" stands is noted.
-void parse_pragma(Cursor&, std::vector<const Token*>& nounroll);
+// The strings of .pragma up to and with the semicolon (PTX ISA 11.4.7).
+void parse_pragma(Cursor&);
 
 // The state space that a directive names; false if it names none.
 bool space_named(std::string_view, Space&);

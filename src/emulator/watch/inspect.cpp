@@ -5,10 +5,10 @@
 #include <bit>
 #include <cstring>
 
+#include "emulator/core/cta_state.h"
 #include "emulator/core/machine.h"
 #include "emulator/core/place.h"
 #include "emulator/engine/operand.h"
-#include "emulator/engine/state.h"
 #include "emulator/engine/tcgen05_mma.h"
 #include "fp4lab/error.h"
 #include "fp4lab/ue4m3.h"

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "emulator/engine/state.h"
+#include "emulator/core/cta_state.h"
 #include "emulator/watch/order_found.h"
 
 namespace fp4lab::emu {

@@ -1,7 +1,7 @@
 // What named and cluster barriers, waits for groups and tcgen05.wait pass on between threads.
 #include <bit>
 
-#include "emulator/engine/state.h"
+#include "emulator/core/cta_state.h"
 #include "emulator/watch/order.h"
 #include "emulator/watch/order_state.h"
 

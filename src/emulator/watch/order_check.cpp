@@ -2,7 +2,7 @@
 #include <bit>
 #include <cstring>
 
-#include "emulator/engine/state.h"
+#include "emulator/core/cta_state.h"
 #include "emulator/isa/opcode.h"
 #include "emulator/watch/order_found.h"
 
