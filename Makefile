@@ -20,7 +20,7 @@ endif
 
 find      = $(sort $(shell find $(1) -name '*.cpp' 2>/dev/null))
 objects   = $(patsubst %.cpp,$(BUILD)/obj/%.o,$(call find,$(1)))
-LAB       := $(call objects,src/numerics src/reference src/problem src/jit src/device src/lab)
+LAB       := $(call objects,src/text src/numerics src/reference src/problem src/jit src/device src/lab)
 EMULATOR  := $(call objects,src/emulator)
 RUNTIME   := $(call objects,src/runtime)
 CUBLAS    := $(call objects,src/cublas)
@@ -84,7 +84,7 @@ clean: ## remove what was built
 help: ## print this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile
 
-# Little of their time is spent in their own code, and CLI11 and doctest are slow to optimise.
+# Little of their time is spent in their own code, and doctest is slow to optimise.
 $(BUILD)/obj/tests/%.o $(BUILD)/obj/src/cli/%.o: CXXFLAGS += -O1
 $(BUILD)/obj/%.o: %.cpp
 	@mkdir -p $(@D)

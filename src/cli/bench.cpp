@@ -1,16 +1,19 @@
 // fp4lab bench: kernels of the lab and the libraries they are compared with, timed on a GPU in one run.
 #include "fp4lab/bench.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
 
 #include "cli/bench_table.h"
 #include "cli/command.h"
 #include "cli/progress.h"
 #include "cli/workload.h"
+#include "fp4lab/error.h"
 #include "fp4lab/peers.h"
 #include "fp4lab/record.h"
 #include "fp4lab/sweep.h"
@@ -257,41 +260,40 @@ int run(const Options& given) {
 }
 
 const Command kCommand{
-    "bench", "time kernels and the libraries they are compared with, on a GPU", [](CLI::App& app) {
+    "bench", "time kernels and the libraries they are compared with, on a GPU", [](Arguments& app) {
       auto o = std::make_shared<Options>();
-      app.add_option("operation", o->operation, "group, dual, gemm or all")->capture_default_str();
-      app.add_option("--case", o->case_names, "cases or shapes; 'all': the full sizes")
-          ->capture_default_str();
+      app.add_option("operation", o->operation, "group, dual, gemm or all").capture_default_str();
+      app.add_option("--case", o->case_names, "cases or shapes; 'all': the full sizes").capture_default_str();
       app.add_option("--kernel", o->kernel,
                      "rungs, separated by commas; 'all'; 'default': the top rung; 'none': peers only")
-          ->capture_default_str();
+          .capture_default_str();
       app.add_option("--set", o->knobs, "a knob of the plan, as stages=4; may be repeated");
-      app.add_option("--device", o->device, "cuda: the emulator has no times")->capture_default_str();
+      app.add_option("--device", o->device, "cuda: the emulator has no times").capture_default_str();
       o->numbers.declare(app);
       app.add_option("--sets", o->sets, "sets of inputs, in rotation")
-          ->check(whole_number(1))
-          ->capture_default_str();
+          .whole_number_from(1)
+          .capture_default_str();
       app.add_option("--rounds", o->timing.rounds, "times that a sample goes through the sets")
-          ->capture_default_str();
+          .capture_default_str();
       app.add_option("--repeats", o->timing.repeats, "samples; their median counts")
-          ->check(whole_number(1))
-          ->capture_default_str();
-      app.add_option("--warmups", o->timing.warmups, "samples before them")->capture_default_str();
+          .whole_number_from(1)
+          .capture_default_str();
+      app.add_option("--warmups", o->timing.warmups, "samples before them").capture_default_str();
       app.add_option("--flush", o->flush_mib, "MiB overwritten before each sample; 0: the cache stays warm")
-          ->capture_default_str();
+          .capture_default_str();
       app.add_option("--launch", o->launch,
                      "how our kernels are launched: stream, graph, or best, the faster of the two")
-          ->check(CLI::IsMember({"best", "stream", "graph"}))
-          ->capture_default_str();
+          .one_of({"best", "stream", "graph"})
+          .capture_default_str();
       app.add_option("--peers", o->peers, "cublas, python (the scripts in bench/peers), both, or none")
-          ->capture_default_str();
+          .capture_default_str();
       app.add_option("--cublas", o->cublas,
                      "libcublasLt.so or its folder; default: FP4LAB_CUBLAS, the toolkit, Python's wheels");
-      app.add_option("--python", o->python, "interpreter of the scripts")->capture_default_str();
+      app.add_option("--python", o->python, "interpreter of the scripts").capture_default_str();
       app.add_option("--peer-seconds", o->peer_seconds, "a script that takes longer is ended")
-          ->capture_default_str();
+          .capture_default_str();
       app.add_option("--problems", o->problems, "keep the problems that the scripts read in this folder");
-      app.add_option("--against", o->against, "the peer of the ratio column")->capture_default_str();
+      app.add_option("--against", o->against, "the peer of the ratio column").capture_default_str();
       app.add_option("--json", o->json, "write every record as a line of JSON when it is there");
       app.add_option("--merge", o->merge, "records of other runs or programs, into the same tables");
       app.add_option("--report", o->report, "measure nothing: print the tables of these records");

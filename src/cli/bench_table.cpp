@@ -1,5 +1,7 @@
 #include "cli/bench_table.h"
 
+#include <fmt/format.h>
+
 #include <cerrno>
 #include <cmath>
 #include <cstring>
@@ -9,6 +11,7 @@
 
 #include "cli/table.h"
 #include "fp4lab/error.h"
+#include "fp4lab/json_text.h"
 #include "fp4lab/problem.h"
 #include "fp4lab/timing.h"
 
@@ -262,7 +265,7 @@ std::vector<json> read_records(const std::string& path) {
   for (int number = 1; std::getline(file, line); ++number) {
     if (line.empty()) continue;
     try {
-      records.push_back(json::parse(line));
+      records.push_back(parse_json(line));
       if (!records.back().is_object()) fail("not an object");
     } catch (const std::exception& e) {
       fail("{}:{}: not a record: {}", path, number, e.what());

@@ -1,6 +1,12 @@
 // fp4lab cases: what can be run, by name.
+#include <fmt/format.h>
+
+#include <memory>
+#include <optional>
+
 #include "cli/command.h"
 #include "cli/table.h"
+#include "fp4lab/error.h"
 #include "fp4lab/machine.h"
 #include "fp4lab/problem.h"
 
@@ -19,7 +25,7 @@ std::string list(const std::vector<Shape>& shapes, int Shape::*side) {
 std::string optional(const std::optional<double>& us) { return us ? fmt::format("{:g}", *us) : "-"; }
 
 const Command kCommand{
-    "cases", "list the cases and their shapes", [](CLI::App& app) {
+    "cases", "list the cases and their shapes", [](Arguments& app) {
       auto operation = std::make_shared<std::string>();
       app.add_option("operation", *operation, "only these: group, dual or gemm");
       return [operation] {

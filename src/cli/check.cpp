@@ -1,6 +1,8 @@
 // fp4lab check: a small PTX program with its launch in comments, and its broken twins, under the checkers.
 #include <fmt/format.h>
 
+#include <memory>
+
 #include "cli/command.h"
 #include "fp4lab/check_program.h"
 #include "fp4lab/error.h"
@@ -53,14 +55,14 @@ int run(const Options& o) {
 
 const Command kCommand{
     "check", "run a small PTX program under the checkers (tests/check), or a broken twin of it",
-    [](CLI::App& app) {
+    [](Arguments& app) {
       auto o = std::make_shared<Options>();
       app.add_option("file", o->file, "its comments say how it is launched: tests/check/README.md")
-          ->required();
+          .required();
       app.add_option("--twin", o->twin, "run this twin instead: a name, a line, or 'all'");
       app.add_option("--schedules", o->seeds, "orders of asynchronous work to try")
-          ->check(whole_number(1))
-          ->capture_default_str();
+          .whole_number_from(1)
+          .capture_default_str();
       return [o] { return run(*o); };
     }};
 

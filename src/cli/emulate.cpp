@@ -1,15 +1,18 @@
 // fp4lab emulate: runs a CUDA program on the emulator, unmodified: the loader finds the emulator's driver and
 // runtime libraries first.
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <memory>
 
 #include "cli/command.h"
 #include "cli/elf.h"
 #include "fp4lab/driver.h"
+#include "fp4lab/error.h"
 
 namespace fp4lab::cli {
 namespace {
@@ -113,21 +116,21 @@ int run(const Options& o) {
 
 const Command kCommand{
     "emulate", "run a CUDA program on the emulator: fp4lab emulate [options] -- ./program arguments",
-    [](CLI::App& app) {
+    [](Arguments& app) {
       auto o = std::make_shared<Options>();
       app.add_option(
              "--device", o->device,
              "b200 or h200; default: what the program was built for, b200 if it brings no PTX of its own")
-          ->check(CLI::IsMember({"b200", "h200"}));
+          .one_of({"b200", "h200"});
       app.add_option("--seed", o->seed,
                      "of the order in which asynchronous work completes; the same seed, the same run")
-          ->check(whole_number(0));
+          .whole_number_from(0);
       app.add_option("--threads", o->threads,
                      "host threads; default: all cores. The run does not depend on it")
-          ->check(whole_number(1));
+          .whole_number_from(1);
       app.add_option("--sms", o->sms,
                      "only so many SMs: a persistent kernel takes several tiles with a small problem")
-          ->check(whole_number(1));
+          .whole_number_from(1);
       app.add_flag("--eager", o->eager, "asynchronous work completes at once");
       app.add_flag("--check", o->check,
                    "a launch fails when accesses are ordered by luck only (races, missing fences)");
@@ -141,7 +144,7 @@ const Command kCommand{
       app.add_option("--stop-at", o->stop_at,
                      "registers, mbarriers and the shared memory that operands point to, when warps first "
                      "come to this line of the PTX (--dump-ptx)")
-          ->check(whole_number(1));
+          .whole_number_from(1);
       app.add_option("--watch", o->watch,
                      "every access to this shared address (or variable), every event of an mbarrier there");
       app.add_option(
@@ -156,8 +159,7 @@ const Command kCommand{
       app.add_option("--replace-ptx", o->replace_ptx,
                      "load the file of this folder that has the name --dump-ptx gives, instead of the "
                      "program's own PTX: an edited copy");
-      app.add_option("command", o->command, "the program and its arguments, behind --")->required();
-      app.prefix_command(false);
+      app.add_option("command", o->command, "the program and its arguments, behind --").required();
       return [o] { return run(*o); };
     }};
 

@@ -1,16 +1,20 @@
 // fp4lab explain: why a tile or a plan is legal or not, with the manual's section, and what is legal instead.
+#include <fmt/format.h>
+
 #include <cstdio>
+#include <memory>
 
 #include "cli/command.h"
+#include "fp4lab/error.h"
 #include "fp4lab/legality.h"
 
 namespace fp4lab::cli {
 namespace {
 
 const Command kCommand{
-    "explain", "say why a tile is legal for NVFP4 on sm_100a or not", [](CLI::App& app) {
+    "explain", "say why a tile is legal for NVFP4 on sm_100a or not", [](Arguments& app) {
       auto tile = std::make_shared<std::string>();
-      app.add_option("--tile", *tile, "MxNxK, for instance 64x128x256")->required();
+      app.add_option("--tile", *tile, "MxNxK, for instance 64x128x256").required();
       return [tile] {
         int m = 0, n = 0, k = 0, read = 0;
         if (std::sscanf(tile->c_str(), "%dx%dx%d%n", &m, &n, &k, &read) != 3 || read != int(tile->size()))

@@ -1,6 +1,11 @@
 // fp4lab kernels: the ladders of rungs and the knobs of their plans.
+#include <fmt/format.h>
+
+#include <memory>
+
 #include "cli/command.h"
 #include "cli/table.h"
+#include "fp4lab/error.h"
 #include "fp4lab/machine.h"
 #include "fp4lab/rung.h"
 
@@ -44,7 +49,7 @@ int report(const std::string& group, const std::string& dual) {
 }
 
 const Command kCommand{
-    "kernels", "list the rungs and the knobs", [](CLI::App& app) {
+    "kernels", "list the rungs and the knobs", [](Arguments& app) {
       struct Options {
         bool report = false;
         std::string group = "g8k7168", dual = "dual-256-4096-7168";
@@ -52,8 +57,8 @@ const Command kCommand{
       auto o = std::make_shared<Options>();
       app.add_flag("--report", o->report,
                    "compile every rung and print its registers, shared memory, spills");
-      app.add_option("--group", o->group, "with --report: the case of the group GEMM")->capture_default_str();
-      app.add_option("--dual", o->dual, "with --report: the case of the dual GEMM")->capture_default_str();
+      app.add_option("--group", o->group, "with --report: the case of the group GEMM").capture_default_str();
+      app.add_option("--dual", o->dual, "with --report: the case of the dual GEMM").capture_default_str();
       return [o] {
         if (o->report) return report(o->group, o->dual);
         Table list({"arch", "kernel", "op", "changes", "idea"});

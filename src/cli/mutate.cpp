@@ -2,6 +2,8 @@
 // altered: of a rung of this project, or of whatever kernels a program brings (fp4lab mutate -- ./program).
 #include "fp4lab/mutate.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -12,6 +14,7 @@
 #include "cli/mutation_subject.h"
 #include "cli/progress.h"
 #include "cli/table.h"
+#include "fp4lab/error.h"
 #include "fp4lab/rung.h"
 
 namespace fp4lab::cli {
@@ -191,30 +194,30 @@ const Command kCommand{
     "mutate",
     "remove or alter one synchronisation line at a time and see whether the emulator notices: fp4lab mutate "
     "KERNEL CASE, or fp4lab mutate -- ./program arguments",
-    [](CLI::App& app) {
+    [](Arguments& app) {
       auto o = std::make_shared<Options>();
       app.add_option(
              "command", o->command,
              "a rung and a small case or shape; or, behind --, a CUDA program with its arguments that "
              "checks its own results: wrong is when its exit status is not 0, or it writes something "
              "else to stdout")
-          ->required();
+          .required();
       app.add_option("--seeds", o->seeds, "schedules to try before a mutant counts as a survivor")
-          ->check(whole_number(1))
-          ->capture_default_str();
+          .whole_number_from(1)
+          .capture_default_str();
       app.add_option("--own-seeds", o->own_seeds,
                      "schedules of the original: what the checkers note in them is its own, not a mutant's")
-          ->check(whole_number(1))
-          ->capture_default_str();
-      app.add_option("--dist", o->distribution, "of the numbers")->capture_default_str();
+          .whole_number_from(1)
+          .capture_default_str();
+      app.add_option("--dist", o->distribution, "of the numbers").capture_default_str();
       app.add_option("--every", o->every, "only every so many-th mutant: a sample")
-          ->check(whole_number(1))
-          ->capture_default_str();
+          .whole_number_from(1)
+          .capture_default_str();
       app.add_option("--limit", o->limit, "seconds after which no further mutant is begun; 0: none")
-          ->capture_default_str();
-      app.add_option("--sms", o->sms, "only so many SMs, see fp4lab emulate")->check(whole_number(1));
+          .capture_default_str();
+      app.add_option("--sms", o->sms, "only so many SMs, see fp4lab emulate").whole_number_from(1);
       app.add_option("--rule", o->rule, "only rules whose name contains this");
-      app.add_option("--arch", o->arch, "sm_100a or sm_90a, of a rung")->capture_default_str();
+      app.add_option("--arch", o->arch, "sm_100a or sm_90a, of a rung").capture_default_str();
       app.add_option("--set", o->knobs, "a knob of the plan, as stages=4; may be repeated");
       app.add_flag("-v,--verbose", o->verbose, "every mutant, and what was said of it");
       app.add_flag("--markdown", o->markdown, "the sum as a row of a table, as notes/mutation.md has them");

@@ -17,6 +17,7 @@
 
 #include "cli/child.h"
 #include "fp4lab/error.h"
+#include "fp4lab/json_text.h"
 #include "fp4lab/run.h"
 
 namespace fp4lab::cli {
@@ -67,7 +68,7 @@ class KernelSubject final : public MutationSubject {
       s.refused = r.error;
       return s;
     }
-    if (!r.findings.empty()) sort_in(nlohmann::json::parse(r.findings), s);
+    if (!r.findings.empty()) sort_in(parse_json(r.findings), s);
     if (!r.error.empty() && s.errors.empty())
       s.wrong = r.error;
     else if (r.error.empty() && !r.passed())
@@ -141,7 +142,7 @@ class ProgramSubject final : public MutationSubject {
     Sighting s;
     std::ifstream in(record);
     for (std::string line; std::getline(in, line);) {
-      const auto launch = nlohmann::json::parse(line);
+      const auto launch = parse_json(line);
       if (launch.contains("error")) {
         s.refused = launch.at("error");
         continue;

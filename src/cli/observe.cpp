@@ -1,4 +1,8 @@
 // fp4lab profile, smem, tmem: what warps of each kind do in a kernel, and tiles as the tensor core sees them.
+#include <fmt/format.h>
+
+#include <memory>
+
 #include "cli/command.h"
 #include "fp4lab/run.h"
 
@@ -29,18 +33,18 @@ int run(const Options& o, const std::string& what) {
   return r.passed() ? 0 : 1;
 }
 
-void common(CLI::App& app, Options& o) {
-  app.add_option("kernel", o.kernel, "a rung")->required();
-  app.add_option("case", o.case_name, "a case or shape")->required();
-  app.add_option("--arch", o.arch, "sm_100a or sm_90a")->capture_default_str();
+void common(Arguments& app, Options& o) {
+  app.add_option("kernel", o.kernel, "a rung").required();
+  app.add_option("case", o.case_name, "a case or shape").required();
+  app.add_option("--arch", o.arch, "sm_100a or sm_90a").capture_default_str();
   app.add_option("--set", o.knobs, "a knob of the plan, as stages=4; may be repeated");
   app.add_option("--ptx", o.ptx, "run this (edited) PTX in place of the compiled kernel");
 }
 
-void tile(CLI::App& app, Options& o) {
+void tile(Arguments& app, Options& o) {
   common(app, o);
-  app.add_option("--mma", o.product, "which tcgen05.mma of CTA 0, from 0")->capture_default_str();
-  app.add_option("--rows", o.rows, "first and last")->expected(2);
+  app.add_option("--mma", o.product, "which tcgen05.mma of CTA 0, from 0").capture_default_str();
+  app.add_option("--rows", o.rows, "first and last").expected(2);
 }
 
 std::string tile_text(const Options& o, const std::string& operand) {
@@ -49,27 +53,25 @@ std::string tile_text(const Options& o, const std::string& operand) {
 }
 
 const Command kProfile{"profile", "what each kind of warp does, what it waits for, which bytes go where",
-                       [](CLI::App& app) {
+                       [](Arguments& app) {
                          auto o = std::make_shared<Options>();
                          common(app, *o);
                          return [o] { return run(*o, "profile"); };
                        }};
 
-const Command kSmem{"smem",
-                    "an operand tile in shared memory as the tensor core sees it: rows, values, scales",
-                    [](CLI::App& app) {
-                      auto o = std::make_shared<Options>();
-                      tile(app, *o);
-                      app.add_option("--operand", o->operand, "A or B")
-                          ->capture_default_str()
-                          ->check(CLI::IsMember({"A", "B"}));
-                      return [o] { return run(*o, tile_text(*o, o->operand)); };
-                    }};
+const Command kSmem{
+    "smem", "an operand tile in shared memory as the tensor core sees it: rows, values, scales",
+    [](Arguments& app) {
+      auto o = std::make_shared<Options>();
+      tile(app, *o);
+      app.add_option("--operand", o->operand, "A or B").capture_default_str().one_of({"A", "B"});
+      return [o] { return run(*o, tile_text(*o, o->operand)); };
+    }};
 
-const Command kTmem{"tmem", "the accumulator in tensor memory behind an MMA", [](CLI::App& app) {
+const Command kTmem{"tmem", "the accumulator in tensor memory behind an MMA", [](Arguments& app) {
                       auto o = std::make_shared<Options>();
                       tile(app, *o);
-                      app.add_option("--columns", o->columns, "first and last")->expected(2);
+                      app.add_option("--columns", o->columns, "first and last").expected(2);
                       return [o] { return run(*o, tile_text(*o, "D")); };
                     }};
 

@@ -1,4 +1,8 @@
 // fp4lab plan: what a kernel does with a case, in numbers, before it runs.
+#include <fmt/format.h>
+
+#include <memory>
+
 #include "cli/command.h"
 #include "fp4lab/machine.h"
 #include "fp4lab/run.h"
@@ -7,15 +11,15 @@ namespace fp4lab::cli {
 namespace {
 
 const Command kCommand{
-    "plan", "print the plan for a case: tiles, waves, SMs, padding, memory, roofline", [](CLI::App& app) {
+    "plan", "print the plan for a case: tiles, waves, SMs, padding, memory, roofline", [](Arguments& app) {
       struct Options {
         std::string case_name, kernel = "top", arch = std::string(architectures()[0]);
         std::vector<std::string> knobs;
       };
       auto o = std::make_shared<Options>();
-      app.add_option("case", o->case_name, "a case or a shape")->required();
-      app.add_option("--kernel", o->kernel, "a rung")->capture_default_str();
-      app.add_option("--arch", o->arch, "sm_100a or sm_90a")->capture_default_str();
+      app.add_option("case", o->case_name, "a case or a shape").required();
+      app.add_option("--kernel", o->kernel, "a rung").capture_default_str();
+      app.add_option("--arch", o->arch, "sm_100a or sm_90a").capture_default_str();
       app.add_option("--set", o->knobs, "a knob of the plan, as stages=4; may be repeated");
       return [o] {
         const Case c = find_case(o->case_name);

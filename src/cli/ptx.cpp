@@ -1,5 +1,8 @@
 // fp4lab ptx: the PTX that NVRTC makes of a rung, to be read, edited and run with `run --ptx`.
+#include <fmt/format.h>
+
 #include <fstream>
+#include <memory>
 
 #include "cli/command.h"
 #include "fp4lab/run.h"
@@ -8,16 +11,16 @@ namespace fp4lab::cli {
 namespace {
 
 const Command kCommand{
-    "ptx", "print the PTX of a kernel", [](CLI::App& app) {
+    "ptx", "print the PTX of a kernel", [](Arguments& app) {
       struct Options {
         std::string kernel, case_name, arch = std::string(architectures()[0]);
         std::vector<std::string> knobs;
         bool report = false;
       };
       auto o = std::make_shared<Options>();
-      app.add_option("kernel", o->kernel, "a rung, as in 'run --kernel'")->required();
-      app.add_option("case", o->case_name, "the case that the plan is for")->required();
-      app.add_option("--arch", o->arch, "sm_100a or sm_90a")->capture_default_str();
+      app.add_option("kernel", o->kernel, "a rung, as in 'run --kernel'").required();
+      app.add_option("case", o->case_name, "the case that the plan is for").required();
+      app.add_option("--arch", o->arch, "sm_100a or sm_90a").capture_default_str();
       app.add_option("--set", o->knobs, "a knob of the plan, as stages=4; may be repeated");
       app.add_flag("--report", o->report, "print what ptxas says about registers and spills instead");
       return [o] {

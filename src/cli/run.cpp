@@ -1,9 +1,12 @@
 // fp4lab run: kernels compute cases on a device and are checked against the CPU reference.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <fstream>
+#include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -12,6 +15,7 @@
 #include "cli/progress.h"
 #include "cli/table.h"
 #include "cli/workload.h"
+#include "fp4lab/error.h"
 #include "fp4lab/record.h"
 #include "fp4lab/sm100.h"
 
@@ -249,23 +253,23 @@ int run(const Options& o) {
 }
 
 const Command kCommand{
-    "run", "run kernels and check every output against the CPU reference", [](CLI::App& app) {
+    "run", "run kernels and check every output against the CPU reference", [](Arguments& app) {
       auto o = std::make_shared<Options>();
-      app.add_option("operation", o->operation, "group, dual or gemm")->required();
+      app.add_option("operation", o->operation, "group, dual or gemm").required();
       app.add_option("--case", o->case_name,
                      "a case (see 'fp4lab cases'), a shape such as group:96,128/256/512, 'all' (full sizes) "
                      "or 'correctness'")
-          ->capture_default_str();
+          .capture_default_str();
       app.add_option("--kernel", o->kernel,
                      "rungs (see 'fp4lab kernels'), separated by commas; 'all'; 'default': the top rung")
-          ->capture_default_str();
+          .capture_default_str();
       app.add_option("--set", o->knobs, "a knob of the plan, as stages=4; may be repeated");
       o->target.declare(app);
       o->numbers.declare(app);
       app.add_option("--schedules", o->schedules,
                      "on the emulator: run under this many schedules of the asynchronous operations")
-          ->check(whole_number(1))
-          ->capture_default_str();
+          .whole_number_from(1)
+          .capture_default_str();
       app.add_option("--json", o->json, "write each result as a line of JSON");
       app.add_option("--trace", o->trace,
                      "emulator: write what warps, copies, the tensor core and barriers do, for Perfetto");

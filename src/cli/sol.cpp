@@ -1,4 +1,8 @@
 // fp4lab sol: the roofline arithmetic, with the rounds' constants and the true ones side by side.
+#include <fmt/format.h>
+
+#include <memory>
+
 #include "cli/command.h"
 #include "cli/table.h"
 #include "fp4lab/machine.h"
@@ -9,7 +13,7 @@ namespace {
 
 const Command kCommand{
     "sol", "speed of light: bytes, FLOPs and the time they need, on several sets of constants",
-    [](CLI::App& app) {
+    [](Arguments& app) {
       auto name = std::make_shared<std::string>();
       app.add_option("case", *name, "a case; without it, every full-size one");
       return [name] {

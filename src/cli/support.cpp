@@ -1,11 +1,14 @@
 // fp4lab support: which PTX instructions the emulator executes, and how exactly.
+#include <fmt/format.h>
+
 #include "cli/command.h"
 #include "fp4lab/driver.h"
+#include "fp4lab/error.h"
 
 namespace fp4lab::cli {
 namespace {
 
-const Command kCommand{"support", "list the PTX instructions of the emulator, in Markdown", [](CLI::App&) {
+const Command kCommand{"support", "list the PTX instructions of the emulator, in Markdown", [](Arguments&) {
                          return [] {
                            const auto emulator = Driver::emulator();
                            const auto page = reinterpret_cast<decltype(&fp4lab_emulator_support)>(

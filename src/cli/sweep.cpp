@@ -1,15 +1,21 @@
 // fp4lab sweep: many plans of a case, each compiled, run and verified.
 #include "fp4lab/sweep.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "cli/command.h"
 #include "cli/progress.h"
 #include "cli/table.h"
 #include "cli/workload.h"
 #include "fp4lab/bench.h"
+#include "fp4lab/error.h"
 
 namespace fp4lab::cli {
 namespace {
@@ -18,7 +24,7 @@ struct Options {
   std::string operation, case_name, kernels = "default", json, sort;
   Target target;
   Numbers numbers;
-  std::map<std::string, std::string> axes;
+  std::map<std::string, std::optional<std::string>> axes;  // by knob
   int sets = 4;
   TimingOptions timing{.repeats = 15};
   bool resume = false;
@@ -78,7 +84,8 @@ std::vector<Candidate> points_to_run(const Options& o, const Device& device, con
                                      Distribution distribution, const RecordFile& json) {
   const std::string_view arch = arch_of(device);
   std::vector<Axis> axes;
-  for (const auto& [knob, values] : o.axes) axes.push_back(parse_axis(knob, values));
+  for (const auto& [knob, values] : o.axes)
+    if (values) axes.push_back(parse_axis(knob, *values));
   SweepPoints points = sweep_points(c, chosen_rungs(arch, op_of(c.operation), o.kernels), axes);
   fmt::print("{} points, {} legal\n", points.total, points.legal.size());
   for (const auto& [rule, count] : points.dropped)
@@ -193,12 +200,12 @@ int run(const Options& o) {
 
 const Command kCommand{
     "sweep", "run and verify (on a GPU also time) every legal combination of rungs and knobs",
-    [](CLI::App& app) {
+    [](Arguments& app) {
       auto o = std::make_shared<Options>();
-      app.add_option("operation", o->operation, "group, dual or gemm")->required();
-      app.add_option("--case", o->case_name, "a case or a shape")->required();
+      app.add_option("operation", o->operation, "group, dual or gemm").required();
+      app.add_option("--case", o->case_name, "a case or a shape").required();
       app.add_option("--kernel", o->kernels, "rungs, separated by commas; 'all'; 'default': the top rung")
-          ->capture_default_str();
+          .capture_default_str();
       o->target.declare(app);
       o->numbers.declare(app);
       app.add_option("--json", o->json, "write each point as a line of JSON when it is done");
@@ -206,11 +213,11 @@ const Command kCommand{
       app.add_option("--sort", o->sort,
                      "time (the default on a GPU), instructions (on the emulator), bytes, waves or seconds");
       app.add_option("--repeats", o->timing.repeats, "on a GPU: samples of each time")
-          ->check(whole_number(1))
-          ->capture_default_str();
+          .whole_number_from(1)
+          .capture_default_str();
       app.add_option("--sets", o->sets, "on a GPU: sets of inputs, in rotation")
-          ->check(whole_number(1))
-          ->capture_default_str();
+          .whole_number_from(1)
+          .capture_default_str();
       std::map<std::string, std::string> help;  // a name may be a knob of several architectures
       for (const std::string_view arch : architectures())
         for (const KnobInfo& knob : knob_table(arch)) {
@@ -221,10 +228,7 @@ const Command kCommand{
       for (const auto& [knob, text] : help) {
         std::string name = knob;
         std::replace(name.begin(), name.end(), '_', '-');
-        app.add_option_function<std::string>(
-               "--" + name, [o, knob](const std::string& values) { o->axes[knob] = values; },
-               text + "; several as 1..6 or 1,2,4")
-            ->group("Knobs");
+        app.add_option("--" + name, o->axes[knob], text + "; several as 1..6 or 1,2,4").group("Knobs");
       }
       return [o] { return run(*o); };
     }};

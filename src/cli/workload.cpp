@@ -5,19 +5,18 @@
 
 namespace fp4lab::cli {
 
-void Numbers::declare(CLI::App& app) {
+void Numbers::declare(Arguments& app) {
   app.add_option("--dist", distribution,
                  "task-group, task-dual, full or moderate; default: what the task uses");
-  app.add_option("--seed", seed, "of the input numbers; of several sets, of the first")
-      ->capture_default_str();
+  app.add_option("--seed", seed, "of the input numbers; of several sets, of the first").capture_default_str();
 }
 
 Distribution Numbers::of(Operation operation) const {
   return distribution.empty() ? task_distribution(operation) : find_distribution(distribution);
 }
 
-void Target::declare(CLI::App& app) {
-  app.add_option("--device", device, "auto, emulator or cuda")->capture_default_str();
+void Target::declare(Arguments& app) {
+  app.add_option("--device", device, "auto, emulator or cuda").capture_default_str();
   app.add_option("--arch", arch, "sm_100a or sm_90a; default: what the device runs, sm_100a on the emulator");
 }
 

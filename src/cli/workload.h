@@ -1,11 +1,11 @@
 // The options by which run, sweep and bench are told what to compute, and what they mean.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "cli/arguments.h"
 #include "fp4lab/problem.h"
 #include "fp4lab/rung.h"
 
@@ -16,7 +16,7 @@ struct Numbers {
   std::string distribution;  // empty: what the task uses
   uint64_t seed = 1;
 
-  void declare(CLI::App&);
+  void declare(Arguments&);
   Distribution of(Operation) const;  // fails with the list of names
 };
 
@@ -24,7 +24,7 @@ struct Numbers {
 struct Target {
   std::string device = "auto", arch;
 
-  void declare(CLI::App&);
+  void declare(Arguments&);
 };
 
 // The case of that name; fails where it is not one of `operation`, which `command` was asked for.

@@ -16,6 +16,7 @@
 #include <sstream>
 
 #include "fp4lab/error.h"
+#include "fp4lab/json_text.h"
 #include "jit/includes.h"
 #include "jit/toolkit.h"
 
@@ -91,7 +92,7 @@ void read_entry(const fs::path& folder, Artifact& artifact) {
   }
   for (const char* name : {"kernel.cu", "options", "log", "kernel.ptx", "kernel.cubin", "report.json"})
     if (!texts.contains(name)) fail("{} is not listed in {}", name, kChecksums);
-  const json report = json::parse(texts["report.json"]);
+  const json report = parse_json(texts["report.json"]);
   if (report.at("key") != artifact.key) fail("report.json is of key {}", report.at("key").get<std::string>());
   artifact.kernels = kernels_from(report);
   artifact.source = std::move(texts["kernel.cu"]);
@@ -166,7 +167,7 @@ void keep(Artifact& artifact, bool replace) {
 
     std::string options;
     for (const std::string& option : artifact.options) options += option + "\n";
-    const std::string report = to_json(artifact).dump(1) + "\n";
+    const std::string report = json_text(to_json(artifact), 1) + "\n";
     // No fsync: a power cut may tear an entry, the checksums find that out, and compiling again is cheap.
     std::string checksums;
     const auto write = [&](const char* name, const std::string& text) {

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "fp4lab/json_text.h"
+
 namespace fp4lab {
 
 nlohmann::json record_of(const RunResult& r) {
@@ -21,7 +23,7 @@ nlohmann::json record_of(const RunResult& r) {
                    {"passed", r.passed()},
                    {"roofline_us_computed", r.roofline_us}};
   if (!r.error.empty()) j["error"] = r.error;
-  if (!r.findings.empty() && r.findings != "[]") j["findings"] = nlohmann::json::parse(r.findings);
+  if (!r.findings.empty() && r.findings != "[]") j["findings"] = parse_json(r.findings);
   if (r.exact.count) {
     j["max_abs_error"] = r.exact.max_abs;
     j["max_rel_error"] = r.exact.max_rel;
@@ -44,7 +46,7 @@ nlohmann::json record_of(const RunResult& r) {
 std::string point_key(const nlohmann::json& j) {
   std::string key;
   for (const char* field : {"case", "kernel", "plan", "device", "distribution", "seed"})
-    key += j.at(field).dump() + "|";
+    key += json_text(j.at(field)) + "|";
   return key;
 }
 
@@ -55,7 +57,7 @@ RecordFile::RecordFile(std::string path, bool keep) : path_(std::move(path)) {
     for (int number = 1; std::getline(old, line); ++number) {
       if (line.empty()) continue;
       try {
-        present_.insert(point_key(nlohmann::json::parse(line)));
+        present_.insert(point_key(parse_json(line)));
       } catch (const nlohmann::json::exception&) {
         fmt::print(stderr, "{}:{}: not a record, left out\n", path_, number);
       }
@@ -67,7 +69,7 @@ RecordFile::RecordFile(std::string path, bool keep) : path_(std::move(path)) {
 
 void RecordFile::add(const nlohmann::json& record) {
   if (path_.empty()) return;
-  file_ << record.dump() << std::endl;
+  file_ << json_text(record) << std::endl;
   if (!file_) fail("{}: writing a record failed: {}", path_, std::strerror(errno));
 }
 

@@ -8,6 +8,7 @@
 
 #include "../command.h"
 #include "../skip.h"
+#include "fp4lab/json_text.h"
 
 namespace {
 
@@ -15,7 +16,7 @@ namespace fs = std::filesystem;
 
 fs::path binary() { return fs::read_symlink("/proc/self/exe").parent_path() / "fp4lab"; }
 
-Outcome fp4lab(const std::string& arguments, const std::string& environment = "") {
+Outcome run_fp4lab(const std::string& arguments, const std::string& environment = "") {
   const std::string command = environment + " '" + binary().string() + "' " + arguments + " 2>&1";
   return run_command(command);
 }
@@ -33,15 +34,16 @@ constexpr const char* kSmall = "group:100/128/512";
 
 TEST_CASE("command line: a run passes and says so") {
   const Scratch scratch;
-  const Outcome o = fp4lab(std::string("run group --kernel v2 --dist moderate --device emulator --case ") +
-                           kSmall + " --json " + scratch.file("r.json"));
+  const Outcome o =
+      run_fp4lab(std::string("run group --kernel v2 --dist moderate --device emulator --case ") + kSmall +
+                 " --json " + scratch.file("r.json"));
   INFO(o.text);
   CHECK(o.status == 0);
   CHECK(o.says("PASS"));
   std::ifstream file(scratch.file("r.json"));
   std::string line;
   REQUIRE(std::getline(file, line));
-  const auto record = nlohmann::json::parse(line);
+  const auto record = fp4lab::parse_json(line);
   CHECK(record.at("passed") == true);
   CHECK(record.at("bit_equal_share") == 1.0);
   CHECK(record.at("emulated").at("warp_instructions") > 1000);
@@ -81,7 +83,7 @@ TEST_CASE("command line: bad input is said with place and values, and the exit s
         Bad{"sweep group --case g2k1536 --sort odd", "time, instructions"},
         Bad{"cases triple", "triple"}}) {
     CAPTURE(bad.arguments);
-    const Outcome o = fp4lab(bad.arguments);
+    const Outcome o = run_fp4lab(bad.arguments);
     INFO(o.text);
     CHECK(o.status == 2);
     const std::string says = bad.says;
@@ -93,14 +95,14 @@ TEST_CASE("command line: bad input is said with place and values, and the exit s
 TEST_CASE("command line: no driver, no cache, no NVRTC") {
   const Scratch scratch;
   const std::string run = std::string("run group --kernel v0 --case ") + kSmall;
-  if (const Outcome o = fp4lab(run + " --device cuda"); o.status != 0) {  // a machine without a GPU
+  if (const Outcome o = run_fp4lab(run + " --device cuda"); o.status != 0) {  // a machine without a GPU
     INFO(o.text);
     CHECK(o.status == 2);
     CHECK(o.says("libcuda.so.1"));
   }
   std::ofstream(scratch.file("plain")) << "a file where a folder should be";
   const Outcome uncached =
-      fp4lab(run + " --device emulator", "FP4LAB_CACHE=" + scratch.file("plain") + "/cache");
+      run_fp4lab(run + " --device emulator", "FP4LAB_CACHE=" + scratch.file("plain") + "/cache");
   INFO(uncached.text);
   CHECK(uncached.status == 0);
   CHECK(uncached.says("warning: compiling without a cache"));
@@ -109,13 +111,13 @@ TEST_CASE("command line: no driver, no cache, no NVRTC") {
 TEST_CASE("command line: an edited PTX file runs; a typo gets a caret") {
   const Scratch scratch;
   const std::string ptx = scratch.file("k.ptx");
-  REQUIRE(fp4lab(std::string("ptx v2 ") + kSmall + " > " + ptx).status == 0);
+  REQUIRE(run_fp4lab(std::string("ptx v2 ") + kSmall + " > " + ptx).status == 0);
   const std::string run =
       std::string("run group --kernel v2 --device emulator --case ") + kSmall + " --ptx " + ptx;
-  const Outcome plain = fp4lab(run);
+  const Outcome plain = run_fp4lab(run);
   INFO(plain.text);
   CHECK(plain.status == 0);
-  const Outcome other_plan = fp4lab(run + " --set stages=2");
+  const Outcome other_plan = run_fp4lab(run + " --set stages=2");
   INFO(other_plan.text);
   CHECK(other_plan.status == 1);
   CHECK(other_plan.says("was made for the plan"));
@@ -129,13 +131,13 @@ TEST_CASE("command line: an edited PTX file runs; a typo gets a caret") {
     std::ofstream(ptx) << text;
   };
   edit("mbarrier.try_wait.parity", "mbarrier.try_wiat.parity");
-  const Outcome typo = fp4lab(run);
+  const Outcome typo = run_fp4lab(run);
   INFO(typo.text);
   CHECK(typo.status == 1);
   CHECK(typo.says("try_wiat"));
   CHECK(typo.says("^"));
   std::filesystem::resize_file(ptx, 2500);
-  const Outcome cut = fp4lab(run);
+  const Outcome cut = run_fp4lab(run);
   INFO(cut.text);
   CHECK(cut.status == 1);
   CHECK(cut.says("FAIL"));
@@ -145,20 +147,20 @@ TEST_CASE("command line: any program's launches are looked into") {
   const std::string program =
       " -- '" + binary().string() + "' run group --kernel v0 --device emulator --case " + kSmall;
   const Outcome seen =
-      fp4lab("emulate --profile --stop-at 99999 --tile 0,A,0,0,0,0 --kernel gemm_v0" + program);
+      run_fp4lab("emulate --profile --stop-at 99999 --tile 0,A,0,0,0,0 --kernel gemm_v0" + program);
   INFO(seen.text);
   CHECK(seen.status == 0);
   CHECK(seen.says("launch 1, kernel group_gemm_v0_baseline"));
   CHECK(seen.says("profile of group_gemm_v0_baseline"));
   CHECK(seen.says("tcgen05.mma 0 of CTA (0,0,0)"));
   CHECK(seen.says("stop-at 99999: no warp has come to that PTX line"));
-  const Outcome none = fp4lab("emulate --profile --kernel nothing" + program);
+  const Outcome none = run_fp4lab("emulate --profile --kernel nothing" + program);
   CHECK(none.says("of 1 launches none was of a kernel whose name holds 'nothing'"));
   CHECK_FALSE(none.says("profile of"));
-  const Outcome refused = fp4lab("emulate --tile 0,C,0,0,0,0" + program);
+  const Outcome refused = run_fp4lab("emulate --tile 0,C,0,0,0,0" + program);
   CHECK(refused.status != 0);
   CHECK(refused.says("tile=0,C,0,0,0,0: "));
-  CHECK(fp4lab("emulate --stop-at line" + program).status != 0);
+  CHECK(run_fp4lab("emulate --stop-at line" + program).status != 0);
 }
 
 TEST_CASE("command line: any program's PTX is dumped, replaced, recorded and mutated") {
@@ -166,13 +168,14 @@ TEST_CASE("command line: any program's PTX is dumped, replaced, recorded and mut
   const std::string program = "-- '" + binary().string() +
                               "' run group --kernel v0 --device emulator --case " + kSmall,
                     folder = scratch.file("ptx");
-  Outcome o = fp4lab("emulate --dump-ptx " + folder + " --json " + scratch.file("launches") + " " + program);
+  Outcome o =
+      run_fp4lab("emulate --dump-ptx " + folder + " --json " + scratch.file("launches") + " " + program);
   INFO(o.text);
   REQUIRE(o.status == 0);
   std::ifstream file(scratch.file("launches"));
   std::string line;
   REQUIRE(std::getline(file, line));
-  const auto launch = nlohmann::json::parse(line);
+  const auto launch = fp4lab::parse_json(line);
   CHECK(launch.at("kernel") == "group_gemm_v0_baseline");
   CHECK(launch.at("findings").empty());
   CHECK(launch.at("lines").size() > 50);
@@ -180,52 +183,54 @@ TEST_CASE("command line: any program's PTX is dumped, replaced, recorded and mut
   REQUIRE(fs::exists(text));
   // An edited copy is what runs.
   std::ofstream(text) << "no PTX\n";
-  o = fp4lab("emulate --replace-ptx " + folder + " " + program);
+  o = run_fp4lab("emulate --replace-ptx " + folder + " " + program);
   CHECK(o.status != 0);
   CHECK(o.says(text.filename().string() + ":1:"));
-  CHECK(fp4lab("emulate --replace-ptx " + scratch.file("none") + " " + program).says("none: no such folder"));
+  CHECK(run_fp4lab("emulate --replace-ptx " + scratch.file("none") + " " + program)
+            .says("none: no such folder"));
 
   // A persistent kernel of four tiles has two CTAs on two SMs.
-  o = fp4lab("emulate --sms 2 -- '" + binary().string() +
-             "' run group --kernel v3 --device emulator --case group:500/128/256");
+  o = run_fp4lab("emulate --sms 2 -- '" + binary().string() +
+                 "' run group --kernel v3 --device emulator --case group:500/128/256");
   INFO(o.text);
   CHECK(o.says("v3_persistent     2"));
   CHECK(o.says("PASS"));
-  o = fp4lab("mutate -v --own-seeds 1 --seeds 1 --rule 'expect_tx + 16' " + program);
+  o = run_fp4lab("mutate -v --own-seeds 1 --seeds 1 --rule 'expect_tx + 16' " + program);
   INFO(o.text);
   CHECK(o.status == 0);
   CHECK(o.says("expect_tx + 16 bytes        1         1             0      0         0"));
   CHECK(o.says("reported     0  line"));
   CHECK(o.says("deadlock: kernel group_gemm_v0_baseline"));
   CHECK(o.says("of 1 reports 1 name the altered line"));
-  o = fp4lab("mutate --own-seeds 1 --seeds 1 --rule 'TMA coordinate 0' " + program);
+  o = run_fp4lab("mutate --own-seeds 1 --seeds 1 --rule 'TMA coordinate 0' " + program);
   CHECK(o.says("wrong result"));
   // What fails as it is has nothing to lose.
-  o = fp4lab("mutate -- /bin/false");
+  o = run_fp4lab("mutate -- /bin/false");
   CHECK(o.status == 2);
   CHECK(o.says("/bin/false does not pass unchanged, with seed 0: exit status 1"));
-  o = fp4lab("mutate -- ./nothere");
+  o = run_fp4lab("mutate -- ./nothere");
   CHECK(o.status == 2);
   CHECK(o.says("./nothere: No such file"));
-  o = fp4lab("mutate -- /bin/true");
+  o = run_fp4lab("mutate -- /bin/true");
   CHECK(o.says("no kernel on the emulator"));
 }
 
 TEST_CASE("command line: the tables print") {
-  CHECK(fp4lab("cases").says("g8k7168"));
-  CHECK(fp4lab("sol").says("192 SMs"));
-  CHECK(fp4lab("sol").says("148 SMs"));
-  CHECK(fp4lab("kernels").says("v0_baseline"));
-  CHECK(fp4lab(std::string("run group --device emulator --stop-at 99999 --case ") + kSmall)
+  CHECK(run_fp4lab("cases").says("g8k7168"));
+  CHECK(run_fp4lab("sol").says("192 SMs"));
+  CHECK(run_fp4lab("sol").says("148 SMs"));
+  CHECK(run_fp4lab("kernels").says("v0_baseline"));
+  CHECK(run_fp4lab(std::string("run group --device emulator --stop-at 99999 --case ") + kSmall)
             .says("no warp came to PTX line 99999"));
-  CHECK(fp4lab("kernels --report --dual dual:256/128/512 --group g8k7168").status == 0);  // nothing spilled
-  CHECK(fp4lab("kernels --report --dual g8k7168").says("case g8k7168 is a group GEMM"));
-  CHECK(fp4lab("plan g2k1536").says("waves"));
-  const Outcome tile = fp4lab("explain --tile 64x128x256");
+  CHECK(run_fp4lab("kernels --report --dual dual:256/128/512 --group g8k7168").status ==
+        0);  // nothing spilled
+  CHECK(run_fp4lab("kernels --report --dual g8k7168").says("case g8k7168 is a group GEMM"));
+  CHECK(run_fp4lab("plan g2k1536").says("waves"));
+  const Outcome tile = run_fp4lab("explain --tile 64x128x256");
   CHECK(tile.status == 1);
   CHECK(tile.says("no M = 64"));
-  CHECK(fp4lab("explain --tile 128x128x256").status == 0);
-  CHECK(fp4lab("--help").says("sweep"));
+  CHECK(run_fp4lab("explain --tile 128x128x256").status == 0);
+  CHECK(run_fp4lab("--help").says("sweep"));
 }
 
 TEST_CASE("command line: a sweep prunes, verifies, records and resumes") {
@@ -233,12 +238,12 @@ TEST_CASE("command line: a sweep prunes, verifies, records and resumes") {
   const std::string sweep =
       std::string("sweep group --kernel v1,v2 --device emulator --stages 1..2,40 --case ") + kSmall +
       " --json " + scratch.file("s.json");
-  const Outcome first = fp4lab(sweep);
+  const Outcome first = run_fp4lab(sweep);
   INFO(first.text);
   CHECK(first.status == 0);
   CHECK(first.says("6 points, 3 legal"));
   CHECK(first.says("dropped by rule 'shared memory'"));
-  const Outcome again = fp4lab(sweep + " --resume");
+  const Outcome again = run_fp4lab(sweep + " --resume");
   INFO(again.text);
   CHECK(again.status == 0);
   CHECK(again.says("3 points are in"));
@@ -247,16 +252,16 @@ TEST_CASE("command line: a sweep prunes, verifies, records and resumes") {
 TEST_CASE("command line: bench refuses the emulator, and what it cannot choose") {
   for (const char* arguments :
        {"bench group --device emulator", "bench all --device emulator --case g2k1536"}) {
-    const Outcome o = fp4lab(arguments);
+    const Outcome o = run_fp4lab(arguments);
     INFO(o.text);
     CHECK(o.status == 2);
     CHECK(o.says("the emulator's time means nothing"));
     CHECK(o.says("fp4lab run"));
   }
-  CHECK(fp4lab("bench triple").says("no operation 'triple'"));
-  CHECK(fp4lab("bench dual --case g2k1536").says("is a group GEMM"));
-  CHECK(fp4lab("bench --report /nonexistent.json").says("No such file"));
-  CHECK(fp4lab("bench --launch sideways").status == 2);
+  CHECK(run_fp4lab("bench triple").says("no operation 'triple'"));
+  CHECK(run_fp4lab("bench dual --case g2k1536").says("is a group GEMM"));
+  CHECK(run_fp4lab("bench --report /nonexistent.json").says("No such file"));
+  CHECK(run_fp4lab("bench --launch sideways").status == 2);
 }
 
 TEST_CASE("command line: bench's tables come from records, whoever wrote them") {
@@ -300,7 +305,7 @@ TEST_CASE("command line: bench's tables come from records, whoever wrote them") 
   wrong["error"] = "wrong before timing: row 3";
   out << wrong << "\n";
   out.close();
-  const Outcome o = fp4lab("bench --report " + file);
+  const Outcome o = run_fp4lab("bench --report " + file);
   INFO(o.text);
   CHECK(o.status == 0);
   CHECK(o.says("NVIDIA H200, commit abc"));
@@ -317,18 +322,18 @@ TEST_CASE("command line: bench's tables come from records, whoever wrote them") 
   CHECK(o.says("not measured: triton: not installed"));
   CHECK(o.says("ERROR three v1: wrong before timing: row 3"));
   CHECK_FALSE(o.says("30.00"));
-  const Outcome page = fp4lab("bench --markdown --report " + file);
+  const Outcome page = run_fp4lab("bench --markdown --report " + file);
   CHECK(page.says("| case | fastest kernel here | us | of tensor limit | cublas-fp16 | other |"));
   CHECK(page.says("| one | v1 | 10.00 | 75 % | 20.00 (2.00x) | - |"));
   std::ofstream(file, std::ios::app) << "not json\n";
-  CHECK(fp4lab("bench --report " + file).says("bench.json:13: not a record"));
+  CHECK(run_fp4lab("bench --report " + file).says("bench.json:13: not a record"));
 }
 
 // In a process of its own: cuBLAS opens libcuda.so.1 by name, and in this one that may be the emulator
 // already.
 TEST_CASE("command line: bench measures kernels and cuBLAS on a GPU") {
   const Scratch scratch;
-  const Outcome o = fp4lab(
+  const Outcome o = run_fp4lab(
       "bench all --case group:40,76,168/256/512 --case dual:96/256/512 --repeats 3 --sets 2 "
       "--no-limits --peers cublas --json " +
       scratch.file("b.json"));
@@ -338,7 +343,7 @@ TEST_CASE("command line: bench measures kernels and cuBLAS on a GPU") {
   std::ifstream file(scratch.file("b.json"));
   size_t kernels = 0, peers = 0;
   for (std::string line; std::getline(file, line);) {
-    const auto r = nlohmann::json::parse(line);
+    const auto r = fp4lab::parse_json(line);
     if (r.at("type") != "time") continue;
     CHECK(r.at("us").at("median") > 0);
     CHECK(r.at("check_after").at("relative_rms_error") < 0.1);
@@ -350,15 +355,15 @@ TEST_CASE("command line: bench measures kernels and cuBLAS on a GPU") {
 
 TEST_CASE("command line: a sweep on a GPU carries times") {
   const Scratch scratch;
-  const Outcome o = fp4lab(std::string("sweep group --device cuda --repeats 3 --sets 2 --case ") + kSmall +
-                           " --json " + scratch.file("s.json"));
+  const Outcome o = run_fp4lab(std::string("sweep group --device cuda --repeats 3 --sets 2 --case ") +
+                               kSmall + " --json " + scratch.file("s.json"));
   if (o.status == 2 && o.says("device cuda")) FP4LAB_SKIP("no GPU");
   INFO(o.text);
   CHECK(o.status == 0);
   std::ifstream file(scratch.file("s.json"));
   std::string line;
   REQUIRE(std::getline(file, line));
-  const auto record = nlohmann::json::parse(line);
+  const auto record = fp4lab::parse_json(line);
   CHECK(record.at("us").at("median") > 0);
   CHECK(record.at("passed") == true);
 }

@@ -1,12 +1,16 @@
 #include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "emulator/watch/trace.h"
 #include "emulator/watch/watchers.h"
+#include "fp4lab/json_text.h"
 #include "hand.h"
 
 using namespace fp4lab::emu;
@@ -70,7 +74,8 @@ TEST_CASE("several watchers are told the same, and every lane's access") {
 }
 
 TEST_CASE("a trace is valid JSON after every launch, with each operation's begin and end") {
-  const std::string path = (std::filesystem::temp_directory_path() / "fp4lab_trace_test.json").string();
+  const std::string path =
+      (std::filesystem::temp_directory_path() / fmt::format("fp4lab_trace_{}.json", getpid())).string();
   Trace t(path, 2);
   for (int launch = 1; launch <= 2; ++launch) {
     Small k;
@@ -80,7 +85,7 @@ TEST_CASE("a trace is valid JSON after every launch, with each operation's begin
     LaunchResult r = k.run(c, {}, nullptr, &t);
     REQUIRE_MESSAGE(r.ok, r.report);
     std::ifstream in(path);
-    auto events = nlohmann::json::parse(in);
+    auto events = fp4lab::parse_json(std::string{std::istreambuf_iterator<char>(in), {}});
     int begin = 0, end = 0;
     for (const auto& e : events) {
       begin += e["ph"] == "b";

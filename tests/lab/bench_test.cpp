@@ -11,6 +11,7 @@
 
 #include "../skip.h"
 #include "fp4lab/half.h"
+#include "fp4lab/json_text.h"
 #include "fp4lab/peers.h"
 #include "fp4lab/ue4m3.h"
 #include "lab/bench/expand.h"
@@ -224,7 +225,7 @@ TEST_CASE("bench: a problem's files are what other programs read") {
   const auto folder = std::filesystem::temp_directory_path() / fmt::format("fp4lab-problem-{}", getpid());
   sets.write(folder.string());
   std::ifstream about(folder / "problem.json");
-  const auto problem = nlohmann::json::parse(about);
+  const auto problem = parse_json(std::string{std::istreambuf_iterator<char>(about), {}});
   CHECK(problem.at("operation") == "dual");
   CHECK(problem.at("sets") == 2);
   CHECK(problem.at("groups").at(0).at("k") == 256);

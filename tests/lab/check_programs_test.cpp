@@ -3,6 +3,7 @@
 // FP4LAB_WRITE_NOTES=1 writes them anew.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -14,6 +15,7 @@
 
 #include "fp4lab/check_program.h"
 #include "fp4lab/error.h"
+#include "fp4lab/json_text.h"
 
 using namespace fp4lab;
 
@@ -43,7 +45,7 @@ Said said_of(const Device& device, const CheckProgram& p, const CheckTwin& t, st
   for (uint64_t seed = 0; seed < kSeeds; ++seed) {
     const CheckOutcome o = run_check_program(device, p, t.ptx, seed);
     seen = o.report + o.notes;
-    for (const auto& f : nlohmann::json::parse(o.findings)) {
+    for (const auto& f : parse_json(o.findings)) {
       const bool note = f.at("severity") == "note";
       const std::string text = f.at("text");
       if (note == t.note && (t.kind.empty() || t.kind == f.at("kind")) && text.find(t.expected) != text.npos)
@@ -260,9 +262,8 @@ TEST_CASE("check programs: every real bug is reported by its own class, its repa
 }
 
 TEST_CASE("check programs: a comment that cannot be understood is refused with its line") {
-  const auto path = std::filesystem::temp_directory_path() / "fp4lab_check_program_test.ptx";
+  const auto path = std::filesystem::temp_directory_path() / fmt::format("fp4lab_check_{}.ptx", getpid());
   std::ofstream(path) << "// a title\n.target sm_100a\nbar.sync 0; // else bar.sync 1;\n";
-  CHECK_THROWS_WITH(read_check_program(path),
-                    doctest::Contains("fp4lab_check_program_test.ptx:3: // else CODE // TEXT"));
+  CHECK_THROWS_WITH(read_check_program(path), doctest::Contains(".ptx:3: // else CODE // TEXT"));
   std::filesystem::remove(path);
 }

@@ -10,6 +10,7 @@
 
 #include "fp4lab/e2m1.h"
 #include "fp4lab/half.h"
+#include "fp4lab/json_text.h"
 #include "fp4lab/run.h"
 #include "fp4lab/sm100.h"
 #include "fp4lab/ue4m3.h"
@@ -65,7 +66,7 @@ TEST_CASE("observe: a trace names warps by what they do, and the SM") {
   std::ifstream in(path);
   std::stringstream all;
   all << in.rdbuf();
-  const auto events = nlohmann::json::parse(all.str());
+  const auto events = parse_json(all.str());
   CHECK(events.size() > 100);
   CHECK(has(all.str(), "warp 4: load"));
   CHECK(has(all.str(), "warp 5: MMA"));

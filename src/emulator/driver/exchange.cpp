@@ -13,6 +13,7 @@
 #include <set>
 
 #include "fp4lab/error.h"
+#include "fp4lab/json_text.h"
 
 namespace fp4lab::emu::driver {
 namespace {
@@ -56,7 +57,7 @@ namespace {
 
 void append(const char* path, const nlohmann::json& record) {
   std::ofstream out(path, std::ios::app);
-  const std::string line = record.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  const std::string line = json_text(record);
   if (!(out << line << "\n").flush())
     explain(CUDA_SUCCESS, fmt::format("FP4LAB_RECORD={}: {}", path, std::strerror(errno)));
 }
@@ -77,7 +78,7 @@ void record_launch(const CUfunc_st& f, const State& s) {
       if (s.last.by_pc[k][pc]) lines.insert(module.functions[k].source[pc].line);
   append(path, {{"module", module.name},
                 {"kernel", f.function->name},
-                {"findings", nlohmann::json::parse(s.findings)},
+                {"findings", parse_json(s.findings)},
                 {"lines", lines}});
 }
 

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "emulator/core/failure.h"
+#include "fp4lab/json_text.h"
 
 namespace fp4lab::emu::driver {
 
@@ -43,7 +44,7 @@ std::string findings_json(const LaunchResult& result, const std::string& kernel,
                    {"needs", f.needs},
                    {"belongs", f.belongs},
                    {"text", f.text()}});
-  return all.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return json_text(all);
 }
 
 }  // namespace fp4lab::emu::driver

@@ -9,6 +9,7 @@
 
 #include "fp4lab/bench.h"
 #include "fp4lab/half.h"
+#include "fp4lab/json_text.h"
 #include "fp4lab/reference.h"
 #include "lab/comparison_sum.h"
 
@@ -117,7 +118,7 @@ void InputSets::write(const std::string& folder) const {
       {"files",
        "setI_groupG_{a,b,b2}.codes: e2m1 [rows][k/2], low nibble = even k; .scales: e4m3 [rows][k/16]; want: "
        "fp16 [m][n], the exact sums rounded once"}};
-  const std::string text = problem.dump(1);
+  const std::string text = json_text(problem, 1);
   write_file(to / "problem.json", text.data(), text.size());
 }
 

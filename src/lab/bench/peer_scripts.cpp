@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "fp4lab/jit.h"
+#include "fp4lab/json_text.h"
 #include "fp4lab/peers.h"
 #include "lab/bench/shell.h"
 
@@ -57,8 +58,7 @@ void run_peer_script(const std::string& name, const PeerScripts& how,
   if (ran.status == 0 && !ran.output.empty()) fmt::print(stderr, "{}: {}", name, ran.output);
   std::ifstream records(file);
   for (std::string line; std::getline(records, line);)
-    if (auto parsed = nlohmann::json::parse(line, nullptr, false); parsed.is_object())
-      record(std::move(parsed));
+    if (auto parsed = parse_json(line, false); parsed.is_object()) record(std::move(parsed));
   if (ran.status == 124 || ran.status == 137) return absent(fmt::format("ended after {} s", how.seconds));
   if (const std::string trouble = trouble_of(ran, how.python); !trouble.empty()) absent(trouble);
 }
