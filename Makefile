@@ -6,7 +6,8 @@ BUILD     ?= build
 MAKEFLAGS += -j$(shell nproc)
 Q         := $(if $(V),,@) # V=1 shows the commands
 CXX       := g++
-CXXFLAGS  := -std=c++20 -O3 -g1 -fPIC -Wall -Wextra -Wno-stringop-overflow -Wno-restrict -fno-math-errno -ffp-contract=off $(SANITIZE)
+OPTIMISE  := -O1# of most code; see below
+CXXFLAGS   = -std=c++20 $(OPTIMISE) -g1 -fPIC -Wall -Wextra -Wno-stringop-overflow -Wno-restrict -fno-math-errno -ffp-contract=off $(SANITIZE)
 CPPFLAGS   = -Iinclude -Isrc -isystem $(CUDA_HOME)/include -MMD -MP
 LDLIBS    := -lfmt -lxxhash -ldl -lpthread
 
@@ -47,7 +48,7 @@ run: build ## run kernels on the device or the emulator: make run OP=dual KERNEL
 	$(BUILD)/fp4lab run $(or $(OP),group) --case $(or $(CASE),all) $(if $(KERNEL),--kernel $(KERNEL)) $(ARGS)
 
 test: build $(BUILD)/tests $(PROGRAMS) ## run the test suite: make test ARGS=-tc='jit*'
-	$(BUILD)/tests $(ARGS)
+	$(BUILD)/tests --jobs=$(shell nproc) $(ARGS)
 
 matrix: build ## every rung, case, shape and distribution, then odd shapes under 50 schedules: some minutes
 	set -e; for dist in task-group task-dual moderate full; do \
@@ -84,12 +85,36 @@ clean: ## remove what was built
 help: ## print this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile
 
-# Little of their time is spent in their own code, and doctest is slow to optimise.
-$(BUILD)/obj/tests/%.o $(BUILD)/obj/src/cli/%.o: CXXFLAGS += -O1
+# Where a run spends its time. A precompiled header works only for sources of the same level: GCC crashes or, worse,
+# compiles some functions at the header's.
+$(patsubst %,$(BUILD)/obj/%,src/numerics/% src/reference/% src/cublas/% src/emulator/% bench/%): OPTIMISE := -O3
+$(patsubst %,$(BUILD)/obj/src/emulator/%,driver/% ptx/% isa/%): OPTIMISE := -O1
+$(BUILD)/obj/tests/%: OPTIMISE := -O0
 $(BUILD)/obj/%.o: %.cpp
+	$(compile)
+define compile
 	@mkdir -p $(@D)
 	@echo "  $(@:$(BUILD)/%=%)"
-	$(Q)$(CXX) $(CPPFLAGS) $(CXXFLAGS) -c $< -o $@
+	$(Q)$(CXX) $(CPPFLAGS) $(CXXFLAGS) $(if $(filter %.gch,$@),-x c++-header,$(if $(PCH),-include $(PCH)) -c) $< -o $@
+endef
+# Most of a compilation is headers: $(2)/precompiled.h, with what most sources of a folder $(1) include, is compiled once
+# for them. They still include what they use: `make check` builds without.
+define precompiled
+$(BUILD)/obj/$(1)/%.o: PCH := $(BUILD)/obj/$(2)/precompiled.h
+$(BUILD)/obj/$(1)/%.o: $(1)/%.cpp $(BUILD)/obj/$(2)/precompiled.h.gch
+	$$(compile)
+endef
+PRECOMPILED := src/emulator src/emulator/driver src/emulator/ptx src/lab tests
+$(PRECOMPILED:%=$(BUILD)/obj/%/precompiled.h.gch): $(BUILD)/obj/%.gch: %
+	$(compile)
+ifndef SANITIZE
+  $(foreach folder,$(PRECOMPILED),$(eval $(call precompiled,$(folder),$(folder))))
+  $(eval $(call precompiled,src/emulator/isa,src/emulator/ptx))
+  $(foreach folder,src/cli src/jit src/device,$(eval $(call precompiled,$(folder),src/lab)))
+endif
+# These compute themselves, hence -O1; the last one's weak definitions are of names that cuda.h declares.
+$(BUILD)/obj/tests/numerics/%.o $(BUILD)/obj/tests/reference/%.o: OPTIMISE := -O1
+$(BUILD)/obj/tests/numerics/%.o $(BUILD)/obj/tests/reference/%.o $(BUILD)/obj/src/emulator/driver/entry_points.o: PCH :=
 
 $(BUILD)/libfp4lab.a: $(LAB)
 # Without the weak definitions of what the driver lacks: in an archive they could be found first.

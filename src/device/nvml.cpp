@@ -26,11 +26,11 @@ struct Nvml::State {
 namespace {
 constexpr int kClockSm = 1, kClockMemory = 2, kTemperatureGpu = 0;
 
-struct Reason {
+struct ClockReason {
   std::int64_t bit;
   const char* name;
 };
-constexpr Reason kReasons[] = {
+constexpr ClockReason kReasons[] = {
     {0x1, "idle"},
     {0x2, "application clocks"},
     {0x4, "power cap"},
@@ -46,7 +46,7 @@ constexpr Reason kReasons[] = {
 std::string slowdown_names(std::int64_t bits) {
   if (bits < 0) return "unknown";
   std::string text;
-  for (const Reason& r : kReasons)
+  for (const ClockReason& r : kReasons)
     if (bits & r.bit) {
       text += (text.empty() ? "" : ", ") + std::string(r.name);
       bits &= ~r.bit;

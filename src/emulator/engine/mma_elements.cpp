@@ -12,11 +12,11 @@ using detail::bytes_of, detail::kZeroExponent;
 
 namespace {
 
-struct Layout {
+struct FloatLayout {
   int exponent_bits, mantissa_bits, bias;
   bool infinities;  // IEEE style: the top exponent is Inf and NaN
 };
-constexpr Layout kLayouts[] = {
+constexpr FloatLayout kLayouts[] = {
     {5, 10, 15, true},   // f16
     {8, 7, 127, true},   // bf16
     {8, 10, 127, true},  // tf32: the upper 19 bits of a word
@@ -28,7 +28,7 @@ constexpr Layout kLayouts[] = {
 };
 
 bool is_special(ElementFormat f, uint32_t bits) {
-  const Layout& l = kLayouts[static_cast<int>(f)];
+  const FloatLayout& l = kLayouts[static_cast<int>(f)];
   if (f == ElementFormat::e4m3) return (bits & 0x7f) == 0x7f;
   if (!l.infinities) return false;
   return (bits >> l.mantissa_bits & ((1u << l.exponent_bits) - 1)) == (1u << l.exponent_bits) - 1;
@@ -38,7 +38,7 @@ struct Decoded {
   int32_t significand, exponent;
 };
 
-Decoded decode_bits(const Layout& l, uint32_t bits) {
+Decoded decode_bits(const FloatLayout& l, uint32_t bits) {
   const uint32_t e = bits >> l.mantissa_bits & ((1u << l.exponent_bits) - 1),
                  m = bits & ((1u << l.mantissa_bits) - 1);
   const int32_t magnitude = static_cast<int32_t>(e ? m | 1u << l.mantissa_bits : m);
@@ -52,7 +52,7 @@ const std::array<Decoded, 256>& narrow_table(ElementFormat f) {
     std::array<std::array<Decoded, 256>, 8> t{};
     for (int i = 3; i < 8; ++i)
       for (uint32_t b = 0; b < 256; ++b) {
-        const Layout& l = kLayouts[i];
+        const FloatLayout& l = kLayouts[i];
         t[i][b] = decode_bits(l, b & ((2u << (l.mantissa_bits + l.exponent_bits)) - 1));
       }
     return t;
@@ -62,8 +62,9 @@ const std::array<Decoded, 256>& narrow_table(ElementFormat f) {
 
 // Contiguous in and out, so that it becomes vector code. True when some element is Inf or NaN.
 template <class Word, int kDrop>
-__attribute__((always_inline)) inline bool decode_row(const Layout& l, const std::byte* bytes, uint32_t count,
-                                                      int32_t* significand, int32_t* exponent) {
+__attribute__((always_inline)) inline bool decode_row(const FloatLayout& l, const std::byte* bytes,
+                                                      uint32_t count, int32_t* significand,
+                                                      int32_t* exponent) {
   const uint32_t e_mask = (1u << l.exponent_bits) - 1, m_mask = (1u << l.mantissa_bits) - 1;
   const int sign = l.mantissa_bits + l.exponent_bits, m_bits = l.mantissa_bits, bias = l.bias;
   uint32_t special = 0;
@@ -81,12 +82,12 @@ __attribute__((always_inline)) inline bool decode_row(const Layout& l, const std
   return special;
 }
 __attribute__((target_clones("arch=x86-64-v4", "avx2", "default"))) bool decode_row_16(
-    const Layout& l, const std::byte* bytes, uint32_t count, int32_t* significand, int32_t* exponent) {
+    const FloatLayout& l, const std::byte* bytes, uint32_t count, int32_t* significand, int32_t* exponent) {
   return decode_row<uint16_t, 0>(l, bytes, count, significand, exponent);
 }
 // tf32: the low 13 bits of a word do not take part.
 __attribute__((target_clones("arch=x86-64-v4", "avx2", "default"))) bool decode_row_32(
-    const Layout& l, const std::byte* bytes, uint32_t count, int32_t* significand, int32_t* exponent) {
+    const FloatLayout& l, const std::byte* bytes, uint32_t count, int32_t* significand, int32_t* exponent) {
   return decode_row<uint32_t, 13>(l, bytes, count, significand, exponent);
 }
 
@@ -114,7 +115,7 @@ ElementFormat element_format(Type t) {
 float element_value(ElementFormat f, uint32_t bits) {
   if (f == ElementFormat::u8) return static_cast<uint8_t>(bits);
   if (f == ElementFormat::s8) return static_cast<int8_t>(bits);
-  const Layout& l = kLayouts[static_cast<int>(f)];
+  const FloatLayout& l = kLayouts[static_cast<int>(f)];
   const uint32_t e = bits >> l.mantissa_bits & ((1u << l.exponent_bits) - 1),
                  m = bits & ((1u << l.mantissa_bits) - 1);
   const float sign = bits >> (l.mantissa_bits + l.exponent_bits) & 1 ? -1.0f : 1.0f;
@@ -142,7 +143,7 @@ void MmaElements::decode(ElementFormat f, const std::byte* bytes, uint32_t row_c
     }
     return;
   }
-  const Layout& l = kLayouts[static_cast<int>(f)];
+  const FloatLayout& l = kLayouts[static_cast<int>(f)];
   fraction = l.mantissa_bits;
   const unsigned size = bytes_of(f);
   if (size > 1) {

@@ -1,5 +1,6 @@
 // setp, set, selp and slct (PTX ISA 9.7.6 and 9.7.7).
 #include <array>
+#include <type_traits>
 
 #include "emulator/isa/opcode.h"
 #include "emulator/op/half_value.h"
@@ -143,15 +144,17 @@ void set(Warp& w, const Instr& i) {
   }
 }
 
-// make(integral_constant<Cmp>) for the comparison among the modifiers.
-template <class F>
+// make(integral_constant<Cmp>) for the comparison among the modifiers; integers have no unordered ones.
+template <class V, class F>
 Body with_cmp(const Source& s, F make) {
+  constexpr bool kFloating = std::is_floating_point_v<decltype(V::value({}))>;
   Cmp cmp = Cmp::eq;
   for (const CmpName& n : kNames)
     if (s.has(n.name)) cmp = n.cmp;
   Body body = nullptr;
   const auto one = [&]<size_t kIndex>() {
-    if (static_cast<size_t>(cmp) == kIndex) body = make(std::integral_constant<Cmp, Cmp(kIndex)>{});
+    if constexpr (kFloating || Cmp(kIndex) <= Cmp::ge)
+      if (static_cast<size_t>(cmp) == kIndex) body = make(std::integral_constant<Cmp, Cmp(kIndex)>{});
   };
   [&]<size_t... kIndex>(std::index_sequence<kIndex...>) { (one.template operator()<kIndex>(), ...); }
   (std::make_index_sequence<static_cast<size_t>(Cmp::nan) + 1>{});
@@ -211,7 +214,7 @@ Body bind_setp(Instr& i, const Source& s) {
     fail("setp of .{} writes one predicate", name_of(s.type()));
   i.aux = uint64_t(combine_of(s));
   return with_values(s.type(), s.has("ftz"), [&](auto v, auto* high) {
-    return with_cmp(s, [](auto cmp) -> Body {
+    return with_cmp<decltype(v)>(s, [](auto cmp) -> Body {
       return setp<decltype(cmp)::value, decltype(v), std::remove_pointer_t<decltype(high)>>;
     });
   });
@@ -246,7 +249,7 @@ Body bind_set(Instr& i, const Source& s) {
   if (bits_of(d) == 16) yes &= 0xffff;
   i.aux = yes | uint64_t(combine_of(s)) << 32;
   return with_values(s.type(1), s.has("ftz"), [&](auto v, auto* high) {
-    return with_cmp(s, [](auto cmp) -> Body {
+    return with_cmp<decltype(v)>(s, [](auto cmp) -> Body {
       return set<decltype(cmp)::value, decltype(v), std::remove_pointer_t<decltype(high)>>;
     });
   });

@@ -1,0 +1,8 @@
+// What most of this folder's sources include, compiled once for them (see the Makefile).
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "emulator/driver/state.h"
+#include "fp4lab/error.h"
