@@ -107,7 +107,7 @@ TEST_CASE("lanes that part to poll and meet again are reported where nothing cha
         st.global.u32 [%rd0+4], %r4;)"));
   k.param(k.upload<uint32_t>({0, 0}));
   k.config.block.x = 32;
-  k.schedule.poll_limit = 50'000;
+  k.schedule.poll_limit = k.schedule.silence_limit = 50'000;
   const LaunchResult result = k.run(0);
   REQUIRE(!result.ok);
   CHECK(result.kind == FaultKind::deadlock);
