@@ -268,8 +268,8 @@ class Writer : Straight {
     const Form& f = r_.pick(kForms);
     const std::string type = f.type;
     const auto a = several(type, f.a), b = several(type, f.b), c = several(type, f.d);
-    // In place or elsewhere; not with C's registers in another order, of which ptxas 13.0 makes something else
-    // for fp8 (see the conformance record).
+    // In place or elsewhere; not with C's registers in another order, of which ptxas 13.0 makes something
+    // else for fp8 (see the conformance record).
     auto d = several(type, f.d);
     for (const std::string& x : d)
       if (std::find(c.begin(), c.end(), x) != c.end()) {

@@ -224,12 +224,7 @@ void cvt_general(Warp& w, const Instr& i) {
   }
   for (uint32_t lanes = w.active; lanes; lanes &= lanes - 1) {
     const unsigned l = unsigned(std::countr_zero(lanes));
-    const Value v = read(m.from, cells[l], m.ftz);
-    // A NaN of f32 or f64 that is neither converted nor rounded or flushed stays as it is.
-    if (m.from != m.to || bits_of(m.to) == 16 || m.integral || m.sat || m.ftz || v.real == v.real)
-      cells[l] = result(m, v);
-    else if (m.to == Type::f32)
-      cells[l] = uint32_t(cells[l]);
+    cells[l] = result(m, read(m.from, cells[l], m.ftz));
   }
   if (to64) {
     auto* d = w.target<uint64_t>(i.op[0]);
