@@ -21,7 +21,7 @@ endif
 
 find      = $(sort $(shell find $(1) -name '*.cpp' 2>/dev/null))
 objects   = $(patsubst %.cpp,$(BUILD)/obj/%.o,$(call find,$(1)))
-LAB       := $(call objects,src/text src/numerics src/reference src/problem src/jit src/device src/lab)
+LAB       := $(call objects,src/text src/numerics src/reference src/problem src/jit src/device src/model src/lab)
 EMULATOR  := $(call objects,src/emulator)
 RUNTIME   := $(call objects,src/runtime)
 CUBLAS    := $(call objects,src/cublas)

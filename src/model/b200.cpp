@@ -1,0 +1,61 @@
+// NVIDIA B200. SA: github.com/SemiAnalysisAI/microbench-blackwell @9a068d8. HB:
+// github.com/hbarclay/gemm-model
+// @0de20a8. QR: github.com/ademeure/QuickRunCUDA @3a9f5f2, a B300 (same SM, TMEM and tcgen05). LC:
+// github.com/gau-nernst/learn-cuda @1454f8b, traces. "fitted": notes/records/2026-11-28-model.
+#include "model/chip.h"
+
+namespace fp4lab::model {
+
+constexpr Chip kB200{
+    .name = "B200",
+    .arch = "sm_100a",
+    .sms = {148, "SMs", "device query, github.com/pytorch/ao PR 4002"},
+    .pairs = {74, "clusters", "148 SMs; HB's times step at multiples of 74"},
+    .quads = {34, "clusters", "SA: fewer than 37; GPCs of 20 and 18 SMs; HB fits 33 to 34"},
+    .shared_bytes = {232448, "B", "CUDA Blackwell tuning guide: 227 KB of a CTA"},
+    .sm_mhz = {1850, "MHz", "1.845 sustained (Modal); 2.25 PFLOP/s / (148 SMs x 8192) = 1856"},
+    .sm_mhz_low = {1550, "MHz", "Modal 1.55 to 1.78 under load, tilus 1.37 at the power cap"},
+    .sm_mhz_high = {1965, "MHz", "highest clock, github.com/stas00/ml-engineering"},
+    .dram_peak = {7672, "B/ns", "7680-bit HBM3e at 3996 MHz, github.com/pytorch/ao PR 4002"},
+    .flops_peak = {9.0, "PFLOP/s", "NVIDIA data sheet, dense FP4"},
+    .tma_row = {1.014, "cy", "SA main loop at 1300 MHz: a row of up to 128 bytes a cycle"},
+    .round_trip = {544, "cy", "SA main loop, fitted on 279 loops"},
+    .round_trip_row = {0.72, "cy/row", "SA main loop, fitted"},
+    .round_trip_kb = {5.3, "cy/KB", "SA main loop, fitted; Triton's table has 6"},
+    .round_trip_mma = {0.83, "cy/cy", "SA main loop, fitted: a stage is free after its MMAs"},
+    .round_trip_load = {10.9, "cy/load", "SA main loop, fitted, beyond two TMA instructions"},
+    .miss = {290, "ns", "SA main loop beyond 60 MB: 367 to 380 cy at 1300 MHz; pointer chase +297 ns"},
+    .stage_least = {121, "cy", "SA main loop: no k-tile is shorter"},
+    .l2_bytes = {126.5, "MB", "device query, github.com/pytorch/ao PR 4002"},
+    .l2_effective = {60, "MB", "SA main loop breaks between 50 and 67 MB, HB 60 to 67"},
+    .l2_sharpness = {2, "", "fitted on HB"},
+    .fill = {18000, "B/ns", "SA sweep 16.9 TB/s; fitted on HB"},
+    .drift = {0.55, "", "fitted on HB"},
+    .dram = {7280, "B/ns", "SA tma2d_throughput 7.26 to 7.29 TB/s"},
+    .queue = {5, "", "fitted on HB"},
+    .port = {128, "B/cy", "SA umma_throughput: 32 + N/4 cycles for M = 128; QR 38.4 TB/s"},
+    .scale_copy = {17, "cy", "QR: 22 (N = 128 with one copy 88, N = 256 with two 140); fitted on HB"},
+    .mma_stage = {9, "cy", "SA main loop, fitted"},
+    .set_up = {650, "ns", "LC: barriers, TMEM, cluster 544 to 768"},
+    .first_fill = {930, "ns", "LC: least until the first full stage"},
+    .slot_reuse = {1200, "cy", "github.com/FlashGPU-Sim/FlashGPU-Sim"},
+    .tail = {230, "cy", "SA umma_latency: 132 to 182; commit to wait 52 to 92"},
+    .tma_store = {{640, "cy", "fitted on HB fp16 and fp8"},
+                  {1.2, "cy/column", "fitted on HB fp16 and fp8"},
+                  {14.3, "cy/KB", "fitted on HB fp16 and fp8"},
+                  {0.62, "", "fitted on HB fp16 and fp8"}},
+    .fp32_store = {{0, "cy", "fitted on HB nvfp4"},
+                   {9.5, "cy/column", "fitted on HB nvfp4"},
+                   {19.5, "cy/KB", "fitted on HB nvfp4"},
+                   {0.83, "", "fitted on HB nvfp4"}},
+    .direct_store = {{200, "cy", "assumed"},
+                     {17, "cy/column", "LC: 256 columns in 2.3 to 3.3 us"},
+                     {0, "cy/KB", "in the columns"},
+                     {0.62, "", "as tma_store"}},
+    .part_exchange = {1500, "cy", "an atomic and a trip to L2, assumed"},
+    .launch = {2050, "ns", "QR: back to back in a stream"},
+    .graph_node = {540, "ns", "QR: 100 nodes"},
+    .pdl_saves = {500, "ns", "github.com/flashinfer-ai/flashinfer PR 2277, 2070: 0.44 to 0.67 us"},
+};
+
+}  // namespace fp4lab::model

@@ -1,0 +1,60 @@
+// NVIDIA H200 SXM. FV: measured constants of flash_vla, "sm90-h100-sxm5". FGS:
+// github.com/FlashGPU-Sim/FlashGPU-Sim. RRZE: github.com/RRZE-HPC/gpu-benches. "own": notes/records of this
+// project, H200.
+#include "model/chip.h"
+
+namespace fp4lab::model {
+
+constexpr Chip kH200{
+    .name = "H200",
+    .arch = "sm_90a",
+    .sms = {132, "SMs", "device query, own"},
+    .pairs = {66, "clusters", "132 SMs"},
+    .quads = {32, "clusters", "FV: 15 clusters of 8 are resident; 120 to 132 SMs"},
+    .shared_bytes = {232448, "B", "CUDA Hopper tuning guide: 227 KB of a CTA"},
+    .sm_mhz = {1980, "MHz", "own: NVML during every timing of a kernel"},
+    .sm_mhz_low = {1750, "MHz", "FGS: 1776 to 1785; FV: lower at the power cap"},
+    .sm_mhz_high = {1980, "MHz", "highest clock, own"},
+    .dram_peak = {4800, "B/ns", "NVIDIA data sheet"},
+    .flops_peak = {0.9895, "PFLOP/s", "NVIDIA data sheet, dense fp16 at 1830 MHz"},
+    .tma_row = {1, "cy", "as B200"},
+    .round_trip = {640, "cy", "TMA of an L2 hit 369 cy (HPMLL/NVIDIA-Hopper-Benchmark), wgmma wait"},
+    .round_trip_row = {0.72, "cy/row", "as B200"},
+    .round_trip_kb = {5.3, "cy/KB", "as B200; FV 4.8 ns/KB from DRAM"},
+    .round_trip_mma = {0.83, "cy/cy", "as B200"},
+    .round_trip_load = {10.9, "cy/load", "as B200"},
+    .miss = {300, "ns", "FV: 598 ns from DRAM against 280 from L2"},
+    .stage_least = {121, "cy", "as B200"},
+    .l2_bytes = {60, "MB", "device query, own"},
+    .l2_effective = {30, "MB", "two partitions keep a copy each, as B200"},
+    .l2_sharpness = {2, "", "as B200"},
+    .fill = {10000, "B/ns", "RRZE: L2 reads 9.7 to 10.2 TB/s"},
+    .drift = {0.55, "", "as B200"},
+    .dram = {4050, "B/ns", "FGS: 3.99 to 4.10 TB/s"},
+    .queue = {5, "", "as B200"},
+    .port = {128, "B/cy", "as B200"},
+    .scale_copy = {0, "cy", "there is none"},
+    .mma_stage = {30, "cy", "issue of wgmma, wait (src/lab/sm90/schedule.h), own"},
+    .set_up = {560, "ns", "own: hopper-start, CTA entered until its work is known"},
+    .first_fill = {1000, "ns", "FV: 636 ns a cold load; own: hopper-start"},
+    .slot_reuse = {1200, "cy", "FGS, of the B200"},
+    .tail = {80, "cy", "FV: one wgmma in flight 79 cy"},
+    .tma_store = {{1200, "cy", "own: src/lab/sm90/schedule.h"},
+                  {13, "cy/column", "own: src/lab/sm90/schedule.h"},
+                  {0, "cy/KB", "in the columns"},
+                  {1, "", "the math warps store"}},
+    .fp32_store = {{1200, "cy", "as tma_store"},
+                   {13, "cy/column", "as tma_store"},
+                   {0, "cy/KB", "as tma_store"},
+                   {1, "", "as tma_store"}},
+    .direct_store = {{1200, "cy", "as tma_store"},
+                     {13, "cy/column", "as tma_store"},
+                     {0, "cy/KB", "as tma_store"},
+                     {1, "", "as tma_store"}},
+    .part_exchange = {1000, "cy", "own: src/lab/sm90/schedule.h"},
+    .launch = {1850, "ns", "FV: stream floor"},
+    .graph_node = {1300, "ns", "HazyResearch, no bubbles"},
+    .pdl_saves = {500, "ns", "as B200"},
+};
+
+}  // namespace fp4lab::model

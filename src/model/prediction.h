@@ -1,0 +1,39 @@
+// An estimate with its error: which measured class it is nearest to, and how far predictions of that class
+// were off.
+#pragma once
+
+#include <string>
+
+#include "fp4lab/model.h"
+#include "model/kernel.h"
+#include "model/points.h"
+
+namespace fp4lab::model {
+
+/// Measured points of a sort that were set aside before the fit: how far off they were.
+/// src/model/validation.cpp says which, and the command that prints the figures.
+struct ErrorClass {
+  std::string_view on;
+  int points;
+  double low, high;  // of measured / predicted: 10th and 90th percentile
+  // The same for ratios of two plans of one shape, whose predicted times differ by a factor up to 1.2, and by
+  // more.
+  int pairs;
+  double near_low, near_high, far_low, far_high;
+};
+
+struct Classified {
+  const ErrorClass* nearest;
+  bool holds;  // false: nothing of this sort was measured
+};
+Classified class_of(const Point& point, double us);
+Classified class_of(const Plan& plan, const Case& c, const Estimate& estimate);
+Classified class_of(const sm90::Plan& plan, const Case& c, const Estimate& estimate);
+
+Prediction prediction_of(const Estimate& estimate, const Chip& chip, double sm_mhz,
+                         const Classified& classified);
+
+/// The candidate that a record's plan line names: knobs, and a Blackwell plan's tile before them.
+Candidate candidate_of_line(const Rung& rung, const Case& c, const std::string& line);
+
+}  // namespace fp4lab::model
