@@ -33,7 +33,7 @@ class Arguments {
   explicit Arguments(CLI::App& app) : app_(app) {}
 
   // "--name" is an option, "name" a positional argument; `value` must outlive the run. T: std::string, int,
-  // unsigned, uint64_t, std::optional<std::string>, or a vector of strings or unsigned, which holds all that
+  // unsigned, uint64_t, double, std::optional<std::string>, or a vector of strings or unsigned, which holds all that
   // was given.
   template <class T>
   Argument add_option(const std::string& name, T& value, const std::string& help);

@@ -40,6 +40,7 @@ template Argument Arguments::add_option(const std::string&, uint64_t&, const std
 template Argument Arguments::add_option(const std::string&, std::optional<std::string>&, const std::string&);
 template Argument Arguments::add_option(const std::string&, std::vector<std::string>&, const std::string&);
 template Argument Arguments::add_option(const std::string&, std::vector<unsigned>&, const std::string&);
+template Argument Arguments::add_option(const std::string&, double&, const std::string&);
 
 Argument Arguments::add_flag(const std::string& name, bool& value, const std::string& help) {
   return Argument(app_.add_flag(name, value, help));

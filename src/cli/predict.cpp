@@ -108,7 +108,7 @@ int run(const Options& o) {
 
 const Command kCommand{
     "predict", "predict the times of measured points by the model, and say how far off it is",
-    [](CLI::App& app) {
+    [](Arguments& app) {
       auto o = std::make_shared<Options>();
       app.add_option("--points", o->points,
                      "CSV of published points, or JSON lines of sweep or bench; may be repeated");
@@ -116,8 +116,8 @@ const Command kCommand{
       app.add_option("--sm-mhz", o->mhz,
                      "SM clock of points that name none; default: the machine's under such work");
       app.add_option("--which", o->which, "all, fitted, or aside: the points that no constant was fitted to")
-          ->check(CLI::IsMember({"all", "fitted", "aside"}))
-          ->capture_default_str();
+          .one_of({"all", "fitted", "aside"})
+          .capture_default_str();
       app.add_flag("--constants", o->list, "print every constant with its source");
       app.add_option("--set", o->constants,
                      "another value of a constant, as B200.fill=17000; may be repeated");

@@ -178,7 +178,7 @@ std::vector<std::byte> operands_of(const Form& f) {
 
 std::vector<uint64_t> run_on_emulator(const Form& f) {
   emu::GlobalMemory memory;
-  const auto module = emu::parse(module_text(f), "sweep.ptx");
+  const auto module = emu::parse(module_text(f), "sweep.ptx", emu::Compilation::as_written);
   emu::load(*module, memory);
   const std::vector<std::byte> operands = operands_of(f);
   const uint64_t addresses[] = {memory.allocate(kTuples * 8), memory.allocate(operands.size())};
@@ -204,7 +204,9 @@ std::vector<uint64_t> run_on_driver(const Form& f, Driver& d) {
   CUmodule module;
   CUfunction function;
   CUdeviceptr out, in;
-  d.cuModuleLoadData(&module, module_text(f).c_str());
+  CUjit_option option = CU_JIT_OPTIMIZATION_LEVEL;
+  void* none = nullptr;
+  d.cuModuleLoadDataEx(&module, module_text(f).c_str(), 1, &option, &none);
   d.cuModuleGetFunction(&function, module, "sweep");
   d.cuMemAlloc(&out, kTuples * 8);
   d.cuMemAlloc(&in, operands.size());

@@ -32,7 +32,7 @@ TEST_CASE("sweep: the emulator gives an H200's results") {
   for (const Form& f : forms) {
     uint64_t hash = 0;
     REQUIRE_NOTHROW(hash = hash_of(run_on_emulator(f)));
-    CHECK_MESSAGE(hash == f.hash, f.text());
+    CHECK_MESSAGE(hash == f.hash, fmt::format("{} ={:016x}", f.text(), hash));
   }
 }
 
