@@ -12,8 +12,6 @@
 namespace fp4lab {
 namespace {
 
-bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
-
 // As the rules expect it: single blanks.
 std::string squeezed(std::string_view text) {
   std::string out;

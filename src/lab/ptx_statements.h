@@ -14,6 +14,8 @@ struct Statement {
   std::string_view text;     // [begin, end)
 };
 
+inline bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+
 std::vector<Statement> statements_of(std::string_view ptx);
 
 // Of the families that synchronise, or work asynchronously: what mutants alter.

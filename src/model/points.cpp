@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "fp4lab/error.h"
+#include "fp4lab/json_text.h"
 #include "model/generic.h"
 #include "model/harness.h"
 #include "model/prediction.h"
@@ -93,7 +94,7 @@ PointTable read_json_lines(std::ifstream& file, const std::string& path) {
   for (int count = 1; std::getline(file, line); ++count) {
     if (line.empty()) continue;
     try {
-      const nlohmann::json j = nlohmann::json::parse(line);
+      const nlohmann::json j = parse_json(line);
       if (!j.contains("us") || !j.contains("case") || j.value("peer", false)) continue;
       Point p;
       p.kind = "plan", p.source = path.substr(path.find_last_of('/') + 1), p.dtype = "nvfp4";

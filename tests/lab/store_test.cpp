@@ -14,6 +14,7 @@
 
 #include "../message.h"
 #include "fp4lab/error.h"
+#include "fp4lab/json_text.h"
 
 using namespace fp4lab;
 namespace fs = std::filesystem;
@@ -75,7 +76,7 @@ void check_complete(const std::string& path, int count) {
   std::map<std::string, int> seen;
   std::ifstream in(path);
   for (std::string line; std::getline(in, line);) {
-    const auto r = nlohmann::json::parse(line);
+    const auto r = parse_json(line);
     ++seen[r.at("point")];
     CHECK(r.contains("date"));
   }
@@ -103,7 +104,8 @@ TEST_CASE("store: kill -9 at any moment loses what was under way and nothing els
   const std::string path = scratch.file("s.json");
   unsigned delay = 1;
   for (int round = 0; round < 20; ++round) {
-    const pid_t one = in_process([&] { work(path, 200, 300); }), other = in_process([&] { work(path, 200, 300); });
+    const pid_t one = in_process([&] { work(path, 200, 300); }),
+                other = in_process([&] { work(path, 200, 300); });
     delay = delay * 1103515245 + 12345;
     usleep(500 + delay / 65536 % 8000);
     kill(one, SIGKILL);
@@ -226,18 +228,21 @@ TEST_CASE("store: records carry their stamp, and later ones replace earlier ones
   CHECK(r.at("command") == "fp4lab x");
   CHECK(r.at("device") == "own");
   CHECK(r.at("date").get<std::string>().size() == 20);
-  std::ofstream(path, std::ios::app) << R"({"point":"p","device":"later"})" << "\n";
+  std::ofstream(path, std::ios::app) << R"({"point":"p","device":"later"})"
+                                     << "\n";
   REQUIRE(read_records(path).size() == 1);
   CHECK(read_records(path)[0].at("device") == "later");
   std::ofstream(path, std::ios::app) << "[1]\n";
-  CHECK(message_of([&] { read_records(path); }).find("s.json:3: not a record: not an object") != std::string::npos);
+  CHECK(message_of([&] { read_records(path); }).find("s.json:3: not a record: not an object") !=
+        std::string::npos);
 }
 
 TEST_CASE("store: shards have files of their own and are joined") {
   CHECK(parse_shard("2/4").path("a/s.json") == "a/s.2-of-4.json");
   CHECK(parse_shard("1/1").path("s.json") == "s.json");
   CHECK(parse_shard("3/3").path("./dir.x/s") == "./dir.x/s.3-of-3");
-  for (const char* bad : {"", "1", "0/2", "3/2", "1/2/3", "-1/2", "a/b", "1/"}) CHECK_THROWS_AS(parse_shard(bad), Error);
+  for (const char* bad : {"", "1", "0/2", "3/2", "1/2/3", "-1/2", "a/b", "1/"})
+    CHECK_THROWS_AS(parse_shard(bad), Error);
   std::map<size_t, int> taken;
   for (const char* shard : {"1/3", "2/3", "3/3"})
     for (size_t i = 0; i < 10; ++i) taken[i] += parse_shard(shard).takes(i);
@@ -245,10 +250,14 @@ TEST_CASE("store: shards have files of their own and are joined") {
 
   const Scratch scratch;
   const std::string one = scratch.file("s.1-of-3.json"), two = scratch.file("s.2-of-3.json");
-  std::ofstream(one) << R"({"point":"a","shard":"1/3","date":"2026-01-02T00:00:00Z","v":1})" << "\n"
-                     << R"({"point":"b","shard":"1/3","date":"2026-01-02T00:00:00Z"})" << "\n";
-  std::ofstream(two) << R"({"point":"a","shard":"2/3","date":"2026-01-01T00:00:00Z","v":2})" << "\n"
-                     << R"({"type":"session"})" << "\n"
+  std::ofstream(one) << R"({"point":"a","shard":"1/3","date":"2026-01-02T00:00:00Z","v":1})"
+                     << "\n"
+                     << R"({"point":"b","shard":"1/3","date":"2026-01-02T00:00:00Z"})"
+                     << "\n";
+  std::ofstream(two) << R"({"point":"a","shard":"2/3","date":"2026-01-01T00:00:00Z","v":2})"
+                     << "\n"
+                     << R"({"type":"session"})"
+                     << "\n"
                      << R"({"point":"c","date":"2026-01-01)";
   const Merged merged = merge_records({one, two});
   REQUIRE(merged.lines.size() == 3);

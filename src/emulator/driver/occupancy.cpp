@@ -31,14 +31,14 @@ unsigned cluster_of(const CUlaunchConfig& c) {
 }
 
 // May the call go on with what it was given?
-CUresult check(CUfunction f) {
+CUresult check_function(CUfunction f) {
   if (CUresult r = ready()) return r;
   return exists(f) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
-CUresult check(CUfunction f, const CUlaunchConfig* c) {
+CUresult check_function(CUfunction f, const CUlaunchConfig* c) {
   if (CUresult r = ready()) return r;
   if (!f || !c) return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult r = check(f)) return r;
+  if (CUresult r = check_function(f)) return r;
   const bool empty =
       !c->gridDimX || !c->gridDimY || !c->gridDimZ || !c->blockDimX || !c->blockDimY || !c->blockDimZ;
   return empty || (c->numAttrs && !c->attrs) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
@@ -48,7 +48,7 @@ CUresult check(CUfunction f, const CUlaunchConfig* c) {
 
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, CUfunction f, int threads,
                                                               size_t dynamic, unsigned flags) {
-  if (CUresult r = check(f)) return r;
+  if (CUresult r = check_function(f)) return r;
   if (!blocks || threads <= 0 || flags > CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE)
     return CUDA_ERROR_INVALID_VALUE;
   *blocks = threads > 1024 ? 0 : ctas_per_sm(*f, threads, dynamic);
@@ -61,7 +61,7 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction f, 
 CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int* grid, int* block, CUfunction f,
                                                    CUoccupancyB2DSize shared_of_block, size_t dynamic,
                                                    int limit, unsigned flags) {
-  if (CUresult r = check(f)) return r;
+  if (CUresult r = check_function(f)) return r;
   if (!grid || !block || limit < 0 || flags > CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE)
     return CUDA_ERROR_INVALID_VALUE;
   const int most = limit > 0 ? std::min(limit, 1024) : 1024;
@@ -80,7 +80,7 @@ CUresult cuOccupancyMaxPotentialBlockSize(int* grid, int* block, CUfunction f,
   return cuOccupancyMaxPotentialBlockSizeWithFlags(grid, block, f, shared_of_block, dynamic, limit, 0);
 }
 CUresult cuOccupancyMaxActiveClusters(int* clusters, CUfunction f, const CUlaunchConfig* c) {
-  if (CUresult r = check(f, c)) return r;
+  if (CUresult r = check_function(f, c)) return r;
   if (!clusters) return CUDA_ERROR_INVALID_VALUE;
   const unsigned size = cluster_of(*c);
   if (!size || size > largest_cluster(*f)) return CUDA_ERROR_INVALID_CLUSTER_SIZE;
@@ -89,14 +89,14 @@ CUresult cuOccupancyMaxActiveClusters(int* clusters, CUfunction f, const CUlaunc
   return CUDA_SUCCESS;
 }
 CUresult cuOccupancyMaxPotentialClusterSize(int* size, CUfunction f, const CUlaunchConfig* c) {
-  if (CUresult r = check(f, c)) return r;
+  if (CUresult r = check_function(f, c)) return r;
   if (!size) return CUDA_ERROR_INVALID_VALUE;
   if (cluster_of(*c) > largest_cluster(*f)) return CUDA_ERROR_INVALID_CLUSTER_SIZE;
   *size = int(largest_cluster(*f));
   return CUDA_SUCCESS;
 }
 CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t* bytes, CUfunction f, int blocks, int threads) {
-  if (CUresult r = check(f)) return r;
+  if (CUresult r = check_function(f)) return r;
   if (!bytes || blocks <= 0 || threads <= 0 || ctas_per_sm(*f, threads, 0) < blocks)
     return CUDA_ERROR_INVALID_VALUE;
   const DeviceModel& d = *state().device;

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "fp4lab/error.h"
+#include "fp4lab/json_text.h"
 #include "fp4lab/store.h"
 
 namespace fp4lab {
@@ -26,7 +27,7 @@ Lines lines_of(std::string_view text, const std::string& path, size_t first) {
     text.remove_prefix(end + 1);
     if (line.empty()) continue;
     try {
-      json record = json::parse(line);
+      json record = parse_json(line);
       if (!record.is_object()) fail("not an object");
       lines.records.push_back(std::move(record));
       lines.raw.emplace_back(line);
@@ -39,7 +40,7 @@ Lines lines_of(std::string_view text, const std::string& path, size_t first) {
 
 Tail tail_of(const std::string& torn) {
   if (torn.empty()) return Tail::kNone;
-  const json whole = json::parse(torn, nullptr, false);
+  const json whole = parse_json(torn, false);
   if (whole.is_object()) return Tail::kWhole;
   return torn.front() == '{' ? Tail::kTorn : Tail::kForeign;
 }
@@ -62,7 +63,7 @@ std::vector<nlohmann::json> read_records(const std::string& path) {
   store::Lines lines = store::lines_of(store::read_text(path), path);
   if (!lines.troubles.empty()) fail("{}", lines.troubles.front());
   const store::Tail tail = store::tail_of(lines.torn);
-  if (tail == store::Tail::kWhole) lines.records.push_back(nlohmann::json::parse(lines.torn));
+  if (tail == store::Tail::kWhole) lines.records.push_back(parse_json(lines.torn));
   if (tail == store::Tail::kForeign) fail("{}: the last line is not a record", path);
   if (tail == store::Tail::kTorn)
     fmt::print(stderr, "{}: the last line is torn and left out (--resume cuts it off)\n", path);

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "fp4lab/error.h"
+#include "fp4lab/json_text.h"
 #include "fp4lab/store.h"
 #include "lab/store/lines.h"
 
@@ -57,7 +58,7 @@ Merged merge_records(const std::vector<std::string>& paths) {
     if (tail == store::Tail::kForeign) fail("{}: the last line is not a record", path);
     if (tail == store::Tail::kTorn) fmt::print(stderr, "{}: the last line is torn and left out\n", path);
     if (tail == store::Tail::kWhole)
-      lines.records.push_back(json::parse(lines.torn)), lines.raw.push_back(lines.torn);
+      lines.records.push_back(parse_json(lines.torn)), lines.raw.push_back(lines.torn);
     for (size_t i = 0; i < lines.records.size(); ++i) {
       const json& r = lines.records[i];
       if (const std::string text = r.value("shard", ""); !text.empty()) {
@@ -76,7 +77,8 @@ Merged merge_records(const std::vector<std::string>& paths) {
   for (size_t i = 0; i < found.size(); ++i)
     if (found[i].point.empty() || newest.at(found[i].point) == i) merged.lines.push_back(found[i].line);
   for (unsigned i = 1; i <= count && !shards.empty(); ++i)
-    if (!shards.contains(i)) merged.missing += fmt::format("{}{}/{}", merged.missing.empty() ? "" : ", ", i, count);
+    if (!shards.contains(i))
+      merged.missing += fmt::format("{}{}/{}", merged.missing.empty() ? "" : ", ", i, count);
   return merged;
 }
 

@@ -16,6 +16,7 @@
 #include <nlohmann/json.hpp>
 
 #include "fp4lab/error.h"
+#include "fp4lab/json_text.h"
 #include "lab/store/lines.h"
 
 namespace fp4lab {
@@ -23,11 +24,12 @@ namespace {
 
 using nlohmann::json;
 
-// What is locked, as bytes far behind any content. Open file description locks: they belong to the open file, so
-// threads and stores of one process exclude each other too, and the kernel drops them with the process.
+// What is locked, as bytes far behind any content. Open file description locks: they belong to the open file,
+// so threads and stores of one process exclude each other too, and the kernel drops them with the process.
 constexpr off_t kAppending = off_t(1) << 61;  // while lines are written or cut off
-constexpr off_t kWriters = kAppending + 1;    // shared by all that write; alone: with kForce, until it is emptied
-constexpr off_t kClaims = kAppending + 2;     // one byte per point, from here on
+constexpr off_t kWriters =
+    kAppending + 1;  // shared by all that write; alone: with kForce, until it is emptied
+constexpr off_t kClaims = kAppending + 2;  // one byte per point, from here on
 
 off_t place_of(const std::string& point) {
   return kClaims + static_cast<off_t>(XXH3_64bits(point.data(), point.size()) >> 4);
@@ -193,7 +195,8 @@ void Store::File::mend() {
 
 // Where the path has become another file (an editor's new version; removed), there.
 void Store::File::follow() {
-  struct stat ours {}, there {};
+  struct stat ours {
+  }, there{};
   if (fstat(fd, &ours)) fail("{}: {}", path(), std::strerror(errno));
   if (stat(path().c_str(), &there) == 0 && there.st_ino == ours.st_ino && there.st_dev == ours.st_dev) return;
   const int other = ::open(path().c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
@@ -206,8 +209,10 @@ void Store::File::follow() {
 
 void Store::File::failed(const std::string& line) const {
   const std::string why = std::strerror(errno);
-  fail("{}: writing a record failed: {}\n  what is in the file is whole; --resume goes on there. Not written:\n{}",
-       path(), why, line);
+  fail(
+      "{}: writing a record failed: {}\n  what is in the file is whole; --resume goes on there. Not "
+      "written:\n{}",
+      path(), why, line);
 }
 
 // The lock is held, and the file ends with a newline.
@@ -276,7 +281,7 @@ bool Store::add(json record, const std::string& point) {
   if (!record.contains("date")) record["date"] = utc_now();
   for (const auto& [name, value] : f.options.stamp)
     if (!record.contains(name)) record[name] = value;
-  const std::string line = record.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+  const std::string line = json_text(record) + "\n";
   if (f.path().empty()) {
     f.keep(std::move(record));
     return true;
