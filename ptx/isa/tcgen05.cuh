@@ -42,8 +42,10 @@ __device__ __forceinline__ void tcgen05_cp_32x128b_warpx4(u32 taddr, u64 sdesc) 
                : "memory");
 }
 
-// What the tensor core may do with its copy of A: forget it (the default), keep it for the next mma, use the
-// kept one for the last time. A hint: shared memory must hold A all the same (9.7.16.10).
+// The tensor core's buffer for A (9.7.16.10): discard what it read (the default), fill the buffer for the
+// next mma, or use what the last fill left there for the last time. kLastUse is a demand, not a hint: the
+// fill must be the same A and still valid, so no mma of this thread with another A may stand between the two.
+// Shared memory must stay as it is until both are complete.
 enum class Collector { kDiscard, kFill, kLastUse };
 
 // tcgen05.mma.cta_group::G.kind::mxf4nvf4.block_scale.block16{.collector::a::fill,.collector::a::lastuse}

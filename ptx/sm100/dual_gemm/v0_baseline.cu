@@ -1,8 +1,14 @@
-// Dual GEMM, C = silu(A * B1^T) * (A * B2^T), NVFP4 in, fp16 out: the plainest kernel that is right.
+// Dual GEMM, C = silu(A * B1^T) * (A * B2^T), NVFP4 in, fp16 out: A loaded once for both products, two
+// accumulators, silu in the epilogue.
 //
-// Parent: group_gemm/v0_baseline. The change: a stage holds one tile of A and a tile each of B1 and B2; two
-// accumulators side by side in TMEM; the epilogue reads both, so A is loaded once and no intermediate
-// touches memory.
+// Parent: none. The change: a stage holds one tile of A and a tile each of B1 and B2, where the group GEMM's
+// first rung has one of each; two accumulators lie side by side in TMEM; the epilogue reads both, so A is
+// loaded once and no intermediate touches memory.
+//
+//   tile   128 tokens (left, MMA_M) x 64 of B1 and the same 64 of B2 (right, MMA_N)
+//   rows   one CTA holds all of the three
+//   TMEM   | 0 A*B1 | 64 A*B2 | 128 scales |                                176 of 256 columns
+//   stage  16384 + 2 x 8192 codes + 2048 + 2 x 2048 scales = 38912 bytes, 1 stage
 //
 // Run: make run OP=dual KERNEL=v0_baseline
 #include "isa/fence.cuh"

@@ -1,7 +1,12 @@
-// Dual GEMM, C = silu(A * B1^T) * (A * B2^T), NVFP4 in, fp16 out: each warp has one job.
+// Dual GEMM, C = silu(A * B1^T) * (A * B2^T), NVFP4 in, fp16 out: a ring of stages and a warp per job.
 //
 // Parent: v0_baseline. The change: a ring of stages, a warp that loads, a warp that multiplies, four that
 // store.
+//
+//   tile   128 tokens (left, MMA_M) x 64 of B1 and the same 64 of B2 (right, MMA_N)
+//   rows   one CTA holds all of the three
+//   TMEM   | 0 A*B1 | 64 A*B2 | 128 scales of stage 0 | .. | 320 of stage 4 |  368 of 512 columns
+//   stage  16384 + 2 x 8192 codes + 2048 + 2 x 2048 scales = 38912 bytes, 5 stages
 //
 // Run: make run OP=dual KERNEL=v1_warp_specialized
 #include "isa/fence.cuh"

@@ -1,7 +1,13 @@
-// Dual GEMM, C = silu(A * B1^T) * (A * B2^T), NVFP4 in, fp16 out: CTAs stay and take tile after tile.
+// Dual GEMM, C = silu(A * B1^T) * (A * B2^T), NVFP4 in, fp16 out: CTAs stay; the epilogue runs under the next
+// main loop.
 //
 // Parent: v1_warp_specialized. The change: a static persistent schedule with two pairs of accumulators, so
 // that the epilogue (two loads from TMEM, exp, reciprocal, product) runs under the next tile's main loop.
+//
+//   tile   128 tokens (left, MMA_M) x 64 of B1 and the same 64 of B2 (right, MMA_N)
+//   rows   one CTA holds all of the three
+//   TMEM   | 0 A*B1, A*B2 | 128 the next tile's | 256 scales, 5 slots |     496 of 512 columns
+//   stage  16384 + 2 x 8192 codes + 2048 + 2 x 2048 scales = 38912 bytes, 5 stages
 //
 // Run: make run OP=dual KERNEL=v2_persistent
 #include "isa/fence.cuh"

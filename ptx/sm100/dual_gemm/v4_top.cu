@@ -1,14 +1,20 @@
-// Dual GEMM, C = silu(A * B1^T) * (A * B2^T), NVFP4 in, fp16 out: nothing waits that need not.
+// Dual GEMM, C = silu(A * B1^T) * (A * B2^T), NVFP4 in, fp16 out: loads start before TMEM is there.
 //
 // Parent: v3_two_cta. The change: loads begin as soon as the barriers exist, while TMEM is being allocated;
 // the first round of the ring is loaded without looking at empty barriers; set-up may run under the kernel
 // before (pdl).
 //
+//   tile   256 tokens (left, MMA_M) x 64 of B1 and the same 64 of B2 (right, MMA_N)
+//   rows   even CTA: tokens   0..127, B1 and B2  0..31, C of tokens   0..127
+//          odd CTA:  tokens 128..255, B1 and B2 32..63, C of tokens 128..255
+//   TMEM   | 0 A*B1, A*B2 | 128 the next tile's | 256 scales, 5 slots |     496 of 512 columns
+//   stage  16384 + 2 x 4096 codes + 2048 + 2 x 2048 scales = 30720 bytes, 5 stages (of each CTA)
+//
 // Run: make run OP=dual KERNEL=v4_top
-#include "isa/fence.cuh"
 #include "sm100/parts/epilogue.cuh"
 #include "sm100/parts/load_pair.cuh"
 #include "sm100/parts/multiply.cuh"
+#include "sm100/parts/pair.cuh"
 
 using namespace fp4lab;
 using namespace fp4lab::isa;
@@ -18,9 +24,7 @@ static_assert(plan.op == Op::kDual && !plan.swap && plan.cta_group == 2 && plan.
 static_assert(plan.split_k == 1 && plan.schedule == Schedule::kStatic && plan.epilogue == Epilogue::kDirect);
 
 // -- byte map: plan.*_offset(); TMEM map: plan.*_column()
-// -- barriers, per CTA, * = only the even CTA's is used: full[stages]* (1 arrival + both CTAs' bytes),
-//    empty[stages] (1: commit of the stage, to both), acc_full[slots] (1: commit of the tile, to both),
-//    acc_empty[slots]* (8: one per epilogue warp of the pair)
+// -- barriers: init_pair_barriers in parts/pair.cuh
 
 extern "C" __global__ void __launch_bounds__(plan.threads(), 1)
     dual_gemm_v4_top(const __grid_constant__ Args args) {
@@ -31,23 +35,12 @@ extern "C" __global__ void __launch_bounds__(plan.threads(), 1)
   const u32 rank = cluster_ctarank();
   const int pair = blockIdx.x / 2, pairs = gridDim.x / 2;
 
-  if (threadIdx.x == 0) {
-    for (int s = 0; s < plan.stages; ++s) {
-      mbarrier_init(shared + plan.full_barrier(s), 1);
-      mbarrier_init(shared + plan.empty_barrier(s), 1);
-    }
-    for (int slot = 0; slot < plan.acc_slots; ++slot) {
-      mbarrier_init(shared + plan.acc_full_barrier(slot), 1);
-      mbarrier_init(shared + plan.acc_empty_barrier(slot), 8);
-    }
-    fence_mbarrier_init();
-  }
+  if (threadIdx.x == 0) init_pair_barriers(shared);
   if constexpr (plan.pdl) {
     griddepcontrol_launch_dependents();  // the next kernel may set up as soon as SMs are free
     griddepcontrol_wait();               // what the kernel before wrote (inputs, workspace) is there
   }
-  barrier_cluster_arrive_relaxed();  // the barriers of both CTAs exist: enough for loads to start
-  barrier_cluster_wait();
+  meet_peer();  // the barriers of both CTAs exist: enough for loads to start
 
   // -- load warp
   if (warp == kLoadWarp) {
@@ -70,10 +63,7 @@ extern "C" __global__ void __launch_bounds__(plan.threads(), 1)
     bar_warp_sync();  // the cluster barriers below want whole warps
     barrier_cluster_wait();
   } else {
-    if (warp == kMultiplyWarp) {
-      tcgen05_alloc<2>(shared + plan.tmem_pointer_offset(), plan.tmem_columns());
-      tcgen05_relinquish_alloc_permit<2>();
-    }
+    if (warp == kMultiplyWarp) allocate_tmem(shared);
     tcgen05_fence_before_thread_sync();
     barrier_cluster_arrive();  // TMEM of both CTAs is allocated
     barrier_cluster_wait();
@@ -116,17 +106,10 @@ extern "C" __global__ void __launch_bounds__(plan.threads(), 1)
       wait(shared + plan.acc_full_barrier(acc.slot), acc.phase);
       tcgen05_fence_after_thread_sync();
       store_tile(args.group[tile.group], own, tmem, acc.slot);
-      tcgen05_fence_before_thread_sync();  // this warp's loads of the accumulator are over: give it back
-      bar_warp_sync();
-      if (threadIdx.x % 32 == 0) mbarrier_arrive_cluster(mapa(shared + plan.acc_empty_barrier(acc.slot), 0));
+      give_back_accumulator(shared, acc.slot);
     }
   }
 
   // -- teardown
-  barrier_cluster_arrive();  // both CTAs are done with both TMEMs and with each other's barriers
-  barrier_cluster_wait();
-  if (warp == kMultiplyWarp) {
-    tcgen05_fence_after_thread_sync();
-    tcgen05_dealloc<2>(tmem, plan.tmem_columns());
-  }
+  leave_pair(warp, tmem);
 }

@@ -1,7 +1,13 @@
-// Group GEMM, C_g = A_g * B_g^T, NVFP4 in, fp16 out: the plainest kernel that is right.
+// Group GEMM, C_g = A_g * B_g^T, NVFP4 in, fp16 out: one warp loads and multiplies, one stage: where the
+// rounds stood.
 //
-// Parent: none. This is where the contest's rounds stood: one warp loads a stage, multiplies it, and waits,
-// with one stage; then four warps store the tile. Loading and multiplying never overlap.
+// Parent: none. The change: none: one warp loads a stage, multiplies it, and waits; then four warps store the
+// tile. Loading and multiplying never overlap.
+//
+//   tile   128 tokens (left, MMA_M) x 128 weights (right, MMA_N)
+//   rows   one CTA holds all of both
+//   TMEM   | 0 accumulator | 128 scales |                                   160 of 256 columns
+//   stage  16384 + 16384 codes + 2048 + 2048 scales = 36864 bytes, 1 stage
 //
 // Run: make run KERNEL=v0_baseline
 #include "isa/fence.cuh"

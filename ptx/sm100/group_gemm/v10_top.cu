@@ -1,14 +1,21 @@
-// Group GEMM, C_g = A_g * B_g^T, NVFP4 in, fp16 out: what pays, together.
+// Group GEMM, C_g = A_g * B_g^T, NVFP4 in, fp16 out: what pays, together; a cost model picks the plan.
 //
 // Parent: v7_split_k. The change: each earlier idea is a knob of the plan, and a cost model picks the plan
 // for the sizes (tokens per tile, parts of K, accumulators, how C leaves). Loads begin as soon as the
 // barriers exist: TMEM is allocated while the first stages are on their way. The first round of the ring is
 // loaded without looking at empty barriers.
 //
+//   tile   256 weights (left, MMA_M) x up to 128 tokens (right, MMA_N)
+//   rows   even CTA: weights   0..127, tokens 0..n/2-1, C of weights   0..127
+//          odd CTA:  weights 128..255, tokens n/2..n-1, C of weights 128..255
+//   TMEM   | 0 accumulator 0 | 128 accumulator 1 | 256 scales, 8 slots |    512 of 512 columns
+//   stage  16384 + 8192 codes + 2048 + 2048 scales = 28672 bytes, 8 stages (of each CTA)
+//   plan   mma_n=128 acc_slots=2 split_k=1 stages=8 scale_slots=8
+//
 // Run: make run KERNEL=v10_top
-#include "isa/fence.cuh"
 #include "sm100/parts/load_pair.cuh"
 #include "sm100/parts/multiply.cuh"
+#include "sm100/parts/pair.cuh"
 #include "sm100/parts/split_k.cuh"
 #include "sm100/parts/staged.cuh"
 
@@ -21,9 +28,7 @@ static_assert(plan.schedule == Schedule::kStatic &&
               (plan.split_k == 1 || plan.epilogue == Epilogue::kDirect));
 
 // -- byte map: plan.*_offset(); TMEM map: plan.*_column()
-// -- barriers, per CTA, * = only the even CTA's is used: full[stages]* (1 arrival + both CTAs' bytes),
-//    empty[stages] (1: commit of the stage, to both), acc_full[slots] (1: commit of the tile, to both),
-//    acc_empty[slots]* (8: one per epilogue warp of the pair)
+// -- barriers: init_pair_barriers in parts/pair.cuh
 
 extern "C" __global__ void __launch_bounds__(plan.threads(), 1)
     group_gemm_v10_top(const __grid_constant__ Args args) {
@@ -34,23 +39,12 @@ extern "C" __global__ void __launch_bounds__(plan.threads(), 1)
   const u32 rank = cluster_ctarank();
   const int pair = blockIdx.x / 2, pairs = gridDim.x / 2;
 
-  if (threadIdx.x == 0) {
-    for (int s = 0; s < plan.stages; ++s) {
-      mbarrier_init(shared + plan.full_barrier(s), 1);
-      mbarrier_init(shared + plan.empty_barrier(s), 1);
-    }
-    for (int slot = 0; slot < plan.acc_slots; ++slot) {
-      mbarrier_init(shared + plan.acc_full_barrier(slot), 1);
-      mbarrier_init(shared + plan.acc_empty_barrier(slot), 8);
-    }
-    fence_mbarrier_init();
-  }
+  if (threadIdx.x == 0) init_pair_barriers(shared);
   if constexpr (plan.pdl) {
     griddepcontrol_launch_dependents();  // the next kernel may set up as soon as SMs are free
     griddepcontrol_wait();               // what the kernel before wrote (inputs, workspace) is there
   }
-  barrier_cluster_arrive_relaxed();  // the barriers of both CTAs exist: enough for loads to start
-  barrier_cluster_wait();
+  meet_peer();  // the barriers of both CTAs exist: enough for loads to start
 
   // -- load warp
   if (warp == kLoadWarp) {
@@ -73,10 +67,7 @@ extern "C" __global__ void __launch_bounds__(plan.threads(), 1)
     bar_warp_sync();  // the cluster barriers below want whole warps
     barrier_cluster_wait();
   } else {
-    if (warp == kMultiplyWarp) {
-      tcgen05_alloc<2>(shared + plan.tmem_pointer_offset(), plan.tmem_columns());
-      tcgen05_relinquish_alloc_permit<2>();
-    }
+    if (warp == kMultiplyWarp) allocate_tmem(shared);
     tcgen05_fence_before_thread_sync();
     barrier_cluster_arrive();  // TMEM of both CTAs is allocated
     barrier_cluster_wait();
@@ -113,11 +104,6 @@ extern "C" __global__ void __launch_bounds__(plan.threads(), 1)
     Ring<plan.acc_slots> acc;
     int buffer = 0;
     Tile tile{};
-    const auto give_back = [&](int slot) {  // this warp's loads of the accumulator are over
-      tcgen05_fence_before_thread_sync();
-      bar_warp_sync();
-      if (threadIdx.x % 32 == 0) mbarrier_arrive_cluster(mapa(shared + plan.acc_empty_barrier(slot), 0));
-    };
     for (int number = pair; number < args.tail.tiles; number += pairs, acc.advance()) {
       tile = find_tile(args, number, tile.group);
       Tile own = tile;
@@ -129,7 +115,7 @@ extern "C" __global__ void __launch_bounds__(plan.threads(), 1)
         const PartialSums sums(args, tile, number, rank);
         const bool inside = own.left < g.left_rows;  // the odd CTA's half of the last tile may be all padding
         if (inside) sums.leave(own, tmem, acc.slot);
-        give_back(acc.slot);
+        give_back_accumulator(shared, acc.slot);
         if (inside && sums.arrive_last(shared))
           store_columns<8>(g, own, [&](int t, float(&v)[8]) { sums.fetch(t, v); });
       } else {
@@ -139,17 +125,12 @@ extern "C" __global__ void __launch_bounds__(plan.threads(), 1)
           store_columns_staged(g, own, tmem, acc.slot, shared);
         else
           store_tile(g, own, tmem, acc.slot);
-        give_back(acc.slot);
+        give_back_accumulator(shared, acc.slot);
       }
     }
     if constexpr (plan.epilogue == Epilogue::kTma) finish_tma_stores();
   }
 
   // -- teardown
-  barrier_cluster_arrive();  // both CTAs are done with both TMEMs and with each other's barriers
-  barrier_cluster_wait();
-  if (warp == kMultiplyWarp) {
-    tcgen05_fence_after_thread_sync();
-    tcgen05_dealloc<2>(tmem, plan.tmem_columns());
-  }
+  leave_pair(warp, tmem);
 }

@@ -1,9 +1,14 @@
-// Group GEMM, C_g = A_g * B_g^T, NVFP4 in, fp16 out: the plainest kernel that is right.
+// Group GEMM, C_g = A_g * B_g^T, NVFP4 in, fp16 out: a ring of stages: loads run ahead.
 //
-// Parent: none. This is where the contest's rounds stood: one warp loads a stage, multiplies it, and waits,
-// with one stage; then four warps store the tile. Loading and multiplying never overlap.
+// Parent: v0_baseline. The change: the working warp loads `stages - 1` stages ahead of the one that it
+// multiplies, so that memory works while the tensor core does.
 //
-// Run: make run KERNEL=v0_baseline
+//   tile   128 tokens (left, MMA_M) x 128 weights (right, MMA_N)
+//   rows   one CTA holds all of both
+//   TMEM   | 0 accumulator | 128 scales of stage 0 | .. | 224 of stage 3 |  256 of 256 columns
+//   stage  16384 + 16384 codes + 2048 + 2048 scales = 36864 bytes, 4 stages
+//
+// Run: make run KERNEL=v1_pipeline
 #include "isa/fence.cuh"
 #include "sm100/parts/epilogue.cuh"
 #include "sm100/parts/load.cuh"

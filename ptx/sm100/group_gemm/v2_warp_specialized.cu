@@ -1,7 +1,13 @@
-// Group GEMM, C_g = A_g * B_g^T, NVFP4 in, fp16 out: each warp has one job.
+// Group GEMM, C_g = A_g * B_g^T, NVFP4 in, fp16 out: a warp that loads, a warp that multiplies, four that
+// store.
 //
-// Parent: v1_pipeline. The change: the thread that loads and the thread that multiplies are different warps,
-// so neither waits for the other's bookkeeping, and the four warps of the epilogue do nothing else.
+// Parent: v1_pipeline. The change: the thread that loads and the thread that multiplies are in different
+// warps, so neither waits for the other's bookkeeping, and the four warps of the epilogue do nothing else.
+//
+//   tile   128 tokens (left, MMA_M) x 128 weights (right, MMA_N)
+//   rows   one CTA holds all of both
+//   TMEM   | 0 accumulator | 128 scales of stage 0 | .. | 288 of stage 5 |  320 of 512 columns
+//   stage  16384 + 16384 codes + 2048 + 2048 scales = 36864 bytes, 6 stages
 //
 // Run: make run KERNEL=v2_warp_specialized
 #include "isa/fence.cuh"

@@ -1,7 +1,14 @@
-// Group GEMM, C_g = A_g * B_g^T, NVFP4 in, fp16 out: each warp has one job.
+// Group GEMM, C_g = A_g * B_g^T, NVFP4 in, fp16 out: CTAs stay; the epilogue runs under the next tile's main
+// loop.
 //
-// Parent: v1_pipeline. The change: the thread that loads and the thread that multiplies are different warps,
-// so neither waits for the other's bookkeeping, and the four warps of the epilogue do nothing else.
+// Parent: v2_warp_specialized. The change: a CTA takes tile after tile of a static schedule, and TMEM holds
+// two accumulators: while four warps store one, the tensor core fills the other. Loads never stop at a tile's
+// end.
+//
+//   tile   128 tokens (left, MMA_M) x 128 weights (right, MMA_N)
+//   rows   one CTA holds all of both
+//   TMEM   | 0 accumulator 0 | 128 accumulator 1 | 256 scales, 6 slots |    448 of 512 columns
+//   stage  16384 + 16384 codes + 2048 + 2048 scales = 36864 bytes, 6 stages
 //
 // Run: make run KERNEL=v3_persistent
 #include "isa/fence.cuh"

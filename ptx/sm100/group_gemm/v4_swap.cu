@@ -1,9 +1,16 @@
-// Group GEMM, C_g = A_g * B_g^T, NVFP4 in, fp16 out: each warp has one job.
+// Group GEMM, C_g = A_g * B_g^T, NVFP4 in, fp16 out: weights on MMA_M, tokens on MMA_N, as many as there are.
 //
-// Parent: v1_pipeline. The change: the thread that loads and the thread that multiplies are different warps,
-// so neither waits for the other's bookkeeping, and the four warps of the epilogue do nothing else.
+// Parent: v3_persistent. The change: C^T = B * A^T. MMA_M is 128 whatever there is to multiply, MMA_N goes
+// down to 8, so the few tokens are the right operand and nothing is padded to 128. The swap is in the plan
+// (swap, n_step): the host exchanges the tensor maps, and the epilogue has a column of C in each TMEM lane.
+// This file differs in a line.
 //
-// Run: make run KERNEL=v3_persistent
+//   tile   128 weights (left, MMA_M) x up to 128 tokens (right, MMA_N)
+//   rows   one CTA holds all of both; a TMEM lane is a column of C
+//   TMEM   | 0 accumulator 0 | 128 accumulator 1 | 256 scales, 6 slots |    448 of 512 columns
+//   stage  16384 + 16384 codes + 2048 + 2048 scales = 36864 bytes, 6 stages
+//
+// Run: make run KERNEL=v4_swap
 #include "isa/fence.cuh"
 #include "sm100/parts/epilogue.cuh"
 #include "sm100/parts/load.cuh"

@@ -1,13 +1,20 @@
-// Group GEMM, C_g = A_g * B_g^T, NVFP4 in, fp16 out: the epilogue goes through shared memory.
+// Group GEMM, C_g = A_g * B_g^T, NVFP4 in, fp16 out: C leaves through shared memory, by TMA or in whole
+// sectors.
 //
-// Parent: v5_two_cta. The change: C leaves through a staging area, by TMA store (epilogue=tma) or by 32-byte
-// stores of whole sectors (epilogue=staged), against v5's stores straight from registers. To compare the
-// three.
+// Parent: v5_two_cta. The change: each epilogue warp turns 32 tokens x 32 columns of C round in a staging
+// area, from which the TMA engine (epilogue=tma) or 32-byte stores (epilogue=staged) take them. It goes in by
+// 2-byte stores, one for each value, which is what v11_wide_store mends.
+//
+//   tile   256 weights (left, MMA_M) x up to 128 tokens (right, MMA_N)
+//   rows   even CTA: weights   0..127, tokens 0..n/2-1, C of weights   0..127
+//          odd CTA:  weights 128..255, tokens n/2..n-1, C of weights 128..255
+//   TMEM   | 0 accumulator 0 | 128 accumulator 1 | 256 scales, 7 slots |    480 of 512 columns
+//   stage  16384 + 8192 codes + 2048 + 2048 scales = 28672 bytes, 7 stages (and 16384 bytes of staging)
 //
 // Run: make run KERNEL=v8_tma_store
-#include "isa/fence.cuh"
 #include "sm100/parts/load_pair.cuh"
 #include "sm100/parts/multiply.cuh"
+#include "sm100/parts/pair.cuh"
 #include "sm100/parts/staged.cuh"
 
 using namespace fp4lab;
@@ -18,9 +25,7 @@ static_assert(plan.op == Op::kGroup && plan.swap && plan.cta_group == 2 && plan.
 static_assert(plan.split_k == 1 && plan.schedule == Schedule::kStatic && plan.epilogue != Epilogue::kDirect);
 
 // -- byte map: plan.*_offset(); TMEM map: plan.*_column()
-// -- barriers, per CTA, * = only the even CTA's is used: full[stages]* (1 arrival + both CTAs' bytes),
-//    empty[stages] (1: commit of the stage, to both), acc_full[slots] (1: commit of the tile, to both),
-//    acc_empty[slots]* (8: one per epilogue warp of the pair)
+// -- barriers: init_pair_barriers in parts/pair.cuh
 
 extern "C" __global__ void __launch_bounds__(plan.threads(), 1)
     group_gemm_v8_tma_store(const __grid_constant__ Args args) {
@@ -30,27 +35,7 @@ extern "C" __global__ void __launch_bounds__(plan.threads(), 1)
   const u32 warp = warp_index();
   const u32 rank = cluster_ctarank();
   const int pair = blockIdx.x / 2, pairs = gridDim.x / 2;
-
-  if (threadIdx.x == 0) {
-    for (int s = 0; s < plan.stages; ++s) {
-      mbarrier_init(shared + plan.full_barrier(s), 1);
-      mbarrier_init(shared + plan.empty_barrier(s), 1);
-    }
-    for (int slot = 0; slot < plan.acc_slots; ++slot) {
-      mbarrier_init(shared + plan.acc_full_barrier(slot), 1);
-      mbarrier_init(shared + plan.acc_empty_barrier(slot), 8);
-    }
-    fence_mbarrier_init();
-  }
-  if (warp == kMultiplyWarp) {
-    tcgen05_alloc<2>(shared + plan.tmem_pointer_offset(), plan.tmem_columns());
-    tcgen05_relinquish_alloc_permit<2>();
-  }
-  tcgen05_fence_before_thread_sync();
-  barrier_cluster_arrive();  // the peer's barriers are initialised and its TMEM is allocated, too
-  barrier_cluster_wait();
-  tcgen05_fence_after_thread_sync();
-  const u32 tmem = ld_shared_b32(shared + plan.tmem_pointer_offset());
+  const u32 tmem = start_pair(shared, warp);
 
   // -- load warp
   if (warp == kLoadWarp) {
@@ -110,18 +95,11 @@ extern "C" __global__ void __launch_bounds__(plan.threads(), 1)
         store_columns_tma(args, own, tmem, acc.slot, shared, buffer);
       else
         store_columns_staged(args.group[tile.group], own, tmem, acc.slot, shared);
-      tcgen05_fence_before_thread_sync();  // this warp's loads of the accumulator are over: give it back
-      bar_warp_sync();
-      if (threadIdx.x % 32 == 0) mbarrier_arrive_cluster(mapa(shared + plan.acc_empty_barrier(acc.slot), 0));
+      give_back_accumulator(shared, acc.slot);
     }
     if constexpr (plan.epilogue == Epilogue::kTma) finish_tma_stores();
   }
 
   // -- teardown
-  barrier_cluster_arrive();  // both CTAs are done with both TMEMs and with each other's barriers
-  barrier_cluster_wait();
-  if (warp == kMultiplyWarp) {
-    tcgen05_fence_after_thread_sync();
-    tcgen05_dealloc<2>(tmem, plan.tmem_columns());
-  }
+  leave_pair(warp, tmem);
 }

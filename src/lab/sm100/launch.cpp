@@ -180,6 +180,13 @@ Placement placement(const Plan& plan, const Case& c, int sms) {
 
 namespace {
 
+// By a pointer to the one parameter. A raw parameter buffer would have to begin where the driver puts the
+// first parameter, which for a struct aligned to 128 bytes is not offset 0 on every architecture.
+void submit(const Kernel& kernel, const LaunchConfig& config, const std::vector<std::byte>& args) {
+  void* parameters[] = {const_cast<std::byte*>(args.data())};
+  launch_pointers(kernel, config, parameters);
+}
+
 struct Part {
   LaunchConfig config;
   std::vector<std::byte> args;
@@ -217,7 +224,7 @@ void Parts::fork_and_join(CUstream stream) const {
     driver.cuStreamWaitEvent(own, start.front(), 0);
     LaunchConfig config = part.config;
     config.stream = own;
-    launch_bytes(kernel, config, part.args);
+    submit(kernel, config, part.args);
     part.done.front().record(own);
   }
   for (const Part& part : parts) driver.cuStreamWaitEvent(stream, part.done.front(), 0);
@@ -229,7 +236,7 @@ void Parts::run(CUstream stream) const {
   for (const Part& part : parts) {
     LaunchConfig config = part.config;
     config.stream = stream;
-    launch_bytes(kernel, config, part.args);
+    submit(kernel, config, part.args);
   }
 }
 
