@@ -24,9 +24,11 @@ std::vector<Reason> shape_reasons(const Plan& plan, int m, int n, int k);
 // legal tile.
 std::vector<Reason> explain_tile(int m, int n, int k);
 
-// Largest number of stages that fits in shared memory and in TMEM, everything else as in `plan`; 0 when not
-// even one.
+// Largest number of stages that fits in shared memory, everything else as in `plan`; 0 when not even one.
 int most_stages(Plan plan);
+// Largest number of scale buffers, one for each stage at most, that TMEM holds beside the plan's
+// accumulators; 0 when not even one.
+int most_scale_slots(const Plan& plan);
 
 constexpr int kSharedBytesPerCta = 232448;  // CUDA programming guide, compute capability 10.0: 227 KiB opt-in
 constexpr int kTmemColumns = 512;           // PTX ISA 9.7.16.1

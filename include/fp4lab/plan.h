@@ -52,6 +52,7 @@ struct Plan {
   int group_capacity = 1;  // groups that the argument struct holds
   // -- knobs of the launch only
   int ctas = 0;              // grid of a persistent kernel; 0: one per SM
+  int split_groups = 0;      // groups, the last of the launch, whose K is split; 0: all
   bool sort_groups = false;  // longest groups first
   LaunchMode launch = LaunchMode::kOne;
 
@@ -70,7 +71,8 @@ struct Plan {
   template <class Self, class F>
   FP4LAB_HD static constexpr void visit_knobs(Self& p, F f) {
     visit_kernel_knobs(p, f);
-    f("ctas", p.ctas), f("sort_groups", p.sort_groups), f("launch", p.launch);
+    f("ctas", p.ctas), f("split_groups", p.split_groups), f("sort_groups", p.sort_groups),
+        f("launch", p.launch);
   }
 
   // -- tile and work
@@ -167,8 +169,11 @@ struct Plan {
     if (maps == Maps::kReplaced) return grid * group_capacity * map_count() * 128;
     return split_k == 1 ? 0 : partials_offset(tiles) + tiles * cta_group * partial_bytes();
   }
-  // Parts that a tile's K is split in: none may be empty.
+  // Parts that a tile's K is split in, in the launch's group `index` of `groups`: none may be empty.
   FP4LAB_HD constexpr int parts(int k) const { return k / block_k < split_k ? k / block_k : split_k; }
+  FP4LAB_HD constexpr int parts(int k, int index, int groups) const {
+    return split_groups == 0 || index >= groups - split_groups ? parts(k) : 1;
+  }
 
   // -- TMEM, in columns from the allocation's first
   FP4LAB_HD constexpr int acc_columns() const { return (mma_n + 31) / 32 * 32; }

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace fp4lab {
 namespace {
 
@@ -145,14 +147,14 @@ std::vector<Reason> explain_tile(int m, int n, int k) {
 }
 
 int most_stages(Plan plan) {
-  const bool scales_per_stage = plan.scale_slots == plan.stages;
-  int best = 0;
-  for (int stages = 1;; ++stages) {
-    plan.stages = stages;
-    if (scales_per_stage) plan.scale_slots = stages;
-    if (plan.shared_bytes() > kSharedBytesPerCta || plan.tmem_columns_used() > kTmemColumns) return best;
-    best = stages;
-  }
+  for (plan.stages = 1; plan.shared_bytes() <= kSharedBytesPerCta;) ++plan.stages;
+  return plan.stages - 1;
+}
+
+int most_scale_slots(const Plan& plan) {
+  if (plan.scale_slot_columns() <= 0) return 0;
+  const int room = kTmemColumns - plan.acc_column(plan.acc_slots, 0);
+  return std::clamp(room / plan.scale_slot_columns(), 0, plan.stages);
 }
 
 }  // namespace fp4lab

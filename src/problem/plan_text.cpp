@@ -69,6 +69,7 @@ constexpr KnobInfo kKnobs[] = {
     {"pdl", "0 1", "set up while the kernel before in the stream still runs (programmatic dependent launch)"},
     {"group_capacity", "1..64", "groups that the argument struct holds"},
     {"ctas", "0..", "grid of a persistent kernel, 0: one CTA per SM"},
+    {"split_groups", "0..", "groups, the last of a launch, whose K is split; 0: all"},
     {"sort_groups", "0 1", "longest groups first"},
     {"launch", "one loop streams graph",
      "one launch for all groups, or one each: in a row, on streams, in a graph"},

@@ -73,6 +73,21 @@ TEST_CASE("TMEM: accumulators and scales share 512 columns") {
   CHECK(plan_reasons(p).empty());
 }
 
+TEST_CASE("stages are bounded by shared memory, scale buffers by TMEM and the stages") {
+  Plan p;
+  p.op = Op::kDual, p.mma_m = 256, p.mma_n = 64, p.cta_group = 2, p.multicast = true;
+  p.roles = Roles::kSpecialized, p.schedule = Schedule::kStatic, p.scale_copy = ScaleCopy::kTensor;
+  CHECK(most_stages(p) == 7);  // 30720 bytes each
+  p.stages = 7;
+  p.acc_slots = 1;  // 128 columns for both products; 48 for a stage's scales
+  CHECK(most_scale_slots(p) == 7);
+  p.acc_slots = 2;
+  CHECK(most_stages(p) == 7);
+  CHECK(most_scale_slots(p) == 5);
+  p.acc_slots = 4;
+  CHECK(most_scale_slots(p) == 0);
+}
+
 TEST_CASE("shapes") {
   Plan p;
   CHECK(has(shape_reasons(p, 0, 128, 256), "M"));

@@ -8,6 +8,7 @@
 //   rows   one CTA holds all of the three
 //   TMEM   | 0 A*B1, A*B2 | 128 the next tile's | 256 scales, 5 slots |     496 of 512 columns
 //   stage  16384 + 2 x 8192 codes + 2048 + 2 x 2048 scales = 38912 bytes, 5 stages
+//   plan   acc_slots=2
 //
 // Run: make run OP=dual KERNEL=v2_persistent
 #include "isa/fence.cuh"

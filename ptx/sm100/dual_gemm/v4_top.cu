@@ -7,8 +7,8 @@
 //   tile   256 tokens (left, MMA_M) x 64 of B1 and the same 64 of B2 (right, MMA_N)
 //   rows   even CTA: tokens   0..127, B1 and B2  0..31, C of tokens   0..127
 //          odd CTA:  tokens 128..255, B1 and B2 32..63, C of tokens 128..255
-//   TMEM   | 0 A*B1, A*B2 | 128 the next tile's | 256 scales, 5 slots |     496 of 512 columns
-//   stage  16384 + 2 x 4096 codes + 2048 + 2 x 2048 scales = 30720 bytes, 5 stages (of each CTA)
+//   TMEM   | 0 A*B1 | 64 A*B2 | 128 scales, 7 slots |                       464 of 512 columns
+//   stage  16384 + 2 x 4096 codes + 2048 + 2 x 2048 scales = 30720 bytes, 7 stages (of each CTA)
 //
 // Run: make run OP=dual KERNEL=v4_top
 #include "sm100/parts/epilogue.cuh"

@@ -111,7 +111,7 @@ Built build(const Device& device, const Plan& plan, const std::vector<const Devi
     out.left_tiles = tiles.left;
     out.right_tiles = tiles.right;
     out.c_columns = group.shape.n;
-    out.parts = plan.parts(group.shape.k);
+    out.parts = plan.parts(group.shape.k, slot, tail.groups);
     put(plan.args_group_offset() + slot * sizeof out, out);
     tail.tiles += tiles.left * tiles.right * out.parts;
 
@@ -156,9 +156,11 @@ Placement placement(const Plan& plan, const Case& c, int sms) {
   Placement work;
   work.sms = sms;
   double multiplied = 0, useful = 0;
-  for (const Shape& s : c.shapes) {
+  const std::vector<int> order = group_order(plan, c.shapes);
+  for (int index = 0; index < int(order.size()); ++index) {
+    const Shape& s = c.shapes[order[index]];
     const Tiles t = tiles_of(plan, s);
-    work.tiles += t.left * t.right * plan.parts(s.k);
+    work.tiles += t.left * t.right * plan.parts(s.k, index, int(order.size()));
     const int left = plan.swap ? s.n : s.m, right = plan.swap ? s.m : s.n;
     int columns = 0;
     for (int r = 0; r < t.right; ++r) columns += plan.tile_n(right - r * plan.mma_n);

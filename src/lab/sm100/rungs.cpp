@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "fp4lab/error.h"
+#include "fp4lab/machine.h"
 #include "fp4lab/sm100.h"
 #include "lab/sm100/choose.h"
 
@@ -16,12 +17,25 @@ int most_tokens(const Case& c) {
 }
 int round_up(int value, int step) { return (value + step - 1) / step * step; }
 
-// As many stages as fit, scales buffered in TMEM as deep as the stages where there is room.
+// Tiles of all groups, a split one counted once.
+int tiles_of(const Plan& p, const Case& c) {
+  int tiles = 0;
+  for (const Shape& s : c.shapes) {
+    const int left = p.swap ? s.n : s.m, right = p.swap ? s.m : s.n;
+    tiles += (left + p.mma_m - 1) / p.mma_m * ((right + p.mma_n - 1) / p.mma_n);
+  }
+  return tiles;
+}
+// CTAs, or pairs of them, that a B200 runs at once.
+int concurrent(const Plan& p) { return machine_for(kArch).sms / p.cluster(); }
+
+// A second accumulator where a CTA gets a second tile.
+int accumulators(const Plan& p, const Case& c) { return tiles_of(p, c) > concurrent(p) ? 2 : 1; }
+
+// As many stages as shared memory holds; scale buffers as deep as the stages where TMEM has room.
 Plan deepest(Plan p, int limit = 8) {
-  p.stages = p.scale_slots = 1;
-  p.stages = std::min(limit, most_stages(p));
-  const int room = kTmemColumns - p.acc_column(p.acc_slots, 0);
-  p.scale_slots = std::clamp(room / p.scale_slot_columns(), 1, p.stages);
+  p.stages = std::clamp(most_stages(p), 1, limit);
+  p.scale_slots = std::max(1, most_scale_slots(p));
   return p;
 }
 
@@ -48,7 +62,7 @@ Plan persistent(const Case& c) {
   p.op = op_of(c.operation);
   p.roles = Roles::kSpecialized;
   p.schedule = Schedule::kStatic;
-  p.acc_slots = 2;
+  p.acc_slots = accumulators(p, c);
   p.store_bytes = 32;
   return deepest(p);
 }
@@ -59,7 +73,7 @@ Plan swapped(const Case& c) {
   p.mma_n = std::min(128, round_up(most_tokens(c), p.n_step));
   p.roles = Roles::kSpecialized;
   p.schedule = Schedule::kStatic;
-  p.acc_slots = 2;
+  p.acc_slots = accumulators(p, c);
   p.weights = Hint::kEvictFirst;  // read once; tokens come back for every tile of weights
   return deepest(p);
 }
@@ -67,6 +81,7 @@ Plan two_cta(const Case& c) {
   Plan p = swapped(c);
   p.cta_group = 2, p.mma_m = 256, p.n_step = 16;
   p.mma_n = std::min(128, round_up(most_tokens(c), p.n_step));
+  p.acc_slots = accumulators(p, c);
   p.scale_copy = ScaleCopy::kTensor, p.multicast = true;
   return deepest(p);
 }
@@ -75,7 +90,7 @@ Plan dual_two_cta(const Case& c) {
   p.cta_group = 2, p.mma_m = 256;
   // With up to 256 tokens there is one row of tiles, and N = 64 makes enough of them for every pair.
   p.mma_n = most_tokens(c) <= 256 ? 64 : 128;
-  p.acc_slots = p.mma_n == 64 ? 2 : 1;
+  p.acc_slots = p.mma_n == 64 ? accumulators(p, c) : 1;
   p.scale_copy = ScaleCopy::kTensor, p.multicast = true;
   return deepest(p);
 }
@@ -89,13 +104,12 @@ Plan dynamic(const Case& c) {
   p.schedule = Schedule::kDynamic;
   return deepest(p);
 }
-// Enough parts that every pair of a B200 (148 SMs) has one.
+// Enough parts that every pair has one.
 Plan split(const Case& c) {
   Plan p = two_cta(c);
-  int tiles = 0;
-  for (const Shape& s : c.shapes) tiles += (s.n + p.mma_m - 1) / p.mma_m * ((s.m + p.mma_n - 1) / p.mma_n);
-  p.split_k = std::clamp(74 / std::max(1, tiles), 2, 8);
-  return p;
+  p.split_k = std::clamp(concurrent(p) / std::max(1, tiles_of(p, c)), 2, 8);
+  p.acc_slots = tiles_of(p, c) * p.split_k > concurrent(p) ? 2 : 1;
+  return deepest(p);
 }
 Plan tma_store(const Case& c) {
   Plan p = two_cta(c);
@@ -107,22 +121,39 @@ Plan device_maps(const Case& c) {
   p.maps = Maps::kReplaced;
   return deepest(p);
 }
-// The contest's plan: tokens per tile, accumulators and parts of K by the cost model, the rest as what pays.
+// Grids that spread `tiles` evenly: for each number of waves the fewest CTAs that need no more, from 112 up.
+// More CTAs than that would only take bandwidth from those that finish last.
+std::vector<int> even_grids(const Plan& p, int tiles) {
+  std::vector<int> grids;
+  for (int waves = (tiles + concurrent(p) - 1) / concurrent(p);; ++waves) {
+    const int ctas = (tiles + waves - 1) / waves * p.cluster();
+    if (ctas < 112) break;
+    grids.push_back(ctas);
+  }
+  if (grids.empty()) grids.push_back(0);
+  return grids;
+}
+// The contest's plan: tokens per tile, accumulators, parts of K and the grid by the cost model, the rest as
+// what pays.
 Plan top(const Case& c) {
   std::vector<Plan> plans;
   const int tokens = most_tokens(c);
   std::vector<int> widths = {128, 64, 192, 256};
   if (tokens <= 256) widths.push_back(round_up(tokens, 16));
   for (int mma_n : widths)
-    for (int acc_slots : {2, 1})
-      for (int split_k : {1, 2, 3, 4, 6, 8}) {
-        Plan p = two_cta(c);
-        p.mma_n = mma_n, p.acc_slots = acc_slots, p.split_k = split_k;
-        p.tokens = Hint::kEvictLast;  // small, and every tile of weights wants them again
-        p.sort_groups = true;
-        p.op = op_of(c.operation);
-        plans.push_back(deepest(p));
-      }
+    for (int split_k : {1, 2, 3, 4, 6, 8}) {
+      Plan p = two_cta(c);
+      p.mma_n = mma_n, p.split_k = split_k;
+      p.tokens = Hint::kEvictLast;  // small, and every tile of weights wants them again
+      p.sort_groups = true;
+      p.op = op_of(c.operation);
+      const int tiles = tiles_of(p, c) * split_k;
+      for (int acc_slots = tiles > concurrent(p) ? 2 : 1; acc_slots >= 1; --acc_slots)
+        for (int ctas : even_grids(p, tiles)) {
+          p.acc_slots = acc_slots, p.ctas = ctas;
+          plans.push_back(deepest(p));
+        }
+    }
   return cheapest(plans, c);
 }
 
@@ -317,15 +348,13 @@ std::vector<Reason> reasons(const Rung& rung, const Plan& plan, const Case& c) {
 }
 
 Plan plan_for(const Rung& rung, const Case& c, const std::vector<std::string>& knobs) {
-  const Plan own = default_plan(rung, c);
-  Plan plan = own;
+  Plan plan = default_plan(rung, c);
   bool scales_named = false;
   for (const std::string& knob : knobs) {
     set_knob(plan, knob);
     scales_named |= knob.starts_with("scale_slots=");
   }
-  if (!scales_named)
-    plan.scale_slots = own.scale_slots == own.stages ? plan.stages : std::min(own.scale_slots, plan.stages);
+  if (!scales_named) plan.scale_slots = std::max(1, most_scale_slots(plan));
   return plan;
 }
 
