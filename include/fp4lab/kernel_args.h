@@ -22,14 +22,13 @@ struct alignas(16) GroupArgs {
   unsigned long long c;                // fp16, row-major [M][N], 32-byte aligned
   int left_rows;
   int right_rows;
-  int k;           // multiple of Plan::block_k
-  int box_rows;    // rows of the right operand that one TMA load brings into this CTA
-  int first_tile;  // tiles of the groups before this one
+  int k;         // multiple of Plan::block_k
+  int box_rows;  // rows of the right operand that one TMA load brings into this CTA
   int left_tiles;
   int right_tiles;
   int c_columns;  // N: the row pitch of C in elements
   int parts;      // in which each tile's K is split: Plan::split_k, or fewer when K is short
-  int unused[3];
+  int unused[4];
 };
 static_assert(sizeof(GroupArgs) == 96);
 
@@ -46,6 +45,8 @@ struct GemmArgs {
   TensorMap maps[map_groups][maps_per_group];
   GroupArgs group[capacity];
   TailArgs tail;
+  int first_tile[capacity];  // tiles of the groups before this one; kNoTile where there is no group
 };
+constexpr int kNoTile = 0x7fffffff;
 
 }  // namespace fp4lab

@@ -225,8 +225,11 @@ struct Plan {
   FP4LAB_HD constexpr int args_tail_offset() const {
     return args_group_offset() + group_capacity * int(sizeof(GroupArgs));
   }
+  FP4LAB_HD constexpr int args_first_tile_offset() const {
+    return args_tail_offset() + int(sizeof(TailArgs));
+  }
   FP4LAB_HD constexpr int args_bytes() const {
-    return (args_tail_offset() + int(sizeof(TailArgs)) + 127) / 128 * 128;
+    return (args_first_tile_offset() + group_capacity * int(sizeof(int)) + 127) / 128 * 128;
   }
 
 #if !defined(__CUDACC__)

@@ -107,6 +107,7 @@ TEST_CASE("argument bytes are those of the struct") {
   using Two = GemmArgs<8, 2>;
   CHECK(p.args_group_offset() == int(offsetof(Two, group)));
   CHECK(p.args_tail_offset() == int(offsetof(Two, tail)));
+  CHECK(p.args_first_tile_offset() == int(offsetof(Two, first_tile)));
   CHECK(p.args_bytes() == int(sizeof(Two)));
   p.op = Op::kDual, p.scale_copy = ScaleCopy::kTensor, p.epilogue = Epilogue::kTma, p.group_capacity = 1;
   using Seven = GemmArgs<1, 7>;

@@ -58,10 +58,9 @@ extern "C" __global__ void __launch_bounds__(plan.threads(), 1)
   if (warp == kLoadWarp) {
     if (elect_sync()) {
       Ring<plan.stages> ring;
-      Tile tile = find_tile(args, blockIdx.x);
-      prefetch_maps(args, tile.group);
+      prefetch_maps(args, find_tile(args, blockIdx.x).group);
       for (int number = blockIdx.x; number < args.tail.tiles; number += gridDim.x) {
-        tile = find_tile(args, number, tile.group);
+        const Tile tile = find_tile(args, number);
         const int k_tiles = args.group[tile.group].k / plan.block_k;
         for (int k_tile = 0; k_tile < k_tiles; ++k_tile, ring.advance()) {
           wait(shared + plan.empty_barrier(ring.slot), ring.phase ^ 1);
@@ -79,9 +78,8 @@ extern "C" __global__ void __launch_bounds__(plan.threads(), 1)
       Ring<plan.stages> ring;
       Ring<plan.acc_slots> acc;
       ScaleRing scales;
-      Tile tile{};
       for (int number = blockIdx.x; number < args.tail.tiles; number += gridDim.x, acc.advance()) {
-        tile = find_tile(args, number, tile.group);
+        const Tile tile = find_tile(args, number);
         const int k_tiles = args.group[tile.group].k / plan.block_k;
         wait(shared + plan.acc_empty_barrier(acc.slot), acc.phase ^ 1);
         for (int k_tile = 0; k_tile < k_tiles; ++k_tile, ring.advance()) {
@@ -100,9 +98,8 @@ extern "C" __global__ void __launch_bounds__(plan.threads(), 1)
   // -- epilogue: warps 0..3
   if (warp < 4) {
     Ring<plan.acc_slots> acc;
-    Tile tile{};
     for (int number = blockIdx.x; number < args.tail.tiles; number += gridDim.x, acc.advance()) {
-      tile = find_tile(args, number, tile.group);
+      const Tile tile = find_tile(args, number);
       wait(shared + plan.acc_full_barrier(acc.slot), acc.phase);
       tcgen05_fence_after_thread_sync();
       store_tile(args.group[tile.group], tile, tmem, acc.slot);

@@ -51,11 +51,10 @@ extern "C" __global__ void __launch_bounds__(plan.threads(), 1)
     barrier_cluster_arrive();  // it needs no TMEM: what the others wait for below it only takes part in
     if (elect_sync()) {
       Ring<plan.stages> ring;
-      Tile tile = find_tile(args, pair);
-      prefetch_maps(args, tile.group);
+      prefetch_maps(args, find_tile(args, pair).group);
       int loaded = 0;
       for (int number = pair; number < args.tail.tiles; number += pairs) {
-        tile = find_tile(args, number, tile.group);
+        const Tile tile = find_tile(args, number);
         const StageRange range = stage_range(args, tile);
         for (int k_tile = range.begin; k_tile < range.end; ++k_tile, ring.advance(), ++loaded) {
           if (loaded >= plan.stages) wait(shared + plan.empty_barrier(ring.slot), ring.phase ^ 1);
@@ -81,9 +80,8 @@ extern "C" __global__ void __launch_bounds__(plan.threads(), 1)
       Ring<plan.stages> ring;
       Ring<plan.acc_slots> acc;
       ScaleRing scales;
-      Tile tile{};
       for (int number = pair; number < args.tail.tiles; number += pairs, acc.advance()) {
-        tile = find_tile(args, number, tile.group);
+        const Tile tile = find_tile(args, number);
         const StageRange range = stage_range(args, tile);
         wait_cluster(shared + plan.acc_empty_barrier(acc.slot), acc.phase ^ 1);
         for (int k_tile = range.begin; k_tile < range.end; ++k_tile, ring.advance()) {
@@ -103,9 +101,8 @@ extern "C" __global__ void __launch_bounds__(plan.threads(), 1)
   if (warp < 4) {
     Ring<plan.acc_slots> acc;
     int buffer = 0;
-    Tile tile{};
     for (int number = pair; number < args.tail.tiles; number += pairs, acc.advance()) {
-      tile = find_tile(args, number, tile.group);
+      const Tile tile = find_tile(args, number);
       Tile own = tile;
       own.left += rank * plan.left_rows();
       wait(shared + plan.acc_full_barrier(acc.slot), acc.phase);

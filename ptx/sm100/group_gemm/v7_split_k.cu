@@ -41,10 +41,9 @@ extern "C" __global__ void __launch_bounds__(plan.threads(), 1)
   if (warp == kLoadWarp) {
     if (elect_sync()) {
       Ring<plan.stages> ring;
-      Tile tile = find_tile(args, pair);
-      prefetch_maps(args, tile.group);
+      prefetch_maps(args, find_tile(args, pair).group);
       for (int number = pair; number < args.tail.tiles; number += pairs) {
-        tile = find_tile(args, number, tile.group);
+        const Tile tile = find_tile(args, number);
         const StageRange range = stage_range(args, tile);
         for (int k_tile = range.begin; k_tile < range.end; ++k_tile, ring.advance()) {
           wait(shared + plan.empty_barrier(ring.slot), ring.phase ^ 1);
@@ -62,9 +61,8 @@ extern "C" __global__ void __launch_bounds__(plan.threads(), 1)
       Ring<plan.stages> ring;
       Ring<plan.acc_slots> acc;
       ScaleRing scales;
-      Tile tile{};
       for (int number = pair; number < args.tail.tiles; number += pairs, acc.advance()) {
-        tile = find_tile(args, number, tile.group);
+        const Tile tile = find_tile(args, number);
         const StageRange range = stage_range(args, tile);
         wait_cluster(shared + plan.acc_empty_barrier(acc.slot), acc.phase ^ 1);
         for (int k_tile = range.begin; k_tile < range.end; ++k_tile, ring.advance()) {
@@ -83,9 +81,8 @@ extern "C" __global__ void __launch_bounds__(plan.threads(), 1)
   // -- epilogue: warps 0..3 of both CTAs, each CTA its own 128 rows of the tile
   if (warp < 4) {
     Ring<plan.acc_slots> acc;
-    Tile tile{};
     for (int number = pair; number < args.tail.tiles; number += pairs, acc.advance()) {
-      tile = find_tile(args, number, tile.group);
+      const Tile tile = find_tile(args, number);
       Tile own = tile;
       own.left += rank * plan.left_rows();
       wait(shared + plan.acc_full_barrier(acc.slot), acc.phase);

@@ -41,10 +41,9 @@ extern "C" __global__ void __launch_bounds__(plan.threads(), 1)
   if (warp == kLoadWarp) {
     if (elect_sync()) {
       Ring<plan.stages> ring;
-      Tile tile = find_tile(args, pair);
-      prefetch_maps(args, tile.group);
+      prefetch_maps(args, find_tile(args, pair).group);
       for (int number = pair; number < args.tail.tiles; number += pairs) {
-        tile = find_tile(args, number, tile.group);
+        const Tile tile = find_tile(args, number);
         const int k_tiles = args.group[tile.group].k / plan.block_k;
         for (int k_tile = 0; k_tile < k_tiles; ++k_tile, ring.advance()) {
           wait(shared + plan.empty_barrier(ring.slot), ring.phase ^ 1);
@@ -62,9 +61,8 @@ extern "C" __global__ void __launch_bounds__(plan.threads(), 1)
       Ring<plan.stages> ring;
       Ring<plan.acc_slots> acc;
       ScaleRing scales;
-      Tile tile{};
       for (int number = pair; number < args.tail.tiles; number += pairs, acc.advance()) {
-        tile = find_tile(args, number, tile.group);
+        const Tile tile = find_tile(args, number);
         const int k_tiles = args.group[tile.group].k / plan.block_k;
         wait_cluster(shared + plan.acc_empty_barrier(acc.slot), acc.phase ^ 1);
         for (int k_tile = 0; k_tile < k_tiles; ++k_tile, ring.advance()) {
@@ -84,9 +82,8 @@ extern "C" __global__ void __launch_bounds__(plan.threads(), 1)
   if (warp < 4) {
     Ring<plan.acc_slots> acc;
     int buffer = 0;
-    Tile tile{};
     for (int number = pair; number < args.tail.tiles; number += pairs, acc.advance()) {
-      tile = find_tile(args, number, tile.group);
+      const Tile tile = find_tile(args, number);
       Tile own = tile;
       own.left += rank * plan.left_rows();
       wait(shared + plan.acc_full_barrier(acc.slot), acc.phase);

@@ -41,10 +41,9 @@ extern "C" __global__ void __launch_bounds__(plan.threads(), 1)
   if (warp == kLoadWarp) {
     const bool leader = elect_sync();
     Ring<plan.stages> ring;
-    Tile tile{};
     int edited = -1;
     for (int number = pair; number < args.tail.tiles; number += pairs) {
-      tile = find_tile(args, number, tile.group);
+      const Tile tile = find_tile(args, number);
       if (tile.group != edited) edit_maps(args, edited = tile.group, shared);
       if (leader) {
         const int k_tiles = args.group[tile.group].k / plan.block_k;
@@ -65,9 +64,8 @@ extern "C" __global__ void __launch_bounds__(plan.threads(), 1)
       Ring<plan.stages> ring;
       Ring<plan.acc_slots> acc;
       ScaleRing scales;
-      Tile tile{};
       for (int number = pair; number < args.tail.tiles; number += pairs, acc.advance()) {
-        tile = find_tile(args, number, tile.group);
+        const Tile tile = find_tile(args, number);
         const int k_tiles = args.group[tile.group].k / plan.block_k;
         wait_cluster(shared + plan.acc_empty_barrier(acc.slot), acc.phase ^ 1);
         for (int k_tile = 0; k_tile < k_tiles; ++k_tile, ring.advance()) {
@@ -86,9 +84,8 @@ extern "C" __global__ void __launch_bounds__(plan.threads(), 1)
   // -- epilogue: warps 0..3 of both CTAs, each CTA its own 128 rows of the tile
   if (warp < 4) {
     Ring<plan.acc_slots> acc;
-    Tile tile{};
     for (int number = pair; number < args.tail.tiles; number += pairs, acc.advance()) {
-      tile = find_tile(args, number, tile.group);
+      const Tile tile = find_tile(args, number);
       Tile own = tile;
       own.left += rank * plan.left_rows();
       wait(shared + plan.acc_full_barrier(acc.slot), acc.phase);

@@ -25,11 +25,14 @@ __device__ __forceinline__ StageRange stage_range(const Args& args, const Tile& 
     return {stages * tile.part / g.parts, stages * (tile.part + 1) / g.parts};
 }
 
-// Groups are contiguous runs of tile numbers; a persistent CTA walks upwards and passes the group it was in.
-__device__ __forceinline__ Tile find_tile(const Args& args, int number, int group = 0) {
-  while (group + 1 < args.tail.groups && number >= args.group[group + 1].first_tile) ++group;
+// Groups are contiguous runs of tile numbers. No loop with an exit: the first tiles of up to 16 groups lie in
+// a line or two of constants, which one round of comparisons needs.
+__device__ __forceinline__ Tile find_tile(const Args& args, int number) {
+  int group = 0;
+#pragma unroll 16
+  for (int next = 1; next < plan.group_capacity; ++next) group += number >= args.first_tile[next];
   const GroupArgs& g = args.group[group];
-  int i = number - g.first_tile, part = 0;
+  int i = number - args.first_tile[group], part = 0;
   if constexpr (plan.split_k > 1) {  // the parts of a tile are neighbours
     part = i % g.parts;
     i /= g.parts;

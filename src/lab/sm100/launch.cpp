@@ -90,6 +90,7 @@ Built build(const Device& device, const Plan& plan, const std::vector<const Devi
   };
 
   TailArgs tail{};
+  std::vector<int> first_tile(plan.group_capacity, kNoTile);
   tail.groups = int(groups.size());
   int slot = 0;
   for (const DeviceGroup* each : groups) {
@@ -107,12 +108,12 @@ Built build(const Device& device, const Plan& plan, const std::vector<const Devi
     out.right_rows = side.right->rows;
     out.k = group.shape.k;
     out.box_rows = plan.tile_n(side.right->rows) / plan.cta_group;
-    out.first_tile = tail.tiles;
     out.left_tiles = tiles.left;
     out.right_tiles = tiles.right;
     out.c_columns = group.shape.n;
     out.parts = plan.parts(group.shape.k, slot, tail.groups);
     put(plan.args_group_offset() + slot * sizeof out, out);
+    first_tile[slot] = tail.tiles;
     tail.tiles += tiles.left * tiles.right * out.parts;
 
     const auto put_map = [&](Map map, const TensorMapSpec& spec) {
@@ -146,6 +147,8 @@ Built build(const Device& device, const Plan& plan, const std::vector<const Devi
     tail.workspace = workspace.address();
   }
   put(plan.args_tail_offset(), tail);
+  std::memcpy(args.data() + plan.args_first_tile_offset(), first_tile.data(),
+              first_tile.size() * sizeof(int));
 
   return {config, std::move(args), std::move(workspace)};
 }
