@@ -65,7 +65,7 @@ class InputSets {
 
 /// Something that computes the case. `enqueue` holds whatever it needs (modules, buffers, graphs).
 struct Contender {
-  std::string kernel;     // "v10_top", "cublas-fp16"
+  std::string kernel;     // "v15_top", "cublas-fp16"
   bool peer = false;      // a library that kernels are compared with
   std::string how;        // the plan; of a library: what was chosen
   std::string launch;     // "stream", "graph"

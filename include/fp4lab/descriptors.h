@@ -62,4 +62,11 @@ FP4LAB_HD constexpr unsigned long long scale_descriptor(unsigned address) {
 }
 static_assert(scale_descriptor(0) == 0x0000'4008'0001'0000ull);
 
+// Either descriptor, 16 * `units` bytes further on. Shared-window offsets end below 2^18, so the sum stays in
+// the 14 bits of the address field, and the high word is a constant.
+FP4LAB_HD constexpr unsigned long long advance(unsigned long long descriptor, unsigned units) {
+  return (descriptor & 0xffff'ffff'0000'0000ull) | unsigned(unsigned(descriptor) + units);
+}
+static_assert(advance(operand_descriptor(0x400), 0x3'0000 / 16 + 2) == operand_descriptor(0x3'0400 + 32));
+
 }  // namespace fp4lab

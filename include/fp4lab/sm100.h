@@ -32,6 +32,9 @@ std::vector<Reason> reasons(const Rung& rung, const Plan& plan, const Case& c);
 // Options that turn the rung's file into this plan's kernel (architecture and include paths are the JIT's).
 std::vector<std::string> compile_options(const Plan& plan);
 
+// Indices of the groups in the order of a launch that takes all.
+std::vector<int> group_order(const Plan& plan, const std::vector<Shape>& shapes);
+
 Placement placement(const Plan& plan, const Case& c, int sms);
 // One launch or one per group, as the plan says.
 std::unique_ptr<Launch> prepare(const Device& device, const Rung& rung, const Plan& plan,

@@ -124,6 +124,17 @@ __device__ __forceinline__ void tcgen05_ld_32x32b(u32 taddr, u32 (&r)[16]) {
       : "memory");
 }
 
+// tcgen05.ld.sync.aligned.16x256b.x2.b32 {r0..r7}, [taddr];  (PTX 8.6; 9.7.16.8.3)
+// 16 TMEM lanes x 16 columns as 8x8 matrices of the mma family: r[0], r[1] of lane t hold columns 2 (t % 4) and
+// + 1 of TMEM lane t / 4; r[2], r[3] those of 8 lanes further on; r[4..7] those of 8 columns further on.
+__device__ __forceinline__ void tcgen05_ld_16x256b(u32 taddr, u32 (&r)[8]) {
+  asm volatile("tcgen05.ld.sync.aligned.16x256b.x2.b32 {%0, %1, %2, %3, %4, %5, %6, %7}, [%8];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]), "=r"(r[4]), "=r"(r[5]), "=r"(r[6]),
+                 "=r"(r[7])
+               : "r"(taddr)
+               : "memory");
+}
+
 // tcgen05.wait::ld.sync.aligned;  (PTX 8.6; 9.7.16.8.5): all earlier tcgen05.ld of this thread are complete.
 // The "+r" operands tie the loaded registers to the wait: without them the compiler may use a register before
 // it.
@@ -144,6 +155,13 @@ __device__ __forceinline__ void tcgen05_wait_ld(u32 (&r)[n]) {
                  :
                  : "memory");
   }
+}
+// One wait for two loads.
+template <int n>
+__device__ __forceinline__ void tcgen05_wait_ld(u32 (&a)[n], u32 (&b)[n]) {
+  tcgen05_wait_ld(a);
+#pragma unroll
+  for (int i = 0; i < n; ++i) asm volatile("" : "+r"(b[i]));  // used after the wait above
 }
 
 }  // namespace fp4lab::isa

@@ -38,6 +38,14 @@ void instruction_reasons(const Plan& p, Reasons& r) {
   r.unless(p.n_step % (8 * p.cta_group) == 0 && p.n_step > 0 && p.mma_n % p.n_step == 0, "n_step",
            "n_step = {}: a multiple of {} (the instruction's step with cta_group {}) that divides mma_n = {}",
            p.n_step, 8 * p.cta_group, p.cta_group, p.mma_n);
+  r.unless(p.halves == 1 || (p.halves == 2 && p.op == Op::kGroup && p.swap), "halves",
+           "halves = {}: 1, or 2 in a swapped group GEMM, where two tiles of tokens share the weights",
+           p.halves);
+  r.unless(
+      p.halves == 1 || p.mma_n % 64 == 0, "halves",
+      "halves = 2 with N = {}: the second half starts at a multiple of 64 rows, where its scales start at an "
+      "even TMEM column",
+      p.mma_n);
   r.unless(
       p.block_k >= 256 && p.block_k % 256 == 0, "block_k",
       "block_k = {}: a multiple of 256, since a 128-byte swizzle atom holds K = 256 of e2m1 (PTX ISA 5.5.7)",
@@ -46,7 +54,8 @@ void instruction_reasons(const Plan& p, Reasons& r) {
 
 void resource_reasons(const Plan& p, Reasons& r) {
   r.unless(p.stages >= 1, "stages", "stages = {}: at least 1", p.stages);
-  r.unless(p.acc_slots >= 1, "acc_slots", "acc_slots = {}: at least 1", p.acc_slots);
+  r.unless(p.acc_slots >= 1 && p.acc_slots >= p.halves, "acc_slots",
+           "acc_slots = {}: at least {}, one for each half of a tile", p.acc_slots, p.halves);
   r.unless(p.scale_slots >= 1 && p.scale_slots <= p.stages, "scale_slots",
            "scale_slots = {}: 1..stages = {}; more would never be used", p.scale_slots, p.stages);
   if (!r.list.empty()) return;  // the sums below need sane factors
@@ -89,10 +98,20 @@ void combination_reasons(const Plan& p, Reasons& r) {
            "maps=replaced needs scale_copy=tensor and split_k=1 (it uses the workspace for maps)");
   r.unless(p.swap || p.epilogue == Epilogue::kDirect, "epilogue",
            "epilogue={} is for swapped plans; unswapped ones store whole sectors from registers",
-           p.epilogue == Epilogue::kTma ? "tma" : "staged");
-  r.unless(!p.collector || p.op == Op::kDual, "collector",
-           "collector=1 is for the dual GEMM: only there do two MMAs in a row read the same A (PTX ISA "
-           "9.7.16.10)");
+           p.epilogue == Epilogue::kTma      ? "tma"
+           : p.epilogue == Epilogue::kStaged ? "staged"
+                                             : "transposed");
+  r.unless(!p.collector || p.right_tiles() == 2, "collector",
+           "collector=1 is for the dual GEMM and for halves=2: only there do two MMAs in a row read the same "
+           "A (PTX "
+           "ISA 9.7.16.10)");
+  r.unless(
+      p.late_stages == 0 || (p.op == Op::kDual && p.late_stages <= p.stages && p.scale_slots == p.stages),
+      "late_stages",
+      "late_stages = {}: for the dual GEMM, up to stages = {}, which stay in the ring until the second "
+      "product "
+      "has read them, with a scale buffer for each",
+      p.late_stages, p.stages);
   r.unless(p.split_k >= 1, "split_k", "split_k = {}: at least 1", p.split_k);
   r.unless(p.op == Op::kGroup || p.split_k == 1, "split_k",
            "silu is not linear: the dual GEMM cannot add partial results");

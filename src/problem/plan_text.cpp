@@ -19,8 +19,10 @@ constexpr Name kScheduleNames[] = {{"tile-per-cta", "Schedule::kTilePerCta"},
                                    {"dynamic", "Schedule::kDynamic"}};
 constexpr Name kRasterNames[] = {{"right-first", "Raster::kRightFirst"},
                                  {"left-first", "Raster::kLeftFirst"}};
-constexpr Name kEpilogueNames[] = {
-    {"direct", "Epilogue::kDirect"}, {"staged", "Epilogue::kStaged"}, {"tma", "Epilogue::kTma"}};
+constexpr Name kEpilogueNames[] = {{"direct", "Epilogue::kDirect"},
+                                   {"staged", "Epilogue::kStaged"},
+                                   {"tma", "Epilogue::kTma"},
+                                   {"transposed", "Epilogue::kTransposed"}};
 constexpr Name kScaleCopyNames[] = {{"bulk", "ScaleCopy::kBulk"}, {"tensor", "ScaleCopy::kTensor"}};
 constexpr Name kMapsNames[] = {{"by-value", "Maps::kByValue"}, {"replaced", "Maps::kReplaced"}};
 constexpr Name kHintNames[] = {
@@ -47,6 +49,7 @@ constexpr KnobInfo kKnobs[] = {
     {"swap", "0 1", "weights on MMA_M and tokens on MMA_N"},
     {"mma_m", "128 256", "rows of the left operand per MMA; 256 needs cta_group 2"},
     {"mma_n", "8..256", "largest number of rows of the right operand per MMA"},
+    {"halves", "1 2", "right tiles of mma_n rows that share one left tile"},
     {"n_step", "8 16", "a ragged tile's MMA_N is a multiple of this"},
     {"block_k", "256 512", "K of one stage"},
     {"cta_group", "1 2", "CTAs that share one MMA"},
@@ -57,7 +60,7 @@ constexpr KnobInfo kKnobs[] = {
     {"roles", "one-warp specialized", "who loads and multiplies"},
     {"schedule", "tile-per-cta static dynamic", "how tiles come to CTAs"},
     {"raster", "right-first left-first", "which tile coordinate runs fastest"},
-    {"epilogue", "direct staged tma", "how C leaves the SM"},
+    {"epilogue", "direct staged tma transposed", "how C leaves the SM"},
     {"store_bytes", "16 32", "width of a store in the epilogue"},
     {"scale_copy", "bulk tensor", "how scales are loaded"},
     {"multicast", "0 1", "each CTA of a pair loads half of the right scales for both"},
@@ -66,6 +69,8 @@ constexpr KnobInfo kKnobs[] = {
     {"tokens", "normal evict-first evict-last", "L2 policy of loads of the tokens"},
     {"silu", "fast exact tanh", "how the dual GEMM computes silu"},
     {"collector", "0 1", "the dual GEMM's second MMA takes A from the tensor core's collector"},
+    {"late_stages", "0..",
+     "dual: stages, the last of a tile, where the second product's MMAs come after the first's"},
     {"pdl", "0 1", "set up while the kernel before in the stream still runs (programmatic dependent launch)"},
     {"group_capacity", "1..64", "groups that the argument struct holds"},
     {"ctas", "0..", "grid of a persistent kernel, 0: one CTA per SM"},

@@ -60,7 +60,7 @@ TEST_CASE("planted deadlocks: the first screen of the report names the line") {
   for (const Ground& g :
        {Ground{"v2", "group:100/128/4096", {}, common},
         Ground{"v5", two.c_str(), {"ctas=2", "stages=2", "scale_slots=2", "acc_slots=2"}, pair},
-        Ground{"v10", two.c_str(), {"ctas=2", "stages=2", "scale_slots=2"}, pair}}) {
+        Ground{"v15", two.c_str(), {"ctas=2", "stages=2", "scale_slots=2"}, pair}}) {
     CAPTURE(g.kernel);
     const Case spec = find_case(g.shape);
     Trial trial(device, spec, Distribution::kModerate, 1);

@@ -64,7 +64,7 @@ TEST_CASE("checkers: other numbers of stages, slots and CTAs are silent too") {
       {"v7", {"split_k=3"}},
       {"v8", {"epilogue=tma"}},
       {"v8", {"epilogue=staged"}},
-      {"v10", {"split_k=4", "ctas=6"}},
+      {"v15", {"split_k=4", "ctas=6"}},
   };
   for (const auto& [name, knobs] : plans)
     lab.silent(trial, candidate_for(find_rung("sm_100a", Op::kGroup, name), trial.problem.spec, knobs));

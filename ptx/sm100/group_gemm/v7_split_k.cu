@@ -90,10 +90,9 @@ extern "C" __global__ void __launch_bounds__(plan.threads(), 1)
       const GroupArgs& g = args.group[tile.group];
       const PartialSums sums(args, tile, number, rank);
       const bool inside = own.left < g.left_rows;  // the odd CTA's half of the last tile may be all padding
-      if (inside) sums.leave(own, tmem, acc.slot);
+      if (inside) leave_part(sums, own, tmem, acc.slot);
       give_back_accumulator(shared, acc.slot);
-      if (inside && sums.arrive_last(shared))
-        store_columns<8>(g, own, [&](int t, float(&v)[8]) { sums.fetch(t, v); });
+      if (inside && sums.arrive_last(shared)) store_sums(sums, g, own);
     }
   }
 

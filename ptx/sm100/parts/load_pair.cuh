@@ -10,17 +10,24 @@ namespace fp4lab {
 // the even CTA of the pair.
 __device__ __forceinline__ u32 in_even_cta(u32 address) { return address & 0xfeff'ffffu; }
 
+// Where right tile `i` comes from: the second product has an operand of its own, the second half has not.
+__device__ constexpr Map right_map(int i) {
+  return plan.op == Op::kDual && i == 1 ? Map::kRight2 : Map::kRight;
+}
+__device__ constexpr Map scales_right_map(int i) {
+  return plan.op == Op::kDual && i == 1 ? Map::kScalesRight2 : Map::kScalesRight;
+}
+
 // By one thread in each CTA. The odd CTA's bytes may arrive before the even CTA expects them: the phase
 // cannot end without the even CTA's arrival.
 __device__ __forceinline__ void load_stage_pair(const Args& args, const Tile& tile, int k_tile, u32 shared,
                                                 int stage, u32 rank) {
   const GroupArgs& g = args.group[tile.group];
   const u32 bar = in_even_cta(shared + plan.full_barrier(stage));
-  if (rank == 0) isa::mbarrier_arrive_expect_tx(bar, 2 * plan.load_bytes(g.box_rows));
+  const int tiles = plan.halves == 1 || tile.n > plan.mma_n ? plan.right_tiles() : 1;
+  if (rank == 0) isa::mbarrier_arrive_expect_tx(bar, 2 * plan.load_bytes(g.box_rows, tiles));
 
   const int left = tile.left + rank * plan.left_rows();
-  const int right =
-      tile.right + rank * (tile.n / 2);  // the pair splits the rows that the MMA reads, not the box
   const int x = k_tile * (plan.block_k / 2);
 #pragma unroll
   for (int atom = 0; atom < plan.k_atoms(); ++atom) {
@@ -28,11 +35,14 @@ __device__ __forceinline__ void load_stage_pair(const Args& args, const Tile& ti
                                              tensor_map(args, tile.group, Map::kLeft), x + atom * 128, left,
                                              bar, left_policy());
 #pragma unroll
-    for (int p = 0; p < plan.products(); ++p)
-      isa::cp_async_bulk_tensor_2d_cta_group_2(
-          shared + plan.right_offset(stage, p) + atom * plan.right_rows() * 128,
-          tensor_map(args, tile.group, p == 0 ? Map::kRight : Map::kRight2), x + atom * 128, right, bar,
-          right_policy());
+    for (int i = 0; i < plan.right_tiles(); ++i) {
+      // the pair splits the rows that the MMA reads, not the box
+      const int right = tile.right + plan.right_start(i) + rank * (plan.right_n(tile.n, i) / 2);
+      if (plan.halves == 1 || i < tiles)
+        isa::cp_async_bulk_tensor_2d_cta_group_2(
+            shared + plan.right_offset(stage, i) + atom * plan.right_rows() * 128,
+            tensor_map(args, tile.group, right_map(i)), x + atom * 128, right, bar, right_policy());
+    }
   }
 
   // Scales: left ones for this CTA's rows, right ones for all rows of the tile. Maps count 8-byte elements:
@@ -47,12 +57,13 @@ __device__ __forceinline__ void load_stage_pair(const Args& args, const Tile& ti
                                              tensor_map(args, tile.group, Map::kScalesLeft), x8 + atom * 256,
                                              left_block, bar, left_policy());
 #pragma unroll
-    for (int p = 0; p < plan.products(); ++p)
+    for (int i = 0; i < plan.right_tiles(); ++i)
 #pragma unroll
       for (int b = 0; b < plan.scale_blocks(); ++b) {
-        const u32 dst = shared + plan.scales_right_offset(stage, p) + b * plan.scale_bytes() + atom * 2048;
-        const TensorMap* map = tensor_map(args, tile.group, p == 0 ? Map::kScalesRight : Map::kScalesRight2);
-        const int block = min(tile.right / 128 + b, last_block);
+        if (plan.halves > 1 && i >= tiles) continue;
+        const u32 dst = shared + plan.scales_right_offset(stage, i) + b * plan.scale_bytes() + atom * 2048;
+        const TensorMap* map = tensor_map(args, tile.group, scales_right_map(i));
+        const int block = min((tile.right + plan.right_start(i)) / 128 + b, last_block);
         if constexpr (plan.multicast)
           isa::cp_async_bulk_tensor_2d_cta_group_2_multicast(
               dst + rank * 1024, map, x8 + atom * 256 + rank * 128, block, bar, 3, right_policy());

@@ -10,7 +10,7 @@ namespace fp4lab {
 // CTA's.
 struct PartialSums {
   u32* counter;
-  u8* sums;  // of the tile's first part: [column / 8][lane][8]
+  u8* sums;  // of the tile's first part: [column / 16][lane][16], whatever a lane's 16 are
   int parts;
 
   __device__ __forceinline__ PartialSums(const Args& args, const Tile& tile, int number, u32 rank)
@@ -21,16 +21,29 @@ struct PartialSums {
     sums = workspace + plan.partials_offset(args.tail.tiles) + slot * plan.partial_bytes();
   }
   __device__ __forceinline__ u8* at(int part, int column) const {
-    return sums + part * plan.cta_group * plan.partial_bytes() + (column / 8 * 128 + threadIdx.x % 128) * 32;
+    return sums + part * plan.cta_group * plan.partial_bytes() + (column / 16 * 128 + threadIdx.x % 128) * 64;
   }
 
-  __device__ __forceinline__ void leave(const Tile& tile, u32 tmem, int acc_slot) const {
-#pragma unroll 1
-    for (int c = 0; c < tile.n; c += 8) {
-      u32 v[8];
-      isa::tcgen05_ld_32x32b(own_lanes(tmem) + plan.acc_column(acc_slot, 0) + c, v);
-      isa::tcgen05_wait_ld(v);
-      isa::st_global_v8(at(tile.part, c), v);
+  // A lane's 16 sums of columns `column` .. + 15.
+  __device__ __forceinline__ void put(int part, int column, const u32 (&low)[8], const u32 (&high)[8]) const {
+    isa::st_global_v8(at(part, column), low);
+    isa::st_global_v8(at(part, column) + 32, high);
+  }
+  // What the same lane has put for all parts, added in the order of K.
+  __device__ __forceinline__ void sum(int column, u32 (&low)[8], u32 (&high)[8]) const {
+    isa::ld_global_v8(at(0, column), low);
+    isa::ld_global_v8(at(0, column) + 32, high);
+#pragma unroll
+    for (int part = 1; part < plan.split_k; ++part) {
+      if (part == parts) return;
+      u32 a[8], b[8];
+      isa::ld_global_v8(at(part, column), a);
+      isa::ld_global_v8(at(part, column) + 32, b);
+#pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        low[i] = __float_as_uint(__uint_as_float(low[i]) + __uint_as_float(a[i]));
+        high[i] = __float_as_uint(__uint_as_float(high[i]) + __uint_as_float(b[i]));
+      }
     }
   }
 
@@ -47,17 +60,28 @@ struct PartialSums {
     isa::bar_sync(1, 128);
     return isa::ld_shared_b32(flag) != 0;
   }
-
-  __device__ __forceinline__ void fetch(int column, float (&v)[8]) const {
-#pragma unroll
-    for (int part = 0; part < plan.split_k; ++part) {
-      if (part == parts) return;
-      u32 w[8];
-      isa::ld_global_v8(at(part, column), w);
-#pragma unroll
-      for (int i = 0; i < 8; ++i) v[i] = part == 0 ? __uint_as_float(w[i]) : v[i] + __uint_as_float(w[i]);
-    }
-  }
 };
+
+// Straight from TMEM lanes, and straight to C.
+__device__ __forceinline__ void leave_part(const PartialSums& sums, const Tile& tile, u32 tmem,
+                                           int acc_slot) {
+  const u32 lanes = own_lanes(tmem) + plan.acc_column(acc_slot, 0);
+#pragma unroll 1
+  for (int c = 0; c < tile.n; c += 16) {
+    u32 low[8], high[8];
+    isa::tcgen05_ld_32x32b(lanes + c, low);
+    isa::tcgen05_ld_32x32b(lanes + c + 8, high);
+    isa::tcgen05_wait_ld(low, high);
+    sums.put(tile.part, c, low, high);
+  }
+}
+__device__ __forceinline__ void store_sums(const PartialSums& sums, const GroupArgs& g, const Tile& tile) {
+  store_columns<16>(g, tile, [&](int t, float(&v)[16]) {
+    u32 low[8], high[8];
+    sums.sum(t, low, high);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) v[i] = __uint_as_float(low[i]), v[8 + i] = __uint_as_float(high[i]);
+  });
+}
 
 }  // namespace fp4lab

@@ -8,7 +8,7 @@ struct Tile {
   int group;
   int left;   // first row of the left operand (MMA_M side)
   int right;  // first row of the right operand (MMA_N side)
-  int n;      // MMA_N: the rows of the right operand that are there, rounded up to the plan's step
+  int n;      // rows of the right operand that are multiplied: those there, rounded up to the plan's step
   int part;   // of the tile's K, 0..GroupArgs::parts-1
 };
 
@@ -45,7 +45,7 @@ __device__ __forceinline__ Tile find_tile(const Args& args, int number) {
     right = i / g.left_tiles;
     left = i - right * g.left_tiles;
   }
-  right *= plan.mma_n;
+  right *= plan.tile_columns();
   return {group, left * plan.mma_m, right, plan.tile_n(g.right_rows - right), part};
 }
 

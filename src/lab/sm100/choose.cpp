@@ -28,26 +28,30 @@ double estimate_us(const Plan& p, const Case& c) {
   std::vector<double> busy(pairs, kFirstLoad);
   double dram = 0;
   int number = 0;
-  for (const Shape& s : c.shapes) {
-    const int left_tiles = (s.n + p.mma_m - 1) / p.mma_m, right_tiles = (s.m + p.mma_n - 1) / p.mma_n;
+  const std::vector<int> order = group_order(p, c.shapes);
+  for (int index = 0; index < int(order.size()); ++index) {
+    const Shape& s = c.shapes[order[index]];
+    const int parts = p.parts(s.k, index, int(order.size()));
+    const int left_tiles = (s.n + p.mma_m - 1) / p.mma_m,
+              right_tiles = (s.m + p.tile_columns() - 1) / p.tile_columns();
     dram += (double(s.n) + s.m) * s.k * 9 / 16 + 2.0 * s.m * s.n;
-    const double stages = double(s.k) / p.block_k / p.parts(s.k);
+    const double stages = double(s.k) / p.block_k / parts;
     for (int left = 0; left < left_tiles; ++left)
       for (int right = 0; right < right_tiles; ++right) {
-        const int n = p.tile_n(s.m - right * p.mma_n);
+        const int n = p.tile_n(s.m - right * p.tile_columns());
         const double multiply = p.k_blocks() * mma_cycles(n);
-        const double load = p.load_bytes(p.tile_n(s.m) / p.cta_group) / kFillBytesPerCycle;
+        const double load = p.load_bytes(p.box_rows(s.m), (n + p.mma_n - 1) / p.mma_n) / kFillBytesPerCycle;
         double epilogue = n * kEpiloguePerColumn;
-        if (p.split_k > 1) epilogue += kPartExchange + 2.0 * n * 128 * 4 / kFillBytesPerCycle;
+        if (parts > 1) epilogue += kPartExchange + 2.0 * n * 128 * 4 / kFillBytesPerCycle;
         const double loop = stages * std::max(multiply, load);
         // With one accumulator the epilogue stands between two main loops; with more it must only not be
         // longer.
-        const double tile = p.acc_slots == 1 ? loop + epilogue : std::max(loop, epilogue);
-        for (int part = 0; part < p.parts(s.k); ++part) busy[number++ % pairs] += tile;
+        const double tile = p.acc_slots == p.halves ? loop + epilogue : std::max(loop, epilogue);
+        for (int part = 0; part < parts; ++part) busy[number++ % pairs] += tile;
         if (p.acc_slots > 1) busy[(number - 1) % pairs] += 1;  // equal otherwise: prefer fewer slots
       }
   }
-  const int last_n = p.mma_n;
+  const int last_n = p.tile_columns();
   const double makespan = *std::max_element(busy.begin(), busy.end()) +
                           (p.acc_slots > 1 ? last_n * kEpiloguePerColumn : 0) +
                           (p.split_k > 1 ? kPartExchange : 0);

@@ -55,19 +55,11 @@ TensorMapSpec output_map(const Plan& plan, const DeviceGroup& g) {
   return spec;
 }
 
-std::vector<int> group_order(const Plan& plan, const std::vector<Shape>& shapes) {
-  std::vector<int> order(shapes.size());
-  std::iota(order.begin(), order.end(), 0);
-  if (plan.sort_groups)
-    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return shapes[a].m > shapes[b].m; });
-  return order;
-}
-
 struct Tiles {
   int left, right;
 };
 Tiles tiles_of(const Plan& plan, const Shape& s) {
-  return {ceil_div(plan.swap ? s.n : s.m, plan.mma_m), ceil_div(plan.swap ? s.m : s.n, plan.mma_n)};
+  return {ceil_div(plan.swap ? s.n : s.m, plan.mma_m), ceil_div(plan.swap ? s.m : s.n, plan.tile_columns())};
 }
 
 int grid_of(const Plan& plan, int tiles, int sms) {
@@ -107,7 +99,7 @@ Built build(const Device& device, const Plan& plan, const std::vector<const Devi
     out.left_rows = side.left->rows;
     out.right_rows = side.right->rows;
     out.k = group.shape.k;
-    out.box_rows = plan.tile_n(side.right->rows) / plan.cta_group;
+    out.box_rows = plan.box_rows(side.right->rows);
     out.left_tiles = tiles.left;
     out.right_tiles = tiles.right;
     out.c_columns = group.shape.n;
@@ -155,6 +147,14 @@ Built build(const Device& device, const Plan& plan, const std::vector<const Devi
 
 }  // namespace
 
+std::vector<int> group_order(const Plan& plan, const std::vector<Shape>& shapes) {
+  std::vector<int> order(shapes.size());
+  std::iota(order.begin(), order.end(), 0);
+  if (plan.sort_groups)
+    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return shapes[a].m > shapes[b].m; });
+  return order;
+}
+
 Placement placement(const Plan& plan, const Case& c, int sms) {
   Placement work;
   work.sms = sms;
@@ -166,7 +166,7 @@ Placement placement(const Plan& plan, const Case& c, int sms) {
     work.tiles += t.left * t.right * plan.parts(s.k, index, int(order.size()));
     const int left = plan.swap ? s.n : s.m, right = plan.swap ? s.m : s.n;
     int columns = 0;
-    for (int r = 0; r < t.right; ++r) columns += plan.tile_n(right - r * plan.mma_n);
+    for (int r = 0; r < t.right; ++r) columns += plan.tile_n(right - r * plan.tile_columns());
     multiplied += double(t.left) * plan.mma_m * columns * s.k;
     useful += double(left) * right * s.k;
   }

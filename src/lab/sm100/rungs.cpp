@@ -17,13 +17,14 @@ int most_tokens(const Case& c) {
 }
 int round_up(int value, int step) { return (value + step - 1) / step * step; }
 
-// Tiles of all groups, a split one counted once.
+// Tiles, a split one counted once.
+int tiles_of(const Plan& p, const Shape& s) {
+  const int left = p.swap ? s.n : s.m, right = p.swap ? s.m : s.n;
+  return (left + p.mma_m - 1) / p.mma_m * ((right + p.tile_columns() - 1) / p.tile_columns());
+}
 int tiles_of(const Plan& p, const Case& c) {
   int tiles = 0;
-  for (const Shape& s : c.shapes) {
-    const int left = p.swap ? s.n : s.m, right = p.swap ? s.m : s.n;
-    tiles += (left + p.mma_m - 1) / p.mma_m * ((right + p.mma_n - 1) / p.mma_n);
-  }
+  for (const Shape& s : c.shapes) tiles += tiles_of(p, s);
   return tiles;
 }
 // CTAs, or pairs of them, that a B200 runs at once.
@@ -287,7 +288,7 @@ constexpr Rung kRungs[] = {
       "mma_n n_step block_k stages acc_slots scale_slots multicast weights tokens raster ctas sort_groups"},
      device_maps,
      device_maps_limits},
-    {{kArch, Op::kGroup, "v10_top", "v7_split_k", "what pays, together; a cost model picks the plan",
+    {{kArch, Op::kGroup, "v15_top", "v7_split_k", "what pays, together; a cost model picks the plan",
       "epilogue mma_n n_step block_k stages acc_slots scale_slots split_k multicast weights tokens raster "
       "ctas sort_groups pdl"},
      top,
@@ -309,7 +310,7 @@ constexpr Rung kRungs[] = {
       "mma_n block_k stages acc_slots scale_slots multicast silu store_bytes raster ctas"},
      dual_two_cta,
      dual_two_cta_limits},
-    {{kArch, Op::kDual, "v4_top", "v3_two_cta", "loads start before TMEM is there",
+    {{kArch, Op::kDual, "v7_top", "v3_two_cta", "loads start before TMEM is there",
       "mma_n block_k stages acc_slots scale_slots multicast silu store_bytes raster ctas collector pdl"},
      dual_top,
      dual_two_cta_limits},
@@ -334,8 +335,10 @@ Plan default_plan(const Rung& rung, const Case& c) {
 std::vector<Reason> reasons(const Rung& rung, const Plan& plan, const Case& c) {
   std::vector<Reason> all = plan_reasons(plan);
   rung.limits(plan, all);
-  if (plan.pdl && rung.knobs.find("pdl") == std::string_view::npos)
-    all.push_back({"pdl", "this rung does not wait for the kernel before it (pdl 0)"});
+  for (const char* knob : {"halves", "split_groups", "late_stages", "pdl"})
+    if (rung.knobs.find(knob) == std::string_view::npos && knob_value(plan, knob) != knob_value(Plan{}, knob))
+      all.push_back({knob, fmt::format("{} = {}: this rung has it as {} only", knob, knob_value(plan, knob),
+                                       knob_value(Plan{}, knob))});
   if (plan.op != rung.op || plan.op != op_of(c.operation))
     all.push_back({"op", fmt::format("{} computes a {} GEMM, case {} is a {}", rung.file(),
                                      knob_value(plan, "op"), c.name, operation_name(c.operation))});

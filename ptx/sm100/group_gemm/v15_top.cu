@@ -12,7 +12,7 @@
 //   stage  16384 + 8192 codes + 2048 + 2048 scales = 28672 bytes, 8 stages (of each CTA)
 //   plan   mma_n=128 acc_slots=2 split_k=1 stages=8 scale_slots=8
 //
-// Run: make run KERNEL=v10_top
+// Run: make run KERNEL=v15_top
 #include "sm100/parts/load_pair.cuh"
 #include "sm100/parts/multiply.cuh"
 #include "sm100/parts/pair.cuh"
@@ -31,7 +31,7 @@ static_assert(plan.schedule == Schedule::kStatic &&
 // -- barriers: init_pair_barriers in parts/pair.cuh
 
 extern "C" __global__ void __launch_bounds__(plan.threads(), 1)
-    group_gemm_v10_top(const __grid_constant__ Args args) {
+    group_gemm_v15_top(const __grid_constant__ Args args) {
   // -- setup
   extern __shared__ __align__(1024) u8 bytes[];
   const u32 shared = shared_address(bytes);
@@ -111,10 +111,10 @@ extern "C" __global__ void __launch_bounds__(plan.threads(), 1)
       if constexpr (plan.split_k > 1) {
         const PartialSums sums(args, tile, number, rank);
         const bool inside = own.left < g.left_rows;  // the odd CTA's half of the last tile may be all padding
-        if (inside) sums.leave(own, tmem, acc.slot);
+        if (inside) leave_part(sums, own, tmem, acc.slot);
         give_back_accumulator(shared, acc.slot);
         if (inside && sums.arrive_last(shared))
-          store_columns<8>(g, own, [&](int t, float(&v)[8]) { sums.fetch(t, v); });
+          store_sums(sums, g, own);
       } else {
         if constexpr (plan.epilogue == Epilogue::kTma)
           store_columns_tma(args, own, tmem, acc.slot, shared, buffer);

@@ -10,7 +10,7 @@
 //   TMEM   | 0 A*B1 | 64 A*B2 | 128 scales, 7 slots |                       464 of 512 columns
 //   stage  16384 + 2 x 4096 codes + 2048 + 2 x 2048 scales = 30720 bytes, 7 stages (of each CTA)
 //
-// Run: make run OP=dual KERNEL=v4_top
+// Run: make run OP=dual KERNEL=v7_top
 #include "sm100/parts/epilogue.cuh"
 #include "sm100/parts/load_pair.cuh"
 #include "sm100/parts/multiply.cuh"
@@ -27,7 +27,7 @@ static_assert(plan.split_k == 1 && plan.schedule == Schedule::kStatic && plan.ep
 // -- barriers: init_pair_barriers in parts/pair.cuh
 
 extern "C" __global__ void __launch_bounds__(plan.threads(), 1)
-    dual_gemm_v4_top(const __grid_constant__ Args args) {
+    dual_gemm_v7_top(const __grid_constant__ Args args) {
   // -- setup
   extern __shared__ __align__(1024) u8 bytes[];
   const u32 shared = shared_address(bytes);
