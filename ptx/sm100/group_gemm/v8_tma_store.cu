@@ -9,7 +9,7 @@
 //   rows   even CTA: weights   0..127, tokens 0..n/2-1, C of weights   0..127
 //          odd CTA:  weights 128..255, tokens n/2..n-1, C of weights 128..255
 //   TMEM   | 0 accumulator 0 | 128 accumulator 1 | 256 scales, 7 slots |    480 of 512 columns
-//   stage  16384 + 8192 codes + 2048 + 2048 scales = 28672 bytes, 7 stages (and 16384 bytes of staging)
+//   stage  16384 + 8192 codes + 2048 + 2048 scales = 28672 bytes, 7 stages (and 16 KiB of staging)
 //
 // Run: make run KERNEL=v8_tma_store
 #include "sm100/parts/load_pair.cuh"

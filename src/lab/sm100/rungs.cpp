@@ -122,6 +122,11 @@ Plan device_maps(const Case& c) {
   p.maps = Maps::kReplaced;
   return deepest(p);
 }
+Plan wide(const Case& c) {
+  Plan p = two_cta(c);
+  p.epilogue = Epilogue::kTransposed;
+  return deepest(p);
+}
 // Grids that spread `tiles` evenly: for each number of waves the fewest CTAs that need no more, from 112 up.
 // More CTAs than that would only take bandwidth from those that finish last.
 std::vector<int> even_grids(const Plan& p, int tiles) {
@@ -239,6 +244,19 @@ void top_limits(const Plan& p, std::vector<Reason>& out) {
   need(p.maps == Maps::kByValue, "this rung takes its tensor maps by value", out);
 }
 
+void wide_limits(const Plan& p, std::vector<Reason>& out) {
+  need_pair(p, out);
+  need(p.schedule == Schedule::kStatic && p.maps == Maps::kByValue,
+       "this rung has a static schedule and takes its tensor maps by value", out);
+  need(p.epilogue == Epilogue::kTransposed, "this rung stores C transposed (epilogue transposed)", out);
+}
+void need_whole(const Plan& p, std::vector<Reason>& out) {
+  need(p.split_k == 1 && p.halves == 1, "this rung does not split K, and a tile has one right operand", out);
+}
+void wide_store_limits(const Plan& p, std::vector<Reason>& out) {
+  wide_limits(p, out);
+  need_whole(p, out);
+}
 constexpr Rung kRungs[] = {
     {{kArch, Op::kGroup, "v0_baseline", "",
       "one warp loads and multiplies, one stage: where the rounds stood", "mma_n block_k"},
@@ -294,6 +312,12 @@ constexpr Rung kRungs[] = {
       "pdl"},
      two_cta,
      two_cta_limits},
+    {{kArch, Op::kGroup, "v11_wide_store", "v10_early_start",
+      "C is turned by stmatrix and leaves in whole sectors, loads a chunk ahead",
+      "mma_n n_step block_k stages acc_slots scale_slots multicast weights tokens raster ctas sort_groups "
+      "pdl"},
+     wide,
+     wide_store_limits},
     {{kArch, Op::kGroup, "v15_top", "v7_split_k", "what pays, together; a cost model picks the plan",
       "epilogue mma_n n_step block_k stages acc_slots scale_slots split_k multicast weights tokens raster "
       "ctas sort_groups pdl"},
@@ -318,6 +342,11 @@ constexpr Rung kRungs[] = {
      dual_two_cta_limits},
     {{kArch, Op::kDual, "v4_early_start", "v3_two_cta",
       "loads wait for the barriers alone, and nothing for a fence at GPU scope",
+      "mma_n block_k stages acc_slots scale_slots multicast silu store_bytes raster ctas pdl"},
+     dual_two_cta,
+     dual_two_cta_limits},
+    {{kArch, Op::kDual, "v5_loads_ahead", "v4_early_start",
+      "both products are loaded from TMEM before the first is used, a chunk ahead",
       "mma_n block_k stages acc_slots scale_slots multicast silu store_bytes raster ctas pdl"},
      dual_two_cta,
      dual_two_cta_limits},
