@@ -95,6 +95,11 @@ Plan dual_two_cta(const Case& c) {
   p.scale_copy = ScaleCopy::kTensor, p.multicast = true;
   return deepest(p);
 }
+Plan dual_lean(const Case& c) {
+  Plan p = dual_two_cta(c);
+  p.collector = true;
+  return p;
+}
 Plan dual_top(const Case& c) {
   Plan p = dual_two_cta(c);
   p.collector = true;
@@ -318,6 +323,12 @@ constexpr Rung kRungs[] = {
       "pdl"},
      wide,
      wide_store_limits},
+    {{kArch, Op::kGroup, "v12_lean_issue", "v11_wide_store",
+      "descriptors once a stage: fewer instructions between MMAs",
+      "mma_n n_step block_k stages acc_slots scale_slots multicast weights tokens raster ctas sort_groups "
+      "pdl"},
+     wide,
+     wide_store_limits},
     {{kArch, Op::kGroup, "v15_top", "v7_split_k", "what pays, together; a cost model picks the plan",
       "epilogue mma_n n_step block_k stages acc_slots scale_slots split_k multicast weights tokens raster "
       "ctas sort_groups pdl"},
@@ -349,6 +360,11 @@ constexpr Rung kRungs[] = {
       "both products are loaded from TMEM before the first is used, a chunk ahead",
       "mma_n block_k stages acc_slots scale_slots multicast silu store_bytes raster ctas pdl"},
      dual_two_cta,
+     dual_two_cta_limits},
+    {{kArch, Op::kDual, "v6_lean_issue", "v5_loads_ahead",
+      "descriptors once a stage, copies before both MMAs",
+      "mma_n block_k stages acc_slots scale_slots multicast silu store_bytes raster ctas collector pdl"},
+     dual_lean,
      dual_two_cta_limits},
     {{kArch, Op::kDual, "v7_top", "v3_two_cta", "loads start before TMEM is there",
       "mma_n block_k stages acc_slots scale_slots multicast silu store_bytes raster ctas collector pdl"},
