@@ -132,6 +132,13 @@ Plan wide(const Case& c) {
   p.epilogue = Epilogue::kTransposed;
   return deepest(p);
 }
+// The first accumulators of the next tile are free while the second half of the last one is stored.
+Plan halves(Plan p, const Case& c) {
+  p.mma_n = 128, p.halves = 2, p.collector = true;
+  p.acc_slots = tiles_of(p, c) > concurrent(p) ? 3 : 2;
+  return deepest(p);
+}
+Plan halves_of_case(const Case& c) { return halves(wide(c), c); }
 // Grids that spread `tiles` evenly: for each number of waves the fewest CTAs that need no more, from 112 up.
 // More CTAs than that would only take bandwidth from those that finish last.
 std::vector<int> even_grids(const Plan& p, int tiles) {
@@ -262,6 +269,10 @@ void wide_store_limits(const Plan& p, std::vector<Reason>& out) {
   wide_limits(p, out);
   need_whole(p, out);
 }
+void halves_limits(const Plan& p, std::vector<Reason>& out) {
+  wide_limits(p, out);
+  need(p.split_k == 1 && p.halves == 2, "this rung does not split K, and its tiles have two halves", out);
+}
 constexpr Rung kRungs[] = {
     {{kArch, Op::kGroup, "v0_baseline", "",
       "one warp loads and multiplies, one stage: where the rounds stood", "mma_n block_k"},
@@ -329,6 +340,11 @@ constexpr Rung kRungs[] = {
       "pdl"},
      wide,
      wide_store_limits},
+    {{kArch, Op::kGroup, "v13_halves", "v12_lean_issue", "two halves of the tokens share one tile of weights",
+      "mma_n n_step halves block_k stages acc_slots scale_slots collector multicast weights tokens raster "
+      "ctas sort_groups pdl"},
+     halves_of_case,
+     halves_limits},
     {{kArch, Op::kGroup, "v15_top", "v7_split_k", "what pays, together; a cost model picks the plan",
       "epilogue mma_n n_step block_k stages acc_slots scale_slots split_k multicast weights tokens raster "
       "ctas sort_groups pdl"},
