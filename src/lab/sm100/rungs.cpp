@@ -139,6 +139,28 @@ Plan halves(Plan p, const Case& c) {
   return deepest(p);
 }
 Plan halves_of_case(const Case& c) { return halves(wide(c), c); }
+// Tiles of the slowest pair, a part counted as a part of one, when the last `split_groups` groups are split.
+double slowest(Plan p, const Case& c, int split_groups) {
+  const std::vector<int> order = group_order(p, c.shapes);
+  std::vector<double> busy(concurrent(p));
+  p.split_groups = split_groups;
+  std::size_t next = 0;
+  for (int index = 0; index < int(order.size()); ++index) {
+    const Shape& s = c.shapes[order[index]];
+    const int parts = p.parts(s.k, index, int(order.size()));
+    for (int i = tiles_of(p, s) * parts; i > 0; --i) busy[next++ % busy.size()] += 1.0 / parts;
+  }
+  return *std::max_element(busy.begin(), busy.end());
+}
+// As few groups as balance the pairs best.
+Plan tail_split(const Case& c) {
+  Plan p = wide(c);
+  p.split_k = 2, p.sort_groups = true;
+  p.split_groups = 1;
+  for (int groups = 2; groups <= int(c.shapes.size()); ++groups)
+    if (slowest(p, c, groups) < slowest(p, c, p.split_groups)) p.split_groups = groups;
+  return p;
+}
 // Grids that spread `tiles` evenly: for each number of waves the fewest CTAs that need no more, from 112 up.
 // More CTAs than that would only take bandwidth from those that finish last.
 std::vector<int> even_grids(const Plan& p, int tiles) {
@@ -273,6 +295,10 @@ void halves_limits(const Plan& p, std::vector<Reason>& out) {
   wide_limits(p, out);
   need(p.split_k == 1 && p.halves == 2, "this rung does not split K, and its tiles have two halves", out);
 }
+void tail_split_limits(const Plan& p, std::vector<Reason>& out) {
+  wide_limits(p, out);
+  need(p.split_k >= 2 && p.halves == 1, "this rung splits K in at least 2, and its tiles have one half", out);
+}
 constexpr Rung kRungs[] = {
     {{kArch, Op::kGroup, "v0_baseline", "",
       "one warp loads and multiplies, one stage: where the rounds stood", "mma_n block_k"},
@@ -345,6 +371,12 @@ constexpr Rung kRungs[] = {
       "ctas sort_groups pdl"},
      halves_of_case,
      halves_limits},
+    {{kArch, Op::kGroup, "v14_tail_split", "v12_lean_issue",
+      "only the last groups' K is split; whole tiles store directly",
+      "mma_n n_step block_k stages acc_slots scale_slots split_k split_groups multicast weights tokens "
+      "raster ctas sort_groups pdl"},
+     tail_split,
+     tail_split_limits},
     {{kArch, Op::kGroup, "v15_top", "v7_split_k", "what pays, together; a cost model picks the plan",
       "epilogue mma_n n_step block_k stages acc_slots scale_slots split_k multicast weights tokens raster "
       "ctas sort_groups pdl"},
