@@ -64,7 +64,13 @@ TEST_CASE("checkers: other numbers of stages, slots and CTAs are silent too") {
       {"v7", {"split_k=3"}},
       {"v8", {"epilogue=tma"}},
       {"v8", {"epilogue=staged"}},
-      {"v15", {"split_k=4", "ctas=6"}},
+      {"v11", {"stages=3", "scale_slots=2", "acc_slots=2", "ctas=2", "pdl=1"}},
+      {"v13", {"stages=3", "scale_slots=1", "acc_slots=3", "ctas=2"}},
+      {"v14", {"split_k=4", "split_groups=1", "ctas=6", "sort_groups=1"}},
+      {"v15",
+       {"mma_n=128", "halves=1", "collector=0", "acc_slots=2", "stages=4", "split_k=4", "split_groups=0",
+        "ctas=6"}},
+      {"v15", {"mma_n=128", "halves=2", "acc_slots=3", "stages=4", "split_k=2", "split_groups=1", "ctas=6"}},
   };
   for (const auto& [name, knobs] : plans)
     lab.silent(trial, candidate_for(find_rung("sm_100a", Op::kGroup, name), trial.problem.spec, knobs));

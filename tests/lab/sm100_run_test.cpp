@@ -32,8 +32,7 @@ struct Bench {
   }
   // The default plan with some knobs changed; skipped where the rung does not take them for this case.
   bool check(const sm100::Rung& rung, std::initializer_list<std::string_view> knobs) {
-    Plan plan = sm100::default_plan(rung, trial.problem.spec);
-    for (const auto knob : knobs) set_knob(plan, knob);
+    const Plan plan = sm100::plan_for(rung, trial.problem.spec, {knobs.begin(), knobs.end()});
     if (!sm100::reasons(rung, plan, trial.problem.spec).empty()) return false;
     check(rung, plan);
     return true;
@@ -68,7 +67,7 @@ TEST_CASE("every dual GEMM rung") {
 }
 
 TEST_CASE("any number of tokens") {
-  for (const char* rung : {"v0", "v2", "v4", "v5", "v15"}) {
+  for (const char* rung : {"v0", "v2", "v4", "v5", "v11", "v13", "v14", "v15"}) {
     Bench("group:1,2,3,5,7,8,9,15,16,17,23,24,25,31,32,33/128/256").check(group(rung), {});
     Bench("group:63,64,65,79,88,96,97,120,127,128,129,136,160,191,192,193/128/256").check(group(rung), {});
     Bench("group:200,224,248,255,256,257,299,300/256/256").check(group(rung), {});
@@ -85,7 +84,9 @@ TEST_CASE("stages, accumulators and scale buffers in any number") {
   CHECK(small.check(group("v4"), {"stages=2", "scale_slots=2", "acc_slots=3", "ctas=1"}));
   CHECK(small.check(group("v5"), {"stages=3", "scale_slots=2", "acc_slots=2", "ctas=2"}));
   CHECK(small.check(group("v5"), {"stages=1", "scale_slots=1", "acc_slots=1", "multicast=0"}));
-  CHECK(small.check(group("v15"), {"stages=6", "scale_slots=3", "ctas=2"}));
+  CHECK(small.check(group("v10"), {"stages=6", "scale_slots=3", "ctas=2"}));
+  CHECK(small.check(group("v11"), {"stages=1", "scale_slots=1", "acc_slots=1", "ctas=2"}));
+  CHECK(small.check(group("v12"), {"stages=6", "scale_slots=3", "acc_slots=3", "ctas=2"}));
 }
 
 TEST_CASE("tiles of other sizes, deeper stages, other orders") {
@@ -93,29 +94,56 @@ TEST_CASE("tiles of other sizes, deeper stages, other orders") {
   for (const char* rung : {"v0", "v2", "v3"})
     for (const char* mma_n : {"mma_n=64", "mma_n=192", "mma_n=256"})
       CHECK(bench.check(group(rung), {mma_n, "stages=1", "scale_slots=1", "acc_slots=1"}));
-  for (const char* rung : {"v4", "v5", "v6", "v8", "v15"})
+  for (const char* rung : {"v4", "v5", "v6", "v8", "v12"})
     for (const char* mma_n : {"mma_n=64", "mma_n=192", "mma_n=256"})
       CHECK(bench.check(group(rung), {mma_n, "acc_slots=1", "stages=2", "scale_slots=1"}));
   CHECK(bench.check(group("v2"), {"block_k=512", "stages=2", "scale_slots=2"}));
   CHECK(bench.check(group("v5"), {"block_k=512", "stages=2", "scale_slots=2"}));
   CHECK(bench.check(group("v3"), {"raster=left-first", "sort_groups=1", "ctas=3"}));
   CHECK(bench.check(group("v5"), {"raster=left-first", "sort_groups=1", "ctas=4"}));
+  CHECK(bench.check(group("v12"), {"block_k=512", "stages=2", "scale_slots=2"}));
+}
+
+TEST_CASE("two halves of the tokens share the weights") {
+  Bench bench("group:150,300,20,129,256/256,384,128,256,128/512,256,768,512,256");
+  for (const char* rung : {"v13", "v15"}) {
+    CHECK(bench.check(group(rung),
+                      {"mma_n=128", "halves=2", "acc_slots=3", "stages=3", "ctas=2", "split_k=1"}));
+    CHECK(bench.check(group(rung),
+                      {"mma_n=128", "halves=2", "acc_slots=2", "stages=1", "ctas=2", "split_k=1"}));
+    for (const char* collector : {"collector=0", "collector=1"})
+      CHECK(bench.check(group(rung), {"mma_n=64", "halves=2", "acc_slots=4", "stages=4", "ctas=4",
+                                      "split_k=1", collector}));
+  }
+  CHECK_FALSE(bench.check(group("v12"), {"mma_n=128", "halves=2", "acc_slots=3", "stages=3"}));
 }
 
 TEST_CASE("C leaves by every way") {
   Bench bench("group:40,173/384,128/256");
   CHECK(bench.check(group("v8"), {"epilogue=tma"}));
   CHECK(bench.check(group("v8"), {"epilogue=staged"}));
-  CHECK(bench.check(group("v15"), {"epilogue=tma", "split_k=1"}));
-  CHECK(bench.check(group("v15"), {"epilogue=staged", "split_k=1"}));
+  CHECK(bench.check(group("v11"), {"epilogue=transposed"}));
 }
 
 TEST_CASE("split-K gives the same bits whoever comes last") {
   Bench bench("group:100,16/384,256/1024");
   for (const char* split : {"split_k=2", "split_k=3", "split_k=4"}) {
     CHECK(bench.check(group("v7"), {split}));
-    CHECK(bench.check(group("v15"), {split, "ctas=6"}));
+    CHECK(bench.check(group("v14"), {split, "ctas=6", "split_groups=0"}));
+    CHECK(bench.check(group("v15"), {split, "ctas=6", "split_groups=0"}));
   }
+}
+
+TEST_CASE("the last groups are split, the others are not, and a group's K may be too short for it") {
+  Bench bench("group:200,100,16,130/384,256,128,256/1024,1024,256,768");
+  for (const char* last : {"split_groups=1", "split_groups=2", "split_groups=3", "split_groups=9"})
+    for (const char* split : {"split_k=2", "split_k=4"}) {
+      CHECK(bench.check(group("v14"), {split, last, "ctas=6", "sort_groups=1"}));
+      CHECK(bench.check(group("v15"),
+                        {split, last, "mma_n=128", "halves=2", "acc_slots=3", "stages=4", "ctas=6"}));
+      CHECK(bench.check(group("v15"), {split, last, "mma_n=128", "halves=1", "collector=0", "acc_slots=2",
+                                       "stages=4", "ctas=6"}));
+    }
 }
 
 TEST_CASE("one launch or many") {
@@ -125,7 +153,8 @@ TEST_CASE("one launch or many") {
     CHECK(bench.check(group("v5"), {mode, "sort_groups=1"}));
     CHECK(bench.check(group("v7"), {mode}));
   }
-  CHECK(bench.check(group("v15"), {"pdl=1"}));
+  for (const char* rung : {"v10", "v11", "v12", "v13", "v14", "v15"})
+    CHECK(bench.check(group(rung), {"pdl=1"}));
   CHECK_FALSE(bench.check(group("v5"), {"pdl=1"}));
 }
 
@@ -133,7 +162,21 @@ TEST_CASE("silu by approximations and exactly, both within the tolerance") {
   Bench bench("dual:256/128/512");
   for (const char* silu : {"silu=fast", "silu=exact"})
     for (const char* collector : {"collector=0", "collector=1"})
-      CHECK(bench.check(dual("v7"), {silu, collector}));
+      for (const char* rung : {"v6", "v7"}) CHECK(bench.check(dual(rung), {silu, collector}));
+}
+
+TEST_CASE("the dual GEMM's products in any number of late stages, and in tiles one after the other") {
+  Bench bench("dual:300/384/1024");
+  for (const char* late : {"late_stages=1", "late_stages=2", "late_stages=3"})
+    for (const char* mma_n : {"mma_n=64", "mma_n=128"}) {
+      CHECK(bench.check(dual("v7"), {mma_n, late, "stages=3", "acc_slots=1", "ctas=4"}));
+      CHECK(bench.check(dual("v7"), {mma_n, late, "stages=3", "acc_slots=1", "store_bytes=16", "pdl=1"}));
+    }
+  CHECK(bench.check(dual("v7"), {"mma_n=64", "late_stages=3", "stages=3", "acc_slots=2", "ctas=2"}));
+  CHECK_FALSE(bench.check(dual("v7"), {"mma_n=64", "late_stages=4", "stages=3"}));
+  CHECK_FALSE(bench.check(dual("v6"), {"mma_n=64", "late_stages=2"}));
+  for (const char* rung : {"v4", "v5", "v6"})
+    CHECK(bench.check(dual(rung), {"mma_n=64", "stages=3", "acc_slots=2", "ctas=4", "pdl=1"}));
 }
 
 TEST_CASE("a kernel that computes A * B1 for the dual GEMM does not pass") {

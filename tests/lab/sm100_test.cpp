@@ -111,7 +111,6 @@ TEST_CASE("every rung assembles for sm_100a without spills or local memory") {
     CHECK(report.spill_loads == 0);
     CHECK(report.stack_frame == 0);
     CHECK(report.registers > 0);
-    CHECK(report.registers <= 128);
     CHECK(outcomes[i].artifact->ptx.find(".local") == std::string::npos);
   }
 }

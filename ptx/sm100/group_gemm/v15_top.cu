@@ -1,60 +1,59 @@
 // Group GEMM, C_g = A_g * B_g^T, NVFP4 in, fp16 out: what pays, together; a cost model picks the plan.
 //
-// Parent: v7_split_k. The change: each earlier idea is a knob of the plan, and a cost model picks the plan
-// for the sizes (tokens per tile, parts of K, accumulators, how C leaves). Loads begin as soon as the
-// barriers exist: TMEM is allocated while the first stages are on their way. The first round of the ring is
-// loaded without looking at empty barriers.
+// Parent: v13_halves. The change: the last groups' K may be split, as in v14_tail_split, and a tile may have
+// one half or two. Whatever paid in the rungs below is here; a cost model picks tokens per tile, halves,
+// accumulators, parts of K and the grid.
 //
-//   tile   256 weights (left, MMA_M) x up to 128 tokens (right, MMA_N)
-//   rows   even CTA: weights   0..127, tokens 0..n/2-1, C of weights   0..127
-//          odd CTA:  weights 128..255, tokens n/2..n-1, C of weights 128..255
-//   TMEM   | 0 accumulator 0 | 128 accumulator 1 | 256 scales, 8 slots |    512 of 512 columns
-//   stage  16384 + 8192 codes + 2048 + 2048 scales = 28672 bytes, 8 stages (of each CTA)
-//   plan   mma_n=128 acc_slots=2 split_k=1 stages=8 scale_slots=8
+//   tile   256 weights (left, MMA_M) x up to 2 x 128 tokens (right, MMA_N)
+//   rows   even CTA: weights   0..127, of each half's n tokens 0..n/2-1, C of weights   0..127
+//          odd CTA:  weights 128..255, of each half's n tokens n/2..n-1, C of weights 128..255
+//   TMEM   | 0 accumulator 0 | 128 1 | 256 2 | 384 scales, 2 slots of 48 |  480 of 512 columns
+//   stage  16384 + 2 x 8192 codes + 2048 + 2 x 2048 scales = 38912 bytes, 5 stages (and 8 KiB of staging)
+//   plan   mma_n=128 halves=2 collector=1 acc_slots=3 split_k=1 stages=5 scale_slots=2
 //
 // Run: make run KERNEL=v15_top
+#include "sm100/parts/issue.cuh"
 #include "sm100/parts/load_pair.cuh"
 #include "sm100/parts/multiply.cuh"
 #include "sm100/parts/pair.cuh"
-#include "sm100/parts/split_k.cuh"
-#include "sm100/parts/staged.cuh"
+#include "sm100/parts/tail_split.cuh"
 
 using namespace fp4lab;
 using namespace fp4lab::isa;
 
 // -- limits: 256 x mma_n tiles, as many pairs as the launch gives, clusters of two
 static_assert(plan.op == Op::kGroup && plan.swap && plan.cta_group == 2 && plan.roles == Roles::kSpecialized);
-static_assert(plan.schedule == Schedule::kStatic &&
-              (plan.split_k == 1 || plan.epilogue == Epilogue::kDirect));
+static_assert(plan.schedule == Schedule::kStatic && plan.epilogue == Epilogue::kTransposed);
 
 // -- byte map: plan.*_offset(); TMEM map: plan.*_column()
 // -- barriers: init_pair_barriers in parts/pair.cuh
 
 extern "C" __global__ void __launch_bounds__(plan.threads(), 1)
     group_gemm_v15_top(const __grid_constant__ Args args) {
-  // -- setup
+  // -- setup: loads start as soon as both CTAs have their barriers; the first tile is found, and its maps are
+  // fetched, while the barrier is under way; TMEM is allocated while the first stages are
   extern __shared__ __align__(1024) u8 bytes[];
   const u32 shared = shared_address(bytes);
   const u32 warp = warp_index();
   const u32 rank = cluster_ctarank();
   const int pair = blockIdx.x / 2, pairs = gridDim.x / 2;
-
   if (threadIdx.x == 0) init_pair_barriers(shared);
-  if constexpr (plan.pdl) {
-    griddepcontrol_launch_dependents();  // the next kernel may set up as soon as SMs are free
-    griddepcontrol_wait();               // what the kernel before wrote (inputs, workspace) is there
-  }
-  meet_peer();  // the barriers of both CTAs exist: enough for loads to start
+  if constexpr (plan.pdl) griddepcontrol_launch_dependents();  // the next kernel may set up
+  barrier_cluster_arrive_relaxed();
+  Tile tile = find_tile(args, pair);
+  if (threadIdx.x == 32) prefetch_maps(args, tile.group);
+  barrier_cluster_wait();
+  u32 tmem = 0;
+  if (warp != kLoadWarp) tmem = start_tmem(shared, warp);
 
   // -- load warp
   if (warp == kLoadWarp) {
-    barrier_cluster_arrive();  // it needs no TMEM: what the others wait for below it only takes part in
     if (elect_sync()) {
+      if constexpr (plan.pdl) griddepcontrol_wait();  // what the kernel before wrote is there
       Ring<plan.stages> ring;
-      prefetch_maps(args, find_tile(args, pair).group);
-      int loaded = 0;
+      int loaded = 0;  // the first round of the ring needs no empty barriers
       for (int number = pair; number < args.tail.tiles; number += pairs) {
-        const Tile tile = find_tile(args, number);
+        if (number != pair) tile = find_tile(args, number);
         const StageRange range = stage_range(args, tile);
         for (int k_tile = range.begin; k_tile < range.end; ++k_tile, ring.advance(), ++loaded) {
           if (loaded >= plan.stages) wait(shared + plan.empty_barrier(ring.slot), ring.phase ^ 1);
@@ -63,16 +62,8 @@ extern "C" __global__ void __launch_bounds__(plan.threads(), 1)
       }
       drain(ring, shared);
     }
-    bar_warp_sync();  // the cluster barriers below want whole warps
-    barrier_cluster_wait();
-  } else {
-    if (warp == kMultiplyWarp) allocate_tmem(shared);
-    tcgen05_fence_before_thread_sync();
-    barrier_cluster_arrive();  // TMEM of both CTAs is allocated
-    barrier_cluster_wait();
-    tcgen05_fence_after_thread_sync();
+    bar_warp_sync();  // the cluster barrier below wants whole warps
   }
-  const u32 tmem = ld_shared_b32(shared + plan.tmem_pointer_offset());
 
   // -- multiply warp of the even CTA, for both
   if (warp == kMultiplyWarp) {
@@ -80,54 +71,63 @@ extern "C" __global__ void __launch_bounds__(plan.threads(), 1)
       Ring<plan.stages> ring;
       Ring<plan.acc_slots> acc;
       ScaleRing scales;
-      for (int number = pair; number < args.tail.tiles; number += pairs, acc.advance()) {
-        const Tile tile = find_tile(args, number);
+      for (int number = pair; number < args.tail.tiles; number += pairs) {
+        if (number != pair) tile = find_tile(args, number);
         const StageRange range = stage_range(args, tile);
-        wait_cluster(shared + plan.acc_empty_barrier(acc.slot), acc.phase ^ 1);
+        const bool both = tile.n > plan.mma_n;
+        const int first = next_accumulator(acc, shared);
+        const int second = both ? next_accumulator(acc, shared) : first;
+        const u32 two[] = {tmem + plan.acc_column(first, 0), tmem + plan.acc_column(second, 0)};
+        const u32 one[] = {two[0]};
         for (int k_tile = range.begin; k_tile < range.end; ++k_tile, ring.advance()) {
           wait(shared + plan.full_barrier(ring.slot), ring.phase);
           const int scale_slot = scales.acquire(shared);
           tcgen05_fence_after_thread_sync();
-          multiply_stage(shared, tmem, ring.slot, acc.slot, scale_slot, tile, k_tile > range.begin);
+          if (both)
+            issue_stage(shared, tmem, ring.slot, two, scale_slot, tile, k_tile > range.begin);
+          else
+            issue_stage(shared, tmem, ring.slot, one, scale_slot, tile, k_tile > range.begin);
           tcgen05_commit_multicast<2>(shared + plan.empty_barrier(ring.slot), 3);
         }
-        tcgen05_commit_multicast<2>(shared + plan.acc_full_barrier(acc.slot), 3);
+        tcgen05_commit_multicast<2>(shared + plan.acc_full_barrier(first), 3);
+        if (both) tcgen05_commit_multicast<2>(shared + plan.acc_full_barrier(second), 3);
       }
+      drain_accumulators(acc, shared);
     }
     bar_warp_sync();
   }
 
-  // -- epilogue: warps 0..3 of both CTAs, each CTA its own 128 rows of the tile
+  // -- epilogue: warps 0..3 of both CTAs, each CTA its own 128 rows of the tile, one half after the other
   if (warp < 4) {
+    if constexpr (plan.pdl) griddepcontrol_wait();  // nobody reads the old C any more
     Ring<plan.acc_slots> acc;
-    int buffer = 0;
-    for (int number = pair; number < args.tail.tiles; number += pairs, acc.advance()) {
-      const Tile tile = find_tile(args, number);
+    for (int number = pair; number < args.tail.tiles; number += pairs) {
+      if (number != pair) tile = find_tile(args, number);
       Tile own = tile;
       own.left += rank * plan.left_rows();
-      wait(shared + plan.acc_full_barrier(acc.slot), acc.phase);
-      tcgen05_fence_after_thread_sync();
       const GroupArgs& g = args.group[tile.group];
-      if constexpr (plan.split_k > 1) {
-        const PartialSums sums(args, tile, number, rank);
-        const bool inside = own.left < g.left_rows;  // the odd CTA's half of the last tile may be all padding
-        if (inside) leave_part(sums, own, tmem, acc.slot);
-        give_back_accumulator(shared, acc.slot);
-        if (inside && sums.arrive_last(shared))
-          store_sums(sums, g, own);
-      } else {
-        if constexpr (plan.epilogue == Epilogue::kTma)
-          store_columns_tma(args, own, tmem, acc.slot, shared, buffer);
-        else if constexpr (plan.epilogue == Epilogue::kStaged)
-          store_columns_staged(g, own, tmem, acc.slot, shared);
-        else
-          store_tile(g, own, tmem, acc.slot);
-        give_back_accumulator(shared, acc.slot);
+      const bool inside = own.left < g.left_rows;  // the odd CTA's half of the last tile may be all padding
+      const bool split = plan.split_k > 1 && g.parts > 1;
+      const PartialSums sums(args, tile, number, rank);
+#pragma unroll 1
+      for (int half = 0; half * plan.mma_n < tile.n; ++half, acc.advance()) {
+        const u32 accumulator = tmem + plan.acc_column(acc.slot, 0);
+        wait(shared + plan.acc_full_barrier(acc.slot), acc.phase);
+        tcgen05_fence_after_thread_sync();
+        Tile part = own;
+        part.right += plan.right_start(half);
+        part.n = plan.right_n(tile.n, half);
+        if (!split) {
+          store_columns_wide(g, part, accumulator, shared, [&] { hand_back_accumulator(shared, acc.slot); });
+        } else {
+          if (inside) leave_fragments(sums, tile.part, accumulator, plan.right_start(half), part.n);
+          hand_back_accumulator(shared, acc.slot);
+        }
       }
+      if (split && inside && sums.arrive_last(shared)) store_sums_wide(sums, g, own, shared);
     }
-    if constexpr (plan.epilogue == Epilogue::kTma) finish_tma_stores();
   }
 
   // -- teardown
-  leave_pair(warp, tmem);
+  leave_pair_relaxed(warp, tmem);
 }

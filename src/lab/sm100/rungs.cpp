@@ -100,9 +100,11 @@ Plan dual_lean(const Case& c) {
   p.collector = true;
   return p;
 }
+// silu of a first product takes about as long as four stages of the second's MMAs.
 Plan dual_top(const Case& c) {
-  Plan p = dual_two_cta(c);
-  p.collector = true;
+  Plan p = dual_lean(c);
+  p.scale_slots = p.stages = std::min(p.stages, p.scale_slots);
+  p.late_stages = std::min(4, p.stages);
   return p;
 }
 Plan dynamic(const Case& c) {
@@ -177,23 +179,30 @@ std::vector<int> even_grids(const Plan& p, int tiles) {
 // what pays.
 Plan top(const Case& c) {
   std::vector<Plan> plans;
+  const auto add = [&](Plan p) {
+    p.tokens = Hint::kEvictLast;  // small, and every tile of weights wants them again
+    p.sort_groups = true;
+    p.op = op_of(c.operation);
+    const int tiles = tiles_of(p, c) * p.split_k;
+    const int enough = tiles > concurrent(p) ? p.halves + 1 : p.halves;
+    for (p.acc_slots = enough; p.acc_slots >= p.halves; --p.acc_slots)
+      for (int ctas : even_grids(p, tiles)) {
+        p.ctas = ctas;
+        plans.push_back(deepest(p));
+      }
+  };
   const int tokens = most_tokens(c);
   std::vector<int> widths = {128, 64, 192, 256};
   if (tokens <= 256) widths.push_back(round_up(tokens, 16));
   for (int mma_n : widths)
     for (int split_k : {1, 2, 3, 4, 6, 8}) {
-      Plan p = two_cta(c);
+      Plan p = wide(c);
       p.mma_n = mma_n, p.split_k = split_k;
-      p.tokens = Hint::kEvictLast;  // small, and every tile of weights wants them again
-      p.sort_groups = true;
-      p.op = op_of(c.operation);
-      const int tiles = tiles_of(p, c) * split_k;
-      for (int acc_slots = tiles > concurrent(p) ? 2 : 1; acc_slots >= 1; --acc_slots)
-        for (int ctas : even_grids(p, tiles)) {
-          p.acc_slots = acc_slots, p.ctas = ctas;
-          plans.push_back(deepest(p));
-        }
+      add(p);
     }
+  if (tokens > 128) add(halves(wide(c), c));
+  Plan tail = tail_split(c);
+  if (tail.split_groups < int(c.shapes.size())) add(tail);
   return cheapest(plans, c);
 }
 
@@ -271,13 +280,6 @@ void dual_two_cta_limits(const Plan& p, std::vector<Reason>& out) {
   need_static(p, out);
   need(!p.swap && p.cta_group == 2, "this rung works unswapped with CTA pairs (swap 0, cta_group 2)", out);
 }
-void top_limits(const Plan& p, std::vector<Reason>& out) {
-  need_pair(p, out);
-  need(p.schedule == Schedule::kStatic, "this rung has a static schedule", out);
-  need(p.split_k == 1 || p.epilogue == Epilogue::kDirect, "with split-K this rung stores directly", out);
-  need(p.maps == Maps::kByValue, "this rung takes its tensor maps by value", out);
-}
-
 void wide_limits(const Plan& p, std::vector<Reason>& out) {
   need_pair(p, out);
   need(p.schedule == Schedule::kStatic && p.maps == Maps::kByValue,
@@ -299,6 +301,12 @@ void tail_split_limits(const Plan& p, std::vector<Reason>& out) {
   wide_limits(p, out);
   need(p.split_k >= 2 && p.halves == 1, "this rung splits K in at least 2, and its tiles have one half", out);
 }
+void dual_top_limits(const Plan& p, std::vector<Reason>& out) {
+  dual_two_cta_limits(p, out);
+  need(p.late_stages >= 1 && p.mma_n <= 128,
+       "this rung has late stages, and up to 128 columns of the first product in registers", out);
+}
+
 constexpr Rung kRungs[] = {
     {{kArch, Op::kGroup, "v0_baseline", "",
       "one warp loads and multiplies, one stage: where the rounds stood", "mma_n block_k"},
@@ -377,11 +385,11 @@ constexpr Rung kRungs[] = {
       "raster ctas sort_groups pdl"},
      tail_split,
      tail_split_limits},
-    {{kArch, Op::kGroup, "v15_top", "v7_split_k", "what pays, together; a cost model picks the plan",
-      "epilogue mma_n n_step block_k stages acc_slots scale_slots split_k multicast weights tokens raster "
-      "ctas sort_groups pdl"},
+    {{kArch, Op::kGroup, "v15_top", "v13_halves", "what pays, together; a cost model picks the plan",
+      "mma_n n_step halves block_k stages acc_slots scale_slots split_k split_groups collector multicast "
+      "weights tokens raster ctas sort_groups pdl"},
      top,
-     top_limits},
+     wide_limits},
     {{kArch, Op::kDual, "v0_baseline", "",
       "A loaded once for both products, two accumulators, silu in the epilogue", "mma_n block_k silu"},
      baseline,
@@ -414,10 +422,12 @@ constexpr Rung kRungs[] = {
       "mma_n block_k stages acc_slots scale_slots multicast silu store_bytes raster ctas collector pdl"},
      dual_lean,
      dual_two_cta_limits},
-    {{kArch, Op::kDual, "v7_top", "v3_two_cta", "loads start before TMEM is there",
-      "mma_n block_k stages acc_slots scale_slots multicast silu store_bytes raster ctas collector pdl"},
+    {{kArch, Op::kDual, "v7_top", "v6_lean_issue",
+      "at the end of K the first product's MMAs come first: silu runs under the second's",
+      "mma_n block_k stages acc_slots scale_slots multicast silu store_bytes raster ctas collector "
+      "late_stages pdl"},
      dual_top,
-     dual_two_cta_limits},
+     dual_top_limits},
 };
 
 }  // namespace
