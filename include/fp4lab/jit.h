@@ -102,8 +102,11 @@ std::vector<std::string> ptx_entries(std::string_view ptx);
 const std::filesystem::path& project_root();
 /// Version text and path of the NVRTC in use, loading it if need be. Throws when there is none.
 std::string nvrtc_identity();
-/// ptxas of the toolkit, else of PATH; empty when there is none.
-std::filesystem::path ptxas_path();
+/// "ptxas", "nvdisasm": of the toolkit, else of PATH; empty when there is none.
+std::filesystem::path tool_path(const std::string& name);
+/// A cubin as nvdisasm prints it, with the source line of each instruction, lines of callers included. Fails
+/// where there is no nvdisasm, with where to get it.
+std::string disassemble(const std::string& cubin);
 
 }  // namespace fp4lab::jit
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <fstream>
 
 #include "fp4lab/device.h"
 #include "fp4lab/jit.h"
@@ -81,7 +82,7 @@ ArtifactPtr load_ptx(const fs::path& file) {
   a.arch = directive(a.ptx, ".target");
   if (directive(a.ptx, ".version").empty() || a.arch.empty())
     fail("{} is not PTX: it has no .version and .target line", file.string());
-  const fs::path ptxas = ptxas_path();
+  const fs::path ptxas = tool_path("ptxas");
   if (ptxas.empty()) {
     a.compiler = "the driver, at load";
     for (const std::string& name : ptx_entries(a.ptx)) a.kernels.emplace_back().name = name;
@@ -96,6 +97,20 @@ ArtifactPtr load_ptx(const fs::path& file) {
   a.cubin = read_file(out.path);
   a.kernels = parse_ptxas_report(a.log);
   return artifact;
+}
+
+std::string disassemble(const std::string& cubin) {
+  const fs::path nvdisasm = tool_path("nvdisasm");
+  if (nvdisasm.empty())
+    fail(
+        "no nvdisasm in the toolkit's bin or in PATH: CUDA has one, so has the Python package "
+        "nvidia-cuda-nvdisasm");
+  const TemporaryFile file;
+  std::ofstream(file.path, std::ios::binary) << cubin;
+  std::string text;
+  if (run({nvdisasm.string(), "-c", "-gi", file.path.string()}, text))
+    fail("{} failed:\n{}", nvdisasm.string(), text);
+  return text;
 }
 
 }  // namespace fp4lab::jit

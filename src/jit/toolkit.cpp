@@ -178,13 +178,13 @@ std::string nvrtc_identity() {
   return fmt::format("{}, {}", library->identity, library->library);
 }
 
-fs::path ptxas_path() {
+fs::path tool_path(const std::string& name) {
   for (const fs::path& home : toolkit_folders())
-    if (fs::exists(home / "bin/ptxas", ignored)) return home / "bin/ptxas";
+    if (fs::exists(home / "bin" / name, ignored)) return home / "bin" / name;
   std::istringstream path(environment("PATH"));
   for (std::string folder; std::getline(path, folder, ':');)
-    if (!folder.empty() && access((fs::path(folder) / "ptxas").c_str(), X_OK) == 0)
-      return fs::path(folder) / "ptxas";
+    if (!folder.empty() && access((fs::path(folder) / name).c_str(), X_OK) == 0)
+      return fs::path(folder) / name;
   return {};
 }
 

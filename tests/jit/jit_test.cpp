@@ -226,7 +226,7 @@ TEST_CASE("jit: a PTX file is assembled, and what is not PTX is refused by name"
   CHECK(artifact->ptx == compiled->ptx);
   REQUIRE(artifact->kernels.size() == 1);
   CHECK(artifact->kernels[0].name == "scale");
-  if (!jit::ptxas_path().empty()) {
+  if (!jit::tool_path("ptxas").empty()) {
     CHECK(
         artifact->cubin.starts_with("\x7f"
                                     "ELF"));
