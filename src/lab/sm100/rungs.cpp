@@ -154,13 +154,13 @@ double slowest(Plan p, const Case& c, int split_groups) {
   }
   return *std::max_element(busy.begin(), busy.end());
 }
-// As few groups as balance the pairs best.
+// As few groups as balance the pairs: another one must save a quarter of a tile, since its sums are traffic.
 Plan tail_split(const Case& c) {
   Plan p = wide(c);
   p.split_k = 2, p.sort_groups = true;
   p.split_groups = 1;
-  for (int groups = 2; groups <= int(c.shapes.size()); ++groups)
-    if (slowest(p, c, groups) < slowest(p, c, p.split_groups)) p.split_groups = groups;
+  for (int groups = 2; groups < int(c.shapes.size()); ++groups)
+    if (slowest(p, c, groups) <= slowest(p, c, p.split_groups) - 0.25) p.split_groups = groups;
   return p;
 }
 // Grids that spread `tiles` evenly: for each number of waves the fewest CTAs that need no more, from 112 up.
@@ -183,7 +183,7 @@ Plan top(const Case& c) {
     p.tokens = Hint::kEvictLast;  // small, and every tile of weights wants them again
     p.sort_groups = true;
     p.op = op_of(c.operation);
-    const int tiles = tiles_of(p, c) * p.split_k;
+    const int tiles = placement(p, c, machine_for(kArch).sms).tiles;
     const int enough = tiles > concurrent(p) ? p.halves + 1 : p.halves;
     for (p.acc_slots = enough; p.acc_slots >= p.halves; --p.acc_slots)
       for (int ctas : even_grids(p, tiles)) {
@@ -200,9 +200,10 @@ Plan top(const Case& c) {
       p.mma_n = mma_n, p.split_k = split_k;
       add(p);
     }
-  if (tokens > 128) add(halves(wide(c), c));
-  Plan tail = tail_split(c);
+  const Plan tail = tail_split(c);
   if (tail.split_groups < int(c.shapes.size())) add(tail);
+  if (tokens > 128) add(halves(wide(c), c));
+  if (tokens > 128 && tail.split_groups < int(c.shapes.size())) add(halves(tail, c));
   return cheapest(plans, c);
 }
 
