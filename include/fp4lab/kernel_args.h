@@ -33,7 +33,6 @@ struct alignas(16) GroupArgs {
 static_assert(sizeof(GroupArgs) == 96);
 
 struct alignas(16) TailArgs {
-  int groups;
   int tiles;  // all groups together, every part of a tile counted
   unsigned long long
       workspace;  // split-K partial sums and counters, or tensor maps edited on the device; 0 if unused

@@ -83,7 +83,6 @@ Built build(const Device& device, const Plan& plan, const std::vector<const Devi
 
   TailArgs tail{};
   std::vector<int> first_tile(plan.group_capacity, kNoTile);
-  tail.groups = int(groups.size());
   int slot = 0;
   for (const DeviceGroup* each : groups) {
     const DeviceGroup& group = *each;
@@ -103,7 +102,7 @@ Built build(const Device& device, const Plan& plan, const std::vector<const Devi
     out.left_tiles = tiles.left;
     out.right_tiles = tiles.right;
     out.c_columns = group.shape.n;
-    out.parts = plan.parts(group.shape.k, slot, tail.groups);
+    out.parts = plan.parts(group.shape.k, slot, int(groups.size()));
     put(plan.args_group_offset() + slot * sizeof out, out);
     first_tile[slot] = tail.tiles;
     tail.tiles += tiles.left * tiles.right * out.parts;
