@@ -45,7 +45,7 @@ struct Term {
 /// A predicted time of one launch on the device, operands in DRAM, not in the L2.
 struct Prediction {
   double us = 0;
-  double low = 0, high = 0;  // 80 % of measurements are expected between these
+  double low = 0, high = 0;  // 80 % of measurements are expected between these; wider when no clock was named
   Validation validation;
   std::string machine;
   double sm_mhz = 0;
@@ -75,6 +75,11 @@ struct PredictedRatio {
 };
 PredictedRatio predict_ratio(const Candidate& variant, const Candidate& baseline, const Case& c,
                              const Setting& setting = {});
+
+/// Sorts legal candidates by their predicted time, the fastest first, and keeps the first `best`; 0 keeps
+/// all.
+void sort_by_prediction(std::vector<Candidate>& candidates, const Case& c, size_t best = 0,
+                        const Setting& setting = {});
 
 /// {"predicted_us": .., "low_us", "high_us", "machine", "sm_mhz", "validated", "validation", "bound",
 /// "terms"}.

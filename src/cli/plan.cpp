@@ -4,23 +4,79 @@
 #include <memory>
 
 #include "cli/command.h"
+#include "cli/table.h"
 #include "fp4lab/machine.h"
+#include "fp4lab/model.h"
 #include "fp4lab/run.h"
+#include "fp4lab/sweep.h"
 
 namespace fp4lab::cli {
 namespace {
+
+// Knobs that decide most, and the values to try; a rung takes those that it has.
+const std::vector<Axis> kAxes{{"mma_n", {"64", "128", "192", "256"}},
+                              {"acc_slots", {"1", "2"}},
+                              {"split_k", {"1", "2", "3", "4", "6", "8"}},
+                              {"stages", {"3", "4", "5", "6", "8"}},
+                              {"warpgroups", {"2", "3", "4"}},
+                              {"max_tile", {"64", "80", "96", "112", "128", "144", "176", "208", "256"}},
+                              {"split", {"0", "1", "2"}}};
+
+// The plan that was asked for and the five that the model holds for the fastest, with what their time
+// consists of.
+void why(const Rung& rung, const Case& c, const Candidate& asked, const Setting& setting) {
+  std::vector<Axis> axes;
+  for (const Axis& axis : kAxes)
+    if (fmt::format(" {} ", rung.knobs).find(" " + axis.knob + " ") != std::string::npos)
+      axes.push_back(axis);
+  std::vector<Candidate> candidates = sweep_points(c, {&rung}, axes).legal;
+  sort_by_prediction(candidates, c, 5, setting);
+  candidates.insert(candidates.begin(), asked);
+  std::vector<Prediction> predictions;
+  std::vector<std::string> terms;
+  for (const Candidate& candidate : candidates) {
+    predictions.push_back(predict(candidate, c, setting));
+    for (const Term& t : predictions.back().terms)
+      if (std::ranges::find(terms, t.name) == terms.end()) terms.push_back(t.name);
+  }
+  std::vector<std::string> headings{"", "plan", ">predicted us", ">80 %", ">waves", ">MB in flight", "bound"};
+  for (const std::string& term : terms) headings.push_back(">" + term);
+  Table table(headings);
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    const Prediction& p = predictions[i];
+    std::vector<std::string> row{i == 0 ? "asked" : fmt::format("{}", i),
+                                 plan_line(candidates[i]),
+                                 fmt::format("{:.2f}", p.us),
+                                 fmt::format("{:.1f}-{:.1f}", p.low, p.high),
+                                 fmt::format("{:.2f}", p.waves),
+                                 fmt::format("{:.1f}", p.bytes_in_flight / 1e6),
+                                 p.bound};
+    for (const std::string& term : terms) {
+      const auto at = std::ranges::find(p.terms, term, &Term::name);
+      row.push_back(at == p.terms.end() ? "-" : fmt::format("{:.2f}", at->us));
+    }
+    table.add(std::move(row));
+  }
+  fmt::print("\nPredicted, not measured, for {} at {:.0f} MHz; {}. Terms in us add up to the time.\n{}",
+             predictions[0].machine, predictions[0].sm_mhz, predictions[0].validation.text(), table.text());
+}
 
 const Command kCommand{
     "plan", "print the plan for a case: tiles, waves, SMs, padding, memory, roofline", [](Arguments& app) {
       struct Options {
         std::string case_name, kernel = "top", arch = std::string(architectures()[0]);
         std::vector<std::string> knobs;
+        Setting setting;
+        bool why = false;
       };
       auto o = std::make_shared<Options>();
       app.add_option("case", o->case_name, "a case or a shape").required();
       app.add_option("--kernel", o->kernel, "a rung").capture_default_str();
       app.add_option("--arch", o->arch, "sm_100a or sm_90a").capture_default_str();
       app.add_option("--set", o->knobs, "a knob of the plan, as stages=4; may be repeated");
+      app.add_option("--machine", o->setting.machine, "whose time is predicted: B200, H200, H100");
+      app.add_option("--sm-mhz", o->setting.sm_mhz, "SM clock; default: the machine's under such work");
+      app.add_flag("--why", o->why, "the five plans that the model holds for the fastest, with their terms");
       return [o] {
         const Case c = find_case(o->case_name);
         const Rung& rung = find_rung(o->arch, op_of(c.operation), o->kernel);
@@ -56,6 +112,9 @@ const Command kCommand{
             machine.flops_per_second / 1e15, r.compute_us, r.bound());
         fmt::print("  with this plan   {:.3f} us of tensor time: padding and idle SMs counted (computed)\n",
                    r.compute_us / w.rows_used / w.busy);
+        const Prediction p = predict(candidate, c, o->setting);
+        fmt::print("  time             {}\n  bound by         {}\n", p.text(), p.bound);
+        if (o->why) why(rung, c, candidate, o->setting);
         return 0;
       };
     }};

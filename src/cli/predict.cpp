@@ -16,7 +16,7 @@ struct Options {
   std::vector<std::string> points, constants, harness;
   std::string out, which = "all";
   double mhz = 0;
-  bool list = false;
+  bool list = false, errors = false;
 };
 
 std::string quoted(const std::string& cell) {
@@ -102,6 +102,19 @@ int run(const Options& o) {
       "measured - 1|; "
       "tau (Kendall's tau-b) and regret within a shape, where it has three points or more.\n",
       table.text());
+  if (o.errors) {
+    Table classes({"class", ">points", ">10 %", ">90 %", ">pairs", ">near 10 %", ">near 90 %", ">far 10 %",
+                   ">far 90 %"});
+    for (const ClassErrors& e : class_errors(points, answers))
+      classes.add({e.on, fmt::format("{}", e.points), fmt::format("{:.3f}", e.low),
+                   fmt::format("{:.3f}", e.high), fmt::format("{}", e.pairs),
+                   fmt::format("{:.3f}", e.near_low), fmt::format("{:.3f}", e.near_high),
+                   fmt::format("{:.3f}", e.far_low), fmt::format("{:.3f}", e.far_high)});
+    fmt::print(
+        "\nmeasured / predicted, of times and of ratios of two plans of a shape (near: predicted below "
+        "1.2)\n{}",
+        classes.text());
+  }
   for (const auto& [why, count] : unanswered) fmt::print("  {} not predicted: {}\n", count, why);
   return 0;
 }
@@ -118,6 +131,7 @@ const Command kCommand{
       app.add_option("--which", o->which, "all, fitted, or aside: the points that no constant was fitted to")
           .one_of({"all", "fitted", "aside"})
           .capture_default_str();
+      app.add_flag("--errors", o->errors, "also the errors by class, as src/model/validation.cpp has them");
       app.add_flag("--constants", o->list, "print every constant with its source");
       app.add_option("--set", o->constants,
                      "another value of a constant, as B200.fill=17000; may be repeated");

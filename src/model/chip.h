@@ -34,6 +34,7 @@ struct Chip {
   Constant shared_bytes;  // of a CTA
   // -- the SM clock under such work
   Constant sm_mhz, sm_mhz_low, sm_mhz_high;
+  Constant sm_mhz_loaded;  // what power leaves when the tensor cores are always busy, for long
   // -- rooflines (fp4lab sol)
   Constant dram_peak, flops_peak;
   // -- TMA, of one SM
@@ -50,9 +51,9 @@ struct Chip {
   Constant dram;
   Constant queue;  // exponent p: two demands on a resource take (a^p + b^p)^(1/p)
   // -- tensor core
-  Constant port;        // shared-memory reads
-  Constant scale_copy;  // tcgen05.cp of 128 rows' scales for K = 64, on that port
-  Constant mma_stage;   // waiting for a stage and committing it, which the tensor core does not hide
+  Constant port;                         // shared-memory reads
+  Constant scale_copy, scale_copy_pair;  // tcgen05.cp of 128 rows' scales for K = 64, on that port; of a pair
+  Constant mma_stage;  // waiting for a stage and committing it, which the tensor core does not hide
   // -- a CTA's life
   Constant set_up;      // barriers, TMEM, cluster synchronisation
   Constant first_fill;  // descriptor fetch and cold loads until the first stage is full
@@ -70,13 +71,15 @@ struct Chip {
   static void visit(Self& c, F f) {
     f("sms", c.sms), f("pairs", c.pairs), f("quads", c.quads), f("shared_bytes", c.shared_bytes);
     f("sm_mhz", c.sm_mhz), f("sm_mhz_low", c.sm_mhz_low), f("sm_mhz_high", c.sm_mhz_high);
+    f("sm_mhz_loaded", c.sm_mhz_loaded);
     f("dram_peak", c.dram_peak), f("flops_peak", c.flops_peak);
     f("tma_row", c.tma_row), f("round_trip", c.round_trip), f("round_trip_row", c.round_trip_row);
     f("round_trip_kb", c.round_trip_kb), f("round_trip_mma", c.round_trip_mma);
     f("round_trip_load", c.round_trip_load), f("miss", c.miss), f("stage_least", c.stage_least);
     f("l2_bytes", c.l2_bytes), f("l2_effective", c.l2_effective), f("l2_sharpness", c.l2_sharpness);
     f("fill", c.fill), f("drift", c.drift), f("dram", c.dram), f("queue", c.queue);
-    f("port", c.port), f("scale_copy", c.scale_copy), f("mma_stage", c.mma_stage);
+    f("port", c.port), f("scale_copy", c.scale_copy), f("scale_copy_pair", c.scale_copy_pair),
+        f("mma_stage", c.mma_stage);
     f("set_up", c.set_up), f("first_fill", c.first_fill), f("slot_reuse", c.slot_reuse), f("tail", c.tail);
     const auto path = [&](const std::string& name, auto& p) {
       f(name + ".start", p.start), f(name + ".column", p.column), f(name + ".kilobyte", p.kilobyte);

@@ -51,14 +51,18 @@ Kernel kernel_of(const TiledProduct& p, const Chip& chip) {
   if (p.format->scale_block)
     mma.scale_copies =
         (up(p.tile_m / ctas, 128) + up(p.tile_n, 128)) * 32 / p.format->bytes / p.format->scale_block / 4;
-  const double interval = mma_interval(mma, chip.port, chip.scale_copy);
+  const double interval = chip.arch == "sm_90a"
+                              ? wgmma_interval(p.tile_m / ctas, p.tile_n)
+                              : mma_interval(mma, chip.port, p.pair ? chip.scale_copy_pair : chip.scale_copy);
 
   Kernel kernel;
   TileKind tile;
   const double k_tiles = up(p.k, p.tile_k);
   tile.steps = up(k_tiles, p.split);
   tile.arriving = s.all();
-  tile.from_l2 = (s.left + s.left_scales) / p.cluster_n + s.right + s.right_scales;
+  // A box may reach beyond the operand: no memory gives those rows.
+  const double left_there = std::min(1.0, p.m / p.tile_m), right_there = std::min(1.0, p.n / p.tile_n);
+  tile.from_l2 = (s.left * left_there + s.left_scales) / p.cluster_n + s.right * right_there + s.right_scales;
   const double k_rows = std::max(1.0, p.tile_k * p.format->bytes / 128);
   tile.rows = (p.tile_m + p.tile_n) / ctas * k_rows + (s.left_scales + s.right_scales) / 128;
   tile.loads = k_rows * 2 + (p.format->scale_block ? 2 : 0);
@@ -90,22 +94,19 @@ Kernel kernel_of(const TiledProduct& p, const Chip& chip) {
 Found best_plan(const TiledProduct& product, bool split, const Chip& chip, double sm_mhz,
                 const Harness& harness) {
   Found best;
-  for (const bool swapped : {false, true})
-    for (const bool pair : {false, true})
-      for (const int n : {16, 32, 64, 128, 192, 256})
-        for (const int parts : {1, 2, 3, 4, 6, 8}) {
-          if (parts > 1 && !split) continue;
-          TiledProduct p = product;
-          if (swapped) std::swap(p.m, p.n);
-          p.pair = pair, p.tile_m = pair ? 256 : 128, p.tile_n = n, p.split = parts;
-          p.tile_k = int(128 / p.format->bytes);
-          if (pair && n < 32) continue;
-          if (parts > p.k / p.tile_k) continue;
-          p.slots = n * (p.format->scale_block ? 2 : 1) > 256 ? 1 : 2;
-          p.stages = most_stages(p, chip);
-          Estimate e = estimate(chip, sm_mhz, kernel_of(p, chip), harness);
-          if (best.estimate.us == 0 || e.us < best.estimate.us) best = {p, std::move(e)};
-        }
+  for (const bool pair : {false, true})
+    for (const int n : {64, 128, 192, 256})
+      for (const int parts : {1, 2, 3, 4, 6, 8}) {
+        TiledProduct p = product;
+        p.pair = pair, p.tile_m = pair ? 256 : 128, p.tile_n = n, p.split = parts;
+        p.tile_k = int(128 / p.format->bytes);
+        if (parts > 1 && (!split || parts > p.k / p.tile_k)) continue;
+        if (pair && p.m <= 256) continue;  // a pair wants more than one tile of rows
+        p.slots = n > 192 && p.format->scale_block ? 1 : 2;
+        p.stages = most_stages(p, chip);
+        Estimate e = estimate(chip, sm_mhz, kernel_of(p, chip), harness);
+        if (best.estimate.us == 0 || e.us < best.estimate.us) best = {p, std::move(e)};
+      }
   return best;
 }
 

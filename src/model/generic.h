@@ -39,7 +39,8 @@ struct TiledProduct {
 int most_stages(const TiledProduct& p, const Chip& chip);
 Kernel kernel_of(const TiledProduct& p, const Chip& chip);
 
-/// The fastest plan for this product on the chip, by the model; split-K only where `split` allows it.
+/// The fastest plan for this product on the chip, by the model, of those that libraries offer: rows of A on
+/// M, one CTA or a pair, 64 to 256 columns; split-K only where `split` allows it.
 struct Found {
   TiledProduct plan;
   Estimate estimate;

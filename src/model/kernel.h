@@ -64,6 +64,7 @@ struct Estimate {
   std::string bound;
   std::vector<Term> terms;
   double waves = 0, dram_bytes = 0, in_flight = 0;
+  double tensor_share = 0;  // of the machine's tensor cores and the whole time
 };
 
 /// The time of one launch at this SM clock.

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cstdio>
 #include <fstream>
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "fp4lab/error.h"
@@ -136,8 +137,18 @@ const Chip& chip_of(const Point& p) {
   return find_chip("B200", "");
 }
 
-double clock_of(const Point& p, const Chip& chip, double given) {
-  return p.clock_mhz > 0 ? p.clock_mhz : given > 0 ? given : double(chip.sm_mhz);
+// The estimate at the clock that a benchmark which repeats the kernel for long would see: the busier the
+// tensor cores, the lower. A clock that is known stays.
+struct Clocked {
+  Estimate estimate;
+  double mhz;
+};
+Clocked under_load(const Chip& chip, double known_mhz, const std::function<Estimate(double)>& at) {
+  if (known_mhz > 0) return {at(known_mhz), known_mhz};
+  double mhz = chip.sm_mhz;
+  for (int round = 0; round < 3; ++round)
+    mhz = chip.sm_mhz - (chip.sm_mhz - chip.sm_mhz_loaded) * std::min(1.0, at(mhz).tensor_share);
+  return {at(mhz), mhz};
 }
 
 TiledProduct product_of(const Point& p, const Format& format) {
@@ -170,8 +181,10 @@ Answer predict_gemm(const Point& p, const Chip& chip, double mhz) {
     e.terms = {{"main loop", e.us, fmt::format("k-tiles bound by {}", s.bound)}};
     return {prediction_of(e, chip, mhz, class_of(p, e.us)), ""};
   }
-  const Estimate e = estimate(chip, mhz, kernel_of(t, chip), find_harness(p.source, p.kernel));
-  return {prediction_of(e, chip, mhz, class_of(p, e.us)), ""};
+  const Kernel kernel = kernel_of(t, chip);
+  const Harness& harness = find_harness(p.source, p.kernel);
+  const Clocked c = under_load(chip, mhz, [&](double at) { return estimate(chip, at, kernel, harness); });
+  return {prediction_of(c.estimate, chip, c.mhz, class_of(p, c.estimate.us)), ""};
 }
 
 Answer predict_bound(const Point& p, const Chip& chip, double mhz) {
@@ -179,9 +192,15 @@ Answer predict_bound(const Point& p, const Chip& chip, double mhz) {
   if (!format) return {{}, fmt::format("no number format '{}'", p.dtype)};
   if (p.m <= 0 || p.n <= 0 || p.k <= 0) return {{}, "sizes are missing"};
   const bool split = has(p.kernel, "split-K") || has(p.kernel, "cuBLAS");
-  const Found found = best_plan(product_of(p, *format), split, chip, mhz, find_harness(p.source, p.kernel));
-  Prediction answer = prediction_of(found.estimate, chip, mhz, class_of(p, found.estimate.us));
-  answer.bound += ", best plan " + describe(found.plan, chip);
+  TiledProduct plan;
+  const Harness& harness = find_harness(p.source, p.kernel);
+  const Clocked c = under_load(chip, mhz, [&](double at) {
+    Found found = best_plan(product_of(p, *format), split, chip, at, harness);
+    plan = found.plan;
+    return found.estimate;
+  });
+  Prediction answer = prediction_of(c.estimate, chip, c.mhz, class_of(p, c.estimate.us));
+  answer.bound += ", best plan " + describe(plan, chip);
   return {answer, ""};
 }
 
@@ -207,7 +226,7 @@ Answer predict_tma(const Point& p, const Chip& chip, double mhz) {
   kind.arriving = kind.from_l2 = bytes, kind.rows = std::max(1.0, bytes / 128), kind.loads = 1;
   Kernel kernel;
   const double in_flight = std::atof(p.stages.c_str());
-  kernel.stages = in_flight > 0 ? in_flight : 1;
+  kernel.stages = in_flight > 0 ? in_flight : 2;  // the sharing sweep names none
   const size_t filled = p.note.find("SMEM bytes filled per SM-sum ");
   const double total = filled == p.note.npos ? bytes * chip.sms : std::atof(p.note.c_str() + filled + 29);
   const double loads = total / bytes / chip.sms;
@@ -267,9 +286,11 @@ PointTable read_points(const std::string& path) {
 Answer predict(const Point& p, double sm_mhz) {
   try {
     const Chip& chip = chip_of(p);
-    const double mhz = clock_of(p, chip, sm_mhz);
-    if (p.kind == "gemm" || p.kind == "mainloop") return predict_gemm(p, chip, mhz);
-    if (p.kind == "bound") return predict_bound(p, chip, mhz);
+    const double known = p.clock_mhz > 0 ? p.clock_mhz : sm_mhz,
+                 mhz = known > 0 ? known : double(chip.sm_mhz);
+    if (p.kind == "gemm") return predict_gemm(p, chip, known);
+    if (p.kind == "mainloop") return predict_gemm(p, chip, mhz);
+    if (p.kind == "bound") return predict_bound(p, chip, known);
     if (p.kind == "mma_interval" || p.kind == "mma_latency") return predict_mma(p, chip, mhz);
     if (p.kind == "tma") return predict_tma(p, chip, mhz);
     if (p.kind == "span") return predict_span(p, chip, mhz);

@@ -51,6 +51,15 @@ struct Score {
   double inside = 0;           // share of measurements inside the interval
   std::string machine;
 };
+/// Of one class of validation.cpp: its figures as measured on these points.
+struct ClassErrors {
+  std::string on;
+  int points = 0, pairs = 0;
+  double low = 0, high = 0;                                       // of measured / predicted
+  double near_low = 0, near_high = 0, far_low = 0, far_high = 0;  // of ratios in a shape, see ErrorClass
+};
+std::vector<ClassErrors> class_errors(const std::vector<Point>& points, const std::vector<Answer>& answers);
+
 std::vector<Score> score(const std::vector<Point>& points, const std::vector<Answer>& answers);
 
 }  // namespace fp4lab::model

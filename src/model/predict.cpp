@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -61,7 +62,16 @@ std::string PredictedRatio::text() const {
 Prediction predict(const Candidate& candidate, const Case& c, const Setting& setting) {
   const auto [chip, mhz] = machine_of(candidate, setting);
   const Predicted p = predicted(candidate, c, chip, mhz);
-  return prediction_of(p.estimate, chip, mhz, p.classified);
+  Prediction answer = prediction_of(p.estimate, chip, mhz, p.classified);
+  if (setting.sm_mhz == 0) {  // a clock that nobody named is one more uncertainty, independent of the model's
+    const auto wider = [&](double bound, double at) {
+      const double clock = std::log(predicted(candidate, c, chip, at).estimate.us / answer.us);
+      return std::hypot(std::log(bound / answer.us), clock);
+    };
+    answer.low = answer.us * std::exp(-wider(answer.low, chip.sm_mhz_high));
+    answer.high = answer.us * std::exp(wider(answer.high, chip.sm_mhz_low));
+  }
+  return answer;
 }
 
 PredictedRatio predict_ratio(const Candidate& variant, const Candidate& baseline, const Case& c,
@@ -72,7 +82,7 @@ PredictedRatio predict_ratio(const Candidate& variant, const Candidate& baseline
   r.ratio = b.estimate.us / v.estimate.us;
   // The less certain class of the two speaks for both.
   const Classified& from = !v.classified.holds ? v.classified : b.classified;
-  const ErrorClass& e = *from.nearest;
+  const ErrorClass& e = *from.ratios;
   const bool near = std::abs(std::log(r.ratio)) < std::log(1.2);
   double low = near ? e.near_low : e.far_low, high = near ? e.near_high : e.far_high;
   // Errors are of the larger time over the smaller one.
@@ -81,6 +91,17 @@ PredictedRatio predict_ratio(const Candidate& variant, const Candidate& baseline
   r.validation = {std::string(e.on), e.pairs, low, high, v.classified.holds && b.classified.holds};
   r.machine = chip.name, r.sm_mhz = mhz;
   return r;
+}
+
+void sort_by_prediction(std::vector<Candidate>& candidates, const Case& c, size_t best,
+                        const Setting& setting) {
+  std::vector<std::pair<double, size_t>> order;
+  for (size_t i = 0; i < candidates.size(); ++i) order.emplace_back(predict(candidates[i], c, setting).us, i);
+  std::ranges::sort(order);
+  if (best && order.size() > best) order.resize(best);
+  std::vector<Candidate> sorted;
+  for (const auto& [us, i] : order) sorted.push_back(std::move(candidates[i]));
+  candidates = std::move(sorted);
 }
 
 nlohmann::json record_of(const Prediction& p) {

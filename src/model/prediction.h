@@ -24,7 +24,8 @@ struct ErrorClass {
 
 struct Classified {
   const ErrorClass* nearest;
-  bool holds;  // false: nothing of this sort was measured
+  bool holds;                // false: nothing of this sort was measured
+  const ErrorClass* ratios;  // whose pairs of plans are nearest
 };
 Classified class_of(const Point& point, double us);
 Classified class_of(const Plan& plan, const Case& c, const Estimate& estimate);

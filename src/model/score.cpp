@@ -2,6 +2,7 @@
 #include <cmath>
 #include <map>
 
+#include "fp4lab/timing.h"
 #include "model/points.h"
 
 namespace fp4lab::model {
@@ -30,6 +31,41 @@ double regret(const std::vector<Pair>& v) {
 }
 
 }  // namespace
+
+std::vector<ClassErrors> class_errors(const std::vector<Point>& points, const std::vector<Answer>& answers) {
+  struct Errors {
+    std::vector<double> times, near, far;
+    std::map<std::string, std::vector<Pair>> shapes;
+  };
+  std::map<std::string, Errors> classes;
+  for (size_t i = 0; i < points.size(); ++i) {
+    if (!answers[i].prediction || points[i].measured_us <= 0 || !answers[i].prediction->validation.holds)
+      continue;
+    const Prediction& p = *answers[i].prediction;
+    Errors& e = classes[p.validation.on];
+    e.times.push_back(points[i].measured_us / p.us);
+    e.shapes[points[i].source + points[i].dtype + points[i].shape()].push_back({p.us, points[i].measured_us});
+  }
+  std::vector<ClassErrors> all;
+  const auto between = [](std::vector<double> v, double& low, double& high) {
+    std::ranges::sort(v);
+    if (!v.empty()) low = quantile(v, 0.1), high = quantile(v, 0.9);
+  };
+  for (auto& [on, e] : classes) {
+    for (const auto& [shape, v] : e.shapes)
+      for (const Pair& slow : v)
+        for (const Pair& fast : v) {
+          const double predicted = slow.predicted / fast.predicted;
+          if (predicted <= 1) continue;
+          (predicted < 1.2 ? e.near : e.far).push_back(slow.measured / fast.measured / predicted);
+        }
+    ClassErrors c{on, int(e.times.size()), int(e.near.size() + e.far.size())};
+    between(e.times, c.low, c.high), between(e.near, c.near_low, c.near_high),
+        between(e.far, c.far_low, c.far_high);
+    all.push_back(c);
+  }
+  return all;
+}
 
 std::vector<Score> score(const std::vector<Point>& points, const std::vector<Answer>& answers) {
   using Key = std::array<std::string, 3>;

@@ -30,7 +30,8 @@ TileKind tile_of(const Plan& p, const Chip& chip, int n, int rows, int box, int 
     Mma mma{p.mma_m, n, p.cta_group, From::kShared, double(p.scale_blocks()), true};
     if (product == 0) mma.scale_copies += 1;
     if (product > 0 && p.collector) mma.a = From::kTmem;  // A is in the collector already
-    t.mma += p.k_blocks() * mma_interval(mma, chip.port, chip.scale_copy);
+    t.mma += p.k_blocks() *
+             mma_interval(mma, chip.port, p.cta_group == 2 ? chip.scale_copy_pair : chip.scale_copy);
   }
   t.columns = n * p.products();
   t.out_bytes = 128.0 * n * 2;

@@ -1,6 +1,7 @@
 #include "model/tensor.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace fp4lab::model {
 
@@ -18,6 +19,8 @@ double mma_interval(const Mma& mma, double port, double scale_copy) {
                                             : 41;
   return std::max({data, operands + scale_copy * mma.scale_copies, mma.scale_copies > 0 ? 0 : least});
 }
+
+double wgmma_interval(double rows, double n) { return std::ceil(rows / 64) * std::max(n / 2, 16.0); }
 
 double mma_latency(const Mma& mma) {
   const bool shared = mma.a == From::kShared;

@@ -19,6 +19,10 @@ struct Mma {
 /// `port`: bytes a cycle that shared memory gives; `scale_copy`: cycles of that port that a copy takes.
 double mma_interval(const Mma& mma, double port, double scale_copy);
 
+/// The same of Hopper's wgmma: `rows` of A in one CTA, 64 an instruction, N/2 cycles each (FV: 65.0 for N =
+/// 128).
+double wgmma_interval(double rows, double n);
+
 /// Cycles from issue until the wait on its commit returns, nothing else in the queue.
 double mma_latency(const Mma& mma);
 

@@ -74,11 +74,12 @@ Step step(const Chip& chip, double sm_mhz, const TileKind& k, const Kernel& kern
 
 Estimate estimate(const Chip& chip, double sm_mhz, const Kernel& kernel, const Harness& harness) {
   const double per_us = sm_mhz;
-  double tiles = 0, asked = 0;
+  double tiles = 0, asked = 0, tensor = 0;
   for (const Kernel::Run& run : kernel.order) {
     tiles += run.count;
     const TileKind& k = kernel.kinds[run.kind];
     asked += run.count * kernel.ctas * k.steps * k.from_l2;
+    tensor += run.count * kernel.ctas * k.steps * k.mma;
   }
   const double at_once = std::min(kernel.units * kernel.resident, tiles), active = at_once * kernel.ctas;
   const Traffic moved = traffic(chip, kernel.sweeps, kernel.units * kernel.resident);
@@ -137,8 +138,8 @@ Estimate estimate(const Chip& chip, double sm_mhz, const Kernel& kernel, const H
   e.in_flight = kernel.stages * kernel.stage_bytes * active;
   e.bound = core > work ? "DRAM" : bounds[busiest.last];
   const auto term = [&](const char* name, double us, std::string what) {
-    if (us > 0) e.terms.push_back({name, us, std::move(what)});
-    e.us += std::max(0.0, us);
+    if (us != 0) e.terms.push_back({name, us, std::move(what)});
+    e.us += us;
   };
   term("start", harness.start_us, "launch and what the harness adds");
   term("set-up", chip.set_up / 1000, "barriers, TMEM, cluster");
@@ -153,6 +154,7 @@ Estimate estimate(const Chip& chip, double sm_mhz, const Kernel& kernel, const H
     const double floored = together(e.us, harness.floor_us, 8);
     term("floor", floored - e.us, "the harness shows no less");
   }
+  e.tensor_share = tensor / chip.sms / (e.us * per_us);
   return e;
 }
 
