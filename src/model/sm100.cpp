@@ -13,23 +13,25 @@ namespace {
 
 int up(int a, int b) { return (a + b - 1) / b; }
 
-// One stage of a tile with `n` columns, of which `rows` rows of the right operand exist and `box` are loaded
-// by each CTA.
+// One stage of a tile with `n` columns, of which `rows` rows of the right operand exist and `box` of each
+// right tile are loaded by each CTA.
 TileKind tile_of(const Plan& p, const Chip& chip, int n, int rows, int box, int left) {
   TileKind t;
+  const int tiles = p.halves == 1 ? p.products() : up(n, p.mma_n);  // MMAs that share the left tile
   const double k_bytes = p.block_k / 2, ctas = p.cta_group;
-  const double scales_right = p.products() * p.scales_right_bytes(), scales = p.scale_bytes() + scales_right;
-  t.arriving = p.load_bytes(box);
+  const double scales_right = tiles * p.scales_right_bytes(), scales = p.scale_bytes() + scales_right;
+  t.arriving = p.load_bytes(box, tiles);
   // A box reaches beyond the operand: those rows are zeros that no memory gives.
-  const double there = std::min(1.0, rows / (box * ctas)), left_there = std::min(1.0, double(left) / p.mma_m);
-  t.from_l2 = p.left_bytes() * left_there + p.products() * box * k_bytes * there + p.scale_bytes() +
+  const double there = std::min(1.0, rows / (box * ctas * (p.halves == 1 ? 1 : tiles)));
+  const double left_there = std::min(1.0, double(left) / p.mma_m);
+  t.from_l2 = p.left_bytes() * left_there + tiles * box * k_bytes * there + p.scale_bytes() +
               scales_right / (p.multicast ? 2 : 1);
-  t.rows = (p.left_rows() + p.products() * box) * p.k_atoms() + scales / 128;
-  t.loads = (1 + p.products()) * p.k_atoms() + (p.scale_copy == ScaleCopy::kTensor ? 1 + p.products() : 2);
-  for (int product = 0; product < p.products(); ++product) {
-    Mma mma{p.mma_m, n, p.cta_group, From::kShared, double(p.scale_blocks()), true};
-    if (product == 0) mma.scale_copies += 1;
-    if (product > 0 && p.collector) mma.a = From::kTmem;  // A is in the collector already
+  t.rows = (p.left_rows() + tiles * box) * p.k_atoms() + scales / 128;
+  t.loads = (1 + tiles) * p.k_atoms() + (p.scale_copy == ScaleCopy::kTensor ? 1 + tiles : 2);
+  for (int i = 0; i < tiles; ++i) {
+    Mma mma{p.mma_m, p.right_n(n, i), p.cta_group, From::kShared, double(p.scale_blocks()), true};
+    if (i == 0) mma.scale_copies += 1;
+    if (i > 0 && p.collector) mma.a = From::kTmem;  // A is in the collector already
     t.mma += p.k_blocks() *
              mma_interval(mma, chip.port, p.cta_group == 2 ? chip.scale_copy_pair : chip.scale_copy);
   }
@@ -47,16 +49,17 @@ Kernel kernel_of(const Plan& p, const std::vector<Shape>& shapes, const Chip& ch
   if (p.sort_groups)
     std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return shapes[a].m > shapes[b].m; });
   std::map<std::array<int, 5>, int> kinds;
-  for (const int g : order) {
-    const Shape& s = shapes[g];
+  for (int index = 0; index < int(order.size()); ++index) {
+    const Shape& s = shapes[order[index]];
     const int left = p.swap ? s.n : s.m, right = p.swap ? s.m : s.n;
-    const int left_tiles = up(left, p.mma_m), right_tiles = up(right, p.mma_n), parts = p.parts(s.k);
-    const int box = p.tile_n(right) / p.cta_group;
+    const int left_tiles = up(left, p.mma_m), right_tiles = up(right, p.tile_columns());
+    const int parts = p.parts(s.k, index, int(order.size())), box = p.box_rows(right);
     const bool right_first = p.raster == Raster::kRightFirst;
     for (int i = 0; i < left_tiles * right_tiles; ++i) {
       const int l = right_first ? i / right_tiles : i % left_tiles;
       const int r = right_first ? i % right_tiles : i / left_tiles;
-      const int rows = std::min(p.mma_n, right - r * p.mma_n), there = std::min(p.mma_m, left - l * p.mma_m);
+      const int rows = std::min(p.tile_columns(), right - r * p.tile_columns()),
+                there = std::min(p.mma_m, left - l * p.mma_m);
       const std::array<int, 5> key{rows, box, there, s.k, parts};
       auto [at, added] = kinds.emplace(key, int(kernel.kinds.size()));
       if (added) {
@@ -70,8 +73,9 @@ Kernel kernel_of(const Plan& p, const std::vector<Shape>& shapes, const Chip& ch
         kernel.order.push_back({at->second, double(parts)});
     }
     const double k_bytes = s.k * 9.0 / 16, right_bytes = k_bytes * p.products();
-    Sweep sweep{double(right_tiles), double(left_tiles), right_bytes * p.mma_n, k_bytes * p.mma_m,
-                right_bytes * right, k_bytes * left,     2.0 * s.m * s.n};
+    Sweep sweep{double(right_tiles), double(left_tiles),  right_bytes * p.tile_columns(),
+                k_bytes * p.mma_m,   right_bytes * right, k_bytes * left,
+                2.0 * s.m * s.n};
     if (!right_first) {
       std::swap(sweep.fast_tiles, sweep.slow_tiles), std::swap(sweep.fast_panel, sweep.slow_panel);
       std::swap(sweep.fast_bytes, sweep.slow_bytes);
@@ -87,7 +91,7 @@ Kernel kernel_of(const Plan& p, const std::vector<Shape>& shapes, const Chip& ch
     kernel.resident = std::max(1.0, std::min(std::floor(chip.shared_bytes / p.shared_bytes()),
                                              std::floor(double(kTmemColumns) / p.tmem_columns())));
   kernel.stages = p.stages;
-  kernel.slots = p.roles == Roles::kOneWarp ? 1 : p.acc_slots;
+  kernel.slots = p.roles == Roles::kOneWarp ? 1 : std::max(1, p.acc_slots / p.halves);
   kernel.scale_slots = p.scale_slots < p.stages ? p.scale_slots : 0;
   kernel.epilogue = p.epilogue == Epilogue::kDirect ? &chip.direct_store : &chip.tma_store;
   kernel.parts = p.split_k;
