@@ -20,13 +20,7 @@ ifneq ($(filter-out help clean,$(or $(MAKECMDGOALS),build)),)
 endif
 
 find      = $(sort $(shell find $(1) -name '*.cpp' 2>/dev/null))
-# Sources of these folders are compiled eight at a time (a+b+...), but for two that do things to cuda.h's names.
-UNITED    := src/device src/jit src/model src/lab src/emulator/driver src/emulator/isa src/emulator/ptx src/emulator/watch
-UNITS     := $(if $(SANITIZE),,$(shell for folder in $(UNITED); do \
-  find $$folder -name '*.cpp' ! -name entry_points.cpp ! -name former.cpp | sort | xargs -n8 | tr ' ' +; done))
-unit      = $(patsubst %.cpp,$(BUILD)/obj/%.unit.o,$(firstword $(subst +, ,$(1))))
-objects   = $(patsubst %.cpp,$(BUILD)/obj/%.o,$(filter-out $(subst +, ,$(UNITS)),$(call find,$(1)))) \
-  $(filter $(1:%=$(BUILD)/obj/%/%),$(foreach u,$(UNITS),$(call unit,$(u))))
+objects   = $(patsubst %.cpp,$(BUILD)/obj/%.o,$(call find,$(1)))
 LAB       := $(call objects,src/text src/numerics src/reference src/problem src/jit src/device src/model src/lab)
 EMULATOR  := $(call objects,src/emulator)
 RUNTIME   := $(call objects,src/runtime)
@@ -96,36 +90,31 @@ help: ## print this list
 $(patsubst %,$(BUILD)/obj/%,src/numerics/% src/reference/% src/cublas/% src/emulator/% bench/%): OPTIMISE := -O3
 $(patsubst %,$(BUILD)/obj/src/emulator/%,driver/% ptx/% isa/%): OPTIMISE := -O1
 $(BUILD)/obj/tests/%: OPTIMISE := -O0
-# These compute themselves.
-$(BUILD)/obj/tests/numerics/%: OPTIMISE := -O1
-$(BUILD)/obj/tests/reference/%: OPTIMISE := -O1
-
-# Most of a compilation is headers: a folder's precompiled.h, with what most of its sources include, is compiled once for
-# them. They still include what they use, and know nothing of each other: `make check` builds each alone.
-pch = $(if $(SANITIZE),,$(BUILD)/obj/$(1)/precompiled.h)
-$(foreach f,lab cli jit device model,$(eval $(BUILD)/obj/src/$(f)/%.o: PCH := $(call pch,src/lab)))
-$(foreach f,ptx isa,$(eval $(BUILD)/obj/src/emulator/$(f)/%.o: PCH := $(call pch,src/emulator/ptx)))
-$(BUILD)/obj/src/emulator/%.o: PCH := $(call pch,src/emulator)
-$(BUILD)/obj/src/emulator/driver/%.o: PCH := $(call pch,src/emulator/driver)
-$(BUILD)/obj/tests/%.o: PCH := $(call pch,tests)
-$(BUILD)/obj/tests/numerics/%.o $(BUILD)/obj/tests/reference/%.o $(BUILD)/obj/src/emulator/driver/entry_points.o: PCH :=
-
+$(BUILD)/obj/%.o: %.cpp
+	$(compile)
 define compile
 	@mkdir -p $(@D)
 	@echo "  $(@:$(BUILD)/%=%)"
-	$(Q)$(if $(filter %.unit.o,$@),printf '#include "%s"\n' $(filter %.cpp,$^) |) $(CXX) $(CPPFLAGS) $(CXXFLAGS) \
-	  $(if $(filter %.gch,$@),-x c++-header,-c $(if $(PCH),-include $(PCH))) $(if $(filter %.unit.o,$@),-x c++ -,$<) -o $@
+	$(Q)$(CXX) $(CPPFLAGS) $(CXXFLAGS) $(if $(filter %.gch,$@),-x c++-header,$(if $(PCH),-include $(PCH)) -c) $< -o $@
 endef
-.SECONDEXPANSION:
-$(BUILD)/obj/%.o: %.cpp $$(addsuffix .gch,$$(PCH))
-	$(compile)
-$(foreach f,src/lab src/emulator src/emulator/driver src/emulator/ptx tests,$(BUILD)/obj/$(f)/precompiled.h.gch): $(BUILD)/obj/%.gch: %
-	$(compile)
-define united
-$(call unit,$(1)): $(subst +, ,$(1)) $$$$(addsuffix .gch,$$$$(PCH))
+# Most of a compilation is headers: $(2)/precompiled.h, with what most sources of a folder $(1) include, is compiled once
+# for them. They still include what they use: `make check` builds without.
+define precompiled
+$(BUILD)/obj/$(1)/%.o: PCH := $(BUILD)/obj/$(2)/precompiled.h
+$(BUILD)/obj/$(1)/%.o: $(1)/%.cpp $(BUILD)/obj/$(2)/precompiled.h.gch
 	$$(compile)
 endef
-$(foreach u,$(UNITS),$(eval $(call united,$(u))))
+PRECOMPILED := src/emulator src/emulator/driver src/emulator/ptx src/lab tests
+$(PRECOMPILED:%=$(BUILD)/obj/%/precompiled.h.gch): $(BUILD)/obj/%.gch: %
+	$(compile)
+ifndef SANITIZE
+  $(foreach folder,$(PRECOMPILED),$(eval $(call precompiled,$(folder),$(folder))))
+  $(eval $(call precompiled,src/emulator/isa,src/emulator/ptx))
+  $(foreach folder,src/cli src/jit src/device src/model,$(eval $(call precompiled,$(folder),src/lab)))
+endif
+# These compute themselves, hence -O1; the last one's weak definitions are of names that cuda.h declares.
+$(BUILD)/obj/tests/numerics/%.o $(BUILD)/obj/tests/reference/%.o: OPTIMISE := -O1
+$(BUILD)/obj/tests/numerics/%.o $(BUILD)/obj/tests/reference/%.o $(BUILD)/obj/src/emulator/driver/entry_points.o: PCH :=
 
 $(BUILD)/libfp4lab.a: $(LAB)
 # Without the weak definitions of what the driver lacks: in an archive they could be found first.
