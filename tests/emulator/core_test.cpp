@@ -43,7 +43,7 @@ TEST_CASE("device memory: bounds, double free, poison, no reuse") {
   CHECK(m.find(a + 999, 1).end == a + 1000);
   CHECK(m.find(a + 999, 2).end == 0);
   CHECK(m.used() == 1100);
-  CHECK(m.describe(a + 1000).find("0 bytes behind the allocation") != std::string::npos);
+  CHECK(m.describe(a + 1000).find("0 bytes past the end of the allocation") != std::string::npos);
   CHECK(m.free(a));
   CHECK(!m.free(a));
   CHECK(!m.free(b + 1));
@@ -174,7 +174,7 @@ TEST_CASE("global memory: the message says what lies nearby") {
   LaunchResult r = k.run(one_warp(), {}, &memory);
   REQUIRE(!r.ok);
   CHECK(r.kind == FaultKind::illegal_address);
-  CHECK_MESSAGE(says(r, "0 bytes behind the allocation"), r.report);
+  CHECK_MESSAGE(says(r, "0 bytes past the end of the allocation"), r.report);
   CHECK_MESSAGE(says(r, "kernel hand, CTA (0,0,0), warp 0, lane 0, thread (0,0,0)"), r.report);
 }
 

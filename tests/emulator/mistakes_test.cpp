@@ -84,7 +84,7 @@ TEST_CASE("fewer bytes announced than copies bring: the copy that comes in the n
       INFO(r.result.report);
       CHECK(r.result.ok);
       const bool said =
-          r.says("brings 16 bytes to the mbarrier at 0x400 in its phase 1, and was issued in phase 0");
+          r.says("delivers 16 bytes to the mbarrier at 0x400 in its phase 1, and was issued in phase 0");
       CHECK((announced == 16 || !said));
       INFO(r.result.notes);
       CHECK((!said || r.says("announced were 16 bytes by line")));
@@ -177,5 +177,5 @@ TEST_CASE("of several notes the first of each class is told") {
   INFO(r.result.notes);
   CHECK(r.says("are the same bytes of shared memory"));
   CHECK(r.says("\nnote: uninitialised-value: register %r9"));
-  CHECK(r.says("(and the like at 1 more instructions)"));
+  CHECK(r.says("(and the same at 1 more instructions)"));
 }

@@ -328,7 +328,7 @@ TEST_CASE("bulk copies: there and back, and their alignment") {
   CHECK(r.kind == FaultKind::misaligned_address);
   CHECK(r.report.find("0x1f4 is not a multiple of 16") != std::string::npos);
   CHECK(run("512", "%rd0+8").kind == FaultKind::misaligned_address);
-  r = run("512", "%rd0+768");  // ends 256 bytes behind the allocation
+  r = run("512", "%rd0+768");  // ends 256 bytes past the end of the allocation
   CHECK(r.kind == FaultKind::illegal_address);
 }
 

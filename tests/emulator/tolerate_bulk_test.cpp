@@ -68,7 +68,7 @@ TEST_CASE("a bulk copy of what lies behind an allocation: a fault, or what the p
   for (const bool tolerant : {false, true}) {
     const Ran r = run(from(48), tolerant, 1, 16);
     CHECK(r.result.ok == tolerant);
-    CHECK(r.says("behind the allocation"));
+    CHECK(r.says("past the end of the allocation"));
     CHECK(r.result.notes.empty() == !tolerant);
     if (tolerant) CHECK(r.out[15] == 31);
   }

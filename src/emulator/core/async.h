@@ -35,18 +35,18 @@ struct AsyncOp {
   virtual bool serial() const { return false; }  // touches global memory atomically: run in the serial phase
   // Asked when every warp of its CTA has exited: true = still running then is a fault.
   virtual bool holds_exit() const { return true; }
-  // True: it would change nothing but registers of the CTA or tensor memory that the CTA has given back. Such
-  // a one is dropped at the CTA's exit, with a note, where the schedule tolerates it.
+  // True: it would only change registers of the CTA or tensor memory that the CTA has freed. A tolerant
+  // schedule drops such an operation at the CTA's exit, with a note.
   virtual bool lost_at_exit() const { return false; }
   // A store that has not read its CTA's shared memory yet.
   virtual bool reads_shared() const { return false; }
   // A load of tensor memory.
   virtual bool loads_registers() const { return false; }
-  // A matrix product, which reads shared memory a while behind its issue.
+  // A matrix product: it reads shared memory some time after its issue.
   virtual bool is_product() const { return false; }
   // It reads shared memory of both CTAs of a pair (see Cluster::ranks_that_go_on).
   virtual bool of_pair() const { return false; }
-  // True: not now, as long as warps can run (see Cluster::all_moved_since, CtaState::ahead_of_init).
+  // True: it is held back while warps can run (see Cluster::all_moved_since, CtaState::ahead_of_init).
   virtual bool held(const Cluster&) const { return false; }
 
   Queue queue;
@@ -55,10 +55,10 @@ struct AsyncOp {
   Cta* cta = nullptr;     // the issuing CTA, warp and lane
   unsigned warp = 0, lane = 0;
   uint64_t sequence = 0;  // issue order within the cluster, set by Cluster::submit
-  uint64_t turn = 0;      // of the cluster's warps, at issue
+  uint64_t turn = 0;      // the cluster's turn number at issue
   std::unique_ptr<struct WatchedOp> watched;
-  bool due = false;   // the cluster's: chosen to run in the next serial phase
-  bool rest = false;  // of an operation that was split: watchers know only the first part
+  bool due = false;   // set by the cluster: runs in the next serial phase
+  bool rest = false;  // second part of a split operation; watchers only see the first
 };
 
 }  // namespace fp4lab::emu

@@ -1,4 +1,4 @@
-// A cluster: its CTAs, what they reach, the operations under way, and what was found wrong but let pass.
+// A cluster: its CTAs, the memory they reach, the pending operations, and the tolerated faults.
 #include <algorithm>
 
 #include "emulator/core/cta_state.h"
@@ -80,7 +80,7 @@ void Cluster::submit(std::unique_ptr<AsyncOp> op, Warp& w, const Instr& i, unsig
   ops_.push_back(std::move(op));
   if (watcher) watcher->issue(w, *raw);
   if (grid.schedule.kind != Schedule::Kind::eager) return;
-  // An operation may need several runs; one that is never done stays pending.
+  // An operation may need several runs; if it does not finish it stays pending.
   for (int k = 0; k < 64 && !ops_.empty() && ops_.back().get() == raw && eligible(ops_.size() - 1) == raw &&
                   !raw->due && !raw->held(*this);
        ++k)
@@ -152,7 +152,7 @@ bool Cluster::behind_product(const AsyncOp& copy) const {
   if (!grid.schedule.tolerant) return false;
   for (const auto& op : ops_) {
     if (op->sequence >= copy.sequence) return false;  // in issue order
-    // One of the other CTA's, which reads shared memory here, waits for this copy instead (choose_op).
+    // A product of the other CTA that reads shared memory here waits for this copy instead (choose_op).
     if (op->is_product() && (op->cta == copy.cta || !op->of_pair())) return true;
   }
   return false;
@@ -182,7 +182,7 @@ void Cluster::enqueue(Warp& w) {
   runnable_.push_back(&w);
 }
 
-// Faults when the last warp `w` of a CTA exits before an operation that has to be over by then.
+// Faults if an operation that must be complete by then is pending when `w`, the last warp of a CTA, exits.
 bool Cluster::dropped_at_exit(const Warp& w, const AsyncOp& op) {
   if (!op.holds_exit()) return false;
   const Fault early(

@@ -17,7 +17,7 @@ Cta::Cta(Cluster& cluster, uint32_t rank, Dim3 index, Sm& sm)
       sm(sm),
       shared(cluster.grid.shared_bytes(), std::byte{kPoison}),
       defined_((shared.size() + 63) / 64 + 1) {
-  // cooperative_groups uses its barriers there without setting them up.
+  // cooperative_groups uses its barriers in this memory without initialising them.
   if (cluster.grid.lends_shared()) {
     std::fill_n(shared.begin(), kLentShared, std::byte{0});
     define(0, kLentShared);
@@ -39,8 +39,8 @@ std::string Cta::name() const {
   return text;
 }
 
-// Bits of [offset, offset + bytes) fall into one word, or into several: f gets each word and its mask, and
-// says whether to go on.
+// Calls f with each 64-bit word that [offset, offset + bytes) touches and the mask of its bits; f returns
+// whether to continue.
 template <class F>
 static inline bool each_word(uint32_t offset, uint32_t bytes, F&& f) {
   uint32_t word = offset / 64, bit = offset % 64;

@@ -36,8 +36,8 @@ WarpEngines& CtaState::warp(unsigned id) {
   return warps[id];
 }
 
-// "; mbarriers are at 0x3f8 (line 12) and 0x408 (line 20): mbarrier.init between lines 12 and 20": where one
-// is missing, those beside it lead to the place.
+// "; mbarriers are at 0x3f8 (line 12) and 0x408 (line 20): mbarrier.init between lines 12 and 20". The
+// neighbours of a missing mbarrier show where its init belongs.
 std::string CtaState::mbarriers_text(uint32_t where) const {
   std::map<uint32_t, uint32_t> made;  // offset, line
   for (const uint32_t offset : mbarriers.offsets())
@@ -85,9 +85,10 @@ Mbarrier& CtaState::mbarrier(uint32_t offset, const char* what) {
   const std::byte* bytes = cta.window(offset, 8, what);
   Mbarrier* b = mbarriers.find(offset);
   if (!b)
-    fault(FaultKind::mbarrier_absent, 0,
-          "{} on shared offset {:#x} of CTA {}, where no mbarrier is: not initialised yet, or invalidated{}",
-          what, offset, cta.rank, mbarriers_text(offset));
+    fault(
+        FaultKind::mbarrier_absent, 0,
+        "{} on shared offset {:#x} of CTA {}, where no mbarrier is: not initialised yet, or invalidated{}",
+        what, offset, cta.rank, mbarriers_text(offset));
   uint64_t bits;
   std::memcpy(&bits, bytes, 8);
   if (bits != b->state().bits)
@@ -105,9 +106,9 @@ void CtaState::store(uint32_t offset, const Mbarrier& b) {
 
 namespace {
 
-// Before it ends a phase, so that nobody sleeps through two: hardware takes longer for what signals than
-// warps take on their way back to their wait. Those that have seen all phases but the last one end may be on
-// it, and so may be those whose own accesses of tensor memory have not happened yet.
+// Called before a phase ends, so that no warp misses two phases: on hardware the signalling operation takes
+// longer than a warp needs to return to its wait. Warps that have seen all phases but the last may be in this
+// position, and so may warps whose own tensor-memory accesses are still pending.
 bool must_wait(const Cluster& cluster, const Cta& cta, const Mbarrier& b) {
   if (!cluster.all_moved_since(b.turn)) return true;
   if (!cluster.grid.schedule.tolerant) return false;
@@ -119,10 +120,10 @@ bool must_wait(const Cluster& cluster, const Cta& cta, const Mbarrier& b) {
   return std::ranges::any_of(b.parties, is_behind) || std::ranges::any_of(cta.state->warps, accesses);
 }
 
-// The arrival or delivery that completes a phase (or lets the arrival that announces its bytes do so), when
-// warps have not had time to see the phase before: a parity wait cannot tell a phase from the next but one,
-// so kernels count on asynchronous operations taking longer than a few instructions. What the operation did
-// to memory has been done.
+// The arrival or delivery that completes a phase (or lets the arrival that announces its bytes complete it)
+// before the warps had time to see the previous phase. A parity wait cannot tell a phase from the next but
+// one, so kernels rely on asynchronous operations taking longer than a few instructions. The operation's
+// memory effects have been applied by now.
 struct LateSignal final : AsyncOp {
   uint32_t offset = 0, count = 0;
   int64_t bytes = 0;
@@ -131,7 +132,7 @@ struct LateSignal final : AsyncOp {
   std::string mnemonic;
 
   const char* name() const override { return mnemonic.c_str(); }
-  // An arrival that is on its way to another CTA needs nothing of the one that sent it.
+  // An arrival in flight to another CTA does not depend on its sender.
   bool holds_exit() const override { return barrier_cta == cta && !cta->cluster.grid.schedule.tolerant; }
   bool held(const Cluster& cluster) const override {
     const Mbarrier* b = barrier_cta->exited ? nullptr : barrier_cta->state->mbarriers.find(offset);
@@ -189,7 +190,7 @@ void CtaState::engine_complete_tx(uint32_t offset, uint32_t bytes, const AsyncOp
   signal_by(op, offset, 0, bytes);
 }
 
-// Whoever waited for that phase did not wait for these bytes.
+// Threads that waited for that phase did not wait for these bytes.
 void CtaState::too_few_bytes(const Mbarrier& b, uint32_t offset, uint32_t bytes, const AsyncOp& op,
                              uint32_t phase) const {
   std::string announced;
@@ -198,12 +199,12 @@ void CtaState::too_few_bytes(const Mbarrier& b, uint32_t offset, uint32_t bytes,
       announced += fmt::format("{}{} bytes by line {}", announced.empty() ? ": announced were " : ", ",
                                p.amount, ptx_line(p.function, *p.at));
   cta.cluster.tolerated(
-      Fault(
-          FaultKind::mbarrier_count, op.lane,
-          fmt::format("{} brings {} bytes to the mbarrier at {:#x} in its phase {}, and was issued in phase "
-                      "{}, which ended without them{} (too few bytes announced, or "
-                      "mbarrier.init with too small a count?)",
-                      op.name(), bytes, cta.address_of(offset), b.phase, phase, announced)),
+      Fault(FaultKind::mbarrier_count, op.lane,
+            fmt::format(
+                "{} delivers {} bytes to the mbarrier at {:#x} in its phase {}, and was issued in phase "
+                "{}, which ended without them{} (too few bytes announced, or "
+                "mbarrier.init with too small a count?)",
+                op.name(), bytes, cta.address_of(offset), b.phase, phase, announced)),
       op);
 }
 

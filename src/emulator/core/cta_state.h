@@ -1,4 +1,4 @@
-// What a CTA holds for the engines: its mbarriers, named barriers, groups of asynchronous operations, and
+// The state of a CTA for the engines: its mbarriers, named barriers, groups of asynchronous operations, and
 // tensor-memory allocations.
 #pragma once
 
@@ -15,9 +15,8 @@
 
 namespace fp4lab::emu {
 
-// Groups of asynchronous copies of one thread (cp.async.bulk's bulk groups; cp.async; wgmma): operations
-// issued before the next commit belong to the open group, and a group is done when none of its operations is
-// left.
+// Groups of asynchronous copies of one thread (cp.async.bulk's bulk groups; cp.async; wgmma). Operations
+// belong to the open group until the next commit. A group is done when all its operations are.
 struct AsyncGroups {
   struct Group {
     uint32_t reading = 0;  // operations that have not read all their sources yet
@@ -41,10 +40,10 @@ struct PendingRegister {
 };
 
 struct WarpEngines {                         // per warp
-  uint32_t tmem_loads = 0, tmem_stores = 0;  // issued and not carried out
+  uint32_t tmem_loads = 0, tmem_stores = 0;  // issued, not complete
   std::vector<PendingRegister> loaded;
-  // wgmma: groups of this warp, accumulator registers of unfinished ones (with the group that writes them
-  // last), how many wgmma.mma_async it issued, and whether wgmma.fence came first.
+  // wgmma: this warp's groups; accumulator registers of unfinished ones (with the last group that writes
+  // each); the number of wgmma.mma_async issued; whether a wgmma.fence preceded them.
   AsyncGroups wgmma;
   struct Accumulator {
     Operand operand;
@@ -63,7 +62,7 @@ struct TmemAllocation {
   uint32_t function;
 };
 
-struct Collector {  // of tcgen05.mma: which A or B it holds
+struct Collector {  // of tcgen05.mma: the A or B that it holds
   bool filled = false;
   uint64_t matrix = 0;  // descriptor or TMEM address
   int kind = 0;
@@ -85,8 +84,8 @@ struct CtaState {
   std::vector<TmemAllocation> tmem;
   uint32_t last_alloc_columns = 0;   // sizes must not grow
   bool alloc_permit = true;          // tcgen05.relinquish_alloc_permit gives it up
-  uint32_t pair_wanted = 0;          // columns that tcgen05.alloc.cta_group::2 waits for the other CTA with
-  int pair_granted = -1;             // their first column, once the other CTA has done it for both
+  uint32_t pair_wanted = 0;          // columns of a pending tcgen05.alloc.cta_group::2 of the pair
+  int pair_granted = -1;             // their first column, once the other CTA has allocated for both
   bool launch_control_over = false;  // saw a failed clusterlaunchcontrol.try_cancel
   Collector collector_a, collector_b[4];
   int tmem_group = 0;  // cta_group of this CTA's tcgen05 instructions, 0 before the first
@@ -95,22 +94,23 @@ struct CtaState {
 
   // Faults (uninitialised, invalidated or overwritten object) unless a live mbarrier is at `offset`.
   Mbarrier& mbarrier(uint32_t offset, const char* what);
-  // Copies the truth into the simulated bytes; call after every change.
+  // Copies the mbarrier's state into its simulated bytes. Call it after every change.
   void store(uint32_t offset, const Mbarrier&);
   // Arrivals and bytes from engines: checks, settles, tells watchers and wakes waiters.
   void engine_arrive(uint32_t offset, const AsyncOp&);
-  // `phase` is the mbarrier's when the operation was issued: bytes that come in another are noted.
+  // `phase`: the mbarrier's phase at the operation's issue. Bytes delivered in another phase are noted.
   void engine_complete_tx(uint32_t offset, uint32_t bytes, const AsyncOp&, uint32_t phase = kNoPhase);
-  // At the issue of an operation that will signal here: faults as mbarrier() does. By the manual that goes
-  // for other CTAs' mbarriers too. But hardware starts the CTAs of a cluster together, and a copy takes
-  // longer than what they begin with, so programs without a cluster barrier get by: where the schedule
-  // tolerates that, it is a note, and the operation is `ahead_of_init` until the mbarrier is there
-  // (kNoPhase). Returns the mbarrier's phase.
+  // Called at the issue of an operation that will signal here; faults like mbarrier(), also for mbarriers of
+  // other CTAs. Hardware starts the CTAs of a cluster together and a copy takes longer than their setup, so
+  // programs without a cluster barrier work in practice. A tolerant schedule therefore gives a note, and the
+  // operation is held (`ahead_of_init`) until the mbarrier exists; the phase is then kNoPhase. Returns the
+  // mbarrier's phase.
   uint32_t expect_signal(const Warp& issuer, uint32_t offset, const char* what);
   bool ahead_of_init(const AsyncOp&, uint32_t offset) const;
-  // One of count and bytes is 0. The change alone, told to watchers when it completes the phase.
+  // One of count and bytes is 0. Only changes the state, and tells watchers if that completes the phase.
   void signal(Mbarrier&, uint32_t offset, uint32_t count, int64_t bytes);
-  // Carries out f(), an arrival on `b`; a fault of its count says which lines made it and have arrived.
+  // Runs f(), an arrival on `b`. If its count faults, the message lists the lines of the init and the
+  // arrivals.
   template <class F>
   bool counted(const Mbarrier& b, F&& f) const {
     try {

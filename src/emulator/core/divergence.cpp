@@ -1,5 +1,5 @@
-// Lanes part at branches and meet again: at the immediate post-dominator where there is one (Join), at
-// instructions with a member mask otherwise.
+// Divergence and reconvergence of lanes: at the immediate post-dominator where there is one (Join), otherwise
+// at instructions with a member mask.
 #include <algorithm>
 
 #include "emulator/core/machine.h"
@@ -10,7 +10,7 @@
 namespace fp4lab::emu {
 
 namespace {
-// A group that has waited so long at a join goes on without its siblings: they may be spinning on something
+// A group that has waited this long at a join continues without its siblings: they may be spinning on a value
 // that it has yet to write.
 constexpr uint64_t kStale = 1'000'000;
 }  // namespace
@@ -23,7 +23,7 @@ LaneGroup* Warp::fork(LaneGroup& like, uint32_t mask, uint32_t pc) {
   g->mask = mask;
   g->pc = pc;
   g->function = like.function;
-  g->quiet = like.quiet;  // lanes that part every few instructions may be computing all the same
+  g->quiet = like.quiet;  // lanes that diverge often may still make progress
   g->joins = like.joins;
   g->frames = like.frames;
   g->wait = {};
@@ -55,7 +55,7 @@ uint32_t Warp::join_pc(const LaneGroup& g) const {
   return j.depth == g.frames.size() ? j.pc : kNoPc;
 }
 
-// The group that runs on, or null when the lanes wait for others.
+// The group that continues, or null when the lanes wait for others.
 LaneGroup* Warp::arrive(LaneGroup& arriving) {
   LaneGroup* g = &arriving;
   while (join_pc(*g) == g->pc) {
@@ -81,7 +81,7 @@ LaneGroup* Warp::arrive(LaneGroup& arriving) {
   return g;
 }
 
-// Lanes exited, or wait at a join: who waits for them at a sync instruction looks again.
+// Lanes exited, or wait at a join: groups that wait for them at a sync instruction check again.
 void Warp::wake_gathering() {
   for (const auto& g : groups_)
     if (g->wait.kind == Wait::Kind::warp_sync) g->wait = {};
@@ -131,7 +131,7 @@ void Warp::release_join(Join& j) {
   arrive(*g);
 }
 
-// Some of the group's lanes leave it for a target.
+// Moves some of the group's lanes to a branch target.
 void Warp::part(const Instr& i, uint32_t target, uint32_t taken) {
   LaneGroup& g = *group;
   if (i.reconverge != kNoPc && join_pc(g) != i.reconverge)
@@ -151,8 +151,8 @@ void Warp::branch(const Instr& i, uint32_t target, uint32_t taken) {
 }
 
 void Warp::branch_indexed(const Instr& i, const std::vector<uint32_t>& target_of_lane) {
-  // The lanes of one target at a time leave the group; those that are left over run on as this group. They
-  // may have arrived where lanes meet only when nobody leaves any more.
+  // The lanes leave the group one target at a time; the remaining ones continue as this group. It must not
+  // check for reconvergence before the last lanes have left.
   bool parts = false;
   for (uint32_t left = active; left;) {
     const uint32_t target = target_of_lane[static_cast<unsigned>(std::countr_zero(left))];
@@ -283,7 +283,7 @@ bool Warp::converge(const Instr& i, uint32_t members, std::vector<Party>* elsewh
   for (const auto& g : groups_)
     if (joins_in(*g)) come.push_back(g.get());
   for (LaneGroup* g : come) {
-    // Joins that only one of the two takes part in are left: their lanes have met here already.
+    // Leaves the joins in which only one of the two takes part: their lanes have reconverged here.
     size_t common = 0;
     while (common < g->joins.size() && common < group->joins.size() &&
            g->joins[common] == group->joins[common])
@@ -320,9 +320,9 @@ void Warp::require_full(const Instr& i) {
     fault(FaultKind::collective, static_cast<unsigned>(std::countr_zero(off)),
           "all threads of the warp must execute this instruction together, but its guard is false in {}",
           lane_list(off));
-  // Lanes that wait at a join for these ones will never come; all others still may. But hardware has no such
-  // join where nothing but the end follows, and lanes that have exited are not missed: where that is
-  // tolerated they go on alone.
+  // Lanes that wait at a join for these lanes can never arrive; all others may. Hardware has no such join
+  // where only the function's end follows, and does not miss exited lanes: a tolerant schedule lets the
+  // present lanes continue alone.
   std::vector<uint32_t> joins;
   for (const auto& g : groups_)
     if (g->wait.kind == Wait::Kind::reconverge && (g->mask & missing) &&
@@ -344,11 +344,10 @@ void Warp::require_whole(const Instr& i) {
   if (active == ~0u) [[likely]]
     return;
   cta.cluster.note_or_throw(
-      Fault(
-          FaultKind::collective, static_cast<unsigned>(std::countr_zero(~active)),
-          fmt::format("a matrix instruction needs all 32 threads of a warp, but {} of warp {} {}: what their "
-                      "part of the operands holds is open",
-                      lane_list(~active), id, lanes == ~0u ? "have exited" : "do not exist")),
+      Fault(FaultKind::collective, static_cast<unsigned>(std::countr_zero(~active)),
+            fmt::format("a matrix instruction needs all 32 threads of a warp, but {} of warp {} {}: their "
+                        "part of the operands is undefined",
+                        lane_list(~active), id, lanes == ~0u ? "have exited" : "do not exist")),
       *this);
 }
 

@@ -1,4 +1,4 @@
-// What goes wrong inside a kernel, and how it is said.
+// Faults inside a kernel, and errors in PTX text.
 #pragma once
 
 #include <fmt/format.h>
@@ -12,16 +12,16 @@ namespace fp4lab::emu {
 struct Instr;
 struct Module;
 
-// The class of a fault: its name begins the report, and it decides the CUresult that the launch (and every
-// later call: the error is sticky) returns. faults.def has both, and says what each is.
+// The class of a fault. Its name begins the report, and it decides the CUresult of the launch and of every
+// later call (the error is sticky). faults.def lists both with a description.
 enum class FaultKind : uint8_t {
 #define FAULT(kind, name, result, what) kind,
 #include "emulator/core/faults.def"
 #undef FAULT
 };
 
-// Thrown by instruction bodies and engines. `where` and the warp are filled in by the frame that catches it
-// (Warp::step, Cluster::complete): a body only says what is wrong, with the values.
+// Thrown by instruction bodies and engines, which only state the problem with its values. The frame that
+// catches it (Warp::step, Cluster::complete) adds the place.
 struct Fault : std::runtime_error {
   FaultKind kind;
   unsigned lane;  // the first lane concerned, kLanes if the whole warp

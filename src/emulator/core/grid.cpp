@@ -1,4 +1,4 @@
-// A launch: what is checked before anything runs, the grid's geometry, the result.
+// A launch: the checks before anything runs, the grid's geometry, the result.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -152,7 +152,7 @@ LaunchResult launch(const Module& module, const Function& function, const Launch
 
 namespace {
 
-// A row's spelling without what may be absent.
+// A table row's spelling without its optional parts.
 std::string short_spelling(std::string_view spelling) {
   std::string out;
   int depth = 0;

@@ -1,4 +1,4 @@
-// What the core asks of the engines, which stand above it: defined in engine/.
+// What the core needs of the engines above it; defined in engine/.
 #pragma once
 
 #include <string>
@@ -9,33 +9,32 @@
 
 namespace fp4lab::emu {
 
-// What of a wait can be the cause of a deadlock rather than its consequence.
+// What in a wait can be the cause of a deadlock rather than its consequence.
 struct Blame {
-  std::string cause;               // in words; empty: none of it
-  std::vector<std::string> lines;  // the PTX lines that it is about, each with what it has to do with it
-  // How sure: 1000 where bytes do not match or who was to come has exited, 600 a wait that cannot be meant,
-  // 200 where another CTA's barrier was arrived on instead, 150 before a first product, 100 where some have
-  // come and nobody is known to be missing, 0 when it may be a consequence of others.
+  std::string cause;               // in words; empty: nothing
+  std::vector<std::string> lines;  // the PTX lines concerned, each with its role
+  // How sure: 1000 where bytes do not match or an expected thread has exited; 600 for a wait that makes no
+  // sense; 200 where another CTA's barrier was arrived on instead; 150 before a first product; 100 where some
+  // threads have arrived and none is known to be missing; 0 where it may be a consequence.
   int weight = 0;
   std::vector<std::pair<uint32_t, uint32_t>>
-      others;  // CTA rank and warp of those who came before and do not now
+      others;  // CTA rank and warp of those that arrived in earlier phases only
 };
 
 namespace hooks {
 
-// What a parked group waits for, with values: barriers with their counts.
+// What a parked group waits for, with the counts of its barriers.
 std::string describe_wait(const Warp&, const Wait&);
-// Who was to end that wait, and where those are now: lines without indentation, each with a newline; empty
-// where there is nothing to tell.
+// Which threads should end that wait and where they are now: lines without indentation, each ending in a
+// newline. Empty if there is nothing to say.
 std::string describe_missing(const Warp&, const Wait&);
 Blame blame_of(const Warp&, const Wait&);
 
-// Carries out the tcgen05.ld's that the warp has under way and makes their registers defined. False: there
-// are none.
+// Completes the warp's pending tcgen05.ld's and makes their registers defined. False: there were none.
 bool finish_loads(Warp&);
 
-// Of an accumulator of wgmma that is on its way: makes it defined when the products that write it are done,
-// else parks the group until they are, and throws Reschedule. False: the register is none.
+// For a pending wgmma accumulator: makes it defined if the products that write it are done, else parks the
+// group until they are and throws Reschedule. False: the register is no such accumulator.
 bool await_products(Warp&, const Operand&);
 
 }  // namespace hooks

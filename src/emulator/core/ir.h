@@ -1,11 +1,10 @@
-// The module that the PTX text becomes: what the parser makes and the warps execute.
+// The module built from the PTX text: the parser produces it, the warps execute it.
 //
-// A register is a *row* of 32 lanes: `uint32_t[32]` for predicates' neighbours of up to 32 bits,
-// `uint64_t[32]` for 64 bits, two `uint64_t[32]` (low half first) for 128 bits. 8- and 16-bit values sit
-// zero-extended in the 32-bit row. Immediates and the special registers that never change during a warp's
-// life (%tid, %ctaid, ...) are rows as well, filled when the warp starts, so that every value operand is one
-// address: the warp's register file plus `offset`. Predicates are one 32-bit lane mask each, in a file of
-// their own.
+// A register is a *row* of 32 lanes: `uint32_t[32]` for values of up to 32 bits, `uint64_t[32]` for 64 bits,
+// two `uint64_t[32]` (low half first) for 128 bits. 8- and 16-bit values are zero-extended in a 32-bit row.
+// Immediates and special registers that are constant during a warp's life (%tid, %ctaid, ...) are rows as
+// well, filled when the warp starts. So every value operand is one address: the warp's register file plus
+// `offset`. A predicate is one 32-bit lane mask, in a file of its own.
 #pragma once
 
 #include <cstdint>
@@ -75,9 +74,8 @@ Type type_named(std::string_view);  // Type::none when the word is no type
 enum class Space : uint8_t { generic, constant, global, local, param, shared, shared_cluster };
 
 // Addresses in param space. An entry's parameters have offsets from 0 in its parameter block, which all lanes
-// share. The parameters and results of a called function (and the variables that a caller passes for them:
-// the parser gives both the same place) are each lane's own: address kCallParam + x is address x of the
-// lane's local memory.
+// share. The parameters and results of a called function are per lane: address kCallParam + x is address x of
+// the lane's local memory. The parser gives the caller's variables for them the same place.
 constexpr uint64_t kCallParam = 0x10'0000;
 
 struct Operand {
@@ -89,8 +87,8 @@ struct Operand {
     vector,     // { ... }: elements [index, index + count) of Function::vectors
     label,      // `index` = instruction index of the target
     function,   // `index` into Module::functions
-    sink,       // `_`; `offset` is a scratch row that nobody reads, 16 bytes per lane: bodies just write it
-    special,    // a special register that changes: `index` is a SpecialRegister
+    sink,       // `_`; `offset` is a scratch row, 16 bytes per lane, that bodies write and nothing reads
+    special,    // a special register that is not constant: `index` is a SpecialRegister
   };
   Kind kind = Kind::none;
   Type type = Type::none;  // declared type of the register, or the type an immediate was read as
@@ -127,11 +125,11 @@ struct Instr {
   bool guard_negated = false;
   uint32_t pc = 0;              // its own index in Function::code
   uint32_t reconverge = kNoPc;  // branches: pc of the immediate post-dominator, kNoPc if none
-  uint64_t aux = 0;             // the binder's: decoded modifiers, whatever the body wants at hand
+  uint64_t aux = 0;             // decoded modifiers, from the binder for the body
   Operand op[kMaxOperands];
 };
 
-// A place in the CUDA source, from .loc; `caller` is the location it was inlined at, 0 when it was not.
+// A place in the CUDA source, from .loc; `caller` is the location that it was inlined at, 0 for none.
 struct Location {
   uint32_t file = 0, line = 0, column = 0;
   uint32_t caller = 0;
@@ -158,7 +156,7 @@ struct Symbol {
   uint32_t align = 1;
   Type element = Type::b8;
   bool external_shared = false;  // `.extern .shared x[]`: the dynamic shared memory
-  bool managed = false;          // .attribute(.managed): the host reaches it too
+  bool managed = false;          // .attribute(.managed): accessible from the host too
   std::vector<std::byte> init;   // .global/.const initialiser, empty = zeros
   struct Relocation {
     uint64_t at;
@@ -233,8 +231,9 @@ enum class FixedSpecial : uint8_t {
   reserved_smem_offset_begin,
   reserved_smem_offset_end,
   reserved_smem_offset_cap,
-  reserved_smem_offset_0,  // the first byte of what the system lends to programs: cooperative_groups keeps
-  reserved_smem_offset_1,  // the barriers of its tiles of several warps there (details/memory.h)
+  reserved_smem_offset_0,  // first byte of the shared memory that the system lends to programs:
+                           // cooperative_groups
+  reserved_smem_offset_1,  // keeps the barriers of its multi-warp tiles there (details/memory.h)
   warp_size,
   current_graph_exec,
   envreg1,  // high and
@@ -242,7 +241,7 @@ enum class FixedSpecial : uint8_t {
   nothing,  // 0
 };
 
-// How the name of the external function begins that stands where a recursion has no further levels.
+// Prefix of the name of the external function that stands for a recursion deeper than the inlined levels.
 constexpr std::string_view kTooDeep = "more than ";
 
 struct Function {
@@ -255,10 +254,10 @@ struct Function {
   std::vector<Instr> code;
   std::vector<Source> source;    // parallel to code
   std::vector<Operand> vectors;  // elements of vector operands
-  // The functions that an entry calls are laid out with it, each at a place of its own (there is no
-  // recursion): all row offsets, predicate indices and local addresses are absolute in the warp's files, and
-  // the sizes and the constants of an entry include those of its callees. Predicate 0 always holds: whoever
-  // makes the warp sets all its lanes, defined.
+  // An entry's callees are laid out with it, each at a place of its own (there is no recursion). So all row
+  // offsets, predicate indices and local addresses are absolute in the warp's files, and the sizes and
+  // constants of an entry include those of its callees. Predicate 0 is always true: the warp's creator sets
+  // all its lanes, defined.
   uint32_t register_bytes = 0;
   uint32_t predicate_count = 1;
   std::vector<Row> constants;
@@ -279,7 +278,7 @@ struct Function {
   bool blocks_are_clusters = false;  // a launch counts clusters, not CTAs
 };
 
-// A constant row that holds a global or const symbol's address, to be completed when the module is loaded.
+// A constant row with the address of a global or const symbol, completed when the module is loaded.
 struct Fixup {
   uint32_t function = 0;
   uint32_t row = 0;     // in Function::constants; `bits` is the addend until then

@@ -1,6 +1,6 @@
 // The accesses of all active lanes at once. The common cases (all in this CTA's shared memory, or all in one
-// allocation) are checked as one span; whatever is not plainly right goes lane by lane through memory(),
-// which words the fault.
+// allocation) are checked as one span. All other accesses go lane by lane through memory(), which also words
+// the faults.
 #include <algorithm>
 #include <bit>
 
@@ -10,8 +10,8 @@
 
 namespace fp4lab::emu {
 
-// Smallest and largest address, and all of them or-ed. With all lanes active and the same distance from each
-// to the next, `regular`, and that distance.
+// The smallest and the largest address, and the bitwise or of all. `regular`: all lanes are active, with the
+// same distance between neighbours.
 struct Warp::Span {
   uint64_t low = ~uint64_t(0), high = 0, bits = 0, step = 0;
   bool regular = false;
@@ -22,7 +22,7 @@ namespace {
 template <class Span>
 Span span_of(uint32_t lanes, const uint64_t* address) {
   Span s;
-  if (lanes == ~0u) {  // neighbours, mostly
+  if (lanes == ~0u) {  // mostly contiguous
     s.step = address[1] - address[0];
     uint64_t odd = 0;
     for (unsigned l = 1; l < kLanes; ++l) odd |= (address[l] - address[l - 1]) ^ s.step;
@@ -42,12 +42,12 @@ Span span_of(uint32_t lanes, const uint64_t* address) {
   return s;
 }
 
-constexpr uint64_t kDenseSpan = 8192;  // bytes of shared memory that are worth checking as one span
+constexpr uint64_t kDenseSpan = 8192;  // bytes of shared memory: longer spans are checked lane by lane
 
 }  // namespace
 
 // Whether all lanes' data lie in this CTA's shared memory (its window begins at `base` plus the CTA's own
-// address), and may be read; writing defines them.
+// address) and may be read. Writing defines them.
 bool Warp::shared_lanes(AccessKind kind, const uint64_t* address, const Span& s, uint64_t base,
                         uint32_t bytes) {
   const uint64_t own = base + cta.address_of(0);
@@ -81,13 +81,13 @@ bool Warp::global_lanes(const Span& s, uint32_t bytes) {
   return true;
 }
 
-// Whether the accesses can be checked together, and are allowed; `places` has them then.
+// Whether the accesses can be checked together and are allowed; if so, fills in `places`.
 bool Warp::lanes_together(Space space, AccessKind kind, const uint64_t* address, bool strong,
                           Places& places) {
   const uint32_t bytes = places.bytes;
   const Span s = span_of<Span>(active, address);
   if (s.bits & (bytes - 1)) return false;
-  // `first` is the place of the lowest address; each lane's local memory lies `apart` further.
+  // `first` is the place of the lowest address; consecutive lanes' local memories are `apart` bytes apart.
   auto found = [&](std::byte* first, uint64_t apart = 0) {
     places.first = first;
     if (s.regular && s.step + apart == bytes)

@@ -38,7 +38,7 @@ struct DeviceModel {
   uint32_t max_cluster;   // 8 portable, 16 with the non-portable attribute
   uint64_t memory_bytes, l2_bytes;
   uint32_t clock_khz, memory_clock_khz, memory_bus_bits;
-  std::array<uint8_t, 12> gpc_sms;  // SMs of each GPC (a cluster lies within one), 0 behind the last
+  std::array<uint8_t, 12> gpc_sms;  // SMs of each GPC (a cluster lies within one), 0 after the last
 };
 
 // By short name, "b200" or "h200"; null when there is none. The names: "b200, h200".
@@ -54,28 +54,34 @@ struct Schedule {
   } kind = Kind::adversarial;  // eager: asynchronous operations complete at issue
   uint64_t seed = 0;
   unsigned threads = 0;  // host threads; 0 = all cores. The run does not depend on it
-  // An ordinary load or atomic of shared memory that nobody wrote gives poison and a note, and is no fault:
-  // kernels that are right on hardware read the unused end of a buffer and then ignore it (DeepGEMM's scale
-  // factors), or set a word by atom.exch. So with a register that no path has written (CUTLASS's Blackwell
-  // schedulers compute with them and discard the result); one of which the result is still on its way stays a
-  // fault. And with a .shared address where a generic one is due: ptxas takes the low 32 bits for mbarriers
-  // (Triton's tcgen05.commit). And an arrival on an mbarrier of a CTA that has exited does nothing, and a
-  // copy goes by its tensor map as it was at issue. Nor does a tcgen05 operation that is still running when
-  // its CTA exits, which nobody can see any more; and a matrix product and a copy out of shared memory read
-  // poison. The warps of a cluster take turns of some 32 instructions, and what they give to their tensor
-  // core runs in the order of issue; a copy from global memory, which takes longer than a product, lands
-  // behind the products that were issued before it (code of TileLang gives a slot back without a
-  // tcgen05.commit, and contest kernels do). And cp.async.bulk.wait_group.read waits for the writes, as
-  // HPC-Ops counts on; the CTAs of a pair go in step (Cluster::ranks_that_go_on); a bulk store reads soon
-  // (Cluster::overdue_store); a bulk prefetch beyond an allocation, a read behind one within its page, an
-  // atomic across its end, tensor memory that nobody holds, a launch control request after one that failed, a
-  // tensor map that the program wrote into, mbarrier.inval of none, a barrier that some lanes do not come to
-  // because they exit, and a parity beyond 1 are notes.
+  // True: the following are notes instead of faults, since public programs that are right on hardware do
+  // them.
+  //
+  // Reads of undefined values give poison. An ordinary load or atomic of unwritten shared memory (DeepGEMM
+  // reads the unused end of its scale buffers), a register that no path has written (CUTLASS's Blackwell
+  // schedulers compute with some and discard the result), a matrix product or a copy out of unwritten shared
+  // memory, tensor memory that is not allocated. A register whose result is still pending stays a fault.
+  //
+  // Addresses: a .shared address where a generic one is required (ptxas takes the low 32 bits for mbarriers:
+  // Triton's tcgen05.commit); a bulk prefetch beyond an allocation, a read past its end within its page, an
+  // atomic across its end.
+  //
+  // Exits: an arrival on an mbarrier of an exited CTA does nothing; a tcgen05 operation that is pending when
+  // its CTA exits is dropped; lanes that exit are not missed at a barrier.
+  //
+  // Order: the warps of a cluster take turns of about 32 instructions, and their tensor-core operations run
+  // in issue order. A copy from global memory, which takes longer than a product, lands after the products
+  // issued before it (TileLang's code frees a slot without a tcgen05.commit). cp.async.bulk.wait_group.read
+  // waits for the writes too (HPC-Ops relies on it). The CTAs of a pair advance in step
+  // (Cluster::ranks_that_go_on), and a bulk store reads soon after its issue (Cluster::overdue_store).
+  //
+  // Others: a copy uses its tensor map as it was at issue, even if the program has written into it; a launch
+  // control request after one that failed; mbarrier.inval where no mbarrier is; a parity beyond 1.
   bool tolerant = false;
-  // A run is called hung when this many warp instructions were executed by polling alone (nothing but the
-  // pollers ran, and they saw nothing change), or by one cluster without ever synchronising.
+  // A run is hung after this many warp instructions of polling alone (only pollers ran, and saw no change),
+  // or of one cluster that never synchronised.
   uint64_t poll_limit = 20'000'000, silence_limit = 40'000'000'000;
-  uint32_t round_steps = 8192;  // warp instructions of a cluster per round, about
+  uint32_t round_steps = 8192;  // warp instructions of a cluster per round, approximately
 };
 
 struct LaunchConfig {
@@ -85,13 +91,13 @@ struct LaunchConfig {
   bool cooperative = false;
 };
 
-struct Statistics {  // of one launch; kept whether or not a watcher is attached
+struct Statistics {  // of one launch; collected with or without a watcher
   uint64_t warp_instructions = 0, async_ops = 0, rounds = 0;
   uint64_t tma_bytes = 0, mma_count = 0;                      // engines add to their cluster's statistics
   std::vector<std::pair<const Opcode*, uint64_t>> by_opcode;  // what was executed, for the fidelity line
   std::vector<std::vector<uint64_t>> by_pc;                   // [function][pc] executions
 };
-// "every executed instruction is exact" or which ones are measured or modelled, with their counts.
+// "every executed instruction is exact", or the measured and modelled ones with their counts.
 std::string fidelity(const Statistics&);
 
 class Grid;
@@ -113,9 +119,9 @@ struct Sm {
   ~Sm();
 };
 
-// One CTA: its shared-memory window and its warps. Engine state that hangs on a CTA (mbarriers, named
-// barriers, bulk groups, tensor-memory allocations) is cta_state.h's CtaState, which the core only creates
-// and destroys.
+// One CTA: its shared-memory window and its warps. The engines' state per CTA (mbarriers, named barriers,
+// bulk groups, tensor-memory allocations) is cta_state.h's CtaState, which the core only creates and
+// destroys.
 class Cta {
  public:
   Cta(Cluster&, uint32_t rank, Dim3 index, Sm&);
@@ -136,10 +142,10 @@ class Cta {
   bool is_defined(uint32_t offset, uint32_t bytes) const;
   void define(uint32_t offset, uint32_t bytes);
   void undefine(uint32_t offset, uint32_t bytes);
-  // Whether these bytes of the window are the program's.
+  // Whether these bytes of the window belong to the program.
   bool owns(uint32_t offset, uint32_t bytes) const;
-  // Bounds-checked view for engines; faults (illegal_address) with the offset, the size of the window and
-  // `what` is accessing.
+  // Bounds-checked view for engines. Faults (illegal_address) with the offset and the window's size; `what`
+  // names the accessor.
   std::byte* window(uint32_t offset, uint32_t bytes, const char* what);
   // The 32-bit shared address of an offset of this CTA: (rank << 24) + offset.
   uint32_t address_of(uint32_t offset) const { return (rank << kRankShift) + offset; }
@@ -152,7 +158,7 @@ class Cta {
 // A cluster (a lone CTA is a cluster of one): the unit that one host thread runs at a time.
 class Cluster {
  public:
-  // Its CTAs are made when it first runs, on the host thread that runs it.
+  // The CTAs are created when the cluster first runs, on the host thread that runs it.
   Cluster(Grid&, uint64_t id, Dim3 first_cta, std::span<Sm* const> sms);
   ~Cluster();
 
@@ -160,66 +166,65 @@ class Cluster {
   const uint64_t id;
   std::vector<std::unique_ptr<Cta>> ctas;  // by rank
   std::mt19937_64 rng;                     // seeded with (seed, id)
-  Watcher* watcher;                        // null when nobody watches
+  Watcher* watcher;                        // null: none
   Statistics statistics;                   // engines add what they do
 
   // Hands an operation to the engines; sets its origin, CTA, warp, lane and sequence. With Schedule::eager it
   // runs before submit returns (unless it is serial or waits for an earlier one of its queue). Operations of
   // other CTAs of the cluster are submitted to the same cluster.
   void submit(std::unique_ptr<AsyncOp>, Warp&, const Instr&, unsigned lane);
-  // The rest of the running operation, as an operation of its own that keeps its place in the queue.
+  // Queues the rest of the running operation as an operation of its own that keeps the place in the queue.
   void defer(std::unique_ptr<AsyncOp> rest, const AsyncOp& of);
-  // Carries out the pending operations of one warp that have this name, now.
+  // Runs the pending operations of one warp that have this name, now.
   void finish_now(const Warp&, std::string_view name);
-  // A fault that the schedule tolerates becomes a note of the launch, each instruction's first of its class.
+  // Records a tolerated fault as a note of the launch: the first of each class for each instruction.
   void tolerated(const struct Fault&, const Warp&);
   void tolerated(const struct Fault&, const AsyncOp&);
   // A note where the schedule tolerates faults like this one, else the fault.
   void note_or_throw(const struct Fault&, const Warp&);
   void note_or_throw(const struct Fault&, const AsyncOp&);
-  // Whether a warp can execute something, now or once it has been looked at.
+  // Whether a warp can execute something, now or after its wait is checked again.
   bool can_run(uint32_t rank, uint32_t warp) const;
-  // Whether every warp that can run has had its chance since turn number `turn`: it came to a wait or a poll,
-  // or executed kChance instructions.
+  // Whether every runnable warp has had its chance since turn number `turn`: it reached a wait or a poll, or
+  // executed kChance instructions.
   bool all_moved_since(uint64_t turn) const;
-  // Whether each has had a turn since then (see in_turn), and since it could go on if it waited.
+  // Whether each has had a turn since then (see in_turn), and since its wait ended.
   bool all_awake_since(uint64_t turn) const;
   uint64_t turns() const { return turns_; }
-  // The number of something that happens now; what happens later gets a higher one.
+  // A new event number, higher than those of all earlier events.
   uint64_t next_event() { return ++events_; }
-  // Whether a copy from global memory, `copy`, is to let a product go first that was issued before it: where
-  // the schedule is tolerant it does (see Schedule).
+  // Whether the copy from global memory must wait for a product that was issued before it. Only with a
+  // tolerant schedule (see Schedule).
   bool behind_product(const AsyncOp& copy) const;
-  // Whether `op`, of the tensor pipe, would write tensor memory before the warps that can run have had their
-  // chance since its issue, or before an older tcgen05.ld: hardware takes as long as that. Where the schedule
-  // is tolerant it waits for those: mmcomposer's epilogues let one warp give an accumulator, or columns for
-  // scales, back for all four, which are a few instructions from their last loads.
+  // Whether `op`, of the tensor pipe, would write tensor memory before an older tcgen05.ld, or before the
+  // runnable warps have had their chance since its issue. Hardware takes longer than that, so a tolerant
+  // schedule delays it: in some epilogues one warp frees an accumulator or scale columns for all four, which
+  // are a few instructions short of their last loads.
   bool at_once(const AsyncOp& op) const;
-  // The CTAs, a bit for each rank, that can go on or wait for copies of their own. Kernels that do the same
-  // in both CTAs of a pair, with no barrier between them before the product that reads both (gqa_v21 of
-  // sanjaykrishnablubridge-bit/Blackwell), count on it that the two run in step, and were right when their
-  // author ran them. So where the schedule is tolerant such a product lets the other CTA go on as far as it
-  // can.
+  // The CTAs, one bit per rank, that can continue or wait for copies of their own. Some kernels do the same
+  // in both CTAs of a pair and have no barrier before the product that reads both CTAs' memory; they rely on
+  // the two running in step (gqa_v21 of sanjaykrishnablubridge-bit/Blackwell). With a tolerant schedule such
+  // a product first lets the other CTA run as far as it can.
   uint32_t ranks_that_go_on() const;
-  // Number of unfinished operations that satisfy the predicate (for wait_group, tcgen05.wait, reports). The
-  // operation that is running counts until its run() has returned true.
+  // Number of unfinished operations that satisfy the predicate (for wait_group, tcgen05.wait, reports). A
+  // running operation counts until its run() has returned true.
   template <class P>
   unsigned pending(P&& predicate) const {
     unsigned n = 0;
     for (const auto& op : ops_) n += op && predicate(*op);
     return n;
   }
-  // Something changed that a parked group may wait for: poll the waits again. Engines and barrier bodies call
-  // it.
+  // To be called by engines and barrier bodies when something changed that a parked group may wait for: the
+  // waits are polled again.
   void notify() { changed_ = true, ++progress_, silent_since_ = clock_; }
   // The CTA of a 32-bit shared::cluster address; faults when the rank does not exist or its CTA has exited.
   Cta& owner(uint32_t shared_address, const char* what);
   // Host address of global memory for an engine; faults (illegal_address) unless one live allocation holds it
   // all.
   std::byte* global(uint64_t address, uint64_t bytes, const char* what);
-  // Virtual time: steps of this cluster. It only ever grows, and depends on the seed alone.
+  // Virtual time: steps of this cluster. It never decreases, and depends on the seed alone.
   uint64_t clock() const { return clock_ + (running_ ? running_->instructions - turn_begin_ : 0); }
-  // What %clock and %globaltimer say.
+  // The value of %clock and %globaltimer.
   uint64_t read_clock(const Warp&);
   bool finished() const;
 
@@ -228,7 +233,8 @@ class Cluster {
   friend class Scheduler;
   friend class Grid;
   friend class Warp;
-  // How this cluster orders what could run next; drawn from the seed, and again from time to time.
+  // The policy by which this cluster orders runnable work; drawn from the seed, and redrawn from time to
+  // time.
   struct Policy {
     enum class Warps : uint8_t { uniform, rotate, stay, starve_one } warps;
     enum class Ops : uint8_t { uniform, first, last } ops;
@@ -244,7 +250,7 @@ class Cluster {
       size_t index) const;  // the operation that runs when `index` is chosen: first of its queue
   AsyncOp* choose_op(bool held_too);
   AsyncOp* overdue_store();
-  bool turn(uint64_t& left);  // false: only pollers are left to run, and they have polled enough
+  bool turn(uint64_t& left);  // false: only pollers are runnable, and they have polled enough
   bool operation_due(size_t runnable);
   size_t next_warp();
   size_t in_turn(size_t pick);
@@ -268,10 +274,10 @@ class Cluster {
   uint64_t clock_ = 0, turn_begin_ = 0;  // turn_begin_: of the running warp's instructions
   uint64_t events_ = 0;                  // see next_event
   uint64_t turns_ = 1;                   // of warps, so far
-  uint64_t round_turn_ = 0;              // the turn when the warps began to take turns anew, see in_turn
-  uint64_t progress_ = 0;                // counts whatever is more than polling
+  uint64_t round_turn_ = 0;              // the turn when the current round of turns began, see in_turn
+  uint64_t progress_ = 0;                // counts everything but polling
   uint64_t silent_since_ = 0;            // clock_ of the last synchronisation
-  uint32_t patience_ = 1;                // rounds to sleep next time; 0: it hardly pays
+  uint32_t patience_ = 1;                // rounds to sleep next time; 0: not worth it
   AsyncOp* running_op_ = nullptr;
   Warp* running_ = nullptr;
   std::unique_ptr<struct Failure> failure_;
@@ -300,7 +306,7 @@ class Grid {
   std::map<std::pair<const Instr*, FaultKind>, Tolerated> notes;
   Statistics statistics;
 
-  // Cluster launch control: takes one cluster that has not started yet; only in the serial phase. False: none
+  // Cluster launch control: takes one cluster that has not started yet. Only in the serial phase. False: none
   // is left.
   bool steal_cluster(Dim3& first_cta);
   bool in_serial_phase() const { return serial_; }
@@ -308,15 +314,14 @@ class Grid {
   uint32_t shared_bytes() const {
     return shared_bytes_;
   }  // of one CTA's window: reserved, static and dynamic
-  // Whether the kernel asks where the system's shared memory is, and so may touch the first kLentShared
-  // bytes.
+  // Whether the kernel asks for the address of the system's shared memory, and so may access the first
+  // kLentShared bytes.
   bool lends_shared() const { return lends_shared_; }
-  // What %envreg1 and %envreg2 name in a cooperative launch: two zeroed words, the second of which
-  // cooperative_groups' grid.sync() counts arrivals in (cooperative_groups/details/driver_abi.h). 0
-  // otherwise.
+  // The address in %envreg1 and %envreg2 for a cooperative launch: two zeroed words. grid.sync() of
+  // cooperative_groups counts arrivals in the second (cooperative_groups/details/driver_abi.h). 0 otherwise.
   uint64_t workspace() const { return workspace_; }
-  // What bodies see in the serial phase: a strong access that changed memory. memory() and engines call it
-  // before they hand the address out.
+  // Strong accesses in the serial phase that changed memory. memory() and engines call it before they return
+  // the address.
   void watch_change(std::byte* place, uint32_t bytes);
 
  private:
@@ -328,8 +333,8 @@ class Grid {
   uint32_t shared_bytes_ = 0, register_file_bytes_ = 0;
   bool lends_shared_ = false;
   uint64_t clusters_ = 0, next_cluster_ = 0, workspace_ = 0;
-  uint64_t clock_ahead_ = 0;  // what %clock has leapt
-  // Register files of warps that are gone; their constants are still right.
+  uint64_t clock_ahead_ = 0;  // sum of %clock's leaps
+  // Register files of exited warps, for reuse: their constants are still right.
   std::byte* take_file();  // null: there is none
   void give_file(std::byte*);
   std::mutex files_mutex_;
@@ -354,9 +359,9 @@ struct LaunchResult {
   std::vector<Tolerated> tolerated;  // all of it, one for each instruction and class
 };
 
-// Runs a kernel to its end on the calling thread plus the schedule's worker threads. A launch that the device
-// would refuse (block too large, cluster that does not divide the grid, too much shared memory, missing
-// parameter bytes) throws fp4lab::Error with the values before anything runs. A watcher that is not
+// Runs a kernel to its end on the calling thread plus the schedule's worker threads. Throws fp4lab::Error,
+// with the values, before anything runs if the device would refuse the launch (block too large, cluster that
+// does not divide the grid, too much shared memory, missing parameter bytes). A watcher that is not
 // thread_safe() makes the launch use one host thread.
 LaunchResult launch(const Module&, const Function&, const LaunchConfig&, const DeviceModel&, GlobalMemory&,
                     const Schedule&, Watcher* = nullptr);

@@ -93,7 +93,7 @@ uint32_t Mbarrier::seen_after(uint32_t parity, uint32_t rank, uint32_t warp) con
 
 void Mbarrier::note(MbarrierParty::What what, uint32_t now, const Instr* at, uint32_t function, uint32_t rank,
                     uint32_t warp, uint32_t lanes, int64_t amount) {
-  constexpr size_t kParties = 64;  // enough for any pipeline; what comes later is not told of
+  constexpr size_t kParties = 64;  // enough for any pipeline; later ones are not recorded
   for (MbarrierParty& p : parties) {
     if (p.at != at || p.what != what || p.rank != rank || p.warp != warp) continue;
     if (p.phase != now) p.phase = now, p.amount = 0, p.lanes = 0;

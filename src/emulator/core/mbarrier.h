@@ -1,9 +1,9 @@
-// The mbarrier object (PTX ISA 9.7.13.15): a phase, the arrivals it still waits for and the bytes that
-// asynchronous copies still owe it.
+// The mbarrier object (PTX ISA 9.7.13.15): a phase, its pending arrivals, and the bytes that asynchronous
+// copies have yet to deliver.
 //
-// The truth is in a table outside the simulated shared memory; the object's 8 bytes hold a copy in an
-// encoding of our own (below). Every operation compares the two, so a payload that was written over a live
-// barrier is noticed at the barrier's next use.
+// Its state is kept in a table outside the simulated shared memory. The object's 8 bytes hold a copy in an
+// encoding of our own (below). Every operation compares the two, so a write over a live barrier is noticed at
+// the barrier's next use.
 #pragma once
 
 #include <cstddef>
@@ -29,10 +29,10 @@ struct MbarrierState {
   bool plausible() const { return bits >> 62 == 2; }
 };
 
-// Who did something to an mbarrier: kept for the deadlock report, which says who came before and does not
-// now.
+// Threads that acted on an mbarrier. The deadlock report names those that arrived in earlier phases but not
+// in this one.
 struct MbarrierParty {
-  // inits: the amount is the count. waits: it has seen all phases before `phase` end.
+  // inits: the amount is the count. waits: has seen the end of all phases before `phase`.
   enum class What : uint8_t { inits, arrives, expects, delivers, waits } what;
   const Instr* at = nullptr;
   uint32_t function = 0;
@@ -42,36 +42,37 @@ struct MbarrierParty {
 };
 
 struct Mbarrier {
-  uint32_t phase = 0;           // counts completed phases; its lowest bit is what parity waits see
-  uint32_t pending = 0;         // arrivals still missing in this phase
-  uint32_t expected = 0;        // arrivals of the next phase
-  uint32_t total = 0;           // arrivals of this phase (for reports)
-  int64_t tx = 0;               // bytes announced and not yet delivered; negative when they came first
-  uint64_t waiters = 0;         // warps parked on it, one bit each
-  uint64_t turn = 0;            // of the cluster, when the last phase was completed
-  uint64_t ended = 0;           // that event (Cluster::next_event)
-  const Warp* ender = nullptr;  // who completed it, to be compared only; null: an asynchronous operation
+  uint32_t phase = 0;     // counts completed phases; its lowest bit is what parity waits see
+  uint32_t pending = 0;   // arrivals pending in this phase
+  uint32_t expected = 0;  // arrivals of the next phase
+  uint32_t total = 0;     // arrivals of this phase (for reports)
+  int64_t tx = 0;         // bytes announced and not yet delivered; negative if delivered first
+  uint64_t waiters = 0;   // warps parked on it, one bit each
+  uint64_t turn = 0;      // of the cluster, when the last phase was completed
+  uint64_t ended = 0;     // the event of that completion (Cluster::next_event)
+  const Warp* ender =
+      nullptr;  // the warp that completed it, only for comparison; null: an asynchronous operation
   std::vector<MbarrierParty> parties;
 
-  // How many phases a warp has taken note of, which has just been told that the phase of this parity is over:
-  // the first one of that parity that it had not seen, however many more are over; all, where it asks again
-  // for the parity that it has seen.
+  // The number of phases that a warp has observed once it is told that the phase of this parity is over: up
+  // to the first phase of that parity that it had not seen, however many more are over. All of them if it
+  // asks again for a parity that it has already seen.
   uint32_t seen_after(uint32_t parity, uint32_t rank, uint32_t warp) const;
   uint32_t seen_by(uint32_t rank, uint32_t warp) const;
-  // To be called with the phase that the action counted for.
+  // Call it with the phase for which the action counted.
   void note(MbarrierParty::What, uint32_t phase, const Instr*, uint32_t function, uint32_t rank,
             uint32_t warp, uint32_t lanes, int64_t amount);
 
   static Mbarrier fresh(uint32_t count);  // throws Fault when the count is out of range
   MbarrierState state() const;
   bool done(uint32_t parity) const { return (phase & 1) != (parity & 1); }
-  // Whether this arrival, or these delivered bytes, complete the phase, or leave that to whoever announces
-  // the bytes: they have come before.
+  // Whether this arrival, or these delivered bytes, complete the phase, or leave that to the announcement of
+  // bytes that were delivered before it.
   bool completes(uint32_t count, int64_t bytes) const {
     return tx < bytes || (pending == count && tx == bytes);
   }
 
-  // Each returns true when it completed the phase. They throw Fault with the values on underflow or overflow;
+  // Each returns true if it completed the phase. They throw Fault with the values on underflow or overflow;
   // `address` is only for the message.
   bool arrive(uint32_t count, uint32_t address, bool may_complete = true);
   bool drop(uint32_t count, uint32_t address);  // the participants leave for good

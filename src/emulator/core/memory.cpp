@@ -21,7 +21,7 @@ constexpr uint64_t kAllocationAlignment = 256;  // what cuMemAlloc promises
 constexpr uint64_t kDriverAlignment = 512;      // what it gives, as seen on an H200 (2026-11-22)
 constexpr uint64_t kLargePage = 2 << 20, kOwnPages = 1 << 20;  // allocations of more have pages of their own
 constexpr size_t kRememberFreed = 4096;
-// Where the reserved range goes if it can: the same addresses in every run, and clear of the windows.
+// Preferred place of the reserved range: the same addresses in every run, and clear of the windows.
 constexpr uint64_t kPreferredBase = 0x0000'0a00'0000'0000;
 
 uint64_t round_up(uint64_t n, uint64_t to) { return (n + to - 1) / to * to; }
@@ -33,7 +33,7 @@ uint64_t host_memory() {
 }  // namespace
 
 GlobalMemory::GlobalMemory(uint64_t device_bytes) {
-  // Twice the device's size, so that freed ranges stay unused for long: a stale pointer is found out.
+  // Twice the device's size, so that freed ranges stay unused for long and stale pointers are caught.
   reserved_ = 2 * round_up(device_bytes, kPage);
   capacity_ = std::min<uint64_t>(device_bytes, host_memory() / 10 * 9);
   const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
@@ -63,7 +63,7 @@ size_t GlobalMemory::used() const {
   return used_;
 }
 
-// Addresses grow until the end of the range; then the gaps between live allocations are searched.
+// Addresses grow up to the end of the range; after that the gaps between live allocations are searched.
 uint64_t GlobalMemory::place(uint64_t bytes) {
   const uint64_t begin = reinterpret_cast<uint64_t>(base_), end = begin + reserved_;
   if (bytes <= end - next_) {
@@ -88,17 +88,17 @@ void GlobalMemory::refresh(void* p, size_t bytes) const {
 uint64_t GlobalMemory::allocate(size_t bytes) {
   std::unique_lock lock(mutex_);
   if (bytes == 0 || bytes > capacity_ || used_ > capacity_ - bytes) return 0;
-  // Every second allocation starts at an odd multiple of what may be counted on. Where memory is like a real
-  // device's in what it holds, it also lies where a driver puts it: programs count on pages (Taichi does).
+  // Every second allocation starts at an odd multiple of the guaranteed alignment. With zeroed memory
+  // allocations are placed as a driver places them: programs such as Taichi rely on whole pages.
   const bool driver = fresh == Fresh::zeros, large = driver && bytes > kOwnPages;
   const uint64_t shift = large || !(allocations_ & 1) ? 0 : driver ? kDriverAlignment : kAllocationAlignment;
   const uint64_t span = round_up(bytes + shift, kPage), boundary = large ? kLargePage : kPage;
-  const uint64_t room = place(span + boundary);  // a page that is nobody's lies behind it
+  const uint64_t room = place(span + boundary);  // followed by an unallocated page
   if (!room) return 0;
   const uint64_t page = round_up(room, boundary);
   void* host_page = reinterpret_cast<void*>(page);
   if (mprotect(host_page, span, PROT_READ | PROT_WRITE) != 0) return 0;
-  if (fresh == Fresh::poison) refresh(host_page, span);  // else the system's pages are as they should be
+  if (fresh == Fresh::poison) refresh(host_page, span);  // else the system's pages are zero already
   const uint64_t begin = page + shift;
   ++allocations_;
   used_ += bytes;
@@ -183,8 +183,9 @@ std::string GlobalMemory::describe(uint64_t address) const {
   uint64_t behind = live != live_.end() ? address - live->second : ~uint64_t(0);
   uint64_t before = next != live_.end() ? next->first - address : ~uint64_t(0);
   if (std::min(behind, before) < kNear)
-    return behind <= before ? fmt::format("{} bytes behind the {}", behind, text(live->first, live->second))
-                            : fmt::format("{} bytes before the {}", before, text(next->first, next->second));
+    return behind <= before
+               ? fmt::format("{} bytes past the end of the {}", behind, text(live->first, live->second))
+               : fmt::format("{} bytes before the {}", before, text(next->first, next->second));
   if (address < kPage) return "a null pointer";
   return fmt::format("not near any of the {} live allocations", live_.size());
 }

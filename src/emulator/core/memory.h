@@ -1,5 +1,5 @@
-// Address spaces. Device (global) memory is one reserved range of the host's address space, so that a device
-// address is a host address; every access is checked against the live allocations all the same.
+// Address spaces. Device (global) memory is one reserved range of the host's address space, so a device
+// address is a host address. Every access is still checked against the live allocations.
 #pragma once
 
 #include <cstddef>
@@ -27,19 +27,19 @@ constexpr uint32_t kReservedShared = 0x400;
 constexpr uint32_t kLentShared = 288;  // of these, what %reserved_smem_offset_* lend to programs (H200)
 constexpr unsigned kRankShift = 24;
 
-// A thread's local memory ends here, and its stack grows down from here (seen on an H200, driver 580: a frame
-// of n bytes begins at 0xfffdc0 - n). So a small number is no address in it.
+// A thread's local memory ends here and its stack grows down from here, so small numbers are no valid
+// addresses in it (seen on an H200, driver 580: a frame of n bytes begins at 0xfffdc0 - n).
 constexpr uint32_t kLocalTop = 0xff'fdc0;
 
 class GlobalMemory {
  public:
-  // Reserves room for a device of that many bytes. What can be allocated is also limited by the host's
-  // memory.
+  // Reserves address space for a device of that many bytes. The host's memory also limits what can be
+  // allocated.
   explicit GlobalMemory(uint64_t device_bytes = uint64_t(180) << 30);
-  // What memory holds that nobody has written: a poison that shows in results, or zeros, which is what a
-  // program finds in pages that are new to it on a real device.
+  // Content of fresh memory: a poison that shows in results, or zeros, as in pages that are new to a program
+  // on a real device.
   enum class Fresh : uint8_t { poison, zeros } fresh = Fresh::poison;
-  void refresh(void* p, size_t bytes) const;  // makes it as fresh memory is
+  void refresh(void* p, size_t bytes) const;  // fills it like fresh memory
   ~GlobalMemory();
   GlobalMemory(const GlobalMemory&) = delete;
 
@@ -62,19 +62,19 @@ class GlobalMemory {
   // ask again only when it does not contain the next access (Warp does).
   Range find(uint64_t address, size_t bytes) const;
   // Whether a device would read [address, address + bytes) without a fault: it maps memory by pages of 2 MiB
-  // (an H200's driver), and each that the bytes touch holds something of a live allocation. If so, they can
-  // be read here from now on.
+  // (an H200's driver), and each page touched holds part of a live allocation. If so, the bytes are readable
+  // here from now on.
   bool map_rest_of_pages(uint64_t address, size_t bytes) const;
-  std::string describe(
-      uint64_t address) const;  // "16 bytes behind the allocation [0x..., 0x...) of 4096 bytes", for messages
+  std::string describe(uint64_t address)
+      const;  // "16 bytes past the end of the allocation [0x..., 0x...) of 4096 bytes", for messages
   bool owns(uint64_t address) const;  // inside the reserved range of device addresses, allocated or not
   uint64_t contents(uint64_t address, size_t bytes) const;  // a hash of them
   std::byte* host(uint64_t address) const { return reinterpret_cast<std::byte*>(address); }
-  // Constant variables lie in device memory too. An address in .const space counts from its beginning, so
-  // that it is no generic address, as on hardware, where it counts from the beginning of a bank.
+  // Constant variables lie in device memory too. An address in .const space counts from the beginning of this
+  // area, so it is not a generic address, as on hardware, where it counts from the beginning of a bank.
   uint64_t constants() const { return reinterpret_cast<uint64_t>(base_); }
 
-  // What malloc and free in kernels keep (op/device_heap.h); the limit is cudaLimitMallocHeapSize.
+  // State of malloc and free in kernels (op/device_heap.h); the limit is cudaLimitMallocHeapSize.
   struct Heap {
     uint64_t limit = 8 << 20, used = 0;
     std::map<uint64_t, uint64_t> blocks;  // address -> bytes
@@ -87,7 +87,7 @@ class GlobalMemory {
   std::byte* base_ = nullptr;
   size_t reserved_ = 0, used_ = 0, capacity_ = 0;
   uint64_t next_ = 0, allocations_ = 0;
-  uint64_t place(uint64_t bytes);  // room for so many bytes and a gap behind them; 0 = none
+  uint64_t place(uint64_t bytes);  // room for that many bytes and a gap after them; 0 = none
 };
 
 }  // namespace fp4lab::emu

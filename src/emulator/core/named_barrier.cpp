@@ -31,13 +31,13 @@ void NamedBarrier::arrive(const Cta& cta, unsigned id, unsigned warp, uint32_t l
   } else if (count != expected) {
     auto name = [](uint32_t n) { return n ? fmt::format("{} threads", n) : std::string("all threads"); };
     fault(FaultKind::named_barrier, kLanes,
-          "barrier {} is used with {} here, but {} arrived threads of the same round said {}", id,
+          "barrier {} is used with {} here, but {} arrived threads of the same phase said {}", id,
           name(count), arrived, name(expected));
   }
   Part& p = parts[warp];
   if (p.partial & lanes)
     fault(FaultKind::named_barrier, kLanes,
-          "lanes {:#010x} of warp {} arrive again at barrier {} while other lanes of the warp have not come "
+          "lanes {:#010x} of warp {} arrive again at barrier {} while other lanes of the warp are missing "
           "once",
           p.partial & lanes, warp, id);
   p.partial |= lanes;
@@ -95,7 +95,7 @@ std::string NamedBarrier::describe(const Cta& cta) const {
       missing += fmt::format("{}{}", missing.empty() ? "" : ", ", w);
   }
   std::string text = fmt::format("{} of {} threads have arrived", arrived, required(cta));
-  if (expected > cta.warps.size() * kLanes)  // not wrong: a warp may arrive twice
+  if (expected > cta.warps.size() * kLanes)  // legal: a warp may arrive twice
     text += fmt::format(", more than the CTA's {} warps", cta.warps.size());
   if (!missing.empty()) text += fmt::format("; warps not waiting here: {}", missing);
   if (!exited.empty()) text += fmt::format("; exited: {}", exited);

@@ -1,5 +1,5 @@
 // The 16 CTA barriers of bar.sync, bar.arrive and bar.red (PTX ISA 9.7.13.1). Arrivals are counted in whole
-// warps: a warp adds 32 threads once all its live lanes have come.
+// warps: a warp adds 32 threads once all its live lanes have arrived.
 #pragma once
 
 #include <cstdint>
@@ -13,23 +13,24 @@ struct Instr;
 
 struct NamedBarrier {
   struct Part {              // one warp's
-    uint32_t partial = 0;    // lanes that came while others of their warp have not yet
-    uint32_t waiting = 0;    // lanes that came by sync or red and wait
-    uint32_t released = 0;   // lanes that may go on
-    uint32_t predicate = 0;  // what the waiting lanes brought to bar.red
+    uint32_t partial = 0;    // lanes that arrived while others of their warp are missing
+    uint32_t waiting = 0;    // lanes that wait (sync or red)
+    uint32_t released = 0;   // lanes that may continue
+    uint32_t predicate = 0;  // operand of bar.red in the waiting lanes
     uint32_t result = 0;     // what bar.red returns to the released lanes: population count
     uint32_t all = 0;        // ... and how many took part
   };
   std::vector<Part> parts;  // by warp; empty until first used
   uint32_t expected = 0;    // threads of this generation; 0: all warps of the CTA that have not exited
   uint32_t arrived = 0;     // threads, in whole warps
-  bool open = false;        // somebody came in this generation
+  bool open = false;        // has an arrival in this generation
   uint64_t generation = 0;
 
-  // A group of one warp comes. Throws Fault when its count contradicts the one that opened the generation.
+  // Arrival of a group of one warp. Throws Fault when its count contradicts the one that opened the
+  // generation.
   void arrive(const Cta&, unsigned id, unsigned warp, uint32_t lanes, uint32_t count, bool waits,
               uint32_t predicate);
-  // Completes the generation when enough warps came: the waiting lanes become released ones.
+  // Completes the generation when enough warps have arrived: the waiting lanes are released.
   bool settle(const Cta&);
   std::string describe(const Cta&) const;  // "64 of 192 threads have arrived; warps 2, 3 wait"
 
@@ -37,15 +38,15 @@ struct NamedBarrier {
   uint32_t required(const Cta&) const;
 };
 
-// barrier.cluster: each warp's lanes that arrived and have not yet waited.
+// barrier.cluster: of each warp, the lanes that arrived and have not yet waited.
 struct ClusterBarrierPart {
   uint32_t arrived = 0;   // in the running phase
   uint32_t complete = 0;  // arrived in a phase that is complete, wait not executed yet
-  // Where it is tolerated that a thread arrives twice before it waits:
+  // If a second arrival before the wait is tolerated:
   uint32_t next = 0;            // lanes that arrived in the running phase and for the next one
   uint32_t complete_twice = 0;  // lanes whose last two phases are complete, neither waited for
 
-  // A wait ends behind the phase of the latest arrival (an H200's does so).
+  // A wait ends after the phase of the latest arrival (seen on an H200).
   bool ends_wait(uint32_t lanes) const { return (complete & lanes) == lanes && !(arrived & lanes); }
   void finish_phase() {
     complete_twice |= complete & arrived;

@@ -38,13 +38,13 @@ std::string ptx_position(const Module& m, const Source& s) {
 }
 
 std::string cuda_position(const Module& m, const Source& s) {
-  constexpr size_t kShown = 4;  // templates of libraries are inlined a dozen deep
+  constexpr size_t kShown = 4;  // library templates are inlined a dozen levels deep
   std::vector<std::string> frames;
   for (uint32_t at = s.location; at && at < m.locations.size() && frames.size() < 64;
        at = m.locations[at].caller) {
     const Location& l = m.locations[at];
     if (l.file == 0 || l.file >= m.files.size()) break;
-    // NVRTC writes absolute paths; below the current folder they are shown from there.
+    // NVRTC writes absolute paths; those below the current folder are shown relative to it.
     static const std::string here = std::filesystem::current_path().string() + "/";
     std::string_view file = m.files[l.file];
     if (file.starts_with(here)) file.remove_prefix(here.size());
@@ -60,7 +60,7 @@ std::string cuda_position(const Module& m, const Source& s) {
 
 namespace {
 
-// Of "f<A<B, C>, D>" the arguments of arguments left out: "f<A<...>, D>".
+// "f<A<B, C>, D>" without the arguments of arguments: "f<A<...>, D>".
 std::string without_inner_arguments(std::string_view name) {
   std::string text;
   unsigned depth = 0;
@@ -78,10 +78,10 @@ std::string kernel_name(const std::string& mangled) {
   int status = 0;
   const std::unique_ptr<char, void (*)(void*)> demangled(
       abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status), std::free);
-  // Of names of several kilobytes (CUTLASS's) the C++ library does not understand every one.
+  // The C++ library fails to demangle some names of several kilobytes (CUTLASS's).
   if (status != 0) return mangled.size() > 120 ? mangled.substr(0, 100) + "..." : mangled;
   std::string text = without_inner_arguments(demangled.get());
-  // Its parameters, which the last parenthesis outside of template arguments opens.
+  // Removes the parameters, which begin at the last parenthesis outside of template arguments.
   int depth = 0;
   for (size_t i = text.size(); i-- > 0;) {
     if (text[i] == ')' || text[i] == '>') ++depth;

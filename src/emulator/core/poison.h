@@ -1,4 +1,4 @@
-// What memory and registers hold that nobody has written, where it is no error to read them.
+// The content of unwritten memory and registers, where reading them is no error.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What is said when a launch ends badly.
+// The reports of launches that fail.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace fp4lab::emu {
 
 namespace {
 
-constexpr size_t kShownCtas = 8;  // different looking CTAs in a deadlock report
+constexpr size_t kShownCtas = 8;  // distinct CTAs in a deadlock report
 
 std::string thread_text(const Grid& grid, const Warp& w, unsigned lane) {
   const Dim3 b = grid.config.block;
@@ -59,7 +59,7 @@ std::string core_wait_text(const Wait& w) {
   return "waits";
 }
 
-// What the warp did last: synchronisation and operations issued, the oldest first.
+// The warp's last synchronisations and issued operations, the oldest first.
 std::string last_events(const Grid& grid, const Warp& w) {
   std::string text;
   w.for_noted([&](const Warp::Noted& n) {
@@ -73,7 +73,7 @@ std::string last_events(const Grid& grid, const Warp& w) {
   return text.empty() ? text : text + "\n";
 }
 
-// The same behind a report that does not end its line.
+// The same, appended to a report that does not end its line.
 std::string last_line(const Grid& grid, const Warp& w) {
   std::string last = last_events(grid, w);
   if (last.empty()) return last;
@@ -81,7 +81,7 @@ std::string last_line(const Grid& grid, const Warp& w) {
   return "\n" + last;
 }
 
-// "the 4 bytes at global address 0x..., which hold 0x0"; empty when the group has not looked at global memory
+// "the 4 bytes at global address 0x..., which hold 0x0"; empty if the group has not read global memory
 // lately.
 std::string polled_text(const Grid& grid, const Warp& w, const LaneGroup& g) {
   constexpr uint64_t kLately = 256;  // instructions
@@ -94,7 +94,7 @@ std::string polled_text(const Grid& grid, const Warp& w, const LaneGroup& g) {
   return text + fmt::format(", which hold {:#x}", value);
 }
 
-// The lines of one CTA; consecutive warps that say the same are folded.
+// The lines of one CTA; consecutive warps with the same text are folded.
 std::string cta_text(const Grid& grid, const Cta& cta) {
   std::vector<std::pair<std::string, std::pair<unsigned, unsigned>>> lines;
   for (const auto& w : cta.warps) {
@@ -143,7 +143,7 @@ std::string cta_text(const Grid& grid, const Cta& cta) {
   return all;
 }
 
-// The wait to look at first: one that nothing else explains, or the one that most others wait behind.
+// The wait to look at first: one that nothing else explains, or the one on which most others depend.
 std::string look_first(const std::vector<Cluster*>& clusters) {
   struct Candidate {
     const Warp* warp;
@@ -176,7 +176,7 @@ std::string look_first(const std::vector<Cluster*>& clusters) {
   return {};
 }
 
-// The same where all that is left polls: a warp that looks at global memory.
+// The same if all live warps poll: a warp that reads global memory.
 std::string look_first_at_poll(const Grid& grid, const std::vector<Cluster*>& clusters) {
   for (const auto& c : clusters)
     for (const auto& cta : c->ctas)
@@ -185,9 +185,9 @@ std::string look_first_at_poll(const Grid& grid, const std::vector<Cluster*>& cl
           const std::string polled = polled_text(grid, *w, *g);
           if (polled.empty()) continue;
           return fmt::format(
-              "  look first at warp {}, {} of {}: it polls {}, and no thread of this launch changes them.\n"
+              "  look first at warp {}, {} of {}: it polls {}, which no thread of this launch changes.\n"
               "      A launch runs to its end before the host's next call begins: what the host, a copy or "
-              "another kernel\n      should write there in the meantime does not come\n",
+              "another kernel\n      should write there meanwhile never arrives\n",
               w->id, lane_list(g->mask), cta->name(), polled);
         }
   return {};
@@ -217,8 +217,8 @@ uint32_t fault_line(const Grid& grid, const Warp* w, const AsyncOp* op) {
 
 namespace {
 
-// "mbarrier.init: line 12", "tensormap.replace: lines 12, 14, 16": where a function has what begins with
-// these two words, or nothing.
+// "mbarrier.init: line 12", "tensormap.replace: lines 12, 14, 16": the instructions of a function that begin
+// with these two words; empty if there are none.
 std::string lines_with(const Function& f, std::string_view first, std::string_view second) {
   constexpr size_t kShown = 8;
   std::vector<uint32_t> lines;
@@ -231,8 +231,8 @@ std::string lines_with(const Function& f, std::string_view first, std::string_vi
                      count > kShown ? ", ..." : "");
 }
 
-// The nearest instruction before `pc` (or the last one of all, for the function's end) that begins with these
-// two words, or null.
+// The last instruction before `pc` (or of the whole function, for its end) that begins with these two words,
+// or null.
 const Source* before(const Function& f, size_t pc, std::string_view first, std::string_view second) {
   while (pc-- > 0)
     if (const Source& s = f.source[pc]; s.tokens.size() > 1 && s.tokens[0] == first && s.tokens[1] == second)
@@ -240,8 +240,8 @@ const Source* before(const Function& f, size_t pc, std::string_view first, std::
   return nullptr;
 }
 
-// For an object or a value that is not there, or not yet: where what makes it stands, and where a wait for
-// that can be missing. Without a newline at its end.
+// For an object or a value that does not exist (yet): the lines that create it, and the lines between which a
+// wait for it may be missing. Without a newline at the end.
 std::string there(const Fault& e, const Function& f, uint32_t pc) {
   const std::string_view what = e.what();
   const auto wait = [&] {
@@ -289,7 +289,7 @@ std::string fault_report(const Fault& e, const Grid& grid, const Warp* w, const 
   text += fmt::format(", {}, warp {}", w->cta.name(), w->id);
   if (e.lane < kLanes) text += fmt::format(", lane {}, {}", e.lane, thread_text(grid, *w, e.lane));
   if (const Instr* i = w->current()) {
-    // The group may be gone or in another function already; the instruction knows where it lies.
+    // The group may be gone, or in another function already; the instruction knows its place.
     for (const Function& f : grid.module.functions)
       if (!f.code.empty() && i >= f.code.data() && i < f.code.data() + f.code.size())
         text += "\n" + place_text(grid, f, *i) + there(e, f, i->pc);
@@ -306,15 +306,15 @@ std::string notes_text(const std::vector<Tolerated>& all) {
   for (const Tolerated* t : first) {
     text += fmt::format("{}{}\n", text.empty() ? "" : "\nnote: ", t->report);
     if (const size_t n = more[t->kind] - 1)
-      text += fmt::format("  (and the like at {} more instructions)\n", n);
+      text += fmt::format("  (and the same at {} more instructions)\n", n);
   }
   return text;
 }
 
 std::string stuck_report(const Grid& grid, const std::vector<Cluster*>& clusters, bool polling) {
   std::string text = fmt::format("deadlock: kernel {}: ", kernel_name(grid.function.name));
-  text += polling ? "the threads that are left only poll, and nothing that they look at changes any more\n"
-                  : "every thread that is left waits, and no asynchronous operation is under way\n";
+  text += polling ? "all live threads only poll, and nothing they poll changes any more\n"
+                  : "all live threads are blocked, and no asynchronous operation is pending\n";
   const std::string first = look_first(clusters);
   text += first.empty() && polling ? look_first_at_poll(grid, clusters) : first;
   std::vector<std::pair<std::string, std::vector<const Cta*>>> kinds;

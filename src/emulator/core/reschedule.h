@@ -1,5 +1,4 @@
-// Thrown by the core to leave a body whose group has been parked in a place where the body cannot return by
-// itself.
+// Thrown by the core to leave a body whose group was parked where the body cannot return by itself.
 #pragma once
 
 namespace fp4lab::emu {

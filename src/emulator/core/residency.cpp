@@ -29,7 +29,7 @@ bool Residency::fits(const Sm& sm) const {
 }
 
 bool Residency::place(std::vector<Sm*>& sms) {
-  // Least occupied first; a cluster's SMs are taken in steps of two when its size is even.
+  // Least occupied first. Clusters of even size take SMs in pairs.
   const uint32_t step = ctas_ % 2 == 0 ? 2 : 1, need = ctas_ / step;
   chosen_.clear();
   uint32_t best_load = ~0u;

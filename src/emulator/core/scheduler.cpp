@@ -10,12 +10,12 @@
 namespace fp4lab::emu {
 
 namespace {
-// After so many rounds in which every warp only polled, lanes that wait at a join for others of their warp go
-// on alone: the others may be polling for what these have yet to write (a lock that one lane holds).
+// After this many rounds in which every warp only polled, lanes that wait at a join for others of their warp
+// continue alone: the others may be polling for what these have yet to write (a lock that one lane holds).
 constexpr uint64_t kIdleRounds = 16;
-// "mbarrier.try_wait ... waits up to a system-dependent time limit" (PTX ISA 9.7.13.15.16): when nothing else
-// can go on, waits end without success. A kernel may well ask once for the phase that its next instructions
-// bring about. One that comes back to the same waits so many times and did nothing in between is stuck.
+// "mbarrier.try_wait ... waits up to a system-dependent time limit" (PTX ISA 9.7.13.15.16). When nothing else
+// can run, waits end without success: a kernel may ask once for a phase that its next instructions complete.
+// One that returns to the same waits this many times and did nothing in between is stuck.
 constexpr unsigned kTimeOuts = 4;
 constexpr uint64_t kStartRounds = 32;  // between the starts of CTAs on an SM, see start_clusters
 
@@ -25,7 +25,7 @@ unsigned host_threads(const Grid& grid) {
   return std::max(1u, std::thread::hardware_concurrency());
 }
 
-// Does the kernel, or a function that it may call, have an instruction whose name begins so?
+// Whether the kernel, or a function that it may call, has an instruction whose name begins like this.
 bool has_instruction(const Grid& grid, std::string_view name) {
   return grid.device.tmem_columns && std::ranges::any_of(grid.module.functions, [&](const Function& f) {
            return (!f.entry || &f == &grid.function) && std::ranges::any_of(f.code, [&](const Instr& i) {
@@ -108,9 +108,9 @@ void Scheduler::parallel_phase() {
   gone_.clear();
 }
 
-// Where the schedule is tolerant and the kernel allocates tensor memory, a CTA comes to an SM some rounds
-// behind the one that is there, as a launch takes its time on hardware too: the first asks for its columns
-// first. Where the others only poll, they may be polling for what is to come.
+// With a tolerant schedule and a kernel that allocates tensor memory, a CTA starts on an occupied SM some
+// rounds after the CTA there, as on hardware, where launching takes time. So the first CTA allocates its
+// columns first. If the others only poll, the new CTA starts at once: they may be polling for its results.
 bool Scheduler::comes_too_soon(const std::vector<Sm*>& sms) const {
   const uint64_t apart = pace_.idle_rounds ? 1 : kStartRounds;
   return one_by_one_ && std::ranges::any_of(sms, [&](const Sm* sm) {
@@ -128,7 +128,7 @@ void Scheduler::start_clusters() {
     }
     for (Sm* sm : sms) {
       if (one_by_one_) last_start_[sm] = sum_.rounds;
-      // It is there before anybody allocates: a warp may use it ahead of its CTA's tcgen05.alloc, and
+      // Tensor memory exists before any allocation: a warp may use it before its CTA's tcgen05.alloc, and
       // Modular's attention never allocates.
       if (tensor_memory_ && !sm->tmem) sm->tmem = std::make_unique<TensorMemory>();
     }
@@ -163,8 +163,8 @@ void Scheduler::count(const Cluster& c) {
   sum_.mma_count += c.statistics.mma_count;
 }
 
-// The first failure of the round by cluster; every cluster has run its round, so it is the same for any
-// number of host threads.
+// The round's first failure in the order of clusters. Every cluster has run its round, so the result does not
+// depend on the number of host threads.
 bool Scheduler::failed(LaunchResult& result) {
   const Failure* first = nullptr;
   unsigned others = 0;
@@ -193,7 +193,7 @@ uint64_t Scheduler::clocks() const {
   return sum;
 }
 
-// Before clusters retire. `spent`: steps of the round.
+// Called before clusters retire. `spent`: steps of the round.
 void Scheduler::keep_pace(uint64_t spent) {
   uint64_t now = pace_.gone + asleep_progress_;
   for (const Cluster* c : awake_) {

@@ -1,5 +1,5 @@
-// The rounds of one launch: parallel phase over the resident clusters, serial phase, retirement and start of
-// clusters, the end.
+// The rounds of one launch: the parallel phase of the resident clusters, the serial phase, and the retirement
+// and start of clusters.
 #pragma once
 
 #include <atomic>
@@ -15,11 +15,11 @@
 
 namespace fp4lab::emu {
 
-// The SMs with what resident CTAs occupy.
+// The SMs and what resident CTAs occupy of them.
 class Residency {
  public:
   Residency(const DeviceModel&, uint32_t shared_bytes, uint32_t threads, uint32_t cluster_ctas);
-  // Places a cluster: its CTAs lie on different SMs of one GPC, pairs on neighbouring ones. False: no room.
+  // Places a cluster: its CTAs on different SMs of one GPC, pairs on neighbouring SMs. False: no room.
   bool place(std::vector<Sm*>& sms);
   void remove(const std::vector<Sm*>& sms);
 
@@ -36,7 +36,7 @@ class Residency {
   std::vector<Unit> units_, chosen_;                 // of place()
 };
 
-// As machine.h's, but no more than `most`, which are sooner counted.
+// Like machine.h's, but counts no further than `most`, which is faster.
 uint64_t resident_clusters(const Function&, const LaunchConfig&, const DeviceModel&, uint64_t most);
 
 class Scheduler {
@@ -50,7 +50,7 @@ class Scheduler {
   bool comes_too_soon(const std::vector<Sm*>&) const;
   bool round(LaunchResult&);  // false: the launch has failed
   void parallel_phase();
-  // `spent`: steps of the parallel phase. False: nobody waited for it.
+  // `spent`: steps of the parallel phase. False: nothing waited for it.
   bool serial_phase(uint64_t spent);
   struct Item {
     Cluster* cluster;
@@ -60,11 +60,11 @@ class Scheduler {
   void serial_items(Cluster&);  // into items_
   bool is_compare_and_swap(const LaneGroup&) const;
   bool run_item(const Item&);  // true: it changed memory
-  // A warp whose compare and swap was served goes on with its tries, which nobody comes between, while they
-  // change something: else one lane of all the warps that swap the same word would succeed in each round.
+  // A warp whose compare and swap was served goes on trying, undisturbed, as long as its tries change
+  // something. Otherwise only one lane of all the warps that swap the same word would succeed in each round.
   void go_on_swapping(const Item&, bool changed);
-  // Clusters whose warps all wait for each other, or poll global memory that has not changed since they
-  // looked last, sleep: rounds pass them by until it changes, or their patience is at an end.
+  // Clusters sleep, and rounds skip them, while all their warps wait for each other or poll global memory
+  // that has not changed since their last look. They wake when it changes or their patience ends.
   bool falls_asleep(Cluster&);
   template <class F>
   void wake(F&& which);
@@ -74,11 +74,11 @@ class Scheduler {
   bool failed(LaunchResult&);
   uint64_t clocks() const;  // steps of all resident clusters
   void keep_pace(uint64_t spent);
-  // When nothing goes on (`stuck`), or warps have only polled for a while: ends waits that may end without
-  // what they wait for. False: there was none.
+  // When nothing can run (`stuck`), or warps have only polled for a while: ends waits that may end without
+  // success. False: there was none.
   bool end_waits(bool stuck);
-  // Time goes on where warps only poll and look at the clock: they may be waiting for a point in time. The
-  // leaps double, for waits of a second or more.
+  // Advances the clock where warps only poll and read it: they may be waiting for a point in time. Each leap
+  // is twice as long as the last, to reach waits of a second or more.
   void leap();
   bool release(bool (*how)(Warp&));  // asks every warp; true: one can run again
   void work(unsigned thread);
@@ -103,16 +103,16 @@ class Scheduler {
   };
   std::map<uint64_t, std::vector<Swapper>> swappers_;  // by cluster, then by warp
   uint64_t asleep_clocks_ = 0, asleep_progress_ = 0;   // of those in asleep_
-  std::vector<std::unique_ptr<Cluster>> gone_;         // what the next round's host threads take apart
+  std::vector<std::unique_ptr<Cluster>> gone_;         // to be destroyed by the next round's host threads
   std::vector<std::vector<uint64_t>> counts_;          // by host thread: executions by instruction
   std::mt19937_64 rng_;
   const bool tensor_memory_, one_by_one_;               // see start_clusters
-  std::unordered_map<const Sm*, uint64_t> last_start_;  // the rounds of them, if one_by_one_
-  Statistics sum_;                                      // of the clusters that are gone
+  std::unordered_map<const Sm*, uint64_t> last_start_;  // the round of each, if one_by_one_
+  Statistics sum_;                                      // of retired clusters
   struct {
     uint64_t progress = 0;     // of all clusters so far
-    uint64_t gone = 0;         // of that, by clusters that are gone
-    uint64_t polled = 0;       // steps since anything but polling was done
+    uint64_t gone = 0;         // of that, by retired clusters
+    uint64_t polled = 0;       // steps since the last one that was not polling
     uint64_t idle_rounds = 0;  // rounds since then, or since waits were ended
     unsigned time_outs = 0;
     uint64_t leap = kFirstLeap;  // of %clock
@@ -127,7 +127,7 @@ class Scheduler {
   std::atomic<size_t> next_{0};
 };
 
-// The deadlock report: every waiting group, what it waits for, where; CTAs that look the same are folded.
+// The deadlock report: every waiting group, what it waits for, and where. CTAs with the same text are folded.
 std::string stuck_report(const Grid&, const std::vector<Cluster*>&, bool polling);
 
 }  // namespace fp4lab::emu

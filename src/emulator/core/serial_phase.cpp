@@ -1,5 +1,5 @@
-// The serial phase of a round: what clusters do to each other, one item after the other in an order that the
-// seed draws, and who sleeps until another changes what it polls.
+// The serial phase of a round: interactions between clusters, one item at a time in an order drawn from the
+// seed; and which clusters sleep until another changes what they poll.
 #include <algorithm>
 #include <cstring>
 
@@ -9,13 +9,13 @@
 namespace fp4lab::emu {
 
 namespace {
-// Instructions of a warp between two polls of a loop that does nothing else.
+// Instructions of a warp between two polls of a loop that only polls.
 constexpr uint64_t kSpin = 64;
-// Looks at the same before a cluster sleeps: few, or many when its last sleep was short (a lock that many
-// take changes all the time).
+// Unchanged polls before a cluster sleeps: few, or many if its last sleep was short (a contended lock changes
+// all the time).
 constexpr uint32_t kRepeats = 2, kManyRepeats = 16;
-// Of a warp that goes on with compare and swap: instructions at once, and serial phases between two such
-// turns where they were in vain.
+// For a warp that repeats a compare and swap: instructions at once, and serial phases between two such turns
+// after failures.
 constexpr unsigned kSwapTurn = 512;
 constexpr size_t kMostWarps = 32;  // of a CTA
 constexpr uint32_t kMostRest = 63;
@@ -98,15 +98,15 @@ bool Scheduler::is_compare_and_swap(const LaneGroup& g) const {
   return opcode && opcode->name == "atom_cas";
 }
 
-// The first try may fail, for it has yet to learn the value. Two failures on end look like a lock that
-// another holds: then the warp takes single tries for a while, and its lanes have polled, no more.
+// The first try may fail, since it has yet to learn the value. Two failures in a row look like a held lock:
+// the warp then takes single tries for a while, which count as polls.
 void Scheduler::go_on_swapping(const Item& item, bool changed) {
   std::vector<Swapper>& of_cluster = swappers_[item.cluster->id];
   const size_t number = item.warp->cta.rank * kMostWarps + item.warp->id;
   if (of_cluster.size() <= number) of_cluster.resize(number + 1);
   Swapper& swapper = of_cluster[number];
   if (swapper.rest && swapper.rest--) return;
-  if (rng_() % 4 == 0) return;  // a try alone is an order that the hardware may choose too
+  if (rng_() % 4 == 0) return;  // hardware may choose a single try too
   bool any = changed;
   unsigned failures = !changed;
   for (unsigned left = kSwapTurn; left && failures < 2 && !item.cluster->failure_; --left) {
@@ -133,7 +133,7 @@ bool Scheduler::serial_phase(uint64_t spent) {
   std::erase_if(awake_, [&](Cluster* c) { return falls_asleep(*c); });
   items_.clear();
   for (Cluster* c : awake_) serial_items(*c);
-  if (items_.empty() && !spent) {  // somebody has to go on
+  if (items_.empty() && !spent) {  // something has to run
     wake_all();
     for (Cluster* c : awake_) serial_items(*c);
   }

@@ -1,4 +1,4 @@
-// The step loop: a group executes until it blocks, yields, parts, meets others or has used up its turn.
+// The step loop: a group executes until it blocks, yields, diverges, reconverges or has used up its turn.
 #include "emulator/core/machine.h"
 #include "emulator/core/place.h"
 #include "emulator/core/reschedule.h"
@@ -54,8 +54,8 @@ Warp::Turn Warp::run(uint64_t& budget, LaneGroup* first) {
   LaneGroup* g = first ? first : next_group();
   const bool watch = cta.cluster.watcher != nullptr;
   while (g && budget) {
-    // Also where the instruction before ended the group's turn in another way: a branch of several lanes, an
-    // exit, a load that yields.
+    // Also if the previous instruction ended the group's turn in another way: a divergent branch, an exit, a
+    // load that yields.
     if (join_pc(*g) == g->pc) {
       LaneGroup* next = arrive(*g);
       g = next ? next : next_group();
@@ -70,8 +70,8 @@ Warp::Turn Warp::run(uint64_t& budget, LaneGroup* first) {
     } catch (const Reschedule&) {
       g->pc = current()->pc;
     }
-    // A group that polls yields, or accesses memory strongly, every few instructions; one that does neither
-    // for long makes progress.
+    // A polling group yields, or accesses memory strongly, every few instructions. One that does neither for
+    // long makes progress.
     count_quiet(*g);
     if (g->quiet > kQuiet) ++cta.cluster.progress_, g->quiet = 0;
     const uint32_t events = events_;
@@ -89,7 +89,7 @@ Warp::Turn Warp::run(uint64_t& budget, LaneGroup* first) {
   return g ? Turn::spent : Turn::parked;
 }
 
-// In turn, so that a group that spins cannot keep its siblings from running.
+// Round robin, so that a spinning group cannot starve its siblings.
 LaneGroup* Warp::next_group() {
   const size_t n = groups_.size();
   for (size_t k = 0; k < n; ++k) {

@@ -9,7 +9,7 @@
 namespace fp4lab::emu {
 
 TensorMemory::TensorMemory() : cells(std::make_unique<std::array<Column, kTmemColumns>>()) {
-  for (auto& column : *cells) column.fill(0xffffffff);  // a NaN in every format that lives here
+  for (auto& column : *cells) column.fill(0xffffffff);  // a NaN in every format of accumulators and scales
 }
 
 int TensorMemory::find_free(unsigned columns) const {
@@ -23,7 +23,7 @@ int TensorMemory::find_free(unsigned columns) const {
 
 namespace {
 
-// No two CTAs of a launch have the same; 0 is nobody.
+// Unique for each CTA of a launch; 0 names none.
 uint64_t name_of(const Cta& cta) { return (cta.cluster.id << 8 | cta.rank) + 1; }
 
 }  // namespace
@@ -95,9 +95,9 @@ std::string TensorMemory::copies_near(uint32_t column) const {
   if (near.size() > kShown) near.resize(kShown);
   std::string text;
   for (const Copied& c : near)
-    text += fmt::format("{}[{}, {}) (line {}{})", text.empty() ? "; tcgen05.cp wrote columns " : ", ",
-                        c.column, c.column + c.columns, c.line,
-                        c.unwritten ? ", from shared memory that nobody had written" : "");
+    text +=
+        fmt::format("{}[{}, {}) (line {}{})", text.empty() ? "; tcgen05.cp wrote columns " : ", ", c.column,
+                    c.column + c.columns, c.line, c.unwritten ? ", from unwritten shared memory" : "");
   return text.empty() ? "; no tcgen05.cp has written any column yet" : text;
 }
 
@@ -108,7 +108,7 @@ void TensorMemory::check(const Cta& cta, unsigned column, unsigned columns, cons
           column + columns, kTmemColumns);
   const auto begin = owner.begin() + column, end = begin + columns;
   if (std::all_of(begin, end, [&](const Cta* o) { return o == &cta; })) return;
-  // What another CTA holds is never given way to.
+  // Columns of another CTA are never tolerated.
   const auto foreign = std::find_if(begin, end, [&](const Cta* o) { return o && o != &cta; });
   const auto outside = foreign != end ? foreign : std::find(begin, end, nullptr);
   const auto c = static_cast<size_t>(outside - owner.begin());
@@ -124,7 +124,7 @@ void TensorMemory::check(const Cta& cta, unsigned column, unsigned columns, cons
                                               : "is not allocated",
                   live));
   if (foreign != end || !cta.cluster.grid.schedule.tolerant) throw unowned;
-  if (op && op->origin) cta.cluster.tolerated(unowned, *op);  // what is being issued says nothing yet
+  if (op && op->origin) cta.cluster.tolerated(unowned, *op);  // at issue there is no message yet
 }
 
 bool TensorMemory::owns_any(const Cta& cta, unsigned column, unsigned columns) const {

@@ -29,19 +29,20 @@ struct TensorMemory {
   std::unique_ptr<std::array<Column, kTmemColumns>> cells;
   std::array<std::array<uint64_t, 2>, kTmemColumns> defined{};  // by column: lanes that were written
   std::array<const Cta*, kTmemColumns> owner{};                 // by column; null = free
-  std::vector<const Cta*> waiting;              // with tcgen05.alloc, for columns or for the pair's other CTA
-  std::array<uint64_t, kTmemColumns> former{};  // of a free column: who had it last, see name_of
+  std::vector<const Cta*> waiting;              // in tcgen05.alloc, for columns or for the pair's other CTA
+  std::array<uint64_t, kTmemColumns> former{};  // of a free column: its last owner, see name_of
 
-  // Of a column that nobody holds: who wrote it last (see name_of) and which lanes. A warp may be ahead of
-  // the one that allocates (gated delta networks of a contest, which ran on B200s), where the
-  // schedule is tolerant: tcgen05.alloc is taken to leave the cells as they are.
+  // Of an unallocated column: the last CTA that wrote it (see name_of) and the lanes. With a tolerant
+  // schedule a warp may write before another one allocates (gated delta networks of a contest, which ran on
+  // B200s): tcgen05.alloc is taken to leave the cells unchanged.
   struct Ahead {
     uint64_t writer = 0;
     std::array<uint64_t, 2> lanes{};
   };
   std::array<Ahead, kTmemColumns> ahead{};
 
-  // The latest tcgen05.cp of each PTX line, a few: a product without its scales says where others went.
+  // The latest tcgen05.cp of a few PTX lines: if a product's scales are missing, the report says where others
+  // went.
   struct Copied {
     uint32_t line, column, columns;
     bool unwritten;  // its source, all or some of it
@@ -55,7 +56,7 @@ struct TensorMemory {
 
   // The first column of `columns` free ones, aligned to `columns`, or -1.
   int find_free(unsigned columns) const;
-  // Cells become undefined, but for those that the CTA has written ahead of its allocation.
+  // Makes cells undefined, except those that the CTA has written before its allocation.
   void allocate(unsigned first, unsigned columns, const Cta*);
   void release(unsigned first, unsigned columns);
 
@@ -63,10 +64,10 @@ struct TensorMemory {
   void define(const Cta& writer, unsigned c, unsigned lane0, unsigned lanes);
   void undefine(unsigned c, unsigned lane0, unsigned lanes);
   bool owns_any(const Cta&, unsigned column, unsigned columns) const;
-  // Faults (illegal_address) unless all the columns are allocated to `cta`. Where the schedule is tolerant it
-  // takes columns that nobody holds, too: hardware has no check, and they keep what they hold. Contest
-  // kernels free tensor memory that others still read, and SwayamInSync's dual GEMMs keep their scales behind
-  // their allocation.
+  // Faults (illegal_address) unless all the columns are allocated to `cta`. A tolerant schedule accepts
+  // unallocated columns too: hardware has no check, and they keep their contents. Contest kernels free tensor
+  // memory that others still read, and SwayamInSync's dual GEMMs keep their scales past the end of their
+  // allocation.
   void check(const Cta& cta, unsigned column, unsigned columns, const char* what,
              const AsyncOp* op = nullptr) const;
 };

@@ -1,4 +1,4 @@
-// One cluster's part of a round: which warp runs next, for how long, and when asynchronous operations happen.
+// One cluster's part of a round: which warp runs next and for how long, and when asynchronous operations run.
 #include <algorithm>
 #include <optional>
 
@@ -117,10 +117,9 @@ void Cluster::draw_policy() {
   policy_.lifetime = 1 + static_cast<uint32_t>(random(kPolicyTurns));
 }
 
-// A store reads shared memory soon behind its issue. TransformerEngine's NVFP4 and MXFP8 casts count on it:
-// the thread that issued it waits for it, but nothing tells the others, which fill the buffer again a stage
-// later. So where the schedule is tolerant it has read what it stores once every warp that can run has had a
-// turn since.
+// A bulk store reads shared memory soon after its issue. TransformerEngine's NVFP4 and MXFP8 casts rely on
+// it: only the issuing thread waits for the store, while the others refill the buffer one stage later. So
+// with a tolerant schedule the store has read its source once every runnable warp has had a turn.
 AsyncOp* Cluster::overdue_store() {
   if (!grid.schedule.tolerant) return nullptr;
   for (size_t k = 0; k < ops_.size(); ++k) {
@@ -130,7 +129,7 @@ AsyncOp* Cluster::overdue_store() {
   return nullptr;
 }
 
-// Is an operation due now, with `n` warps that could run instead?
+// Whether an operation is due now, given `n` runnable warps.
 bool Cluster::operation_due(size_t n) {
   switch (policy_.ops) {
     case Policy::Ops::uniform:
@@ -160,12 +159,11 @@ size_t Cluster::next_warp() {
   return n > 1 && victim && random(kOneIn) ? (pick + 1) % n : pick;
 }
 
-// Hardware issues for whatever warp of an SM can go on, and lets none stand while another runs on and on; nor
-// does it let a CTA of a cluster. Public kernels count on it: FlashMLA's decode hands row maxima from warp to
-// warp through shared memory, and writes the next ones with no barrier behind the reads of the last;
-// CUTLASS's example 93 clears mailboxes for other CTAs' st.async with no barrier behind, while those load,
-// multiply and add. So where the schedule is tolerant the warps of a cluster take turns, in any order:
-// instead of one that has had its turn goes one that has not.
+// Hardware issues from every ready warp of an SM, and from every CTA of a cluster, and starves none. Public
+// kernels rely on it: FlashMLA's decode passes row maxima between warps through shared memory and writes the
+// next ones with no barrier after the reads; CUTLASS's example 93 clears mailboxes for other CTAs' st.async
+// with no barrier after that, while those load, multiply and add. So with a tolerant schedule the warps of a
+// cluster take turns, in any order: a warp that has had its turn gives way to one that has not.
 size_t Cluster::in_turn(size_t pick) {
   const size_t n = runnable_.size();
   for (size_t k = pick; k < pick + n; ++k) {
@@ -221,7 +219,7 @@ bool Cluster::turn(uint64_t& left) {
   const bool pollers_only = idle_turns_ > 2 * n && all_moved_since(idle_since_);
   const bool no_warp = n == 0 || pollers_only;
   if (ops_.size() > serial_ops_.size()) {
-    // Operations may well stay behind while the serial phase goes on with those that wait for it.
+    // Operations may stay pending while the serial phase runs those that wait for it.
     if (n == 0 && wants_serial_ && policy_.ops == Policy::Ops::last && random(4)) return false;
     AsyncOp* op = overdue_store();
     if (!op && (no_warp || eager || operation_due(n))) op = choose_op(no_warp);
@@ -239,8 +237,7 @@ bool Cluster::turn(uint64_t& left) {
 }
 
 void Cluster::run(uint64_t steps) {
-  changed_ =
-      true;  // the serial phase, or another cluster of the same SM, may have changed what somebody waits for
+  changed_ = true;  // the serial phase, or another cluster of the same SM, may have ended a wait
   idle_turns_ = 0, idle_since_ = turns_;
   guarded([&] {
     if (ctas.empty()) start();
@@ -249,8 +246,8 @@ void Cluster::run(uint64_t steps) {
     for (uint64_t left = steps; left;) {
       if (changed_) poll();
       if (!turn(left)) break;
-      // What waits for the serial phase would otherwise always come after everything else of the round. Where
-      // the CTAs of a cluster take turns, none stands that long.
+      // Otherwise an operation of the serial phase would always run after everything else of the round. Where
+      // the CTAs of a cluster take turns, none waits that long.
       if (wants_serial_ && !cut && grid.schedule.kind != Schedule::Kind::eager) {
         cut = true;
         if ((grid.schedule.tolerant && ctas.size() > 1) || random(2))

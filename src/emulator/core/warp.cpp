@@ -1,5 +1,4 @@
-// What a warp is made of: its register file, the rows that never change, and what is said about registers
-// that were never written.
+// A warp's contents: its register file, its constant rows, and the messages about unwritten registers.
 #include "emulator/core/warp.h"
 
 #include <algorithm>
@@ -167,7 +166,7 @@ Warp::Warp(Cta& cta, unsigned id, uint32_t lanes) : cta(cta), id(id), lanes(lane
   registers_ = grid.take_file();
   const bool fresh = !registers_;
   if (fresh) {
-    // Left untouched on purpose: a row nobody uses costs no memory.
+    // Left untouched on purpose: an unused row costs no memory.
     size_t bytes = (rows * kRowBytes + words * 4 + kFileAlign - 1) / kFileAlign * kFileAlign;
     registers_ = static_cast<std::byte*>(std::aligned_alloc(kFileAlign, bytes));
     if (!registers_) throw std::bad_alloc();
@@ -300,10 +299,10 @@ void Warp::undefined_source(const Operand& o) {
                                         ? ": its tcgen05.ld has not been waited for (tcgen05.wait::ld)"
                                         : ": its wgmma has not been waited for (wgmma.wait_group)"));
   if (!cta.cluster.grid.schedule.tolerant) throw unwritten;
-  // A result that is still on its way is a missing wait, not a value that does not matter. But of
-  // tcgen05.ld's compilers move the use over the wait, where nothing in the source ties the two (CUTLASS's
-  // epilogues), and ptxas keeps loads and uses in order. So it does with the accumulators of wgmma, which it
-  // then "serializes" (its advisories C7510 to C7520).
+  // A pending result means a missing wait, not a value that does not matter. Exceptions: compilers move the
+  // use of a tcgen05.ld result across the wait if nothing in the source ties the two (CUTLASS's epilogues),
+  // and ptxas keeps loads and uses in order. It does the same with the accumulators of wgmma, which it then
+  // "serializes" (its advisories C7510 to C7520).
   if (on_its_way && !hooks::await_products(*this, o) && !hooks::finish_loads(*this)) throw unwritten;
   if ((missing & ~defined_[row]) == 0) return cta.cluster.tolerated(unwritten, *this);
   if (on_its_way) throw unwritten;
@@ -334,7 +333,7 @@ void Warp::undefined_carry() {
                         fmt::format("the carry flag is read before an instruction with .cc wrote it, in {}",
                                     lane_list(missing)));
   cta.cluster.note_or_throw(unwritten, *this);
-  // ptxas keeps the flag in a predicate. One that nothing has written was true in what an H200 showed of it.
+  // ptxas keeps the flag in a predicate, which is true if nothing has written it (seen on an H200).
   carry_ |= missing;
   carry_defined_ |= missing;
 }

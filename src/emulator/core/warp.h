@@ -45,20 +45,20 @@ inline void for_lanes(uint32_t mask, F&& f) {
   }
 }
 
-// Why a group does not run. `ready` is polled by the scheduler whenever something in the cluster (or, for
-// serial, in the grid) has happened; `text` names it in the deadlock report.
+// Why a group does not run. The scheduler polls `ready` whenever something in the cluster (or, for serial, in
+// the grid) has happened; the deadlock report names the wait by `text`.
 struct Wait {
   enum class Kind : uint8_t {
     none,
     mbarrier,       // address, phase parity or state: what the group waits for
     named_barrier,  // address = barrier id
     cluster_barrier,
-    warp_sync,   // lanes named in a member mask that have not come yet
+    warp_sync,   // missing lanes of a member mask
     reconverge,  // siblings of a divergent branch
     async_ops,   // tcgen05.wait, bulk wait_group, wgmma wait_group: own asynchronous operations
     tmem_alloc,  // columns of the SM are taken
     serial,      // a strong access to global memory: waits for the serial phase of the round
-    sleep,       // nanosleep, yield: runnable again at the scheduler's will
+    sleep,       // nanosleep, yield: runnable again when the scheduler decides
   };
   Kind kind = Kind::none;
   uint32_t address = 0;
@@ -66,10 +66,10 @@ struct Wait {
   bool (*ready)(Warp&, const struct LaneGroup&) = nullptr;
 };
 
-// A join point that the lanes of a divergent branch wait at. It is a convenience, not a promise (PTX promises
-// reconvergence nowhere): lanes that wait too long for siblings are released and go on alone.
+// A join point where the lanes of a divergent branch wait. Not a guarantee, since PTX promises reconvergence
+// nowhere: lanes that wait too long for siblings are released and continue alone.
 struct Join {
-  uint32_t pc = 0, depth = 0;              // depth: number of frames of the function that it lies in
+  uint32_t pc = 0, depth = 0;              // depth: call depth of the function that contains it
   uint32_t participants = 0, arrived = 0;  // lanes; participants 0 = this entry is free
   struct LaneGroup* waiting = nullptr;     // holds the arrived lanes
   uint64_t since = 0;                      // Warp::instructions when the first lanes arrived
@@ -77,16 +77,16 @@ struct Join {
 
 struct Frame {
   uint32_t function, return_pc;
-};  // caller's function and the pc behind the call
+};  // caller's function and the pc after the call
 
-// The last mbarrier wait that was answered with no: which, of what, and when.
+// The last mbarrier wait that failed: on which mbarrier, for which phase, and when.
 struct Asked {
   const Instr* at = nullptr;
   uint32_t offset = 0, phase = 0;
   uint64_t instructions = 0;  // of the warp
 };
 
-// What a poll of global memory looks at: an instruction, and the range of its lanes' data (none when they lie
+// The target of a poll of global memory: an instruction, and the range of its lanes' data (empty if they lie
 // far apart).
 struct Look {
   const Instr* at = nullptr;
@@ -94,15 +94,15 @@ struct Look {
   uint32_t length = 0;
   bool operator==(const Look&) const = default;
 };
-// The last one that a group has carried out, without changing anything.
+// The last poll that a group executed, without changing anything.
 struct Polled {
   Look look;
-  uint64_t contents = 0;      // a hash of what was there
+  uint64_t contents = 0;      // a hash of the contents
   uint64_t instructions = 0;  // of the warp, then
-  uint32_t repeats = 0;       // how often the same was there before
+  uint32_t repeats = 0;       // number of earlier polls with the same contents
 };
 
-// Lanes that execute together. Wait::ready gets the group that waits.
+// Lanes that execute together. Wait::ready gets the waiting group.
 struct LaneGroup {
   uint32_t mask = 0;
   uint32_t pc = 0;
@@ -112,9 +112,9 @@ struct LaneGroup {
   std::vector<Frame> frames;
   Wait wait;
   Asked asked;
-  Look wanted;  // the last one that had to wait for the serial phase
+  Look wanted;  // the last poll that had to wait for the serial phase
   Polled polled;
-  bool timed_out = false;  // of a mbarrier.try_wait: the next answer is no
+  bool timed_out = false;  // of an mbarrier.try_wait: the next one returns false
 };
 
 class Warp {
@@ -131,8 +131,7 @@ class Warp {
   LaneGroup* group = nullptr;  // the group executing now
 
   // --- values
-  // Checked against uninitialised reads: faults with the register's PTX line when an active lane was never
-  // written.
+  // Checked for uninitialised reads: faults with the register's PTX line if an active lane was never written.
   template <class T>
   const LaneOf<T>* source(const Operand& o) {
     check_defined(o);
@@ -143,8 +142,7 @@ class Warp {
     defined_[o.offset / kRowBytes] |= active;
     return reinterpret_cast<LaneOf<T>*>(registers_ + o.offset);
   }
-  // The carry flag CC.CF of each lane (add.cc, addc, ...). Read before anything wrote it, it is a fault as a
-  // register is.
+  // The carry flag CC.CF of each lane (add.cc, addc, ...). A read before any write faults, as for a register.
   uint32_t carry() {
     if (active & ~carry_defined_) [[unlikely]]
       undefined_carry();
@@ -154,16 +152,16 @@ class Warp {
     carry_ = (carry_ & ~active) | (lanes & active);
     carry_defined_ |= active;
   }
-  // The instruction leaves any value there (shfl from a lane that takes no part).
+  // The instruction leaves an arbitrary value there (shfl from a lane that takes no part).
   void leave_undefined(const Operand& o, uint32_t lanes) {
     const size_t row = o.offset / kRowBytes;
     defined_[row] &= ~lanes;
     if (!partly_.empty()) forget_parts(row, lanes);
     if (row < awaited_.size()) awaited_[row] &= ~lanes;
   }
-  // Moves put together and take apart what was written and what was not. For them, and for others that read
-  // some bytes of a register alone: source() without its check, whether it would pass, and the bytes (bit 0
-  // is the lowest) that nobody has written, by lane. What is on its way is looked at as by source().
+  // For moves, which pack and unpack partly written values, and other readers of some bytes of a register:
+  // source() without its check, whether the check would pass, and the unwritten bytes by lane (bit 0 is the
+  // lowest). Pending results are checked as by source().
   using Bytes = std::array<uint8_t, kLanes>;
   template <class T>
   const LaneOf<T>* unchecked_source(const Operand& o) const {
@@ -179,8 +177,8 @@ class Warp {
   bool written(const Operand& o) const { return (defined_[o.offset / kRowBytes] & active) == active; }
   Bytes unwritten_bytes(const Operand& o);
   bool unwritten_among(const Operand& o, uint8_t bytes);
-  void leave_unwritten(const Operand& o, const Bytes&);  // in the active lanes; the others of `o` are written
-  // A result that is on its way (tcgen05.ld, wgmma).
+  void leave_unwritten(const Operand& o, const Bytes&);  // in the active lanes; `o`'s other bytes are written
+  // A pending result (tcgen05.ld, wgmma).
   void await(const Operand& o, uint32_t lanes) {
     const size_t row = o.offset / kRowBytes;
     defined_[row] &= ~lanes;
@@ -188,13 +186,13 @@ class Warp {
     if (awaited_.size() <= row) awaited_.resize(row + 1);
     awaited_[row] |= lanes;
   }
-  // Where it goes; and the lanes that something has written since.
+  // Its destination, and the lanes that have been written since.
   uint32_t* awaited_row(const Operand& o) { return reinterpret_cast<uint32_t*>(registers_ + o.offset); }
   uint32_t written_since(const Operand& o, uint32_t awaited) const {
     return defined_[o.offset / kRowBytes] & awaited;
   }
-  uint32_t mask(
-      const Operand& o) {  // lanes whose predicate holds, negation applied; meaningful for active lanes only
+  uint32_t mask(const Operand&
+                    o) {  // lanes whose predicate is true, negation applied; meaningful for active lanes only
     check_predicate(o);
     return o.negated ? ~predicates_[o.index] : predicates_[o.index];
   }
@@ -208,11 +206,11 @@ class Warp {
   const Source& source_of(const Instr&) const;
 
   // --- control
-  // Called by bodies of bra, call, ret, exit. `taken` is a subset of active.
+  // Called by the bodies of bra, call, ret, exit. `taken` is a subset of active.
   void branch(const Instr&, uint32_t target_pc, uint32_t taken);
   void branch_indexed(const Instr&, const std::vector<uint32_t>& target_of_lane);
-  // call and ret move control only: arguments and results share their places (kCallParam). A ret of the
-  // entry is an exit.
+  // call and ret only move control: arguments and results share their places (kCallParam). A ret of the entry
+  // is an exit.
   void call(const Instr&, uint32_t function);
   void ret(uint32_t lanes);
   void exit(uint32_t lanes);
@@ -220,39 +218,37 @@ class Warp {
   uint32_t& stack_top(unsigned lane) { return stack_->top[lane]; }
   uint32_t stack_base() const { return stack_->base; }
   uint32_t live() const { return lanes & ~exited; }
-  // Parks the current group until `wait.ready` says so; the instruction then executes again. The body must
+  // Parks the current group until `wait.ready` is true; the instruction then executes again. The body must
   // return at once.
   void block(const Wait& wait);
-  // Ends the parked mbarrier.try_waits of this warp: they answer no. True if there was one.
+  // Makes the parked mbarrier.try_waits of this warp return false. True if there was one.
   bool time_out_waits();
   bool blocked() const { return events_ & kBlocked; }
-  // Ends the group's turn behind this instruction, so that others run: for polls (test_wait, nanosleep,
+  // Ends the group's turn after this instruction, so that others run: for polls (test_wait, nanosleep,
   // volatile loads).
   void yield() { events_ |= kYield; }
-  // Ends the group's turn before this instruction: it executes again when others have run. The body must
-  // return at once, and have done nothing.
+  // Ends the group's turn before this instruction, which executes again after others have run. The body must
+  // return at once and have done nothing.
   void again(const Instr& i) {
     group->pc = i.pc;
     yield();
   }
-  // A poll was carried out: for the deadlock report, and so that one that would see the same again may be put
-  // off.
+  // Records a poll, for the deadlock report and so that a poll that would see the same again can be delayed.
   void saw(const Look&);
   // For sync instructions with a member mask. Gathers lanes of other groups that wait at the same
-  // instruction; true when all live lanes of `members` are here (active then covers them); false after
-  // parking the group. Faults when an active lane is not in its own mask. With `elsewhere` it is also true
-  // when the missing lanes wait at other instructions of the same kind: the manual asks for "a bar.warp.sync
-  // with the same membermask", not for the same one, and an H200 lets shfl, vote, match, redux and elect of
-  // two branches meet as well. active covers the lanes that are here; the caller lets the others go on.
+  // instruction. True when all live lanes of `members` are here (active then covers them); false after
+  // parking the group. Faults if an active lane is not in its own mask. With `elsewhere` it is also true when
+  // the missing lanes wait at other instructions of the same kind: the manual asks for "a bar.warp.sync with
+  // the same membermask", and an H200 lets shfl, vote, match, redux and elect of two branches meet as well.
+  // active then covers the lanes that are here, and the caller releases the others.
   struct Party {
     LaneGroup* group;
     const Instr* instr;
     uint32_t lanes;
   };
   bool converge(const Instr&, uint32_t members, std::vector<Party>* elsewhere = nullptr);
-  void let_go(const std::vector<Party>&);  // behind their instructions
-  // Runs what such lanes do meanwhile, as if their instruction were the current one: faults and notes name
-  // it.
+  void let_go(const std::vector<Party>&);  // they continue after their instructions
+  // Runs what such lanes do, as if their instruction were the current one, so that faults and notes name it.
   template <class F>
   void in_place_of(const Party& p, F&& what) {
     LaneGroup* const own_group = std::exchange(group, p.group);
@@ -262,31 +258,31 @@ class Warp {
     const auto back = [&] { group = own_group, active = own_lanes, last = own_instr; };
     try {
       what();
-    } catch (const Reschedule&) {  // it waits for an operand, and both come again
+    } catch (const Reschedule&) {  // it waits for an operand; both execute again
       back();
       throw;
     }
     back();
   }
-  // The fault of lanes that execute a collective instruction which does not name them.
+  // The fault of lanes that execute a collective instruction whose mask does not name them.
   Fault not_named(uint32_t members) const;
-  // `.aligned` and warp-collective instructions: all live lanes of the warp are active when it returns. It
-  // leaves the body (by an exception of the core's own) to wait for lanes that are on their way, and faults
-  // when some cannot come. Call it first.
+  // For `.aligned` and warp-collective instructions; call it first. All live lanes of the warp are active
+  // when it returns. It leaves the body (by an exception of the core) to wait for lanes that can still
+  // arrive, and faults if some cannot.
   void require_full(const Instr&);
-  // The same for matrix instructions, whose operands lie in all 32 lanes: that some do not exist (a block of
-  // fewer threads) or have exited is a fault too, or a note.
+  // The same for matrix instructions, whose operands span all 32 lanes: lanes that have exited or do not
+  // exist (a block of fewer threads) are a fault too, or a note.
   void require_whole(const Instr&);
   bool in_serial_phase() const;  // false: block({serial}) and return
 
   // --- memory
-  // Resolve one lane's access: bounds, alignment, window and liveness checked, watchers told; returns the
-  // host address. `space` is the instruction's; generic addresses are resolved to their window. Faults with
-  // address, values and lane.
+  // Resolves one lane's access: checks bounds, alignment, window and liveness, tells watchers, and returns
+  // the host address. `space` is the instruction's; generic addresses are resolved to their window. Faults
+  // with address, values and lane.
   std::byte* memory(const Instr&, Space, AccessKind, uint64_t address, uint32_t bytes, unsigned lane,
                     bool strong = false);
-  // The same for all active lanes at once, which is much faster. Where all 32 lanes are active and their
-  // places follow each other (a row of 32 * bytes) or are one and the same, the answer says so.
+  // The same for all active lanes at once, which is much faster. The result says whether all 32 lanes are
+  // active with contiguous places (a row of 32 * bytes), or with one and the same place.
   struct Places {
     enum class Shape : uint8_t { scattered, row, same } shape;
     uint32_t bytes;           // of a lane
@@ -315,17 +311,17 @@ class Warp {
   SharedPlace shared_place(const Instr&, Space, uint64_t address, uint32_t bytes, unsigned lane);
 
   uint64_t instructions = 0;  // executed by this warp
-  bool put_off = false;       // its last poll of this turn was answered with no although the phase was over
+  bool put_off = false;       // its last poll of this turn returned false although the phase was over
 
   // --- for schedulers, reports and engines
   bool runnable() const;  // some group can execute
   const std::vector<std::unique_ptr<LaneGroup>>& groups() const { return groups_; }
   // The instruction that executed last, or that is executing; null before the first.
   const Instr* current() const { return recent_[(recorded_ - 1) % kRecent]; }
-  // The event (Cluster::next_event) by which a barrier last let it go on, named or of the cluster; 0: none.
+  // The event (Cluster::next_event) by which a named or cluster barrier last released it; 0: none.
   uint64_t synchronised = 0;
   // Remembers the current instruction for reports: bodies call it when they have synchronised or issued
-  // something. The last few, the oldest first; the same one again and again is one.
+  // something. Keeps the last few, the oldest first; repetitions count once.
   struct Noted {
     const Instr* at = nullptr;
     uint32_t function = 0, times = 0;
@@ -349,13 +345,13 @@ class Warp {
   static constexpr uint32_t kRowBytes = 128;
   static constexpr unsigned kRecent = 8;
   static constexpr uint32_t kQuiet = 256;
-  // The group has executed what the warp has since this was last asked.
+  // The group has executed everything that the warp executed since the last call.
   void count_quiet(LaneGroup& g) { g.quiet += instructions - std::exchange(counted_, instructions); }
   uint64_t counted_ = 0;
   enum Event : uint32_t { kBlocked = 1, kYield = 2, kSwitch = 4 };  // kSwitch: control flow was not linear
-  enum class Turn : uint8_t { spent, yielded, parked };             // why run() came back
+  enum class Turn : uint8_t { spent, yielded, parked };             // why run() returned
 
-  // Groups take turns, `first` first, until the budget is used up, one yields or all are parked.
+  // Groups take turns, `first` first, until the budget is used up, one yields, or all are parked.
   Turn run(uint64_t& budget, LaneGroup* first = nullptr);
   template <bool kWatch>
   void steps(LaneGroup&, uint64_t& budget);
@@ -365,10 +361,10 @@ class Warp {
   void part(const Instr&, uint32_t target, uint32_t taken);
   uint32_t push_join(LaneGroup&, uint32_t pc, uint32_t depth);
   LaneGroup* arrive(LaneGroup&);  // at its innermost join, if its pc is there
-  void settle(uint32_t join);     // completes the join if everybody is there
+  void settle(uint32_t join);     // completes the join if all lanes have arrived
   void leave_joins(LaneGroup&, uint32_t lanes,
                    size_t keep);  // lanes no longer take part in joins [keep, end)
-  bool release_joins(bool all);   // the arrived lanes of partly complete joins (old ones, or all) go on
+  bool release_joins(bool all);   // releases the arrived lanes of incomplete joins (old ones, or all)
   void release_join(Join&);
   uint32_t join_pc(const LaneGroup&) const;
   void wake_gathering();
@@ -381,7 +377,7 @@ class Warp {
   std::byte* param_memory(AccessKind, uint64_t offset, uint32_t bytes, unsigned lane);
   std::byte* shared_memory(const Instr&, Space, AccessKind, uint64_t address, uint32_t bytes, unsigned lane,
                            bool strong);
-  // In global or constant memory: `place` is the device address, `address` what the program calls it.
+  // In global or constant memory: `place` is the device address, `address` the program's address.
   std::byte* device_memory(AccessKind, const char* space, uint64_t address, uint64_t place, uint32_t bytes,
                            unsigned lane, bool strong);
   void outside_device(AccessKind, const char* space, uint64_t address, uint64_t place, uint32_t bytes,
@@ -395,7 +391,7 @@ class Warp {
     if ((predicates_defined_[o.index] & active) != active) [[unlikely]]
       undefined_predicate(o.index);
   }
-  // Faults; or, where the schedule tolerates it, takes note and makes a value up.
+  // Faults, or with a tolerant schedule makes a note and chooses a value.
   void undefined_source(const Operand&);
   void undefined_predicate(uint32_t index);
   void undefined_carry();
@@ -406,12 +402,12 @@ class Warp {
   std::byte* registers_ = nullptr;
   uint32_t carry_ = 0, carry_defined_ = 0;
   uint32_t *defined_ = nullptr, *predicates_ = nullptr, *predicates_defined_ = nullptr;
-  std::vector<uint32_t> awaited_;   // by row: lanes of which a result was on its way at some time
+  std::vector<uint32_t> awaited_;   // by row: lanes that ever had a pending result
   std::map<size_t, Bytes> partly_;  // by row: the unwritten bytes of undefined lanes; 0 = all
   std::byte* local_ = nullptr;      // lanes x local_bytes
   struct Stack {
     uint32_t base = 0, top[kLanes] = {};
-    std::vector<uint32_t> callers[kLanes];  // where the lane's callers had it
+    std::vector<uint32_t> callers[kLanes];  // the callers' stack pointers
   };
   std::unique_ptr<Stack> stack_;
   std::vector<std::unique_ptr<LaneGroup>> groups_, spare_;
@@ -419,10 +415,10 @@ class Warp {
   GlobalMemory::Range recent_ranges_[4];  // of the last global accesses
   uint32_t next_range_ = 0, next_group_ = 0;
   uint32_t events_ = 0;
-  uint64_t ready_turn_ = 0;                 // the cluster's turn when it last came to be runnable
+  uint64_t ready_turn_ = 0;                 // the cluster's turn when it last became runnable
   uint64_t moved_turn_ = 0, moved_at_ = 0;  // the cluster's turn, and instructions, see all_moved_since
   uint64_t taken_turn_ = 0, taken_at_ = 0;  // the same, see Cluster::in_turn
-  bool queued_ = false;                     // stands in the cluster's list of runnable warps
+  bool queued_ = false;                     // is in the cluster's list of runnable warps
   static constexpr unsigned kNoted = 6;
   Noted noted_[kNoted];
   uint64_t notes_ = 0;

@@ -1,4 +1,4 @@
-// One lane's memory access: which memory an address means, and whether the access is allowed.
+// One lane's memory access: resolves the address and checks whether the access is allowed.
 #include <bit>
 
 #include "emulator/core/cta_state.h"
@@ -52,9 +52,10 @@ std::byte* Warp::memory(const Instr& i, Space space, AccessKind kind, uint64_t a
   return nullptr;
 }
 
-// An access outside of every allocation is a fault. Hardware protects pages, so a read that stays in the rest
-// of one goes through there: CuTe DSL's masked grouped GEMM looks one group ahead. So does an atomic of the
-// word in which an allocation ends, as libcu++ makes one of a byte. Where that is tolerated it is a note.
+// An access outside of every allocation is a fault. Hardware only protects pages: a read in the rest of an
+// allocation's page succeeds there (CuTe DSL's masked grouped GEMM reads one group ahead), and so does an
+// atomic of the word in which an allocation ends (libcu++ builds byte atomics from one). A tolerant schedule
+// makes these notes.
 void Warp::outside_device(AccessKind kind, const char* space, uint64_t address, uint64_t place,
                           uint32_t bytes, unsigned lane) {
   const Grid& grid = cta.cluster.grid;
@@ -63,7 +64,7 @@ void Warp::outside_device(AccessKind kind, const char* space, uint64_t address, 
       FaultKind::illegal_address, lane,
       fmt::format("illegal {} of {} bytes at {} address {:#x} (lane {}): {}{}", verb(kind), bytes, space,
                   address, lane, grid.memory.describe(place),
-                  is_generic ? "; as a generic address it is one, which cvta.to.const converts" : ""));
+                  is_generic ? "; it is a valid generic address: convert it with cvta.to.const" : ""));
   const bool begins_inside = kind == AccessKind::atomic && grid.memory.find(place, 1).end != 0;
   if (!grid.schedule.tolerant || (kind != AccessKind::read && !begins_inside) ||
       !grid.memory.map_rest_of_pages(place, bytes))
@@ -130,7 +131,7 @@ Warp::SharedPlace Warp::shared_place(const Instr&, Space space, uint64_t address
     address -= kSharedWindow;
     space = Space::shared_cluster;
   }
-  address = static_cast<uint32_t>(address);  // of .shared: a wider register is truncated, as ptxas does it
+  address = static_cast<uint32_t>(address);  // ptxas truncates a wider register too
   Cta* owner = &cta;
   const uint32_t offset = static_cast<uint32_t>(address) & ((1u << kRankShift) - 1);
   const uint64_t rank = address >> kRankShift;

@@ -1,4 +1,4 @@
-// Watchers stand outside the core: it tells them what happens, they never change it. With none attached the
+// Watchers stand outside the core, which reports events to them; they never change it. With none attached the
 // core pays one test of a null pointer per event.
 #pragma once
 
@@ -16,11 +16,11 @@ struct AsyncOp;
 
 enum class Proxy : uint8_t { generic, async, tensormap };
 enum class AccessKind : uint8_t { read, write, atomic };
-// How bytes of a tile are permuted in shared memory: by the tensor map that fills it, by the descriptor that
-// reads it. `unknown`: whoever accesses has no say in it.
+// The permutation (swizzle) of a tile's bytes in shared memory: by the tensor map that writes it, or the
+// descriptor that reads it. `unknown`: the access implies none.
 enum class Layout : uint8_t { unknown, none, b32, b64, b128, b128_atom32, other };
 
-// One contiguous piece of memory touched by one lane, or by an engine on behalf of an asynchronous operation.
+// One contiguous piece of memory accessed by one lane, or by an engine for an asynchronous operation.
 struct Access {
   AccessKind kind;
   Proxy proxy;
@@ -28,7 +28,7 @@ struct Access {
   uint64_t address;  // shared: the offset in `cta`'s window
   uint32_t bytes;
   Cta* cta;    // owner of shared memory; null for global
-  Warp* warp;  // who, with `lane`; null when an engine does it
+  Warp* warp;  // the thread's, with `lane`; null for an engine
   unsigned lane;
   const AsyncOp* op;  // the asynchronous operation, if any
   bool strong;        // volatile, relaxed or stronger: takes part in synchronisation
@@ -56,8 +56,8 @@ struct BarrierEvent {
     bar_done,
     cluster_arrive,
     cluster_done,
-    warp_sync,  // bar.warp.sync, and what exchanges values (shfl, vote, match, redux): `lanes` go on together
-    elected,    // elect.sync: the same, and yet the manual promises no order of memory
+    warp_sync,    // bar.warp.sync, shfl, vote, match, redux: `lanes` continue together
+    elected,      // elect.sync: the same, but the manual promises no memory ordering
     tmem_waited,  // tcgen05.wait: amount 0 ::ld, 1 ::st
     bulk_commit,  // cp.async.bulk.commit_group
     bulk_waited,  // ... wait_group of the newest `amount`; phase 1: .read
@@ -75,7 +75,7 @@ struct BarrierEvent {
   const AsyncOp* op;
 };
 
-// What a watcher keeps with an asynchronous operation.
+// A watcher's data of an asynchronous operation.
 struct WatchedOp {
   virtual ~WatchedOp() = default;
 };
