@@ -230,7 +230,7 @@ TEST_CASE("combinations of modifiers and operands that ptxas refuses are refused
       {"cvt.rm.relu.f16.f32 %h1, %r1", ".relu and .satfinite"},
       {"set.eq.f32.f16 %r1, %h1, %h2", "set cannot write .f32 for a comparison of .f16"},
       {"setp.eq.f16 %p1|%p2, %h1, %h2", "setp of .f16 writes one predicate"},
-      {"ld.volatile.local.u32 %r1, [%d1]", "a thread's own or constant"},
+      {"ld.volatile.local.u32 %r1, [%d1]", "private or constant"},
       {"ld.relaxed.gpu.global.cg.u32 %r1, [%d1]", "a cache operator is for .weak accesses only"},
       {"ld.shared.L1::evict_last.u32 %r1, [%r2]",
        "eviction priorities, hints and prefetches are for .global"},

@@ -1,5 +1,5 @@
-// Instructions about addresses: cvta, isspacep, mapa, getctarank, and the hints that need nothing done here
-// (PTX ISA 9.7.9.15 to 9.7.9.24).
+// Address instructions: cvta, isspacep, mapa, getctarank, and the hints that need no action here (PTX ISA
+// 9.7.9.15 to 9.7.9.24).
 #include <cmath>
 
 #include "emulator/isa/opcode.h"
@@ -11,7 +11,7 @@ namespace {
 
 bool in_window(uint64_t address, uint64_t window) { return address - window < kWindowBytes; }
 
-// What lies between an address in a space and a generic one; global addresses are generic ones.
+// The difference between an address in a space and its generic address; 0 for global.
 uint64_t window_of(Space space, const Warp& w) {
   switch (space) {
     case Space::shared:
@@ -42,8 +42,7 @@ bool in_constant(const Module& module, uint64_t address) {
   return false;
 }
 
-// isspacep.global holds for what lies in no window and is no constant, and for kernel parameters (the manual
-// says so).
+// isspacep.global is true outside all windows and constants, and for kernel parameters (the manual says so).
 template <Space kSpace>
 void isspacep(Warp& w, const Instr& i) {
   const auto* a = w.source<uint64_t>(i.op[1]);
@@ -67,8 +66,8 @@ void isspacep(Warp& w, const Instr& i) {
   w.set_mask(i.op[0], holds);
 }
 
-// mapa d, a, b: the address of a's place in the CTA of rank b. The rank's low byte replaces bits 31:24, as
-// ptxas has it (PRMT); whether the cluster has such a CTA shows when the address is used. CUTLASS's launch
+// mapa d, a, b: the address of a's offset in the CTA of rank b. The rank's low byte replaces bits 31:24, as
+// in ptxas' code (PRMT). A rank that the cluster lacks faults only when the address is used: CUTLASS's launch
 // control maps a barrier with each lane's number and lets only the lanes that name a CTA arrive.
 template <class T, bool kGeneric>
 void mapa(Warp& w, const Instr& i) {
@@ -94,7 +93,7 @@ void getctarank(Warp& w, const Instr& i) {
   });
 }
 
-// Operands are still read, so that an undefined address is noticed.
+// Operands are still read, so that an undefined address faults.
 void hint(Warp& w, const Instr& i) { static_cast<void>(Addresses(w, i.op[0])); }
 
 }  // namespace
@@ -122,7 +121,7 @@ Body bind_isspacep(Instr&, const Source& s) {
   }
 }
 
-// Generic addresses have 64 bits; of one with 32, ptxas 13.0's machine code sees an address in shared memory.
+// Generic addresses have 64 bits. ptxas 13.0 treats a 32-bit one as an address in shared memory.
 Body bind_mapa(Instr&, const Source& s) {
   if (bits_of(s.type()) == 32) return mapa<uint32_t, false>;
   return s.has("shared::cluster") ? mapa<uint64_t, false> : mapa<uint64_t, true>;
@@ -147,11 +146,11 @@ Body hint_of_a_line(const Instr& i) {
 }
 }  // namespace
 Body bind_applypriority(Instr& i, const Source&) { return hint_of_a_line(i); }
-// discard allows later reads to give anything; here they give what was there.
+// After a discard reads may return anything; here memory is unchanged.
 Body bind_discard(Instr& i, const Source&) { return hint_of_a_line(i); }
 
-// createpolicy.fractional: cache policies are opaque words that only hints carry. The word is the one an H200
-// gives: 0x10, plus twice the primary priority's number, plus one for a secondary evict_first; below it the
+// createpolicy.fractional: cache policies are opaque words that only hints use. The word's layout (seen on an
+// H200): 0x10, plus twice the primary priority's number, plus one for a secondary evict_first; below it the
 // fraction in sixteenths, less one.
 namespace {
 
@@ -181,7 +180,7 @@ Body bind_createpolicy(Instr& i, const Source& s) {
   };
 }
 
-// Which bits say the range is not known; the word carries the priorities alone.
+// The layout of the range's bits is unknown; the word only contains the priorities.
 Body bind_createpolicy_range(Instr& i, const Source& s) {
   i.aux = policy_of(s);
   return [](Warp& w, const Instr& i) {

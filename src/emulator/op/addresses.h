@@ -1,5 +1,5 @@
-// An address operand's values in all lanes, fetched once per instruction; and what a memory instruction's
-// modifiers say about space and strength.
+// An address operand's values in all lanes, fetched once per instruction, and the state space and strength
+// given by the modifiers of a memory instruction.
 #pragma once
 
 #include <algorithm>
@@ -62,7 +62,7 @@ inline bool is_strong(const Source& s) {
   return false;
 }
 
-// Whether a strong access may meet one of another cluster: not when its scope ends at the cluster.
+// Whether a strong access may interact with another cluster's: not if its scope ends at the cluster.
 inline bool beyond_cluster(const Source& s) { return !s.has("cta") && !s.has("cluster"); }
 
 inline bool is_global(Space space, uint64_t address) {
@@ -71,7 +71,7 @@ inline bool is_global(Space space, uint64_t address) {
          address - kParamWindow >= kWindowBytes;
 }
 
-// What the active lanes' accesses of global memory look at, see Warp::saw.
+// The global memory that the active lanes access, see Warp::saw.
 inline Look look_of(const Warp& w, const Instr& i, Space space, const Addresses& at, uint32_t bytes) {
   constexpr uint64_t kMost = 1024;
   uint64_t low = ~uint64_t(0), high = 0;

@@ -1,5 +1,5 @@
-// atom and red (PTX ISA 9.7.13.5, 9.7.13.6). Lanes go one after the other in lane order, each as a whole; on
-// global memory in the serial phase, so that no other cluster comes between.
+// atom and red (PTX ISA 9.7.13.5, 9.7.13.6). Lanes execute in lane order, each atomically; on global memory
+// in the serial phase, so that no other cluster intervenes.
 #include "emulator/op/atomic.h"
 
 #include <algorithm>
@@ -35,7 +35,7 @@ struct U128 {
   bool operator==(const U128&) const = default;
 };
 
-// What one element's update is; T is how memory and registers hold it.
+// One element's update; T is its type in memory and registers.
 template <class T, Op kOp>
 struct Integer {
   using Cell = T;
@@ -75,8 +75,8 @@ struct AddFloat {
     return std::bit_cast<uint32_t>(global ? flush(sum) : sum);
   }
 };
-// Of two NaNs the operand counts; global memory keeps it as it is, shared memory makes it quiet (seen on an
-// H200).
+// Of two NaNs the operand is the result; global memory keeps it unchanged, shared memory makes it quiet (seen
+// on an H200).
 struct AddDouble {
   using Cell = uint64_t;
   static uint64_t apply(uint64_t old, uint64_t b, uint64_t, bool global) {
@@ -108,7 +108,7 @@ struct HalfPair {
   }
 };
 
-// ptxas 13.0 leaves sums of f16x2 and bf16x2 in another CTA's shared memory to the instruction for global
+// ptxas 13.0 uses the instruction for global memory for sums of f16x2 and bf16x2 in another CTA's shared
 // memory, and an H200 adds 32-bit integers there (2026-11-22: atom and red, by shared and by generic
 // addresses; the scalar forms are loops, and right).
 template <class F>
@@ -135,7 +135,7 @@ void update(Warp& w, const Instr& i) {
   const Addresses at(w, i.op[address]);
   const auto look = [&] { return look_of(w, i, a.space, at, sizeof(T) * a.count); };
   if (a.serial && !may_proceed(w, a.space, at)) {
-    // Not of a lock's taker: a lock may have been free and taken again between two looks.
+    // Not for one that takes a lock: the lock may have been freed and taken again between two polls.
     if (a.returns && !kCas) w.group->wanted = look();
     return;
   }
@@ -159,7 +159,8 @@ void update(Warp& w, const Instr& i) {
       std::memcpy(p + n * sizeof(T), &now, sizeof(T));
     }
     if (!a.returns) continue;
-    for (unsigned n = 0; n < a.count; ++n)  // behind the last operand's use: it may be in the same register
+    for (unsigned n = 0; n < a.count;
+         ++n)  // after the last use of the operand, which may be the same register
       w.target<T>(element(w, i.op[0], n))[l] = std::make_unsigned_t<T>(before[n]);
   }
   if (a.returns && !changed) w.saw(look());
@@ -245,7 +246,7 @@ Body bind_update(Instr& i, const Source& s, bool returns) {
   a.serial = beyond_cluster(s);
   const Operand& value = i.op[returns ? 2 : 1];
   const unsigned given = value.kind == Operand::Kind::vector ? value.count : 1;
-  if (given != a.count) fail("{} elements are given where the modifiers say {}", given, a.count);
+  if (given != a.count) fail("{} elements are given, but the modifiers say {}", given, a.count);
   std::memcpy(&i.aux, &a, sizeof a);
   const Op op = op_of(s);
   switch (s.type()) {
@@ -292,7 +293,7 @@ Body bind_atom_cas(Instr& i, const Source& s) { return bind_update(i, s, true); 
 Body bind_atom_half(Instr& i, const Source& s) { return bind_update(i, s, true); }
 Body bind_atom_vector(Instr& i, const Source& s) { return bind_update(i, s, true); }
 Body bind_red(Instr& i, const Source& s) { return bind_update(i, s, false); }
-// Nothing tells when it is done but its release order, so at once is as good as later.
+// Its completion is only observable through release ordering, so it completes at once.
 Body bind_red_async_release(Instr& i, const Source& s) { return bind_update(i, s, false); }
 Body bind_red_half(Instr& i, const Source& s) { return bind_update(i, s, false); }
 Body bind_red_vector(Instr& i, const Source& s) { return bind_update(i, s, false); }

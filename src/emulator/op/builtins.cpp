@@ -14,7 +14,7 @@ namespace fp4lab::emu {
 
 namespace {
 
-constexpr size_t kMaxText = 1 << 16;  // of one string; longer ones lack their terminator in all likelihood
+constexpr size_t kMaxText = 1 << 16;  // of one string; a longer one most likely lacks its terminator
 
 template <class T>
 T argument(Warp& w, const Instr& i, const Function& callee, unsigned n, unsigned lane) {
@@ -35,10 +35,10 @@ std::string string_at(Warp& w, const Instr& i, uint64_t address, unsigned lane) 
     if (c == 0) return text;
     text += c;
   }
-  fault(FaultKind::illegal_address, lane, "a string without an end");
+  fault(FaultKind::illegal_address, lane, "a string without a terminator");
 }
 
-// The next argument from vprintf's buffer, where each stands at its natural alignment.
+// The next argument from vprintf's buffer, where each is at its natural alignment.
 template <class T>
 T take(Warp& w, const Instr& i, uint64_t& at, unsigned lane) {
   at = (at + sizeof(T) - 1) & ~uint64_t(sizeof(T) - 1);
@@ -55,7 +55,7 @@ std::string printed(const std::string& format, A... a) {
   return {buffer, size_t(std::min(n < 0 ? 0 : n, int(sizeof buffer) - 1))};
 }
 
-// One conversion, "%-5.2f": its flags, width and precision are the host's; `*` takes an int argument.
+// One conversion, "%-5.2f", with the host's flags, width and precision; `*` takes an int argument.
 std::string convert(Warp& w, const Instr& i, const char*& f, uint64_t& at, unsigned lane, unsigned& count) {
   std::string spec = "%";
   while (*f && std::strchr("-+ #0", *f)) spec += *f++;
@@ -141,7 +141,7 @@ void assert_failed(Warp& w, const Instr& i, const Function& callee, unsigned lan
 }  // namespace
 
 void call_builtin(Warp& w, const Instr& i, const Function& callee) {
-  // The heap is the whole device's: its calls wait for a moment when nobody else runs.
+  // The heap belongs to the whole device, so its calls run in the serial phase.
   const bool allocates = callee.name == "malloc", frees = callee.name == "free";
   if ((allocates || frees) && !w.in_serial_phase()) {
     w.block({Wait::Kind::serial, 0, 0, nullptr});
@@ -155,9 +155,10 @@ void call_builtin(Warp& w, const Instr& i, const Function& callee) {
     } else if (frees) {
       const uint64_t at = argument<uint64_t>(w, i, callee, 0, lane);
       if (!device_free(w.cta.cluster.grid.memory, at))
-        fault(FaultKind::trap, lane, "free({:#x}): malloc gave no such address, or it was freed before", at);
+        fault(FaultKind::trap, lane,
+              "free({:#x}): malloc did not return this address, or it was freed already", at);
     } else if (callee.name == "cudaGraphSetConditional") {
-      // The handle says where the condition lies (driver/graph_conditional.cpp).
+      // The handle contains the condition's address (driver/graph_conditional.cpp).
       const auto handle = argument<uint64_t>(w, i, callee, 0, lane);
       const auto value = argument<uint32_t>(w, i, callee, 1, lane);
       std::memcpy(w.memory(i, Space::global, AccessKind::write, handle, sizeof value, lane), &value,

@@ -7,8 +7,8 @@ namespace fp4lab::emu {
 
 class Warp;
 
-// Carries out a call of `callee`, which has no body (Function::external), for the active lanes: vprintf and
-// __assertfail. Arguments lie in each lane's param space at the callee's places.
+// Executes a call of `callee`, which has no body (Function::external), for the active lanes. Arguments are in
+// each lane's param space, at the callee's places.
 void call_builtin(Warp&, const Instr&, const Function& callee);
 
 }  // namespace fp4lab::emu

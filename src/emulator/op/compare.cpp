@@ -23,7 +23,8 @@ constexpr CmpName kNames[] = {
     {"geu", Cmp::geu}, {"num", Cmp::num}, {"nan", Cmp::nan},
 };
 
-// Ordered comparisons are false and unordered ones true when an operand is NaN; for integers the two agree.
+// If an operand is NaN, ordered comparisons are false and unordered ones true; for integers the two are the
+// same.
 template <Cmp kCmp, class T>
 bool holds(T a, T b) {
   const bool unordered = a != a || b != b;
@@ -59,7 +60,7 @@ bool holds(T a, T b) {
   }
 }
 
-// How a cell becomes the value that is compared.
+// Converts a cell to the value that is compared.
 template <class T>
 struct Plain {
   using Cell = LaneOf<T>;
@@ -78,7 +79,7 @@ struct HalfOf {
   }
 };
 
-// The mask of active lanes for which the comparison of operands `first` and `first + 1` holds.
+// The mask of active lanes in which the comparison of operands `first` and `first + 1` is true.
 template <Cmp kCmp, class V>
 uint32_t compare(Warp& w, const Instr& i, unsigned first) {
   const auto* a = w.source<typename V::Cell>(i.op[first]);
@@ -98,7 +99,7 @@ Combine combine_of(const Source& s) {
                         : Combine::none;
 }
 
-// Applies the boolean operator with predicate operand c to a comparison's outcome.
+// Combines a comparison's result with predicate operand c by the boolean operator.
 uint32_t combined(Warp& w, const Instr& i, Combine how, uint32_t t, unsigned c) {
   switch (how) {
     case Combine::none:
@@ -113,8 +114,8 @@ uint32_t combined(Warp& w, const Instr& i, Combine how, uint32_t t, unsigned c) 
   return t;
 }
 
-// setp d|q, a, b, c: q gets the complement of the comparison, combined in the same way. For the x2 types p is
-// the low half's outcome and q the high half's.
+// setp d|q, a, b, c: q gets the complement of the comparison, combined in the same way. For the x2 types d is
+// the low half's result and q the high half's.
 template <Cmp kCmp, class V, class High = void>
 void setp(Warp& w, const Instr& i) {
   const Combine how = Combine(i.aux);
@@ -126,7 +127,7 @@ void setp(Warp& w, const Instr& i) {
   w.set_mask(i.op[1], q);
 }
 
-// set d, a, b, c: Instr::aux keeps what is written for true and the way to combine.
+// set d, a, b, c: Instr::aux holds the value written for true and the boolean operator.
 template <Cmp kCmp, class V, class High = void>
 void set(Warp& w, const Instr& i) {
   const Combine how = Combine(i.aux >> 32);
@@ -187,7 +188,7 @@ Body with_values(Type t, bool ftz, F make) {
   }
 }
 
-// What the table cannot say: which comparisons go with which types.
+// What the table cannot express: the legal pairs of comparison and type.
 void check(const Source& s, Type t) {
   const bool floating = t == Type::f32 || t == Type::f64 || t == Type::f16 || t == Type::f16x2 ||
                         t == Type::bf16 || t == Type::bf16x2;
@@ -222,7 +223,7 @@ Body bind_setp(Instr& i, const Source& s) {
 
 namespace {
 
-// The types that `set` may write for a source.
+// The destination types of `set` for a source type.
 void check_set(const Source& s) {
   const Type d = s.type(0), a = s.type(1);
   const bool pair = a == Type::f16x2 || a == Type::bf16x2, half = a == Type::f16 || a == Type::bf16;
@@ -262,7 +263,7 @@ Body bind_selp(Instr&, const Source& s) {
   return with_bits(s.type(), [](auto zero) -> Body {
     using T = decltype(zero);
     return [](Warp& w, const Instr& i) {
-      // A lane's bit of the mask as a value of the row's width: so the loop becomes a vector's blend.
+      // Expands a lane's mask bit to the row's width, so that the loop becomes a vector blend.
       static constexpr auto kBit = [] {
         std::array<LaneOf<T>, kLanes> bit{};
         for (unsigned l = 0; l < kLanes; ++l) bit[l] = LaneOf<T>(1) << l;

@@ -30,7 +30,7 @@ Body bind_brx(Instr&, const Source&) {
   };
 }
 
-// Functions of the module; the two builtins have bodies of their own (builtins.h).
+// Functions of the module; functions without a body are the runtime's (builtins.h).
 Body bind_call(Instr&, const Source&) {
   return [](Warp& w, const Instr& i) {
     const Function& callee = w.cta.cluster.grid.module.functions[i.op[0].index];
@@ -58,7 +58,7 @@ Body bind_brkpt(Instr&, const Source&) {
   };
 }
 
-// Suspends for some time: everybody else may run.
+// Suspends for some time: all others may run.
 Body bind_nanosleep(Instr&, const Source&) {
   return [](Warp& w, const Instr& i) {
     static_cast<void>(w.source<uint32_t>(i.op[0]));
@@ -71,7 +71,7 @@ Body bind_pmevent(Instr& i, const Source& s) {
   return nothing;
 }
 
-// Grids run one after the other: a dependent grid starts when all before it are done.
+// Grids run one after the other: a dependent grid starts when all before it are complete.
 Body bind_griddepcontrol(Instr&, const Source&) { return nothing; }
 
 }  // namespace fp4lab::emu

@@ -1,5 +1,5 @@
-// cvt between integers, f16, bf16, f32, f64 and tf32 (PTX ISA 9.7.9.21): a table of fast bodies for the pairs
-// that kernels are full of, and one general body that goes through a double or a 128-bit integer, both exact.
+// cvt between integers, f16, bf16, f32, f64 and tf32 (PTX ISA 9.7.9.21): fast bodies for the pairs that are
+// common in kernels, and one general body that goes through a double or a 128-bit integer, both exact.
 #include "emulator/op/cvt.h"
 
 #include "emulator/isa/opcode.h"
@@ -19,7 +19,7 @@ Modifiers modifiers_of(const Instr& i, const Source& s) {
   if (s.has("rp") || s.has("rpi")) m.round = R::up;
   if (s.has("rna")) m.round = R::nearest_away;
   m.integral = s.has("rni") || s.has("rzi") || s.has("rmi") || s.has("rpi");
-  m.ftz = s.has("ftz") && m.to != Type::f16;  // f16 results know no flushing (seen on an H200)
+  m.ftz = s.has("ftz") && m.to != Type::f16;  // f16 results are never flushed (seen on an H200)
   m.sat = s.has("sat");
   m.relu = s.has("relu");
   m.satfinite = s.has("satfinite");
@@ -79,7 +79,7 @@ bool is_float(Type t) {
   return t == Type::f16 || t == Type::bf16 || t == Type::f32 || t == Type::f64 || t == Type::tf32;
 }
 
-// One value on its way: exactly one of the two is in use.
+// An intermediate value: exactly one of the two is in use.
 struct Value {
   double real = 0;
   __int128 integer = 0;
@@ -122,7 +122,7 @@ uint64_t clamped(__int128 v, bool sat) {
     const __int128 lo = std::numeric_limits<T>::min(), hi = std::numeric_limits<T>::max();
     v = v < lo ? lo : v > hi ? hi : v;
   }
-  return uint64_t(int64_t(T(v)));  // sign-extended for a wider register; others cut it
+  return uint64_t(int64_t(T(v)));  // sign-extended for a wider register; narrower ones truncate
 }
 
 // Integer results: from an integer wrapped or saturated, from a float rounded and clamped.
@@ -132,7 +132,7 @@ uint64_t integer_result(const Modifiers& m, const Value& v) {
   return uint64_t(int64_t(cvt::to_integer<T>(cvt::to_integral(v.real, m.round), m.from == Type::f64)));
 }
 
-// A NaN on its way between f64 and another format keeps its sign and the top of its payload, and becomes
+// A NaN converted between f64 and another format keeps its sign and the top of its payload, and becomes
 // quiet; every other NaN becomes the canonical one (seen on an H200).
 uint64_t nan_code(const Modifiers& m, double v, const FloatFormat& f) {
   if (m.from != Type::f64 || m.relu) return f.nan;
@@ -141,15 +141,15 @@ uint64_t nan_code(const Modifiers& m, double v, const FloatFormat& f) {
          ((bits & 0x000fffffffffffff) >> (52 - f.mantissa_bits));
 }
 
-// cvt.rna.tf32 works on the bits alone: NaNs and infinities are cut, not rounded, and .satfinite takes one
-// off whatever has the exponent of an infinity then (seen on an H200).
+// cvt.rna.tf32 works on the bits alone: NaNs and infinities are truncated, not rounded, and .satfinite then
+// subtracts one from every code with the exponent of an infinity (seen on an H200).
 uint32_t tf32_away(uint32_t bits, bool satfinite) {
   const auto at_top = [](uint32_t b) { return (b & 0x7f800000) == 0x7f800000; };
   const uint32_t code = (at_top(bits) ? bits : bits + 0x1000) & ~0x1fffu;
   return satfinite && at_top(code) ? code - 0x2000 : code;
 }
 
-// .ftz on the way down from f64: as for arithmetic (is_tiny).
+// .ftz when narrowing from f64: as for arithmetic (is_tiny).
 uint32_t flushed(const Modifiers& m, double v, uint32_t code) {
   const bool at_least_normal = (code & 0x7fffffff) == 0x00800000;
   const bool tiny = m.round == FormatRound::nearest_even ? is_tiny<Round::rn>(v)
@@ -230,8 +230,8 @@ void cvt_general(Warp& w, const Instr& i) {
     auto* d = w.target<uint64_t>(i.op[0]);
     for_lanes(w.active, [&](unsigned l) { d[l] = cells[l]; });
   } else {
-    // 8- and 16-bit values stand zero-extended in a 16-bit register's row; in a 32-bit register signed
-    // results are sign-extended.
+    // 8- and 16-bit values are zero-extended in a 16-bit register's row. In a 32-bit register signed results
+    // are sign-extended.
     auto* d = w.target<uint32_t>(i.op[0]);
     const uint32_t keep = bits_of(i.op[0].type) == 16  ? 0xffff
                           : bits_of(i.op[0].type) == 8 ? 0xff
@@ -240,7 +240,7 @@ void cvt_general(Warp& w, const Instr& i) {
   }
 }
 
-// The lower bytes alone of an integer, which may be all that was written of it (see Luggage in move.cpp).
+// Only the lower bytes of an integer, which may be the only ones written (see Luggage in move.cpp).
 template <class D, class A>
 void low_part(Warp& w, const Instr& i) {
   const auto* a = w.source_bytes<A>(i.op[1], (1u << sizeof(D)) - 1);
@@ -248,7 +248,7 @@ void low_part(Warp& w, const Instr& i) {
   for_lanes(w.active, [&](unsigned l) { d[l] = D(a[l]); });
 }
 
-// The pairs that compilers emit all the time, where no modifier but the default rounding is there.
+// The pairs that compilers emit most, without modifiers other than the default rounding.
 Body fast_body(const Modifiers& m, Type d_register) {
   if (m.ftz || m.sat || m.relu || m.satfinite || m.from_wide || m.to_wide) return nullptr;
   const auto is = [&](Type to, Type from) { return m.to == to && m.from == from; };
@@ -300,7 +300,7 @@ bool contains(Type to, Type from) {
   return is_signed(to) ? bits_of(from) < bits_of(to) : bits_of(from) <= bits_of(to);
 }
 
-// Which modifiers go with which types: the manual's prose, and where that is silent ptxas 13.0.
+// The legal modifiers for the types: the manual's prose, and where that is silent ptxas 13.0.
 void check_modifiers(const Modifiers& m, const Source& s) {
   const bool to_float = is_float(m.to), from_float = is_float(m.from);
   const bool brain = m.to == Type::bf16 || m.from == Type::bf16;

@@ -1,4 +1,4 @@
-// What the rounding, clamping and flushing of cvt means for one value (PTX ISA 9.7.9.21).
+// Rounding, clamping and flushing in cvt, for one value (PTX ISA 9.7.9.21).
 #pragma once
 
 #include <cmath>
@@ -14,7 +14,7 @@ namespace fp4lab::emu::cvt {
 struct Modifiers {
   Type from = Type::none, to = Type::none;
   FormatRound round = FormatRound::nearest_even;
-  bool integral : 1 = false;  // .rni and its kin: round to an integer, in the direction of `round`
+  bool integral : 1 = false;  // .rni, .rzi, .rmi, .rpi: round to an integer, in the direction of `round`
   bool ftz : 1 = false, sat : 1 = false, relu : 1 = false, satfinite : 1 = false;
   bool from_wide : 1 = false, to_wide : 1 = false;  // the register has 64 bits though the type has fewer
 };
@@ -46,8 +46,8 @@ inline double to_integral(double v, FormatRound round) {
   }
 }
 
-// An integral value clamped into T's range. NaN gives 0, but the top bit alone when either side has 64 bits
-// (the manual says so for .f64 sources and for .s64 and .u64 results).
+// Clamps an integral value into T's range. NaN gives 0, but the top bit alone when either side has 64 bits
+// (PTX ISA, for .f64 sources and for .s64 and .u64 results).
 template <class T>
 T to_integer(double v, bool from_f64) {
   using L = std::numeric_limits<T>;
@@ -61,7 +61,7 @@ T to_integer(double v, bool from_f64) {
 // The double nearest to an integer by `round`.
 double to_double(__int128 v, FormatRound round);
 // A double that rounds to any format of at most 51 bits as the integer itself would: bits that do not fit are
-// kept as an odd last bit.
+// folded into an odd last bit.
 double to_odd_double(__int128 v);
 
 }  // namespace fp4lab::emu::cvt

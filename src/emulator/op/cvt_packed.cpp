@@ -39,7 +39,7 @@ const FloatFormat& small_format(Type t) {
   }
 }
 
-// The code of one value in a small format; e4m3, e2m1 and ue8m0 are the lab's own.
+// The code of one value in a small format; e4m3, e2m1 and ue8m0 use the conversions of include/fp4lab.
 uint32_t small_code(const Modifiers& m, float v) {
   v = rectified(m, v);
   switch (m.to) {
@@ -50,7 +50,7 @@ uint32_t small_code(const Modifiers& m, float v) {
     case Type::ue8m0x2: {
       const auto round = m.round == FormatRound::up ? Ue8m0Round::kUp : Ue8m0Round::kTowardZero;
       const uint32_t code = ue8m0_encode(v, round);
-      // Without .satfinite what exceeds the largest value, 2^127, is NaN.
+      // Without .satfinite a value above the largest, 2^127, becomes NaN.
       const bool over = std::abs(v) > 0x1p127f && (round == Ue8m0Round::kUp || std::isinf(v));
       return over && !m.satfinite ? kUe8m0Nan : code;
     }
@@ -92,7 +92,7 @@ void pack_two(Warp& w, const Instr& i) {
   });
 }
 
-// cvt.rn.f16x2.f32, the end of every fp16 epilogue.
+// cvt.rn.f16x2.f32, the last step of every fp16 epilogue.
 void pack_halves(Warp& w, const Instr& i) {
   const auto* a = w.source<float>(i.op[1]);
   const auto* b = w.source<float>(i.op[2]);
@@ -189,7 +189,7 @@ void stochastic_pair(Warp& w, const Instr& i) {
   });
 }
 
-// Two 16-bit values serve two elements each: the halves of the random bits, for e2m1 the upper bytes of both
+// Two 16-bit values serve two elements each: the halves of the random bits; for e2m1 the upper bytes of both
 // halves (a and b) and the lower ones (e and f).
 void stochastic_four(Warp& w, const Instr& i) {
   const Modifiers m = cvt::unpack(i.aux);

@@ -8,9 +8,9 @@ namespace fp4lab::emu {
 
 class GlobalMemory;
 
-// 16-byte aligned memory of the device's heap; 0 when there is not enough left, or for 0 bytes.
+// 16-byte aligned memory of the device's heap; 0 if too little is left, or for 0 bytes.
 uint64_t device_malloc(GlobalMemory&, uint64_t bytes);
-// False when malloc gave no such address. Null is fine.
+// False if malloc did not return this address. Null is valid.
 bool device_free(GlobalMemory&, uint64_t address);
 
 }  // namespace fp4lab::emu

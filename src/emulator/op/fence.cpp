@@ -1,6 +1,6 @@
-// membar and fence (PTX ISA 9.7.13.4), tcgen05.fence (9.7.16.11.1). Memory here is sequentially consistent
-// within a cluster's turn, and strong accesses to global memory happen one by one: a fence changes no value.
-// Watchers hear of it.
+// membar and fence (PTX ISA 9.7.13.4), tcgen05.fence (9.7.16.11.1). Memory is sequentially consistent within
+// a cluster's turn, and strong accesses to global memory are serialised, so a fence changes no value. It only
+// notifies watchers.
 #include "emulator/core/machine.h"
 #include "emulator/isa/opcode.h"
 #include "emulator/op/addresses.h"

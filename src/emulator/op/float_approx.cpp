@@ -1,5 +1,5 @@
-// The approximate functions of f32 and f64 (PTX ISA 9.7.3): the multifunction unit's, with what ptxas 13.0
-// puts around it where the manual asks for denormals or for more range. The bits are an H200's.
+// The approximate functions of f32 and f64 (PTX ISA 9.7.3): the multifunction unit's, with the code that
+// ptxas 13.0 adds where the manual requires denormals or a larger range. The bits are an H200's.
 #include "emulator/op/float_approx.h"
 
 #include <cmath>
@@ -11,7 +11,7 @@ namespace fp4lab::emu {
 
 namespace {
 
-// make for `.ftz`, which is the unit itself, or with the steps that keep denormals.
+// make for `.ftz`, which is the unit itself, or with the steps that preserve denormals.
 template <class Flushing, class Keeping>
 Body approximate1(const Source& s, Flushing, Keeping) {
   if (s.has("ftz")) return map1<float>([](float a) { return canonical(Flushing{}(a)); });
@@ -28,7 +28,7 @@ Body approximate2(const Source& s, Flushing, Keeping) {
   return map2<float>([](float a, float b) { return canonical(Keeping{}(a, b)); });
 }
 
-// The upper halves of f64 values; the lower one of the result is zero.
+// Works on the upper halves of f64 values; the lower half of the result is zero.
 template <class F>
 Body upper_half(F) {
   return map1<uint64_t>([](uint64_t a) { return uint64_t(F{}(uint32_t(a >> 32))) << 32; });

@@ -1,5 +1,5 @@
-// What ptxas 13.0 makes of the approximate instructions that are more than one MUFU: read off its machine
-// code for sm_90a. The results of f32 may be a NaN of any payload; the instruction gives the canonical one.
+// The expansions by ptxas 13.0 of approximate instructions that are more than one MUFU, read from its machine
+// code for sm_90a. f32 results may be a NaN of any payload; the instruction returns the canonical one.
 #pragma once
 
 #include <cmath>
@@ -9,7 +9,7 @@
 
 namespace fp4lab::emu::approx {
 
-// The unit's function, or what the compiler has in its place for constants.
+// The unit's function, or the compiler's replacement for constants.
 using Unit = float (*)(float);
 
 inline bool subnormal(float a) { return std::abs(a) < 0x1p-126f; }

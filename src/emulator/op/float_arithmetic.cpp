@@ -9,9 +9,8 @@ namespace fp4lab::emu {
 
 namespace {
 
-// An operation: its result in the current rounding mode; for .ftz a double that stands in the same
-// relation to the numbers near 2^-126 as the exact result; for f64 the NaN it gives when there is no other
-// result.
+// An operation: its result in the current rounding mode; for .ftz a double that compares with the numbers
+// near 2^-126 as the exact result does; for f64 the NaN of an invalid operation.
 struct Add {
   template <class T>
   static T result(T a, T b) {
@@ -66,8 +65,8 @@ struct Fused {
   static double nan(double a, double b, double c) { return nan_of(b, c, a); }
 };
 
-// A result that rounding lifted to 2^-126 is flushed too if it is still smaller when it is rounded with an
-// unbounded exponent (seen on an H200 for mul, fma, rcp and div).
+// A result that rounding raised to 2^-126 is flushed too if it stays smaller when rounded with an unbounded
+// exponent (seen on an H200 for mul, fma, rcp and div).
 template <class F, Round kRound, class... A>
 float flush_tiny(float v, A... a) {
   if ((std::bit_cast<uint32_t>(v) & 0x7fffffff) != 0x00800000) return v;
@@ -124,7 +123,7 @@ Body bind_div_float(Instr&, const Source& s) { return by_type<Divide, 2>(s); }
 Body bind_rcp_float(Instr&, const Source& s) { return by_type<Reciprocal, 1>(s); }
 Body bind_sqrt_float(Instr&, const Source& s) { return by_type<SquareRoot, 1>(s); }
 Body bind_fma_float(Instr&, const Source& s) {
-  // The hot case of every epilogue has a body of its own.
+  // The most frequent case of epilogues has a body of its own.
   if (s.type() == Type::f32 && rounding_of(s) == Round::rn && !s.has("ftz") && !s.has("sat"))
     return fma_f32_body();
   return by_type<Fused, 3>(s);

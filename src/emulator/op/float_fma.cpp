@@ -24,7 +24,7 @@ void fma_f32(Warp& w, const Instr& i) {
   auto* d = w.target<float>(i.op[0]);
   if constexpr (kVector) {
     if (w.active == 0xffffffffu) {
-      // Rows are arrays of bits; going through float here is what the vector loads do anyway.
+      // Rows are arrays of bits; the conversion to float is the same vector load.
       fma_rows(reinterpret_cast<const float*>(a), reinterpret_cast<const float*>(b),
                reinterpret_cast<const float*>(c), reinterpret_cast<float*>(d));
       return;

@@ -9,8 +9,8 @@ namespace fp4lab::emu {
 
 struct FloatFormat {
   int exponent_bits, mantissa_bits, bias;
-  // What the codes above the largest finite value mean: IEEE (infinity, then NaNs), one NaN code and no
-  // infinity (e4m3), or nothing (all codes are finite: e2m1, e2m3, e3m2).
+  // Codes above the largest finite value: IEEE (infinity, then NaNs), one NaN code and no infinity (e4m3), or
+  // none (all codes are finite: e2m1, e2m3, e3m2).
   enum class Top : uint8_t { ieee, one_nan, finite } top;
   uint32_t nan;  // the canonical NaN code
 
@@ -34,17 +34,17 @@ inline constexpr FloatFormat kE2m1{2, 1, 1, FloatFormat::Top::finite, 0x07};
 
 enum class FormatRound : uint8_t { nearest_even, nearest_away, to_zero, down, up, stochastic };
 
-// What stochastic rounding adds to the bits that fall away; a carry rounds away from zero. The manual aligns
-// them for normal fp16 and bf16 results only, which drop as many bits as there are: here the highest of them
-// stands under the last bit of the result always.
+// The addend of stochastic rounding to the dropped bits; a carry rounds away from zero. The manual only
+// defines its alignment for normal fp16 and bf16 results, which drop as many bits as there are random ones:
+// here the highest random bit is always aligned just below the last bit of the result.
 struct RandomBits {
   uint32_t value = 0;
   int count = 0;
 };
 
-// The code of v rounded once. Overflow follows IEEE (infinity, or the largest finite value where the rounding
-// points inwards), or saturates to the largest finite value with `saturate` and where there is no infinity.
-// NaN gives format.nan (for the formats without NaN that is +MAX_NORM, as PTX says).
+// The code of v rounded once. Overflow follows IEEE (infinity, or the largest finite value if the rounding
+// points inwards), or saturates to the largest finite value with `saturate` and in formats without infinity.
+// NaN gives format.nan (for formats without NaN that is +MAX_NORM, as PTX says).
 constexpr uint32_t encode(double v, const FloatFormat& f, FormatRound round, bool saturate,
                           RandomBits random = {}) {
   const uint64_t bits = std::bit_cast<uint64_t>(v);
@@ -97,7 +97,7 @@ constexpr uint32_t encode(double v, const FloatFormat& f, FormatRound round, boo
     case FormatRound::up:
       up = !negative && dropped;
       break;
-    case FormatRound::stochastic:  // fp32 values: at least 29 bits of a double fall away
+    case FormatRound::stochastic:  // fp32 values: at least 29 bits of a double are dropped
       up = shift > random.count && shift <= 62 &&
            ((dropped >> (shift - random.count)) + random.value) >> random.count;
       break;

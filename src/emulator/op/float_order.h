@@ -1,5 +1,5 @@
-// min and max of floats of any format as PTX has them (9.7.3.11, 9.7.4.7): -0 < +0, a NaN loses against a
-// number unless .NaN asks for it, .xorsign.abs compares magnitudes and gives the product's sign.
+// min and max of floats of any format (PTX ISA 9.7.3.11, 9.7.4.7): -0 < +0; a number wins over a NaN unless
+// .NaN is given; .xorsign.abs compares magnitudes and gives the product's sign.
 #pragma once
 
 #include <bit>
@@ -34,7 +34,7 @@ template <bool kMax, bool kFtz, bool kNan, bool kAbs, bool kXorSign>
 struct Extreme {
   static constexpr bool ftz = kFtz;
 
-  // Of two f64 NaNs the second stays, made quiet (seen on an H200).
+  // Of two f64 NaNs the result is the second, made quiet (seen on an H200).
   template <class B>
   static constexpr typename B::Word second_nan(typename B::Word b) {
     return b | B::kQuiet;

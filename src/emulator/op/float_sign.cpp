@@ -45,7 +45,7 @@ Body bind_test(const Source& s) {
   return test([](U m) { return m != 0 && (m & B::kInfinity) == 0; });
 }
 
-// abs and neg go through the adder: a NaN comes out canonical, an f64 one quiet and otherwise unchanged (seen
+// abs and neg of an f32 NaN give the canonical NaN; an f64 NaN becomes quiet and is otherwise unchanged (seen
 // on an H200; PTX leaves it open).
 template <class B, bool kFtz, bool kNegate>
 typename B::Word sign_changed(typename B::Word a) {

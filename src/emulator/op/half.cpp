@@ -1,8 +1,8 @@
 // f16, f16x2, bf16 and bf16x2 arithmetic (PTX ISA 9.7.4) and the mixed f32 forms (9.7.5).
 //
-// One exact or odd-rounded double result, rounded once to the format. The sum or product of two f16 or bf16
-// values, and their product plus a third, differ from a double in bits far below the format's last:
-// add_to_odd keeps the fact that there were any.
+// Computes one exact or odd-rounded double result and rounds it once to the format. Sums and products of two
+// f16 or bf16 values, and their product plus a third, may have bits far below the format's last one:
+// add_to_odd records whether there were any.
 #include <cmath>
 
 #include "emulator/isa/opcode.h"
@@ -17,7 +17,7 @@ namespace fp4lab::emu {
 
 namespace {
 
-// What happens to a result behind the rounding.
+// Steps after the rounding of a result.
 enum class Clamp { none, sat, relu };
 
 template <class H, bool kFtz, Clamp kClamp>
@@ -30,7 +30,7 @@ struct HalfEdges {
     uint16_t h = H::nearest(v);
     if (kFtz) {
       h = Bits::flush(h);
-      // Flushed is what stays below 2^-14 when it is rounded with an unbounded exponent (see is_tiny).
+      // Flushes results that stay below 2^-14 when rounded with an unbounded exponent (see is_tiny).
       if ((h & ~Bits::kSign) == 0x0400 && std::abs(v) < 0x1p-14 - 0x1p-26) h &= Bits::kSign;
     }
     if (kClamp == Clamp::sat) {
@@ -42,8 +42,8 @@ struct HalfEdges {
   }
 };
 
-// A body over single values or, for the x2 types, over both halves of a word. Whole warps without ftz, sat
-// and relu take the vector code of kOp, if there is some.
+// A body over single values or, for the x2 types, over both halves of a word. Full warps without ftz, sat and
+// relu use kOp's vector code, if there is any.
 template <class E, unsigned kOperands, bool kPair, HalfOp kOp, class F>
 Body map_half(F) {
   return [](Warp& w, const Instr& i) {
@@ -140,8 +140,8 @@ Body bind_mul_half(Instr&, const Source& s) {
 Body bind_fma_half(Instr&, const Source& s) {
   return bind_half<3, HalfOp::fma>(s, [](double a, double b, double c) { return add_to_odd(a * b, c); });
 }
-// The result is +0 where a factor is the NaN that tensor maps fill in for elements out of bounds (not where
-// the addend is: seen on an H200).
+// The result is +0 if a factor (not the addend) is the NaN with which tensor maps fill elements out of bounds
+// (seen on an H200).
 Body bind_fma_oob(Instr& i, const Source& s) {
   static constexpr uint16_t kOobNan = 0x7ff7;
   const Body plain = bind_fma_half(i, s);
@@ -163,7 +163,7 @@ Body bind_fma_oob(Instr& i, const Source& s) {
 }
 namespace {
 
-// What the multifunction unit gives for f16 and bf16: its f32 result cut off; too large a one is infinite.
+// The multifunction unit's result for f16 and bf16: its truncated f32 result; overflow gives infinity.
 struct CutToF16 {
   static float in(uint16_t h) { return HalfValue::to_float(h); }
   static uint16_t out(float v) {

@@ -38,12 +38,11 @@ FP4LAB_F16C inline __m128i narrow(__m256 v) {
   return _mm_blendv_epi8(h, _mm_set1_epi16(0x7fff), nan);
 }
 
-// x + y in fp32, rounded to odd: toward zero, and the last bit set when something was lost. Rounded again to
-// 11 or 8 bits, that gives what one rounding gives (24 >= 11 + 2; Boldo and Melquiond, "When double rounding
-// is odd").
+// x + y in fp32, rounded to odd: toward zero, with the last bit set if the sum is inexact. Rounding that to
+// 11 or 8 bits equals a single rounding (24 >= 11 + 2; Boldo and Melquiond, "When double rounding is odd").
 FP4LAB_F16C inline __m256 add_odd(__m256 x, __m256 y) {
   const __m256 sum = _mm256_add_ps(x, y), back = _mm256_sub_ps(sum, x);
-  // Knuth's TwoSum: sum + lost = x + y exactly. NaN where the sum is not finite: nothing is lost then.
+  // Knuth's TwoSum: sum + lost = x + y exactly. NaN if the sum is not finite: nothing is lost then.
   const __m256 lost = _mm256_add_ps(_mm256_sub_ps(x, _mm256_sub_ps(sum, back)), _mm256_sub_ps(y, back));
   const __m256i inexact = _mm256_castps_si256(_mm256_cmp_ps(lost, _mm256_setzero_ps(), _CMP_NEQ_OQ));
   const __m256i bits = _mm256_castps_si256(sum);
@@ -52,8 +51,8 @@ FP4LAB_F16C inline __m256 add_odd(__m256 x, __m256 y) {
   return _mm256_castsi256_ps(_mm256_blendv_epi8(bits, odd, inexact));
 }
 
-// Whether every product of bf16 values has a factor 0 or is of a size at which neither it nor a sum with it
-// is rounded early: f16 products always are. A product that underflowed to 0 still gives its sum a sign.
+// Whether every product of bf16 values has a factor 0, or a magnitude at which neither it nor a sum with it
+// is rounded early. f16 products always have. A product that underflows to 0 still gives its sum a sign.
 FP4LAB_F16C inline bool in_range(__m256 a, __m256 b, __m256 product) {
   const __m256 zero = _mm256_setzero_ps(), size = _mm256_andnot_ps(_mm256_set1_ps(-0.0f), product);
   const __m256 vanishes =

@@ -1,4 +1,4 @@
-// f16 and bf16 as values: what the arithmetic of the two has in common.
+// f16 and bf16 values: the common part of their arithmetic.
 #pragma once
 
 #include "emulator/op/float_format.h"

@@ -20,30 +20,30 @@ T reverse(T a) {
   return r;
 }
 
-// Position of the most significant bit that differs from the sign (for unsigned: that is set); all ones when
-// there is none.
+// Position of the most significant bit that differs from the sign (unsigned: that is set); all ones if there
+// is none.
 template <class T>
 uint32_t find_top(T a) {
   using U = std::make_unsigned_t<T>;
   const U u = std::is_signed_v<T> && a < 0 ? U(~U(a)) : U(a);
   return u == 0 ? 0xffffffffu : kBits<T> - 1 - uint32_t(std::countl_zero(u));
 }
-// .shiftamt: the left shift that brings that bit to the top instead.
+// .shiftamt: instead, the left shift that moves that bit to the top.
 template <class T>
 uint32_t find_shift(T a) {
   const uint32_t top = find_top(a);
   return top == 0xffffffffu ? top : kBits<T> - 1 - top;
 }
 
-// The manual counts start and length of bfe and bfi modulo 256. The 32-bit forms, which are one machine
-// instruction, do so on an H200; the 64-bit ones, which are several, take them as they are.
+// The manual takes start and length of bfe and bfi modulo 256. On an H200 the 32-bit forms, one machine
+// instruction, do so; the 64-bit forms, several instructions, use them unreduced.
 template <class T>
 unsigned position(uint32_t n) {
   return sizeof(T) == 8 ? n : n & 0xff;
 }
 
 // bfe: `length` bits of a from `start`. Bits beyond the top are copies of the sign (zeros for unsigned
-// types), which for a field that reaches over the top is the msb of a.
+// types); for a field that extends past the top the sign is the msb of a.
 template <class T>
 T extract(T a, uint32_t start, uint32_t length) {
   using U = std::make_unsigned_t<T>;
@@ -64,7 +64,7 @@ T insert(T a, T b, uint32_t start, uint32_t length) {
 }
 
 // fns: the position of the |offset|-th set bit of mask, counted from `base` upwards for a positive offset,
-// downwards for a negative one; offset 0 asks for `base` itself. All ones when there is none.
+// downwards for a negative one; offset 0 asks for `base` itself. All ones if there is none.
 uint32_t find_nth_set(uint32_t mask, uint32_t base, int32_t offset) {
   if (offset == std::numeric_limits<int32_t>::min()) return 0;  // has no magnitude; seen on an H200
   if (offset == 0) return base < 32 && (mask >> base & 1) ? base : 0xffffffffu;
@@ -92,7 +92,7 @@ T extend(T a, uint32_t n) {
   return T(low);
 }
 
-// ptxas takes no others where they are constants.
+// ptxas rejects constants outside this range.
 void check_field(const Instr& in, std::initializer_list<unsigned> slots) {
   for (const unsigned slot : slots)
     if (const Operand& n = in.op[slot]; n.immediate && uint64_t(n.displacement) > 255)

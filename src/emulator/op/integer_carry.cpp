@@ -6,8 +6,8 @@ namespace fp4lab::emu {
 
 namespace {
 
-// A body for d = f(operands..., carry in), which also gives the carry out; kIn, kOut: whether the instruction
-// reads and writes the flag.
+// A body for d = f(operands..., carry in), which also computes the carry out; kIn, kOut: whether the
+// instruction reads and writes the flag.
 template <class T, bool kIn, bool kOut, unsigned kOperands, bool kDefault = false, class F>
 Body carrying(F) {
   return [](Warp& w, const Instr& i) {
@@ -18,7 +18,7 @@ Body carrying(F) {
     uint32_t out = 0;
     const uint32_t in = kIn        ? w.carry()
                         : kDefault ? 0xffffffffu
-                                   : 0;  // what an instruction without carry in adds
+                                   : 0;  // the carry in of an instruction that reads no flag
     for (uint32_t lanes = w.active; lanes; lanes &= lanes - 1) {
       const unsigned l = unsigned(std::countr_zero(lanes));
       bool carry = in >> l & 1;
@@ -40,8 +40,8 @@ T add_with(T a, T b, bool& carry) {
   carry = first || second;
   return sum;
 }
-// a - b is a + ~b + 1, and the flag is that sum's carry: set when nothing is owed. The manual calls it a
-// borrow, but CUDA's own 128-bit division reads it with addc behind subc.cc, and there it is the carry.
+// a - b is a + ~b + 1, and the flag is that sum's carry: set if there is no borrow. The manual calls it a
+// borrow, but CUDA's own 128-bit division reads it with addc after subc.cc, and there it is the carry.
 template <class T>
 T sub_with(T a, T b, bool& carry) {
   return add_with(a, T(~b), carry);

@@ -21,7 +21,7 @@ Body map_halves(bool is_signed, F) {
   return map2<uint32_t>([](uint32_t a, uint32_t b) { return per_half<uint16_t>(a, b, F{}); });
 }
 
-// The nth byte or 16-bit half of a word as an int64, sign-extended when asked.
+// The nth byte or 16-bit half of a word as an int64, optionally sign-extended.
 template <bool kSigned>
 int64_t byte(uint32_t word, unsigned n) {
   const uint8_t b = uint8_t(word >> (8 * n));

@@ -31,7 +31,7 @@ bool has_any(const Source& s, std::initializer_list<std::string_view> words) {
   return std::any_of(words.begin(), words.end(), [&](std::string_view w) { return s.has(w); });
 }
 
-// Which modifiers exclude each other (as ptxas 13.0 judges; the manual says it in prose only).
+// Modifiers that exclude each other (according to ptxas 13.0; the manual has prose only).
 void check_modifiers(const Source& s) {
   const Space space = space_of(s);
   const bool global = space == Space::global || space == Space::generic;
@@ -43,7 +43,7 @@ void check_modifiers(const Source& s) {
     prefetch |= t == "L2::64B" || t == "L2::128B" || t == "L2::256B";
   }
   const bool strong = is_strong(s), mmio = s.has("mmio"), hint = s.has("L2::cache_hint");
-  if (strong && !global && (!shared || mmio)) fail("this memory is a thread's own or constant: .weak only");
+  if (strong && !global && (!shared || mmio)) fail("this memory is private or constant: .weak only");
   if (strong && cached) fail("a cache operator is for .weak accesses only");
   if (mmio && has_any(s, {"v2", "v4", "v8"})) fail(".mmio has no vectors");
   if (s.has("nc") && (space != Space::global || strong || has_any(s, {"weak", "lu", "cv"})))
@@ -66,7 +66,7 @@ Transfer decode(Instr& i, const Source& s, const Operand& value) {
   a.strong = is_strong(s);
   a.serial = a.strong && beyond_cluster(s);
   const unsigned given = value.kind == Operand::Kind::vector ? value.count : 1;
-  if (given != a.count) fail("{} elements are given where the modifiers say {}", given, a.count);
+  if (given != a.count) fail("{} elements are given, but the modifiers say {}", given, a.count);
   const bool wide = i.opcode && i.opcode->target == 100;  // ld_wide, st_wide
   if (a.element * a.count > (wide ? 32 : 16))
     fail("{} elements of .{} are too many bytes", a.count, name_of(t));
@@ -80,7 +80,7 @@ const Operand& element(Warp& w, const Operand& o, unsigned n) {
   return o.kind == Operand::Kind::vector ? w.element(o, n) : o;
 }
 
-// A register row that values of T are loaded into: wider registers are filled up with the sign or with zeros.
+// A register row as the destination of values of T: wider registers are sign- or zero-extended.
 template <class T, bool kSign>
 void put(std::byte* row, bool wide, bool half, unsigned lane, T v) {
   using S = std::make_signed_t<T>;
@@ -88,7 +88,7 @@ void put(std::byte* row, bool wide, bool half, unsigned lane, T v) {
   if (wide) {
     reinterpret_cast<uint64_t*>(row)[lane] = full;
   } else {
-    // In a 16-bit register a loaded byte is extended to 16 bits, which stand zero-extended in the row.
+    // In a 16-bit register a loaded byte is extended to 16 bits, which are zero-extended in the row.
     reinterpret_cast<uint32_t*>(row)[lane] = half ? uint16_t(full) : uint32_t(full);
   }
 }
@@ -113,7 +113,7 @@ void load(Warp& w, const Instr& i) {
   uint64_t address[kLanes];
   at.all(w.active, address);
   const Warp::Places places = w.memory(i, a.space, AccessKind::read, address, sizeof(T) * kCount, a.strong);
-  // `place(lane)` is where a lane's elements lie: an expression that the compiler sees through.
+  // `place(lane)` gives the address of a lane's elements: a callable that the compiler inlines.
   auto fetch = [&](auto place) {
     for (unsigned n = 0; n < kCount; ++n)
       for_lanes(w.active, [&, row = rows[n], is_wide = wide[n], is_half = half[n]](unsigned l) {
@@ -132,7 +132,7 @@ void load(Warp& w, const Instr& i) {
     case Warp::Places::Shape::scattered:
       fetch([&](unsigned l) { return places.host[l]; });
   }
-  // A strong load is a poll as often as not: let others run.
+  // A strong load is often a poll: let others run.
   if (a.strong) {
     w.saw(look_of(w, i, a.space, at, sizeof(T) * kCount));
     w.yield();
@@ -149,14 +149,15 @@ void store(Warp& w, const Instr& i) {
   for (unsigned n = 0; n < kCount; ++n) {
     const Operand& o = element(w, i.op[1], n);
     stride[n] = bits_of(o.type) == 64 ? 8 : 4;
-    // The register may be wider than what is stored (st.u32 of a .b64: nvcc leaves its upper word unwritten).
+    // The register may be wider than the stored value (st.u32 of a .b64: nvcc leaves its upper word
+    // unwritten).
     constexpr uint8_t kStored = sizeof(T) < 8 ? (1u << sizeof(T)) - 1 : 0xff;
     rows[n] = reinterpret_cast<const std::byte*>(w.source_bytes<uint32_t>(o, kStored));
   }
   uint64_t address[kLanes];
   at.all(w.active, address);
   const Warp::Places places = w.memory(i, a.space, AccessKind::write, address, sizeof(T) * kCount, a.strong);
-  // Lane by lane, so that of two lanes that write the same bytes the higher one wins.
+  // In lane order, so that the highest of the lanes that write the same bytes wins.
   auto put_all = [&](auto place) {
     for_lanes(w.active, [&](unsigned l) {
       for (unsigned n = 0; n < kCount; ++n)
@@ -247,7 +248,7 @@ Body bind_st(Instr& i, const Source& s) {
 }
 
 Body bind_st_wide(Instr& i, const Source& s) { return bind_st(i, s); }
-// Nothing tells when it is done but its release order, so at once is as good as later.
+// Its completion is only observable through release ordering, so it completes at once.
 Body bind_st_async_release(Instr& i, const Source& s) { return bind_st(i, s); }
 
 // st.bulk: zeros over a region of shared memory.

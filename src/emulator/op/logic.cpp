@@ -24,7 +24,7 @@ Body bitwise2(const Source& s, F f) {
   });
 }
 
-// Combines lop3's "any bit set" predicate with q, or gives it back when there is no combination.
+// Combines lop3's "any bit set" predicate with q, or returns it if there is no boolean operator.
 enum class Combine { none, with_or, with_and };
 
 template <Combine kCombine>
@@ -47,8 +47,8 @@ void lop3(Warp& w, const Instr& i) {
   }
 }
 
-// shr.u64 and shr.b64 by a constant: the bytes that are shifted out need not be written, as where nvcc takes
-// the upper word of a pair whose lower one it never made. aux: the amount, at most 63.
+// shr.u64 and shr.b64 by a constant: the bytes that are shifted out need not be written, since nvcc extracts
+// the upper word of a pair whose lower word it never wrote. aux: the amount, at most 63.
 void upper_part(Warp& w, const Instr& i) {
   const auto* a = w.source_bytes<uint64_t>(i.op[1], uint8_t(0xff << i.aux / 8));
   auto* d = w.target<uint64_t>(i.op[0]);

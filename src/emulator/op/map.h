@@ -1,4 +1,4 @@
-// Maps over lanes: what turns `d = a + b` on C++ values into an instruction's body.
+// Maps over lanes: turn `d = a + b` on C++ values into an instruction's body.
 //
 //   return with_integer(s.type(), [](auto zero) {
 //     using T = decltype(zero);
@@ -6,8 +6,8 @@
 //   });
 //
 // mapN<D, A, ...>(f) is a body for operands `d, a, ...`: every active lane's d becomes f(a, ...). The
-// functions have no state: what they depend on is a template parameter, so that the loop over lanes is tight.
-// Rounding, flushing and saturation stand in float_format.h and rounding.h.
+// functions are stateless: parameters are template parameters, so that the loop over lanes is tight.
+// Rounding, flushing and saturation are in float_format.h and rounding.h.
 #pragma once
 
 #include <fmt/format.h>
@@ -21,7 +21,7 @@
 
 namespace fp4lab::emu {
 
-// 16-bit floats and packed pairs travel as bits.
+// 16-bit floats and packed pairs are passed as bits.
 struct Half {
   uint16_t bits;
 };
@@ -29,7 +29,7 @@ struct Bfloat {
   uint16_t bits;
 };
 
-// A row's cell as a value of T, and back: 8- and 16-bit values stand zero-extended in 32 bits.
+// Converts between a row's cell and a value of T: 8- and 16-bit values are zero-extended to 32 bits.
 template <class T>
 constexpr T from_row(LaneOf<T> cell) {
   if constexpr (std::is_integral_v<T>)
@@ -95,7 +95,7 @@ Body map4(F) {
   };
 }
 
-// A row that the table lets through and the binder does not know: the table is wrong, say so.
+// For a type that the table accepts and the binder does not know: an error in the table.
 [[noreturn]] inline void no_such_type(Type t) { fail("no body for type .{}", name_of(t)); }
 
 // make(T{}) for the C++ type of an integer type; untyped bits are unsigned.
@@ -139,7 +139,7 @@ Body with_bits(Type t, F make) {
   }
 }
 
-// make(std::bool_constant<...>) for a modifier that is there or not.
+// make(std::bool_constant<...>) for an optional modifier.
 template <class F>
 Body with_flag(bool flag, F make) {
   return flag ? make(std::true_type{}) : make(std::false_type{});

@@ -28,13 +28,13 @@ void read_element(Warp& w, const Operand& o, uint64_t* lanes) {
 
 uint64_t low_bits(unsigned n) { return n == 64 ? ~uint64_t(0) : (uint64_t(1) << n) - 1; }
 
-// What a mov takes along, in all lanes, where nobody has written some of it. nvcc packs a word with one that
-// no path has written and takes the first out again: that is no use of the other.
+// The partly written values that a mov copies, in all lanes. nvcc packs a word together with one that no path
+// has written, and unpacks the first again: that is no use of the other.
 struct Luggage {
   unsigned __int128 bits[kLanes] = {};
   uint32_t unwritten[kLanes] = {};  // bytes
 
-  // An element of `width` bits that stands at bit `at`.
+  // An element of `width` bits at bit `at`.
   void take(Warp& w, const Operand& o, unsigned at, unsigned width) {
     const Warp::Bytes missing = o.immediate ? Warp::Bytes{} : w.unwritten_bytes(o);
     const bool wide = bits_of(o.type) == 64;
@@ -75,8 +75,8 @@ bool written(const Warp& w, const Operand& o) {
   return true;
 }
 
-// Any mov but of registers of 128 bits; Instr::aux is an element's width. False where a lane would move
-// nothing that was written: that is a use, and faults.
+// Any mov except of 128-bit registers; Instr::aux is an element's width. False if a lane would move nothing
+// that was written: that is a use, and faults.
 bool moved_partly(Warp& w, const Instr& i) {
   const auto elements = [&](const Operand& o, auto&& f) {
     const bool one = o.kind != Operand::Kind::vector;
@@ -168,7 +168,7 @@ void unpack_b128(Warp& w, const Instr& i) {
   }
 }
 
-// mov.v4 {a, b, c, d}, {e, f, g, h}: all is read before anything is written. Instr::aux is an element's
+// mov.v4 {a, b, c, d}, {e, f, g, h}: all elements are read before any is written. Instr::aux is an element's
 // width.
 void move_vector(Warp& w, const Instr& i) {
   if (!written(w, i.op[1]) && moved_partly(w, i)) [[unlikely]]
@@ -203,8 +203,8 @@ void move_b128(Warp& w, const Instr& i) {
   for_lanes(w.active, [&](unsigned l) { d[l] = a[l], d[kLanes + l] = a[kLanes + l]; });
 }
 
-// The clocks do not model time: they count the warp's instructions, so that they always move, and leap where
-// nothing else goes on.
+// The clocks do not model time: they count the warp's instructions, so they always advance, and leap when
+// nothing else can run.
 template <SpecialRegister kRegister>
 void move_special(Warp& w, const Instr& i) {
   using R = SpecialRegister;
@@ -217,7 +217,7 @@ void move_special(Warp& w, const Instr& i) {
     auto* d = w.target<uint32_t>(i.op[0]);
     for_lanes(w.active, [&](unsigned l) { d[l] = uint32_t(kHigh ? now >> 32 : now); });
   }
-  w.yield();  // who reads a clock may be waiting for it
+  w.yield();  // a reader of the clock may be waiting for it
 }
 
 Body bind_special(const Instr& i, const Source& s) {
@@ -272,7 +272,7 @@ Body bind_mov(Instr& i, const Source& s) {
         s.type() == Type::b16 || s.type() == Type::b32 || s.type() == Type::b64 || s.type() == Type::b128;
     if (!untyped) fail("mov.{} takes no vector: mov.b{} does", name_of(s.type()), bits);
     if (vector.count < 2 || bits % vector.count || bits / vector.count < 8 || bits / vector.count > 64)
-      fail("mov.{} cannot be made of {} elements", name_of(s.type()), vector.count);
+      fail("mov.{} cannot have {} elements", name_of(s.type()), vector.count);
     const unsigned width = bits / vector.count;
     if (vector.type != Type::none && bits_of(vector.type) != width)
       fail("mov.{} of {} elements takes elements of {} bits, they have {}", name_of(s.type()), vector.count,

@@ -20,8 +20,8 @@ uint32_t bits_of(float v) { return std::bit_cast<uint32_t>(v); }
 float float_of(uint32_t bits) { return std::bit_cast<float>(bits); }
 float nan() { return float_of(kNan32); }
 
-// x^2 / 2^19 for 17 bits of x, as the unit's squarer gives it: of the partial products x_i 2^i x each is cut
-// off below bit 18 before they are added. With x = 2^9 a + b that is a^2 and twice the rows of a times b.
+// x^2 / 2^19 for 17 bits of x, as the unit's squarer computes it: each partial product x_i 2^i x is truncated
+// below bit 18 before the sum. With x = 2^9 a + b that is a^2 and twice the rows of a times b.
 uint32_t square(uint32_t x) {
   const uint32_t a = x >> 9, b = x & 0x1ff;
   uint32_t rows = 0;
@@ -29,27 +29,27 @@ uint32_t square(uint32_t x) {
   return (a * a >> 1) + rows;
 }
 
-// The quadratic of a table at an argument: the segment's number, then 17 bits of the place in it. The shifts
-// bring C0 and the last term to the scale of C1 times the place; they belong to the function.
+// A table's quadratic at an argument: the segment's number, then 17 bits of the place in it. The shifts scale
+// C0 and the last term to C1 times the place; they depend on the function.
 int64_t quadratic(const Segment* table, uint32_t argument, int shift0, int shift2) {
   const Segment& s = table[argument >> kPlace];
   const uint32_t x = argument & ((1u << kPlace) - 1);
   return (int64_t(s.c0) << shift0) + int64_t(s.c1) * x + ((int64_t(s.c2) * square(x)) << shift2);
 }
 
-// 1 / m and 1 / sqrt(m) with the rounding constants that stand in front of the shift to 24 bits (f64: 21).
+// 1 / m and 1 / sqrt(m) with the rounding constants that precede the shift to 24 bits (f64: 21).
 int64_t reciprocal(uint32_t fraction) { return quadratic(kReciprocal, fraction << 1, 14, 1) + 0x8fce; }
 int64_t reciprocal_root(uint32_t odd_and_fraction) {
   return quadratic(kReciprocalRoot, odd_and_fraction, 14, 2) + 0x7fff;
 }
 
-// A significand with its leading bit, or the power of two behind it, at this biased exponent; flushed.
+// A significand with its leading bit, or the next power of two, at this biased exponent; flushed.
 float assemble(uint32_t sign, int exponent, int64_t significand) {
   const int64_t bits = (int64_t(exponent) << 23) + significand - kHidden;
   return float_of(sign | (bits < kHidden ? 0 : uint32_t(bits)));
 }
 
-// magnitude / 2^scale, cut off to 24 bits.
+// magnitude / 2^scale, truncated to 24 bits.
 float truncated(uint32_t sign, uint64_t magnitude, int scale) {
   if (magnitude == 0) return float_of(sign);
   const int top = 63 - std::countl_zero(magnitude);
@@ -57,7 +57,7 @@ float truncated(uint32_t sign, uint64_t magnitude, int scale) {
   return assemble(sign, 127 + top - scale, int64_t(significand));
 }
 
-// What the functions of a float see: sign, biased exponent, fraction; denormals are zeros.
+// The fields of a float as the functions see them: sign, biased exponent, fraction; denormals are zeros.
 struct Parts {
   uint32_t sign, fraction;
   int exponent;
@@ -114,7 +114,7 @@ float sine_of(uint32_t sign, uint32_t quarter, uint32_t fraction) {
   return truncated(sign, uint64_t(quadratic(kSine, fraction, 11, 0)), 37);
 }
 
-// |turns| modulo 1 in quarters with 23 bits behind the point, cut off.
+// turns| modulo 1 in quarters with 23 fraction bits, truncated.
 uint32_t quarters(const Parts& turns) {
   const int shift = turns.exponent - 127 + 2;
   const uint32_t m = turns.fraction | kHidden;
@@ -143,7 +143,7 @@ float ex2(float v) {
   if (a.exponent >= 127 + 7) return a.sign ? 0 : kInfinity;
   const int shift = a.exponent - 127;
   const uint32_t m = a.fraction | kHidden;
-  // |a| with 23 bits behind the point, cut off; a negative one becomes the floor and what is above it.
+  // a| with 23 fraction bits, truncated; a negative one becomes its floor and the rest.
   const int32_t fixed = int32_t(shift >= 0 ? m << shift : shift > -24 ? m >> -shift : 0);
   int floor = fixed >> 23;
   uint32_t fraction = uint32_t(fixed) & kFraction;
@@ -175,7 +175,7 @@ float tanh(float v) {
   if (binade >= 3) return float_of(a.sign | bits_of(1.f));
   constexpr int kLowest = -8;
   if (binade < kLowest) return v;
-  // log2 of the number of segments in each binade from 2^-8 to 2^2, and where the first one stands.
+  // log2 of the number of segments in each binade from 2^-8 to 2^2, and where the first one begins.
   constexpr uint8_t kSegments[] = {0, 0, 0, 1, 1, 2, 2, 2, 3, 4, 3};
   constexpr uint8_t kFirst[] = {0, 1, 2, 3, 5, 7, 11, 15, 19, 27, 43};
   const int row = binade - kLowest;

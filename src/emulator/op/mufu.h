@@ -1,10 +1,9 @@
-// The multifunction unit (MUFU): what the approximate instructions of PTX are made of, bit for bit.
+// The multifunction unit (MUFU), bit for bit: the base of PTX's approximate instructions.
 //
-// The unit cuts the range of an argument into segments and evaluates a quadratic with integer coefficients in
-// each of them (mufu.cpp). How it does that, and five of the seven tables, were first read off a G80
-// (envytools, nvhw/sfu.c and sfu_tab.c, M. Koscielnicka); an H200 gives the same bits for every one of the
-// 2^32 arguments of each f32 function and every upper word of the f64 ones (notes/records/2026-11-21-mufu).
-// No Blackwell was at hand to compare.
+// The unit divides an argument's range into segments and evaluates a quadratic with integer coefficients in
+// each (mufu.cpp). The method and five of the seven tables were first read from a G80 (envytools, nvhw/sfu.c
+// and sfu_tab.c, M. Koscielnicka). An H200 gives the same bits for all 2^32 arguments of each f32 function
+// and every upper word of the f64 ones (notes/records/2026-11-21-mufu). Not compared on a Blackwell.
 //
 // All f32 functions but tanh flush denormal arguments and results to zeros. A NaN gives 0x7fffffff.
 #pragma once

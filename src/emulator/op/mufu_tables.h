@@ -1,7 +1,7 @@
-// The tables of the multifunction unit: for each segment of an argument's range the coefficients of a
-// quadratic, C0, C1 and C2; mufu.cpp says how they are used. All but kRoot and kHyperbolic stand in
-// envytools (nvhw/sfu_tab.c, M. Koscielnicka, read off a G80); an H200 has the same. kRoot and kHyperbolic
-// were computed from an H200's results: they are the only integers that give all of them.
+// The tables of the multifunction unit: the coefficients C0, C1 and C2 of a quadratic for each segment of an
+// argument's range; mufu.cpp uses them. All but kRoot and kHyperbolic are in envytools (nvhw/sfu_tab.c, M.
+// Koscielnicka, read from a G80); an H200 has the same. kRoot and kHyperbolic were computed from an H200's
+// results: they are the only integers that reproduce all of them.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// multimem (PTX ISA 9.7.9.14): accesses to all replicas that a multicast object binds. The device stands
-// alone and creates none (CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED is 0), so that no address can be right.
+// multimem (PTX ISA 9.7.9.14): accesses to all replicas that a multicast object binds. The single device
+// creates no such object (CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED is 0), so every address is illegal.
 #include <bit>
 
 #include "emulator/core/machine.h"

@@ -1,7 +1,7 @@
 // Host arithmetic with a chosen rounding (rn, rz, rm, rp), flushing, saturation and canonical NaNs.
 //
-// Round to nearest is the host's own mode; the other three set MXCSR for the length of one instruction's loop
-// and hide operands and result behind opaque(), so that the compiler moves nothing across the change.
+// Round to nearest is the host's own mode. The other three set MXCSR during one instruction's loop and pass
+// operands and result through opaque(), so that the compiler moves nothing across the change.
 #pragma once
 
 #include <xmmintrin.h>
@@ -27,7 +27,7 @@ inline T opaque(T v) {
   return v;
 }
 
-// Sets the SSE rounding mode (MXCSR bits 14:13) and puts the old one back.
+// Sets the SSE rounding mode (MXCSR bits 14:13) and restores the old one.
 template <Round kRound>
 class ScopedRounding {
  public:
@@ -47,8 +47,8 @@ class ScopedRounding {
 };
 
 // NaN results: f32 always gives the canonical 0x7fffffff (CUDA C++ Programming Guide, "Floating-Point
-// Standard"; seen on an H200). f64 hands a NaN operand on, made quiet, and gives 0xfff8000000000000 when
-// there is none (seen on an H200).
+// Standard"; seen on an H200). f64 propagates a NaN operand, made quiet; without one it gives
+// 0xfff8000000000000 (seen on an H200).
 constexpr uint32_t kNan32 = 0x7fffffff;
 constexpr uint64_t kNan64 = 0xfff8000000000000;
 inline float canonical(float v) { return v == v ? v : std::bit_cast<float>(kNan32); }
@@ -56,8 +56,8 @@ inline double canonical(double v) { return v == v ? v : std::bit_cast<double>(kN
 inline double quiet(double nan) {
   return std::bit_cast<double>(std::bit_cast<uint64_t>(nan) | 0x0008000000000000);
 }
-// The first NaN among the operands, made quiet; the default one when there is none. f64 instructions ask b
-// first, then c, then a (seen on an H200).
+// The first NaN among the operands, made quiet, or the default one. f64 instructions check b first, then c,
+// then a (seen on an H200).
 template <class... V>
 inline double nan_of(V... operands) {
   double found = std::bit_cast<double>(kNan64);
@@ -71,18 +71,18 @@ inline float flush(float v) {
   return (bits & 0x7f800000u) == 0 ? std::bit_cast<float>(bits & 0x80000000u) : v;
 }
 
-// Whether |exact| is below 2^-126 when it is rounded to f32's 24 bits with an unbounded exponent: which
-// results .ftz flushes.
+// Whether |exact| is below 2^-126 when rounded to f32's 24 bits with an unbounded exponent: .ftz flushes
+// these results.
 template <Round kRound>
 inline bool is_tiny(double exact) {
   const double v = std::abs(exact);
   if (kRound == Round::rn) return v < 0x1p-126 - 0x1p-151;
   if (kRound == Round::rz) return v < 0x1p-126;
-  // Away from zero in one of the two directions, and only there does a result come from below.
+  // Away from zero in one of the two directions; only there can rounding raise a result to 2^-126.
   return v <= 0x1p-126 - 0x1p-150;
 }
 
-// What stands between the operation and its operands and result.
+// The modifiers applied to operands and result.
 template <class T, bool kFtz_ = false, bool kSat = false>
 struct Edges {
   static constexpr bool kFtz = kFtz_;
@@ -97,7 +97,7 @@ struct Edges {
   }
 };
 
-// Rounds to nearest for a while, whatever mode is set.
+// Rounds to nearest during its lifetime, whatever mode is set.
 class NearestMeanwhile {
  public:
   NearestMeanwhile() : saved_(_mm_getcsr()) { _mm_setcsr(saved_ & ~0x6000u); }

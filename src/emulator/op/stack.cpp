@@ -1,5 +1,5 @@
-// The stack of a thread (PTX ISA 9.7.17): it grows down from the end of a region of its local memory. What a
-// function takes with alloca is free again when it returns.
+// A thread's stack (PTX ISA 9.7.17): it grows down from the end of a region of its local memory. A function's
+// return frees its alloca memory.
 #include <algorithm>
 #include <bit>
 
@@ -53,7 +53,7 @@ Body bind_stackrestore(Instr&, const Source& s) {
       for_lanes(w.active, [&](unsigned l) {
         uint32_t& top = w.stack_top(l);
         if (uint64_t(a[l]) < top || uint64_t(a[l]) > w.stack_base() + Function::kStackBytes)
-          fault(FaultKind::misuse, l, "stackrestore of {:#x}, which no stacksave gave", uint64_t(a[l]));
+          fault(FaultKind::misuse, l, "stackrestore of {:#x}, which no stacksave returned", uint64_t(a[l]));
         top = uint32_t(a[l]);
       });
     };

@@ -1,6 +1,6 @@
-// Video instructions (PTX ISA 9.7.18): arithmetic on bytes, halves and words that are picked out of
-// registers, with a second operation or a merge behind it. Scalar ones (vadd), pairs (vadd2) and quads
-// (vadd4) share one body: an operand's selector, `.b3210`, stands in Operand::displacement (opcode.h).
+// Video instructions (PTX ISA 9.7.18): arithmetic on bytes, halves and words of registers, followed by a
+// second operation or a merge. Scalars (vadd), pairs (vadd2) and quads (vadd4) share one body. An operand's
+// selector, `.b3210`, is in Operand::displacement (opcode.h).
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -30,7 +30,7 @@ Video unpack(uint64_t bits) {
   return v;
 }
 
-// Which parts of which width a selector names, the lowest first; without one the whole word.
+// The parts and their width that a selector names, the lowest first; without a selector the whole word.
 struct Selector {
   unsigned width = 32, count = 1;
   std::array<uint8_t, 4> part{};
@@ -123,9 +123,9 @@ int64_t primary(const Video& v, int64_t a, int64_t b) {
   return 0;
 }
 
-// Saturation of scalar results is what ptxas 13.0 makes of it, not always what the manual says: without a
-// selector of d, .u32 looks for negative results only (shifts: for large ones too); with one, whatever does
-// not fit becomes the largest value. Shifts have 34 bits and disregard the selector.
+// Scalar results saturate as in ptxas 13.0's code, not always as in the manual. Without a selector of d, .u32
+// checks for negative results only (shifts: for large ones too); with one, every result out of range becomes
+// the largest value. Shifts have 34 bits and ignore the selector.
 bool is_shift(const Video& v) { return v.op == Op::shl || v.op == Op::shr; }
 
 int64_t saturated(const Video& v, int64_t t, unsigned width) {
@@ -137,8 +137,8 @@ int64_t saturated(const Video& v, int64_t t, unsigned width) {
   return v.d_signed ? clamp(t, 32, true) : std::max<int64_t>(t, 0);
 }
 
-// The second operation as ptxas 13.0 has it: .min and .max compare 64 bits, in which the first operation's
-// result has its sign; sums and saturated shifts have been cut to 32 bits and extended before.
+// The second operation as in ptxas 13.0: .min and .max compare 64 bits, in which the first operation's result
+// has its sign; sums and saturated shifts are truncated to 32 bits and extended before.
 uint32_t second(const Video& v, int64_t t, uint32_t c) {
   if (v.second == Second::none) return uint32_t(t);
   if (v.second == Second::add) return uint32_t(t) + c;
@@ -148,7 +148,7 @@ uint32_t second(const Video& v, int64_t t, uint32_t c) {
   return (v.second == Second::min ? less : greater) ? uint32_t(t) : c;
 }
 
-// d.b0 .. d.h1: the result's low part among c's other parts. In d.h1 ptxas 13.0 puts the result's upper half.
+// d.b0 .. d.h1: inserts the result's low part into c. For d.h1 ptxas 13.0 uses the result's upper half.
 uint32_t merged(uint32_t t, uint32_t c, const Selector& d) {
   if (d.width == 32) return t;
   const unsigned at = d.width * d.part[0];
@@ -207,8 +207,8 @@ void check_third(const Instr& i, Second second) {
   if (!wanted && i.op[3]) fail("operand c needs a second operation or a selector of d");
 }
 
-// What follows the name: types, then what the instruction has. Also the operands' selectors are tried here,
-// so that a wrong one is refused when the module is loaded.
+// The modifiers after the name: types, then the instruction's own. Also checks the operands' selectors, so
+// that a wrong one is refused when the module is loaded.
 Body bind_video(Instr& i, const Source& s, Op op, unsigned parts) {
   Video v{};
   v.op = op, v.parts = uint8_t(parts);
@@ -239,8 +239,8 @@ struct Mad {
   uint8_t shift;
 };
 
-// As ptxas 13.0 expands it: the factors are 32 bits wide and taken as signed even when they are whole .u32
-// words, so is c; the manual has 64 bits and more of them. Scaled results are shifted by their sign's kind.
+// As expanded by ptxas 13.0: the factors and c are 32 bits wide and taken as signed even if they are whole
+// .u32 words; the manual has 64 bits and more. Scaled results are shifted according to their sign.
 uint32_t scaled(const Mad& m, int64_t t, bool is_signed) {
   t = is_signed ? t >> m.shift : int64_t(uint64_t(t) >> m.shift);
   return m.sat ? uint32_t(clamp(t, 32, is_signed)) : uint32_t(t);

@@ -1,5 +1,5 @@
-// Instructions in which the lanes of a warp meet: shfl, vote, match, redux, elect, bar.warp, activemask (PTX
-// ISA 9.7.9.6, 9.7.13.2, 9.7.13.9 to 9.7.13.12, 9.7.13.14).
+// Instructions that exchange values between lanes of a warp: shfl, vote, match, redux, elect, bar.warp,
+// activemask (PTX ISA 9.7.9.6, 9.7.13.2, 9.7.13.9 to 9.7.13.12, 9.7.13.14).
 #include <algorithm>
 #include <limits>
 #include <vector>
@@ -13,8 +13,8 @@ namespace fp4lab::emu {
 
 namespace {
 
-// The lanes that meet: those that execute the instruction, and those that came to others of its kind, each
-// with operands of its own.
+// The participating lanes: those that execute this instruction, and those that wait at others of its kind,
+// each with operands of its own.
 class Members {
  public:
   Members(Warp& w, const Instr& i, uint32_t lanes, const std::vector<Warp::Party>& elsewhere)
@@ -81,24 +81,25 @@ class Members {
   const uint32_t here_;
   const std::vector<Warp::Party>& elsewhere_;
   uint32_t lanes_ = here_;
-  alignas(64) std::byte rows_[kMaxOperands][kLanes * sizeof(uint64_t)];  // of what is in several places
+  alignas(
+      64) std::byte rows_[kMaxOperands][kLanes * sizeof(uint64_t)];  // of operands from several instructions
 };
 
-// Strangers, which execute the instruction and are not named, are a fault; or, where the schedule is tolerant
-// and they are `welcome`, members with a note.
+// Lanes that execute the instruction but are not named in its mask: a fault; or members with a note, if the
+// schedule is tolerant and `welcome` is set.
 struct Meeting {
   BarrierEvent::What what = BarrierEvent::What::warp_sync;
   bool strangers_welcome = false;
 };
 
-// Runs body(members) once the live lanes of the member mask are here. The mask may differ between lanes that
-// execute together (two halves of a warp, each with its own mask): each set meets on its own then, which is
-// possible when all of its lanes are here already.
+// Runs body(members) once the live lanes of the member mask have arrived. Lanes that execute together may
+// have different masks (two halves of a warp, each with its own): each set then synchronises by itself, which
+// requires that all of its lanes are here already.
 //
-// Watchers take the members to be in order then. The manual says so of bar.warp.sync only; but a lane that
-// goes on because of another lane's value comes behind what that lane did, on every machine, and
-// cooperative_groups rely on it (details/sync.h, sync_warps_last_releases). Not so of elect, which
-// brings no value.
+// Watchers take the members to be synchronised then. The manual says so of bar.warp.sync only. But on every
+// machine a lane that continues because of another lane's value is ordered after what that lane did before,
+// and cooperative_groups relies on it (details/sync.h, sync_warps_last_releases). elect transfers no value
+// and is excluded.
 template <class F>
 void with_members(Warp& w, const Instr& i, const Operand& mask_operand, F body, Meeting how = {}) {
   std::vector<Warp::Party> elsewhere;
@@ -134,7 +135,7 @@ void with_members(Warp& w, const Instr& i, const Operand& mask_operand, F body, 
     if (set != live)
       fault(FaultKind::collective, lane,
             "lanes that execute together name different member masks, and of those in 0x{:08x} only 0x{:08x} "
-            "have come",
+            "have arrived",
             members, set);
     w.active = set;
     meet(set);
@@ -147,8 +148,8 @@ enum class Shuffle : uint8_t { up, down, bfly, idx };
 
 template <Shuffle kMode>
 void shfl(Warp& w, const Instr& i) {
-  // The machine's SHFL has no member mask, it reads whatever lane is there: a mask of 0xffff for both halves
-  // of a warp (a gemv of the NVFP4 contest) does what was meant.
+  // The machine's SHFL has no member mask and reads any lane that is there: a mask of 0xffff in both halves
+  // of a warp (a gemv of the NVFP4 contest) works as intended.
   with_members(
       w, i, i.op[5],
       [&](Members& members) {
@@ -180,7 +181,7 @@ void shfl(Warp& w, const Instr& i) {
           in_range |= uint32_t(ok) << lane;
           result[lane] = a[j];
           if (!(members.lanes() >> j & 1))
-            unknown |= 1u << lane;  // reading a lane that is not here gives anything
+            unknown |= 1u << lane;  // the value of an inactive lane is undefined
         });
         members.give<uint32_t>(0, result);
         members.leave_undefined(0, unknown);
@@ -250,7 +251,7 @@ template <bool kMax>
 Body redux_f32(const Source& s) {
   const auto with = [](auto nan, auto abs) {
     using X = Extreme<kMax, false, decltype(nan)::value, decltype(abs)::value, false>;
-    // A lone member's value is the result of comparing it with itself: |a| for .abs, canonical for NaN.
+    // A single member's value is compared with itself: |a| for .abs, canonical for NaN.
     return [](Warp& w, const Instr& i) {
       with_members(w, i, i.op[2], [&](Members& members) {
         const auto* a = members.row<uint32_t>(1);
@@ -304,7 +305,7 @@ Body bind_redux_float(Instr&, const Source& s) {
   return s.has("max") ? redux_f32<true>(s) : redux_f32<false>(s);
 }
 
-// The elected lane is the lowest member: seen on an H200 for a full warp, the manual leaves it open.
+// The elected lane is the lowest member (seen on an H200 for a full warp; the manual leaves it open).
 Body bind_elect(Instr&, const Source&) {
   return [](Warp& w, const Instr& i) {
     const auto choose = [&](Members& members) {
