@@ -181,7 +181,7 @@ TEST_CASE("vector registers: elements are registers, the whole of one is a { }")
   CHECK(f.code[5].op[0].offset != x);
   CHECK(contains(refusal("{ .reg .v2 .b32 m; mov.b32 m.z, 1; }"),
                  "'m' is a vector of 2: it has no element .z"));
-  CHECK(contains(refusal("{ .reg .v2 .pred m; }"), "there are no vectors of predicates"));
+  CHECK(contains(refusal("{ .reg .v2 .pred m; }"), "vectors of predicates do not exist"));
   CHECK(contains(refusal("{ .reg .v4 .b32 m; .reg .b32 m; }"), "'m' is declared twice in this block"));
   CHECK(contains(refusal("{ .reg .v4 .b32 m<2>; mov.b32 m2.x, 1; }"), "m2"));
 }
@@ -429,9 +429,8 @@ TEST_CASE("refusals name the place, the reason and what was near") {
   CHECK(contains(refusal("add.u32 %f1, %r2, %r1;"), "register '%f1' is .f32, the instruction needs .u32"));
   CHECK(contains(refusal("add.u32 %r1, [%r2], %r3;"), "add.u32: operand 2 must be a register or a constant"));
   CHECK(contains(refusal("add.u32 %r1, %p2, %r3;"), "'%p2' is a .pred register"));
-  CHECK(contains(refusal("add.f32 %f1, %f1, 2;"),
-                 "an integer constant cannot stand for an operand of type .f32"));
-  CHECK(contains(refusal("mov.b32 %r1, 1.5;"), "a floating-point constant cannot stand for"));
+  CHECK(contains(refusal("add.f32 %f1, %f1, 2;"), "an integer constant cannot be an operand of type .f32"));
+  CHECK(contains(refusal("mov.b32 %r1, 1.5;"), "a floating-point constant cannot be an operand of"));
   CHECK(contains(refusal("add.u32 %r1, %tid.x, 1;"), "special register %tid can only be read with mov"));
   CHECK(contains(refusal("mov.u64 %rd1, %tid.x;"),
                  "special register %tid is .u32, the instruction needs .u64"));
@@ -439,7 +438,7 @@ TEST_CASE("refusals name the place, the reason and what was near") {
   CHECK(contains(refusal("bra nowhere;"), "undeclared 'nowhere'"));
   CHECK(contains(refusal("{ L: ret; } bra L;"), "undeclared 'L'"));
   CHECK(contains(refusal("L: ret; L: ret;"), "label 'L' is defined twice"));
-  CHECK(contains(refusal("@%r1 ret;"), "'%r1' is no predicate"));
+  CHECK(contains(refusal("@%r1 ret;"), "'%r1' is not a predicate"));
   CHECK(contains(refusal("refused;"), "no such combination (PTX ISA 1.2.3)"));
   CHECK(contains(refusal("wait_group %r1;"), "operand 1 must be a constant"));
   CHECK(contains(refusal("ld.global.u32 %r1, [%f1];"), "an address needs up to 64 integer bits"));
@@ -464,7 +463,7 @@ TEST_CASE("what ptxas takes and refuses at module scope, in constants and initia
       {".entry k() { .reg .b64 %d; .reg .b32 %r; ld.global.u32 %r, [%d-4]; ret; }", "PTX has no '-' here"},
       {".entry k() { .reg .b64 %d; .reg .b32 %r; ld.global.u32 %r, [%d+2*4-12]; ret; }", ""},
       {".entry k() { .reg .f32 %f; mov.f32 %f, .5; mov.f32 %f, 5.; mov.f32 %f, 1.5+2.5; ret; }", ""},
-      {".entry k() { .reg .f32 %f; mov.f32 %f, -0f3f800000; ret; }", "has its sign among its bits"},
+      {".entry k() { .reg .f32 %f; mov.f32 %f, -0f3f800000; ret; }", "takes no sign: it is one of its bits"},
       {".entry k() { .reg .u32 %r; mov.u32 %r, !0; mov.u32 %r, 1.5<2.0; ret; }", ""},
       {".entry k() { .reg .u32 %r; mov.u32 %r, 7%3; ret; }", "found '%3'"},
       {".entry k() { ret;; }", "expected an instruction"},
@@ -473,8 +472,8 @@ TEST_CASE("what ptxas takes and refuses at module scope, in constants and initia
       {".global .u32 x[2*3];", "expected ']'"},
       {".shared .u32 x[];", "'x' has no size"},
       {".global .bf16 x;", "a type of instructions only"},
-      {".global .b8 .align 16 x[16];", ".align stands before the type"},
-      {".global .v4 .f64 x;", "128 bits at most"},
+      {".global .b8 .align 16 x[16];", ".align must precede the type"},
+      {".global .v4 .f64 x;", "at most 128 bits"},
       {".global .u32 x = {1};", "without braces"},
       {".global .u32 x[2] = 1;", "before the values of an array"},
       {".global .u32 x[2][2] = {1, 2, 3, 4};", "before the values of an array"},
@@ -491,8 +490,8 @@ TEST_CASE("what ptxas takes and refuses at module scope, in constants and initia
       {".global .u32 g; .global .u8 x[2] = {0xff(g), 0xff00(g)};", ""},
       {".global .u32 g; .global .u64 x = 0xffff(g);", "a mask covers one byte"},
       {".const .b8 x[65537];", "more than 65536 bytes of .const variables"},
-      {".func f(); .entry k() { ret; }", "declared and never defined"},
-      {".func f() .maxntid 4 { ret; }", "'.maxntid' is for kernels alone"},
+      {".func f(); .entry k() { ret; }", "declared but never defined"},
+      {".func f() .maxntid 4 { ret; }", "'.maxntid' is for kernels only"},
       {".func f() .abi_preserve 4 { ret; }", ""},
       {".entry k() .noreturn { ret; }", "'.noreturn' is for functions"},
       {".entry k() .maxntid 32 .reqntid 32 { ret; }", "exclude each other"},
@@ -545,7 +544,7 @@ TEST_CASE("refusals at module scope") {
                  "no module that was linked defines it"));
   CHECK(contains(why(".entry k() { ret; } .entry k() { ret; }"), "defined twice"));
   CHECK(contains(why(".nonsense"), "unknown directive '.nonsense'"));
-  CHECK(contains(why(".global .u32 x = y;"), "'y' is no variable"));
+  CHECK(contains(why(".global .u32 x = y;"), "'y' is not a variable"));
   CHECK_THROWS_AS(parse_with(table(), "", "x"), PtxError);
   CHECK_THROWS_AS(
       parse_with(table(),

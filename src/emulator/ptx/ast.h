@@ -1,4 +1,4 @@
-// The PTX text as a tree, before names are resolved: what syntax.cpp and body.cpp make and lower.cpp reads.
+// The PTX text as a tree, before names are resolved: built by syntax.cpp and body.cpp, read by lower.cpp.
 #pragma once
 
 #include <deque>
@@ -15,7 +15,7 @@ struct Node {
   enum class Kind : uint8_t {
     name,      // %r1, %tid.x, symbol, symbol+4, label; `!p` has negated
     constant,  // number or constant expression
-    address,   // [name+value], [value]; parts = what follows behind commas
+    address,   // [name+value], [value]; parts = what follows after commas
     vector,    // { parts }
     pair,      // parts[0] | parts[1]
     list,      // ( parts ): arguments and results of a call
@@ -52,7 +52,7 @@ struct Variable {
   bool external = false;
   bool is_pointer = false;   // .ptr
   bool managed = false;      // .attribute(.managed)
-  bool in_register = false;  // a function's parameter that is a register of the name at `at`
+  bool in_register = false;  // a function's parameter that is a register with the name at `at`
   struct Item {              // one element of the initialiser
     const Token* at;
     Constant value;                // added to the symbol's address if there is one
@@ -72,14 +72,14 @@ struct Registers {  // `.reg .b32 %r<10>`, `.reg .pred p`, `.reg .v2 .f32 m`
 };
 using RegisterMap = std::map<std::string_view, Registers, std::less<>>;
 
-// The range that a name belongs to: "%r12" is register 12 of "%r<50>". Null: none.
+// The range that contains a name: "%r12" is register 12 of "%r<50>". Null: none.
 const Registers* range_of(std::string_view name, const RegisterMap& ranges);
 
 struct LabelList {
   std::vector<const Token*> labels;
 };
 
-// A { } block. Registers, variables and labels are looked up from the inside out.
+// A { } block. Registers, variables and labels are looked up from the innermost block outwards.
 struct Scope {
   uint32_t parent = 0;  // its own index for the function's outermost block
   RegisterMap registers, ranges;
@@ -93,11 +93,11 @@ struct Function {
   const Token* at = nullptr;
   std::string_view name;
   bool entry = false, has_body = false, noreturn = false, external = false;
-  uint64_t address = 0;  // what a pointer to it holds
+  uint64_t address = 0;  // the value of a pointer to it
   std::vector<Variable> params, results;
   std::deque<Variable> variables;  // .shared, .local, .param declared inside
   std::vector<Scope> scopes;
-  std::deque<std::string> made_names;  // of registers, that stand in no text
+  std::deque<std::string> made_names;  // of registers that are not in the text
   std::vector<Statement> statements;
   std::vector<Location> locations{1};  // from .loc; 0: unknown
   uint32_t max_ntid[3] = {0, 0, 0}, req_ntid[3] = {0, 0, 0}, req_cluster[3] = {0, 0, 0};
@@ -114,7 +114,7 @@ struct Module {
   std::map<std::string_view, uint32_t, std::less<>> variable_by_name;
   std::map<std::string_view, std::string_view, std::less<>> aliases;
   std::map<uint32_t, std::string> files;
-  std::deque<Token> made_tokens;  // that stand in no text
+  std::deque<Token> made_tokens;  // that are not in the text
 };
 
 }  // namespace fp4lab::emu::ast

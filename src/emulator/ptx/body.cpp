@@ -1,4 +1,4 @@
-// Inside a function: blocks, register declarations, labels, statements, operands (PTX ISA 4.3, 6).
+// A function's body: blocks, register declarations, labels, statements, operands (PTX ISA 4.3, 6).
 #include "emulator/ptx/syntax.h"
 
 namespace fp4lab::emu {
@@ -26,7 +26,7 @@ class BodyReader {
  private:
   ast::Scope& scope() { return f_.scopes[scope_]; }
 
-  // Everything up to and with the closing brace.
+  // Everything up to and including the closing brace.
   void block(int depth) {
     if (depth > kMaxNesting) c_.fail("blocks nested deeper than {}", kMaxNesting);
     while (!c_.accept("}")) {
@@ -61,7 +61,7 @@ class BodyReader {
         ast::LabelList list;
         do list.labels.push_back(&c_.word("a label"));
         while (c_.accept(","));
-        c_.expect(";", "behind the list of targets");
+        c_.expect(";", "after the list of targets");
         scope().lists[t.text] = std::move(list);
         return;
       }
@@ -85,7 +85,7 @@ class BodyReader {
       parse_pragma(c_);
     } else if (space_named(t.text, space)) {
       for (ast::Variable& v : parse_variables(c_, space, false)) add_variable(std::move(v));
-      c_.expect(";", "behind a declaration");
+      c_.expect(";", "after a declaration");
     } else {
       fail_at(c_.module, t, "unknown or unsupported directive '.{}' inside a function", t.text);
     }
@@ -111,22 +111,22 @@ class BodyReader {
     Type type = t.kind == Token::Kind::dotted ? type_named(t.text) : Type::none;
     if (type == Type::none) fail_at(c_.module, t, "expected a register type, found {}", Cursor::shown(t));
     check_declared_type(c_.module, t, type);
-    if (type == Type::pred && width > 1) fail_at(c_.module, t, "there are no vectors of predicates");
+    if (type == Type::pred && width > 1) fail_at(c_.module, t, "vectors of predicates do not exist");
     do {
       const Token& name = new_name(c_, "a register's name");
       ast::Registers r{&name, type, 0, width};
-      if (c_.accept("<")) {  // %r<4> is %r0 to %r3, and no %r: that may be declared beside it
+      if (c_.accept("<")) {  // %r<4> is %r0 to %r3; %r may be declared as well
         if (scope().ranges.contains(name.text) || scope().vector_ranges.contains(name.text))
           fail_at(c_.module, name, "'{}<>' is declared twice in this block", name.text);
         r.count = static_cast<uint32_t>(parse_size(c_, "the number of registers", 0, kMaxRange));
-        c_.expect(">", "behind the number of registers");
+        c_.expect(">", "after the number of registers");
         (width > 1 ? scope().vector_ranges : scope().ranges)[name.text] = r;
       } else {
         declared(&name);
         (width > 1 ? scope().vectors : scope().registers)[name.text] = r;
       }
     } while (c_.accept(","));
-    c_.expect(";", "behind a register declaration");
+    c_.expect(";", "after a register declaration");
   }
   // .loc file line column {, function_name L {+n}, inlined_at file line column}
   void location(const Token& at) {
@@ -134,7 +134,7 @@ class BodyReader {
     while (!c_.ended() && c_.peek().line == at.line) {
       if (c_.next().text != "inlined_at") continue;
       const Location call = place();
-      // The latest location spelt like this is the call: compilers announce it before what they inline there.
+      // The latest location with the same text is the call site: compilers emit it before the inlined code.
       for (size_t i = f_.locations.size(); --i > 0 && !here.caller;)
         if (f_.locations[i].file == call.file && f_.locations[i].line == call.line &&
             f_.locations[i].column == call.column)
@@ -157,7 +157,7 @@ class BodyReader {
     s.location = location_;
     if (c_.accept("@")) {
       s.guard_negated = c_.accept("!");
-      s.guard = &c_.word("a predicate behind '@'");
+      s.guard = &c_.word("a predicate after '@'");
     }
     if (c_.peek().kind != Token::Kind::word)
       c_.fail("expected an instruction, found {}", Cursor::shown(c_.peek()));
@@ -174,7 +174,7 @@ class BodyReader {
       do s.operands.push_back(operand(0));
       while (c_.accept(","));
     }
-    c_.expect(";", "or ',' behind an operand");
+    c_.expect(";", "or ',' after an operand");
     f_.statements.push_back(std::move(s));
   }
 
@@ -197,7 +197,7 @@ class BodyReader {
     if (n.at->mark("!") && !constant_begins(c_)) {
       c_.next();
       n.negated = true;
-      n.name = c_.word("a predicate behind '!'").text;
+      n.name = c_.word("a predicate after '!'").text;
     } else if (n.at->mark("-") && c_.peek(1).kind == Token::Kind::word && c_.peek(1).text != "WARP_SZ") {
       c_.next();
       n.negated = true;
@@ -245,7 +245,7 @@ class BodyReader {
     element_or_all(n);
   }
 
-  // The vector register of this name that is in scope, and the block that declares it.
+  // The vector register in scope with this name, and the block that declares it.
   std::pair<const ast::Registers*, ast::Scope*> vector_named(std::string_view name) {
     for (uint32_t at = scope_;; at = f_.scopes[at].parent) {
       ast::Scope& s = f_.scopes[at];
@@ -256,7 +256,7 @@ class BodyReader {
     }
   }
 
-  // An element of a vector register is a register of its own, with the name "m.x"; all of it is a { }.
+  // An element of a vector register is a register of its own, named "m.x"; the whole vector is a { }.
   void element_or_all(ast::Node& n) {
     if (!has_vectors_ || n.kind != ast::Node::Kind::name) return;
     const auto [vector, owner] = vector_named(n.name);
@@ -269,7 +269,7 @@ class BodyReader {
       return known->first;
     };
     if (n.component.empty()) {
-      if (n.displaced || n.negated) return;  // refused later: there is no scalar of this name
+      if (n.displaced || n.negated) return;  // refused later: no scalar has this name
       n.kind = ast::Node::Kind::vector;
       for (size_t i = 0; i < vector->width; ++i) {
         ast::Node part;
@@ -296,7 +296,7 @@ class BodyReader {
       name(n);
     }
     while (c_.accept(",")) n.parts.push_back(operand(depth + 1));
-    c_.expect("]", "behind an address");
+    c_.expect("]", "after an address");
   }
 
   Cursor& c_;
@@ -304,7 +304,7 @@ class BodyReader {
   uint32_t scope_ = 0;
   uint32_t location_ = 0;
   bool has_vectors_ = false;
-  bool in_call_ = false;  // of whose operands those in ( ) are lists
+  bool in_call_ = false;  // operands in ( ) are lists
 };
 
 }  // namespace

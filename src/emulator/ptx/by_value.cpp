@@ -1,5 +1,5 @@
-// Registers and constants that are handed to functions, and parameters that a function declares as registers
-// (PTX ISA 7.1, 9.7.12.5), made into .param variables before anything is laid out:
+// Turns registers and constants that are passed to functions, and parameters declared as registers (PTX ISA
+// 7.1, 9.7.12.5), into .param variables before the layout:
 //
 //   .func (.reg .f32 %o) f(.reg .b32 %a) {       .func (.param .f32 $o) f(.param .b32 $a) {
 //                                                  ld.param.b32 %a, [$a];
@@ -39,7 +39,7 @@ class Passer {
     return std::any_of(list.begin(), list.end(), [](const ast::Variable& v) { return v.in_register; });
   }
 
-  // The register that a name means in a scope; null when it is none.
+  // The register that a name denotes in a scope, or null.
   static const ast::Registers* register_named(const ast::Function& f, uint32_t scope, std::string_view name) {
     for (;; scope = f.scopes[scope].parent) {
       const ast::Scope& block = f.scopes[scope];
@@ -76,7 +76,7 @@ class Passer {
   }
 
   void rewrite(ast::Function& f) {
-    ast::Statement outermost;  // the place of what stands before and behind the text's own statements
+    ast::Statement outermost;  // the place of statements before and after the text's own
     outermost.at = f.at;
     bool first = true;
     ast::rewrite_statements(f, [&](ast::Statement& s) {
@@ -87,7 +87,7 @@ class Passer {
       else
         f.statements.push_back(std::move(s));
     });
-    if (f.has_body) leave(f, outermost);  // what runs into the closing brace
+    if (f.has_body) leave(f, outermost);  // for control that reaches the closing brace
   }
 
   void enter(ast::Function& f, const ast::Statement& place) {
@@ -99,7 +99,7 @@ class Passer {
       if (v.in_register)
         guarded(f, place, store(outside(f, place, v.at->text), v, ast::made_name(*v.at, v.at->text)));
   }
-  // A place where the name is the function's own register, though a block round this one declares another.
+  // A place where the name denotes the function's own register, although an enclosing block declares another.
   ast::Statement outside(const ast::Function& f, const ast::Statement& place, std::string_view name) const {
     ast::Statement outer = place;
     if (register_named(f, place.scope, name) == register_named(f, 0, name)) return outer;
@@ -145,12 +145,12 @@ class Passer {
     for (ast::Statement& load : behind) guarded(f, place, std::move(load));
   }
 
-  // A variable for one argument or result, as the callee declares it. Behind a pointer nothing but the
-  // register tells its type.
+  // A variable for one argument or result, as the callee declares it. For a call through a pointer only the
+  // register gives its type.
   const ast::Variable& variable(ast::Function& f, const ast::Statement& s, const ast::Node& n,
                                 const ast::Variable* wanted) {
     if (wanted && wanted->is_array)
-      fail_at(out_, *n.at, "'{}' is an array: only .param variables can be passed for it", wanted->at->text);
+      fail_at(out_, *n.at, "'{}' is an array: only .param variables can be passed to it", wanted->at->text);
     ast::Variable v;
     v.at = n.at, v.space = Space::param;
     if (wanted)

@@ -10,7 +10,7 @@ namespace fp4lab::emu {
 
 namespace {
 
-constexpr int kMaxDepth = 64;  // of parentheses and unary operators: no text may exhaust the stack
+constexpr int kMaxDepth = 64;  // of parentheses and unary operators, so that no text exhausts the stack
 
 using Form = Constant::Form;
 
@@ -130,7 +130,7 @@ class Expression {
   Constant unary() {
     Guard deeper(*this);
     if ((c_.peek().mark("+") || c_.peek().mark("-")) && is_hexadecimal_float(c_.peek(1)))
-      c_.fail("a floating-point value in hexadecimal has its sign among its bits");
+      c_.fail("a hexadecimal floating-point value takes no sign: it is one of its bits");
     if (c_.accept("+")) return unary();
     if (c_.accept("-")) {
       Constant v = unary();
@@ -149,13 +149,13 @@ class Expression {
         const Token& cast = c_.next();
         if (cast.text != "s64" && cast.text != "u64")
           fail_at(c_.module, cast, "a constant is cast to .s64 or .u64 only");
-        c_.expect(")", "behind a cast");
+        c_.expect(")", "after a cast");
         Constant v = unary();
         need_integer(v);
         return integer(v.bits, cast.text == "u64");
       }
       Constant v = ternary();
-      c_.expect(")", "behind a constant expression");
+      c_.expect(")", "after a constant expression");
       return v;
     }
     return literal(c_);

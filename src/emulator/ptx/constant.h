@@ -17,13 +17,13 @@ struct Constant {
   uint64_t bits = 0;
 };
 
-// True when a constant (and not a register or symbol) begins here.
+// True if a constant (not a register or symbol) begins here.
 bool constant_begins(const Cursor&);
-// A whole constant expression, with the operators and the precedence of C; casts (.s64) and (.u64).
+// A constant expression, with C's operators and precedence and the casts (.s64) and (.u64).
 Constant parse_constant(Cursor&);
-// One number without operators in [low, high], which is all that sizes and directives take.
+// One number without operators in [low, high], as in sizes and directives.
 int64_t parse_size(Cursor&, std::string_view what, int64_t low, int64_t high);
-// What stands behind a name, `+` and a constant expression.
+// The displacement after a name: `+` and a constant expression.
 int64_t parse_displacement(Cursor&);
 
 }  // namespace fp4lab::emu

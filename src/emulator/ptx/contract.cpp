@@ -54,17 +54,17 @@ class Contraction {
   }
 
  private:
-  struct Product {  // whose register still holds it
+  struct Product {  // while its register still holds it
     uint32_t pc;
     std::vector<uint32_t> readers;
-    bool factors_changed = false;  // before anybody read it
+    bool factors_changed = false;  // before its first read
   };
   struct Pair {
     uint32_t product, sum;
     bool is_second;  // operand of the sum
   };
 
-  // --- what an instruction reads and writes: registers by the offset of their row
+  // --- registers that an instruction reads and writes, by the offset of their row
 
   template <class What>
   void for_each_register(const Operand& op, What what) const {
@@ -82,7 +82,7 @@ class Contraction {
     });
   }
 
-  // Instructions whose targets may be sources as well: wgmma adds to the first one.
+  // Instructions whose targets may be sources as well: wgmma accumulates into the first one.
   template <class What>
   void for_each_read(uint32_t pc, What what) const {
     const std::string_view name = f_.source[pc].tokens[0];
@@ -120,7 +120,7 @@ class Contraction {
       const auto p = held_.find(reg);
       if (p == held_.end()) return;
       if (f_.code[pc].guard < 0) add_pair(p->second);
-      held_.erase(p);  // a guarded write leaves a mixture
+      held_.erase(p);  // a guarded write changes some lanes only
     });
     const Instr& i = f_.code[pc];
     if (!is_product(i, f_.source[pc]) || !is_register(i.op[0])) return;
@@ -133,7 +133,7 @@ class Contraction {
       });
   }
 
-  // Behind the block nobody reads a product whose reader within it is the only one of all.
+  // At the block's end: products whose only reader in the function was in this block are dead.
   void end_block() {
     for (const auto& [reg, p] : held_)
       if (reads_in_all_[reg] == 1) add_pair(p);
@@ -154,7 +154,7 @@ class Contraction {
     const uint32_t pc = pair.sum;
     Instr& i = f_.code[pc];
     Source& s = f_.source[pc];
-    if (!is_sum(i, s)) return;  // it has taken its first operand
+    if (!is_sum(i, s)) return;  // contracted with its first operand
     const bool subtracts = s.tokens[0] == "sub";
     const Operand* factor = f_.code[pair.product].op + 1;
     const Operand other = i.op[pair.is_second ? 1 : 2];

@@ -40,7 +40,7 @@ Dominators immediate_dominators(const std::vector<std::vector<uint32_t>>& succes
     for (const uint32_t b : d.order) {
       if (b == root) continue;
       uint32_t best = kNone;
-      // The last one first: of a chain of blocks that all lead here, each then meets its neighbour.
+      // Last one first: in a chain of blocks that all lead here, each is then intersected with its neighbour.
       for (auto p = predecessors[b].rbegin(); p != predecessors[b].rend(); ++p)
         if (d.up[*p] != kNone) best = best == kNone ? *p : meet(*p, best);
       if (best != std::exchange(d.up[b], best)) changed = true;

@@ -1,4 +1,4 @@
-// Which nodes of a graph every path from its root to a node passes.
+// Dominators: the nodes of a graph that every path from its root to a node passes.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@ namespace fp4lab::emu {
 struct Dominators {
   static constexpr uint32_t kNone = 0xffffffff;
 
-  std::vector<uint32_t> up;     // the immediate dominator; of the root itself; kNone where no path leads
-  std::vector<uint32_t> order;  // the nodes that are reached, in reverse post-order: the root first
+  std::vector<uint32_t> up;     // the immediate dominator; of the root itself; kNone for unreachable nodes
+  std::vector<uint32_t> order;  // the reachable nodes in reverse post-order: the root first
 };
 
 // The post-dominators are those of the reversed graph, from its exit.

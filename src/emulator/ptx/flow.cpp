@@ -11,9 +11,9 @@ namespace {
 
 constexpr uint32_t kNone = Dominators::kNone;
 
-// Basic blocks, and an exit that leaving blocks lead to. Where lanes leave at once (a guarded exit, a guarded
-// branch to a ret, a trap) nobody has to wait for them: the others still meet as if these ways were not
-// there.
+// Basic blocks, and an exit node as successor of the blocks that leave. Lanes that leave at once (a guarded
+// exit, a guarded branch to a ret, a trap) are not waited for: the others reconverge as if these edges did
+// not exist.
 class Graph {
  public:
   Graph(const Module& module, const Function& f) {
@@ -62,7 +62,7 @@ class Graph {
 
   std::vector<uint32_t> abrupt_ends_;  // blocks that end in a trap
 
-  // The blocks that `work` can be reached from, by the edges of `to`, are marked.
+  // Marks the blocks from which `work` is reachable along the edges of `to`.
   static void spread(std::vector<uint32_t> work, const std::vector<std::vector<uint32_t>>& to,
                      std::vector<char>& marked) {
     while (!work.empty()) {
@@ -73,10 +73,10 @@ class Graph {
     }
   }
 
-  // Post-dominance needs a way to the exit from everywhere. A loop without one (a persistent kernel that
-  // leaves by a guarded branch to its ret, see above) gets it between two rounds: its back edges lead to a
-  // block of their own, which starts where the loop starts and from which the exit could be reached. So lanes
-  // that part in a round meet again in that round.
+  // Post-dominance needs a path to the exit from every block. A loop without one (a persistent kernel that
+  // leaves by a guarded branch to its ret, see above) gets it between two iterations: its back edges lead to
+  // a block of their own, placed at the loop's begin, with an edge to the exit. So lanes that diverge in an
+  // iteration reconverge in the same iteration.
   void tie_endless_loops() {
     std::vector<char> reaches(exit + 1, 0);
     spread({exit}, predecessors, reaches);
@@ -86,7 +86,7 @@ class Graph {
       std::vector<char> after(successors.size(), 0), before(successors.size(), 0);
       spread({head}, successors, after);
       spread({head}, predecessors, before);
-      // A loop of which every block leads back to its head: not one that only leads to a loop.
+      // A loop in which every block leads back to the head, not one that only leads to a loop.
       bool closed = true;
       for (uint32_t b = 0; b < exit; ++b) closed &= !after[b] || before[b];
       if (!closed) continue;
@@ -96,8 +96,7 @@ class Graph {
     }
   }
 
-  // Blocks in the order in which a search from the entry finds them: a loop's head is found before the rest
-  // of it.
+  // Blocks in the order of a search from the entry: a loop's head is found before its other blocks.
   std::vector<uint32_t> depth_first() const {
     std::vector<uint32_t> order, work{0};
     std::vector<char> seen(exit + 1, 0);
@@ -150,13 +149,13 @@ Flow flow_of(const Module& module, const Function& f, uint32_t pc) {
 void find_reconvergence(const Module& module, Function& f) {
   if (f.code.empty()) return;
   Graph g(module, f);
-  // Post-dominators: those of the reversed graph.
+  // Post-dominators are the dominators of the reversed graph.
   const std::vector<uint32_t> up = immediate_dominators(g.predecessors, g.successors, g.exit).up;
   for (Instr& instr : f.code) {
     if (flow_of(module, f, instr.pc).targets.empty()) continue;
     uint32_t meet = up[g.block_of[instr.pc]];
     instr.reconverge = meet == g.exit || meet == kNone ? kNoPc : g.begin[meet];
-    // Lanes do not wait for one another just to leave.
+    // Lanes do not reconverge just to exit.
     if (instr.reconverge == kNoPc) continue;
     Flow there = flow_of(module, f, instr.reconverge);
     if (there.leaves && !there.falls_through) instr.reconverge = kNoPc;

@@ -65,7 +65,7 @@ uint32_t Image::new_local(uint64_t bytes, uint32_t align, const Token& at) {
 uint32_t Image::symbol_of(const ast::Variable& v) const {
   for (uint32_t i = 0; i < out.symbols.size(); ++i)
     if (out.symbols[i].name == v.name) return i;
-  fail_at(out, *v.at, "'{}' is declared .extern, and no module that was linked defines it", v.name);
+  fail_at(out, *v.at, "'{}' is declared .extern, and no linked module defines it", v.name);
 }
 
 }  // namespace fp4lab::emu

@@ -1,5 +1,5 @@
-// One kernel with the functions it calls, while they are laid out: rows, constants, predicates, shared, local
-// and parameter addresses, all at fixed places, because nothing recurses.
+// One kernel with the functions that it calls, during layout: rows, constants, predicates, and the addresses
+// of shared, local and parameter variables, all static, because nothing recurses.
 #pragma once
 
 #include <unordered_map>
@@ -27,7 +27,7 @@ class Image {
   uint32_t index_of(const ast::Function&) const;
 
   uint32_t new_rows(Type);       // offset of fresh rows for a register of the type
-  Operand fresh_register(Type);  // that the text does not have
+  Operand fresh_register(Type);  // one that is not in the text
   uint32_t new_predicate() { return predicate_count++; }
   uint32_t constant_row(Row::What, uint64_t bits);  // offset; equal constants share one row
   uint32_t symbol_row(uint32_t symbol, int64_t addend, Type = Type::b64);
@@ -35,7 +35,7 @@ class Image {
 
   // Addresses of the .shared, .local and .param variables that the image uses.
   std::unordered_map<const ast::Variable*, uint64_t> addresses;
-  uint32_t local_base = kLocalTop, frame_bytes = 0;  // local memory is taken from kLocalTop down
+  uint32_t local_base = kLocalTop, frame_bytes = 0;  // local memory grows down from kLocalTop
   uint32_t new_local(uint64_t bytes, uint32_t align, const Token& at);  // its address
   uint32_t stack_base = 0;
   bool has_stack = false;
@@ -55,7 +55,7 @@ class Image {
   uint32_t sink_ = kNoPc;
 };
 
-// What a name stands for where it is used.
+// What a name denotes at its use.
 struct Meaning {
   enum class Kind : uint8_t { none, reg, variable, label, list, function } kind = Kind::none;
   Operand reg;  // a value or a predicate
@@ -65,7 +65,7 @@ struct Meaning {
   const ast::Function* function = nullptr;
 };
 
-// Looks names up in a function's blocks, its parameters, the module.
+// Looks names up in a function's blocks, in its parameters, and in the module.
 class Names {
  public:
   Names(Image& image, const ast::Function& f) : image_(image), f_(f), known_(f.scopes.size()) {}
@@ -73,7 +73,7 @@ class Names {
   // Of the function's own parameters and results.
   bool is_input(const ast::Variable& v) const { return is_in(f_.params, v); }
   bool is_result(const ast::Variable& v) const { return is_in(f_.results, v); }
-  // "undeclared ...", with the nearest names that are declared.
+  // Fails with "undeclared ..." and the nearest declared names.
   [[noreturn]] void undeclared(const Token& at, std::string_view name, uint32_t scope) const;
 
  private:
@@ -89,14 +89,14 @@ class Names {
   std::vector<std::unordered_map<std::string_view, Meaning>> known_;  // by block
 };
 
-// Collects `functions` from a kernel; refuses recursion and calls that it cannot resolve.
+// Collects the `functions` of a kernel; refuses recursion and unresolved calls.
 void collect_functions(Image&, const ast::Function& entry);
-// Gives every variable that the functions use its address; names[i] belongs to functions[i].
+// Assigns an address to every variable that the functions use; names[i] belongs to functions[i].
 void place_variables(Image&, std::deque<Names>& names);
-// The module's .global and .const variables with their initialisers, into out.symbols.
+// Adds the module's .global and .const variables with their initialisers to out.symbols.
 void make_symbols(Module& out, const ast::Module&);
 
-// The function that a call statement names and the lists around it: call (results), name, (arguments).
+// The function that a call statement names, and its lists: call (results), name, (arguments).
 struct CallText {
   const ast::Node* results = nullptr;
   const ast::Node* arguments = nullptr;
@@ -106,13 +106,14 @@ struct CallText {
 bool is_call(const ast::Statement&);
 CallText read_call(const Module&, const ast::Module&, const ast::Statement&);
 
-// One statement's operands, matched against the rows that its opcode fits, as Instr::op. Returns the row.
+// Matches one statement's operands with the rows that its opcode fits, and stores them as Instr::op. Returns
+// the row.
 class Operands {
  public:
   Operands(Image& image, Names& names, Function& out) : image_(image), names_(names), out_(out) {}
   const Entry& lower(const ast::Statement&, std::span<const Entry* const> rows, Instr&, const Source&);
 
-  const std::vector<Insertion>& insertions() const { return insertions_; }  // that some operands ask for
+  const std::vector<Insertion>& insertions() const { return insertions_; }  // required by some operands
 
  private:
   using Specs = std::vector<OperandSpec>;
@@ -152,12 +153,12 @@ class Operands {
   Image& image_;
   Names& names_;
   Function& out_;
-  const ast::Statement* statement_ = nullptr;  // the one at work
+  const ast::Statement* statement_ = nullptr;  // the current one
   const Source* source_ = nullptr;
-  const OperandSpec* spec_ = nullptr;  // of the operand at work
-  bool second_ = false;                // the second of a pair, or the whole of a vector, is at work
+  const OperandSpec* spec_ = nullptr;  // of the current operand
+  bool second_ = false;                // processing the second of a pair, or a whole vector
   std::vector<Insertion> insertions_;
-  size_t addresses_ = 0;  // how many addresses stand before it
+  size_t addresses_ = 0;  // number of addresses before it
 };
 
 }  // namespace fp4lab::emu

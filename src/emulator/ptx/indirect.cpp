@@ -1,6 +1,6 @@
-// Calls through pointers, made into calls by name before anything is laid out: the pointer is compared with
-// every function that it may hold, which are those of the call's parameter sizes whose address is taken
-// somewhere in the module. Lanes that call different functions diverge like at any branch.
+// Turns calls through pointers into calls by name, before the layout: the pointer is compared with every
+// function that it may hold, which are those with the call's parameter sizes whose address is taken somewhere
+// in the module. Lanes that call different functions diverge as at any branch.
 //
 //   call (r), %rd1, (a), prototype;      setp.eq.u64 $p, %rd1, <address of f>;
 //                                        @!$p bra $next;
@@ -24,7 +24,7 @@ namespace {
 using Kind = ast::Node::Kind;
 using Variables = std::vector<const ast::Variable*>;
 
-// What stands for one call: statements, registers and variables at the end of the function so far.
+// The expansion of one call: statements, registers and variables appended to the function.
 class Expansion {
  public:
   Expansion(Module& out, ast::Module& tree, ast::Function& f, const ast::Statement& call, unsigned number)
@@ -127,7 +127,7 @@ class Expansion {
   const Token& at_ = *call_.at;
   ast::Scope& scope_;
   const unsigned number_;  // of the call in its module
-  unsigned target_ = 0;    // how many were tried
+  unsigned target_ = 0;    // number of targets so far
   const std::string_view end_ = name("end", 0), matches_ = name("p", 0);
 };
 
@@ -152,7 +152,7 @@ class Resolver {
     auto found = tree_.function_by_name.find(name);
     return found == tree_.function_by_name.end() ? nullptr : found->second;
   }
-  // What is called is no function's name, but a register's: a prototype or a list of targets follows.
+  // A call through a register instead of a function's name: a prototype or a list of targets follows.
   bool is_indirect(const ast::Statement& s) const {
     if (!is_call(s)) return false;
     const size_t i = ast::callee_at(s);
@@ -178,14 +178,14 @@ class Resolver {
       taken_.push_back(f);
   }
 
-  // Variables that all levels of a recursion would share: unroll_recursion refuses these, so a function that
-  // has some is not called from below itself.
+  // Variables that all levels of a recursion would share. unroll_recursion refuses them, so a function that
+  // has some is no candidate for a call from below itself.
   static bool has_shared_variables(const ast::Function& f) {
     return std::any_of(f.variables.begin(), f.variables.end(), [](const ast::Variable& v) {
       return v.space != Space::local && v.space != Space::param;
     });
   }
-  // Whether calls lead from one function to another, those through pointers made so far among them.
+  // Whether calls lead from one function to another, including the calls through pointers expanded so far.
   bool reaches(const ast::Function& from, const ast::Function& to, std::set<const ast::Function*>& seen,
                bool& shares) const {
     shares |= has_shared_variables(from);
@@ -205,7 +205,7 @@ class Resolver {
     return !reaches(target, f, seen, shares) || !shares;
   }
 
-  // The variables of a list of arguments or results, where the statement stands.
+  // The variables of a list of arguments or results, in the statement's scope.
   Variables variables(const ast::Function& f, const ast::Statement& s, const ast::Node* list) const {
     Variables out;
     if (!list) return out;
@@ -217,7 +217,7 @@ class Resolver {
         if (found || scope == 0) break;
       }
       if (!found || found->space != Space::param)
-        fail_at(out_, *n.at, "only .param variables can be passed to a function; '{}' is none", n.name);
+        fail_at(out_, *n.at, "only .param variables can be passed to a function; '{}' is not one", n.name);
       out.push_back(found);
     }
     return out;

@@ -1,4 +1,4 @@
-// Instructions that lowering adds to those of the text.
+// Instructions that lowering adds to the text's.
 #pragma once
 
 #include <string_view>
@@ -9,19 +9,19 @@
 
 namespace fp4lab::emu {
 
-// Stands before the instruction at `pc`, under that one's guard. It writes a register that only that one
-// reads: under a false guard nothing may have written what it is made of.
+// Is inserted before the instruction at `pc`, under the same guard, and writes a register that only that
+// instruction reads: under a false guard its sources may be unwritten.
 struct Insertion {
   uint32_t pc;
   std::vector<std::string_view> opcode;  // "add", "u32": their text lives on
   std::vector<Operand> operands;
 };
 
-// Binds an instruction to the body of the opcode that source.tokens spell. Returns the table's row.
+// Binds an instruction to the body of the opcode given by source.tokens. Returns the table's row.
 const Entry* bind(const Table&, Instr&, const Source&);
 
-// rows[pc] is the table's row of code[pc]. `insertions` are in the order of their pc. Labels follow to where
-// their instructions have moved, before what stands there.
+// rows[pc] is the table's row of code[pc]. `insertions` are sorted by pc. Labels move with their instructions
+// and point to what was inserted before them.
 void insert(const Table&, Function&, std::vector<const Entry*>& rows,
             const std::vector<Insertion>& insertions);
 

@@ -1,4 +1,4 @@
-// Which functions and variables a kernel needs, and where they go.
+// The functions and variables that a kernel needs, and their places.
 #include <algorithm>
 #include <set>
 
@@ -10,19 +10,19 @@ namespace fp4lab::emu {
 
 namespace {
 
-// What ptxas 13 accepts: for the architecture-specific targets (sm_90a, sm_100a) all that a CTA can have.
+// The limit of ptxas 13: for the architecture-specific targets (sm_90a, sm_100a) a CTA's maximum.
 uint32_t max_static_shared(std::string_view target) {
   return !target.empty() && (target.back() == 'a' || target.back() == 'f') ? 227 << 10 : 48 << 10;
 }
 constexpr uint32_t kMaxParams = 32764;  // PTX ISA 5.1.6.1: of a kernel from sm_70 on
 constexpr uint32_t kMinDynamicAlign = 16, kMinFrameAlign = 8;
 
-// Functions that a kernel may call although the module does not define them: CUDA's device runtime. Their
-// bodies are the call instruction's business (op/).
+// Functions of CUDA's device runtime, which a kernel may call without defining them. The call instruction has
+// their bodies (op/).
 constexpr std::string_view kBuiltin[] = {"__assertfail", "vprintf", "malloc", "free",
                                          "cudaGraphSetConditional"};
 
-// What libcudadevrt's functions begin with.
+// The prefix of libcudadevrt's functions.
 constexpr std::string_view kDeviceRuntime = "__cudaCDP2";
 
 uint64_t align_up(uint64_t x, uint64_t align) { return (x + align - 1) & ~(align - 1); }
@@ -41,7 +41,7 @@ void reach(Image& image, const ast::Function& f, std::vector<const ast::Function
     if (chain.size() > 200) fail_at(image.out, *s.at, "calls nested deeper than 200");
     bool known =
         std::find(image.functions.begin(), image.functions.end(), call.function) != image.functions.end();
-    // A function that was visited outside this chain was checked for cycles then.
+    // A function visited outside this chain has already been checked for cycles.
     if (seen.insert(call.function).second && !known) reach(image, *call.function, chain);
   }
   chain.pop_back();
@@ -65,8 +65,8 @@ class Placer {
   }
 
  private:
-  // The .local variables of a function, as ptxas lays them out: those with the greatest alignment first, of
-  // equal ones those declared last; if any is used, all (seen in its machine code).
+  // Lays out a function's .local variables as ptxas does (seen in its machine code): greatest alignment
+  // first, of equal ones the last declared first; if any is used, all.
   void frame(const ast::Function& f) {
     std::vector<const ast::Variable*> variables;
     bool is_used = false;
@@ -89,7 +89,7 @@ class Placer {
     for (const ast::Variable* v : variables) image_.addresses[v] += begin;
   }
 
-  // What alloca takes lies below the frames.
+  // alloca memory lies below the frames.
   void stack() {
     image_.has_stack = std::any_of(image_.functions.begin(), image_.functions.end(), needs_stack);
     if (image_.has_stack)
@@ -117,7 +117,7 @@ class Placer {
           image_.addresses[&v] = kCallParam + image_.new_local(v.bytes(), v.align, *v.at);
   }
 
-  // A variable that is handed over in a call lives where the callee's parameter lives.
+  // A variable passed in a call shares the place of the callee's parameter.
   void calls(const ast::Function& f, Names& names) {
     for (const ast::Statement& s : f.statements) {
       if (!is_call(s)) continue;
@@ -140,7 +140,8 @@ class Placer {
       const Meaning& m = names.find(node.name, s.scope);
       if (m.kind == Meaning::Kind::none) names.undeclared(at, node.name, s.scope);
       if (m.kind != Meaning::Kind::variable || m.variable->space != Space::param)
-        fail_at(image_.out, at, "only .param variables can be passed to a function; '{}' is none", node.name);
+        fail_at(image_.out, at, "only .param variables can be passed to a function; '{}' is not one",
+                node.name);
       if (m.variable->bytes() != wanted[i].bytes())
         fail_at(image_.out, at, "'{}' has {} bytes, the {} '{}' of '{}' has {}", node.name,
                 m.variable->bytes(), what, wanted[i].name, call.function->name, wanted[i].bytes());
@@ -172,14 +173,14 @@ class Placer {
       if (!v.init.empty())
         fail_at(image_.out, *v.at, "'{}': .shared variables cannot be initialised", v.name);
       // An .extern array with a size that nothing defines is its own definition (seen on an H200: "ignoring
-      // extern qualifier"; Taichi's arrays). One without a size is the dynamic shared memory.
+      // extern qualifier"; used by Taichi's arrays). One without a size is the dynamic shared memory.
       (v.unsized ? dynamic_ : static_).push_back(&v);
     }
   }
 
-  // Seen on an H200: the first static variable is at 0x400, a 1024-aligned dynamic array behind it at 0x800.
-  // So dynamic memory begins behind the static part at the largest alignment that any .extern array asks for.
-  // (A kernel without static variables finds it at 0x400 = 1024-aligned whatever it declares.)
+  // Dynamic shared memory begins after the static part, at the largest alignment of any .extern array. Seen
+  // on an H200: with the first static variable at 0x400, a 1024-aligned dynamic array after it is at 0x800.
+  // (A kernel without static variables finds it at 0x400, which is 1024-aligned.)
   void shared() {
     uint64_t at = kReservedShared;
     const uint32_t most = max_static_shared(image_.tree.target);
@@ -220,10 +221,10 @@ CallText read_call(const Module& module, const ast::Module& tree, const ast::Sta
   auto found = tree.function_by_name.find(name);
   if (found == tree.function_by_name.end()) {
     if (i < n || name.starts_with('%'))
-      fail_at(module, *call.name->at, "indirect calls are not supported ('{}' is no function)", name);
+      fail_at(module, *call.name->at, "indirect calls are not supported ('{}' is not a function)", name);
     fail_at(module, *call.name->at, "call of the undeclared function '{}'", name);
   }
-  if (i < n) fail_at(module, *s.operands[i].at, "unexpected operand behind the arguments of a call");
+  if (i < n) fail_at(module, *s.operands[i].at, "unexpected operand after the arguments of a call");
   call.function = found->second;
   if (call.function->entry) fail_at(module, *call.name->at, "a kernel cannot be called ('{}')", name);
   if (!call.function->has_body &&
@@ -234,8 +235,8 @@ CallText read_call(const Module& module, const ast::Module& tree, const ast::Sta
           module, *call.name->at,
           "CUDA's runtime in kernels (dynamic parallelism: a kernel launches kernels) is not emulated ('{}')",
           name);
-    fail_at(module, *call.name->at, "function '{}' has no body in this module, nor in what was linked to it",
-            name);
+    fail_at(module, *call.name->at,
+            "function '{}' has no body in this module, nor in the modules linked to it", name);
   }
   return call;
 }

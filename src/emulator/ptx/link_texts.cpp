@@ -20,17 +20,17 @@ enum class Linking : uint8_t { own, external, weak, strong };
 struct Item {
   size_t begin, end;
   Linking linking = Linking::own;
-  bool defines = true;  // it is no function's head alone
+  bool defines = true;  // not just a function's head
   std::vector<std::string_view> names = {};
 };
 
-// Where text is replaced.
+// A replacement in a text.
 struct Edit {
   size_t at, length;
   std::string text;
 };
 
-// One of the texts, read as far as its module scope goes.
+// One of the texts, parsed at module scope only.
 class Piece {
  public:
   explicit Piece(const PtxText& from) {
@@ -52,7 +52,7 @@ class Piece {
     for (const Token& t : tokens_)
       if (t.is(Token::Kind::word, name)) edits_.push_back({offset(t), t.text.size(), to});
   }
-  // Files are numbered anew: behind those of the texts before.
+  // Renumbers files to follow those of the texts before.
   void number_files_from(size_t first) {
     for (const Token* t : file_numbers_)
       edits_.push_back({offset(*t), t->text.size(), std::to_string(number(*t) + first)});
@@ -63,7 +63,7 @@ class Piece {
     std::string out;
     size_t done = 0;
     for (const Edit& e : edits_) {
-      if (e.at < done) continue;  // inside of what is left out
+      if (e.at < done) continue;  // inside a removed part
       out.append(module_.text, done, e.at - done).append(e.text);
       done = e.at + e.length;
     }
@@ -93,7 +93,7 @@ class Piece {
     edits_.push_back({from, offset(last) + last.text.size() + (last.kind == Token::Kind::string) - from, {}});
   }
 
-  // Behind the mark that closes the one at hand.
+  // Skips to after the mark that closes the current one.
   void skip_braces() {
     int depth = 0;
     do {
@@ -101,7 +101,7 @@ class Piece {
       if (t.mark("{") || t.mark("(") || t.mark("[")) ++depth;
       if (t.mark("}") || t.mark(")") || t.mark("]")) --depth;
       if (t.dotted("loc")) location(t);
-      if (ended() && depth > 0) fail_at(module_, t, "the text ends inside of a declaration");
+      if (ended() && depth > 0) fail_at(module_, t, "the text ends inside a declaration");
     } while (depth > 0);
   }
 
@@ -204,7 +204,7 @@ class Piece {
   std::vector<Edit> edits_;
 };
 
-// "8.10" is newer than "8.9", sm_100 than sm_90; sm_90a is more than sm_90.
+// "8.10" is newer than "8.9", sm_100 than sm_90, and sm_90a than sm_90.
 std::vector<int> numbers(std::string_view text) {
   std::vector<int> out;
   for (size_t i = 0; i < text.size(); ++i)
@@ -232,7 +232,7 @@ class Linker {
         for (const std::string_view name : item.names) declare(p, item, name);
     for (Piece& p : pieces_) rename_own(p);
     std::string_view version, target;
-    bool debug = false;  // one is enough: the whole is compiled without optimisation
+    bool debug = false;  // if one text has it, the whole is compiled without optimisation
     size_t files = 0;
     std::string out;
     for (Piece& p : pieces_) {

@@ -1,4 +1,4 @@
-// Several PTX texts as one, as a linker would make one module of theirs.
+// Links several PTX texts to one module, as text.
 #pragma once
 
 #include <span>
@@ -7,14 +7,14 @@
 namespace fp4lab::emu {
 
 struct PtxText {
-  std::string name;  // what messages call it
+  std::string name;  // for messages
   std::string text;
 };
 
-// One text with the newest .version and .target among theirs. What is declared without a linking directive
-// stays its text's own, under another name where two texts have one; of several .weak or .common definitions
-// one is taken, a strong one first (PTX ISA 5.4.4, 11.6). What nobody defines stays .extern. Debug sections
-// are left out. Throws PtxError for what is no PTX, fp4lab::Error where a symbol has two strong definitions.
+// The result has the newest .version and .target of the texts. Symbols without a linking directive stay local
+// to their text, renamed if two texts have one. Of several .weak or .common definitions one is taken, a
+// strong one first (PTX ISA 5.4.4, 11.6). Undefined symbols stay .extern. Debug sections are removed. Throws
+// PtxError for malformed PTX, fp4lab::Error if a symbol has two strong definitions.
 std::string link_texts(std::span<const PtxText>);
 
 }  // namespace fp4lab::emu

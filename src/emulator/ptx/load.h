@@ -1,4 +1,4 @@
-// Gives a module's .global and .const variables their place in device memory.
+// Places a module's .global and .const variables in device memory.
 #pragma once
 
 #include "emulator/core/ir.h"
@@ -6,8 +6,8 @@
 
 namespace fp4lab::emu {
 
-// Allocates and initialises every symbol (zeros where there is no initialiser, as the manual demands), and
-// writes the addresses into the code. Call it once, before the first launch. Throws fp4lab::Error when the
+// Allocates and initialises every symbol (with zeros if there is no initialiser, as the manual demands) and
+// writes the addresses into the code. Call it once, before the first launch. Throws fp4lab::Error if the
 // device memory is used up.
 void load(Module&, GlobalMemory&);
 // Frees what load() allocated.

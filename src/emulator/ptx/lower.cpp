@@ -17,7 +17,7 @@ namespace fp4lab::emu {
 
 namespace {
 
-constexpr uint32_t kMaxRegisterBytes = 256u << 20;  // of one warp: a bound for hostile texts
+constexpr uint32_t kMaxRegisterBytes = 256u << 20;  // of one warp: a limit for hostile texts
 
 class Lowering {
  public:
@@ -148,7 +148,7 @@ class Lowering {
   }
 
   const std::vector<const Entry*>& rows_for(const ast::Statement& s) {
-    // The words of an opcode are neighbours in one text.
+    // The words of an opcode are adjacent in one text.
     const char* begin = s.opcode.front().data();
     const char* end = s.opcode.back().data() + s.opcode.back().size();
     std::string_view key =
@@ -177,7 +177,7 @@ class Lowering {
       const Meaning& m = names.find(s.guard->text, s.scope);
       if (m.kind == Meaning::Kind::none) names.undeclared(*s.guard, s.guard->text, s.scope);
       if (m.kind != Meaning::Kind::reg || m.reg.kind != Operand::Kind::predicate)
-        fail_at(out_, *s.guard, "'{}' is no predicate", s.guard->text);
+        fail_at(out_, *s.guard, "'{}' is not a predicate", s.guard->text);
       instr.guard = static_cast<int32_t>(m.reg.index);
       instr.guard_negated = s.guard_negated;
     }
@@ -213,7 +213,7 @@ class Lowering {
   const ast::Module& tree_;
   const Table& table_;
   Compilation how_;
-  std::vector<const Entry*> entries_;  // of the function at work, by instruction
+  std::vector<const Entry*> entries_;  // of the current function, by instruction
   std::unordered_map<std::string_view, std::vector<const Entry*>> rows_;  // by opcode text
 };
 

@@ -1,4 +1,4 @@
-// Tree to module: what parse() does behind the syntax, with a table of the caller's choice (tests bring their
+// Tree to module: the steps of parse() after the syntax, with a table chosen by the caller (tests bring their
 // own).
 #pragma once
 
@@ -14,11 +14,11 @@ void lower_module(Module& out, const ast::Module& tree, const Table& table,
 std::unique_ptr<Module> parse_with(const Table& table, std::string text, std::string_view file_name,
                                    Compilation = Compilation::optimised);
 
-// Hands registers and constants over in .param variables.
+// Passes registers and constants in .param variables.
 void pass_by_value(Module&, ast::Module&);
-// Gives functions their addresses and makes calls through pointers into calls by name.
+// Assigns addresses to functions and turns calls through pointers into calls by name.
 void resolve_indirect_calls(Module&, ast::Module&);
-// Gives each level of a recursion a function of its own, down to a last one that faults.
+// Expands recursion: each level becomes a function of its own, the last one faults.
 void unroll_recursion(Module&, ast::Module&);
 
 }  // namespace fp4lab::emu

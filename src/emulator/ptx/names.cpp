@@ -13,7 +13,7 @@ const ast::Registers* ast::range_of(std::string_view name, const RegisterMap& ra
   if (ranges.empty()) return nullptr;
   size_t digits = name.size();
   while (digits > 0 && is_digit(name[digits - 1])) --digits;
-  for (size_t cut = digits; cut < name.size(); ++cut) {  // a prefix may end in digits itself ("%r1<5>")
+  for (size_t cut = digits; cut < name.size(); ++cut) {  // the prefix itself may end in digits ("%r1<5>")
     if (name.size() - cut > 8 || (name[cut] == '0' && cut + 1 < name.size())) continue;
     const auto r = ranges.find(name.substr(0, cut));
     if (r == ranges.end()) continue;

@@ -19,14 +19,14 @@ bool is_one_of(std::string_view word, std::initializer_list<std::string_view> wo
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-// Instructions with one address, whose space is the one among their modifiers, or generic.
+// Instructions with one address, whose space is given by a modifier, or generic.
 bool has_one_space(const ast::Statement& s) {
   return is_one_of(s.opcode[0], {"ld", "ldu", "st", "atom", "red", "mbarrier"}) &&
          std::none_of(s.opcode.begin(), s.opcode.end(),
                       [](std::string_view w) { return w == "async" || w == "bulk"; });
 }
 
-// The operand [ ] of these holds a tensor-memory address, which is no address of a state space.
+// The operand [ ] of these is a tensor-memory address, which belongs to no state space.
 bool has_tensor_memory(const ast::Statement& s) {
   return s.opcode[0] == "tcgen05" && s.opcode.size() > 1 &&
          is_one_of(s.opcode[1], {"ld", "st", "mma", "cp", "shift"});
@@ -48,8 +48,8 @@ bool named_space(const ast::Statement& s, Space& space) {
 
 bool is_generic(const ast::Statement& s) { return has_one_space(s) && named_spaces(s).empty(); }
 
-// The space of an instruction's addresses in their order, as ptxas 13.0 sees it: copies name one for each; an
-// mbarrier behind them is in shared memory.
+// The spaces of an instruction's addresses in their order, as ptxas 13.0 reads them: copies name one for
+// each; an mbarrier after them is in shared memory.
 Space space_of_address(const ast::Statement& s, size_t number) {
   if (s.opcode[0] == "mbarrier") return Space::shared;
   if (s.opcode[0] == "prefetchu") return Space::global;
@@ -63,8 +63,8 @@ Space space_of_address(const ast::Statement& s, size_t number) {
 
 }  // namespace
 
-// Generic and global addresses have 64 bits, tensor-memory addresses 32 (as ptxas 13.0 demands); the others
-// may have either.
+// Generic and global addresses have 64 bits and tensor-memory addresses 32 (ptxas 13.0 demands it); the
+// others may have either.
 void Operands::check_base_width(const ast::Node& n, unsigned bits) const {
   const ast::Statement& s = *statement_;
   Space space = Space::global;
@@ -76,8 +76,8 @@ void Operands::check_base_width(const ast::Node& n, unsigned bits) const {
     fail_at(image_.out, *n.at, "'{}' has 64 bits, a tensor-memory address needs 32", n.name);
 }
 
-// A variable in [ ] must lie in the space of that address; one whose address is taken, in the space that the
-// instruction names, in shared memory if it names none (mapa).
+// A variable in [ ] must lie in the space of that address. A variable whose address is taken must lie in the
+// space that the instruction names, or in shared memory if it names none (mapa).
 void Operands::check_space(const ast::Node& n, Space of_symbol, bool is_address) const {
   if (has_tensor_memory(*statement_) || statement_->opcode[0] == "fence") return;
   Space want = space_of_address(*statement_, is_address ? addresses_ : 0);
@@ -89,7 +89,7 @@ void Operands::check_space(const ast::Node& n, Space of_symbol, bool is_address)
             kSpaceNames[static_cast<size_t>(of_symbol)], kSpaceNames[static_cast<size_t>(want)]);
 }
 
-// One of less than 32 bits gets zeros before them, as ptxas 13.0 makes it.
+// A base of less than 32 bits is zero-extended, as by ptxas 13.0.
 Operand Operands::base_register(const ast::Node& n, const Operand& reg) {
   const unsigned bits = bits_of(reg.type);
   if (reg.kind != Kind::value || bits > 64 || is_floating(reg.type))
@@ -124,7 +124,7 @@ Operand Operands::address(const ast::Node& n) {
     return op;
   }
   if (m.kind == Meaning::Kind::none) names_.undeclared(*n.at, n.name, statement_->scope);
-  if (m.kind != Meaning::Kind::variable) fail_at(image_.out, *n.at, "'{}' is no variable", n.name);
+  if (m.kind != Meaning::Kind::variable) fail_at(image_.out, *n.at, "'{}' is not a variable", n.name);
   const ast::Variable& v = *m.variable;
   check_space(n, v.space, true);
   if (statement_->opcode[0] == "st" && names_.is_input(v))

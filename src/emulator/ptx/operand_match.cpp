@@ -1,4 +1,4 @@
-// Which operand of a row of the opcode table each written operand is, and what is wrong where no row fits
+// Matches written operands with those of a row of the opcode table, and explains what is wrong if no row fits
 // (PTX ISA 6, 9.5).
 #include <algorithm>
 
@@ -48,7 +48,7 @@ std::string_view kind_text(Form form) {
   return "a register or a constant";
 }
 
-// An operand that belongs to a modifier is there with it alone.
+// An operand that belongs to a modifier requires that modifier.
 bool is_there(const OperandSpec& spec, const Source& source) {
   return spec.only_with.empty() || source.has(spec.only_with);
 }
@@ -118,7 +118,7 @@ bool Operands::assign(const ast::Statement& s, const Specs& specs, const Source&
   return assign(s, specs, source, spec + 1, node, out, farthest);
 }
 
-// The operand at which the only row stopped to fit: what it must be, and what it is.
+// The operand at which the only candidate row failed: what it must be, and what it is.
 void Operands::misfit(const ast::Node& n, const OperandSpec& spec, const Source& source,
                       const std::string& which, const std::string& tail) {
   if (n.kind == NodeKind::name && n.name != "_") {

@@ -1,4 +1,4 @@
-// Classes of types, as operands are checked against them (PTX ISA 9.4; leniencies as ptxas 13.0 shows them).
+// Classes of types for checking operands (PTX ISA 9.4, relaxed where ptxas 13.0 is).
 #pragma once
 
 #include "emulator/core/ir.h"
@@ -32,8 +32,8 @@ inline Type bits_type(unsigned bits) {
   }
 }
 
-// .u32 and .s32 registers stand for each other; untyped ones for everything of their size; floating-point
-// types for themselves. bf16 and the formats of 8 bits and less live in untyped registers.
+// .u32 and .s32 registers are interchangeable; untyped registers fit all types of their size; floating-point
+// types only fit themselves. bf16 and formats of 8 bits and less use untyped registers.
 inline bool classes_agree(Type have, Type want) {
   if (is_bits(have) || is_bits(want) || have == want) return true;
   return is_plain_integer(want) && is_plain_integer(have);

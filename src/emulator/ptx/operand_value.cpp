@@ -1,5 +1,5 @@
-// Operands that are read or written as values: registers, constants, special registers, addresses taken, and
-// predicates; with every type checked (PTX ISA 6, 9.4; leniencies as ptxas 13.0 shows them).
+// Operands that are values: registers, constants, special registers, taken addresses, and predicates, with
+// type checks (PTX ISA 6, 9.4, relaxed where ptxas 13.0 is).
 #include <algorithm>
 #include <bit>
 
@@ -23,7 +23,7 @@ const SpecialName* special_of(const ast::Node& n) {
 
 bool is_idle(const SpecialName& s) { return s.fixed && s.id == static_cast<uint8_t>(FixedSpecial::nothing); }
 
-// ptxas 13.0 converts no constants for it: of one that it has as f64 it takes the lower half, 0 for 2.0.
+// ptxas 13.0 converts no constants here: of an f64 constant it takes the lower half, which is 0 for 2.0.
 bool is_set_to_bf16(const ast::Statement& s) {
   const auto& words = s.opcode;
   return words[0] == "set" && std::find(words.begin(), words.end(), "bf16") != words.end();
@@ -42,9 +42,9 @@ Operand Operands::value(const ast::Node& n, Type type, bool relaxed, bool target
   return name(n, type, relaxed, target);
 }
 
-// The bits of a constant in an operand of a type. As ptxas does, integers that are too large are cut off,
-// floating-point constants are converted from f64 to f32, and 0f stands for its bits in .b32 and, with zeros
-// above them, in .f64.
+// The bits of a constant operand of a type. As in ptxas, integers that are too large are truncated and
+// floating-point constants are converted from f64 to f32. 0f gives its bits in .b32, and zero-extended in
+// .f64.
 Operand Operands::constant(const ast::Node& n, Type type) {
   using F = Constant::Form;
   const Constant& c = n.value;
@@ -58,7 +58,7 @@ Operand Operands::constant(const ast::Node& n, Type type) {
   const bool packed = type == Type::f16x2 || type == Type::bf16x2 || type == Type::tf32;
   if (packed && spec_->rule == OperandSpec::Rule::registers) type = Type::b32;
   auto wrong = [&](std::string_view what) {
-    fail_at(image_.out, *n.at, "{} cannot stand for an operand of type .{}", what, name_of(type));
+    fail_at(image_.out, *n.at, "{} cannot be an operand of type .{}", what, name_of(type));
   };
   uint64_t bits = c.bits;
   Operand op;
@@ -87,7 +87,7 @@ Operand Operands::constant(const ast::Node& n, Type type) {
   return op;
 }
 
-// Results can be thrown away where ptxas 13.0 allows it.
+// Results can be discarded where ptxas 13.0 allows it.
 Operand Operands::sink(const ast::Node& n, bool target) {
   if (!target) fail_at(image_.out, *n.at, "'_' has no value: it can only be written to");
   if (!(second_ ? spec_->second_discarded : spec_->discarded))
@@ -100,14 +100,14 @@ Operand Operands::sink(const ast::Node& n, bool target) {
 
 void Operands::check_pair(const ast::Node& n, const Operand* op) const {
   if (op[0].kind == Kind::sink && op[1].kind == Kind::sink)
-    fail_at(image_.out, *n.at, "one result at least must be kept");
+    fail_at(image_.out, *n.at, "at least one result must be kept");
 }
 
 Operand Operands::name(const ast::Node& n, Type type, bool relaxed, bool target) {
   if (n.name == "_") return sink(n, target);
   const Meaning& m = meaning(n);
   if (m.kind == Meaning::Kind::reg) {
-    if (!n.component.empty()) fail_at(image_.out, *n.at, "'{}' is no vector", n.name);
+    if (!n.component.empty()) fail_at(image_.out, *n.at, "'{}' is not a vector", n.name);
     if (m.reg.kind == Kind::predicate)
       fail_at(image_.out, *n.at, "'{}' is a predicate; a register of type .{} is needed", n.name,
               name_of(type));
@@ -150,7 +150,7 @@ Operand Operands::special_value(const ast::Node& n, Type type) {
   return op;
 }
 
-// What is computed before the instruction, whatever its guard says.
+// A value computed before the instruction, whatever its guard.
 Operand Operands::computed_before(Type type, std::vector<std::string_view> opcode,
                                   std::vector<Operand> sources) {
   const Operand result = image_.fresh_register(type);
@@ -159,7 +159,7 @@ Operand Operands::computed_before(Type type, std::vector<std::string_view> opcod
   return result;
 }
 
-// A register plus a constant as a value, which ptxas 13.0 takes wherever it takes a register.
+// A register plus a constant as a value: ptxas 13.0 accepts it wherever it accepts a register.
 Operand Operands::sum(const ast::Node& n, const Operand& reg, bool target) {
   const unsigned bits = bits_of(reg.type);
   if (target) fail_at(image_.out, *n.at, "'{}' plus a constant cannot be written", n.name);
@@ -176,7 +176,7 @@ void Operands::check_width(const ast::Node& n, const Operand& reg, Type type, bo
   if (type == Type::none) return;
   unsigned have = bits_of(reg.type), want = bits_of(type);
   bool width = relaxed ? have >= want : have == want;
-  // Of the type that the instruction names, .f16x2 registers are integers too.
+  // If the instruction names a type, .f16x2 registers count as integers too.
   const bool named = spec_->rule == OperandSpec::Rule::automatic || spec_->rule == OperandSpec::Rule::nth;
   const bool pair = reg.type == Type::f16x2 && named && is_plain_integer(type);
   if (!width || !(pair || classes_agree(reg.type, type)))
@@ -229,7 +229,7 @@ Operand Operands::predicate(const ast::Node& n, bool target) {
     if (n.value.form != Constant::Form::integer) fail_at(image_.out, *n.at, "a predicate constant is 0 or 1");
     op.kind = Kind::predicate;
     op.type = Type::pred;
-    op.index = 0;  // the predicate that always holds
+    op.index = 0;  // the predicate that is always true
     op.negated = n.value.bits == 0;
     op.immediate = true;
     op.displacement = n.value.bits != 0;
@@ -249,7 +249,7 @@ Operand Operands::predicate(const ast::Node& n, bool target) {
     names_.undeclared(*n.at, n.name, statement_->scope);
   }
   if (m.kind != Meaning::Kind::reg || m.reg.kind != Kind::predicate)
-    fail_at(image_.out, *n.at, "'{}' is no predicate", n.name);
+    fail_at(image_.out, *n.at, "'{}' is not a predicate", n.name);
   if (target && n.negated) fail_at(image_.out, *n.at, "a destination cannot be negated");
   op = m.reg;
   op.negated = n.negated;

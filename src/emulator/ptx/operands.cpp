@@ -1,4 +1,4 @@
-// A written operand becomes one that is executed, by the form that its row of the opcode table asks for.
+// Converts a written operand to an executable one, in the form that its row of the opcode table demands.
 #include "emulator/ptx/image.h"
 #include "emulator/ptx/operand_types.h"
 #include "emulator/ptx/special.h"
@@ -77,7 +77,7 @@ void Operands::convert(const OperandSpec& spec, const ast::Node& n, Operand* op)
                  meaning(n).kind == Meaning::Kind::none) {
         *op = vector(all_of(n), type, spec.relaxed, spec.is_target());
       } else {
-        if (spec.braced) fail_at(image_.out, *n.at, "expected a vector {{ }}, though it has one element");
+        if (spec.braced) fail_at(image_.out, *n.at, "expected a vector {{ }} of one element");
         if (spec.rule == OperandSpec::Rule::automatic)
           type = spec.is_target() || source_->type(1) == Type::none ? source_->type(0) : source_->type(1);
         second_ = true;
@@ -111,7 +111,8 @@ ast::Node Operands::all_of(const ast::Node& special) {
   return all;
 }
 
-// A constant beside registers that are wider than what is stored has their width: st.v2.b8 {%rs0, 0}.
+// A constant among registers that are wider than the stored elements has the registers' width: st.v2.b8
+// {%rs0, 0}.
 Type Operands::as_wide_as_registers(const ast::Node& vector, Type constant) {
   for (const ast::Node& part : vector.parts) {
     if (part.kind != NodeKind::name || !part.component.empty()) continue;
@@ -122,9 +123,9 @@ Type Operands::as_wide_as_registers(const ast::Node& vector, Type constant) {
   return constant;
 }
 
-// What the registers of a vector must agree with, as ptxas 13.0 has it: registers of several types in one
-// vector count as untyped, integer ones of the same width hold f64 everywhere and f32 where memory is
-// accessed, and mma.sp looks at the types of f16 fragments only.
+// How the registers of a vector must agree, according to ptxas 13.0: registers of several types in one vector
+// count as untyped; integer registers of the same width hold f64 everywhere, and f32 in memory accesses;
+// mma.sp only checks the types of f16 fragments.
 Type Operands::element_of_registers(const ast::Node& vector, Type element) {
   if (element == Type::none || bits_type(bits_of(element)) == Type::none) return element;
   Type common = Type::none;
@@ -154,7 +155,7 @@ Operand Operands::vector(const ast::Node& n, Type element, bool relaxed, bool ta
   op.kind = Kind::vector;
   op.count = static_cast<uint16_t>(n.parts.size());
   std::vector<Operand> elements;
-  // In mov.b64 {..} the elements share the bits of the whole.
+  // In mov.b64 {..} the elements divide the bits of the whole.
   Type whole = source_->type(0);
   Type constant_type =
       element != Type::none ? element : bits_type(bits_of(whole) / static_cast<unsigned>(n.parts.size()));
@@ -173,7 +174,7 @@ Operand Operands::vector(const ast::Node& n, Type element, bool relaxed, bool ta
     if (!first && bits_of(op.type) != bits_of(have))
       fail_at(image_.out, *part.at, "the elements of a vector have one width; '{}' has {} bits", part.name,
               bits_of(have));
-    // Each with the one before it, as ptxas does: untyped ones stand between any two.
+    // As in ptxas, each is compared with the one before it; untyped ones agree with any.
     if (!first &&
         (is_floating(before) ? is_plain_integer(have) : is_plain_integer(before) && is_floating(have)))
       fail_at(image_.out, *part.at,
@@ -185,7 +186,7 @@ Operand Operands::vector(const ast::Node& n, Type element, bool relaxed, bool ta
     first = false;
     before = have;
   }
-  if (first) fail_at(image_.out, *n.at, "one element of the vector at least must be kept");
+  if (first) fail_at(image_.out, *n.at, "at least one element of the vector must be kept");
   op.index = static_cast<uint32_t>(out_.vectors.size());
   out_.vectors.insert(out_.vectors.end(), elements.begin(), elements.end());
   return op;
@@ -194,14 +195,14 @@ Operand Operands::vector(const ast::Node& n, Type element, bool relaxed, bool ta
 uint32_t Operands::label(const ast::Node& n, std::string_view name) {
   const Meaning& m = names_.find(name, statement_->scope);
   if (m.kind == Meaning::Kind::none) names_.undeclared(*n.at, name, statement_->scope);
-  if (m.kind != Meaning::Kind::label) fail_at(image_.out, *n.at, "'{}' is no label", name);
+  if (m.kind != Meaning::Kind::label) fail_at(image_.out, *n.at, "'{}' is not a label", name);
   return m.label;
 }
 
 Operand Operands::labels(const ast::Node& n) {
   const Meaning& m = meaning(n);
   if (m.kind == Meaning::Kind::none) names_.undeclared(*n.at, n.name, statement_->scope);
-  if (m.kind != Meaning::Kind::list) fail_at(image_.out, *n.at, "'{}' is no .branchtargets list", n.name);
+  if (m.kind != Meaning::Kind::list) fail_at(image_.out, *n.at, "'{}' is not a .branchtargets list", n.name);
   Operand op;
   op.kind = Kind::vector;
   op.index = static_cast<uint32_t>(out_.vectors.size());

@@ -11,7 +11,7 @@ namespace fp4lab::emu {
 
 namespace {
 
-// What the text names a register by; not constants and special registers, which have rows too.
+// The text's name of a register; constants and special registers, which have rows too, have none.
 class Registers {
  public:
   explicit Registers(const Image& image) {
@@ -45,7 +45,7 @@ void fill_padding(Image& image, Function& f) {
   if (f.vectors.empty()) return;
   const Registers registers(image);
   const Counts mentioned = mentions(f, registers);
-  Counts stored;  // how often as an element of what is stored
+  Counts stored;  // number of uses as a stored element
   const auto for_stored = [&](auto&& visit) {
     for (size_t pc = 0; pc < f.code.size(); ++pc) {
       const Operand& o = f.code[pc].op[1];

@@ -1,4 +1,4 @@
-// What most sources of ptx and isa include, compiled once for them (see the Makefile).
+// Headers that most sources of ptx and isa include, precompiled (see the Makefile).
 #include <fmt/format.h>
 
 #include <algorithm>

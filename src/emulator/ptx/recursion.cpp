@@ -1,7 +1,7 @@
-// Functions that call themselves, alone or in a circle. Every function has its registers, parameters and
-// local memory at places of its own, so each level of a recursion becomes a function of its own: level n of f
-// calls level n + 1, and the last level calls a builtin that faults. A pointer to local memory is then good
-// on every level below, as it is with a stack.
+// Recursion, direct or mutual. Every function has its registers, parameters and local memory at static
+// places, so each level of a recursion becomes a function of its own: level n of f calls level n + 1, and the
+// last level calls a builtin that faults. So a pointer to local memory is valid on all deeper levels, as with
+// a stack.
 #include <algorithm>
 
 #include "emulator/ptx/image.h"
@@ -31,7 +31,7 @@ class Unroller {
  private:
   using Circle = std::vector<ast::Function*>;
 
-  // The callee's node of a call by name, and the function; null for anything else.
+  // The callee's node of a call by name, and the function; null for other statements.
   ast::Node* callee(ast::Statement& s, ast::Function*& f) const {
     if (!is_call(s)) return nullptr;
     const size_t i = ast::callee_at(s);
@@ -44,7 +44,7 @@ class Unroller {
     return &s.operands[i];
   }
 
-  // Tarjan's strongly connected components; `circles_` gets those in which something is called again.
+  // Tarjan's strongly connected components; `circles_` gets the recursive ones.
   struct Place {
     unsigned index = 0, low = 0;
     bool open = true;

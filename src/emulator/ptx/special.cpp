@@ -77,8 +77,8 @@ constexpr SpecialName kNames[] = {
     changing("%globaltimer_hi", S::globaltimer_hi, Type::u32),
 };
 
-// %envreg0 to %envreg31, but for those that have a meaning; %pm0 to %pm7 and %pm0_64 to %pm7_64. What they
-// hold is left open, and nothing counts here: 0.
+// %envreg0 to %envreg31 except those with a meaning, %pm0 to %pm7 and %pm0_64 to %pm7_64: their values are
+// unspecified; here 0.
 const SpecialName* idle_named(std::string_view name) {
   static const std::vector<std::string> kIdle = [] {
     std::vector<std::string> names;

@@ -17,7 +17,7 @@ struct SpecialName {
 
 // Null when there is no such special register (or it is not implemented).
 const SpecialName* special_named(std::string_view name, std::string_view component);
-// %tid and its like: vectors of four, of which .w is always 0 (PTX ISA 10.1).
+// %tid and similar: vectors of four, of which .w is always 0 (PTX ISA 10.1).
 bool special_is_vector(std::string_view name);
 std::vector<std::string_view> special_names();
 

@@ -12,8 +12,8 @@ namespace fp4lab::emu {
 
 namespace {
 
-// A floating-point value becomes one of the variable's size, but for 0f, which is not converted to f64; an
-// integer is not converted (as ptxas 13.0 does it).
+// As in ptxas 13.0, a floating-point value is converted to the variable's size, except 0f, which is not
+// converted to f64. Integers are not converted.
 uint64_t bits_for(const Module& module, const ast::Variable& v, const ast::Variable::Item& item) {
   using F = Constant::Form;
   const uint64_t bits = item.value.bits;
@@ -27,7 +27,7 @@ uint64_t bits_for(const Module& module, const ast::Variable& v, const ast::Varia
     case Type::f32:
     case Type::b32:
       return single ? bits : std::bit_cast<uint32_t>(static_cast<float>(std::bit_cast<double>(bits)));
-    case Type::b8:  // the constant's own bits, as many as there is room for
+    case Type::b8:  // the constant's bits, truncated
     case Type::b16:
     case Type::b64:
     case Type::b128:
@@ -39,9 +39,9 @@ uint64_t bits_for(const Module& module, const ast::Variable& v, const ast::Varia
   }
 }
 
-// The address of a function, which is known when the module is read.
+// The address of a function, which is known when the module is parsed.
 uint64_t function_bits(const Module& out, const ast::Function& f, const ast::Variable::Item& item) {
-  if (f.entry || item.generic) fail_at(out, *item.at, "the address of '{}' cannot stand here", f.name);
+  if (f.entry || item.generic) fail_at(out, *item.at, "the address of '{}' is not allowed here", f.name);
   const uint64_t bits = f.address + item.value.bits;
   return item.mask == ~uint64_t(0) ? bits : (bits & item.mask) >> std::countr_zero(item.mask);
 }
@@ -68,12 +68,13 @@ void place(const Module& module, Symbol& s, GlobalMemory& memory) {
   if (!s.init.empty()) std::memcpy(to, s.init.data(), s.init.size());
 }
 
-// What the symbol's name stands for in the text.
+// The value of the symbol's name in the text.
 uint64_t address_in_space(const Symbol& s, const GlobalMemory& memory) {
   return s.space == Space::constant ? s.address - memory.constants() : s.address;
 }
 
-// Of constants that kernels take as 32 bits: banks are small, but here they lie in the device's memory.
+// For constants whose address kernels take as 32 bits: real banks are small, but here they lie in device
+// memory.
 void check_narrow_addresses(const Module& module, const GlobalMemory& memory) {
   for (const Fixup& f : module.fixups) {
     const Symbol& s = module.symbols[f.symbol];
@@ -93,7 +94,7 @@ void initialise(Module& out, const ast::Module& tree, const ast::Variable& v, Sy
   if (v.init.empty()) return;
   constexpr uint64_t kMax = uint64_t(1) << 32;
   if (s.size > kMax) fail_at(out, *v.at, "an initialised variable of {} bytes is not supported", s.size);
-  const uint32_t width = bits_of(v.type) / 8;  // what is over 8 bytes stays 0
+  const uint32_t width = bits_of(v.type) / 8;  // bytes above 8 stay 0
   s.init.resize(s.size);
   uint64_t at = 0;
   for (const ast::Variable::Item& item : v.init) {
@@ -110,7 +111,7 @@ void initialise(Module& out, const ast::Module& tree, const ast::Variable& v, Sy
       } else {
         auto target = tree.variable_by_name.find(item.symbol);
         if (target == tree.variable_by_name.end())
-          fail_at(out, *item.at, "'{}' is no variable or function of this module", item.symbol);
+          fail_at(out, *item.at, "'{}' is not a variable or function of this module", item.symbol);
         const ast::Variable& of = tree.variables[target->second];
         if (of.space != Space::global && of.space != Space::constant)
           fail_at(out, *item.at, "only addresses of .global and .const variables can initialise another");
@@ -130,7 +131,7 @@ void initialise(Module& out, const ast::Module& tree, const ast::Variable& v, Sy
 void make_symbols(Module& out, const ast::Module& tree) {
   for (const ast::Variable& v : tree.variables) {
     if (v.space != Space::global && v.space != Space::constant) continue;
-    if (v.external) continue;  // where it is used, symbol_of() refuses it
+    if (v.external) continue;  // symbol_of() refuses its uses
     if (v.elements == 0) fail_at(out, *v.at, "'{}' has no elements", v.name);
     Symbol s;
     s.name = v.name;

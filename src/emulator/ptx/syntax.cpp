@@ -1,4 +1,4 @@
-// Module scope: directives, functions' heads, variables (PTX ISA 5.4, 11).
+// Module scope: directives, function heads, variables (PTX ISA 5.4, 11).
 #include "emulator/ptx/syntax.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@ namespace fp4lab::emu {
 
 namespace {
 
-// "8.10" comes behind "8.9".
+// "8.10" is newer than "8.9".
 bool version_before(std::string_view version, std::string_view least) {
   const auto parts = [](std::string_view v) {
     std::pair<int, int> out{};
@@ -24,7 +24,7 @@ bool version_before(std::string_view version, std::string_view least) {
   return parts(version) < parts(least);
 }
 
-// The first PTX ISA that has the target (PTX ISA 11.1.2).
+// The first PTX ISA with this target (PTX ISA 11.1.2).
 std::string_view least_version(std::string_view target) {
   constexpr std::pair<std::string_view, std::string_view> kLeast[] = {
       {"sm_80", "7.0"},  {"sm_86", "7.1"},   {"sm_89", "7.8"},   {"sm_90", "7.8"},
@@ -44,7 +44,7 @@ class ModuleReader {
     while (!c_.ended()) item();
     for (const ast::Function& f : module_.functions)
       if (!f.has_body && !f.external && !f.entry && !module_.aliases.contains(f.name))
-        fail_at(c_.module, *f.at, "function '{}' is declared and never defined; without .extern it must be",
+        fail_at(c_.module, *f.at, "function '{}' is declared but never defined; without .extern it must be",
                 f.name);
     check_constant_size();
     return std::move(module_);
@@ -55,7 +55,7 @@ class ModuleReader {
   void header() {
     if (!c_.accept_dotted("version")) c_.fail("the module has no .version before everything else");
     module_.version = c_.next().text;
-    if (!c_.accept_dotted("target")) c_.fail("the module has no .target behind .version");
+    if (!c_.accept_dotted("target")) c_.fail("the module has no .target after .version");
     const Token& target = c_.word("a target");
     module_.target = target.text;
     while (c_.accept(",")) module_.debug |= c_.word("a target option").text == "debug";
@@ -67,7 +67,7 @@ class ModuleReader {
       fail_at(c_.module, size, "only 64-bit addresses are supported");
   }
 
-  // PTX ISA 5.1.3; what is larger needs banks of its own, which .const[N] named.
+  // PTX ISA 5.1.3. Larger sizes needed banks of their own, by .const[N].
   void check_constant_size() const {
     constexpr uint64_t kMost = 65536;
     uint64_t bytes = 0;
@@ -92,7 +92,7 @@ class ModuleReader {
       std::string_view name = c_.word("a function").text;
       c_.expect(",", "in .alias");
       module_.aliases[name] = c_.word("a function").text;
-      c_.expect(";", "behind .alias");
+      c_.expect(";", "after .alias");
     } else if (t.text == "pragma") {
       parse_pragma(c_);
     } else {
@@ -112,13 +112,13 @@ class ModuleReader {
     for (int i = 0; i < 2 && c_.accept(","); ++i) parse_constant(c_);
   }
 
-  // Debug information: nothing in it changes what the program does.
+  // Debug information does not affect execution.
   void section(const Token& at) {
     while (!c_.ended() && !c_.peek().mark("{")) c_.next();
     if (c_.ended()) fail_at(c_.module, at, ".section without a body");
     int depth = 0;
     do {
-      if (c_.ended()) fail_at(c_.module, at, ".section without end");
+      if (c_.ended()) fail_at(c_.module, at, "unterminated .section");
       if (c_.peek().mark("{")) ++depth;
       if (c_.peek().mark("}")) --depth;
       c_.next();
@@ -138,10 +138,10 @@ class ModuleReader {
       for (ast::Variable& v : parse_variables(c_, space, false)) {
         v.external = external;
         if (v.unsized && v.init.empty() && !external)
-          fail_at(c_.module, *v.at, "'{}' has no size: only .extern variables may leave it open", v.name);
+          fail_at(c_.module, *v.at, "'{}' has no size: only .extern variables may omit it", v.name);
         add_variable(std::move(v));
       }
-      c_.expect(";", "behind a declaration");
+      c_.expect(";", "after a declaration");
     } else {
       fail_at(c_.module, *t, "unknown directive {}", Cursor::shown(*t));
     }
@@ -180,7 +180,7 @@ class ModuleReader {
         if (other.name == v.name) fail_at(c_.module, *v.at, "'{}' is declared twice", v.name);
       params.push_back(std::move(v));
     } while (c_.accept(","));
-    c_.expect(")", "behind the parameters");
+    c_.expect(")", "after the parameters");
     return params;
   }
 
@@ -207,7 +207,7 @@ class ModuleReader {
       parse_body(c_, f);
       adopt_variables(f);
     } else {
-      c_.expect(";", "or a body behind a function's head");
+      c_.expect(";", "or a body after a function's head");
     }
     auto [found, fresh] = module_.function_by_name.try_emplace(f.name, nullptr);
     if (fresh) {
@@ -220,7 +220,7 @@ class ModuleReader {
     }
   }
 
-  // .global and .const variables of a function live as long as the module, under a name that no text has.
+  // A function's .global and .const variables live as long as the module, under a name that no text can have.
   void adopt_variables(ast::Function& f) {
     for (ast::Variable& v : f.variables) {
       if (v.space != Space::global && v.space != Space::constant) continue;
@@ -245,7 +245,7 @@ class ModuleReader {
       const bool of_both = t.text == "local_maxnreg";
       if (!of_both && of_functions == f.entry)
         fail_at(c_.module, t, "'.{}' is for {}", t.text,
-                f.entry ? "functions, not for kernels" : "kernels alone");
+                f.entry ? "functions, not for kernels" : "kernels only");
       if (t.text == "maxntid") {
         triple(f.max_ntid, ".maxntid", 1);
       } else if (t.text == "reqntid") {
@@ -310,7 +310,7 @@ void check_declared_type(const Module& module, const Token& at, Type type) {
                                    Type::u8,   Type::u16, Type::u32, Type::u64,   Type::s8,  Type::s16,
                                    Type::s32,  Type::s64, Type::f16, Type::f16x2, Type::f32, Type::f64};
   if (std::find(std::begin(kFundamental), std::end(kFundamental), type) == std::end(kFundamental))
-    fail_at(module, at, ".{} is a type of instructions only", name_of(type));
+    fail_at(module, at, ".{} is a type for instructions only", name_of(type));
 }
 
 void parse_pragma(Cursor& c) {
@@ -318,7 +318,7 @@ void parse_pragma(Cursor& c) {
     if (c.peek().kind != Token::Kind::string) c.fail("expected the pragma's string");
     c.next();
   } while (c.accept(","));
-  c.expect(";", "behind .pragma");
+  c.expect(";", "after .pragma");
 }
 
 ast::Module parse_syntax(const Module& module, std::span<const Token> tokens) {

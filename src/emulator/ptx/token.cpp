@@ -43,7 +43,7 @@ class Lexer {
       if (c == '\n') {
         newline();
       } else if ((c == '/' && at(1) == '/') ||
-                 (c == '#' && at_ == line_begin_)) {  // # 1 "a.c": of a preprocessor
+                 (c == '#' && at_ == line_begin_)) {  // # 1 "a.c": a line marker of a preprocessor
         while (at_ + 1 < text_.size() && text_[at_ + 1] != '\n') ++at_;
       } else if (c == '/' && at(1) == '*') {
         skip_comment();
@@ -59,7 +59,7 @@ class Lexer {
   void skip_comment() {
     Token begin = start(Token::Kind::mark);
     for (at_ += 2;; ++at_) {
-      if (at_ >= text_.size()) fail_at(module_, begin, "comment without end");
+      if (at_ >= text_.size()) fail_at(module_, begin, "unterminated comment");
       if (text_[at_] == '\n') newline();
       if (text_[at_] == '*' && at(1) == '/') break;
     }
@@ -74,7 +74,7 @@ class Lexer {
   Token token() {
     char c = at();
     if (is_digit(c)) return number();
-    // "7%3" is 7 and the name "%3" to ptxas too.
+    // "7%3" is 7 and the name "%3" in ptxas too.
     if (is_letter(c) || c == '_' || ((c == '%' || c == '$') && is_word(at(1)))) return word();
     if (c == '.' && is_word(at(1))) return dotted();
     if (c == '"') return string();
@@ -133,7 +133,7 @@ class Lexer {
     Token t = start(Token::Kind::string);
     size_t begin = ++at_;
     for (; at() != '"' || at_ >= text_.size(); ++at_) {
-      if (at_ >= text_.size() || at() == '\n') fail_at(module_, t, "string without end");
+      if (at_ >= text_.size() || at() == '\n') fail_at(module_, t, "unterminated string");
       if (at() == '\\' && at(1) != '\n' && at_ + 1 < text_.size()) ++at_;
     }
     return finish(t, begin, at_++);

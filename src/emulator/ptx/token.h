@@ -29,8 +29,7 @@ struct Token {
   bool dotted(std::string_view t) const { return is(Kind::dotted, t); }
 };
 
-// The last token is the end. Throws PtxError for characters that PTX does not have and for comments or
-// strings that do not end.
+// The last token is the end. Throws PtxError for invalid characters and unterminated comments or strings.
 std::vector<Token> tokenize(const Module&);
 
 template <class... Args>
@@ -39,7 +38,7 @@ template <class... Args>
   throw PtxError(module, at.line, at.column, fmt::format(text, std::forward<Args>(args)...));
 }
 
-// Walks over tokens; never past the end token.
+// A cursor over tokens; never past the end token.
 class Cursor {
  public:
   Cursor(const Module& module, std::span<const Token> tokens) : module(module), tokens_(tokens) {}

@@ -25,11 +25,11 @@ ast::Variable::Item initialiser(Cursor& c) {
     item.mask = static_cast<uint64_t>(parse_size(c, "a mask", INT64_MIN, INT64_MAX));
     if (!item.mask || item.mask >> std::countr_zero(item.mask) != 0xff || std::countr_zero(item.mask) % 8)
       fail_at(c.module, at, "a mask covers one byte: 0xff, 0xff00, ...");
-    c.expect("(", "behind a mask");
+    c.expect("(", "after a mask");
     auto inner = initialiser(c);
     if (inner.mask != ~uint64_t(0)) fail_at(c.module, *inner.at, "one mask is enough");
     inner.mask = item.mask;
-    c.expect(")", "behind a masked address");
+    c.expect(")", "after a masked address");
     return inner;
   }
   if (c.peek().kind != Token::Kind::word || constant_begins(c)) {
@@ -39,19 +39,19 @@ ast::Variable::Item initialiser(Cursor& c) {
   item.generic = c.peek().text == "generic" && c.peek(1).mark("(");  // global addresses are generic addresses
   if (item.generic) c.next(), c.next();
   item.symbol = c.word("a symbol").text;
-  if (item.generic) c.expect(")", "behind generic(");
+  if (item.generic) c.expect(")", "after generic(");
   if (c.peek().mark("+") || c.peek().mark("-"))
     item.value.bits = static_cast<uint64_t>(parse_displacement(c));
   return item;
 }
 
-// The sizes in [ ] behind a name, 0 for an open first one.
+// The sizes in [ ] after a name, 0 for an omitted first one.
 std::vector<uint64_t> array_sizes(Cursor& c, ast::Variable& v) {
   std::vector<uint64_t> sizes;
   while (c.accept("[")) {
     v.is_array = true;
     if (c.peek().mark("]")) {
-      if (!sizes.empty()) c.fail("only the first size may be left open");
+      if (!sizes.empty()) c.fail("only the first size may be omitted");
       v.unsized = true;
       sizes.push_back(0);
     } else {
@@ -62,15 +62,15 @@ std::vector<uint64_t> array_sizes(Cursor& c, ast::Variable& v) {
         c.fail("'{}' is larger than {} bytes", v.name, kMaxVariableBytes);
       v.elements *= sizes.back();
     }
-    c.expect("]", "behind an array's size");
+    c.expect("]", "after an array's size");
   }
   if (v.unsized) v.elements = 0;
   return sizes;
 }
 
-// The values of one dimension, which has braces of its own. `sizes` are those of the dimensions from here on,
-// 0 for an open first one. The values follow each other in memory, as ptxas 13.0 and an H100 have them: where
-// inner braces leave some out, those of the next ones move up, and the zeros are behind the last value.
+// The values of one dimension, in braces of its own. `sizes` are those of the dimensions from here on, 0 for
+// an omitted first one. Values are contiguous in memory, as in ptxas 13.0 and on an H100: if inner braces
+// omit some, the following ones move up, and the zeros come after the last value.
 void initialisers(Cursor& c, ast::Variable& v, std::span<const uint64_t> sizes) {
   if (sizes.empty()) {
     if (c.peek().mark("{")) c.fail("one value is needed here, without braces");
@@ -86,7 +86,7 @@ void initialisers(Cursor& c, ast::Variable& v, std::span<const uint64_t> sizes) 
       initialisers(c, v, sizes.subspan(1));
       ++n;
     } while (c.accept(","));
-    c.expect("}", "behind an initialiser");
+    c.expect("}", "after an initialiser");
   }
   if (!sizes[0]) v.elements = n * inner;
 }
@@ -102,7 +102,7 @@ std::vector<ast::Variable> parse_variables(Cursor& c, Space space, bool paramete
   while (c.peek().kind == Token::Kind::dotted) {
     const Token& t = c.next();
     if (t.text == "align") {
-      if (typed) fail_at(c.module, t, ".align stands before the type");
+      if (typed) fail_at(c.module, t, ".align must precede the type");
       align = alignment(c);
     } else if (t.text == "ptr") {  // .ptr{.space} .align N: what the pointer points to, a hint
       like.is_pointer = true;
@@ -119,7 +119,7 @@ std::vector<ast::Variable> parse_variables(Cursor& c, Space space, bool paramete
       check_declared_type(c.module, t, type);
       like.type = type;
       typed = true;
-      if (vector * bits_of(type) > 128) fail_at(c.module, t, "a vector has 128 bits at most");
+      if (vector * bits_of(type) > 128) fail_at(c.module, t, "a vector has at most 128 bits");
     } else {
       fail_at(c.module, t, "unknown type or attribute '.{}' in a declaration", t.text);
     }
@@ -137,7 +137,7 @@ std::vector<ast::Variable> parse_variables(Cursor& c, Space space, bool paramete
     if (vector > 1) sizes.push_back(vector);
     if (c.peek().mark("=")) {
       if (space != Space::global && space != Space::constant)
-        c.fail("variables of this state space have no initial values");
+        c.fail("variables of this state space cannot be initialised");
       c.next();
       initialisers(c, v, sizes);
     }
