@@ -14,7 +14,7 @@ constexpr Opcode kTable[] = {
   {#name, spelling, operands, section, Fidelity::fidelity, target, bind_##name},
 #include "emulator/isa/opcodes.def"
 #undef OP
-    {},  // so that the table is an array even while it has no rows
+    {},  // so that the array is never empty
 };
 
 }  // namespace

@@ -17,7 +17,7 @@ std::string_view trimmed(std::string_view s) {
   return s;
 }
 
-// Splits at commas outside brackets.
+// Splits at commas outside of brackets.
 std::vector<std::string_view> split(std::string_view s) {
   std::vector<std::string_view> items;
   int depth = 0;
@@ -45,7 +45,7 @@ size_t end_of_form(std::string_view s) {
   return s.size();
 }
 
-// Takes the `_` from `d_`, `{d_}`, `{d_}_`, `d_|p_` and notes them.
+// Removes and records the `_` of `d_`, `{d_}`, `{d_}_`, `d_|p_`.
 std::string without_discards(std::string_view form, OperandSpec& spec) {
   std::string plain;
   for (size_t i = 0; i < form.size(); ++i) {
@@ -59,7 +59,7 @@ std::string without_discards(std::string_view form, OperandSpec& spec) {
   return plain;
 }
 
-// One letter, perhaps with a digit behind it, has a meaning; longer names are values.
+// One letter, optionally with a digit, has a meaning; longer names are values.
 char letter_of(std::string_view name) {
   bool letter = name.size() == 1 || (name.size() == 2 && name[1] >= '0' && name[1] <= '9');
   return letter ? name[0] : 'a';
@@ -119,7 +119,7 @@ std::vector<OperandSpec> parse_operand_specs(std::string_view column) {
     size_t end = end_of_form(item);
     if (!end) fail("opcode table: operand '{}' in \"{}\" has no name", item, column);
     if (item.substr(0, end).find_first_of(kMarks) != item.npos)
-      fail("opcode table: type and marks stand behind the brackets, not in '{}' of \"{}\"", item, column);
+      fail("opcode table: type and marks belong after the brackets, not in '{}' of \"{}\"", item, column);
     const std::string form = without_discards(item.substr(0, end), spec);
     spec.form = form_of(form);
     spec.pair_required = spec.form == Form::destination_pair && form.back() == 'P';
@@ -187,8 +187,8 @@ Type twice_as_wide(Type t) {
   }
 }
 
-// What the registers of a matrix hold, by its elements' type: ptxas 13.0 wants .f16x2 or untyped ones for
-// fp16, any of 32 bits for elements of 8 bits and less.
+// The registers of a matrix, by its elements' type: ptxas 13.0 requires .f16x2 or untyped ones for fp16, any
+// of 32 bits for elements of 8 bits and less.
 Type registers_for(Type element) {
   switch (element) {
     case Type::f16:

@@ -33,7 +33,7 @@ struct OperandSpec {
   bool relaxed = false, optional = false, selected = false;
   bool pair_required = false;
   bool discarded = false,
-       second_discarded = false;  // may be `_`; the second of a pair, the whole of a vector
+       second_discarded = false;  // may be `_`; the second of a pair, a whole vector
   bool symbol = false;            // @
   bool braced = false;            // !
   std::string_view only_with;     // `?word`
@@ -43,8 +43,8 @@ struct OperandSpec {
     return form == Form::destination || form == Form::destination_pair || form == Form::predicate_target ||
            form == Form::predicate_pair || form == Form::vector_target;
   }
-  // The type that the operand must have in this instruction; none = not checked. Integers without any type
-  // are u32.
+  // The required type of the operand in this instruction; none = not checked. Integers are u32 if no type is
+  // given.
   Type type_in(const Source&) const;
 };
 

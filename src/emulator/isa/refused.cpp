@@ -1,5 +1,5 @@
-// What the manual has and the table has not, by name: for messages and for the support page. A test proves
-// that every instruction of the manual has a row or stands here, and that nothing here has a row.
+// Instructions of the manual that have no row in the table, for messages and the support page. A test proves
+// that every instruction of the manual has a row or is listed here, and never both.
 #include "emulator/isa/table.h"
 
 namespace fp4lab::emu {
@@ -15,9 +15,9 @@ constexpr Refusal kRefused[] = {
      "fixed-point formats of PTX ISA 9.1, for no target of CUDA 13.0"},
     {"cvta.to.global.u32", "9.7.9.20", "addresses have 64 bits"},
     {"cp.async.bulk.tensor.3d.shared::cluster.global.im2col::w.mbarrier::complete_tx::bytes", "9.7.9.27.1.2",
-     "which pixels and halos it loads stands in figures only"},
+     "the manual gives its pixels and halos in figures only"},
     {"cp.async.bulk.tensor.3d.shared::cluster.global.im2col::w::128.mbarrier::complete_tx::bytes",
-     "9.7.9.27.1.2", "which pixels and halos it loads stands in figures only"},
+     "9.7.9.27.1.2", "the manual gives its pixels and halos in figures only"},
     {"tex.1d.v4.f32.s32", "9.7.10.3", "textures"},
     {"tld4.r.2d.v4.f32.f32", "9.7.10.4", "textures"},
     {"txq.width.b32", "9.7.10.5", "textures"},
@@ -33,7 +33,7 @@ constexpr Refusal kRefused[] = {
      "sm_120a only"},
     {"tcgen05.ld.red.sync.aligned.32x32b.x2.min.u32", "9.7.16.8.3", "sm_103a only"},
     {"tcgen05.mma.cta_group::1.kind::f16.ashift", "9.7.16.10.9.1",
-     "which rows meet the borders of TMEM's quarters is not publicly known"},
+     "how rows are shifted at the borders of TMEM's quarters is not publicly known"},
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Where the manual describes what, by first word (chapters of PTX ISA 9.0). It serves messages about
-// instructions that have no row yet; rows name their own section.
+// The manual's section by the first word of an instruction (chapters of PTX ISA 9.0), for messages about
+// instructions without a row; rows have their own section.
 #include <iterator>
 
 #include "emulator/isa/table.h"

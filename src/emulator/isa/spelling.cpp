@@ -153,7 +153,7 @@ bool says_how(std::string_view w) {
 
 }  // namespace
 
-// Every word of the pattern takes a token from wherever it stands, those of one kind from left to right.
+// Every word of the pattern takes a token from any position; words of one kind from left to right.
 Spelling::TokenSets Spelling::take(const Node& n, const TokenSets& from,
                                    std::span<const std::string_view> tokens, size_t& budget) {
   TokenSets to;
@@ -191,19 +191,19 @@ Spelling::TokenSets Spelling::take(const Node& n, const TokenSets& from,
 
 bool Spelling::matches_in_any_order(std::span<const std::string_view> tokens) const {
   if (tokens.empty() || tokens.size() > 62 || tokens[0] != mnemonic_) return false;
-  // The words before the first choice belong to the name (cp.async.bulk, mbarrier.arrive), but for those that
-  // say how (CUB writes vote.ballot.sync, FlashInfer cvt.satfinite.rn.e4m3x2.f16x2).
+  // The words before the first choice belong to the name (cp.async.bulk, mbarrier.arrive), except those that
+  // may move (CUB writes vote.ballot.sync, FlashInfer cvt.satfinite.rn.e4m3x2.f16x2).
   size_t fixed = 0;
   while (fixed < rest_.parts.size() && rest_.parts[fixed].kind == Node::Kind::word &&
          !says_how(rest_.parts[fixed].word)) {
     if (fixed + 1 >= tokens.size() || tokens[fixed + 1] != rest_.parts[fixed].word) return false;
     ++fixed;
   }
-  // What may stand behind those words and belongs to the name too has no other place.
+  // Words after those that belong to the name too are fixed in place.
   for (size_t i = fixed + 2; i < tokens.size(); ++i)
     if (tokens[i] == "expect_tx") return false;
   const uint64_t named = (uint64_t(2) << fixed) - 1, all = (uint64_t(1) << tokens.size()) - 1;
-  size_t budget = 20000;  // of steps: a hostile text must not make the search long
+  size_t budget = 20000;  // search steps: a limit for hostile texts
   TokenSets sets{named};
   for (; fixed < rest_.parts.size() && !sets.empty(); ++fixed)
     sets = take(rest_.parts[fixed], sets, tokens, budget);

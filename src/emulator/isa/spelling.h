@@ -11,7 +11,8 @@
 
 namespace fp4lab::emu {
 
-// How far a failed match came, and what could have stood there. Several patterns may report into one.
+// The farthest point of a failed match and the words that were possible there. Several patterns may report
+// into one.
 struct Expectation {
   size_t at = 0;                     // index of the token that fits nowhere; the token count = one is missing
   std::set<std::string_view> words;  // without dots

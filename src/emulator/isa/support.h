@@ -1,11 +1,11 @@
-// The page that says which instructions the emulator has.
+// The page of supported instructions.
 #pragma once
 
 #include <string>
 
 namespace fp4lab::emu {
 
-// Markdown, made from the opcode table: a chapter for each of the manual's, a line for each row.
+// Markdown, generated from the opcode table: a section for each chapter of the manual, a line for each row.
 std::string support_page();
 
 }  // namespace fp4lab::emu

@@ -48,7 +48,7 @@ std::string Table::explain(std::span<const std::string_view> tokens, size_t& tok
     return fmt::format("unknown instruction '{}'{}", tokens[0],
                        near.empty() ? "" : fmt::format("; did you mean {}?", joined(near, "")));
   }
-  // What the rows that came farthest could have gone on with, and where the manual speaks of them.
+  // The possible continuations of the rows that matched farthest, and the manual's section.
   Expectation expected;
   std::set<std::string_view> sections;
   for (const Entry* e : rows->second) {

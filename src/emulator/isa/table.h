@@ -25,11 +25,11 @@ class Table {
   static const Table& standard();  // of opcodes(); made at first use
 
   const std::vector<Entry>& entries() const { return entries_; }
-  // The rows whose spelling fits. When none fits in the order of the table, the rows whose modifiers fit in
-  // another order: ptxas takes most of them in any order (seen with 13.0: ld.u32.global,
+  // The rows whose spelling matches. If none matches in the table's order, the rows whose modifiers match in
+  // another order: ptxas accepts most modifiers in any order (seen with 13.0: ld.u32.global,
   // atom.exch.acquire.cta, min.s32.relu), as long as the types keep theirs.
   std::vector<const Entry*> find(std::span<const std::string_view> tokens) const;
-  // Why find() is empty, in words; `token` becomes the index of the offending one.
+  // Why find() is empty, as a message; `token` becomes the index of the offending token.
   std::string explain(std::span<const std::string_view> tokens, size_t& token) const;
 
  private:
@@ -37,12 +37,12 @@ class Table {
   std::map<std::string_view, std::vector<const Entry*>> by_mnemonic_;
 };
 
-// The names nearest to `word` by edit distance, best first; at most three, none that differs in more than a
-// third of its letters.
+// The names nearest to `word` by edit distance, best first; at most three, each differing in at most a third
+// of its letters.
 std::vector<std::string_view> nearest(std::string_view word, std::span<const std::string_view> names);
 std::string joined(std::span<const std::string_view> words, std::string_view prefix);  // ".a, .b, .c"
 
-// What is refused by name, though the manual has it.
+// Instructions of the manual that are refused by name.
 struct Refusal {
   std::string_view example, section, why;
 };
@@ -52,8 +52,7 @@ std::string_view reason_of(std::string_view mnemonic);  // of the first refusal 
 // The instructions of the manual, by first word.
 std::vector<std::string_view> manual_mnemonics();
 
-// The section of the manual that describes instructions with this first word, whether implemented or not;
-// empty when it is no PTX instruction known here.
+// The manual's section on instructions with this first word, implemented or not; empty for unknown words.
 std::string_view section_of(std::string_view mnemonic);
 
 }  // namespace fp4lab::emu

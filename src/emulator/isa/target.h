@@ -1,4 +1,4 @@
-// Which .target an instruction needs (PTX ISA 11.1.2; as ptxas 13.0 has it).
+// The .target that an instruction needs (PTX ISA 11.1.2, and as in ptxas 13.0).
 #pragma once
 
 #include <span>
@@ -7,7 +7,7 @@
 
 namespace fp4lab::emu {
 
-// The numbers of the opcode table's last column; any other number N is sm_N or later, 0 any target.
+// The values of the opcode table's last column; any other number N means sm_N or later, 0 any target.
 constexpr int kHopperOnly = 901;  // sm_90a
 constexpr int kSpecific = 902;    // sm_90a, and the sm_100 family with its specific features
 constexpr int kBlackwellFamily =
@@ -18,7 +18,7 @@ constexpr int kFirstBlackwell = 1003;     // sm_100a
 bool target_fits(int need, std::string_view target);
 std::string target_name(int need);  // "sm_100a", "sm_90 or later"
 
-// What an instruction's modifiers need beyond its row, the first that `target` does not have; 0 if there is
+// The first requirement of an instruction's modifiers, beyond its row's, that `target` does not meet; 0 if
 // none.
 int unmet_need(std::span<const std::string_view> tokens, std::string_view target, std::string_view& modifier);
 

@@ -14,7 +14,7 @@ struct TypeRow {
   unsigned bits;
 };
 
-// Sub-byte types are counted with the container that a register holds them in.
+// Sub-byte types count as the container that a register holds them in.
 constexpr TypeRow kTypes[] = {
     {Type::none, "", 0},          {Type::pred, "pred", 1},
     {Type::b8, "b8", 8},          {Type::b16, "b16", 16},
@@ -81,7 +81,7 @@ std::string_view Module::line_text(uint32_t line) const {
   return rest;
 }
 
-// Tabs are kept in the caret's line so that it stands under its column whatever the tab width.
+// Tabs are kept in the caret's line, so that it is in the right column for any tab width.
 PtxError::PtxError(const Module& module, uint32_t line, uint32_t column, const std::string& text)
     : std::runtime_error([&] {
         std::string_view shown = module.line_text(line);

@@ -1,5 +1,6 @@
-// Where the operands of wgmma.mma_async stand (PTX ISA 9.7.15.5.2): 0 {d}, 1 A's descriptor or {a}, 2 B's, of
-// a sparse A its metadata and the selector; then scale-d, imm-scale-a, imm-scale-b and the transpositions.
+// The positions of wgmma.mma_async's operands (PTX ISA 9.7.15.5.2): 0 {d}, 1 A's descriptor or {a}, 2 B's,
+// for a sparse A its metadata and the selector; then scale-d, imm-scale-a, imm-scale-b and the
+// transpositions.
 #pragma once
 
 #include <cstdint>
