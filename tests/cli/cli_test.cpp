@@ -155,7 +155,7 @@ TEST_CASE("command line: any program's launches are looked into") {
   CHECK(seen.says("tcgen05.mma 0 of CTA (0,0,0)"));
   CHECK(seen.says("stop-at 99999: no warp has come to that PTX line"));
   const Outcome none = run_fp4lab("emulate --profile --kernel nothing" + program);
-  CHECK(none.says("of 1 launches none was of a kernel whose name holds 'nothing'"));
+  CHECK(none.says("none of 1 launches was of a kernel whose name contains 'nothing'"));
   CHECK_FALSE(none.says("profile of"));
   const Outcome refused = run_fp4lab("emulate --tile 0,C,0,0,0,0" + program);
   CHECK(refused.status != 0);

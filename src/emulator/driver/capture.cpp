@@ -1,4 +1,4 @@
-// Capture: a stream's work becomes nodes of a graph (submit in state.cpp) instead of being done.
+// Stream capture: a stream's work becomes nodes of a graph (submit in state.cpp) instead of being executed.
 #include <algorithm>
 #include <set>
 
@@ -16,7 +16,7 @@ void each_stream(F&& f) {
 
 thread_local CUstreamCaptureMode thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 
-// The nodes are what the stream's next one follows, too.
+// The stream's next node depends on these nodes too.
 void follow(CUstream_st& stream, const CUgraphNode* nodes, const CUgraphEdgeData* data, size_t count) {
   stream.tail_edges.resize(stream.tail.size());
   stream.tail.insert(stream.tail.end(), nodes, nodes + count);
@@ -47,9 +47,9 @@ CUresult begin(CUstream handle, CUgraph graph, const CUgraphNode* behind, const 
   return CUDA_SUCCESS;
 }
 
-// Every captured node that nothing follows must be one that the origin stream waits for: else a fork never
-// came back. What the program itself did to the graph meanwhile leaves no fork open (CUDA Driver API,
-// cuStreamGetCaptureInfo).
+// Every captured node without a successor must be one that the origin stream waits for; otherwise a fork was
+// not joined. Changes that the program itself makes to the graph meanwhile leave no fork open (CUDA Driver
+// API, cuStreamGetCaptureInfo).
 bool is_joined(const Capture& capture, const std::vector<CUgraphNode>& tail) {
   std::set<CUgraphNode> followed;
   for (const auto& node : capture.graph->nodes) followed.insert(node->needs.begin(), node->needs.end());
@@ -203,7 +203,7 @@ CUresult CUDAAPI cuStreamUpdateCaptureDependencies_v2(CUstream handle, CUgraphNo
   if ((count && !nodes) || !has_nodes(capture.graph, nodes, count)) return CUDA_ERROR_INVALID_VALUE;
   if (flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES) return CUDA_ERROR_INVALID_VALUE;
   if (flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES) {
-    for (const CUgraphNode node : stream->tail) capture.open.erase(node);  // let go on purpose
+    for (const CUgraphNode node : stream->tail) capture.open.erase(node);  // dropped on purpose
     stream->tail.clear(), stream->tail_edges.clear();
   }
   follow(*stream, nodes, data, count);

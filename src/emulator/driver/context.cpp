@@ -1,4 +1,4 @@
-// Contexts: the primary one and those that a program makes. They share the device's memory; each keeps its
+// Contexts: the primary one and those that a program creates. They share the device's memory; each has its
 // own sticky error.
 #include <algorithm>
 #include <iterator>
@@ -53,7 +53,7 @@ CUresult cuCtxDestroy(CUcontext context) {
   std::lock_guard lock(s.mutex);
   if (!s.contexts.erase(context)) return CUDA_ERROR_INVALID_CONTEXT;
   std::erase(context_stack(), context);
-  std::vector<CUstream> streams;  // its streams and events end with it
+  std::vector<CUstream> streams;  // destroyed with the context, as are its events
   std::ranges::copy_if(s.streams, std::back_inserter(streams),
                        [&](CUstream x) { return x->context == context; });
   std::ranges::for_each(streams, cuStreamDestroy);
@@ -179,12 +179,12 @@ CUresult cuCtxSynchronize() {
   return invalidate_captures() ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
 }
 
-// Limits concern resources that the emulator does not ration, but for the heap of malloc in kernels: they are
-// kept for those who ask.
+// The emulator enforces only the limit of the heap of malloc in kernels. Other limits are stored and
+// returned.
 CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
   if (CUresult r = ready()) return r;
   if (CUresult r = refuse_in_capture()) return r;
-  // A stack is of multiples of 16 bytes and ends before 512 KiB: as an H200 with driver 580 answers.
+  // A stack is a multiple of 16 bytes and ends before 512 KiB (seen on an H200 with driver 580).
   constexpr size_t kNoStack = (512 << 10) - 16;
   const bool is_stack = limit == CU_LIMIT_STACK_SIZE;
   if (!is_limit(limit) || (is_stack && value >= kNoStack)) return CUDA_ERROR_INVALID_VALUE;

@@ -12,10 +12,10 @@ using namespace fp4lab::emu::driver;
 
 namespace {
 
-enum class End { device, host, any };  // what the call says an address is; any: unified addressing decides
+enum class End { device, host, any };  // the kind of address by the call; any: by unified addressing
 
-// The memory behind an address; null, with a message, for a range that no allocation holds. A device address
-// may also be one of page-locked host memory.
+// The host memory of an address; null, with a message, for a range that no allocation contains. A device
+// address may also be one of page-locked host memory.
 std::byte* checked(CUdeviceptr address, size_t bytes, End end, const char* call) {
   GlobalMemory& memory = *state().memory;
   if (memory.find(address, bytes).contains(address, bytes)) return memory.host(address);
@@ -161,7 +161,7 @@ CUresult cuMemcpyPeer(CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, si
 CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, size_t bytes,
                            CUstream handle) {
   CUstream_st* stream = stream_of(handle);
-  if (stream && stream->capture) {  // no node of a graph: as an H200 with driver 580 answers
+  if (stream && stream->capture) {  // not capturable (seen on an H200 with driver 580)
     stream->capture->invalid = true;
     return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   }

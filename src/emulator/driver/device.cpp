@@ -30,7 +30,7 @@ constexpr std::string_view kBusId = "0000:00:00.0";
 
 using BusId = std::array<unsigned, 4>;  // domain, bus, device, function
 
-// In the forms that cuDeviceGetByPCIBusId takes, and nothing behind it.
+// In the forms that cuDeviceGetByPCIBusId accepts, with nothing after it.
 std::optional<BusId> bus_id(const char* text) {
   BusId id{};
   auto& [domain, bus, device, function] = id;
@@ -44,8 +44,8 @@ std::optional<BusId> bus_id(const char* text) {
 
 bool is_device(CUdevice d) { return d == 0; }
 
-// FP4LAB_SMS takes all but the first SMs away, so that a persistent kernel has several tiles for each CTA
-// with a small problem. `model` may be null.
+// FP4LAB_SMS removes all but the first SMs, so that a persistent kernel has several tiles per CTA even for a
+// small problem. `model` may be null.
 const DeviceModel* with_chosen_sms(const DeviceModel* model) {
   static DeviceModel smaller;
   const uint64_t sms = number_from("FP4LAB_SMS", 0);
@@ -63,7 +63,7 @@ void fp4lab::emu::driver::select_by_program() {
   if (!select) return;
   {
     std::lock_guard lock(s.mutex);
-    if (s.primary_retained || !s.contexts.empty()) return;  // it is too late
+    if (s.primary_retained || !s.contexts.empty()) return;  // too late
   }
   select();
 }
@@ -99,7 +99,7 @@ CUresult cuInit(unsigned flags) {
   return CUDA_SUCCESS;
 }
 
-// The machine may change while nothing refers to it: no context, hence no module and no launch.
+// The device model may change while nothing depends on it: no context, hence no module and no launch.
 extern "C" CUresult fp4lab_emulator_select(int major, int minor) {
   State& s = state();
   std::lock_guard lock(s.mutex);
@@ -312,7 +312,7 @@ CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice
       *value = 1;
       break;
     default:
-      // Everything else describes a feature that the emulator does not have (textures, IPC, ...).
+      // All other attributes describe features that the emulator does not have (textures, IPC, ...).
       if (attribute <= 0 || attribute >= CU_DEVICE_ATTRIBUTE_MAX) return CUDA_ERROR_INVALID_VALUE;
       *value = 0;
   }

@@ -1,7 +1,7 @@
-// The whole driver API by name. The header with its prototypes is not included: an entry point that no other
-// file defines becomes a weak function here, which says its name once and fails; a definition elsewhere takes
-// its place, so that no list says what there is. The build keeps this file out of archives, where a weak
-// definition could win.
+// The whole driver API by name. The header with its prototypes is not included: every entry point becomes a
+// weak function here that prints its name once and fails, and a definition in another file replaces it. So no
+// list of the implemented ones is needed. The build keeps this file out of archives, where a weak definition
+// could win.
 #include "emulator/driver/entry_points.h"
 
 #include <atomic>
@@ -18,8 +18,8 @@ int missing(const char* name, std::atomic<bool>& said) {
 
 }  // namespace
 
-// Every stream does its work when it is submitted, so the two default streams differ only in capture. The
-// handle is passed on as it is: a call by such a name works on the legacy stream.
+// Every stream does its work at submission, so the two default streams only differ in capture. The handle is
+// passed on unchanged: such a call works on the legacy stream.
 #if defined(__x86_64__)
 #define JUMP(to) asm("jmp " #to "@PLT")
 #else

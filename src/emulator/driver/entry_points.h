@@ -7,7 +7,7 @@ namespace fp4lab::emu::driver {
 
 struct EntryPoint {
   const char* name;  // without version
-  int since;         // the CUDA version from which on the name means this symbol
+  int since;         // the first CUDA version in which the name means this symbol
   bool per_thread;   // stream 0 is the calling thread's default stream
   void* function;
 };

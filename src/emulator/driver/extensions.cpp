@@ -1,4 +1,4 @@
-// What the emulator can be asked beside the driver API (fp4lab/emulator.h).
+// The emulator's own functions besides the driver API (fp4lab/emulator.h).
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -19,7 +19,7 @@ void fp4lab::emu::driver::tell_fidelity_at_exit() {
     fmt::print(stderr,
                "fp4lab emulator: {}: {} launches, {:.2f} M warp instructions, {:.1f} s. Fidelity: {}\n",
                s.device->name, s.launches, double(s.all.warp_instructions) / 1e6, s.all_seconds,
-               s.launches ? fidelity(s.all) : "nothing was run");
+               s.launches ? fidelity(s.all) : "nothing ran");
   });
 }
 

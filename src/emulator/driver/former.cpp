@@ -1,5 +1,4 @@
-// Calls in the form that CUDA 12 and earlier know, and under first symbols: those that the headers of today
-// rename.
+// Calls in the form of CUDA 12 and earlier, and under their first symbols, which today's headers rename.
 #include "emulator/driver/state.h"
 
 #undef cuCtxCreate_v3
@@ -119,7 +118,7 @@ CUresult CUDAAPI cuGraphExecUpdate(CUgraphExec exec, CUgraph graph, CUgraphNode*
   return r;
 }
 
-// Under their first symbols, with the arguments and the meaning of today's.
+// Under their first symbols, with today's arguments and meaning.
 #define SAME_AS_V2(name, parameters, arguments) \
   CUresult CUDAAPI name parameters;             \
   CUresult CUDAAPI name parameters { return name##_v2 arguments; }

@@ -1,4 +1,4 @@
-// Graphs: nodes and edges, made by capture (capture.cpp) or one by one (graph_nodes.cpp).
+// Graphs: nodes and edges, made by capture (capture.cpp) or by calls (graph_nodes.cpp).
 #include "emulator/driver/graph.h"
 
 #include <algorithm>
@@ -35,7 +35,7 @@ Work record_work(CUevent event) {
 
 namespace {
 
-// May the call go on with this graph or node of the caller's?
+// Whether the caller's graph or node is valid for the call.
 template <class T>
 CUresult check(const T* handle) {
   if (CUresult r = ready(false)) return r;
@@ -48,7 +48,7 @@ CUresult check(CUgraph graph, const CUgraphNode* from, const CUgraphNode* to, si
                                                                       : CUDA_ERROR_INVALID_VALUE;
 }
 
-// Gives out a list by the API's convention: a null pointer asks for the count; missing places become null.
+// Returns a list by the API's convention: a null pointer asks for the count; surplus elements become null.
 CUresult give(const std::vector<CUgraphNode>& from, CUgraphNode* to, size_t* count) {
   if (!count || (to && !*count)) return CUDA_ERROR_INVALID_VALUE;
   if (to)
@@ -65,8 +65,8 @@ CUgraphEdgeData data_of(const Edge& e) {
   return at == e.to->edges.end() ? CUgraphEdgeData{} : at->second;
 }
 
-// The same for edges, of which `end` is asked for. Who asks for edges that have data and not for those would
-// not hear of them (CUDA Driver API: CUDA_ERROR_LOSSY_QUERY).
+// The same for edges, selected by `end`. A caller that asks for edges without their data would lose it if
+// they have some (CUDA Driver API: CUDA_ERROR_LOSSY_QUERY).
 CUresult give(const std::vector<Edge>& edges, CUgraphNode Edge::*end, CUgraphNode* to, CUgraphEdgeData* data,
               size_t* count) {
   if (!count) return CUDA_ERROR_INVALID_VALUE;
@@ -116,9 +116,11 @@ CUresult cuGraphClone(CUgraph* clone, CUgraph original) {
   if (CUresult r = ready(false)) return r;
   if (!clone || !exists(original)) return CUDA_ERROR_INVALID_VALUE;
   if (has_conditions(*original))
-    return explain(CUDA_ERROR_NOT_SUPPORTED, "a graph with conditional nodes is neither cloned nor a child");
+    return explain(CUDA_ERROR_NOT_SUPPORTED,
+                   "a graph with conditional nodes can be neither cloned nor a child graph");
   if (allocates(*original))
-    return explain(CUDA_ERROR_NOT_SUPPORTED, "a graph that allocates or frees is neither cloned nor a child");
+    return explain(CUDA_ERROR_NOT_SUPPORTED,
+                   "a graph that allocates or frees can be neither cloned nor a child graph");
   *clone = new CUgraph_st;
   std::map<CUgraphNode, CUgraphNode> twin;
   for (const auto& node : original->nodes) twin[node.get()] = add_node(**clone, node->type, node->work, {});

@@ -1,4 +1,4 @@
-// Nodes of any kind through one call: each is made and changed as the call of its kind does it.
+// Nodes of any kind by one call: created and changed as by the call for their kind.
 #include <fmt/format.h>
 
 #include "emulator/driver/graph.h"

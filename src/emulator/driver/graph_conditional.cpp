@@ -1,6 +1,6 @@
 // Conditional nodes (CUDA C++ Programming Guide, "Conditional Graph Nodes"): a kernel writes the condition,
-// the node chooses a body by it when its turn comes. A handle is the address of the condition in device
-// memory.
+// which selects one of the node's bodies when the node runs. A handle is the address of the condition in
+// device memory.
 #include <algorithm>
 #include <cstring>
 
@@ -28,7 +28,7 @@ unsigned read(CUgraphConditionalHandle handle) {
   return value;
 }
 
-// Asked with the state locked.
+// Called with the state locked.
 std::map<CUgraphConditionalHandle, std::weak_ptr<const void>>& handles() {
   static auto* all = new std::map<CUgraphConditionalHandle, std::weak_ptr<const void>>;
   return *all;
@@ -50,7 +50,7 @@ bool is_size(CUgraphConditionalNodeType type, unsigned size) {
   }
 }
 
-// Which body the value chooses; past the last one: none.
+// The body that the value selects; none past the last one.
 size_t chosen(CUgraphConditionalNodeType type, unsigned value) {
   return type == CU_GRAPH_COND_TYPE_SWITCH ? value : value == 0;
 }

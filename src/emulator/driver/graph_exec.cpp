@@ -1,4 +1,4 @@
-// Graphs that are instantiated: their steps run one after the other in an order that the edges allow.
+// Instantiated graphs: their steps run one at a time in topological order.
 #include <algorithm>
 #include <set>
 
@@ -8,8 +8,7 @@ using namespace fp4lab::emu::driver;
 
 namespace {
 
-// The nodes in an order that the edges allow, those added first first. Shorter than the graph: it has a
-// cycle.
+// The nodes in topological order, earlier additions first. Shorter than the graph if it has a cycle.
 std::vector<CUgraphNode> in_order(const CUgraph_st& graph) {
   std::vector<CUgraphNode> order;
   std::set<CUgraphNode> done;
@@ -26,7 +25,7 @@ std::vector<CUgraphNode> in_order(const CUgraph_st& graph) {
   return order;
 }
 
-// A stream that captures takes no launch of another graph: as an H200 with driver 580 answers.
+// A capturing stream accepts no launch of another graph (seen on an H200 with driver 580).
 CUresult may_launch(CUgraphExec exec, CUstream handle) {
   if (CUresult r = ready_anywhere()) return r;
   if (!exists(exec)) return CUDA_ERROR_INVALID_VALUE;
@@ -92,7 +91,7 @@ CUresult replace(CUgraphExec exec, CUgraphNode node, CUgraphNodeType type, Work 
 
 }  // namespace fp4lab::emu::driver
 
-// Flags say how it is launched and uploaded: there is one way here.
+// The flags select how it is launched and uploaded; here there is only one way.
 static CUresult instantiate(CUgraphExec* exec, CUgraph graph, unsigned long long flags) {
   constexpr unsigned long long kKnown =
       CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD |
@@ -103,13 +102,13 @@ static CUresult instantiate(CUgraphExec* exec, CUgraph graph, unsigned long long
   auto made = std::make_unique<CUgraphExec_st>(Steps{}, graph->conditions, graph->objects, flags);
   if (allocates(*graph) && !graph->instance.expired())
     return explain(CUDA_ERROR_NOT_SUPPORTED,
-                   "a graph that allocates or frees is instantiated once at a time");
+                   "a graph that allocates or frees can only have one instance at a time");
   if (CUresult r = steps_of(*graph, &made->steps)) return r;
   if (allocates(*graph)) graph->instance = made->instance = std::make_shared<char>();
   *exec = made.release();
   return CUDA_SUCCESS;
 }
-// An upload has a stream, which only cuGraphInstantiateWithParams is told.
+// Only cuGraphInstantiateWithParams has a stream for the upload.
 CUresult cuGraphInstantiateWithFlags(CUgraphExec* exec, CUgraph graph, unsigned long long flags) {
   if (flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD) return CUDA_ERROR_INVALID_VALUE;
   return instantiate(exec, graph, flags);
@@ -134,8 +133,8 @@ CUresult cuGraphExecGetFlags(CUgraphExec exec, cuuint64_t* flags) {
   return CUDA_SUCCESS;
 }
 
-// The same graph again with other parameters: nodes must agree in number and kind. Node handles stay those of
-// the graph that was instantiated.
+// The same graph with other parameters: nodes must agree in number and kind. Node handles stay those of the
+// instantiated graph.
 extern "C" {
 #undef cuGraphExecUpdate
 CUresult CUDAAPI cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo* info) {

@@ -7,7 +7,7 @@ using namespace fp4lab::emu::driver;
 
 namespace {
 
-// Bytes of all graphs' memory now, and the most so far.
+// Bytes of all graphs' memory: current and highest.
 uint64_t held = 0, most_held = 0;
 
 struct Owned {
@@ -75,7 +75,7 @@ CUresult cuGraphMemFreeNodeGetParams(CUgraphNode node, CUdeviceptr* pointer) {
   return params_of(node, pointer);
 }
 
-// Nothing is kept beside what nodes own.
+// Only the nodes own memory.
 CUresult cuDeviceGraphMemTrim(CUdevice device) {
   if (CUresult r = ready_anywhere()) return r;
   return device ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS;
@@ -95,7 +95,7 @@ CUresult cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr
   if (device) return CUDA_ERROR_INVALID_DEVICE;
   const bool high =
       attribute == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH || attribute == CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH;
-  if (!value || !high || *static_cast<uint64_t*>(value)) return CUDA_ERROR_INVALID_VALUE;  // 0 begins anew
+  if (!value || !high || *static_cast<uint64_t*>(value)) return CUDA_ERROR_INVALID_VALUE;  // 0 resets it
   most_held = held;
   return CUDA_SUCCESS;
 }

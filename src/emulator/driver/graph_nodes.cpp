@@ -1,4 +1,4 @@
-// The kinds of nodes: made, asked and changed, in a graph or in what was made from it.
+// The kinds of nodes: creation, queries and changes, in a graph or in an instantiated one.
 #include "emulator/driver/graph.h"
 
 using namespace fp4lab::emu;
@@ -6,7 +6,7 @@ using namespace fp4lab::emu::driver;
 
 namespace {
 
-// What a node of these parameters does.
+// The work of a node with these parameters.
 CUresult work_of(const CUDA_MEMSET_NODE_PARAMS* params, Work* work) {
   if (!params) return CUDA_ERROR_INVALID_VALUE;
   const CUDA_MEMSET_NODE_PARAMS p = *params;
@@ -38,7 +38,7 @@ CUresult work_of(const CUDA_HOST_NODE_PARAMS* params, Work* work) {
   return CUDA_SUCCESS;
 }
 
-// Nodes of these parameters: a new one, an old one, one that has become a step.
+// Sets these parameters for a new node, an existing one, or one in an instantiated graph.
 template <class Params>
 CUresult add_with(CUgraphNode* node, CUgraph graph, const CUgraphNode* needs, size_t count,
                   CUgraphNodeType type, const Params* params) {
@@ -59,7 +59,7 @@ CUresult replace_by(CUgraphExec exec, CUgraphNode node, CUgraphNodeType type, co
   return replace(exec, node, type, std::move(work));
 }
 
-// Launches run one after the other: what the event was recorded behind is over.
+// Launches are serialised: everything before the event's record has completed.
 Work wait_work(CUevent event) {
   return {[] { return CUDA_SUCCESS; }, event};
 }
@@ -96,7 +96,7 @@ CUresult cuGraphKernelNodeGetParams(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS* p
   *params = launch->shape;
   return CUDA_SUCCESS;
 }
-// Other parameters, or another kernel; the node's attributes stay.
+// Other parameters or another kernel; the node keeps its attributes.
 CUresult cuGraphKernelNodeSetParams(CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS* params) {
   std::shared_ptr<const KernelLaunch> old;
   Work work;

@@ -1,4 +1,4 @@
-// cuGraphDebugDotPrint: a graph as Graphviz draws it, with the graphs of its nodes as clusters.
+// cuGraphDebugDotPrint: a graph in Graphviz's language, with the graphs of its nodes as clusters.
 #include <fmt/format.h>
 
 #include <fstream>

@@ -1,5 +1,4 @@
-// Which handles of a kind there are: a call may be given anything, and is answered with an error then, as by
-// a real driver.
+// The valid handles of a kind: a call with any other value returns an error, as with a real driver.
 #pragma once
 
 #include <mutex>
@@ -7,7 +6,7 @@
 
 namespace fp4lab::emu::driver {
 
-// A part of what a handle points to.
+// A member of the object that a handle points to.
 template <class T>
 class Handle {
  public:

@@ -1,4 +1,4 @@
-// What a module-load call is given: PTX text, a fatbin that holds PTX, or something the emulator cannot run.
+// The argument of a module-load call: PTX text, a fatbin with PTX, or an image that the emulator cannot run.
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <sys/uio.h>
@@ -20,8 +20,8 @@ namespace {
 
 using Bytes = std::span<const std::byte>;
 
-// The fatbin container as nvcc 13 writes it (read off its output): a 16-byte header, then entries of a header
-// and a payload.
+// The fatbin container as nvcc 13 writes it (inferred from its output): a 16-byte header, then entries of a
+// header and a payload.
 struct FatbinHeader {
   uint32_t magic;  // 0xba55ed50
   uint16_t version, header_bytes;
@@ -39,11 +39,11 @@ struct FatbinEntry {
   uint64_t flags;  // bit 13: LZ4, bit 15: Zstandard
   uint64_t zero, uncompressed_bytes;
 };
-struct FatbinWrapper {  // what __cudaRegisterFatBinary and cuModuleLoadData of an embedded image point to
+struct FatbinWrapper {  // the target of pointers for __cudaRegisterFatBinary and cuModuleLoadData
   uint32_t magic;       // 0x466243b1
   uint32_t version;
   const void* data;
-  const void* const* prelinked;  // version 2, of nvcc -rdc=true: what was linked, up to a null pointer
+  const void* const* prelinked;  // version 2, of nvcc -rdc=true: the linked fatbins, up to a null pointer
 };
 constexpr uint32_t kFatbin = 0xba55ed50, kWrapper = 0x466243b1, kElf = 0x464c457f, kZstd = 0xfd2fb528;
 constexpr uint32_t kLinkedVersion = 2;  // of a wrapper
@@ -59,7 +59,7 @@ std::optional<T> read(Bytes bytes) {
   return value;
 }
 
-// nvcc 13 compresses PTX with Zstandard. The system's library does the work where there is one: the build
+// nvcc 13 compresses PTX with Zstandard. The system's library decompresses it, if there is one: the build
 // does not depend on it.
 std::string unzstd(Bytes data, uint64_t uncompressed) {
   using Decompress = size_t (*)(void*, size_t, const void*, size_t);
@@ -88,7 +88,7 @@ std::string text_of(const FatbinEntry& entry, Bytes payload) {
   return text;
 }
 
-// The word behind ".target": "sm_90a".
+// The word after ".target": "sm_90a".
 std::string target_of(std::string_view ptx) {
   const size_t directive = ptx.find(".target");
   const size_t begin = directive == ptx.npos ? ptx.npos : ptx.find("sm_", directive);
@@ -127,7 +127,7 @@ Contents contents_of(Bytes bytes) {
   return found;
 }
 
-// The PTX made for the device, else for its family, else the newest that is not newer.
+// The PTX for the device, else for its family, else the newest that is not newer than the device.
 Image choose(Contents found, const DeviceModel& device) {
   const int here = device.major * 10 + device.minor;
   const Ptx* best = nullptr;
@@ -145,29 +145,30 @@ Image choose(Contents found, const DeviceModel& device) {
   }
   if (best) return {best->text, {}};
   if (found.compressed)
-    return {
-        {},
-        "the fatbin's PTX cannot be decompressed (is libzstd.so.1 there?): build with nvcc --no-compress"};
+    return {{},
+            "the fatbin's PTX cannot be decompressed (is libzstd.so.1 installed?): build with nvcc "
+            "--no-compress"};
   if (found.ptx.empty() && found.cubins.empty()) return {{}, "the fatbin is empty or broken"};
   if (found.ptx.empty())
-    return {{},
-            fmt::format(
-                "the fatbin holds machine code (sm_{}) only, and the emulator runs PTX: build with -gencode "
-                "arch=compute_{}a,code=compute_{}a",
-                fmt::join(found.cubins, ", sm_"), here, here)};
-  return {{},
-          fmt::format("the fatbin holds PTX for {}; the emulated device is {} (sm_{}a): build with -gencode "
-                      "arch=compute_{}a,code=compute_{}a, or let FP4LAB_EMULATOR_DEVICE choose another: {}",
-                      targets, device.name, here, here, here, device_model_names())};
+    return {
+        {},
+        fmt::format(
+            "the fatbin contains only machine code (sm_{}), and the emulator runs PTX: build with -gencode "
+            "arch=compute_{}a,code=compute_{}a",
+            fmt::join(found.cubins, ", sm_"), here, here)};
+  return {
+      {},
+      fmt::format("the fatbin contains PTX for {}; the emulated device is {} (sm_{}a): build with -gencode "
+                  "arch=compute_{}a,code=compute_{}a, or let FP4LAB_EMULATOR_DEVICE choose another: {}",
+                  targets, device.name, here, here, here, device_model_names())};
 }
 
-// The bytes at an address that a caller gave, as many as there are: a damaged fatbin must not take the
-// process along.
+// The readable bytes at a caller's address: a damaged fatbin must not crash the process.
 std::vector<std::byte> bytes_at(const void* from, uint64_t bytes) {
   std::vector<std::byte> copy(bytes);
   iovec local{copy.data(), bytes}, remote{const_cast<void*>(from), bytes};
   const ssize_t got = process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
-  if (got < 0 && errno != EFAULT) {  // the call is not allowed here
+  if (got < 0 && errno != EFAULT) {  // the system call is not allowed here
     std::memcpy(copy.data(), from, bytes);
     return copy;
   }
@@ -175,14 +176,14 @@ std::vector<std::byte> bytes_at(const void* from, uint64_t bytes) {
   return copy;
 }
 
-// A fatbin in memory says itself how long it is.
+// A fatbin in memory contains its own length.
 std::vector<std::byte> fatbin_at(const void* data) {
   const auto header = read<FatbinHeader>(bytes_at(data, sizeof(FatbinHeader)));
   if (!header || header->payload_bytes > kMostBytes) return {};
   return bytes_at(data, header->header_bytes + header->payload_bytes);
 }
 
-// The fatbins that an image is or points to; none when the image is something else. `size` is 0 when unknown.
+// The fatbins that an image is or points to; none for other images. `size` is 0 if unknown.
 std::vector<std::vector<std::byte>> fatbins_of(const void* image, size_t size) {
   const auto* bytes = static_cast<const std::byte*>(image);
   uint32_t magic = 0;
@@ -192,7 +193,7 @@ std::vector<std::vector<std::byte>> fatbins_of(const void* image, size_t size) {
   FatbinWrapper wrapper;
   std::memcpy(&wrapper, image, sizeof wrapper);
   if (wrapper.version != kLinkedVersion || !wrapper.prelinked) return {fatbin_at(wrapper.data)};
-  // The driver links what nvcc has linked already to machine code.
+  // A real driver links the machine code of what nvcc has linked already.
   std::vector<std::vector<std::byte>> fatbins;
   for (const void* const* object = wrapper.prelinked; fatbins.size() < kMostObjects; ++object) {
     const auto pointer = read<const void*>(bytes_at(object, sizeof *object));
@@ -202,8 +203,8 @@ std::vector<std::vector<std::byte>> fatbins_of(const void* image, size_t size) {
   return fatbins;
 }
 
-// What the device takes of each, linked to one text. CUDA's own device library is among them as machine code:
-// what has no PTX is left out, and missed where a kernel calls something of it.
+// Links the PTX for the device of each fatbin to one text. CUDA's own device library is among them as machine
+// code only: fatbins without PTX are skipped, and calls to their functions are refused later.
 Image linked_of(const std::vector<std::vector<std::byte>>& fatbins, const DeviceModel& device) {
   std::vector<PtxText> texts;
   Image none{{}, "no fatbins were linked"};
@@ -221,7 +222,7 @@ Image linked_of(const std::vector<std::vector<std::byte>>& fatbins, const Device
 
 bool runs_on(std::string_view target, const DeviceModel& device) {
   int wanted = 0;
-  if (std::sscanf(std::string(target).c_str(), "sm_%d", &wanted) != 1) return true;  // the parser will say
+  if (std::sscanf(std::string(target).c_str(), "sm_%d", &wanted) != 1) return true;  // the parser reports it
   const int here = device.major * 10 + device.minor;
   if (target.back() == 'a') return wanted == here;
   if (target.back() == 'f') return wanted / 10 == device.major && wanted <= here;
@@ -244,8 +245,8 @@ Image read_image(const void* image, size_t size) {
   std::memcpy(&magic, image, size && size < 4 ? size : 4);
   if (magic == kElf)
     return {{},
-            "the image is a cubin (machine code); the emulator runs PTX: give it the text that nvrtcGetPTX "
-            "or nvcc -ptx makes"};
+            "the image is a cubin (machine code); the emulator runs PTX: pass the text of nvrtcGetPTX "
+            "or nvcc -ptx"};
   const char* text = static_cast<const char*>(image);
   std::string ptx = size ? std::string(text, strnlen(text, size)) : std::string(text);
   if (ptx.find(".version") == ptx.npos)
@@ -269,7 +270,7 @@ extern "C" CUresult fp4lab_emulator_select_for(const void* const* images, size_t
     return std::ranges::any_of(c.ptx, [&](const Ptx& p) { return runs_on(p.target, m); }) ||
            (c.ptx.empty() && std::ranges::count(c.cubins, uint32_t(m.major * 10 + m.minor)));
   };
-  // nvcc -arch=sm_90a embeds PTX for sm_90 as well, which newer machines run too.
+  // nvcc -arch=sm_90a also embeds PTX for sm_90, which newer devices run too.
   const auto made_for = [](const Contents& c, const DeviceModel& m) {
     const std::string target = fmt::format("sm_{}", m.major * 10 + m.minor);
     return std::ranges::any_of(c.ptx, [&](const Ptx& p) {
@@ -277,7 +278,7 @@ extern "C" CUresult fp4lab_emulator_select_for(const void* const* images, size_t
     });
   };
   const DeviceModel* best = nullptr;
-  std::pair<ptrdiff_t, ptrdiff_t> most;  // images that run on it, and that were made for it
+  std::pair<ptrdiff_t, ptrdiff_t> most;  // images that run on it; of these, those compiled for it
   for (const DeviceModel* model : device_models()) {
     const std::pair fits{std::ranges::count_if(all, [&](const Contents& c) { return suits(c, *model); }),
                          std::ranges::count_if(all, [&](const Contents& c) { return made_for(c, *model); })};

@@ -10,12 +10,12 @@
 
 namespace fp4lab::emu::driver {
 
-// Of the JIT's options those that say something here: how to compile, and where the reason of a failure goes.
+// The JIT options that have an effect here: the compilation mode, and the buffers for error messages.
 struct JitOptions {
   Compilation how = Compilation::optimised;
   char* log = nullptr;
   size_t log_bytes = 0;
-  void** filled = nullptr;  // how much of it there is in the end
+  void** filled = nullptr;  // receives the bytes used
 
   JitOptions() = default;
   JitOptions(unsigned count, const CUjit_option* options, void** values) {
@@ -24,7 +24,7 @@ struct JitOptions {
       if (options[i] == CU_JIT_ERROR_LOG_BUFFER) log = static_cast<char*>(values[i]);
       if (options[i] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES)
         log_bytes = reinterpret_cast<size_t>(values[i]), filled = &values[i];
-      if (options[i] == CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES) values[i] = nullptr;  // nothing is told there
+      if (options[i] == CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES) values[i] = nullptr;  // nothing is written there
     }
   }
   void write(const std::string& text) const {

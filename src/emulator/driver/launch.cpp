@@ -1,4 +1,4 @@
-// Launches as the driver's calls ask for them: parameters, attributes, streams.
+// Launches by the driver's calls: parameters, attributes, streams.
 #include "emulator/driver/launch.h"
 
 #include <fmt/format.h>
@@ -13,8 +13,8 @@ using namespace fp4lab::emu::driver;
 
 namespace {
 
-// CTAs along one dimension of a grid that counts clusters; what does not fit in 32 bits is too large as it
-// is.
+// CTAs along one dimension of a grid that counts clusters; on overflow of 32 bits the unchanged value is too
+// large already.
 uint32_t ctas(uint32_t clusters, uint32_t size) {
   return uint32_t(std::min<uint64_t>(uint64_t(clusters) * size, UINT32_MAX));
 }
@@ -47,7 +47,7 @@ LaunchConfig config_of(const CUDA_KERNEL_NODE_PARAMS& p, const LaunchAttributes&
   return config;
 }
 
-// The kernel's parameters, one after the other as it reads them.
+// The kernel's parameters, packed as the kernel reads them.
 CUresult read_params(const CUfunc_st& f, void** params, void** extra, std::vector<std::byte>* block) {
   const Function& function = *f.function;
   block->assign(function.param_bytes, std::byte{0});
@@ -71,7 +71,7 @@ CUresult read_params(const CUfunc_st& f, void** params, void** extra, std::vecto
         bytes = *static_cast<size_t*>(e[1]);
       else
         return refuse(CUDA_ERROR_INVALID_VALUE, f,
-                      "an entry of `extra` is neither a buffer, its size nor the end");
+                      "an entry of `extra` is not a buffer, its size or the end");
     }
     if (bytes > function.param_bytes)
       return refuse(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, f,
@@ -99,7 +99,7 @@ CUresult fp4lab::emu::driver::prepare_launch(const CUDA_KERNEL_NODE_PARAMS& shap
                                              const LaunchAttributes& attributes, Work* work,
                                              bool behind_kernel) {
   if (CUresult r = ready_anywhere()) return r;
-  // A kernel of a library is a function too.
+  // A library's kernel is a function too.
   const CUfunction f = shape.func ? shape.func : reinterpret_cast<CUfunction>(shape.kern);
   if (!exists(f)) return CUDA_ERROR_INVALID_HANDLE;
   const Function& function = *f->function;
@@ -107,7 +107,7 @@ CUresult fp4lab::emu::driver::prepare_launch(const CUDA_KERNEL_NODE_PARAMS& shap
   if (CUresult r = read_params(*f, shape.kernelParams, shape.extra, &config.params)) return r;
   if (const Dim3 c = required_cluster(*f); (c.x || c.y || c.z) && config.cluster.count() == 1)
     config.cluster = c;
-  // Of a kernel with __block_size__ the launch gives 1 for the block, which the kernel knows itself.
+  // For a kernel with __block_size__ the launch passes a block of 1, and the kernel has its own.
   if (function.blocks_are_clusters && function.req_ntid[0] && config.block.count() == 1)
     config.block = {function.req_ntid[0], std::max(1u, function.req_ntid[1]),
                     std::max(1u, function.req_ntid[2])};
@@ -129,14 +129,14 @@ namespace {
 
 bool is_kernel(const CUgraphNode_st* node) { return node->type == CU_GRAPH_NODE_TYPE_KERNEL; }
 
-// Was a kernel the stream's last work, with nobody who waited for it?
+// Whether the stream's last work was a kernel and nothing has waited for it since.
 bool is_behind_kernel(const CUstream_st& stream) {
   if (stream.capture) return std::ranges::any_of(stream.tail, is_kernel);
   std::lock_guard lock(state().mutex);
   return stream.last_work == CU_GRAPH_NODE_TYPE_KERNEL && stream.synchronised == state().synchronisations;
 }
 
-// The edges from the kernels that a captured launch need not wait for (CUDA Programming Guide, programmatic
+// The edges from kernels that a captured launch need not wait for (CUDA Programming Guide, programmatic
 // dependent launch in graphs).
 void mark_early(CUgraphNode_st& node) {
   CUgraphEdgeData early{};
@@ -177,7 +177,7 @@ CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned gx, unsigned gy, unsig
 CUresult cuLaunchKernelEx(const CUlaunchConfig* c, CUfunction f, void** params, void** extra) {
   if (!c || (c->numAttrs && !c->attrs)) return CUDA_ERROR_INVALID_VALUE;
   LaunchAttributes attributes;
-  std::vector<CUevent> behind;  // kernels run one after the other: all of this one's CTAs are over by then
+  std::vector<CUevent> behind;  // recorded after the kernel: all its CTAs have ended by then
   for (unsigned i = 0; i < c->numAttrs; ++i) {
     const CUlaunchAttribute& a = c->attrs[i];
     switch (a.id) {
@@ -189,7 +189,7 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* c, CUfunction f, void** params, 
         break;
       case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
       case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
-      // Hints, or orderings that hold because kernels run one after the other.
+      // Hints, or orderings that are satisfied because kernels are serialised.
       case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
       case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
       case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:

@@ -1,4 +1,4 @@
-// What a launch goes through once its shape and parameters are known.
+// The steps of a launch once its shape and parameters are known.
 #pragma once
 
 #include <string>
@@ -7,14 +7,14 @@
 
 namespace fp4lab::emu::driver {
 
-// Says on stderr why the kernel is not launched; returns the code.
+// Prints to stderr why the kernel is not launched; returns the code.
 CUresult refuse(CUresult code, const CUfunc_st&, const std::string& why);
 
-// The checks that the hardware's driver makes before anything runs.
+// The checks that the real driver makes before anything runs.
 CUresult check_launch(const CUfunc_st&, const LaunchConfig&);
 
-// Runs the kernel to its end and keeps what it did: statistics, notes, findings. A fault stays with the
-// context. `early`: on a GPU it may begin before the kernel in front of it, in the same stream, is over.
+// Runs the kernel to its end and stores the results: statistics, notes, findings. A fault makes the context's
+// error sticky. `early`: on a GPU it may begin before the previous kernel in its stream has ended.
 CUresult run_launch(const CUfunc_st&, const LaunchConfig&, bool early = false);
 
 }  // namespace fp4lab::emu::driver

@@ -1,4 +1,4 @@
-// What a launch may ask for.
+// The limits of a launch.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,9 +23,9 @@ CUresult check_launch(const CUfunc_st& f, const LaunchConfig& c) {
                   fmt::format("grid {}x{}x{}, block {}x{}x{}: a dimension is 0", c.grid.x, c.grid.y, c.grid.z,
                               c.block.x, c.block.y, c.block.z));
   if (c.grid.x > INT32_MAX || c.grid.y > 65535 || c.grid.z > 65535)
-    return refuse(
-        CUDA_ERROR_INVALID_VALUE, f,
-        fmt::format("grid {}x{}x{}: x ends at 2147483647, y and z at 65535", c.grid.x, c.grid.y, c.grid.z));
+    return refuse(CUDA_ERROR_INVALID_VALUE, f,
+                  fmt::format("grid {}x{}x{}: x may be at most 2147483647, y and z 65535", c.grid.x, c.grid.y,
+                              c.grid.z));
   if (threads > 1024 || c.block.z > 64)
     return refuse(CUDA_ERROR_INVALID_VALUE, f,
                   fmt::format("block {}x{}x{} = {} threads; 1024 is the limit, 64 in z", c.block.x, c.block.y,

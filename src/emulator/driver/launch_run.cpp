@@ -1,4 +1,4 @@
-// A launch as it runs, and what is told of it.
+// Runs a launch and reports on it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -36,7 +36,7 @@ void add_watchers(State& s, const CUfunc_st& f, Watchers& watchers) {
   watchers.add(*s.checker);
 }
 
-// Errors of the order checker are errors of the launch; its notes are told once for each kernel.
+// The order checker's errors are errors of the launch; its notes are printed once per kernel.
 void add_order_findings(State& s, const CUfunc_st& f, LaunchResult& result) {
   s.notes += s.checker->report(false);
   for (const OrderChecker::FoldedNotes& n : s.checker->folded_notes())
@@ -50,7 +50,7 @@ void add_order_findings(State& s, const CUfunc_st& f, LaunchResult& result) {
   result.ok = false;
 }
 
-// A program that launches a kernel often is told once.
+// For repeated launches of a kernel: printed once.
 void tell_notes(State& s, const CUfunc_st& f, const LaunchResult& result) {
   bool news = false;
   for (const Tolerated& t : result.tolerated)
@@ -58,8 +58,8 @@ void tell_notes(State& s, const CUfunc_st& f, const LaunchResult& result) {
   if (news) explain(CUDA_SUCCESS, "note: " + result.notes);
 }
 
-// A launch that may begin before the kernel in front of it is over, and never waited for it. Kernels run one
-// after the other here, so nothing else would tell.
+// A launch that may begin before the previous kernel has ended, and never waited for it. Kernels are
+// serialised here, so nothing else would reveal it.
 void tell_unwaited(State& s, const CUfunc_st& f) {
   const auto& functions = f.module->module->functions;
   for (size_t k = 0; k < functions.size(); ++k)

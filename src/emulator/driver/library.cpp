@@ -1,6 +1,5 @@
-// Libraries: modules that belong to no context, and their kernels. The emulator has one device, so a library
-// is its module and a kernel its function; the handles are the same, which also makes a CUkernel good for a
-// launch.
+// Libraries: modules without a context, and their kernels. The emulator has one device, so a library is its
+// module and a kernel its function. The handles are the same, so a CUkernel can also be launched.
 #include <fmt/format.h>
 
 #include <string_view>
@@ -26,7 +25,7 @@ CUresult of_no_context(CUlibrary* library, CUresult loaded) {
 
 }  // namespace
 
-// Options of loading say how, not what.
+// Loading options do not change the result.
 CUresult cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option* options, void** values,
                            unsigned count, CUlibraryOption*, void**, unsigned) {
   return of_no_context(
@@ -47,7 +46,7 @@ CUresult cuLibraryUnload(CUlibrary library) {
   free_module(module_of(library));
   return CUDA_SUCCESS;
 }
-// There are no functions of one address on host and device.
+// No function has one address for host and device.
 CUresult cuLibraryGetUnifiedFunction(void**, CUlibrary, const char*) { return CUDA_ERROR_INVALID_VALUE; }
 CUresult cuLibraryGetModule(CUmodule* module, CUlibrary library) {
   if (CUresult r = ready()) return r;

@@ -1,5 +1,4 @@
-// The linker, as far as programs use it on PTX: what is linked is one text of PTX again, which the calls that
-// load modules take.
+// The linker for PTX: the result is one PTX text, which the calls that load modules accept.
 #include <fmt/format.h>
 
 #include <fstream>
@@ -59,7 +58,7 @@ CUresult cuLinkAddFile(CUlinkState link, CUjitInputType type, const char* path, 
   return cuLinkAddData(link, type, text.data(), text.size() + 1, path, count, options, values);
 }
 
-// What does not fit together is an invalid source, as an H200 with driver 580 answers.
+// Texts that do not fit together are an invalid source (seen on an H200 with driver 580).
 CUresult cuLinkComplete(CUlinkState link, void** image, size_t* bytes) {
   if (CUresult r = ready_anywhere()) return r;
   if (!exists(link)) return CUDA_ERROR_INVALID_HANDLE;
@@ -67,7 +66,7 @@ CUresult cuLinkComplete(CUlinkState link, void** image, size_t* bytes) {
   Image whole = linked(link->texts);
   if (whole.ptx.empty()) return link->refuse(CUDA_ERROR_INVALID_SOURCE, "cuLinkComplete: " + whole.reason);
   try {
-    parse(whole.ptx, "linked", Compilation::as_written);  // is everything there?
+    parse(whole.ptx, "linked", Compilation::as_written);  // checks that all symbols are defined
   } catch (const std::exception& e) {
     return link->refuse(CUDA_ERROR_INVALID_SOURCE, fmt::format("cuLinkComplete: {}", e.what()));
   }

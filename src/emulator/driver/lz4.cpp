@@ -14,7 +14,7 @@ std::string unlz4(std::span<const std::byte> block, size_t bytes) {
     value = std::to_integer<uint32_t>(block[at++]);
     return true;
   };
-  // A length of 15 goes on in bytes that are added up to and with the first that is not 255.
+  // A length of 15 continues in bytes that are added, up to and including the first that is not 255.
   const auto length = [&](size_t& n) {
     for (uint32_t more = 255; n >= 15 && more == 255; n += more)
       if (!next(more)) return false;

@@ -1,4 +1,4 @@
-// LZ4 blocks: what nvcc -compress-mode=speed, and every nvcc before 12.4, puts into a fatbin.
+// LZ4 blocks, which nvcc -compress-mode=speed and every nvcc before 12.4 write into a fatbin.
 #pragma once
 
 #include <cstddef>

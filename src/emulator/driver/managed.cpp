@@ -1,5 +1,5 @@
-// Managed memory: one memory serves host and device, so advice and prefetches move nothing; they are checked,
-// and kept for those who ask.
+// Managed memory: host and device share one memory, so advice and prefetches move nothing; they are checked
+// and stored for queries.
 #include "emulator/driver/state.h"
 
 using namespace fp4lab::emu::driver;
@@ -19,13 +19,13 @@ CUresult check(CUmemLocation where) {
   }
 }
 
-// As the attributes tell it.
+// In the form in which the attributes return it.
 int ordinal(CUmemLocation where) {
   return where.type == CU_MEM_LOCATION_TYPE_DEVICE ? where.id : CU_DEVICE_CPU;
 }
 
-// Carries `body` out for the managed memory that holds [p, p + bytes). The host's own memory is another case
-// of these calls: nothing is kept of it, and nothing is refused.
+// Calls `body` for the managed memory that contains [p, p + bytes). For ordinary host memory, which these
+// calls allow too, nothing is stored or refused.
 template <class Body>
 CUresult with_managed(CUdeviceptr p, size_t bytes, Body&& body) {
   if (CUresult r = ready()) return r;
@@ -47,7 +47,7 @@ CUresult CUDAAPI cuMemPrefetchAsync_v2(CUdeviceptr p, size_t bytes, CUmemLocatio
   if (CUresult r = ready()) return r;
   CUstream_st* stream = stream_of(handle);
   if (!stream) return CUDA_ERROR_INVALID_HANDLE;
-  if (stream->capture) {  // it is no node of a graph
+  if (stream->capture) {  // not capturable
     stream->capture->invalid = true;
     return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   }

@@ -1,6 +1,5 @@
-// Memory of the device and of the host, pools, and what a pointer is. Device addresses are host addresses of
-// one reserved range; page-locked host memory comes from the same range, so that kernels reach it at the
-// host's address.
+// Device and host memory, pools, and pointer attributes. Device addresses are host addresses of one reserved
+// range; page-locked host memory comes from the same range, so that kernels reach it at the host's address.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -40,8 +39,8 @@ const CUmod_st* module_with(CUdeviceptr address) {
   return it == modules.end() ? nullptr : *it;
 }
 
-// Whose memory that is, `begin` being its first byte; null: no context's, as an H100 with driver 580 answers
-// for pools and virtual memory. A library's variables are every context's, so the current one's.
+// The context of the memory that begins at `begin`; null: no context's, as for pools and virtual memory (seen
+// on an H100 with driver 580). A library's variables belong to every context, so the current one is returned.
 CUcontext owner_of(CUdeviceptr pointer, CUdeviceptr begin) {
   State& s = state();
   if (const auto it = s.owners.find(begin); it != s.owners.end()) return it->second;
@@ -68,7 +67,7 @@ CUresult allocate_device(CUdeviceptr* pointer, size_t bytes, const char* call) {
   if (!pointer || !bytes) return CUDA_ERROR_INVALID_VALUE;
   *pointer = state().memory->allocate(bytes);
   if (*pointer) return CUDA_SUCCESS;
-  return explain(CUDA_ERROR_OUT_OF_MEMORY, fmt::format("{}: {} bytes asked for, {} of {} in use", call, bytes,
+  return explain(CUDA_ERROR_OUT_OF_MEMORY, fmt::format("{}: {} bytes requested, {} of {} in use", call, bytes,
                                                        state().memory->used(), state().memory->capacity()));
 }
 
@@ -107,7 +106,7 @@ CUresult cuMemAllocPitch(CUdeviceptr* pointer, size_t* pitch, size_t width, size
   return allocate_owned(pointer, *pitch * height, "cuMemAllocPitch");
 }
 
-// In its own context, whichever is current (an H100, 2026-11-26).
+// In the memory's own context, whichever is current (seen on an H100, 2026-11-26).
 CUresult cuMemFree(CUdeviceptr pointer) {
   if (CUresult r = ready_anywhere()) return r;
   if (!pointer) return CUDA_SUCCESS;
@@ -120,7 +119,7 @@ CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream stream) {
   if (CUresult r = ready_on(s)) return r;
   if (!s) return CUDA_ERROR_INVALID_HANDLE;
   if (!pointer) return CUDA_SUCCESS;
-  if (s->capture) {  // it becomes a node, which frees what a node allocates
+  if (s->capture) {  // becomes a node that frees another node's allocation
     std::lock_guard lock(state().mutex);
     if (!state().graph_memory.contains(pointer)) return CUDA_ERROR_INVALID_VALUE;
   } else if (CUresult r = refuse_in_capture()) {
@@ -146,7 +145,7 @@ CUresult cuMemGetAddressRange(CUdeviceptr* base, size_t* bytes, CUdeviceptr poin
   return CUDA_SUCCESS;
 }
 
-// Managed memory is device memory: the host reaches that at its address anyway.
+// Managed memory is device memory, which the host can access at its address anyway.
 CUresult cuMemAllocManaged(CUdeviceptr* pointer, size_t bytes, unsigned flags) {
   if (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST) return CUDA_ERROR_INVALID_VALUE;
   return allocate_host(pointer, bytes, {0, HostMemory::managed, flags}, "cuMemAllocManaged");
@@ -279,7 +278,7 @@ CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdevi
   }
   return CUDA_SUCCESS;
 }
-// What a pointer of nobody's lacks is 0, or no device: in as many bytes as each attribute has.
+// For a pointer to unknown memory each attribute is 0, or no device, in its own size.
 CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* attributes, void** data,
                                 CUdeviceptr pointer) {
   if (CUresult r = ready(false)) return r;

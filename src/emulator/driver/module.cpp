@@ -34,8 +34,8 @@ std::string foreign_target(const Module& module) {
       module.target, device.name, device.major * 10 + device.minor, device_model_names());
 }
 
-// The driver of CUDA 13 has PTX ISA 9. What a later CUDA 13 writes (9.1, ...) comes with machine code that
-// this driver would run (CUDA Compatibility, minor versions), so the PTX beside it is taken.
+// The driver of CUDA 13 has PTX ISA 9. A later CUDA 13 writes 9.1 and newer together with machine code that
+// this driver would run (CUDA Compatibility, minor versions), so that PTX is accepted.
 bool is_too_new(const Module& module) { return std::atoi(module.version.c_str()) > 9; }
 
 CUresult load_image(CUmodule* out, const void* image, size_t bytes, std::string_view name,
@@ -73,7 +73,7 @@ CUresult load_image(CUmodule* out, const void* image, size_t bytes, std::string_
   for (const Function& f : handle->module->functions)
     if (f.entry) {
       auto& function = handle->functions[f.name] = std::make_unique<CUfunc_st>(handle.get(), &f);
-      // What is left of 48 KiB, as an H200 with driver 580 answers.
+      // The rest of 48 KiB (seen on an H200 with driver 580).
       function->max_dynamic_shared -= std::min<uint32_t>(function->max_dynamic_shared, f.static_shared_bytes);
     }
   for (const Symbol& s : handle->module->symbols)
@@ -86,7 +86,7 @@ CUresult load_image(CUmodule* out, const void* image, size_t bytes, std::string_
   return CUDA_SUCCESS;
 }
 
-// All of a module's constants, whichever its kernels read: as an H200 with driver 580 answers.
+// All of a module's constants, whichever its kernels read (seen on an H200 with driver 580).
 uint64_t constant_bytes(const Module& module) {
   uint64_t end = 0;
   for (const Symbol& s : module.symbols)
@@ -99,7 +99,7 @@ bool known(CUmodule m) {
   return state().modules.contains(m);
 }
 
-// May the call go on with this function of the caller's?
+// Whether the caller's function is valid for the call.
 CUresult check(CUfunction f, CUresult of_null = CUDA_ERROR_INVALID_HANDLE) {
   if (CUresult r = ready_anywhere()) return r;
   return !f ? of_null : exists(f) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;

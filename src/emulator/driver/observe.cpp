@@ -1,5 +1,4 @@
-// Watchers that are attached by name: by a program through fp4lab_emulator_observe, or to a program that
-// knows nothing of it by FP4LAB_OBSERVE.
+// Watchers attached by name: by a program through fp4lab_emulator_observe, or from outside by FP4LAB_OBSERVE.
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -67,11 +66,12 @@ std::string observed(const State& s) {
   return text;
 }
 
-// What was asked for and never seen: at the process's end, since it may have been any launch's.
+// Requested and never seen: printed at the process's end, since any launch could have been the one.
 void tell_unseen() {
   const State& s = state();
   if (s.launches && !s.observed_kernels.empty() && !s.observed_any)
-    return fmt::print(stderr, "fp4lab emulator: of {} launches none was of a kernel whose name holds '{}'\n",
+    return fmt::print(stderr,
+                      "fp4lab emulator: none of {} launches was of a kernel whose name contains '{}'\n",
                       s.launches, s.observed_kernels);
   for (const auto& o : s.observers)
     if (const auto* i = dynamic_cast<const Inspect*>(o.get()))

@@ -8,13 +8,13 @@ using namespace fp4lab::emu::driver;
 
 namespace {
 
-// CTAs of one SM by shared memory (1 KiB of it the system's), threads and the CTA limit; PTX knows no
+// CTAs per SM by shared memory (including 1 KiB for the system), threads and the CTA limit; PTX has no
 // register count.
 int ctas_per_sm(const CUfunc_st& f, int threads, size_t dynamic) {
   const DeviceModel& d = *state().device;
   const uint64_t shared = f.function->static_shared_bytes + dynamic + kReservedShared;
   const uint32_t warps = (uint32_t(threads) + kLanes - 1) / kLanes;
-  // What the kernel may have, whatever it has set less than the default to.
+  // The kernel's limit, even if the program has set it below the default.
   const uint64_t limit =
       std::max<uint64_t>(48 * 1024, f.function->static_shared_bytes + uint64_t(f.max_dynamic_shared));
   if (!threads || f.function->static_shared_bytes + dynamic > limit) return 0;
@@ -30,7 +30,7 @@ unsigned cluster_of(const CUlaunchConfig& c) {
   return size;
 }
 
-// May the call go on with what it was given?
+// Whether the arguments are valid.
 CUresult check_function(CUfunction f) {
   if (CUresult r = ready()) return r;
   return exists(f) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
@@ -57,7 +57,7 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, CUfun
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction f, int threads, size_t dynamic) {
   return cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, f, threads, dynamic, 0);
 }
-// The block of most threads with which an SM holds the most of them, and blocks for all SMs.
+// The block size with the most resident threads per SM, and the number of blocks for all SMs.
 CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int* grid, int* block, CUfunction f,
                                                    CUoccupancyB2DSize shared_of_block, size_t dynamic,
                                                    int limit, unsigned flags) {

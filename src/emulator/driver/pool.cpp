@@ -1,5 +1,5 @@
-// Memory pools: accounts with attributes. Every allocation comes from the same memory and goes back to it at
-// once, so a pool reserves what is in use.
+// Memory pools: accounts with attributes. Every allocation comes from the same memory and returns to it at
+// once, so a pool reserves exactly what is in use.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -35,7 +35,7 @@ bool is_int(CUmemPool_attribute a) {
 CUresult cuDeviceGetDefaultMemPool(CUmemoryPool* pool, CUdevice device) {
   return give(pool, device, &state().default_pool);
 }
-// The answer to another device here is an H200's with driver 580.
+// The result for another device is an H200's with driver 580.
 CUresult cuDeviceGetMemPool(CUmemoryPool* pool, CUdevice device) {
   const CUresult r = give(pool, device, state().pool);
   return r == CUDA_ERROR_INVALID_DEVICE ? CUDA_ERROR_INVALID_VALUE : r;
@@ -84,7 +84,7 @@ CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute,
     case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
     case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
       return CUDA_ERROR_INVALID_VALUE;
-    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:  // 0 begins anew; there is nothing else to set
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:  // 0 resets it; nothing else can be set
     case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
       if (*static_cast<uint64_t*>(value)) return CUDA_ERROR_INVALID_VALUE;
       pool->most_used = pool->used;
@@ -111,7 +111,7 @@ CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute,
     *static_cast<uint64_t*>(value) = it == pool->attributes.end() ? 0 : it->second;
   return CUDA_SUCCESS;
 }
-// The one device has access to its own memory, always.
+// The only device always has access to its own memory.
 CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc* access, size_t count) {
   if (CUresult r = ready(false)) return r;
   if (CUresult r = refuse_in_capture()) return r;
@@ -158,7 +158,7 @@ CUresult cuMemAllocFromPoolAsync(CUdeviceptr* pointer, size_t bytes, CUmemoryPoo
   std::lock_guard lock(state().mutex);
   if (pool->max_bytes && pool->used + bytes > pool->max_bytes)
     return explain(CUDA_ERROR_OUT_OF_MEMORY,
-                   fmt::format("cuMemAllocFromPoolAsync: {} bytes asked for, {} of the pool's {} in use",
+                   fmt::format("cuMemAllocFromPoolAsync: {} bytes requested, {} of the pool's {} in use",
                                bytes, pool->used, pool->max_bytes));
   if (CUresult r = allocate_device(pointer, bytes, "cuMemAllocAsync")) return r;
   pool->used += bytes;

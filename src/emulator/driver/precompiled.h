@@ -1,4 +1,4 @@
-// What most of this folder's sources include, compiled once for them (see the Makefile).
+// Headers that most of this folder's sources include, precompiled (see the Makefile).
 #include <fmt/format.h>
 
 #include <algorithm>

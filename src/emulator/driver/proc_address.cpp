@@ -1,5 +1,5 @@
-// cuGetProcAddress: entry points by name and CUDA version. cuGetExportTable: what NVIDIA's own libraries ask
-// for.
+// cuGetProcAddress: entry points by name and CUDA version. cuGetExportTable: requests of NVIDIA's own
+// libraries.
 #include <dlfcn.h>
 #include <fmt/format.h>
 
@@ -15,13 +15,13 @@ using namespace fp4lab::emu::driver;
 
 namespace {
 
-// A CUDA runtime asks for all of these at its start, and takes no for an answer.
+// A CUDA runtime requires all of these at its start.
 bool is_interoperation(std::string_view name) {
   constexpr std::string_view kFamilies[] = {"cuGL", "cuGraphics", "cuEGL", "cuVDPAU"};
   return std::ranges::any_of(kFamilies, [&](std::string_view f) { return name.starts_with(f); });
 }
 
-// The file that holds this code; empty where nothing is known.
+// The file that contains this code; empty if unknown.
 std::string file_of(const void* code) {
   Dl_info info;
   if (!dladdr(code, &info) || !info.dli_fname) return {};
@@ -33,8 +33,8 @@ bool compiles_only(std::string_view library) {
   return library.starts_with("libnvrtc") || library.starts_with("libnvJitLink");
 }
 
-// Bindings of a newer CUDA (CUDA Python) ask for dozens of names and do without: the first are told on
-// stderr, of all the caller is.
+// Bindings for a newer CUDA (CUDA Python) ask for dozens of missing names and work without them: only the
+// first are printed to stderr, the caller is told of all.
 CUresult tell_sparingly(const char* name, const std::string& why) {
   constexpr size_t kTold = 3;
   static std::mutex mutex;
@@ -42,9 +42,8 @@ CUresult tell_sparingly(const char* name, const std::string& why) {
   std::lock_guard lock(mutex);
   if (asked.size() > kTold || !asked.insert(name).second) return CUDA_ERROR_NOT_FOUND;
   if (asked.size() <= kTold) return explain(CUDA_ERROR_NOT_FOUND, "cuGetProcAddress: " + why);
-  return explain(
-      CUDA_ERROR_NOT_FOUND,
-      fmt::format("cuGetProcAddress: nor has it {}; what else is missing only the caller is told", name));
+  return explain(CUDA_ERROR_NOT_FOUND,
+                 fmt::format("cuGetProcAddress: {} is missing too; further ones are not printed", name));
 }
 
 }  // namespace
@@ -52,8 +51,8 @@ CUresult tell_sparingly(const char* name, const std::string& why) {
 #undef cuGetProcAddress
 extern "C" {
 
-// Tables of NVIDIA's CUDA runtime, which are not documented. It is in each of NVIDIA's libraries, and in
-// programs that nvcc links with its default, -cudart static.
+// Undocumented tables of NVIDIA's CUDA runtime, which is part of each of NVIDIA's libraries and of programs
+// linked with nvcc's default, -cudart static.
 CUresult CUDAAPI cuGetExportTable(const void** table, const CUuuid*) {
   if (table) *table = nullptr;
   const std::string asker = file_of(__builtin_return_address(0));
@@ -64,7 +63,7 @@ CUresult CUDAAPI cuGetExportTable(const void** table, const CUuuid*) {
   const bool library = asker.find(".so") != std::string::npos;
   return explain(
       CUDA_ERROR_NOT_SUPPORTED,
-      fmt::format("cuGetExportTable: {} holds a CUDA runtime of its own, which needs NVIDIA's driver: {}",
+      fmt::format("cuGetExportTable: {} contains a CUDA runtime of its own, which needs NVIDIA's driver: {}",
                   asker.empty() ? "the program" : asker,
                   library ? "this library is not emulated, and its calls fail"
                           : "link the program with nvcc -cudart shared"));
@@ -74,7 +73,7 @@ CUresult CUDAAPI cuGetProcAddress_v2(const char* name, void** function, int vers
                                      CUdriverProcAddressQueryResult* status) {
   if (!name || !function) return CUDA_ERROR_INVALID_VALUE;
   const bool per_thread = flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
-  const EntryPoint* best = nullptr;  // the newest form that a program of that version knows
+  const EntryPoint* best = nullptr;  // the newest form known to a program of that version
   bool newer = false;
   for (const EntryPoint& e : entry_points()) {
     if (std::string_view(e.name) != name || (e.per_thread && !per_thread)) continue;

@@ -10,13 +10,13 @@ namespace fp4lab::emu {
 
 namespace {
 
-constexpr uint32_t kRegisters = 65536, kUnit = 8, kMost = 255;  // of an SM; given out in; of a thread
+constexpr uint32_t kRegisters = 65536, kUnit = 8, kMost = 255;  // per SM; allocation unit; most per thread
 
 struct Range {
   uint32_t first, last, words;
 };
 
-// What a function's code names, and what it leads to.
+// The registers, loops and calls in a function's code.
 struct Survey {
   std::unordered_map<uint32_t, Range> ranges;        // by row
   std::vector<std::pair<uint32_t, uint32_t>> loops;  // first and last line
@@ -58,7 +58,7 @@ uint32_t pressure(const Function& f, Survey s) {
   return static_cast<uint32_t>(most);
 }
 
-// `counted`: functions that were asked about before; a recursive call counts as none.
+// `counted`: functions counted before; a recursive call counts as none.
 uint32_t with_callees(const Module& m, const Function& f, std::map<const Function*, uint32_t>& counted) {
   if (auto [known, fresh] = counted.try_emplace(&f, 0); !fresh) return known->second;
   Survey s = survey(f);

@@ -1,4 +1,5 @@
-// CU_FUNC_ATTRIBUTE_NUM_REGS: programs divide by it. PTX has no register allocation, so this is an estimate.
+// CU_FUNC_ATTRIBUTE_NUM_REGS, by which programs divide. PTX has no register allocation, so this is an
+// estimate.
 #pragma once
 
 #include <cstdint>
@@ -7,13 +8,13 @@
 
 namespace fp4lab::emu {
 
-// Threads of a CTA that the kernel was compiled for at most; 1024 if it does not say.
+// The most threads of a CTA that the kernel was compiled for; 1024 if unspecified.
 uint32_t max_threads(const Function&);
 
-// 32-bit registers that a thread of the kernel would need if every value stayed in one from the first line
-// that names it to the last, through whole loops, and the deepest call besides; in eights, as hardware gives
-// them out. At most what .maxnreg allows and lets the largest CTA run (with .minnctapersm so many of them),
-// for no launch fails here for want of registers; the occupancy functions do not count them either.
+// 32-bit registers of a thread if every value were live from the first line that names it to the last,
+// through whole loops, plus the deepest call; rounded up to a multiple of 8, as hardware allocates them.
+// Limited by .maxnreg and by the largest CTA (with .minnctapersm by that many CTAs), since no launch fails
+// here for lack of registers, and the occupancy functions do not count them either.
 uint32_t register_count(const Module&, const Function&);
 
 }  // namespace fp4lab::emu

@@ -16,8 +16,8 @@ State& state() {
 }
 
 std::vector<CUctx_st*>& context_stack() {
-  // Never destroyed: a thread's own variables go before the program's static objects, which still free
-  // memory.
+  // Never destroyed: a thread's own variables are destroyed before the program's static objects, which still
+  // free memory.
   static thread_local auto* stack = new std::vector<CUctx_st*>;
   return *stack;
 }
@@ -58,7 +58,7 @@ CUctx_st* context_of(const CUstream_st& stream) {
 
 CUresult submit(CUstream handle, CUgraphNodeType type, Work work) {
   static thread_local bool is_running = false;
-  if (is_running) return work();  // a part of other work
+  if (is_running) return work();  // part of other work
   CUstream_st* stream = stream_of(handle);
   if (CUresult r = ready_on(stream)) return r;
   if (!stream) return CUDA_ERROR_INVALID_HANDLE;

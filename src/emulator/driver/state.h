@@ -1,5 +1,5 @@
-// What the emulated driver knows: one device, its memory, contexts, modules, streams. Handles are pointers to
-// these structures; a handle that is not ours is answered with the error the real driver gives.
+// The state of the emulated driver: one device, its memory, contexts, modules, streams. Handles are pointers
+// to these structures; for an unknown handle a call returns the real driver's error.
 #pragma once
 
 #include <cuda.h>
@@ -27,8 +27,8 @@
 
 struct CUctx_st {
   unsigned flags = 0;
-  CUresult sticky = CUDA_SUCCESS;                  // a kernel that faulted spoils its context, as on hardware
-  CUfunc_cache cache = CU_FUNC_CACHE_PREFER_NONE;  // kept for those who ask
+  CUresult sticky = CUDA_SUCCESS;                  // set by a kernel's fault, as on hardware
+  CUfunc_cache cache = CU_FUNC_CACHE_PREFER_NONE;  // for queries only
 };
 
 struct CUfunc_st {
@@ -53,7 +53,7 @@ struct CUmod_st {               // a CUlibrary is one too
 
 using LaunchAttributes = std::map<CUlaunchAttributeID, CUlaunchAttributeValue>;
 
-// A launch's own copy of its parameters: cuGraphKernelNodeGetParams gives out pointers to it.
+// A launch's own copy of its parameters: cuGraphKernelNodeGetParams returns pointers to it.
 struct KernelLaunch {
   CUDA_KERNEL_NODE_PARAMS shape{};  // kernelParams: `pointers`
   LaunchAttributes attributes;
@@ -61,19 +61,19 @@ struct KernelLaunch {
   std::vector<void*> pointers;  // into `block`
 };
 
-// What a conditional node decides by, and the graphs that it chooses among.
+// The condition of a conditional node, and the graphs that it selects.
 struct Conditional {
   CUDA_CONDITIONAL_NODE_PARAMS params{};
   std::vector<CUgraph> bodies = {};                 // params.phGraph_out points to them
   std::shared_ptr<const void> condition = nullptr;  // keeps the handle's memory
 };
 
-// What a node of a graph was made from, for those who ask.
+// The parameters from which a graph's node was made, for queries.
 using NodeParams = std::variant<std::monostate, std::shared_ptr<const KernelLaunch>, CUDA_MEMCPY3D,
                                 CUDA_MEMSET_NODE_PARAMS, CUDA_HOST_NODE_PARAMS, CUgraph, CUevent,
                                 CUDA_MEM_ALLOC_NODE_PARAMS, CUdeviceptr, std::shared_ptr<const Conditional>>;
 
-// Something to be done now, or each time a graph is launched.
+// Work to do now, or at each launch of a graph.
 struct Work {
   std::function<CUresult()> run;
   NodeParams params;
@@ -90,13 +90,13 @@ struct CUgraphNode_st {
   CUgraphNodeType type;
   Work work;
   std::vector<CUgraphNode_st*> needs;  // of the same graph
-  CUgraphNode_st* original = nullptr;  // in the graph that this one's is a clone of
-  // The data of those edges from `needs` that have any: programmatic dependent launch. Nothing but queries
-  // depends on them, for a kernel begins when the one before is over.
+  CUgraphNode_st* original = nullptr;  // the node that this one was cloned from
+  // The data of those edges from `needs` that have any: programmatic dependent launch. Only queries use it,
+  // since a kernel begins after the previous one has ended.
   std::map<CUgraphNode_st*, CUgraphEdgeData> edges = {};
   fp4lab::emu::driver::Handle<CUgraphNode_st> handle = this;
 };
-// Something of the program's that lives until nobody holds it any more.
+// An object of the program with a reference count.
 struct CUuserObject_st {
   void* object;
   CUhostFn destroy;
@@ -109,7 +109,7 @@ struct CUuserObject_st {
   }
 };
 
-// The references of a graph, or of what was made from it.
+// The references held by a graph, or by an instantiated one.
 struct HeldObjects {
   std::map<CUuserObject_st*, unsigned> held;
   HeldObjects() = default;
@@ -123,15 +123,15 @@ struct HeldObjects {
 };
 
 struct CUgraph_st {
-  // Of a graph that allocates: what was made from it last, which must go before it is made again.
+  // For a graph that allocates: its last instance, which must be destroyed before the next is made.
   std::weak_ptr<const void> instance = {};
-  struct Condition {  // of a handle that was created for this graph
+  struct Condition {  // of a handle created for this graph
     CUgraphConditionalHandle handle;
     std::shared_ptr<const void> memory;
     unsigned value;  // at the begin of each launch, if it is assigned
     bool is_assigned;
   };
-  // The graphs of its child nodes and the bodies of its conditional nodes are its own.
+  // It owns the graphs of its child nodes and the bodies of its conditional nodes.
   std::vector<std::unique_ptr<CUgraph_st>> children = {};
   bool is_child = false;
   std::vector<Condition> conditions = {};
@@ -141,12 +141,12 @@ struct CUgraph_st {
 };
 struct CUgraphExec_st {
   struct Step {
-    const CUgraphNode_st* node;  // of the graph it was made from; an identity, never looked into
+    const CUgraphNode_st* node;  // of the original graph; an identity, never dereferenced
     CUgraphNodeType type;
     Work work;
     bool enabled = true;
   };
-  std::vector<Step> steps;  // in an order that the edges allow
+  std::vector<Step> steps;  // in topological order
   std::vector<CUgraph_st::Condition> conditions;
   HeldObjects objects;
   unsigned long long flags = 0;
@@ -154,12 +154,12 @@ struct CUgraphExec_st {
   fp4lab::emu::driver::Handle<CUgraphExec_st> handle = this;
 };
 
-// What a capture has become: the graph, and in each of its streams the nodes that the next one follows.
+// The state of a capture: the graph, and for each of its streams the nodes on which the next one depends.
 struct Capture {
   uint64_t id;
-  CUgraph graph;                              // its own, or the one that it was told to add to
+  CUgraph graph;                              // its own, or the program's
   std::unique_ptr<CUgraph_st> own = nullptr;  // until the capture ends
-  std::set<CUgraphNode> open = {};            // captured nodes that no captured one follows yet
+  std::set<CUgraphNode> open = {};            // captured nodes without a captured successor
   bool invalid = false;                       // by a call that cannot be captured
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
   std::thread::id thread = {};  // that began it
@@ -172,13 +172,12 @@ struct CUstream_st {
   std::shared_ptr<Capture> capture =
       nullptr;                             // null when not capturing; shared by the streams of one capture
   std::vector<CUgraphNode_st*> tail = {};  // while capturing
-  // The data of the edges from there to the next node, where the program gave any; shorter: the rest has
-  // none.
+  // The data of the edges from there to the next node, where the program gave any; missing ones have none.
   std::vector<CUgraphEdgeData> tail_edges = {};
   bool capture_origin = false;
   uint64_t id = 0;
   std::map<int, CUstreamAttrValue> attributes = {};
-  // What it did last, if nobody has waited for it since, and State::synchronisations then.
+  // Its last work, if nothing has waited for it since, and the value of State::synchronisations then.
   std::optional<CUgraphNodeType> last_work = {};
   uint64_t synchronised = 0;
 };
@@ -188,14 +187,14 @@ struct CUevent_st {
   unsigned flags = 0;
   bool recorded = false;
   std::chrono::steady_clock::time_point when = {};
-  std::shared_ptr<Capture> capture = nullptr;  // recorded while capturing, behind these nodes
-  bool is_spent = false;  // the capture is over: it stands for nothing until it is recorded again
+  std::shared_ptr<Capture> capture = nullptr;  // recorded while capturing, after these nodes
+  bool is_spent = false;                       // the capture is over: invalid until recorded again
   std::vector<CUgraphNode_st*> tail = {};
 };
 
 struct CUmemPoolHandle_st {  // an account: every allocation comes from the same memory
   std::map<CUmemPool_attribute, uint64_t> attributes = {};
-  uint64_t max_bytes = 0;  // 0: as much as there is
+  uint64_t max_bytes = 0;  // 0: no limit
   uint64_t used = 0, most_used = 0;
 };
 
@@ -205,7 +204,7 @@ struct HostMemory {
   size_t bytes;
   enum Kind { page_locked, registered, managed } kind;
   unsigned flags;
-  // Of managed memory: what was advised, and where it was last sent; CU_DEVICE_INVALID where nothing was.
+  // Of managed memory: its advice and its last prefetch target; CU_DEVICE_INVALID for none.
   bool read_mostly = false, accessed_by_device = false;
   int preferred = CU_DEVICE_INVALID, last_prefetch = CU_DEVICE_INVALID;
 };
@@ -227,7 +226,7 @@ struct State {
   std::map<CUdeviceptr, HostMemory> host_memory;  // that the driver allocated or registered
   std::set<CUmemoryPool> pools;
   std::set<CUdeviceptr> graph_memory;  // of memory allocation nodes (graph_memory.cpp)
-  // What a fresh context answers (CUDA C++ Programming Guide: stack 1 KiB, malloc heap 8 MiB).
+  // The defaults of a fresh context (CUDA C++ Programming Guide: stack 1 KiB, malloc heap 8 MiB).
   std::map<CUlimit, size_t> limits{{CU_LIMIT_STACK_SIZE, 1024},
                                    {CU_LIMIT_PRINTF_FIFO_SIZE, 7 << 20},
                                    {CU_LIMIT_MALLOC_HEAP_SIZE, 8 << 20},
@@ -240,22 +239,23 @@ struct State {
     CUmemoryPool pool;
     uint64_t bytes;
   };
-  std::map<CUdeviceptr, PoolMemory> pool_memory;  // allocations that count for a pool
+  std::map<CUdeviceptr, PoolMemory> pool_memory;  // allocations of pools
   CUstream_st legacy, per_thread;
   Schedule schedule;
   std::unique_ptr<OrderChecker> checker;  // FP4LAB_CHECK=1
   bool check = false;
-  std::vector<std::unique_ptr<Watcher>> observers;           // fp4lab_emulator_observe, FP4LAB_OBSERVE
-  std::string observed_kernels;                              // a part of their names; empty: all
-  bool tell_observed = false;                                // on stderr, behind each launch
-  bool observed_any = false;                                 // there was a launch of such a kernel
-  std::string notes;                                         // of the checker, on the last launch
-  std::set<std::pair<std::string, std::string>> told_notes;  // kernel and class, or class and line: said once
-  std::string findings;                                      // the same launch's faults and findings as JSON
-  std::string label = "module";                              // what the next module is called in messages
-  Statistics last;                                           // of the last launch, with its wall time
+  std::vector<std::unique_ptr<Watcher>> observers;  // fp4lab_emulator_observe, FP4LAB_OBSERVE
+  std::string observed_kernels;                     // substring of their names; empty: all
+  bool tell_observed = false;                       // on stderr, after each launch
+  bool observed_any = false;                        // such a kernel has been launched
+  std::string notes;                                // of the checker, on the last launch
+  std::set<std::pair<std::string, std::string>>
+      told_notes;                // kernel and class, or class and line: printed once
+  std::string findings;          // the same launch's faults and findings as JSON
+  std::string label = "module";  // name of the next module in messages
+  Statistics last;               // of the last launch, with its wall time
   double last_seconds = 0;
-  Statistics all;  // of every launch; counts of opcodes only when FP4LAB_FIDELITY asks
+  Statistics all;  // of every launch; counts of opcodes only with FP4LAB_FIDELITY
   double all_seconds = 0;
   bool tell_fidelity = false;  // at the process's end
   uint64_t launches = 0;
@@ -267,79 +267,78 @@ struct State {
 State& state();
 std::vector<CUctx_st*>& context_stack();  // of the calling thread; the last one is current
 
-// What every entry point begins with: CUDA_ERROR_NOT_INITIALIZED, _INVALID_CONTEXT or the context's sticky
+// The first step of every entry point: CUDA_ERROR_NOT_INITIALIZED, _INVALID_CONTEXT or the context's sticky
 // error.
 CUresult ready(bool needs_context = true);
-// Lets the program's fat binaries choose the machine, while no context exists. Not to be called with the
-// state locked: who knows them has a lock of his own, and calls the driver under it.
+// Lets the program's fat binaries select the device model while no context exists. Must not be called with
+// the state locked: the callback has a lock of its own and calls the driver under it.
 void select_by_program();
-// Of calls that a thread without a current context may make too: what they are given says where they work. As
-// an H200 with driver 580 answers.
+// For calls that a thread without a current context may make too, since their arguments imply the context
+// (seen on an H200 with driver 580).
 CUresult ready_anywhere();
-// Of calls on a stream, which has a context of its own; null: the calling thread's.
+// For calls on a stream, which has a context of its own; null: the calling thread's.
 CUresult ready_on(const CUstream_st* stream);
 
-// The stream behind a handle (0, 1 and 2 are the legacy and per-thread streams), or null when it is none of
-// ours.
+// The stream of a handle (0, 1 and 2 are the legacy and per-thread streams), or null if it is invalid.
 CUstream_st* stream_of(CUstream handle);
 bool is_event(CUevent handle);
-// The context that a stream's work runs in.
+// The context of a stream's work.
 CUctx_st* context_of(const CUstream_st&);
 
-// Does the work now, or puts it into the graph that the stream captures. The emulator runs every stream's
-// work when it is submitted: an order that the stream rules always allow.
+// Does the work now, or adds it to the graph that the stream captures. The emulator runs every stream's work
+// at submission, which the stream rules always allow.
 CUresult submit(CUstream handle, CUgraphNodeType type, Work work);
 
-// The host's or managed memory that an address lies in, or null. Called with the state locked.
+// The host or managed memory that contains an address, or null. Called with the state locked.
 HostMemory* host_memory(CUdeviceptr);
 
-// Device memory, and its end; `call` is who asks, for messages.
+// Allocates and frees device memory; `call` is the caller's name, for messages.
 CUresult allocate_device(CUdeviceptr* pointer, size_t bytes, const char* call);
 CUresult free_device(CUdeviceptr pointer);
 
-// Memory given back to the pool that it counts for; nothing for other memory. Called with the state locked.
+// Returns memory to the pool that it is charged to; no effect for other memory. Called with the state locked.
 void leave_pool(CUdeviceptr pointer);
 
-// A checked launch, to be run now or later. The parameters are read from `params` or `extra` here; of the
-// attributes only the cluster and whether it is cooperative change what it does. `behind_kernel`: in its
-// stream or graph, so that it may begin early where its attributes allow it.
+// A checked launch, to be run now or later. The parameters are copied from `params` or `extra` here. Of the
+// attributes only the cluster and the cooperative flag matter. `behind_kernel`: it follows a kernel in its
+// stream or graph, so its attributes may let it begin early.
 CUresult prepare_launch(const CUDA_KERNEL_NODE_PARAMS&, const LaunchAttributes&, Work* work,
                         bool behind_kernel = true);
 
-// capture.cpp. Does a stream capture into the graph? Then it keeps its nodes and is not destroyed (CUDA
-// Driver API, cuStreamGetCaptureInfo).
+// capture.cpp. Whether a stream captures into the graph, which then keeps its nodes and is not destroyed
+// (CUDA Driver API, cuStreamGetCaptureInfo).
 bool is_captured(const CUgraph_st& graph);
-// Streams and events leave the capture.
+// Removes streams and events from the capture.
 void leave_capture(std::shared_ptr<Capture> capture);
-// A call that concerns every stream invalidates the captures that are under way. False: there is none.
+// A call that concerns every stream invalidates all captures in progress. False: there is none.
 bool invalidate_captures();
-// What an allocation, for one, answers while captures are under way that it may not meet (CUDA Driver API,
-// cuThreadExchangeStreamCaptureMode): they become invalid.
+// The error of calls (allocations, for instance) that conflict with captures in progress, which become
+// invalid (CUDA Driver API, cuThreadExchangeStreamCaptureMode).
 CUresult refuse_in_capture();
-// Work on the legacy stream waits for that of all streams but the non-blocking ones, which cannot be
-// captured: such captures become invalid. False: there is none.
+// Work on the legacy stream waits for all streams except non-blocking ones. Those that capture cannot be
+// waited for: their captures become invalid. False: there is none.
 bool meets_legacy_stream();
-// Does a stream that the legacy one waits for capture?
+// Whether a stream that the legacy one waits for is capturing.
 bool is_capturing_beside_legacy();
 
-// Are they all nodes of the graph?
+// Whether all are nodes of the graph.
 bool has_nodes(CUgraph graph, const CUgraphNode* nodes, size_t count);
 
-// What records the event, when it is done.
+// The work that records the event.
 Work record_work(CUevent event);
 
-// A node behind `needs`, which are nodes of the same graph. Its work runs when the graph is launched.
+// Adds a node after `needs`, which are nodes of the same graph. Its work runs when the graph is launched.
 CUgraphNode add_node(CUgraph_st& graph, CUgraphNodeType type, Work work, std::vector<CUgraphNode_st*> needs);
 
 // The same for a caller's lists, which are checked.
 CUresult add_checked_node(CUgraphNode* out, CUgraph graph, const CUgraphNode* needs, size_t count,
                           CUgraphNodeType type, Work work);
 
-// Has it allocation or free nodes? Then it is not cloned, loses no node or edge, and is instantiated once at
-// a time (CUDA Driver API, cuGraphAddMemAllocNode).
+// Whether it has allocation or free nodes. Such a graph cannot be cloned, loses no node or edge, and has one
+// instance at a time (CUDA Driver API, cuGraphAddMemAllocNode).
 bool allocates(const CUgraph_st& graph);
 
-// What the node was made from, where that is a T.
+// The parameters from which the node was made, if they are a T.
 template <class T>
 CUresult params_of(CUgraphNode node, T* out) {
   if (CUresult r = ready(false)) return r;
@@ -349,45 +348,45 @@ CUresult params_of(CUgraphNode node, T* out) {
   return CUDA_SUCCESS;
 }
 
-// Memory of a graph's allocation node: an address for all launches. It lives as long as the work that
-// allocates it, which fills it with poison and which graphs that are made from the node share. To free it
-// only says that nobody needs it before the next launch.
+// Memory of a graph's allocation node, at one address for all launches. It lives as long as the work that
+// allocates it, which fills it with poison, and which the node shares with instances of the graph. A free
+// only means that it is unused until the next launch.
 CUresult graph_allocation(size_t bytes, CUDA_MEM_ALLOC_NODE_PARAMS* params, Work* work);
 
-// The cluster that the kernel was compiled with, or that its attributes ask for; all zeros: any.
+// The cluster that the kernel was compiled with, or that its attributes request; all zeros: any.
 fp4lab::emu::Dim3 required_cluster(const CUfunc_st&);
 uint32_t largest_cluster(const CUfunc_st&);
 
-// A module that nobody knows any more.
+// Destroys a module that is no longer registered anywhere.
 void free_module(CUmodule);
 
-// What cuModuleLoad and cuLibraryLoadFromFile do, with the JIT's options.
+// Implements cuModuleLoad and cuLibraryLoadFromFile, with the JIT's options.
 CUresult load_file(CUmodule* module, const char* path, unsigned count, CUjit_option* options, void** values);
 
-// An explanation on stderr for an error code that would otherwise say little; returns the code.
+// Prints an explanation of an error code to stderr; returns the code.
 CUresult explain(CUresult code, const std::string& text);
 
 CUresult result_of(FaultKind kind);
 
 void tell_fidelity_at_exit();  // one line on stderr
 
-// FP4LAB_OBSERVE: what fp4lab_emulator_observe takes, one to a line; what they see is told on stderr behind
-// each launch of a kernel whose name holds FP4LAB_OBSERVE_KERNEL. Throws fp4lab::Error.
+// FP4LAB_OBSERVE: one argument of fp4lab_emulator_observe per line. The results are printed to stderr after
+// each launch of a kernel whose name contains FP4LAB_OBSERVE_KERNEL. Throws fp4lab::Error.
 void observe_by_environment();
 bool is_observed(const CUfunc_st&);
 void tell_observed(const CUfunc_st&);
 
-// The kernel image given to a module-load call: PTX text, or the PTX inside a fatbin. Empty text + reason
-// when there is none.
+// The kernel image of a module-load call: PTX text, or the PTX in a fatbin. If there is none, an empty text
+// and a reason.
 struct Image {
   std::string ptx, reason;
   CUresult code = CUDA_ERROR_NO_BINARY_FOR_GPU;  // of the reason
 };
 Image read_image(const void* image, size_t bytes_or_zero);
-// Several texts linked to one; a single one is left as it is.
+// Links several texts to one; a single one is unchanged.
 Image linked(std::span<const PtxText>);
 
-// May PTX for that target ("sm_90a") run on the device?
+// Whether PTX for that target ("sm_90a") can run on the device.
 bool runs_on(std::string_view target, const fp4lab::emu::DeviceModel&);
 
 }  // namespace fp4lab::emu::driver

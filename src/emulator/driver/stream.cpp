@@ -15,8 +15,7 @@ CUresult known(const std::set<T*>& set, T* handle) {
   return set.contains(handle) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
-// Of questions that a stream does not answer while it captures: the capture becomes invalid, as on an H200
-// with driver 580.
+// For queries that a capturing stream refuses: the capture becomes invalid (seen on an H200 with driver 580).
 CUresult check_idle(CUstream handle) {
   CUstream_st* stream = stream_of(handle);
   if (CUresult r = ready_on(stream)) return r;
@@ -26,7 +25,7 @@ CUresult check_idle(CUstream handle) {
   return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 }
 
-// Those of launches that streams have too (CUDA Driver API, CUlaunchAttributeID).
+// The launch attributes that streams have too (CUDA Driver API, CUlaunchAttributeID).
 bool is_attribute(CUstreamAttrID id) {
   return id == CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW || id == CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY ||
          id == CU_LAUNCH_ATTRIBUTE_PRIORITY || id == CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP ||
@@ -55,7 +54,7 @@ CUresult cuStreamDestroy(CUstream stream) {
   if (CUresult r = ready(false)) return r;
   std::lock_guard lock(state().mutex);
   if (!state().streams.contains(stream)) return CUDA_ERROR_INVALID_HANDLE;
-  if (stream->capture_origin) leave_capture(stream->capture);  // nobody can end it any more
+  if (stream->capture_origin) leave_capture(stream->capture);  // it can no longer be ended
   state().streams.erase(stream);
   delete stream;
   return CUDA_SUCCESS;
@@ -127,7 +126,7 @@ CUresult cuStreamAddCallback(CUstream stream, CUstreamCallback callback, void* d
   if (CUresult r = ready_on(on)) return r;
   if (!on) return CUDA_ERROR_INVALID_HANDLE;
   if (!callback || flags) return CUDA_ERROR_INVALID_VALUE;
-  if (on->capture) {  // as the manual says; cuLaunchHostFunc is what may be captured
+  if (on->capture) {  // as documented; cuLaunchHostFunc can be captured instead
     on->capture->invalid = true;
     return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   }
@@ -182,7 +181,7 @@ CUresult cuEventSynchronize(CUevent event) {
 }
 CUresult cuEventQuery(CUevent event) { return cuEventSynchronize(event); }
 
-// Host seconds between the two records: the emulator's own time, not a GPU's.
+// Host seconds between the two records: the emulator's run time, not a GPU's.
 CUresult cuEventElapsedTime(float* ms, CUevent start, CUevent end) {
   if (CUresult r = ready_anywhere()) return r;
   for (CUevent e : {start, end})
@@ -209,7 +208,7 @@ CUresult cuStreamGetDevice(CUstream handle, CUdevice* device) {
   return CUDA_SUCCESS;
 }
 
-// Hints: kept for those who ask.
+// Hints, stored for queries.
 CUresult cuStreamSetAttribute(CUstream handle, CUstreamAttrID id, const CUstreamAttrValue* value) {
   if (CUresult r = ready_anywhere()) return r;
   CUstream_st* stream = stream_of(handle);

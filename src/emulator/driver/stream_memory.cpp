@@ -1,5 +1,5 @@
-// Writes of a stream to memory, and its waits for values there. A stream's work is done when it is submitted,
-// so a wait for a value that is not there yet would never end: it is refused, with the reason.
+// A stream's writes to memory and waits for values in memory. A stream's work runs at submission, so a wait
+// for a value that is not there yet would never end: it is refused, with the reason.
 #include <fmt/format.h>
 
 #include "emulator/driver/state.h"
@@ -28,10 +28,9 @@ CUresult wait(CUdeviceptr address, T value, unsigned flags) {
   if (holds) return CUDA_SUCCESS;
   return explain(
       CUDA_ERROR_NOT_SUPPORTED,
-      fmt::format(
-          "a stream waits for a value of {:#x} at {:#x}, where {:#x} stands: streams run one call after "
-          "the other, so what another stream or the host writes later does not come",
-          value, address, there));
+      fmt::format("a stream waits for the value {:#x} at {:#x}, which holds {:#x}: calls on streams are "
+                  "serialised, so later writes by another stream or the host cannot arrive",
+                  value, address, there));
 }
 
 CUresult carry_out(const CUstreamBatchMemOpParams& p) {

@@ -1,5 +1,5 @@
-// cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col with the real driver's rules; a refusal says on stderr
-// which value broke which.
+// cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col with the real driver's rules. A refusal prints the
+// offending value and the rule to stderr.
 #include "emulator/engine/tensor_map.h"
 
 #include <fmt/format.h>

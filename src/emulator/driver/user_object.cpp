@@ -1,4 +1,4 @@
-// Objects of the program's that graphs keep alive.
+// The program's objects that graphs keep alive.
 #include "emulator/driver/state.h"
 
 using namespace fp4lab::emu::driver;

@@ -1,6 +1,6 @@
-// Virtual memory: addresses without memory, memory without an address, and what is mapped where. Memory is a
-// file of the host without a name, so that it may be mapped at several addresses. Kernels and copies reach
-// what is mapped and has access; neighbours are one range for them, as they are on a device.
+// Virtual memory: address reservations, memory handles and mappings. Memory is an unnamed file of the host,
+// so that it can be mapped at several addresses. Kernels and copies can access mapped memory that is set
+// accessible; adjacent mappings are one range for them, as on a device.
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -46,7 +46,7 @@ struct VirtualMemory {
     return room != reserved.begin() && address + bytes <= (--room)->first + room->second;
   }
 
-  // Tells GlobalMemory what can be accessed: runs of accessible mappings without a gap.
+  // Tells GlobalMemory what is accessible: runs of accessible mappings without a gap.
   void publish() {
     fp4lab::emu::GlobalMemory& memory = *state().memory;
     for (const CUdeviceptr begin : ranges) memory.disown(begin);
@@ -68,7 +68,7 @@ VirtualMemory& virtual_memory() {
   return v;
 }
 
-// A refusal with the values that it is about.
+// A refusal with the values concerned.
 template <class... Values>
 CUresult invalid(fmt::format_string<Values...> text, Values&&... values) {
   return explain(CUDA_ERROR_INVALID_VALUE, fmt::format(text, std::forward<Values>(values)...));
@@ -76,8 +76,8 @@ CUresult invalid(fmt::format_string<Values...> text, Values&&... values) {
 
 void* host(CUdeviceptr address) { return reinterpret_cast<void*>(address); }
 
-// Every entry point: the driver is ready, and nobody else changes the tables. Virtual memory is no context's:
-// a thread without one may work on it, as an H100 with driver 580 answers.
+// The frame of every entry point: initialises the driver and locks the tables. Virtual memory belongs to no
+// context, so a thread without one may use it (seen on an H100 with driver 580).
 template <class Body>
 CUresult with_tables(Body body) {
   if (CUresult r = ready_anywhere()) return r;
@@ -85,7 +85,7 @@ CUresult with_tables(Body body) {
   return body(virtual_memory());
 }
 
-// [address, address + bytes) must be covered by whole mappings; each is handed to `body`.
+// [address, address + bytes) must be covered by whole mappings; calls `body` with each.
 template <class Body>
 CUresult for_mappings(VirtualMemory& v, CUdeviceptr address, size_t bytes, Body body) {
   size_t covered = 0;
@@ -93,7 +93,7 @@ CUresult for_mappings(VirtualMemory& v, CUdeviceptr address, size_t bytes, Body 
   for (auto it = first; it != v.mapped.end() && it->first == address + covered && covered < bytes; ++it)
     covered += it->second.bytes;
   if (!bytes || covered != bytes)
-    return invalid("{:#x} and {} bytes on are not whole mappings: {} bytes are mapped from there on", address,
+    return invalid("{:#x} and {} bytes are not whole mappings: {} bytes are mapped from there", address,
                    bytes, covered);
   for (auto it = first; it != v.mapped.end() && it->first < address + bytes;) {
     const auto here = it++;
@@ -137,8 +137,8 @@ CUresult cuMemAddressFree(CUdeviceptr pointer, size_t bytes) {
   return with_tables([&](VirtualMemory& v) {
     const auto it = v.reserved.find(pointer);
     if (it == v.reserved.end() || it->second != bytes)
-      return invalid("cuMemAddressFree: {} bytes at {:#x} are not what cuMemAddressReserve gave", bytes,
-                     pointer);
+      return invalid("cuMemAddressFree: {} bytes at {:#x} are not a range returned by cuMemAddressReserve",
+                     bytes, pointer);
     if (const auto m = v.mapped.lower_bound(pointer); m != v.mapped.end() && m->first < pointer + bytes)
       return invalid("cuMemAddressFree: memory is still mapped at {:#x}", m->first);
     munmap(host(pointer), bytes);
@@ -169,11 +169,11 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t bytes,
   });
 }
 
-// The memory itself lives on while it is mapped.
+// The memory itself lives as long as it is mapped.
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
   return with_tables([&](VirtualMemory& v) {
     const auto it = v.handles.find(handle);
-    if (it == v.handles.end()) return invalid("cuMemRelease: {:#x} is no handle of memory", handle);
+    if (it == v.handles.end()) return invalid("cuMemRelease: {:#x} is not a memory handle", handle);
     if (!--it->second.second) v.handles.erase(it);
     return CUDA_SUCCESS;
   });
@@ -205,7 +205,7 @@ CUresult cuMemMap(CUdeviceptr pointer, size_t bytes, size_t offset, CUmemGeneric
                   unsigned long long) {
   return with_tables([&](VirtualMemory& v) {
     const auto it = v.handles.find(handle);
-    if (it == v.handles.end()) return invalid("cuMemMap: {:#x} is no handle of memory", handle);
+    if (it == v.handles.end()) return invalid("cuMemMap: {:#x} is not a memory handle", handle);
     if (offset || bytes != it->second.first->bytes)  // CUDA Driver API, cuMemMap
       return explain(CUDA_ERROR_NOT_SUPPORTED,
                      fmt::format("cuMemMap: offset {} and {} bytes, must be 0 and all {} bytes of the handle",
@@ -224,8 +224,7 @@ CUresult cuMemMap(CUdeviceptr pointer, size_t bytes, size_t offset, CUmemGeneric
   });
 }
 
-// Whole mappings of a reserved range; where nothing is mapped there is nothing to undo, as an H200 with
-// driver 580 answers.
+// Whole mappings of a reserved range; unmapped parts are ignored (seen on an H200 with driver 580).
 CUresult cuMemUnmap(CUdeviceptr pointer, size_t bytes) {
   return with_tables([&](VirtualMemory& v) {
     const CUdeviceptr end = pointer + bytes;
@@ -250,8 +249,7 @@ CUresult cuMemSetAccess(CUdeviceptr pointer, size_t bytes, const CUmemAccessDesc
         access->location.id != 0)
       return CUDA_ERROR_INVALID_VALUE;
     if (access->flags == CU_MEM_ACCESS_FLAGS_PROT_READ)
-      return explain(CUDA_ERROR_NOT_SUPPORTED,
-                     "cuMemSetAccess: memory that can only be read is not emulated");
+      return explain(CUDA_ERROR_NOT_SUPPORTED, "cuMemSetAccess: read-only memory is not emulated");
     const bool open = access->flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
     const CUresult r = for_mappings(v, pointer, bytes, [&](auto it) {
       it->second.accessible = open;
