@@ -1,11 +1,11 @@
-// cublasSetVector and its like: copies between host and device, element by element where there are strides.
+// cublasSetVector and similar: copies between host and device, element by element if there are strides.
 #include "cublas/library.h"
 
 using namespace fp4lab::blas;
 
 namespace {
 
-// `lines` of `bytes`, the pitches apart.
+// Copies `lines` lines of `bytes` bytes, with these pitches.
 Status copy(const void* from, int64_t from_pitch, void* to, int64_t to_pitch, int64_t bytes, int64_t lines,
             bool asynchronous = false, CUstream stream = nullptr) {
   if (bytes < 0 || lines < 0 || from_pitch < bytes || to_pitch < bytes) return kInvalidValue;

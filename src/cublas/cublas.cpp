@@ -1,5 +1,5 @@
-// libcublas.so.13, as far as programs multiply matrices with it: handles, and the GEMM calls. Numbers of
-// enumerations are cublas_api.h's of CUDA 13.0, whose types the calls have, as int.
+// libcublas.so.13, the part for matrix products: handles and the GEMM calls. Enumerators are numbers of
+// cublas_api.h of CUDA 13.0, passed as int.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,8 +27,7 @@ cudaDataType scale_type(int compute, cudaDataType result) {
   return CUDA_R_32F;
 }
 
-// As BLAS names them: column by column, `pitch` elements from one to the next; `operation`:
-// cublasOperation_t.
+// A matrix in BLAS terms: column-major with leading dimension `pitch`; `operation` is a cublasOperation_t.
 struct Stored {
   const void* data;
   cudaDataType type;
@@ -45,7 +44,7 @@ struct Gemm {
   int64_t entries = 1;
 };
 
-// rows x columns behind the operation.
+// Rows and columns after the operation.
 Matrix matrix(const Stored& s, int operation, int64_t rows, int64_t columns) {
   Matrix m;
   m.data = const_cast<void*>(s.data), m.type = s.type, m.batch = s.batch;
@@ -79,7 +78,7 @@ Status multiply(void* handle, const Gemm& g) {
   return enqueue(g.call, p, h.stream);
 }
 
-// Where everything is of one type.
+// For calls with a single data type.
 Status plain(const char* call, void* handle, int op_a, int op_b, int m, int n, int k, const void* alpha,
              const Stored& a, const Stored& b, const void* beta, const Stored& c, int entries = 1) {
   return multiply(handle, {call, op_a, op_b, m, n, k, a, b, c, alpha, beta, c.type, entries});
@@ -136,7 +135,7 @@ Status cublasGetProperty(int type, int* value) { return property(type, value); }
 const char* cublasGetStatusName(int status) { return status_name(status); }
 const char* cublasGetStatusString(int status) { return status_text(status); }
 
-// Of one type: cublasXgemm, ...StridedBatched, ...Batched.
+// With a single data type: cublasXgemm, ...StridedBatched, ...Batched.
 #define GEMM(X, Name, T, kType)                                                                              \
   Status cublas##X##Name(void* h, int ta, int tb, int m, int n, int k, const T* alpha, const T* a, int lda,  \
                          const T* b, int ldb, const T* beta, T* c, int ldc) {                                \

@@ -1,11 +1,11 @@
-// What libcublas.so.13 and libcublasLt.so.13 share.
+// Shared parts of libcublas.so.13 and libcublasLt.so.13.
 #pragma once
 
 #include "cublas/product.h"
 
 namespace fp4lab::blas {
 
-// What a cublasHandle_t points to.
+// The target of a cublasHandle_t.
 struct Handle {
   CUstream stream = nullptr;
   int math_mode = 0, pointer_mode = 0, atomics_mode = 0;
@@ -13,7 +13,7 @@ struct Handle {
 
 inline constexpr int kVersion = 130100;  // 13.1.0, that of CUDA 13.0
 
-// Makes the device's primary context current where there is none. False: there is no device.
+// Makes the device's primary context current if there is no current one. False: there is no device.
 bool have_context();
 
 // libraryPropertyType: major, minor, patch level.

@@ -1,5 +1,5 @@
-// libcublasLt.so.13, as far as programs multiply matrices with it: layouts, descriptors of operations, and
-// cublasLtMatmul. Numbers of enumerations and sizes of structures are cublasLt.h's of CUDA 13.0.
+// libcublasLt.so.13, the part for matrix products: layouts, operation descriptors and cublasLtMatmul.
+// Enumerators and structure sizes are those of cublasLt.h of CUDA 13.0.
 #include <fmt/format.h>
 
 #include <cstddef>
@@ -14,10 +14,10 @@ using namespace fp4lab::blas;
 
 namespace {
 
-// What cublasLtMatrixLayoutOpaque_t (8 words) and cublasLtMatmulDescOpaque_t (32) hold.
+// The contents of cublasLtMatrixLayoutOpaque_t (8 words) and cublasLtMatmulDescOpaque_t (32).
 struct Layout {
   uint32_t type;
-  int32_t order;  // 0 column by column, 1 row by row
+  int32_t order;  // 0 column-major, 1 row-major
   uint64_t rows, columns;
   int64_t pitch;
   int32_t entries;
@@ -117,7 +117,7 @@ Matrix matrix(const void* data, const Layout& l, bool transposed, const void* sc
   return transposed ? m.transposed() : m;
 }
 
-// Fills what the layouts and the description say. Empty, or why it cannot be done.
+// Fills the product from the layouts and the descriptor. Returns an empty string, or why it is not possible.
 std::string product(const Description& d, const void* alpha, const void* a, const Layout& la, const void* b,
                     const Layout& lb, const void* beta, const void* c, const Layout& lc, void* out,
                     const Layout& ld, Product* p) {
@@ -144,16 +144,16 @@ std::string product(const Description& d, const void* alpha, const void* a, cons
   if (epilogue & kBias) p->bias = d.bias;
   p->bias_type = d.bias_type < 0 ? p->d.type : cudaDataType(d.bias_type);
   p->bias_batch = d.bias_batch, p->largest = d.largest;
-  if (d.mode_c || d.mode_d) return "scales of blocks or rows of C and D are not emulated";
+  if (d.mode_c || d.mode_d) return "block or row scales of C and D are not emulated";
   return why_not(*p);
 }
 
-// Empty, or what is wrong with a layout by itself, or beside the result's.
+// Empty, or what is wrong with a layout, by itself or compared with the result's.
 std::string wrong_layout(const char* name, const Layout& l, const Layout& result) {
   const uint64_t least = l.order ? l.columns : l.rows;
   if (l.pitch < 0 || uint64_t(l.pitch) < least)
     return fmt::format("{} is {} x {}, {}: its leading dimension {} is less than {}", name, l.rows, l.columns,
-                       l.order ? "row by row" : "column by column", l.pitch, least);
+                       l.order ? "row-major" : "column-major", l.pitch, least);
   if (l.entries != result.entries)
     return fmt::format("{} has {} matrices, D {}", name, l.entries, result.entries);
   return {};
@@ -229,7 +229,7 @@ Status cublasLtMatmulDescGetAttribute(const Description* d, int number, void* to
   return get(kOfDescription, d, number, to, bytes, written);
 }
 
-// Preferences are hints for the choice of a kernel, and there is one way here.
+// Preferences are hints for choosing a kernel; here there is only one.
 Status cublasLtMatmulPreferenceCreate(Preference** out) { return create(out, Preference{}); }
 Status cublasLtMatmulPreferenceInit_internal(Preference* out, size_t bytes) {
   return initialise(out, bytes, Preference{});
@@ -248,7 +248,7 @@ Status cublasLtMatmulAlgoGetHeuristic(void* handle, const Description* d, const 
   if (!handle) return kNotInitialized;
   if (!d || !a || !b || !c || !out || wanted < 1 || !results || !count) return kInvalidValue;
   Product p;
-  Description asked = *d;  // the scales' addresses may come later
+  Description asked = *d;  // the scales' addresses may be set later
   for (auto [mode, scale] : {std::pair{asked.mode_a, &asked.scale_a}, {asked.mode_b, &asked.scale_b}})
     if (mode && !*scale) *scale = d;
   const std::string why =

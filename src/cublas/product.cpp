@@ -72,7 +72,7 @@ double activated(double x, Activation how) {
   return x;
 }
 
-// One entry of the batch, T the type of the sums.
+// One entry of the batch; T is the type of the sums.
 template <class T>
 class Entry {
  public:
@@ -92,7 +92,7 @@ class Entry {
     parallel_for(0, p.d.columns, [&](int64_t n) { read_row(b, from, n, b_.data() + n * k(), 1); });
   }
 
-  // Rows [first, first + kTileRows), as far as there are.
+  // Rows [first, first + kTileRows), limited to the matrix.
   void rows(int64_t first) const {
     const int64_t count = std::min(kTileRows<T>, p_.d.rows - first);
     std::vector<Line<T>> a(size_t(k() * kVectors));
@@ -150,7 +150,7 @@ void run(const Product& p) {
   if (p.largest) *p.largest = largest;
 }
 
-// The bytes of a matrix's scales that are read.
+// The size in bytes of a matrix's scales.
 int64_t scale_bytes(const Matrix& m) {
   if (m.mode == ScaleMode::tensor) return 4;
   if (m.mode == ScaleMode::outer_vector) return 4 * m.rows;
@@ -158,8 +158,8 @@ int64_t scale_bytes(const Matrix& m) {
   return m.rows && blocks ? int64_t(blocked_scale_offset(m.rows - 1, blocks - 1, blocks)) + 1 : 0;
 }
 
-// Empty, or what is wrong with the memory of a matrix, or of its scales. What the device's pointers to
-// several matrices hold is known only when the product is computed (`missing_entries`).
+// Empty, or what is wrong with the memory of a matrix or its scales. Matrices in the device's arrays of
+// pointers are checked when the product is computed (`missing_entries`).
 std::string missing_memory(const char* name, const Matrix& m, int64_t entries) {
   if (m.scale)
     if (std::string why = missing_bytes(fmt::format("the scale of {}", name), m.scale, scale_bytes(m));
@@ -174,7 +174,7 @@ std::string missing_memory(const char* name, const Matrix& m, int64_t entries) {
                        (last - first + 1) * bits_of(m.type) / 8);
 }
 
-// The same for the matrices behind the device's arrays of pointers.
+// The same for the matrices in the device's arrays of pointers.
 std::string missing_entries(const Product& p) {
   const Matrix b = p.b.transposed();
   for (const auto& [name, m] : {std::pair{"A", &p.a}, {"B", &b}, {"D", &p.d}})
@@ -214,9 +214,9 @@ std::string wrong_operand(const char* name, const Matrix& m) {
   if (!bits_of(m.type))
     return fmt::format("{} has cudaDataType {}, which is not emulated", name, int(m.type));
   if (m.type == CUDA_R_4F_E2M1 && m.column != 1)
-    return fmt::format("{} of CUDA_R_4F_E2M1 must have its elements one after the other along K", name);
+    return fmt::format("{} of CUDA_R_4F_E2M1 must be contiguous along K", name);
   const bool blocks = m.mode == ScaleMode::vec16_ue4m3 || m.mode == ScaleMode::vec32_ue8m0;
-  if (blocks && !m.scale) return fmt::format("{} has scales of blocks, but no pointer to them", name);
+  if (blocks && !m.scale) return fmt::format("{} has block scales, but no pointer to them", name);
   if (m.mode > ScaleMode::outer_vector)
     return fmt::format("scale mode {} of {} is not emulated", int(m.mode), name);
   return {};
@@ -229,7 +229,7 @@ std::string missing_bytes(const std::string& name, const void* at, int64_t bytes
   size_t size = 0;
   const auto begin = reinterpret_cast<CUdeviceptr>(at);
   if (cuMemGetAddressRange(&base, &size, begin) != CUDA_SUCCESS)
-    return fmt::format("{} at {} is no memory of the device", name, at);
+    return fmt::format("{} at {} is not device memory", name, at);
   if (begin + CUdeviceptr(bytes) <= base + size) return {};
   return fmt::format("{} takes {} bytes at {}; the allocation there has {}", name, bytes, at,
                      base + size - begin);
@@ -247,7 +247,7 @@ std::string why_not(const Product& p) {
   if (std::string why = wrong_operand("B", p.b.transposed()); !why.empty()) return why;
   for (const Matrix* m : {&p.a, &p.b})
     if (p.entries > 1 && m->scale && m->mode != ScaleMode::tensor)
-      return "scales of blocks or rows of several matrices are not emulated";
+      return "block or row scales of batched matrices are not emulated";
   if (!can_store(p.d.type) || !bits_of(p.c.type))
     return fmt::format("results of cudaDataType {} are not emulated", int(p.d.type));
   if (p.a.columns != p.b.rows || p.d.rows != p.a.rows || p.d.columns != p.b.columns)
@@ -267,7 +267,7 @@ Status enqueue(const char* call, const Product& p, CUstream stream) {
   if (std::string why = missing_memory(p); !why.empty()) return explain(kInvalidValue, call, why);
   static std::once_flag told;
   std::call_once(told, [call] {
-    explain(kSuccess, call, "the CPU multiplies, and rounds otherwise than NVIDIA's library");
+    explain(kSuccess, call, "computed by the CPU, with a rounding other than that of NVIDIA's library");
   });
   return in_stream_order(
       call, stream, [p] { return missing_entries(p); }, [p] { run_any(p); });
@@ -277,8 +277,8 @@ Status in_stream_order(const char* call, CUstream stream, std::function<std::str
                        std::function<void()> work) {
   CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
   if (cuStreamIsCapturing(stream, &capture) != CUDA_SUCCESS) return kExecutionFailed;
-  // A graph may be launched at any time, so what was captured stays. Without one the stream has done all that
-  // was asked of it before, so the arrays of pointers hold what they will.
+  // A graph may be launched at any time, so captured work is kept. Without a capture the stream has completed
+  // all earlier work, so the arrays of pointers have their final contents.
   struct Ordered {
     std::string call;
     std::function<std::string()> missing;
@@ -294,8 +294,8 @@ Status in_stream_order(const char* call, CUstream stream, std::function<std::str
     const std::string why = o->stays ? o->missing() : "";
     if (why.empty())
       o->work();
-    else  // nobody is there to be answered
-      explain(kInvalidValue, o->call.c_str(), "in a graph, left out: " + why);
+    else  // no caller to return an error to
+      explain(kInvalidValue, o->call.c_str(), "in a graph, skipped: " + why);
     if (o->stays) o.release();
   };
   if (cuLaunchHostFunc(stream, run_ordered, ordered.get()) != CUDA_SUCCESS) return kExecutionFailed;

@@ -25,13 +25,13 @@ struct System {
   int64_t order() const { return right() ? n : m; }
 };
 
-// One side's equations by substitution: unknown i of a line follows from those that are known.
+// One side's equations by substitution: unknown i of a line follows from the earlier ones.
 template <class T>
 void solve(const System& s, double alpha, const T* a, T* b) {
   const bool right = s.right(), unit = s.diagonal == 1;
   const int64_t order = s.order(), lines = right ? s.m : s.n;
-  // Element (row, column) of the matrix that stands left of the unknowns: op(A), or its transpose at the
-  // right side.
+  // Element (row, column) of the matrix on the left of the unknowns: op(A), or its transpose if A is on the
+  // right.
   const bool across = (s.op != 0) != right;
   const auto at = [&](int64_t row, int64_t column) {
     return double(across ? a[column + row * s.lda] : a[row + column * s.lda]);
@@ -63,12 +63,12 @@ void run(const System& s) {
     T* const b = static_cast<T*>(const_cast<void*>(s.bs ? s.bs[entry] : s.b));
     if (alpha != 0)
       solve<T>(s, alpha, static_cast<const T*>(s.as ? s.as[entry] : s.a), b);
-    else  // A need not be there, nor B hold numbers
+    else  // A is not accessed, and B may contain NaNs
       for (int64_t column = 0; column < s.n; ++column) std::fill_n(b + column * s.ldb, s.m, T(0));
   }
 }
 
-// Empty, or which of its memory is not the device's.
+// Empty, or which of its memory is not device memory.
 std::string missing_memory(const System& s) {
   const int64_t bytes = s.type == CUDA_R_64F ? 8 : 4;
   if (s.alpha.on_device)

@@ -1,4 +1,4 @@
-// The <<<...>>> of a launch, between the call and the stub that it calls (crt/host_runtime.h).
+// Stores the <<<...>>> of a launch between the call and its host stub (crt/host_runtime.h).
 #include <vector>
 
 #include "runtime/runtime.h"

@@ -1,5 +1,5 @@
-// The runtime's descriptions of copies, fills and launches as the driver's, and the other way round: streams
-// and graphs take the same ones.
+// Converts the runtime's descriptors of copies, fills and launches to the driver's and back: streams and
+// graphs use the same ones.
 #pragma once
 
 #include "runtime/registry.h"
@@ -9,7 +9,7 @@ namespace fp4lab::cudart {
 CUmemorytype source(cudaMemcpyKind);
 CUmemorytype destination(cudaMemcpyKind);
 
-// A driver's copy descriptor names an end by `host` or by `device`, as its type says.
+// A driver's copy descriptor has an end in `host` or in `device`, depending on its type.
 template <class Descriptor>
 void ends(Descriptor& c, void* to, const void* from, cudaMemcpyKind kind) {
   c.srcMemoryType = source(kind), c.dstMemoryType = destination(kind);

@@ -1,4 +1,4 @@
-// The device: count, properties, attributes, limits, and the calls that wait for all of it.
+// The device: count, properties, attributes, limits, and device-wide synchronisation.
 #include <cstring>
 
 #include "runtime/runtime.h"
@@ -155,7 +155,7 @@ cudaError_t cudaCtxResetPersistingL2Cache() {
 cudaError_t cudaDeviceSynchronize() {
   return call([] { return cuCtxSynchronize(); });
 }
-// Memory and modules stay: the process's end frees them. A fault is forgotten, as after a reset.
+// Memory and modules stay until the process ends. A fault is cleared, as by a reset.
 cudaError_t cudaDeviceReset() {
   return call([] { return cuDevicePrimaryCtxReset(0); });
 }
@@ -171,14 +171,13 @@ cudaError_t cudaRuntimeGetVersion(int* version) {
   });
 }
 
-// Nothing is profiled: starting and stopping are accepted. (cuda_profiler_api.h is not in CUDA's wheels for
-// Python.)
+// Nothing is profiled: start and stop are accepted. (CUDA's wheels for Python lack cuda_profiler_api.h.)
 extern "C" {
 cudaError_t cudaProfilerStart() { return cudaSuccess; }
 cudaError_t cudaProfilerStop() { return cudaSuccess; }
 }
 
-// There is one device, which is nobody's peer.
+// The only device has no peers.
 cudaError_t cudaDeviceEnablePeerAccess(int device, unsigned flags) {
   if (flags) return finish(cudaErrorInvalidValue);
   return plain([&] { return device ? cudaErrorInvalidDevice : cudaErrorPeerAccessUnsupported; });

@@ -1,4 +1,4 @@
-// Graphs. A node's handle is the driver's; kernels are named by host stub here and by function there.
+// Graphs. A node's handle is the driver's; kernels are host stubs here and functions there.
 #include "runtime/descriptors.h"
 
 using namespace fp4lab::cudart;

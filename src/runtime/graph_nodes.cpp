@@ -1,4 +1,4 @@
-// Nodes of graphs: made, asked and changed, in a graph or in what was made from it.
+// Graph nodes: creation, queries and changes, in a graph or in an instantiated one.
 #include "runtime/descriptors.h"
 
 using namespace fp4lab::cudart;
@@ -306,7 +306,7 @@ cudaError_t cudaDeviceGraphMemTrim(int device) {
   return call([&] { return cuDeviceGraphMemTrim(device); });
 }
 
-// By its kind, as the call of that kind would add it.
+// Dispatches by kind to the call for that kind.
 static cudaError_t add_by_kind(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* needs,
                                size_t count, cudaGraphNodeParams* params) {
   if (!params) return plain([] { return cudaErrorInvalidValue; });
@@ -363,7 +363,7 @@ static cudaError_t add_by_kind(cudaGraphNode_t* node, cudaGraph_t graph, const c
   }
 }
 
-// Edges that have data are added behind the node.
+// Edges with data are added after the node.
 cudaError_t cudaGraphAddNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* needs,
                              const cudaGraphEdgeData* edges, size_t count, cudaGraphNodeParams* params) {
   if (!edges || (count && !needs)) return add_by_kind(node, graph, needs, count, params);

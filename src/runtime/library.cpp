@@ -3,7 +3,7 @@
 
 using namespace fp4lab::cudart;
 
-// Options of the JIT compiler and of loading say how, not what: there is no compiler here to tell.
+// Options of the JIT compiler and of loading do not change the result, and there is no compiler here.
 cudaError_t cudaLibraryLoadData(cudaLibrary_t* library, const void* code, cudaJitOption*, void**, unsigned,
                                 cudaLibraryOption*, void**, unsigned) {
   return call([&] { return cuLibraryLoadData(library, code, nullptr, nullptr, 0, nullptr, nullptr, 0); });

@@ -1,4 +1,4 @@
-// Memory: device, host, managed, pitched; what a pointer is.
+// Memory: device, host, managed, pitched; pointer attributes.
 #include <cstring>
 
 #include "runtime/runtime.h"
@@ -10,7 +10,7 @@ namespace {
 CUresult allocate(void** pointer, size_t bytes) {
   if (!pointer) return CUDA_ERROR_INVALID_VALUE;
   *pointer = nullptr;
-  if (!bytes) return CUDA_SUCCESS;  // a null pointer, as the runtime gives
+  if (!bytes) return CUDA_SUCCESS;  // a null pointer, as from the real runtime
   return cuMemAlloc(reinterpret_cast<CUdeviceptr*>(pointer), bytes);
 }
 
@@ -122,7 +122,7 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* out, const void* poi
     out->hostPointer = const_cast<void*>(pointer);
     unsigned type = 0, managed = 0;
     if (cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, device_pointer(pointer)))
-      return CUDA_SUCCESS;  // memory that the driver knows nothing of: not an error since CUDA 11
+      return CUDA_SUCCESS;  // memory unknown to the driver: not an error since CUDA 11
     cuPointerGetAttribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, device_pointer(pointer));
     out->device = 0;
     out->type = managed                        ? cudaMemoryTypeManaged

@@ -1,6 +1,6 @@
-// Entry points that are not implemented: each says its name once and fails. They are weak: a file of this
-// folder that defines one takes its place, so that no list says what there is. (Their real signatures do not
-// matter: they read no argument, and the caller only looks at the code.)
+// Unimplemented entry points: each prints its name once and fails. They are weak, so a definition in another
+// file replaces them and no list of the implemented ones is needed. (Their real signatures do not matter:
+// they read no argument, and the caller only looks at the error code.)
 #include <atomic>
 
 namespace fp4lab::cudart {

@@ -1,4 +1,4 @@
-// Memory pools: the device's default one and those that a program makes.
+// Memory pools: the device's default one and those that a program creates.
 #include "runtime/runtime.h"
 
 using namespace fp4lab::cudart;
@@ -30,7 +30,7 @@ cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribut
   return call(
       [&] { return cuMemPoolGetAttribute(pool, static_cast<CUmemPool_attribute>(attribute), value); });
 }
-// One device: it always has access.
+// The only device always has access.
 cudaError_t cudaMemPoolSetAccess(cudaMemPool_t pool, const cudaMemAccessDesc* access, size_t count) {
   static_assert(sizeof(cudaMemAccessDesc) == sizeof(CUmemAccessDesc));
   return call(

@@ -13,7 +13,7 @@ namespace {
 
 struct FatBinary;
 
-struct Kernel {  // a pointer to one is what __cudaGetKernel gives to the host stub
+struct Kernel {  // __cudaGetKernel returns a pointer to one to the host stub
   FatBinary* binary;
   std::string name;
   CUfunction function = nullptr;
@@ -48,7 +48,7 @@ Registry& registry() {
   return *r;
 }
 
-// The driver says on stderr why an image does not load; it is asked once.
+// The driver prints why an image does not load; loading is tried once.
 CUresult load(FatBinary& b) {
   if (b.tried) return b.result;
   b.tried = true;
@@ -62,7 +62,7 @@ CUresult load(FatBinary& b) {
   return b.result;
 }
 
-// The runtime's own code for what a module lacks; a faulted context's error comes as it is.
+// The runtime's own error code for missing symbols; a faulted context's error is passed on.
 cudaError_t not_found_as(cudaError_t code, CUresult r) {
   return r == CUDA_ERROR_NOT_FOUND ? code : from_driver(r);
 }
@@ -97,7 +97,7 @@ cudaError_t find_function(const void* kernel, CUfunction* function) {
     k = handle->second;
   if (!k) {
     *function = static_cast<CUfunction>(const_cast<void*>(kernel));
-    return from_driver(cuFuncLoad(*function));  // of a library, or the driver's own
+    return from_driver(cuFuncLoad(*function));  // a library's, or the driver's own
   }
   if (!k->function) {
     if (CUresult e = load(*k->binary)) return from_driver(e);
@@ -121,7 +121,7 @@ cudaError_t find_variable(const void* symbol, CUdeviceptr* address, size_t* byte
   Registry& r = registry();
   std::lock_guard lock(r.mutex);
   auto it = r.variables.find(symbol);
-  // The host's code reaches a managed variable through its pointer, so `&variable` is what that points to.
+  // Host code accesses a managed variable through its pointer, so `&variable` is that pointer's value.
   if (it == r.variables.end())
     it = std::ranges::find_if(r.variables, [symbol](const auto& entry) {
       return entry.second->managed && *entry.second->managed == symbol;
@@ -137,7 +137,7 @@ cudaError_t find_variable(const void* symbol, CUdeviceptr* address, size_t* byte
 
 using namespace fp4lab::cudart;
 
-// What nvcc's host code calls (crt/host_runtime.h); no public header declares them.
+// Called by nvcc's host code (crt/host_runtime.h); no public header declares them.
 extern "C" {
 
 void** __cudaRegisterFatBinary(void* wrapper) {
@@ -178,14 +178,14 @@ void __cudaRegisterManagedVar(void** handle, void** host, char*, const char* nam
   add_variable(handle, host, name, bytes, host);
 }
 
-// Before the host's first use of a managed variable: its pointer must be set.
+// Called before the host's first use of a managed variable: its pointer must be set.
 char __cudaInitModule(void** handle) {
   Registry& r = registry();
   std::lock_guard lock(r.mutex);
   return enter() == CUDA_SUCCESS && load(*binary_of(handle)) == CUDA_SUCCESS;
 }
 
-// Called once per host stub; the fat binary is loaded at the first launch, which then can say what is wrong.
+// Called once per host stub. The fat binary is loaded at the first launch, which can report errors.
 cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* host) {
   Registry& r = registry();
   std::lock_guard lock(r.mutex);
@@ -205,7 +205,7 @@ cudaError_t cudaGetFuncBySymbol(cudaFunction_t* function, const void* kernel) {
   });
 }
 
-// A CUkernel and the CUfunction of the only device are one handle in the emulator's driver.
+// In the emulator's driver a CUkernel and its CUfunction are one handle.
 cudaError_t cudaGetKernel(cudaKernel_t* kernel, const void* host) {
   return cudaGetFuncBySymbol(reinterpret_cast<cudaFunction_t*>(kernel), host);
 }

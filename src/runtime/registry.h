@@ -1,5 +1,5 @@
-// What nvcc's host code registers before main(): fat binaries, and for each the host addresses that stand for
-// its kernels and variables. A fat binary is loaded when something of it is used first.
+// The registrations of nvcc's host code before main(): fat binaries, and the host addresses of their kernels
+// and variables. A fat binary is loaded at its first use.
 #pragma once
 
 #include <vector>
@@ -8,18 +8,17 @@
 
 namespace fp4lab::cudart {
 
-// The driver's function for what a program calls a kernel: the address of its host stub, a cudaKernel_t or a
+// The driver's function for a program's kernel: the address of its host stub, a cudaKernel_t or a
 // cudaFunction_t. Loads the fat binary. cudaErrorInvalidDeviceFunction: no such kernel.
 cudaError_t find_function(const void* kernel, CUfunction* function);
 
-// What the program calls that function: its host stub, else the function's own handle.
+// The program's handle of that function: its host stub, else the function itself.
 const void* find_kernel(CUfunction);
 
-// The device address and size of the variable that a host symbol stands for. cudaErrorInvalidSymbol: none is
-// registered.
+// The device address and size of the variable of a host symbol. cudaErrorInvalidSymbol: not registered.
 cudaError_t find_variable(const void* symbol, CUdeviceptr* address, size_t* bytes);
 
-// The wrappers of the fat binaries that are registered now.
+// The wrappers of the currently registered fat binaries.
 std::vector<const void*> registered_images();
 
 }  // namespace fp4lab::cudart

@@ -15,11 +15,11 @@ namespace {
 thread_local cudaError_t last_error = cudaSuccess;
 thread_local bool entered = false;
 
-// A function that the emulator's driver has beside the driver API; null in a driver for real devices.
+// An extension of the emulator's driver; null in a driver for real devices.
 #define OF_EMULATOR(function) reinterpret_cast<decltype(&function)>(dlsym(RTLD_DEFAULT, #function))
 
-// The emulator can be one of several machines: it becomes the one that the program was built for. To look
-// into all fat binaries takes time, so it is done when there are more or fewer than the last time.
+// Selects the device model that the program was built for. Examining all fat binaries takes time, so it is
+// only done if their number has changed.
 void choose_machine() {
   static std::atomic<size_t> seen = 0;
   const std::vector<const void*> images = registered_images();
@@ -27,8 +27,8 @@ void choose_machine() {
   if (const auto select = OF_EMULATOR(fp4lab_emulator_select_for)) select(images.data(), images.size());
 }
 
-// The driver may be used before the runtime is. The fat binaries register themselves behind this library's
-// own constructors, and before main().
+// The driver may be used before the runtime. Fat binaries register themselves after this library's own
+// constructors and before main().
 __attribute__((constructor)) void offer_choice() {
   if (const auto select_by = OF_EMULATOR(fp4lab_emulator_select_by)) select_by(choose_machine);
 }
@@ -72,9 +72,9 @@ CUresult set_device(int ordinal) {
   return cuCtxSetCurrent(context);
 }
 
-// The runtime's codes are the driver's numbers (driver_types.h), and for what the runtime knows under another
-// name the number is the same too: 3, 201 and 500 are cudaErrorInitializationError,
-// cudaErrorDeviceUninitialized and cudaErrorSymbolNotFound.
+// The runtime's error codes have the driver's numbers (driver_types.h), even where the runtime's name
+// differs: 3, 201 and 500 are cudaErrorInitializationError, cudaErrorDeviceUninitialized and
+// cudaErrorSymbolNotFound.
 cudaError_t from_driver(CUresult r) { return static_cast<cudaError_t>(r); }
 static_assert(int(cudaErrorInitializationError) == int(CUDA_ERROR_NOT_INITIALIZED));
 static_assert(int(cudaErrorNoKernelImageForDevice) == int(CUDA_ERROR_NO_BINARY_FOR_GPU));
@@ -110,7 +110,7 @@ cudaError_t explain(cudaError_t code, const char* format, ...) {
 
 using namespace fp4lab::cudart;
 
-// A faulted kernel spoils the context: the driver keeps that error, and so it comes back after being read.
+// A faulted context's error is sticky: the driver keeps it, so it returns after being read.
 cudaError_t cudaGetLastError() {
   const cudaError_t e = last_error;
   last_error = cudaSuccess;

@@ -1,6 +1,6 @@
-// What the files of the runtime library share. The library is thin: it registers what nvcc's host code brings
-// along, keeps each thread's last error and calls the driver, here the emulator's, for the rest. Handles of
-// streams, events, graphs, memory pools and libraries are the driver's own.
+// Shared parts of the runtime library. The library is thin: it keeps the registrations of nvcc's host code
+// and each thread's last error, and calls the driver (here the emulator's) for the rest. Handles of streams,
+// events, graphs, memory pools and libraries are the driver's own.
 #pragma once
 
 #include <cuda.h>
@@ -9,17 +9,17 @@
 namespace fp4lab::cudart {
 
 // Initialises the driver and makes the device's primary context current on this thread, once; later calls
-// cost a thread-local test. A context that the program made current itself is left alone.
+// cost a thread-local test. A context that the program made current itself is kept.
 CUresult enter();
 
 cudaError_t from_driver(CUresult);
 inline cudaError_t from_driver(cudaError_t e) { return e; }
 
-// What every entry point returns through: an error becomes the thread's last one (cudaGetLastError).
+// Every entry point returns through this: an error becomes the thread's last one (cudaGetLastError).
 cudaError_t finish(cudaError_t);
 inline cudaError_t finish(CUresult r) { return finish(from_driver(r)); }
 
-// An entry point's body, with the device ready. The body returns a CUresult or a cudaError_t.
+// The frame of an entry point, with the device ready. The body returns a CUresult or a cudaError_t.
 template <class Body>
 cudaError_t call(Body body) {
   if (CUresult r = enter()) return finish(r);
@@ -32,7 +32,7 @@ cudaError_t plain(Body body) {
   return finish(body());
 }
 
-// An explanation on stderr for an error code that would otherwise say little; returns the code.
+// Prints an explanation of an error code to stderr; returns the code.
 cudaError_t explain(cudaError_t, const char* format, ...) __attribute__((format(printf, 2, 3)));
 
 CUresult set_device(int ordinal);  // there is only device 0

@@ -1,4 +1,4 @@
-// Streams and events: making and destroying them, and what concerns no stream's order.
+// Streams and events: creation, destruction, and calls that do not depend on a stream's order.
 #include "runtime/runtime.h"
 
 using namespace fp4lab::cudart;

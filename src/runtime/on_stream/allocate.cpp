@@ -3,7 +3,7 @@
 
 using namespace fp4lab::cudart;
 
-// No bytes are a null pointer, which is freed like any other: as an H200 with driver 580 answers.
+// Zero bytes give a null pointer, which is freed like any other (seen on an H200 with driver 580).
 cudaError_t cudaMallocAsync(void** pointer, size_t bytes, cudaStream_t stream) {
   return call([&] {
     if (!pointer) return CUDA_ERROR_INVALID_VALUE;
@@ -21,7 +21,7 @@ cudaError_t cudaFreeAsync(void* pointer, cudaStream_t stream) {
   return call([&] { return pointer ? cuMemFreeAsync(device_pointer(pointer), on(stream)) : CUDA_SUCCESS; });
 }
 
-// One memory serves host and device: nothing has to move.
+// Host and device share one memory: nothing has to move.
 cudaError_t cudaMemPrefetchAsync(const void* p, size_t bytes, cudaMemLocation where, unsigned flags,
                                  cudaStream_t stream) {
   return call([&] {

@@ -105,7 +105,7 @@ cudaError_t cudaMemcpyFromSymbolAsync(void* to, const void* symbol, size_t bytes
   return call([&] { return from_symbol(to, symbol, bytes, offset, kind, on(stream)); });
 }
 
-// Copies of a batch may run in any order: here, in theirs.
+// Copies of a batch may run in any order; here in the given one.
 cudaError_t cudaMemcpyBatchAsync(void* const* to, const void* const* from, const size_t* bytes, size_t count,
                                  cudaMemcpyAttributes*, size_t*, size_t, cudaStream_t stream) {
   return call([&] {

@@ -1,7 +1,6 @@
-// The files of this folder are compiled twice: as they stand, where stream 0 is the legacy default stream,
-// and by per_thread.cpp with CUDA_API_PER_THREAD_DEFAULT_STREAM, where the header renames every entry point
-// of theirs (cudaMemcpyAsync_ptsz) and stream 0 is the calling thread's. They define only what the header
-// renames.
+// The files of this folder are compiled twice: as they are, where stream 0 is the legacy default stream, and
+// by per_thread.cpp with CUDA_API_PER_THREAD_DEFAULT_STREAM, where the header renames every entry point
+// (cudaMemcpyAsync_ptsz) and stream 0 is the calling thread's. They must only define what the header renames.
 #pragma once
 
 #include "runtime/runtime.h"

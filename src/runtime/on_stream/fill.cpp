@@ -1,4 +1,4 @@
-// Fills: of bytes, as the runtime's are.
+// Fills: of bytes only, as in the runtime's API.
 #include "runtime/on_stream/default_stream.h"
 
 namespace fp4lab::cudart {

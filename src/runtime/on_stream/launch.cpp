@@ -52,7 +52,7 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* c, const void* kernel,
   });
 }
 
-// What a host stub calls (crt/host_runtime.h).
+// Called by host stubs (crt/host_runtime.h).
 #ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
 #define LAUNCH_FROM_STUB __cudaLaunchKernel_ptsz
 #else

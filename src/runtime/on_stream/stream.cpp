@@ -1,4 +1,4 @@
-// Streams: waiting, asking, capture; events and graphs on a stream.
+// Streams: waits, queries, capture; events and graphs on a stream.
 #include "runtime/on_stream/default_stream.h"
 
 using namespace fp4lab::cudart;
