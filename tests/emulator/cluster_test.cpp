@@ -26,9 +26,9 @@ std::vector<uint32_t> counting(uint32_t n) {
 
 }  // namespace
 
-// "Waits up to a system-dependent time limit": a kernel may ask for a phase before it issues what completes
-// it.
-TEST_CASE("a try_wait that asks too early comes back with no") {
+// mbarrier.try_wait "waits up to a system-dependent time limit": a kernel may poll a phase before it issues
+// the operation that completes it.
+TEST_CASE("a try_wait for a phase that cannot complete yet returns false") {
   Kernel k(module_text("sm_90a", ".param .u64 out", R"(
       .shared .align 8 .b64 bar;
       mov.u32 %r0, smem; mov.u32 %r1, bar; ld.param.u64 %rd0, [out];
@@ -50,8 +50,9 @@ TEST_CASE("a try_wait that asks too early comes back with no") {
   }
 }
 
-// CTA r loads box r for everybody in `mask`; each CTA expects what reaches it and copies both halves out.
-TEST_CASE("multicast: the same place in every CTA of the mask, bytes counted in each") {
+// CTA r loads box r for all CTAs in `mask`; each CTA expects what it receives and copies both halves to
+// global memory.
+TEST_CASE("multicast: the same offset in every CTA of the mask, bytes counted in each") {
   const char* meet = "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;";
   auto text = [&](unsigned mask, unsigned bytes0, unsigned bytes1, const char* last,
                   const char* first = nullptr) {
@@ -100,7 +101,7 @@ TEST_CASE("multicast: the same place in every CTA of the mask, bytes counted in 
     REQUIRE(r.ok);
     for (uint32_t i = 0; i < 128; ++i) CHECK(got[i] == i % 64);
   }
-  // Each CTA waits for what reaches it and exits; what it sends to the other may still be on its way.
+  // Each CTA waits for what it receives and exits; its own multicast may still be pending.
   for (uint64_t seed = 0; seed < 40; ++seed) {
     LaunchResult r = run(text(3, 1024, 1024, ""), seed, got);
     INFO(r.report);
@@ -112,7 +113,7 @@ TEST_CASE("multicast: the same place in every CTA of the mask, bytes counted in 
   r = run(text(2, 1024, 1024, meet), 0, got);  // nothing reaches rank 0
   CHECK(r.kind == FaultKind::deadlock);
   CHECK(r.report.find("1024 bytes pending") != std::string::npos);
-  // Without a cluster barrier a copy may come before the other CTA has initialised its mbarrier.
+  // Without a cluster barrier a copy may run before the other CTA has initialised its mbarrier.
   unsigned early = 0, noted = 0;
   for (uint64_t seed = 0; seed < 20; ++seed) {
     early += run(text(3, 1024, 1024, meet, "bar.sync 0;"), seed, got).kind == FaultKind::mbarrier_absent;
@@ -126,9 +127,9 @@ TEST_CASE("multicast: the same place in every CTA of the mask, bytes counted in 
   CHECK(noted == early);
 }
 
-TEST_CASE("a warp that only looks on is not overtaken by asynchronous operations") {
-  // Warp 0 sends for 64 bytes a phase and waits; the other warps wait for every phase too, but nobody waits
-  // for them. On hardware a copy takes longer than their loop, and public kernels count on that.
+TEST_CASE("a warp that only observes phases is not overtaken by asynchronous operations") {
+  // Warp 0 loads 64 bytes per phase and waits. The other warps wait for every phase too, but nothing waits
+  // for them. On hardware a copy takes longer than their loop, and public kernels rely on it.
   const std::string text = module_text("sm_90a", ".param .u64 in, .param .u64 out", R"(
       .shared .align 128 .b8 buffer[64]; .shared .align 8 .b64 bar;
       mov.u32 %r1, bar; mov.u32 %r2, buffer; mov.u32 %r3, %tid.x; mov.u32 %r5, 0;
@@ -165,7 +166,7 @@ TEST_CASE("a warp that only looks on is not overtaken by asynchronous operations
     }
 }
 
-TEST_CASE("leaving a cluster while others still send to it is noticed") {
+TEST_CASE("a CTA that exits while others of its cluster still access it is reported") {
   // Rank 1 exits at once; rank 0 arrives on its barrier.
   const std::string text = module_text("sm_90a", ".param .u64 out", R"(
       .shared .align 8 .b64 bar;
@@ -189,8 +190,9 @@ TEST_CASE("leaving a cluster while others still send to it is noticed") {
   CHECK(noticed > 3);
 }
 
-TEST_CASE("mapa names any CTA; only an access asks whether the cluster has it") {
-  // Every lane maps its own number, lanes beyond the cluster's last CTA too (and the rank's low byte counts).
+TEST_CASE("mapa accepts any rank; only an access checks whether the cluster has it") {
+  // Every lane maps its own number, including lanes beyond the cluster's last CTA (the rank's low byte is
+  // used).
   const std::string text = module_text("sm_90a", ".param .u64 out", R"(
       .shared .align 8 .b64 bar;
       mov.u32 %r1, bar; mov.u32 %r2, %tid.x; ld.param.u64 %rd0, [out];
@@ -219,8 +221,8 @@ TEST_CASE("mapa names any CTA; only an access asks whether the cluster has it") 
   CHECK(beyond.run(1).report.find("names the CTA of rank 37, but the cluster has 1") != std::string::npos);
 }
 
-TEST_CASE("cluster launch control hands out every cluster once") {
-  // Each running CTA adds 1 to out[its tile], asks for another and goes on until none is left.
+TEST_CASE("cluster launch control gives every cluster once") {
+  // Each running CTA adds 1 to out[its tile] and requests another until none is left.
   const std::string text = module_text("sm_100a", ".param .u64 out", fmt::format(R"(
       .reg .b128 %q0;
       mov.u32 %r0, smem; add.u32 %r1, %r0, 16; mov.u32 %r2, %tid.x; setp.ne.u32 %p0, %r2, 0; ld.param.u64 %rd0, [out];
@@ -316,7 +318,7 @@ TEST_CASE("a tensor map edited in shared memory, published, and used") {
           "tensormap.replace.tile.swizzle_mode.shared::cta.b1024.b32 [%r1], 1;",
           got);
   CHECK(r.report.find("more than the 32 bytes of swizzle 32B") != std::string::npos);
-  // From nothing: every field replaced, the bytes before zero.
+  // From zeros: every field is replaced.
   std::string from_zeros;
   for (int i = 0; i < 32; ++i) from_zeros += fmt::format("st.shared.b32 [%r1+{}], 0;\n", 4 * i);
   for (const char* field :
@@ -337,7 +339,7 @@ TEST_CASE("a tensor map edited in shared memory, published, and used") {
       CHECK(got[y * 32 + x] == (16 + x < 40 ? 5000 + (2 + y) * 64 + 16 + x : 0));
   r = run("st.shared.b32 [%r1], 1;", got);
   CHECK(r.report.find("wrote into the tensor map") != std::string::npos);
-  // What a field has no bits for is not there, as on an H200 (2026-11-22).
+  // Values beyond a field's bits are truncated (seen on an H200, 2026-11-22).
   const std::pair<const char*, const char*> beyond[] = {
       {"box_dim.shared::cta.b1024.b32 [%r1], 1, 260", "box_dim of dimension 1 to 260: must be 1 to 256"},
       {"element_stride.shared::cta.b1024.b32 [%r1], 1, 17", "element_stride of dimension 1 to 17"},
@@ -356,7 +358,7 @@ TEST_CASE("a tensor map edited in shared memory, published, and used") {
   CHECK(r.ok);
   r = run("tensormap.replace.tile.global_dim.shared::cta.b1024.b32 [%r1], 1, 0x80000001;", got);
   CHECK(r.kind == FaultKind::illegal_instruction);
-  // A map that was for TFLOAT32 once rounds on as f32, and traps as any other type.
+  // A map that was once TFLOAT32 continues to round as f32, and traps as any other type.
   r =
       run("tensormap.replace.tile.elemtype.shared::cta.b1024.b32 [%r1], 11;"
           "tensormap.replace.tile.elemtype.shared::cta.b1024.b32 [%r1], 7;",
@@ -372,7 +374,7 @@ TEST_CASE("a tensor map edited in shared memory, published, and used") {
 }
 
 TEST_CASE("a cooperative launch has a workspace for grid.sync()") {
-  // As cooperative_groups finds it: %envreg1 is the high half, %envreg2 the low half of its address.
+  // As in cooperative_groups: %envreg1 is the high half of its address, %envreg2 the low half.
   const std::string body = R"(
     ld.param.u64 %rd0, [out]; mov.u32 %r0, %envreg1; mov.u32 %r1, %envreg2; mov.b64 %rd1, {%r1, %r0};
     setp.eq.u64 %p0, %rd1, 0;

@@ -16,13 +16,13 @@ LaunchConfig one_warp() {
 }
 }  // namespace
 
-TEST_CASE("device memory that is new: poison, or zeros also where other memory was") {
+TEST_CASE("fresh device memory: poison, or zeros, even at reused addresses") {
   GlobalMemory m(1 << 20);
   const uint64_t poisoned = m.allocate(8192);
   for (const uint64_t at : {0, 4095, 8191}) CHECK(*m.host(poisoned + at) == std::byte{0xcb});
   m.free(poisoned);
   m.fresh = GlobalMemory::Fresh::zeros;
-  for (int k = 0; k < 2000; ++k) {  // until addresses come back
+  for (int k = 0; k < 2000; ++k) {  // until addresses are reused
     const uint64_t a = m.allocate(8192);
     REQUIRE(a);
     for (const uint64_t at : {0, 4095, 8191}) REQUIRE(*m.host(a + at) == std::byte{0});
@@ -51,7 +51,8 @@ TEST_CASE("device memory: bounds, double free, poison, no reuse") {
   uint64_t c = m.allocate(1000);
   CHECK(c != a);
   CHECK(m.allocate(2 << 20) == 0);
-  // Freed ranges come back in the end: the device never runs out of addresses before it runs out of memory.
+  // Freed ranges are reused in the end: the device does not run out of addresses before it runs out of
+  // memory.
   for (int k = 0; k < 5000; ++k) {
     uint64_t x = m.allocate(500'000);
     REQUIRE(x);
@@ -60,8 +61,7 @@ TEST_CASE("device memory: bounds, double free, poison, no reuse") {
 }
 
 TEST_CASE(
-    "device memory begins at odd multiples of what may be counted on: of 256 bytes, or as a driver places "
-    "it") {
+    "allocations begin at odd multiples of the guaranteed alignment: 256 bytes, or a driver's placement") {
   const auto misplaced = [](GlobalMemory& m, size_t bytes, uint64_t multiple) {
     const uint64_t a = m.allocate(bytes), b = m.allocate(bytes);
     REQUIRE(a);
@@ -77,7 +77,7 @@ TEST_CASE(
   CHECK(!misplaced(m, small, 256));
   CHECK(!misplaced(m, large, 256));
   m.fresh = GlobalMemory::Fresh::zeros;
-  for (int k = 0; k < 100; ++k) {  // more than there are addresses for: freed ranges come back
+  for (int k = 0; k < 100; ++k) {  // more than the address range: freed ranges are reused
     CHECK(!misplaced(m, small, 512));
     const uint64_t a = m.allocate(large);
     CHECK(a % (2 << 20) == 0);
@@ -85,7 +85,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a register that was never written is named") {
+TEST_CASE("the report names an unwritten register") {
   Kernel k;
   Operand a = k.reg("%r7"), b = k.reg("%r8");
   k.add("mov.u32 %r8, %r7;", hand::mov, {b, a});
@@ -128,7 +128,7 @@ TEST_CASE("shared memory: reads of unwritten bytes, bounds, alignment, the reser
   }
 }
 
-TEST_CASE("all lanes at once: each lane's address counts, also scattered and with gaps") {
+TEST_CASE("all lanes at once: each lane's address is checked, also scattered and with gaps") {
   GlobalMemory memory(1 << 20);
   uint64_t out = memory.allocate(128);
   Kernel k;
@@ -163,7 +163,7 @@ TEST_CASE("all lanes at once: each lane's address counts, also scattered and wit
   }
 }
 
-TEST_CASE("global memory: the message says what lies nearby") {
+TEST_CASE("global memory: the message names the nearest allocation") {
   GlobalMemory memory(1 << 20);
   uint64_t a = memory.allocate(64);
   Kernel k;
@@ -178,7 +178,7 @@ TEST_CASE("global memory: the message says what lies nearby") {
   CHECK_MESSAGE(says(r, "kernel hand, CTA (0,0,0), warp 0, lane 0, thread (0,0,0)"), r.report);
 }
 
-TEST_CASE("deadlock: who waits, where, folded over CTAs and warps") {
+TEST_CASE("deadlock report: waiting threads with their places, folded over CTAs and warps") {
   Kernel k;
   k.add("mbarrier.try_wait.b64 p, [x], s;", hand::never);
   k.add("exit;", hand::exit);
@@ -193,7 +193,7 @@ TEST_CASE("deadlock: who waits, where, folded over CTAs and warps") {
   CHECK_MESSAGE(says(r, "hand.ptx:1  mbarrier.try_wait.b64 p, [x], s;"), r.report);
 }
 
-TEST_CASE("polling without hope is reported") {
+TEST_CASE("polling a value that never changes is reported") {
   GlobalMemory memory(1 << 20);
   uint64_t flag = memory.allocate(4);
   std::memset(memory.host(flag), 0, 4);
@@ -213,8 +213,8 @@ TEST_CASE("polling without hope is reported") {
 }
 
 namespace {
-// A barrier over all CTAs of the grid, by a counter in global memory; then every warp adds its CTA's number
-// to a hash that depends on the order.
+// A grid barrier by a counter in global memory; then every warp adds its CTA's number to an order-dependent
+// hash.
 struct GridBarrier : Kernel {
   GridBarrier(uint64_t counter, unsigned ctas) {
     Operand lane = special(FixedSpecial::laneid), cta = special(FixedSpecial::ctaid_x);
@@ -245,7 +245,7 @@ struct GridBarrier : Kernel {
 };
 }  // namespace
 
-TEST_CASE("co-resident CTAs meet at a barrier in global memory; the run depends on the seed alone") {
+TEST_CASE("a grid barrier in global memory works; the run depends on the seed alone") {
   std::vector<uint32_t> hashes;
   for (uint64_t seed : {1, 2})
     for (unsigned threads : {1, 2, 3}) {
@@ -287,7 +287,7 @@ TEST_CASE("a grid larger than the machine runs in waves, with clusters on the SM
   CHECK(r.statistics.warp_instructions >= 1000 * 6);
 }
 
-TEST_CASE("a launch that the device would refuse is refused with the values") {
+TEST_CASE("illegal launches are refused with the values") {
   Kernel k;
   k.add("exit", hand::exit);
   LaunchConfig c = one_warp();
@@ -308,7 +308,7 @@ TEST_CASE("a launch that the device would refuse is refused with the values") {
 }
 
 namespace {
-// Counts 1 at a place in shared memory when it runs.
+// Increments a word of shared memory when it runs.
 struct TestOp : AsyncOp {
   uint32_t offset, value;
   TestOp(uint32_t o, uint32_t v, Queue q) : offset(o), value(v) { queue = q; }
@@ -335,7 +335,7 @@ void wait_all(Warp& w, const Instr&) {
 }
 }  // namespace
 
-TEST_CASE("operations of a queue keep their order; a missing wait shows under some seed") {
+TEST_CASE("operations of a queue run in order; some seed reveals a missing wait") {
   unsigned faults = 0;
   for (uint64_t seed = 0; seed < 40; ++seed) {
     Kernel k;
@@ -366,7 +366,7 @@ TEST_CASE("operations of a queue keep their order; a missing wait shows under so
   CHECK(faults >= 10);
 }
 
-TEST_CASE("a CTA that exits while its operations run is a fault that names them") {
+TEST_CASE("a CTA that exits while its operations are pending faults and names them") {
   Kernel k;
   k.f().static_shared_bytes = 64;
   k.f().dynamic_shared_base = 0x440;
@@ -380,9 +380,9 @@ TEST_CASE("a CTA that exits while its operations run is a fault that names them"
   CHECK(seen >= 3);
 }
 
-TEST_CASE("strong accesses come early or late, operations before or after them") {
-  // Warp 0 adds to a counter (serial phase) while warp 1 works for some time and then writes its own flag;
-  // and an operation that warp 0 issued before may still be pending when the counter changes.
+TEST_CASE("strong accesses may run early or late, and operations before or after them") {
+  // Warp 0 adds to a counter (serial phase) while warp 1 works for some time and then writes its own flag. An
+  // operation that warp 0 issued before may still be pending when the counter changes.
   unsigned early = 0, late = 0, behind = 0;
   for (uint64_t seed = 0; seed < 60; ++seed) {
     GlobalMemory memory(1 << 20);
@@ -431,7 +431,7 @@ TEST_CASE("strong accesses come early or late, operations before or after them")
   CHECK(behind > 5);
 }
 
-TEST_CASE("messages name kernels as the source does, and no name fills the screen") {
+TEST_CASE("messages have the source's kernel names, shortened if long") {
   CHECK(kernel_name("group_gemm_v0") == "group_gemm_v0");
   CHECK(kernel_name("_Z4castILi4EfEvPT0_i") == "cast<4, float>");
   CHECK(kernel_name("_ZN1a3runI3BoxI3BoxIiES1_IfEEiEEvT_") == "a::run<Box<...>, int>");

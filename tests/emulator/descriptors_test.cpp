@@ -1,5 +1,5 @@
-// Descriptors of tcgen05 and wgmma: the constants that kernels carry are accepted with their meaning, and
-// every field that must not have a value is refused by name (ptxas checks none of them).
+// Descriptors of tcgen05 and wgmma: constants of real kernels are decoded correctly, and every illegal field
+// is refused by name (ptxas checks none of them).
 #include "emulator/engine/descriptors.h"
 
 #include <doctest/doctest.h>
@@ -12,9 +12,9 @@
 using namespace fp4lab::emu;
 using Swizzle = SharedMatrix::Swizzle;
 
-TEST_CASE("shared-memory descriptors that kernels carry") {
+TEST_CASE("shared-memory descriptors of real kernels") {
   SharedMatrix d = decode_tcgen05_descriptor(fp4lab::operand_descriptor(0x0100'2400 + 32), "A");
-  CHECK(d.start == 0x2420);  // the CTA's rank drops out
+  CHECK(d.start == 0x2420);  // without the CTA's rank
   CHECK(d.sbo == 1024);
   CHECK(d.swizzle == Swizzle::b128);
   CHECK(d.k_major_address(0, 0) == 0x2420);
@@ -28,9 +28,9 @@ TEST_CASE("shared-memory descriptors that kernels carry") {
   CHECK(w.sbo == 1024);
 }
 
-// CUTLASS's atom for MN-major tf32 is 128 bytes by 4 rows of k (cute/arch/mma_sm100_desc.hpp, BASE32B): a
-// product of 8 rows takes two, SBO apart, which need not follow each other.
-TEST_CASE("atoms of the swizzle with 32 bytes are four rows of k deep") {
+// CUTLASS's atom for MN-major tf32 is 128 bytes by 4 rows of k (cute/arch/mma_sm100_desc.hpp, BASE32B). A
+// product of 8 rows has two, SBO apart and not necessarily adjacent.
+TEST_CASE("atoms of the 32-byte-base swizzle have four rows of k") {
   const SharedMatrix d{
       .start = 0x2000, .lbo = 512, .sbo = 2048, .swizzle = Swizzle::b128_atom32, .k_major = false};
   CHECK(d.mn_major_address(0, 3, 4) == ((0x2000 + 3 * 128) ^ 0x60));
@@ -38,9 +38,9 @@ TEST_CASE("atoms of the swizzle with 32 bytes are four rows of k deep") {
   CHECK(d.mn_major_address(33, 5, 4) == ((0x2000 + 512 + 2048 + 128 + 4) ^ 0x20));
 }
 
-// wgmma.m64n8k16.f32.f16.f16 on an H200, 2026-11-21, B K-major of 8 rows: where the first and the second 16
-// bytes of each row were read from, as offsets from an address that is a multiple of 1024.
-TEST_CASE("the base offset turns the swizzle's pattern as an H200 does") {
+// wgmma.m64n8k16.f32.f16.f16 on an H200, 2026-11-21, B K-major of 8 rows: the source of the first and the
+// second 16 bytes of each row, as offsets from an address that is a multiple of 1024.
+TEST_CASE("the base offset shifts the swizzle's pattern as on an H200") {
   const struct {
     unsigned swizzle, start, base;
     uint32_t read[8][2];
@@ -94,11 +94,11 @@ TEST_CASE("the base offset turns the swizzle's pattern as an H200 does") {
   }
 }
 
-// Products on an H200, 2026-11-22 (wgmma of u8 and f16, one operand the identity): 6300 random descriptors,
-// each chunk of whose operand was read where these functions say. Some of them, with starts in the middle of
-// a span, strides that are no multiple of the pattern, base offsets, reserved bits, and 64 bytes of K (of a
-// sparse A's B).
-TEST_CASE("descriptors outside the canonical layouts are read as an H200 reads them") {
+// A sample of products on an H200, 2026-11-22 (wgmma of u8 and f16, one operand the identity). For 6300
+// random descriptors each chunk of the operand came from the address that these functions give: starts in the
+// middle of a span, strides that are no multiple of the pattern, base offsets, reserved bits, and 64 bytes of
+// K (of a sparse A's B).
+TEST_CASE("descriptors outside the canonical layouts work as on an H200") {
   struct Read {
     uint32_t row, k, address;  // row or column, byte or row of K
   };
@@ -159,7 +159,7 @@ TEST_CASE("refused fields of shared-memory descriptors are named with their valu
   CHECK_THROWS_AS(decode_wgmma_descriptor(good, "A"), Fault);
 }
 
-TEST_CASE("instruction descriptors that kernels carry") {
+TEST_CASE("instruction descriptors of real kernels") {
   InstructionDescriptor d = decode_instruction_descriptor(0x08400480, MmaKind::mxf4nvf4, 4, 1, false);
   CHECK(d.m == 128);
   CHECK(d.n == 256);
@@ -208,7 +208,7 @@ TEST_CASE("refused fields of instruction descriptors") {
   refused(good, MmaKind::mxf4, 2, "scale type (bit 23) is 0");
   refused(good, MmaKind::mxf4nvf4, 2, "scale type (bit 23) is 0");
   CHECK_NOTHROW(decode_instruction_descriptor(good | 1u << 23 | 2u << 29, MmaKind::mxf4, 2, 1, false));
-  refused(0x04400480, MmaKind::mxf4nvf4, 4, "bits 26:24");  // M = 64 as the plain kinds write it
+  refused(0x04400480, MmaKind::mxf4nvf4, 4, "bits 26:24");  // M = 64 as encoded for the plain kinds
   refused(0x08400490 & ~(63u << 17), MmaKind::f16, 0, "N = 0");
   refused(0x0c400490, MmaKind::f16, 0, "M = 192");
   refused(0x08400490, MmaKind::i8, 0, "D type (s32)");

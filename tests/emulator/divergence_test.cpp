@@ -18,7 +18,7 @@ struct Out {
     return v;
   }
 };
-// Registers that every test wants: the lane and its place in the output.
+// Registers for every test: the lane and its address in the output.
 struct Lanes : Kernel {
   Out out;
   Operand lane = special(FixedSpecial::laneid), place = reg("%rd1", Type::u64);
@@ -46,7 +46,7 @@ bool says(const LaunchResult& r, const std::string& text) { return r.report.find
 
 }  // namespace
 
-TEST_CASE("lanes part at a branch and run on together behind its join") {
+TEST_CASE("lanes diverge at a branch and reconverge at its join") {
   for (uint64_t seed = 0; seed < 8; ++seed) {
     Lanes k;
     Operand p = k.pred("%p1"), q = k.pred("%p2"), v = k.reg("%r1"), n = k.reg("%r2");
@@ -71,7 +71,7 @@ TEST_CASE("lanes part at a branch and run on together behind its join") {
   }
 }
 
-TEST_CASE("a loop with another trip count in every lane ends with all lanes together") {
+TEST_CASE("lanes with different trip counts reconverge after the loop") {
   Lanes k;
   Operand p = k.pred("%p1"), v = k.reg("%r1"), n = k.reg("%r2");
   k.add("mov v, 0", hand::mov, {v, k.imm(0)});
@@ -89,7 +89,7 @@ TEST_CASE("a loop with another trip count in every lane ends with all lanes toge
   for (unsigned l = 0; l < 32; ++l) CHECK(k.out[l] == 32 + std::max(1u, l));
 }
 
-TEST_CASE("lanes that exit inside a branch do not hold up the join") {
+TEST_CASE("lanes that exit inside a branch do not block reconvergence") {
   Lanes k;
   Operand p = k.pred("%p1"), n = k.reg("%r2");
   k.add("setp p, lane < 5", hand::less, {p, k.lane, k.imm(5)});
@@ -106,8 +106,8 @@ TEST_CASE("lanes that exit inside a branch do not hold up the join") {
   for (unsigned l = 5; l < 32; ++l) CHECK(k.out[l] == 27);
 }
 
-TEST_CASE("a lane that spins lets its siblings run, and the ones that wait at a join too") {
-  // Lane 0 waits inside the branch for a flag that the others set behind the join.
+TEST_CASE("a spinning lane does not block its siblings, even those that wait at a join") {
+  // Lane 0 spins inside the branch on a flag that the others set after the join.
   Lanes k;
   Operand p = k.pred("%p1"), q = k.pred("%p2"), v = k.reg("%r1");
   Operand flag = Kernel::at(0x400);
@@ -133,7 +133,7 @@ TEST_CASE("a lane that spins lets its siblings run, and the ones that wait at a 
   CHECK(k.out[31] == 5);
 }
 
-TEST_CASE("lanes that parted without a join gather at a sync instruction") {
+TEST_CASE("lanes that diverged without a join reconverge at a sync instruction") {
   Lanes k;
   Operand p = k.pred("%p1"), v = k.reg("%r1");
   Operand members;
@@ -153,7 +153,7 @@ TEST_CASE("lanes that parted without a join gather at a sync instruction") {
   }
 }
 
-TEST_CASE("an aligned instruction executed by part of a warp names who is missing, and where they are") {
+TEST_CASE("an aligned instruction executed by part of a warp names the missing lanes and their places") {
   Lanes k;
   Operand p = k.pred("%p1"), v = k.reg("%r1");
   k.add("setp p, lane < 1;", hand::less, {p, k.lane, k.imm(1)});
@@ -170,7 +170,7 @@ TEST_CASE("an aligned instruction executed by part of a warp names who is missin
   CHECK_MESSAGE(r.report.find("hand.ptx:4:3") != std::string::npos, r.report);
 }
 
-TEST_CASE("an aligned instruction behind an early way out waits for lanes that are still on their way") {
+TEST_CASE("an aligned instruction after an early branch out waits for lanes that can still arrive") {
   // if (lane < 8) { if (lane < 4) goto OUT; work } aligned; OUT: exit   -- the outer branch's join is OUT
   for (uint64_t seed = 0; seed < 16; ++seed) {
     Lanes k;
@@ -194,11 +194,11 @@ TEST_CASE("an aligned instruction behind an early way out waits for lanes that a
     k.add("OUT: nothing", hand::mov, {v, v});
     k.finish(v);
     LaunchResult r = k.go({.seed = seed});
-    // Lanes 0-3 wait at OUT for the others, which must not pass an aligned instruction without them.
+    // Lanes 0-3 wait at OUT for the others, which must not execute an aligned instruction without them.
     REQUIRE(!r.ok);
     CHECK_MESSAGE(says(r, "lanes 0-3 at hand.ptx:13"), r.report);
   }
-  // The same, but the early way out is an exit: legal, and the rest executes the instruction together.
+  // The same with an early exit instead: legal, the others execute the instruction together.
   for (uint64_t seed = 0; seed < 16; ++seed) {
     Lanes k;
     Operand p = k.pred("%p1"), q = k.pred("%p2"), v = k.reg("%r1"), n = k.reg("%r2");

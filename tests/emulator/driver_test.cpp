@@ -1,4 +1,4 @@
-// The emulated driver through its own exported names, as any CUDA program would use it.
+// The emulated driver through its exported names, as a CUDA program uses it.
 #include <cuda.h>
 #include <dlfcn.h>
 #include <doctest/doctest.h>
@@ -179,7 +179,7 @@ TEST_CASE("driver: a kernel adds vectors, with globals, in every stream and laun
   REQUIRE(cuLaunchKernelEx(&config, f, params, nullptr) == CUDA_SUCCESS);
   check(3);
 
-  // Captured work runs when the graph is launched, each time again.
+  // Captured work runs at each launch of the graph.
   REQUIRE(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL) == CUDA_SUCCESS);
   REQUIRE(cuLaunchKernelEx(&config, f, params, nullptr) == CUDA_SUCCESS);
   CUgraph graph;
@@ -198,7 +198,7 @@ TEST_CASE("driver: a kernel adds vectors, with globals, in every stream and laun
   cuStreamDestroy(stream);
 }
 
-TEST_CASE("driver: a graph that a stream captures into is kept whole, and its nodes are the graph's own") {
+TEST_CASE("driver: a graph that a stream captures into keeps its nodes, which belong to the graph") {
   Context context;
   Buffer b(4);
   CUstream s;
@@ -223,7 +223,7 @@ TEST_CASE("driver: a graph that a stream captures into is kept whole, and its no
   };
   CHECK(behind(elsewhere) == CUDA_ERROR_INVALID_VALUE);
   REQUIRE(cuMemsetD32Async(b.p, 7, 1, s) == CUDA_SUCCESS);
-  // What is let go of, or added by hand, need not be joined.
+  // Dependencies dropped or added by the program need not be joined.
   CHECK(behind(before) == CUDA_SUCCESS);
   CHECK(cuGraphAddEmptyNode(&elsewhere, graph, nullptr, 0) == CUDA_SUCCESS);
   CHECK(cuStreamEndCapture(s, &got) == CUDA_SUCCESS);
@@ -231,7 +231,7 @@ TEST_CASE("driver: a graph that a stream captures into is kept whole, and its no
   CHECK(cuGraphDestroy(graph) == CUDA_SUCCESS);
   CHECK(cuGraphDestroy(foreign) == CUDA_SUCCESS);
 
-  // The graph of a capture is the capture's until it ends, or until its stream goes.
+  // The graph belongs to the capture until it ends, or until its stream is destroyed.
   CUstreamCaptureStatus status;
   REQUIRE(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_GLOBAL) == CUDA_SUCCESS);
   REQUIRE(cuStreamGetCaptureInfo(s, &status, nullptr, &graph, nullptr, nullptr, nullptr) == CUDA_SUCCESS);
@@ -240,7 +240,7 @@ TEST_CASE("driver: a graph that a stream captures into is kept whole, and its no
   CHECK(cuCtxSynchronize() == CUDA_SUCCESS);
 }
 
-TEST_CASE("driver: to wait for what is only captured fails, and invalidates the capture") {
+TEST_CASE("driver: waiting for captured work fails and invalidates the capture") {
   Context context;
   Buffer b(4);
   CUstream s;
@@ -248,7 +248,7 @@ TEST_CASE("driver: to wait for what is only captured fails, and invalidates the 
   REQUIRE(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
   REQUIRE(cuEventCreate(&event, 0) == CUDA_SUCCESS);
   REQUIRE(cuEventCreate(&outside, 0) == CUDA_SUCCESS);
-  // As on an H200: `answer` within the capture, `later` behind it.
+  // As on an H200: `answer` during the capture, `later` after it.
   const auto capture = [&](auto wait, CUresult answer, CUresult later = CUDA_SUCCESS) {
     REQUIRE(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_GLOBAL) == CUDA_SUCCESS);
     REQUIRE(cuMemsetD32Async(b.p, 7, 1, s) == CUDA_SUCCESS);
@@ -270,7 +270,7 @@ TEST_CASE("driver: to wait for what is only captured fails, and invalidates the 
   CHECK(cuStreamDestroy(s) == CUDA_SUCCESS);
 }
 
-TEST_CASE("driver: attributes of an address of nobody's take no more room than they have") {
+TEST_CASE("driver: attributes of an unknown address write no more than their size") {
   Context context;
   const CUdeviceptr nobody = 16;
   const auto ask = [&](CUpointer_attribute attribute, void* to) {
@@ -299,8 +299,9 @@ TEST_CASE("driver: attributes of an address of nobody's take no more room than t
   }
 }
 
-// As an H100 with driver 580 answers; it was not asked of the variable and the pitched memory.
-TEST_CASE("driver: memory tells the context that allocated or registered it, whichever is current") {
+// Seen on an H100 with driver 580, except for the variable and the pitched memory, which were not tested
+// there.
+TEST_CASE("driver: a pointer's context is the one that allocated or registered it, whichever is current") {
   LoadedModule a;
   const Buffer of_a(123);
   size_t pitch;
@@ -332,9 +333,9 @@ TEST_CASE("driver: memory tells the context that allocated or registered it, whi
     check();
     CUcontext current;
     REQUIRE(cuCtxPopCurrent(&current) == CUDA_SUCCESS);
-    check();  // in a
+    check();  // a is current
     REQUIRE(cuCtxPopCurrent(&current) == CUDA_SUCCESS);
-    check();  // in none
+    check();  // none is current
     REQUIRE(cuCtxPushCurrent(a.context) == CUDA_SUCCESS);
     REQUIRE(cuCtxPushCurrent(b.context) == CUDA_SUCCESS);
     CHECK(cuMemFreeHost(locked) == CUDA_SUCCESS);
@@ -367,7 +368,7 @@ TEST_CASE("driver: the grid of a kernel with .blocksareclusters counts clusters"
   CHECK(launch(0x80000001) == CUDA_ERROR_INVALID_VALUE);
 }
 
-TEST_CASE("driver: what the launch checks") {
+TEST_CASE("driver: illegal launches return their errors") {
   LoadedModule m;
   CUfunction f = m.function("shared_round_trip");
   Buffer out(256);
@@ -408,7 +409,7 @@ TEST_CASE("driver: what the launch checks") {
   CHECK(cuLaunchKernelEx(&config, f, params, nullptr) == CUDA_SUCCESS);
 }
 
-TEST_CASE("driver: optimisation level 0 leaves products and sums apart") {
+TEST_CASE("driver: optimisation level 0 does not contract products and sums") {
   Context context;
   std::string ptx = kPtx;
   const std::string fma = "fma.rn.f32 %f4, %f2, %f3, %f1;";
@@ -496,7 +497,7 @@ static std::string ptx_for(const char* target) {
   std::string ptx = kPtx;
   return ptx.replace(ptx.find("sm_90"), 5, target) + '\0';
 }
-static FatbinImage zstd(const std::string& ptx) {  // an empty payload where there is no library
+static FatbinImage zstd(const std::string& ptx) {  // an empty payload without the library
   void* library = dlopen("libzstd.so.1", RTLD_NOW);
   if (!library) return {};
   const auto compress =
@@ -506,8 +507,7 @@ static FatbinImage zstd(const std::string& ptx) {  // an empty payload where the
   const auto size = static_cast<uint32_t>(packed.size());
   return {.payload = std::move(packed), .compressed = size, .uncompressed = ptx.size()};
 }
-// An LZ4 block of one sequence of literals, or, for a text that repeats its last 4 + `match` bytes, with a
-// match.
+// An LZ4 block of one sequence of literals, plus a match if the text repeats its last 4 + `match` bytes.
 static std::string lz4(const std::string& literals, size_t match, uint16_t offset, const std::string& tail) {
   const auto length = [](std::string& to, size_t n) {
     for (n -= 15; n >= 255; n -= 255) to += '\xff';
@@ -522,7 +522,7 @@ static std::string lz4(const std::string& literals, size_t match, uint16_t offse
   return block + tail;
 }
 
-TEST_CASE("driver: fatbins hold PTX, plain or compressed") {
+TEST_CASE("driver: fatbins with plain or compressed PTX") {
   Context context;
   CUmodule module;
   const auto load = [&](const std::vector<FatbinImage>& images) {
@@ -541,7 +541,7 @@ TEST_CASE("driver: fatbins hold PTX, plain or compressed") {
   CHECK(std::string(fp4lab_emulator_report()).find("--no-compress") != std::string::npos);
   if (FatbinImage packed = zstd(ptx); !packed.payload.empty()) CHECK(load({packed}) == CUDA_SUCCESS);
 
-  // A space behind the text, 299 more as a match of one byte that overlaps itself, and the last sequence.
+  // A space after the text, 299 more as a match of one byte that overlaps itself, and the last sequence.
   const std::string block = lz4(ptx.substr(0, ptx.size() - 1) + ' ', 299, 1, std::string(5, '\0'));
   const uint64_t whole = ptx.size() - 1 + 300 + 5;
   const auto size = static_cast<uint32_t>(block.size());
@@ -552,7 +552,7 @@ TEST_CASE("driver: fatbins hold PTX, plain or compressed") {
         CUDA_ERROR_NO_BINARY_FOR_GPU);  // before its begin
 }
 
-TEST_CASE("driver: of several images the one made for the machine is taken") {
+TEST_CASE("driver: of several images the one for the device is loaded") {
   using fp4lab::emu::driver::read_image;
   Context context;
   const auto chosen = [](const std::vector<const char*>& targets) {
@@ -569,8 +569,8 @@ TEST_CASE("driver: of several images the one made for the machine is taken") {
   CHECK(chosen({"sm_120a", "sm_90a", "sm_103f"}) == "");
 }
 
-// nvcc -arch=sm_90a embeds PTX for sm_90 as well, which the newer machine runs too.
-TEST_CASE("driver: the machine is the one that the images were made for") {
+// nvcc -arch=sm_90a also embeds PTX for sm_90, which newer devices run too.
+TEST_CASE("driver: the device model is selected by the program's images") {
   if (std::getenv("FP4LAB_EMULATOR_DEVICE")) FP4LAB_SKIP("FP4LAB_EMULATOR_DEVICE has chosen a machine");
   REQUIRE(cuInit(0) == CUDA_SUCCESS);
   const auto chosen = [](const std::vector<const char*>& targets) {
@@ -587,10 +587,10 @@ TEST_CASE("driver: the machine is the one that the images were made for") {
   CHECK(chosen({"sm_100", "sm_100a"}) == 10);
   CHECK(chosen({"sm_90"}) == 9);
   CHECK(chosen({"sm_120a"}) == 0);
-  CHECK(chosen({"sm_90a", "sm_100a"}) == 10);  // the first of those that fit as well
+  CHECK(chosen({"sm_90a", "sm_100a"}) == 10);  // the first of those that fit equally well
 }
 
-TEST_CASE("driver: who knows the program's images is asked before the first context, and not behind it") {
+TEST_CASE("driver: the callback that selects the device runs before the first context only") {
   REQUIRE(cuInit(0) == CUDA_SUCCESS);
   static int asked;
   asked = 0;
@@ -611,7 +611,7 @@ TEST_CASE("driver: who knows the program's images is asked before the first cont
   fp4lab_emulator_select_by(nullptr);
 }
 
-TEST_CASE("driver: a fatbin that is cut or damaged is refused, not followed") {
+TEST_CASE("driver: a truncated or damaged fatbin is refused") {
   using fp4lab::emu::driver::read_image;
   Context context;
   const std::string ptx = ptx_for("sm_90");
@@ -633,7 +633,7 @@ TEST_CASE("driver: a fatbin that is cut or damaged is refused, not followed") {
   }
 }
 
-TEST_CASE("driver: a fault spoils its context and no other") {
+TEST_CASE("driver: a fault is sticky in its own context only") {
   {
     LoadedModule m;
     CUdeviceptr nowhere = 0x10;
@@ -652,8 +652,8 @@ TEST_CASE("driver: a fault spoils its context and no other") {
   CHECK(cuCtxSynchronize() == CUDA_SUCCESS);
 }
 
-// As an H100 with driver 580 answers.
-TEST_CASE("driver: the device is found by every form of its place on the PCI bus") {
+// As on an H100 with driver 580.
+TEST_CASE("driver: the device is found by every form of its PCI bus id") {
   REQUIRE(cuInit(0) == CUDA_SUCCESS);
   char whole[32];
   int domain, bus, slot;
@@ -682,7 +682,7 @@ TEST_CASE("driver: the device is found by every form of its place on the PCI bus
     CHECK_MESSAGE(find(none) == CUDA_ERROR_INVALID_VALUE, none);
 }
 
-// As an H100 with driver 580 answers.
+// As on an H100 with driver 580.
 TEST_CASE("driver: each context keeps its cache configuration; the primary one's ends with a reset") {
   const auto config = [] {
     CUfunc_cache c;
@@ -749,7 +749,7 @@ TEST_CASE("driver: memory") {
   REQUIRE(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, a.p) == CUDA_SUCCESS);
   CHECK(type == CU_MEMORYTYPE_DEVICE);
   CHECK(cuMemFree(a.p + 8) == CUDA_ERROR_INVALID_VALUE);
-  // Freed it is without a context, too.
+  // It can be freed without a context too.
   CUdeviceptr freed;
   CUcontext current;
   REQUIRE(cuMemAlloc(&freed, 16) == CUDA_SUCCESS);
@@ -763,7 +763,7 @@ TEST_CASE("driver: memory") {
 }
 
 // Mojo destroys its streams by the first symbol, of CUDA 3.
-TEST_CASE("driver: what has a second symbol of the same form can be called by its first") {
+TEST_CASE("driver: an entry point with a newer symbol of the same form works by its first one") {
   auto path = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "emulator/libcuda.so.1";
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   REQUIRE_MESSAGE(library, dlerror());
@@ -832,7 +832,7 @@ TEST_CASE("driver: the library exports the driver API and nothing of ours") {
   CHECK(get("cuNoSuchCall", &p, 13000, 0, &status) == CUDA_ERROR_NOT_FOUND);
   CHECK(status == CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
 
-  // A CUDA runtime inside the program asks for these.
+  // A statically linked CUDA runtime asks for these.
   const auto table =
       reinterpret_cast<CUresult (*)(const void**, const CUuuid*)>(dlsym(library, "cuGetExportTable"));
   const auto report = reinterpret_cast<const char* (*)()>(dlsym(library, "fp4lab_emulator_report"));
@@ -853,7 +853,7 @@ TEST_CASE("driver: the library exports the driver API and nothing of ours") {
   dlclose(library);
 }
 
-// 60 values live through a loop, behind 100 that do not overlap.
+// 60 values are live through a loop, after 100 that do not overlap.
 TEST_CASE_FIXTURE(Context,
                   "the number of registers: values that live at once, and room for the largest block") {
   auto entry = [](const std::string& name, const char* limits) {

@@ -20,7 +20,7 @@ uint16_t expected(uint16_t a, uint16_t b, uint16_t c) {
   return H::nearest(add_to_odd(x * y, z));
 }
 
-// Numbers close enough for their sums to be rounded in every way, and any pattern at all.
+// Numbers close enough for their sums to round in every way, and arbitrary patterns.
 uint16_t draw(std::mt19937& rng, bool any) {
   constexpr uint16_t special[] = {0,      0x8000, 0x7c00, 0xfc00, 0x7f80, 0xff80,
                                   0x7fff, 1,      0x8001, 0x03ff, 0x7bff};
@@ -64,8 +64,7 @@ TEST_CASE_TEMPLATE("vectors of halves: one rounding", H, HalfValue, BfloatValue)
   compare<H, HalfOp::fma>();
 }
 
-TEST_CASE(
-    "vectors of halves: a product that vanishes in fp32 is left to the exact way, which keeps its sign") {
+TEST_CASE("vectors of halves: a product that underflows in fp32 takes the exact path, which keeps its sign") {
   uint32_t a[32], b[32], zero[32] = {}, d[32];
   std::fill(std::begin(a), std::end(a), 0xad5bu);  // about -1e-11
   std::fill(std::begin(b), std::end(b), 0x007fu);  // a denormal

@@ -128,7 +128,7 @@ inline void gather(Warp& w, const Instr& i) {
   auto* d = w.target<uint32_t>(i.op[0]);
   for_lanes(w.active, [&](unsigned l) { d[l] = static_cast<uint32_t>(std::popcount(w.active)); });
 }
-inline void together(Warp& w, const Instr& i) {  // the same, without waiting for anybody
+inline void together(Warp& w, const Instr& i) {  // the same without waiting
   auto* d = w.target<uint32_t>(i.op[0]);
   for_lanes(w.active, [&](unsigned l) { d[l] = static_cast<uint32_t>(std::popcount(w.active)); });
 }

@@ -1,4 +1,4 @@
-// Calls that are given nothing, or what is nobody's: an error comes back, and nothing else happens.
+// Calls with null or invalid handles: they return an error and have no other effect.
 #include <cuda.h>
 #include <doctest/doctest.h>
 
@@ -87,9 +87,9 @@ namespace {
   X(cuTensorMapReplaceAddress) X(cuDeviceCanAccessPeer)
 // clang-format on
 
-alignas(4096) char nobody[1 << 16];  // the address of no handle
+alignas(4096) char nobody[1 << 16];  // an address that is no handle
 
-// Null and 0; or an address of nobody's, and 1.
+// Null and 0; or an address that is no handle, and 1.
 template <class T>
 T nothing() {
   return T{};
@@ -126,7 +126,7 @@ const Entry kEntries[] = {
 #undef X
 };
 
-// Those that an address of nobody's is good for: it may be written to, or it says how and not what.
+// Calls for which such an address is valid: it is written to, or only an option.
 const std::set<std::string_view> kFine = {"cuGetErrorString",
                                           "cuGetErrorName",
                                           "cuDriverGetVersion",
@@ -191,7 +191,7 @@ struct Kernel : Context {
 using Answers = std::pair<CUresult, CUresult>;
 constexpr Answers kRefused = {CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED};
 
-// What a call answers while a stream captures, and the capture's end behind it.
+// A call's result while a stream captures, and the result of ending the capture afterwards.
 template <class Call>
 Answers in_capture(Call call) {
   CUstream s;
@@ -205,7 +205,7 @@ Answers in_capture(Call call) {
 
 }  // namespace
 
-TEST_CASE("driver: no entry point takes null or an address of nobody's for a handle") {
+TEST_CASE("driver: no entry point accepts null or a foreign address as a handle") {
   Context context;
   for (const Entry& e : kEntries) {
     INFO(std::string(e.name));
@@ -219,8 +219,8 @@ TEST_CASE("driver: no entry point takes null or an address of nobody's for a han
   }
 }
 
-// As an H200 with driver 580 answers.
-TEST_CASE("driver: what cannot be linked is an invalid source; a stack has 16 bytes or more of 512 KiB") {
+// As on an H200 with driver 580.
+TEST_CASE("driver: unlinkable text is an invalid source; a stack has 16 bytes to 512 KiB") {
   Context context;
   const std::string text =
       std::string(kPtx) + ".extern .func g();\n.visible .entry calls() { call g; ret; }\n";
@@ -241,7 +241,7 @@ TEST_CASE("driver: what cannot be linked is an invalid source; a stack has 16 by
   CHECK(cuCtxSetLimit(CU_LIMIT_STACK_SIZE, before) == CUDA_SUCCESS);
 }
 
-TEST_CASE("driver: handles that are gone are no handles") {
+TEST_CASE("driver: destroyed handles are invalid") {
   Kernel k;
   CUgraph graph;
   CUgraphExec exec;
@@ -276,8 +276,8 @@ TEST_CASE("driver: streams and events end with their context") {
   CHECK(cuEventSynchronize(e) == CUDA_ERROR_INVALID_HANDLE);
 }
 
-// As an H200 with driver 580 answers.
-TEST_CASE("driver: what may not meet a capture makes it invalid") {
+// As on an H200 with driver 580.
+TEST_CASE("driver: calls that conflict with a capture invalidate it") {
   Kernel k;
   CUgraph graph;
   CUgraphExec exec;
@@ -305,7 +305,7 @@ TEST_CASE("driver: what may not meet a capture makes it invalid") {
   CHECK(cuMemFree(p) == CUDA_SUCCESS);
 }
 
-TEST_CASE("driver: a capture keeps the data of the edges that it is given") {
+TEST_CASE("driver: a capture keeps the data of its edges") {
   Kernel k;
   CUstream s;
   CUgraph graph;
@@ -344,7 +344,7 @@ TEST_CASE("driver: a capture keeps the data of the edges that it is given") {
   CHECK(cuStreamDestroy(s) == CUDA_SUCCESS);
 }
 
-// As an H100 with driver 580 answers.
+// As on an H100 with driver 580.
 TEST_CASE("driver: virtual memory needs no context") {
   REQUIRE(cuInit(0) == CUDA_SUCCESS);
   CUcontext none;

@@ -1,4 +1,4 @@
-// PTX text run on the emulator in a test: parse, allocate, launch, look at the result.
+// Runs PTX text on the emulator in a test: parse, allocate, launch, read the results.
 #pragma once
 
 #include <cstring>
@@ -63,8 +63,7 @@ struct Kernel {
   }
 };
 
-// A module around a kernel's body. Registers: %p<8>, %r<300>, %rd<40>, %h<8>; `parameters` as PTX writes
-// them.
+// A module around a kernel's body. Registers: %p<8>, %r<300>, %rd<40>, %h<8>; `parameters` in PTX syntax.
 inline std::string module_text(const std::string& target, const std::string& parameters,
                                const std::string& body) {
   return ".version 9.0\n.target " + target + "\n.address_size 64\n.extern .shared .align 1024 .b8 smem[];\n" +

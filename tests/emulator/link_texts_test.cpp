@@ -1,4 +1,4 @@
-// Several PTX texts become one that the loader takes.
+// Several PTX texts are linked to one text.
 #include "emulator/ptx/link_texts.h"
 
 #include <doctest/doctest.h>
@@ -39,7 +39,7 @@ constexpr const char* kCallee =
 
 }  // namespace
 
-TEST_CASE("linked texts: what is declared without a directive stays each text's own") {
+TEST_CASE("linked texts: symbols without a linking directive stay local to their text") {
   const auto module = parse(link({kCaller, kCallee}), "m");
   CHECK(module->functions.size() == 2);
   REQUIRE(symbol(*module, "own"));
@@ -48,13 +48,13 @@ TEST_CASE("linked texts: what is declared without a directive stays each text's 
   CHECK(symbol(*module, "own$1")->init[0] == std::byte{3});
   REQUIRE(symbol(*module, "shared_one"));
   CHECK(parse(link({kCallee, kCaller}), "m")->functions.size() == 2);
-  // A text's own symbol does not answer another's .extern.
+  // A local symbol does not resolve another text's .extern.
   const std::string hidden = ".global .u32 shared_one = 1;\n.visible .func (.param .b32 r) f { ret; }\n";
   CHECK_THROWS_WITH(parse(link({kCaller, hidden}), "m"),
                     doctest::Contains("no module that was linked defines it"));
 }
 
-TEST_CASE("linked texts: one of several weak definitions, a strong one first") {
+TEST_CASE("linked texts: one of several weak definitions is taken, a strong one first") {
   const std::string weak =
       ".weak .global .u32 w = 1;\n.weak .func f() { ret; }\n.weak .entry e() { call f; ret; }\n";
   const std::string strong = ".visible .global .u32 w = 2;\n";
@@ -66,7 +66,7 @@ TEST_CASE("linked texts: one of several weak definitions, a strong one first") {
   CHECK(message_of([&] { link({strong, "", strong}); }) == "'w' is defined in t0 and in t2");
 }
 
-TEST_CASE("linked texts: the newest version and target, files numbered one behind the other") {
+TEST_CASE("linked texts: the newest version and target; files are renumbered") {
   const std::string body =
       ".file 1 \"a.cu\"\n.entry {}() {\n.loc 1 5 3\nret;\n}\n.section .debug_str { .b8 0 }\n";
   const auto named = [&](const char* kernel) {

@@ -7,7 +7,7 @@
 
 using namespace fp4lab::emu;
 
-TEST_CASE("a phase is over when arrivals and bytes are in, whatever comes first") {
+TEST_CASE("a phase completes when all arrivals and bytes are in, in either order") {
   Mbarrier b = Mbarrier::fresh(2);
   CHECK_FALSE(b.done(0));
   CHECK(b.done(1));  // the phase before the first has parity 1
@@ -38,7 +38,7 @@ TEST_CASE("a phase is over when arrivals and bytes are in, whatever comes first"
   CHECK_FALSE(b.done(1));
 }
 
-TEST_CASE("the state that arrive returns records the phase it was taken in") {
+TEST_CASE("the state returned by arrive records its phase") {
   Mbarrier b = Mbarrier::fresh(3);
   MbarrierState before = b.state();
   CHECK(before.plausible());
@@ -53,7 +53,7 @@ TEST_CASE("the state that arrive returns records the phase it was taken in") {
   CHECK_FALSE(MbarrierState{0x1234}.plausible());
 }
 
-TEST_CASE("dropping participants lowers what the next phases expect") {
+TEST_CASE("arrive_drop lowers the expected arrivals of later phases") {
   Mbarrier b = Mbarrier::fresh(2);
   CHECK_FALSE(b.drop(1, 0));
   CHECK(b.arrive(1, 0));
@@ -62,7 +62,7 @@ TEST_CASE("dropping participants lowers what the next phases expect") {
   CHECK(b.phase == 2);
 }
 
-TEST_CASE("what is undefined is reported with the values") {
+TEST_CASE("undefined uses are reported with the values") {
   CHECK_THROWS_AS(Mbarrier::fresh(0), Fault);
   CHECK_THROWS_AS(Mbarrier::fresh(1u << 20), Fault);
   Mbarrier b = Mbarrier::fresh(kMbarrierMaxCount);

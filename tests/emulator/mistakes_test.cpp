@@ -1,5 +1,5 @@
-// Mistakes that change values, or hang on hardware alone: what a run says of them. Each beside the same
-// kernel without it, which is silent.
+// Mistakes that change values, or hang on hardware only, and the report of a run. Each is paired with the
+// same kernel without the mistake, which runs without a note.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -60,7 +60,7 @@ PRODUCER: setmaxnreg.dec.sync.aligned.u32 {}; ret; }})",
 
 }  // namespace
 
-TEST_CASE("two rows of an operand in the same bytes: a stride of its descriptor is wrong") {
+TEST_CASE("a wrong stride in a descriptor: two rows of an operand share bytes") {
   const auto notes = [](unsigned lbo, unsigned sbo) {
     const Ran r = run(product(lbo, sbo), true, 128, 128);
     INFO(r.result.report);
@@ -76,7 +76,7 @@ TEST_CASE("two rows of an operand in the same bytes: a stride of its descriptor 
   CHECK(exchanged.find("row 0, byte 0 of K and row 8, byte 0 of K of A are the same") != exchanged.npos);
 }
 
-TEST_CASE("fewer bytes announced than copies bring: the copy that comes in the next phase") {
+TEST_CASE("fewer bytes announced than delivered: the copy that lands in the next phase") {
   unsigned noted = 0;
   for (uint64_t seed = 0; seed < 20; ++seed)
     for (const unsigned announced : {16u, 32u}) {
@@ -116,7 +116,7 @@ TEST_CASE("rows of a tensor map that overlap") {
   }
 }
 
-// At the launch 65536 / 384 registers, in eights: 168 for each thread, if .minnctapersm asks for one CTA.
+// A thread is launched with 65536 / 384 registers, in multiples of 8: 168, if .minnctapersm asks for one CTA.
 TEST_CASE("setmaxnreg: more registers than the CTA was launched with") {
   const std::string one = ".maxntid 384 .minnctapersm 1";
   CHECK(groups(one, 40).notes == "");
@@ -131,7 +131,9 @@ TEST_CASE("setmaxnreg: more registers than the CTA was launched with") {
   CHECK(groups(".maxntid 256 .minnctapersm 1", 40, 256).notes == "");
 }
 
-TEST_CASE("named barriers whose warps wait for each other, or are too few: where the deadlock begins") {
+TEST_CASE(
+    "named barriers whose warps wait for each other, or are too few: the report names the cause of the "
+    "deadlock") {
   const auto report = [](const char* bars) {
     Kernel k(module_text("sm_90a", "",
                          fmt::format(R"(
@@ -149,7 +151,7 @@ TEST_CASE("named barriers whose warps wait for each other, or are too few: where
   CHECK(few.find("at barrier 1 64 of 96 threads have arrived, and too few others are left") != few.npos);
 }
 
-TEST_CASE("bytes that go to the mbarrier of another CTA are told of where they are missing") {
+TEST_CASE("bytes delivered to another CTA's mbarrier are reported at the mbarrier that lacks them") {
   Kernel k(module_text("sm_90a", ".param .u64 in", R"(
       .shared .align 8 .b64 bar; .shared .align 16 .b8 s[16];
       ld.param.u64 %rd0, [in]; mov.u32 %r0, s; mov.u32 %r1, bar; mov.u32 %r2, %cluster_ctarank;
@@ -170,7 +172,7 @@ TEST_CASE("bytes that go to the mbarrier of another CTA are told of where they a
                     "by warp 0") != report.npos);
 }
 
-TEST_CASE("of several notes the first of each class is told") {
+TEST_CASE("of several notes the first of each class is reported") {
   std::string text = product(64, 4);
   text.replace(text.find("ld.param"), 0, "add.u32 %r8, %r9, 1; add.u32 %r10, %r11, 2; ");
   const Ran r = run(text, true, 128, 128);

@@ -1,5 +1,5 @@
-// The tensor core model of the plain kinds against an oracle that follows its definition in 256-bit-like
-// arithmetic: every term as an exact long integer at a fixed weight.
+// The tensor core model of the plain kinds against an oracle that follows its definition in wide arithmetic:
+// every term as an exact long integer at a fixed weight.
 #include "emulator/engine/mma_float.h"
 
 #include <doctest/doctest.h>
@@ -233,7 +233,7 @@ TEST_CASE("special values, fp16 results and scales") {
   CHECK(d == 0x7fffffff);
 }
 
-TEST_CASE("vectors and portable code agree on every kind of accumulator, exponents wide apart") {
+TEST_CASE("vector and portable code agree on every kind of accumulator and distant exponents") {
   std::mt19937 rng(17);
   for (int round = 0; round < 60; ++round) {
     const bool bf16 = round % 2;

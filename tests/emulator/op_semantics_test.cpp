@@ -1,5 +1,5 @@
-// Where the world of an instruction is small, all of it: every table of lop3, every selector of prmt, every
-// shift amount, every code of the small formats, against plain re-implementations that share no code.
+// Exhaustive tests of small input spaces: every table of lop3, every selector of prmt, every shift amount,
+// every code of the small formats, against plain re-implementations that share no code.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -22,7 +22,7 @@ namespace {
 
 uint32_t bit(uint64_t v, unsigned n) { return uint32_t(v >> n & 1); }
 
-// Runs `code`, which makes %r of the thread's index %i (and may use %h, %b and %d), for 0 .. count-1.
+// Runs `code`, which computes %r from the thread's index %i (and may use %h, %b and %d), for 0 .. count-1.
 std::vector<uint32_t> for_all(uint32_t count, const std::string& target, const std::string& code) {
   const std::string text = fmt::format(
       ".version 8.8\n.target {}\n.address_size 64\n"
@@ -98,7 +98,7 @@ TEST_CASE("shf: all amounts") {
   }
 }
 
-TEST_CASE("the general encoder gives the lab's own codes") {
+TEST_CASE("the general encoder agrees with include/fp4lab") {
   const auto nearest = FormatRound::nearest_even;
   unsigned wrong = 0;
   // Every 509th float: all exponents, mantissas that walk through all low bits.
@@ -201,7 +201,7 @@ TEST_CASE("cvt of fp8, fp6 and fp4 pairs to f16x2 and back: all codes") {
           wrong += h != 0x7fff || again != p.format.nan;
         } else {
           wrong += double(half_to_float(h)) != v || std::signbit(half_to_float(h)) != std::signbit(v);
-          // e5m2's infinity is finite again behind .satfinite.
+          // e5m2's infinity becomes finite with .satfinite.
           wrong += again != (std::isinf(v) ? (code & 0x80) | 0x7b : code);
         }
       }

@@ -1,4 +1,4 @@
-// How far apart warps come: any distance, or with `tolerant`, by turns, about as far as on hardware.
+// How far warps may drift apart: arbitrarily, or with `tolerant`, in turns, about as far as on hardware.
 #include <doctest/doctest.h>
 
 #include "kernel.h"
@@ -8,7 +8,7 @@ using namespace fp4lab::emu::test;
 
 namespace {
 
-// Runs two warps under 20 seeds; how many of them leave something else than `right` in `out`.
+// Runs two warps under 20 seeds and counts the seeds that leave a value other than `right` in `out`.
 unsigned wrong_seeds(const std::string& body, bool tolerant, uint32_t right) {
   unsigned wrong = 0;
   for (uint64_t seed = 0; seed < 20; ++seed) {
@@ -35,8 +35,7 @@ constexpr const char* kDelay = "D: add.u32 %r1, %r1, 1; setp.lt.u32 %p7, %r1, 20
 
 }  // namespace
 
-TEST_CASE(
-    "stores that no barrier orders, dozens of instructions apart, keep their order unless run strictly") {
+TEST_CASE("unordered stores, dozens of instructions apart, keep their order unless the schedule is strict") {
   const std::string body = std::string("@%p1 st.shared.u32 [%r0+4], 0; @%p0 bra J;\n") + kDelay + R"(
         @%p2 st.shared.u32 [%r0+4], 7;
         J: bar.sync 0; ld.shared.u32 %r3, [%r0+4]; @%p1 st.global.u32 [%rd0], %r3;)";
@@ -44,7 +43,7 @@ TEST_CASE(
   CHECK(wrong_seeds(body, false, 7) > 0);
 }
 
-TEST_CASE("the last warp at a barrier does not run far ahead of those that it wakes unless run strictly") {
+TEST_CASE("the last warp at a barrier does not run far ahead of the others unless the schedule is strict") {
   const std::string body = std::string(R"(
         @%p1 st.shared.u32 [%r0], 5;
         bar.sync 0; @%p0 bra J;
@@ -54,7 +53,7 @@ TEST_CASE("the last warp at a barrier does not run far ahead of those that it wa
   CHECK(wrong_seeds(body, false, 5) > 0);
 }
 
-TEST_CASE("a warp that polls holds nobody up") {
+TEST_CASE("a polling warp does not delay others") {
   const std::string body = std::string(R"(
         @%p1 st.shared.u32 [%r0], 0; bar.sync 0; @%p0 bra J;
         P: ld.volatile.shared.u32 %r3, [%r0]; setp.eq.u32 %p3, %r3, 0; @%p3 bra P;
@@ -65,8 +64,8 @@ TEST_CASE("a warp that polls holds nobody up") {
 }
 
 namespace {
-// Lanes part in each round and meet again; what they see of their neighbours' rounds behind that is counted
-// in %r6.
+// Lanes diverge and reconverge in each iteration; %r6 counts what they then see of their neighbours'
+// iterations.
 constexpr const char* kPartingRounds = R"(
         .shared .align 4 .b32 rounds[64];
         ld.param.u64 %rd0, [out]; mov.u32 %r0, %tid.x; mov.u32 %r1, 0; mov.u32 %r6, 0; mov.u32 %r7, %r0;
@@ -81,7 +80,7 @@ constexpr const char* kPartingRounds = R"(
 }  // namespace
 
 TEST_CASE(
-    "lanes that part and meet every few instructions compute: they are neither hung nor left to themselves") {
+    "lanes that diverge and reconverge often make progress: they are neither hung nor released from joins") {
   constexpr unsigned kCtas = 4, kThreads = 64;
   for (uint64_t seed = 0; seed < 3; ++seed) {
     Kernel k(module_text("sm_90a", ".param .u64 out", kPartingRounds));
@@ -98,7 +97,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("lanes that part to poll and meet again are reported where nothing changes any more") {
+TEST_CASE("lanes that diverge to poll and reconverge are reported if nothing changes any more") {
   Kernel k(module_text("sm_90a", ".param .u64 out", R"(
         ld.param.u64 %rd0, [out]; mov.u32 %r0, %tid.x; and.b32 %r1, %r0, 1; setp.eq.u32 %p0, %r1, 0; mov.u32 %r2, 0;
         ROUND: @%p0 bra JOIN;

@@ -1,5 +1,5 @@
-// Whatever text it gets, the parser answers with a module or with PtxError: it never crashes, never hangs.
-// The same with libFuzzer: tests/fuzz/ptx_parse.cc and module_image.cc; here a short run with fixed seeds
+// For any text the parser returns a module or throws PtxError: it never crashes or hangs.
+// tests/fuzz/ptx_parse.cc and module_image.cc do the same with libFuzzer; here a short run with fixed seeds
 // over the same corpus.
 #include <doctest/doctest.h>
 
@@ -25,7 +25,7 @@ std::string sample() {
   return text.str();
 }
 
-// One edit of the kind that editors, truncated files and typing errors make.
+// One edit as by editors, truncated files and typing errors.
 void mutate(std::string& text, std::mt19937& random) {
   if (text.empty()) return;
   auto place = [&] { return random() % text.size(); };
@@ -53,7 +53,7 @@ void mutate(std::string& text, std::mt19937& random) {
       text.insert(place(), text.substr(at, n));
       break;
     }
-    case 5: {  // two lines change places
+    case 5: {  // swap two lines
       size_t a = text.find('\n', place()), b = text.find('\n', place());
       if (a == text.npos || b == text.npos) break;
       size_t a_end = text.find('\n', a + 1), b_end = text.find('\n', b + 1);
@@ -63,7 +63,7 @@ void mutate(std::string& text, std::mt19937& random) {
       text.replace(a, first.size(), second);
       break;
     }
-    case 6: {  // a number becomes another
+    case 6: {  // change a number
       size_t at = text.find_first_of("0123456789", place());
       if (at != text.npos) text.replace(at, 1, std::to_string(random()));
       break;
@@ -90,7 +90,7 @@ TEST_CASE("mutated PTX is parsed or refused") {
   std::mt19937 random(1);
   for (int i = 0; i < 3000; ++i) {
     std::string text = original;
-    if (i % 2) {  // small texts get deeper
+    if (i % 2) {  // more edits in small texts
       size_t cut = text.find("\n\tret;");
       size_t from = random() % cut;
       size_t n = 500 + random() % 3000;
@@ -217,7 +217,7 @@ TEST_CASE("random bytes and random words are refused") {
   }
 }
 
-TEST_CASE("deep nesting is refused, not followed") {
+TEST_CASE("deep nesting is refused without recursion") {
   std::string head = ".version 9.0\n.target sm_100a\n.address_size 64\n";
   for (std::string_view repeated : {"{", "(", "-", "[", "~", "!"})
     for (std::string_view before :
@@ -228,7 +228,7 @@ TEST_CASE("deep nesting is refused, not followed") {
     }
 }
 
-TEST_CASE("what the fuzzers found: a sign without a selector, an image whose PTX names no target") {
+TEST_CASE("found by fuzzing: a sign without a selector, an image whose PTX names no target") {
   CHECK(
       answers(".version 9.0\n.target sm_100a\n.address_size 64\n"
               ".entry k() { .reg .b32 %r<4>; vmad.s32.s32.s32 %r0, -%r1, %r2, %r3; ret; }"));
@@ -258,14 +258,14 @@ constexpr int kSeconds = 12;
 #endif
 
 void check_loads_in_seconds(const std::string& text) {
-  const std::clock_t start = std::clock();  // of the CPU: others may be busy on the machine
+  const std::clock_t start = std::clock();  // CPU time: the machine may be busy
   CHECK(parse(text, "long")->functions.size() == 1);
   CHECK(std::clock() - start < kSeconds * CLOCKS_PER_SEC);
 }
 
 }  // namespace
 
-// A minute once, now half a second: what a chain of moves holds is found out once, not by each reader.
+// The value of a chain of moves must be computed once, not by each reader.
 TEST_CASE(
     "a long chain of moves that many instructions read, many branches to one place: loaded in seconds") {
   constexpr int kMoves = 50000, kReaders = 5000;
@@ -279,7 +279,7 @@ TEST_CASE(
   check_loads_in_seconds(text + "END: ret; }");
 }
 
-// Half a minute once, now a tenth of a second: whether a block dominates another is one comparison.
+// Whether a block dominates another must be one comparison.
 TEST_CASE("one f64 sum in thousands of blocks: loaded in seconds") {
   std::string text =
       ".version 8.0\n.target sm_90\n.address_size 64\n.entry k(.param .u64 p) { .reg .b64 %d, %x; .reg .f64 "
@@ -293,7 +293,7 @@ TEST_CASE("one f64 sum in thousands of blocks: loaded in seconds") {
   check_loads_in_seconds(text + "ret; }");
 }
 
-// A bit field asks for all that a constant is computed from: once it did so deeper than the stack is.
+// A bit field examines everything that a constant is computed from, which must not overflow the stack.
 TEST_CASE("bit fields of constants at the end of long sums: loaded in seconds") {
   constexpr int kSums = 50000;
   std::string text = fmt::format(
@@ -307,8 +307,8 @@ TEST_CASE("bit fields of constants at the end of long sums: loaded in seconds") 
   check_loads_in_seconds(text + "ret; }");
 }
 
-// Where memory may have changed is followed along the ways through the code, whatever order the text has.
-TEST_CASE("thousands of blocks that stand in reverse: loaded in seconds") {
+// Possible changes of memory are propagated along the control flow, whatever the order of the text.
+TEST_CASE("thousands of blocks in reverse order: loaded in seconds") {
   constexpr int kBlocks = 20000;
   std::string text =
       ".version 8.0\n.target sm_90\n.address_size 64\n.entry k(.param .u64 p) { .reg .b64 %d; .reg .f64 %x, "
@@ -319,7 +319,7 @@ TEST_CASE("thousands of blocks that stand in reverse: loaded in seconds") {
   check_loads_in_seconds(text + "STORE: st.global.f64 [%d], %y;\nbra END; }");
 }
 
-// A minute and a half once, now a second: what repeats an instruction of constants is looked up.
+// Repetitions of an instruction on constants must be found by a look-up.
 TEST_CASE("thousands of f64 products that share two constants: loaded in seconds") {
   constexpr int kProducts = 20000;
   std::string text =

@@ -1,4 +1,4 @@
-// The front end on a small table of its own: what it reads, what it makes of it, how it says no.
+// The front end with a small table of its own: parsing, lowering, refusals.
 #include "emulator/ptx/parser.h"
 
 #include <doctest/doctest.h>
@@ -61,7 +61,7 @@ constexpr std::string_view kRegisters =
 std::unique_ptr<Module> module_of(std::string_view text) {
   return parse_with(table(), std::string(kHead) + std::string(text), "test.ptx");
 }
-// The body stands on the text's sixth line and below.
+// The body begins on the text's sixth line.
 std::unique_ptr<Module> kernel(std::string_view body, std::string_view params = "") {
   return module_of(fmt::format(".visible .entry k({})\n{{ {}{}\n}}\n", params, kRegisters, body));
 }
@@ -82,7 +82,7 @@ const Row* row_at(const Function& f, uint32_t offset) {
 
 }  // namespace
 
-TEST_CASE("rows: every register its own, as wide as its type") {
+TEST_CASE("rows: every register has its own, as wide as its type") {
   auto m = kernel("add.u32 %r1, %r2, %r1;\nadd.u64 %rd1, %rd2, %rd1;\nmov.b128 %q1, {%rd1, %rd2};\nret;");
   const Function& f = m->functions.at(0);
   REQUIRE(f.code.size() == 4);
@@ -186,8 +186,8 @@ TEST_CASE("vector registers: elements are registers, the whole of one is a { }")
   CHECK(contains(refusal("{ .reg .v4 .b32 m<2>; mov.b32 m2.x, 1; }"), "m2"));
 }
 
-// As ptxas 13 has it: 48 KiB for sm_90, all of 227 KiB for sm_90a and sm_100a.
-TEST_CASE("static shared memory: as much as the target allows") {
+// As in ptxas 13: 48 KiB for sm_90, all of 227 KiB for sm_90a and sm_100a.
+TEST_CASE("static shared memory: up to the target's limit") {
   auto said = [](std::string_view target, unsigned bytes) -> std::string {
     try {
       parse_with(
@@ -215,11 +215,11 @@ TEST_CASE("an .extern .shared array with a size that nothing defines is its own 
       ".entry k() { .reg .b32 %r<3>; mov.u32 %r1, sized; mov.u32 %r2, dynamic; ret; }\n");
   const Function& f = m->functions[0];
   CHECK(row_at(f, f.code[0].op[1].offset)->bits == 0x400);
-  CHECK(row_at(f, f.code[1].op[1].offset)->bits == 0x600);  // behind it
+  CHECK(row_at(f, f.code[1].op[1].offset)->bits == 0x600);  // after it
   CHECK(f.static_shared_bytes == 512);
 }
 
-TEST_CASE("parameters, shared and local variables have their places") {
+TEST_CASE("places of parameters, shared and local variables") {
   auto m = module_of(
       ".extern .shared .align 1024 .b8 dyn[];\n.shared .align 8 .b64 bar[3];\n.shared .b8 unused[64];\n"
       ".entry k(.param .u32 a, .param .align 64 .b8 map[128], .param .u64 .ptr .global .align 4 p)\n"
@@ -251,29 +251,30 @@ TEST_CASE("parameters, shared and local variables have their places") {
   CHECK(f.frame_bytes == 48);
 }
 
-TEST_CASE("where diverging lanes meet again") {
+TEST_CASE("reconvergence points of divergent branches") {
   auto m = kernel(
       "@%p1 bra A;\nmov.u32 %r1, 0;\nbra B;\nA: mov.u32 %r1, 1;\nB: @%p2 bra B;\n@%p3 bra END;\nmov.u32 %r1, "
       "2;\n"
       "@%p4 ret;\nX: bra X;\nEND: ret;");
   const Function& f = m->functions[0];
-  CHECK(f.code[0].reconverge == 4);  // if/else meets at B
+  CHECK(f.code[0].reconverge == 4);  // if/else reconverges at B
   CHECK(f.code[2].reconverge == 4);
   CHECK(f.code[4].reconverge == 5);  // the loop's exit
   CHECK(f.code[5].reconverge == 6);  // lanes that go to END leave at once
   CHECK(f.code[8].op[0].index == 8);
 }
 
-// A persistent kernel: its only way out is a guarded branch to the ret. The last block in program order is
-// one that some lanes pass by.
-TEST_CASE("lanes that part in a loop without another exit meet in the same round") {
+// A persistent kernel whose only exit is a guarded branch to the ret. Some lanes skip the last block in
+// program order.
+TEST_CASE("lanes that diverge in a loop without another exit reconverge in the same iteration") {
   auto m = kernel(
       "bra.uni HEAD;\nMEET: add.u32 %r1, %r1, 1;\nHEAD: @%p1 bra END;\n@%p2 bra MEET;\nmov.u32 %r2, 1;\nbra "
       "MEET;\nEND: ret;");
   const Function& f = m->functions[0];
   CHECK(f.code[2].reconverge == 3);  // lanes that go to END leave at once
   CHECK(f.code[3].reconverge == 1);
-  // Without any way out, and lanes that part in the loop's first block; before it, lanes meet at its head.
+  // Without any exit, lanes that diverge in the loop's first block; before the loop, lanes reconverge at its
+  // head.
   auto n = kernel(
       "@%p1 bra HEAD;\nmov.u32 %r1, 0;\nHEAD: @%p2 bra NEXT;\nmov.u32 %r1, 1;\nNEXT: @%p3 bra HEAD;\nmov.u32 "
       "%r1, 2;\nbra HEAD;");
@@ -295,7 +296,7 @@ TEST_CASE("registers keep their names, for messages") {
   CHECK(f.predicate_names[0].first == static_cast<uint32_t>(f.code[1].guard));
 }
 
-TEST_CASE("lanes that leave early do not keep the others apart") {
+TEST_CASE("lanes that exit early do not prevent the others' reconvergence") {
   auto m = kernel(
       "@%p1 bra JOIN;\n@%p2 bra OUT;\n@%p3 ret;\n@%p4 bra BAD;\nmov.u32 %r1, 0;\nJOIN: mov.u32 %r1, 1;\n"
       "bra OUT;\nBAD: trap;\nOUT: ret;");
@@ -303,12 +304,12 @@ TEST_CASE("lanes that leave early do not keep the others apart") {
   CHECK(f.code[0].reconverge == 5);
   CHECK(f.code[1].reconverge == 2);
   CHECK(f.code[3].reconverge == 4);
-  // Each side leaves on its own: no waiting for the other at the ret.
+  // Each side exits by itself: no waiting for the other at the ret.
   auto n = kernel("@%p1 bra B;\nmov.u32 %r1, 0;\nbra OUT;\nB: mov.u32 %r1, 1;\nOUT: ret;");
   CHECK(n->functions[0].code[0].reconverge == kNoPc);
 }
 
-TEST_CASE("calls: arguments live where the callee's parameters live") {
+TEST_CASE("calls: arguments share the places of the callee's parameters") {
   auto m = module_of(
       ".extern .func __assertfail(.param .b64 m) .noreturn;\n"
       ".func (.param .b32 r) f(.param .b32 x) { .reg .b32 %r<9>; ld.param.u32 %r1, [x]; add.u32 %r1, %r1, "
@@ -409,7 +410,7 @@ TEST_CASE("debug information is read or skipped") {
   CHECK(location(1).caller == m->functions[0].source[0].location);
 }
 
-TEST_CASE("refusals name the place, the reason and what was near") {
+TEST_CASE("refusals name the place, the reason and the nearest names") {
   std::string e = refusal("add.u32 %r1, %r2, %r100;");
   CHECK(contains(e, "test.ptx:6:19: undeclared '%r100': the register range is %r<100>"));
   CHECK(contains(e, "\nadd.u32 %r1, %r2, %r100;\n                  ^"));
@@ -455,7 +456,7 @@ TEST_CASE("refusals name the place, the reason and what was near") {
   CHECK(contains(refusal(".shared .b8 a[240000]; mov.u32 %r1, a;"), "static shared memory"));
 }
 
-TEST_CASE("what ptxas takes and refuses at module scope, in constants and initialisers") {
+TEST_CASE("module scope, constants and initialisers: accepted and refused as by ptxas") {
   struct Case {
     const char *text, *why;
   };

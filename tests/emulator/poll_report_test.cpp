@@ -1,4 +1,4 @@
-// What the report says of threads that poll global memory for a value that only the host would write.
+// The report on threads that poll global memory for a value that only the host would write.
 #include <doctest/doctest.h>
 
 #include "kernel.h"

@@ -86,9 +86,9 @@ class Reader {
                                                             : 0;
   }
 
-  // Words beside stores belong to every case that says nothing else about its output.
+  // Words given next to stores apply to every case that does not specify its output otherwise.
   void finish() {
-    if (p_.cases.size() > 1) p_.cases.erase(p_.cases.begin());  // what stood before the first `case`
+    if (p_.cases.size() > 1) p_.cases.erase(p_.cases.begin());  // the part before the first `case`
     for (Case& c : p_.cases) {
       if (c.entry.empty()) c.entry = entry_;
       if (c.out.empty() && c.fault.empty() && c.refuse.empty()) c.out = beside_;
@@ -108,7 +108,7 @@ class Reader {
     };
     if (w[0] == "case") {
       if (w.size() != 2) fail("{}:{}: the name of a case is one word", p_.path.string(), number_);
-      // A new case begins as a copy of what was said before the first one.
+      // A new case begins as a copy of the part before the first one.
       Case fresh = p_.cases.front();
       fresh.name = w[1];
       p_.cases.push_back(fresh);
@@ -150,7 +150,7 @@ class Reader {
   void store(const std::string& code, std::vector<std::string> words) {
     const size_t bracket = code.find("[%out");
     if (bracket == std::string::npos)
-      fail("{}:{}: `// =` stands beside a store to [%out+N]", p_.path.string(), number_);
+      fail("{}:{}: `// =` must follow a store to [%out+N]", p_.path.string(), number_);
     uint32_t offset = 0;
     if (code[bracket + 5] == '+') offset = uint32_t(std::stoul(code.substr(bracket + 6), nullptr, 0));
     const std::string opcode = split(code.substr(code.find("st.")))[0];
@@ -213,7 +213,7 @@ std::vector<std::string> compare(const Program& p, const Case& c, const std::vec
   return failures;
 }
 
-// A failed run or a refusal: is it the one that was wanted?
+// Whether a failed run or a refusal is the expected one.
 std::vector<std::string> judge_failure(const Program& p, const Case& c, const std::string& wanted,
                                        const std::string& text) {
   if (!wanted.empty() && text.find(wanted) != std::string::npos) return {};

@@ -1,6 +1,6 @@
-// Tests that are PTX programs: tests/ptx/*.ptx, each with its inputs and the words it must give. The format
-// is described in tests/ptx/README.md. A program runs on the emulator always, and on hardware through the
-// driver table where there is some.
+// Tests that are PTX programs: tests/ptx/*.ptx, each with its inputs and expected words. tests/ptx/README.md
+// describes the format. A program always runs on the emulator, and on a GPU through the driver table if there
+// is one.
 #pragma once
 
 #include <cstdint>
@@ -36,12 +36,12 @@ struct Program {
   std::filesystem::path path;
   std::string text;
   int target = 0;           // compute capability that the instructions need: 90 or 100, from .target
-  bool hardware = true;     // false: says something about the emulator alone
+  bool hardware = true;     // false: tests the emulator only
   bool contracted = false;  // compiled with optimisation, so that products and sums become fma
   std::vector<Case> cases;  // at least one
 };
 
-// Throws fp4lab::Error with the file's line for what is malformed.
+// Throws fp4lab::Error with the file's line for malformed input.
 Program read_program(const std::filesystem::path&);
 std::vector<std::filesystem::path> all_programs();  // of tests/ptx, sorted
 

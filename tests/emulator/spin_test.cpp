@@ -1,5 +1,5 @@
-// CTAs that wait for each other by polling global memory: they come to an end, and those that wait long are
-// passed by instead of polling in every round.
+// CTAs that wait for each other by polling global memory: they finish, and long waits sleep instead of
+// polling in every round.
 #include <doctest/doctest.h>
 
 #include "kernel.h"
@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint32_t kCtas = 600;
 
-// Each CTA waits until the one before it has written its number, by `poll` of [%rd0+-4] into %r2, and writes
+// Each CTA waits, by `poll` of [%rd0+-4] into %r2, until the previous one has written its number, and writes
 // its own.
 struct Chain : Kernel {
   uint64_t out = buffer(4 * kCtas);
@@ -32,7 +32,7 @@ struct Chain : Kernel {
   }
 };
 
-// Many CTAs whose every lane adds 1 to one word of two, in its own way.
+// Many CTAs in which every lane increments one of two words, in its own way.
 struct Counters : Kernel {
   uint64_t out = buffer(8);
   Counters(uint32_t blocks, uint32_t threads, const std::string& body)
@@ -55,7 +55,7 @@ TEST_CASE("a chain of waiting CTAs ends, and takes a number of instructions in p
       REQUIRE_MESSAGE(r.ok, r.report);
       const auto out = k.download<uint32_t>(k.out, kCtas);
       for (uint32_t c = 0; c < kCtas; ++c) REQUIRE(out[c] == c + 1);
-      // Were every look carried out, it would be more than a million.
+      // If every poll were executed, it would be more than a million.
       CHECK(r.statistics.warp_instructions < 500 * kCtas);
     }
 }
@@ -72,7 +72,7 @@ TEST_CASE("the same seed gives the same run, whatever the number of host threads
   CHECK(rounds[0] == rounds[1]);
 }
 
-// A second and more at the clock of a GPU, which nobody would wait for here.
+// A second and more by a GPU's clock.
 TEST_CASE("warps that wait for a point in time reach it") {
   for (const char* clock : {"%clock64", "%globaltimer"})
     for (const unsigned threads : {1u, 2u}) {
@@ -94,7 +94,7 @@ TEST_CASE("warps that wait for a point in time reach it") {
     }
 }
 
-TEST_CASE("a loop that looks at the clock for ever is still called hung") {
+TEST_CASE("an endless loop that reads the clock is still reported as hung") {
   Kernel k(module_text("sm_90a", ".param .u64 out", R"(
           SPIN: mov.u64 %rd2, %clock64; setp.ne.u64 %p0, %rd2, 0; @%p0 bra SPIN;)"));
   k.param(0);
@@ -120,8 +120,8 @@ TEST_CASE("contended compare and swap takes a number of instructions in proporti
   }
 }
 
-// A lock that every lane takes once: whose holder waits for nobody, so that taking turns must end.
-TEST_CASE("a lock that lanes of many warps take ends, however long those who wait for it may try") {
+// A lock that every lane takes once. Its holder waits for no one, so the warps' turns must end.
+TEST_CASE("a lock taken by lanes of many warps is released, however long the others try") {
   constexpr uint32_t kBlocks = 40, kThreads = 64;
   for (uint64_t seed = 0; seed < 3; ++seed) {
     Counters k(kBlocks, kThreads, R"(

@@ -1,6 +1,5 @@
 // One instruction on 2048 tuples of operands: special values, small numbers and random bits. The results are
-// hashed; tests/emulator/data/sweep_h200.txt holds the hashes that an H200 gave, which the emulator must give
-// too.
+// hashed; tests/emulator/data/sweep_h200.txt has the hashes of an H200, which the emulator must reproduce.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +13,13 @@ namespace fp4lab::sweep {
 constexpr unsigned kTuples = 2048;
 
 // A line of the data file: "OPCODE DST SRC... [HASH]". A type is b16, b32, b64, or pred for a destination; a
-// source that is no type stands in the instruction as it is ("0x96"). `OPCODE!` with numbers only: no NaN
-// among the operands, for results whose payload follows no known rule.
+// source that is not a type is used literally ("0x96"). `OPCODE!`: no NaN operands, for results whose payload
+// follows no known rule.
 struct Form {
   std::string opcode, destination;
   std::vector<std::string> sources;
   bool numbers_only = false;
-  uint64_t hash = 0;  // 0: not there
+  uint64_t hash = 0;  // 0: none
   std::string text() const;
 };
 

@@ -1,6 +1,6 @@
-// The emulator against an H200, instruction by instruction: the same results, bit for bit, for 2048 tuples of
-// operands of each form. The hardware's results are recorded as hashes; where there is a GPU of that kind the
-// comparison is made again with the results themselves.
+// The emulator against an H200, instruction by instruction: the same bits for 2048 tuples of operands of each
+// form. The hardware's results are recorded as hashes; on a GPU of that kind the results themselves are
+// compared.
 #include "sweep.h"
 
 #include <doctest/doctest.h>
@@ -36,7 +36,7 @@ TEST_CASE("sweep: the emulator gives an H200's results") {
   }
 }
 
-TEST_CASE("sweep: a GPU gives what is recorded") {
+TEST_CASE("sweep: a GPU gives the recorded results") {
   const std::shared_ptr<Driver> gpu = open_gpu();
   if (!gpu) FP4LAB_SKIP("no GPU");
   for (const Form& f : recorded()) {

@@ -1,5 +1,5 @@
-// The opcode table proves itself: every row parses the texts that it spells, no text fits two rows, every row
-// is bound; and the page made from it names every row.
+// Consistency of the opcode table: every row parses the texts that it spells, no text fits two rows, every
+// row is bound, and the generated page names every row.
 #include "emulator/isa/table.h"
 
 #include <doctest/doctest.h>
@@ -20,7 +20,7 @@ namespace {
 
 using Form = OperandSpec::Form;
 
-// Registers are untyped (.b8 ... .b128): they stand for every type of their size.
+// Registers are untyped (.b8 ... .b128), which fit every type of their size.
 std::string register_of(unsigned bits, std::mt19937& random) {
   unsigned n = random() % 4;
   switch (bits) {
@@ -48,7 +48,7 @@ unsigned wgmma_count(const OperandSpec& spec, const Source& source) {
   return source.type(0) == Type::f16 ? n / 4 : n / 2;
 }
 
-// mma's too: D and C, A, B of mnk elements, over 32 lanes.
+// mma's shape fixes its vectors too: D and C, A, B of mnk elements, over 32 lanes.
 unsigned mma_count(const OperandSpec& spec, const Source& source) {
   unsigned m = 0, k = 0;
   for (std::string_view t : source.tokens)
@@ -72,8 +72,8 @@ unsigned mma_count(const OperandSpec& spec, const Source& source) {
   return products * m * 8 / 32 / (sum == Type::f16 ? 2 : 1);
 }
 
-// wmma's: accumulators, A or B of the shape, over 32 lanes; fp16 operands have 8 registers whatever the
-// shape, those of less than 8 bits one.
+// wmma: accumulators, A or B of the shape, over 32 lanes; fp16 operands have 8 registers for every shape,
+// operands of less than 8 bits one.
 unsigned wmma_count(const OperandSpec& spec, const Source& source) {
   unsigned m = 0, n = 0, k = 0;
   for (std::string_view t : source.tokens)
@@ -194,7 +194,7 @@ std::string module_text(const Opcode& row, const std::string& instruction) {
 
 }  // namespace
 
-TEST_CASE("every row parses what it spells, and is the row that is found") {
+TEST_CASE("every row parses its own spellings, and lookup finds that row") {
   for (const Entry& e : Table::standard().entries()) {
     CAPTURE(e.opcode->name);
     std::mt19937 random(7);
@@ -218,7 +218,7 @@ TEST_CASE("every row parses what it spells, and is the row that is found") {
   }
 }
 
-TEST_CASE("combinations of modifiers and operands that ptxas refuses are refused") {
+TEST_CASE("combinations of modifiers and operands are refused as by ptxas") {
   struct Case {
     const char *statement, *why;
   };
@@ -302,7 +302,7 @@ TEST_CASE("combinations of modifiers and operands that ptxas refuses are refused
   }
 }
 
-TEST_CASE("what ptxas takes for a target is taken") {
+TEST_CASE("instructions are accepted for a target as by ptxas") {
   struct Case {
     const char *target, *statement;
   };
@@ -340,7 +340,7 @@ TEST_CASE("what ptxas takes for a target is taken") {
   }
 }
 
-TEST_CASE("vectors of registers of several types are taken and refused as ptxas does") {
+TEST_CASE("vectors of registers of several types: accepted and refused as by ptxas") {
   const std::string mixed = "us ub su sb bu bs bb bf bh fb hb";
   const std::string int_too = mixed + " uu ss";
   const struct {
@@ -400,7 +400,7 @@ TEST_CASE("no text fits two rows") {
       CHECK(e.spelling.matches(tokens));
       for (const Entry* other : table.find(tokens)) {
         if (other == &e) continue;
-        // Two rows may share a spelling when their operands tell them apart: then the forms differ.
+        // Two rows may share a spelling if their operands distinguish them: then the forms differ.
         std::string opcode;
         for (auto t : tokens) opcode += "." + std::string(t);
         CAPTURE(opcode);
@@ -420,7 +420,7 @@ TEST_CASE("the support page names every row") {
   CHECK(page.find("## Other") == page.npos);
 }
 
-TEST_CASE("notes/support.md is the page that the table makes") {
+TEST_CASE("notes/support.md is up to date") {
   std::ifstream in(std::filesystem::path(__FILE__).parent_path() / "../../notes/support.md");
   REQUIRE(in);
   std::ostringstream text;
@@ -475,7 +475,7 @@ TEST_CASE("patterns: groups, nesting, order") {
   CHECK_THROWS(parse_operand_specs("{v:b32}"));
 }
 
-TEST_CASE("modifiers are taken in any order, as ptxas takes them") {
+TEST_CASE("modifiers are accepted in any order, as by ptxas") {
   auto row_of = [](std::vector<std::string_view> tokens) {
     auto found = Table::standard().find(tokens);
     return found.size() == 1 ? found[0]->opcode->name : std::string_view("none or several");

@@ -1,5 +1,5 @@
-// The other kinds of tcgen05.mma: one instruction's tile, K-major without a swizzle, values whose sums are
-// exact; M = 128 and 64, A from shared memory or from TMEM, fp16 and s32 accumulators, ue8m0 scales.
+// The other kinds of tcgen05.mma: one instruction's tile, K-major without a swizzle, values with exact sums;
+// M = 128 and 64, A from shared memory or TMEM, fp16 and s32 accumulators, ue8m0 scales.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -37,7 +37,7 @@ struct Form {
   bool a_in_tmem = false, scaled = false, transposed_b = false;
   bool stationary = false;  // .ws
   bool sparse = false;      // A holds half of K
-  bool nowhere = false;     // the last of it zeros whose metadata gives them no place
+  bool nowhere = false;     // its last elements are zeros with invalid metadata
 
   bool wide() const { return element.bytes > 1; }
   unsigned b_row() const { return sparse ? 64 : 32; }                        // bytes
@@ -46,7 +46,7 @@ struct Form {
   // Elements of a row of A as stored, and of B.
   unsigned stored() const { return element.pairs ? 64 : 32 / element.bytes; }
   unsigned k() const { return sparse ? 2 * stored() : stored(); }
-  // Where the input holds B, the rows of A for TMEM and the metadata.
+  // Offsets in the input of B, the rows of A for TMEM, and the metadata.
   unsigned b_at() const { return m * 32; }
   unsigned rows_at() const { return b_at() + n * b_row(); }
   unsigned metadata_at() const { return rows_at() + 128 * 32; }
@@ -61,7 +61,7 @@ uint32_t element_bits(const Element& element, int x) {
   const unsigned i = static_cast<unsigned>(x + 3);
   if (e == "f16") return fp4lab::half_from_float(f);
   if (e == "bf16") return u >> 16;
-  if (e == "tf32") return u | 0x1fff;  // the low bits must not take part
+  if (e == "tf32") return u | 0x1fff;  // the low bits must be ignored
   if (e == "s8") return static_cast<uint8_t>(x);
   constexpr uint8_t e4m3[] = {0xc4, 0xc0, 0xb8, 0, 0x38, 0x40, 0x44},
                     e5m2[] = {0xc2, 0xc0, 0xbc, 0, 0x3c, 0x40, 0x42},
@@ -89,7 +89,7 @@ std::string kernel(const Form& f) {
                           ? "st.shared.v2.b32 [%r8], {%r4,%r5}; st.shared.b32 [%r8+8], %r6;"
                           : "st.shared.v4.b32 [%r8], {%r4,%r5,%r6,%r7};";
   std::string fill_a, stores;
-  if (f.a_in_tmem) {  // 32 bytes of each row stand behind B in `in`
+  if (f.a_in_tmem) {  // 32 bytes of each row follow B in `in`
     fill_a = "mul.wide.u32 %rd6, %r1, 32; add.u64 %rd6, %rd6, %rd0;\n";
     for (unsigned w = 0; w < 8; ++w)
       fill_a += fmt::format("ld.global.b32 %r{}, [%rd6+{}];\n", 20 + w, f.rows_at() + 4 * w);
@@ -170,7 +170,7 @@ std::string kernel(const Form& f) {
                   fmt::arg("wait", wait("%r9", 0)), fmt::arg("stores", stores)));
 }
 
-// Random operands of one instruction as the kernel reads them, and what D must be.
+// Random operands of one instruction as the kernel reads them, and the expected D.
 class Tile {
  public:
   Tile(const Form& f, std::mt19937& rng)
@@ -206,8 +206,8 @@ class Tile {
   }
 
  private:
-  // Draws where the stored elements of row r of A stand along K and writes the metadata that says so into the
-  // TMEM lane of the row; for elements of more than 8 bits by halves of K in lanes 8 apart, rows r and r + 8
+  // Draws the positions along K of the stored elements of row r of A and writes them as metadata into the
+  // row's TMEM lane. For elements of more than 8 bits the halves of K are in lanes 8 apart, rows r and r + 8
   // in one word.
   void thin_out(unsigned r) {
     constexpr unsigned kIndices[] = {0x4, 0x8, 0x9, 0xc, 0xd, 0xe, 0x6};
@@ -249,7 +249,7 @@ class Tile {
     else
       put_in_chunk(&place(base, row, i * f_.element.bytes / 16 * 16), i, x);
   }
-  // As element i, counted along the 16 bytes, of those bytes.
+  // Bits of element i, counted along the 16 bytes.
   void put_in_chunk(uint8_t* chunk, unsigned i, int x) {
     const uint32_t bits = element_bits(f_.element, x);
     if (const unsigned narrow = f_.element.narrow) {  // 16 elements in the first 8 or 12 of 16 bytes
@@ -260,8 +260,7 @@ class Tile {
       std::memcpy(chunk + i * f_.element.bytes % 16, &bits, f_.element.bytes);
     }
   }
-  // In core matrices, and as the rows that TMEM takes: there each narrow element has a byte, e2m1 its bits
-  // 5:2.
+  // In core matrices, and as rows for TMEM, where each narrow element has a byte and e2m1 uses its bits 5:2.
   void place_a() {
     const unsigned up = f_.element.narrow == 4 ? 2 : 0;
     for (unsigned r = 0; r < f_.m; ++r)
@@ -295,7 +294,7 @@ class Tile {
   std::vector<uint8_t> in_;
 };
 
-// The numbers behind the colons of the lines that tell elements.
+// The numbers after the colons of the lines that name elements.
 std::vector<float> elements_in(const std::string& report) {
   std::vector<float> all;
   std::istringstream lines(report);
@@ -310,7 +309,7 @@ std::vector<float> elements_in(const std::string& report) {
 }  // namespace
 
 // The lists of PTX ISA 9.7.16.10.8.1 and .2.
-TEST_CASE("sparsity metadata that means something to tcgen05.mma") {
+TEST_CASE("valid sparsity metadata of tcgen05.mma") {
   for (unsigned m = 0; m < 16; ++m)
     for (const bool tf32 : {false, true}) {
       SparseRows rows;
@@ -418,7 +417,7 @@ TEST_CASE("tiles of the other kinds") {
 
 namespace {
 
-// What is said of the kernel of a form when every `from` in it is `to`.
+// The report on the kernel of a form after replacing every `from` by `to`.
 std::string report_of(const Form& f, const std::string& from, const std::string& to) {
   std::string text = kernel(f);
   size_t found = 0;
@@ -435,7 +434,7 @@ std::string report_of(const Form& f, const std::string& from, const std::string&
 
 }  // namespace
 
-TEST_CASE("operands in tensor memory must not stand where D goes") {
+TEST_CASE("operands in tensor memory must not overlap D") {
   const Form a{.kind = "f16", .element = kBf16, .m = 128, .n = 32, .a_in_tmem = true};
   CHECK(report_of(a, "+320]", "+24]").find("A in TMEM columns [24, 32) overlaps D in [0, 32)") !=
         std::string::npos);
@@ -445,7 +444,7 @@ TEST_CASE("operands in tensor memory must not stand where D goes") {
         std::string::npos);
 }
 
-// PTX ISA 9.7.16.10.3: K-major operands take every swizzle, MN-major ones of 8 and 16 bits all but this one.
+// PTX ISA 9.7.16.10.3: K-major operands allow every swizzle, MN-major ones of 8 and 16 bits all but this one.
 TEST_CASE("the 128-byte swizzle with 32-byte atoms") {
   const Form f{.kind = "f16", .element = kF16, .m = 128, .n = 64};
   const std::string a = fmt::format("{:#x}, ", uint64_t(0x400) >> 4 | uint64_t(8) << 16 | uint64_t(16) << 32 |

@@ -1,5 +1,5 @@
-// tcgen05 on the emulator: the whole way of the scales, products against an oracle of exact sums, register
-// layouts of ld and st, and the messages for misuse.
+// tcgen05 on the emulator: the path of the scales, products against an oracle of exact sums, register layouts
+// of ld and st, and the messages for misuse.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -35,7 +35,7 @@ struct Operand4 {                      // rows of 256 e2m1 values with a scale f
     const uint8_t b = codes[row * 128 + k / 2];
     return kE2m1[k % 2 ? b >> 4 : b & 15] * ue4m3(scales[row * 16 + k / 16]);
   }
-  std::vector<uint8_t> blocked() const {  // 128x4 layout; padding rows hold garbage that must not matter
+  std::vector<uint8_t> blocked() const {  // 128x4 layout; padding rows hold garbage that must be ignored
     const uint32_t blocks = (rows + 127) / 128;
     std::vector<uint8_t> out(blocks * 2048, 0x33);
     for (uint32_t r = 0; r < rows; ++r)
@@ -272,7 +272,7 @@ TEST_CASE("misuse of the tensor core is reported with names and values") {
            "nobody has written");
 }
 
-TEST_CASE("missing waits are noticed") {
+TEST_CASE("missing waits are detected") {
   std::mt19937 rng(5);
   const Shape s{64, TensorSwizzle::b128};
   const Operand4 a(128, rng, true), b(64, rng, true);
@@ -296,7 +296,7 @@ TEST_CASE("missing waits are noticed") {
   const size_t done = text.find("W", text.find("EPILOGUE:"));
   CHECK(without(text.substr(done, 12), "tcgen05.fence::after") >= 15);
   CHECK(without("tcgen05.wait::ld.sync.aligned;", "st.global") == 20);
-  // A commit by another thread than the one that multiplies covers nothing.
+  // A commit by a thread other than the issuing one covers nothing.
   const std::string commit = "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r0+8];";
   std::string t = text;
   t.replace(t.find(commit), commit.size(), "");
@@ -356,7 +356,7 @@ std::vector<uint32_t> run_ld(const std::string& text, unsigned registers) {
 
 // Known points of the register layouts (figures of PTX ISA 9.7.16.2.3), as (register, thread) -> lane,
 // column.
-TEST_CASE("tcgen05.ld: who gets which cell") {
+TEST_CASE("tcgen05.ld: the mapping of cells to threads") {
   auto cell = [](const std::vector<uint32_t>& v, unsigned r, unsigned t) { return v[r * 32 + t]; };
   auto v = run_ld(ld_kernel("32x32b.x16", 16, 0, ""), 16);
   for (unsigned r = 0; r < 16; ++r)
@@ -394,8 +394,8 @@ TEST_CASE("tcgen05.ld: who gets which cell") {
   }
 }
 
-// A scale block for 32 rows: one word of each 16 bytes is written, and only its column may be read.
-TEST_CASE("tcgen05.cp of bytes that are written in part: the words that are") {
+// A scale block of 32 rows: one word of each 16 bytes is written, and only its column may be read.
+TEST_CASE("tcgen05.cp of partly written bytes defines the written words only") {
   for (const unsigned column : {0u, 1u}) {
     Kernel k(module_text("sm_100a", ".param .u64 out",
                          fmt::format(R"(

@@ -1,4 +1,4 @@
-// Tensor maps: cuda.h's rules, the encoding, swizzles against the tables of PTX ISA 5.5.7, boxes at the
+// Tensor maps: cuda.h's rules, the encoding, swizzles compared with the tables of PTX ISA 5.5.7, boxes at the
 // edges.
 #include "emulator/engine/tensor_map.h"
 
@@ -29,7 +29,7 @@ TensorMap fp4_map() {  // 300 rows of 512 e2m1 values, boxes of 256 x 16
 
 }  // namespace
 
-TEST_CASE("a map survives its 128 bytes, and foreign bytes are recognised") {
+TEST_CASE("a map is encoded and decoded unchanged, and foreign bytes are recognised") {
   TensorMap m = fp4_map();
   m.dim[1] = uint64_t(1) << 32;
   m.stride[1] = (uint64_t(1) << 40) - 16;
@@ -50,13 +50,13 @@ TEST_CASE("a map survives its 128 bytes, and foreign bytes are recognised") {
   }
   CHECK(n.stride[1] == m.stride[1]);
   CHECK_FALSE(n.patched);
-  for (unsigned i : {8u, 11u, 60u, 127u}) {  // the kind, what all maps have in common, our mark
+  for (unsigned i : {8u, 11u, 60u, 127u}) {  // the kind, bits common to all maps, our mark
     auto other = bytes;
     other[i] ^= std::byte{8};
     decode_tensor_map(other.data(), ok);
     CHECK_FALSE(ok);
   }
-  for (unsigned i : {0u, 17u, 111u, 115u}) {  // what a program may have written
+  for (unsigned i : {0u, 17u, 111u, 115u}) {  // bytes that a program may write
     auto other = bytes;
     other[i] ^= std::byte{8};
     const TensorMap torn = decode_tensor_map(other.data(), ok);
@@ -64,9 +64,9 @@ TEST_CASE("a map survives its 128 bytes, and foreign bytes are recognised") {
   }
 }
 
-// gau-nernst's contest group GEMM (NVFP4) encodes its maps once, and for each call writes the address into
-// the first eight bytes and the extents, less one, into the words from the eighth on.
-TEST_CASE("a map that a program wrote into is what its bytes say now, and known as patched") {
+// gau-nernst's contest group GEMM (NVFP4) encodes its maps once. For each call it writes the address into the
+// first eight bytes, and the extents less one into the words from the eighth on.
+TEST_CASE("a map that a program wrote into is decoded from its current bytes, and marked as patched") {
   TensorMap m = fp4_map();
   m.address = 0;
   auto bytes = m.encode();
@@ -91,9 +91,9 @@ TEST_CASE("a map that a program wrote into is what its bytes say now, and known 
   CHECK(edited.patched);
 }
 
-// CuTe DSL 4.8 makes its maps without the driver, and copies 64 bytes of them: here of a 512 x 256 NVFP4
+// CuTe DSL 4.8 makes its maps without the driver and copies only 64 bytes of them; here for a 512 x 256 NVFP4
 // operand.
-TEST_CASE("the 64 bytes that CuTe DSL writes are a tiled map, whatever stands behind them") {
+TEST_CASE("the 64 bytes that CuTe DSL writes are a tiled map, whatever follows them") {
   const std::array<uint32_t, 16> words = {0x1000, 0,   0x465a2, 8, 0x1000, 0,           0,    0,
                                           255,    511, 0,       0, 0,      0xff00'0000, 0x7f, 0};
   TensorMap want = fp4_map();
@@ -109,7 +109,7 @@ TEST_CASE("the 64 bytes that CuTe DSL writes are a tiled map, whatever stands be
     CHECK(m.encode() == want.encode());
   }
   CHECK(std::memcmp(want.encode().data(), words.data(), sizeof words) == 0);
-  for (const unsigned bit : {0u, 18u, 25u}) {  // its kind, and what all maps have in common
+  for (const unsigned bit : {0u, 18u, 25u}) {  // its kind, and bits common to all maps
     std::array<std::byte, kTensorMapBytes> other = bytes;
     other[8 + bit / 8] ^= std::byte(1 << bit % 8);
     bool ok;
@@ -118,7 +118,7 @@ TEST_CASE("the 64 bytes that CuTe DSL writes are a tiled map, whatever stands be
   }
 }
 
-TEST_CASE("cuTensorMapEncodeTiled's rules, each broken by itself") {
+TEST_CASE("cuTensorMapEncodeTiled's rules, each violated by itself") {
   CHECK(fp4_map().invalid(false).empty());
   auto why = [](auto&& change, bool hopper = false) {
     TensorMap m = fp4_map();
@@ -154,7 +154,7 @@ TEST_CASE("cuTensorMapEncodeTiled's rules, each broken by itself") {
       "needs sm_100");
 }
 
-// cuda.h asks for SWIZZLE_32B there. The driver (580.159, H200) does not.
+// cuda.h requires SWIZZLE_32B. The driver (580.159, H200) does not.
 TEST_CASE("an interleaved map of 32 bytes may have any swizzle") {
   cuuint64_t dims[] = {276, 91, 88}, strides[] = {256, 1536};
   cuuint32_t box[] = {64, 8, 8}, steps[] = {1, 1, 6};
@@ -167,7 +167,7 @@ TEST_CASE("an interleaved map of 32 bytes may have any swizzle") {
   }
 }
 
-TEST_CASE("encode_tiled takes the driver's arguments and says which is wrong") {
+TEST_CASE("encode_tiled takes the driver's arguments and names the wrong one") {
   CUtensorMap map;
   cuuint64_t dims[] = {7168 / 2, 300}, strides[] = {7168 / 2};
   cuuint32_t box[] = {128, 64}, steps[] = {1, 1};
@@ -188,8 +188,8 @@ TEST_CASE("encode_tiled takes the driver's arguments and says which is wrong") {
   CHECK_FALSE(replace_address(&map, reinterpret_cast<void*>(0x9008)).empty());
 }
 
-// As the driver (580.159, H200) answers.
-TEST_CASE("encode_tiled wants strides with rank 1 too, though it reads none") {
+// As by the driver (580.159, H200).
+TEST_CASE("encode_tiled requires strides for rank 1 too, though it reads none") {
   CUtensorMap map;
   cuuint64_t dims[] = {1024}, strides[] = {8};
   cuuint32_t box[] = {32}, steps[] = {1};
@@ -200,7 +200,8 @@ TEST_CASE("encode_tiled wants strides with rank 1 too, though it reads none") {
   }
 }
 
-// cuda.h asks for 64 bytes. The driver (580.159, H200) takes any address, and CUDA Python's maps lie at 16.
+// cuda.h requires 64 bytes. The driver (580.159, H200) accepts any address, and CUDA Python's maps are at
+// multiples of 16.
 TEST_CASE("a tensor map may be made at any address") {
   cuuint64_t dims[] = {128, 64}, strides[] = {128};
   cuuint32_t box[] = {128, 64}, steps[] = {1, 1};
@@ -269,8 +270,8 @@ TEST_CASE("cuTensorMapEncodeIm2col's rules") {
       why([](Call& c) { c.swizzle = CU_TENSOR_MAP_SWIZZLE_NONE, c.channels = 128, c.pixels = 912; }).empty());
 }
 
-// The tables of PTX ISA 5.5.7 name, for each 16-byte chunk of the pattern, where it goes: chunk ^ row for
-// rows of 128 bytes, and so on. Independent of the bit formula.
+// For each 16-byte chunk of the pattern the tables of PTX ISA 5.5.7 give its position: chunk ^ row for rows
+// of 128 bytes, and so on. Independent of the bit formula.
 TEST_CASE("swizzles are the manual's tables") {
   for (uint32_t row = 0; row < 8; ++row)
     for (uint32_t chunk = 0; chunk < 8; ++chunk) {

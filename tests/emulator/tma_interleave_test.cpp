@@ -6,8 +6,8 @@
 using namespace fp4lab::emu;
 using namespace fp4lab::emu::test;
 
-// What an H200 did with maps of rank 3 to 5 (2026-11-22): units of 16 or 32 bytes side by side, one slice of
-// channels (dimension 1 of 3) whatever the box says, bounds and coordinates in units.
+// Behaviour of an H200 for maps of rank 3 to 5 (2026-11-22): units of 16 or 32 bytes are contiguous; one
+// slice of channels (dimension 1 of 3) whatever the box says; bounds and coordinates in units.
 TEST_CASE("interleaved maps: dimension 0 counts units, and a box holds one slice of channels") {
   const std::vector<uint8_t> source = pattern(16 * 1024);
   constexpr uint32_t kUnits = 8, kImages = 2;  // of the box {8, 3, 2}
@@ -38,7 +38,7 @@ TEST_CASE("interleaved maps: dimension 0 counts units, and a box holds one slice
       };
       CAPTURE(unit);
       CAPTURE(coordinates);
-      // Where the box's bytes lie: in the tensor (nothing if out of bounds), and in shared memory at 0x800.
+      // The places of the box's bytes: in the tensor (none if out of bounds), and in shared memory at 0x800.
       const auto each = [&](auto&& visit) {
         for (uint32_t i = 0; i < bytes; ++i) {
           const int x = at.unit + static_cast<int>(i / unit % kUnits),
@@ -76,7 +76,7 @@ TEST_CASE("interleaved maps: dimension 0 counts units, and a box holds one slice
     }
 }
 
-// What an H200 did with 41 such maps of rank 3 to 5 (2026-11-22): dimension 0 is the pictures' width, the
+// Behaviour of an H200 for 41 such maps of rank 3 to 5 (2026-11-22): dimension 0 is the pictures' width, the
 // corners are those of the dimensions from 0 on, and a pixel is one unit, whatever channelsPerPixel says.
 TEST_CASE("interleaved im2col maps: a unit of each pixel of one slice of channels") {
   constexpr int kWidth = 6, kHeight = 5, kSlices = 3, kImages = 3, kPixels = 30, kStride[3] = {2, 1, 2};

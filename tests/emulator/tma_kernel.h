@@ -7,8 +7,8 @@
 
 namespace fp4lab::emu::test {
 
-// Thread 0 sets the mbarrier at %r1 up, fills `bytes` of smem (%r0) with words, `word` puts into %r6 what
-// belongs at offset %r4, and runs `copy` on the map at %rd0; after `waited` all words go to out.
+// Thread 0 initialises the mbarrier at %r1, fills `bytes` of smem (%r0) with words (`word` computes into %r6
+// the one for offset %r4), and runs `copy` on the map at %rd0. After `waited` all words are copied to out.
 inline std::string copy_kernel(uint32_t bytes, const char* word, const std::string& copy,
                                const std::string& waited) {
   return module_text("sm_90a", ".param .align 64 .b8 map[128], .param .u64 out",

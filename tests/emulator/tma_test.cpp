@@ -1,5 +1,5 @@
 // cp.async.bulk.tensor and cp.async.bulk on the emulator: boxes at the edges, swizzles, byte counts, stores,
-// reductions, and what goes wrong when a wait or an expect_tx is.
+// reductions, and wrong waits or expect_tx.
 #include <doctest/doctest.h>
 
 #include <cstring>
@@ -31,7 +31,7 @@ std::string load_kernel(uint32_t at, uint32_t bytes, int x, int y, uint32_t copi
 
 }  // namespace
 
-// Each byte of the destination by the rule of the manual, computed here from coordinates alone.
+// The expected bytes of the destination, computed from coordinates alone by the manual's rule.
 TEST_CASE("loads: every swizzle, inside and across each edge, at destinations off the pattern's period") {
   const std::vector<uint8_t> source = pattern(256 * 40);
   struct Place {
@@ -76,8 +76,8 @@ TEST_CASE("loads: every swizzle, inside and across each edge, at destinations of
       }
 }
 
-// What a contest's group GEMM does for each call (see tensor_map_test.cpp).
-TEST_CASE("a load goes by a map whose address a program wrote into the bytes: a note, or a fault") {
+// Done by a contest's group GEMM for each call (see tensor_map_test.cpp).
+TEST_CASE("a load by a map into which a program wrote the address: a note, or a fault") {
   const std::vector<uint8_t> source = pattern(256 * 40);
   for (const bool tolerant : {true, false}) {
     Kernel k(load_kernel(0, 128, 32, 3, 128));
@@ -99,7 +99,7 @@ TEST_CASE("a load goes by a map whose address a program wrote into the bytes: a 
 }
 
 TEST_CASE(
-    "loads round f32 to tf32 where the map says so, also without .ftz's zeros; the fill stays as it is") {
+    "loads by a TFLOAT32 map round f32 to tf32, with or without flushing; the fill value is not rounded") {
   const std::vector<uint32_t> source = {0x3f801234, 0xbf801000, 0x3f803000,
                                         0xffffffff, 0x00001800, 0x7f7fffff};
   const std::vector<uint32_t> rounded = {0x3f802000, 0xbf800000, 0x3f804000,
@@ -133,7 +133,7 @@ TEST_CASE("byte counts: the full box counts, whatever lies outside") {
     return k.run(3);
   };
   CHECK(run(2048, 0, 32).ok);
-  LaunchResult r = run(1024, 0, 32);  // only the rows in bounds: bytes come that nobody expects
+  LaunchResult r = run(1024, 0, 32);  // only the rows in bounds: more bytes arrive than expected
   CHECK_FALSE(r.ok);
   r = run(4096, 0, 0);
   CHECK_FALSE(r.ok);
@@ -145,7 +145,7 @@ TEST_CASE("byte counts: the full box counts, whatever lies outside") {
   CHECK(r.report.find("innermost start coordinate 8") != std::string::npos);
 }
 
-TEST_CASE("a wait that is missing shows under some seed") {
+TEST_CASE("some seed reveals a missing wait") {
   const std::vector<uint8_t> source = pattern(256 * 40);
   std::string text = load_kernel(0, 2048, 0, 0, 2048);
   const size_t begin = text.find("W", text.find("WAIT: bar.sync") + 4), end = text.find("mul.lo", begin);
@@ -193,7 +193,7 @@ TensorMap word_map(uint64_t address, TensorType type) {
 
 }  // namespace
 
-TEST_CASE("stores and reductions write what is in bounds and nothing else") {
+TEST_CASE("stores and reductions write only what is in bounds") {
   for (std::string op : {"", ".add", ".max"}) {
     const std::string name =
         op.empty() ? "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group"
@@ -261,8 +261,8 @@ TEST_CASE("sums of FLOAT32_FTZ and TFLOAT32_FTZ maps flush subnormal numbers") {
 }
 
 TEST_CASE("wait_group.read frees the source but promises nothing about the destination") {
-  // The source is overwritten right after the wait for the read, so it must have been read; then the result
-  // is only certain after the second wait.
+  // The source is overwritten right after the wait for the read, so it must have been read by then; the
+  // result is only certain after the second wait.
   Kernel k(store_kernel(
       "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%rd0, {0, 0}], [%r0];",
       "cp.async.bulk.wait_group.read 0;\nst.shared.u32 [%r0], 77;\ncp.async.bulk.wait_group 0;"));
@@ -274,7 +274,7 @@ TEST_CASE("wait_group.read frees the source but promises nothing about the desti
     REQUIRE(k.run(seed).ok);
     CHECK(k.download<uint32_t>(out, 1)[0] == 1);
   }
-  // Without any wait the overwriting shows under some seed.
+  // Without any wait some seed reveals the overwriting.
   Kernel bad(store_kernel("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%rd0, {0, 0}], [%r0];",
                           "st.shared.u32 [%r0], 77;\ncp.async.bulk.wait_group 0;"));
   const uint64_t out2 = bad.buffer(20 * 10 * 4);
@@ -332,7 +332,7 @@ TEST_CASE("bulk copies: there and back, and their alignment") {
   CHECK(r.kind == FaultKind::illegal_address);
 }
 
-TEST_CASE("gather4 and scatter4: four rows of one's choice") {
+TEST_CASE("gather4 and scatter4: four arbitrary rows") {
   const std::vector<uint8_t> source = pattern(256 * 40);
   const std::string text = module_text(
       "sm_100a", ".param .align 64 .b8 map[128], .param .align 64 .b8 to[128], .param .u64 out", R"(
@@ -362,7 +362,7 @@ TEST_CASE("gather4 and scatter4: four rows of one's choice") {
     REQUIRE(r.ok);
     std::vector<uint8_t> want(256 * 40);
     const int from[] = {7, 39, 3, 40},
-              to[] = {1, 0, 50, 38};  // row 40 is not there: zeros; nor is 50: not stored
+              to[] = {1, 0, 50, 38};  // row 40 is out of bounds: zeros; row 50 too: not stored
     for (int i = 0; i < 4; ++i)
       for (int c = 0; c < 64; ++c)
         if (to[i] < 40) want[to[i] * 256 + 128 + c] = from[i] < 40 ? source[from[i] * 256 + 64 + c] : 0;
@@ -394,7 +394,7 @@ struct Image {
     m.lower = {int16_t(lower[0]), int16_t(lower[1]), 0}, m.upper = {int16_t(upper[0]), int16_t(upper[1]), 0};
     return m;
   }
-  // Coordinates of the pixels, -1 where they are outside: all corners in order, from the start on.
+  // Coordinates of the pixels, -1 for outside: all corners in order, from the start on.
   std::vector<int> expected(bool with_offsets) const {
     std::vector<int> all;
     bool found = false;

@@ -6,9 +6,9 @@
 using namespace fp4lab::emu;
 using namespace fp4lab::emu::test;
 
-// Between two allocations nothing makes a CTA wait for the other, which may still stand at the last one
-// (TileLang's block-scaled products: accumulators, then both scale factors).
-TEST_CASE("a CTA of a pair may ask for its next columns before the other has gone on with the last") {
+// Nothing makes a CTA wait for the other between two allocations, so the other may still be at the previous
+// one (TileLang's block-scaled products: accumulators, then both scale factors).
+TEST_CASE("a CTA of a pair may request its next columns before the other has received the previous ones") {
   const std::string text = module_text("sm_100a", ".param .u64 out", R"(
       .shared .align 16 .b32 where[4];
       mov.u32 %r0, where; mov.u32 %r1, %cluster_ctarank; mov.u32 %r2, %tid.x; ld.param.u64 %rd0, [out];
@@ -33,7 +33,8 @@ TEST_CASE("a CTA of a pair may ask for its next columns before the other has gon
   }
 }
 
-// Every SM has several CTAs, and none goes on before all have come: those to come must not be held back.
+// Every SM has several CTAs, and all wait until all have started: the start of CTAs must not be delayed for
+// ever.
 TEST_CASE("CTAs with tensor memory may wait for all of the grid, several to an SM") {
   const std::string text = module_text("sm_100a", ".param .u64 out", R"(
       .shared .align 16 .b32 where;
@@ -66,9 +67,9 @@ TEST_CASE("CTAs with tensor memory may wait for all of the grid, several to an S
   CHECK(r.ok);
 }
 
-// The CTA with the first columns of an SM stores to those that the second has given back, and to the first of
-// the third's, if there is a third.
-TEST_CASE("columns that another CTA of the SM holds are a fault, wherever they stand among others") {
+// The CTA with the first columns of an SM stores to those that the second has freed, and to the first of the
+// third's, if there is a third.
+TEST_CASE("columns of another CTA of the SM are a fault, wherever they are") {
   std::string words = "%r1";
   for (int i = 1; i < 32; ++i) words += ", %r1";
   const std::string text = module_text("sm_100a", ".param .u64 out, .param .u32 sms",

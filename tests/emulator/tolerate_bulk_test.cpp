@@ -1,5 +1,5 @@
-// Bulk copies that the manual does not allow and an H200 carries out (2026-11-22): refused, or with a note
-// where that is asked for.
+// Bulk copies that the manual forbids and an H200 executes (2026-11-22): a fault, or with a tolerant schedule
+// a note.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@ using namespace fp4lab::emu::test;
 
 namespace {
 
-// One thread copies `size` bytes of its shared memory (words 0, 1, ...) 64 bytes on, by way of `copy`, and
+// One thread copies `size` bytes of its shared memory (words 0, 1, ...) to 64 bytes further, by `copy`, and
 // writes the 16 words there to out.
 std::string copied(const std::string& copy, uint32_t announced) {
   return module_text("sm_90a", ".param .u64 out",
@@ -41,7 +41,7 @@ std::string within(uint32_t size) {
 
 }  // namespace
 
-TEST_CASE("a bulk copy leaves off what is beyond a multiple of 16 bytes") {
+TEST_CASE("a bulk copy drops the bytes beyond a multiple of 16") {
   for (const uint32_t size : {0u, 8u, 24u, 33u}) {
     CAPTURE(size);
     const uint32_t whole = size / 16 * 16;
@@ -54,9 +54,9 @@ TEST_CASE("a bulk copy leaves off what is beyond a multiple of 16 bytes") {
   }
 }
 
-// novus677's contest dual GEMM fills four stages though K has fewer tiles; an H200 maps memory by pages of 2
-// MiB.
-TEST_CASE("a bulk copy of what lies behind an allocation: a fault, or what the page holds and a note") {
+// novus677's contest dual GEMM fills four stages although K has fewer tiles; an H200 maps memory by pages of
+// 2 MiB.
+TEST_CASE("a bulk copy from past the end of an allocation: a fault, or the page's bytes and a note") {
   const auto from = [](uint64_t offset) {
     return copied(
         fmt::format("add.u32 %r6, %r0, 64; add.u64 %rd3, %rd0, {};\n"
@@ -75,7 +75,7 @@ TEST_CASE("a bulk copy of what lies behind an allocation: a fault, or what the p
   CHECK(!run(from(2 << 20), true, 1, 16).result.ok);
 }
 
-// 32 bytes with 12 of each 16: the last one is the end of the allocation.
+// 32 bytes, 12 of each 16: the last byte is the end of the allocation.
 TEST_CASE("a bulk store with a byte mask touches the bytes of the mask alone") {
   const std::string text = module_text("sm_100a", ".param .u64 out", R"(
       .shared .align 16 .b8 s[32]; .reg .b16 %mask;
@@ -104,10 +104,9 @@ TEST_CASE("a bulk prefetch of more than was allocated: a fault, or a note") {
   }
 }
 
-// As an H200 has it (2026-11-23). Modular's block-scaled products name the mbarrier of the pair's even CTA
-// for copies without .cta_group::2.
-TEST_CASE(
-    "a copy to a CTA of the cluster signals that CTA's mbarrier, whatever CTA the mbarrier's address names") {
+// As on an H200 (2026-11-23). Modular's block-scaled products name the mbarrier of the pair's even CTA for
+// copies without .cta_group::2.
+TEST_CASE("a copy to a CTA of the cluster signals that CTA's mbarrier, whatever rank its address names") {
   const char* const copies[] = {
       "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r6], [%rd0], 32, [%r7];",
       "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%r6], {%r5, %r5, %r5, %r5}, [%r7];"};

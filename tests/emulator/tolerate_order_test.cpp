@@ -1,4 +1,4 @@
-// Orders that no rule gives and that hardware has all the same: kept where a launch may be asked to tolerate.
+// Orders that no rule guarantees but hardware keeps: so does a tolerant schedule.
 #include <doctest/doctest.h>
 
 #include <array>
@@ -18,8 +18,8 @@ std::string additions(int n) {
   return text;
 }
 
-// A kernel of one thread for each word: some of 40 orders give other words, but none in which the warps take
-// turns.
+// A kernel of one thread for each word: some of 40 orders give other words, but none of those in which the
+// warps take turns.
 void check_turns(const std::string& text, uint32_t cluster, const std::vector<uint32_t>& words) {
   for (const bool tolerant : {false, true}) {
     unsigned wrong = 0;
@@ -36,8 +36,8 @@ void check_turns(const std::string& text, uint32_t cluster, const std::vector<ui
 
 }  // namespace
 
-// The first thread tells the second that it has issued its copy, not that the copy is done; only the second
-// commits, and both copies go to the same columns.
+// The first thread tells the second that it has issued its copy, not that the copy is complete. Only the
+// second commits, and both copies write the same columns.
 TEST_CASE("tcgen05.cp by two threads: in any order, or in the order of issue") {
   const std::string text = module_text("sm_100a", ".param .u64 out", R"(
       .shared .align 128 .b8 scales[1024]; .shared .align 8 .b64 first; .shared .align 8 .b64 last;
@@ -92,8 +92,9 @@ TEST_CASE("tcgen05.cp by two threads: in any order, or in the order of issue") {
   CHECK(wrong > 0);
 }
 
-// CTA 1 takes longer to write what CTA 0's copy for the pair reads, and nothing tells CTA 0 when it is there.
-TEST_CASE("tcgen05.cp for a pair without a barrier between its CTAs: a race, or they go in step") {
+// CTA 1 takes longer to write the source of CTA 0's copy for the pair, and nothing tells CTA 0 when it is
+// written.
+TEST_CASE("tcgen05.cp for a pair without a barrier between its CTAs: a race, or they run in step") {
   const std::string text = module_text("sm_100a", ".param .u64 out",
                                        fmt::format(R"(
       .shared .align 128 .b8 scales[512]; .shared .align 8 .b64 done; .shared .align 4 .b32 where;
@@ -145,7 +146,7 @@ TEST_CASE("tcgen05.cp for a pair without a barrier between its CTAs: a race, or 
 
 // Five warps: warp 0 writes tensor memory and arrives without tcgen05.wait::st; warp 4, which has the same
 // lanes, reads. Warp 0 frees the columns while warp 4 may still have to read them.
-TEST_CASE("tensor memory between warps without the waits: what hardware's order gives") {
+TEST_CASE("tensor memory between warps without the waits: a race, or hardware's order") {
   const std::string text = module_text("sm_100a", ".param .u64 out", R"(
       .shared .align 8 .b64 written; .shared .align 8 .b32 where;
       mov.u32 %r0, where; mov.u32 %r1, %tid.x; mov.u32 %r7, written; shr.u32 %r8, %r1, 5;
@@ -188,7 +189,7 @@ TEST_CASE("tensor memory between warps without the waits: what hardware's order 
   CHECK(freed >= 1);
 }
 
-TEST_CASE("a look that is answered too late keeps no later arrival of the same warp back") {
+TEST_CASE("a late successful poll does not delay later arrivals of the same warp") {
   const std::string text = module_text("sm_90a", ".param .u64 out", R"(
       .shared .align 8 .b64 asked; .shared .align 8 .b64 given;
       mov.u32 %r0, asked; mov.u32 %r1, given;
@@ -207,7 +208,7 @@ TEST_CASE("a look that is answered too late keeps no later arrival of the same w
   }
 }
 
-TEST_CASE("tensor memory of one warp without the waits: the order of the program") {
+TEST_CASE("tensor memory of one warp without the waits: program order") {
   const std::string text = module_text("sm_100a", ".param .u64 out", R"(
       .shared .align 8 .b32 where;
       mov.u32 %r0, where; mov.u32 %r1, %tid.x;
@@ -273,8 +274,8 @@ TEST_CASE("mbarrier.inval where no mbarrier is: a fault, or a note") {
   }
 }
 
-// All warps wait for one phase, and the first one that is through makes an end of the mbarrier.
-TEST_CASE("mbarrier.inval where a warp is late at its wait: a fault, or that warp goes on first") {
+// All warps wait for one phase, and the first one to continue invalidates the mbarrier.
+TEST_CASE("mbarrier.inval where a warp is late at its wait: a fault, or that warp continues first") {
   const std::string text = module_text("sm_90a", ".param .u64 out", R"(
       .shared .align 8 .b64 bar;
       mov.u32 %r0, bar; mov.u32 %r1, %tid.x; setp.ne.u32 %p0, %r1, 0;
@@ -300,8 +301,8 @@ TEST_CASE("mbarrier.inval where a warp is late at its wait: a fault, or that war
   CHECK(faults > 0);
 }
 
-// All three warps wait for one phase, and the first one that is through makes the mbarrier again.
-TEST_CASE("mbarrier.init again where a warp is late at its wait: a fault, or that warp goes on first") {
+// All three warps wait for one phase, and the first one to continue initialises the mbarrier again.
+TEST_CASE("mbarrier.init again where a warp is late at its wait: a fault, or that warp continues first") {
   const std::string text = module_text("sm_90a", ".param .u64 out", R"(
       .shared .align 8 .b64 bar;
       mov.u32 %r1, bar; mov.u32 %r3, %tid.x; setp.ne.u32 %p0, %r3, 0;
@@ -321,7 +322,7 @@ TEST_CASE("mbarrier.init again where a warp is late at its wait: a fault, or tha
   for (const uint32_t warps : {2, 3, 4}) CHECK(run(text, true, 32 * warps, 1, {.eager = true}).result.ok);
 }
 
-TEST_CASE("an arrival on an mbarrier of a CTA that has exited: a fault, or a note and nothing else") {
+TEST_CASE("an arrival on an mbarrier of a CTA that has exited: a fault, or no effect and a note") {
   const std::string arrival = "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r3];",
                     commit =
                         "mov.b16 %h1, 1; tcgen05.commit.cta_group::1.mbarrier::arrive::one"
@@ -351,7 +352,7 @@ TEST_CASE("an arrival on an mbarrier of a CTA that has exited: a fault, or a not
 }
 
 TEST_CASE(
-    "a tensor map replaced under a copy's feet: the copy goes by either, or by the map at issue and a note") {
+    "a tensor map replaced while a copy is pending: either map is used, or the map at issue and a note") {
   const std::string text = module_text("sm_90a", ".param .u64 map, .param .u64 other, .param .u64 out",
                                        R"(
       .shared .align 8 .b64 bar;
@@ -400,9 +401,9 @@ TEST_CASE(
   }
 }
 
-// Warp 1 takes the buffer that is free from the start: parity 1, as long as phase 0 lasts. Warp 0 ends phase
-// 0 and waits for nobody.
-TEST_CASE("a warp sleeps through a phase that an arrival ends: a hang, or it is given the time to look") {
+// Warp 1 takes the initially free buffer: parity 1, as long as phase 0 lasts. Warp 0 completes phase 0 and
+// waits for nothing.
+TEST_CASE("a warp may miss a phase that an arrival completes: a hang, or it gets the time to observe it") {
   const std::string text = module_text("sm_90a", ".param .u64 out", R"(
       .shared .align 8 .b64 bar;
       mov.u32 %r1, bar; mov.u32 %r3, %tid.x; setp.ne.u32 %p0, %r3, 0; setp.lt.u32 %p1, %r3, 32;
@@ -427,9 +428,9 @@ TEST_CASE("a warp sleeps through a phase that an arrival ends: a hang, or it is 
   }
 }
 
-// Two warps show each other a value, and each writes its next one with no barrier behind the other's read:
-// 150 instructions later. The arrival in between ends a phase, and so waits for warps that have not moved.
-TEST_CASE("a value handed over without a barrier behind the read: a race, or the warps take turns") {
+// Two warps exchange a value, and each writes its next one 150 instructions later, with no barrier after the
+// other's read. The arrival in between completes a phase, and so waits for warps that have not moved.
+TEST_CASE("a value exchanged without a barrier after the read: a race, or the warps take turns") {
   const std::string text = module_text("sm_90a", ".param .u64 out", R"(
       .shared .align 8 .b64 bar; .shared .align 4 .b8 shown[512];
       mov.u32 %r1, bar; mov.u32 %r2, shown; mov.u32 %r3, %tid.x; setp.ne.u32 %p0, %r3, 0;
@@ -447,7 +448,7 @@ TEST_CASE("a value handed over without a barrier behind the read: a race, or the
   check_turns(text, 1, shown);
 }
 
-// Nothing orders the second CTA's zeros before the first CTA's values, which come 300 instructions later.
+// Nothing orders the second CTA's zeros before the first CTA's values, which are sent 300 instructions later.
 TEST_CASE("a mailbox that its CTA clears while another sends to it: a race, or the warps take turns") {
   const std::string text = module_text("sm_90a", ".param .u64 out", R"(
       .shared .align 8 .b64 bar; .shared .align 4 .b8 box[128];

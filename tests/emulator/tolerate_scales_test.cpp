@@ -1,4 +1,4 @@
-// Products some of whose rows have no scale factors, or no metadata, in tensor memory. sf-tensor/tcgen05's
+// Products in which some rows have no scale factors, or no metadata, in tensor memory. sf-tensor/tcgen05's
 // programs for a B200 (6f19f227, hardware_validation/src) fill some lanes only, and their D is right there.
 #include <doctest/doctest.h>
 
@@ -13,7 +13,7 @@ using namespace fp4lab::emu::test;
 namespace {
 
 // A product of e4m3 ones with M = 128, N = 8, of which each thread stores its lane's first column. `stores`
-// is what each warp writes to tensor memory: %r4 is its number, %r8 the address of its lanes.
+// are each warp's stores to tensor memory: %r4 is its number, %r8 the address of its lanes.
 std::string product_of_ones(const char* stores, const char* mma) {
   return module_text("sm_100a", ".param .u64 out", std::string(R"(
       .shared .align 128 .b8 ones[4096]; .shared .align 8 .b64 bar; .shared .align 4 .b32 where;
@@ -48,7 +48,7 @@ std::string product_of_ones(const char* stores, const char* mma) {
       tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r7, 64;)");
 }
 
-// The sums of `right` warps are 32, those of the others NaN; a fault where nothing is tolerated.
+// The sums of `right` warps are 32, those of the others NaN; a fault with a strict schedule.
 void check_lanes(const std::string& text, const char* says, std::initializer_list<unsigned> right) {
   for (const bool tolerant : {false, true}) {
     const Ran r = run(text, tolerant, 128, 128);
@@ -98,7 +98,7 @@ constexpr const char* kSparse = R"(
       mov.u32 %r10, 0x8020014;
       tcgen05.mma.sp.cta_group::1.kind::f8f6f4 [%r7], %rd1, %rd1, [%r12], %r10, %p0;)";
 
-TEST_CASE("rows without metadata, or whose metadata means nothing: a fault, or NaN in them and a note") {
+TEST_CASE("rows without metadata, or with invalid metadata: a fault, or NaN in them and a note") {
   check_lanes(product_of_ones(R"(
       mov.u32 %r5, 0xe4d69c84;
       tcgen05.st.sync.aligned.32x32b.x2.b32 [%r8+32], {%r5, %r5};)",

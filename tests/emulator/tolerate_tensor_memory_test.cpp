@@ -1,4 +1,4 @@
-// What a launch may be asked to tolerate of tensor memory is noted, and no fault.
+// Uses of tensor memory that a tolerant schedule notes instead of faulting.
 #include <doctest/doctest.h>
 
 #include <bit>
@@ -14,7 +14,8 @@ using namespace fp4lab::emu::test;
 
 namespace {
 
-// One warp, of which some of 20 seeds find a fault, or else a note. What a launch that tolerates it stores.
+// Runs one warp under 20 seeds, some of which must give a fault, or else a note. Returns what the tolerant
+// launch stores.
 std::vector<std::vector<uint32_t>> check_some(const std::string& text, const char* fault, const char* note) {
   std::vector<std::vector<uint32_t>> out;
   unsigned faults = 0, notes = 0;
@@ -37,7 +38,7 @@ void check_early_exit(const std::string& text, const char* note = kEarly) { chec
 
 }  // namespace
 
-// A kernel that writes its lanes' numbers to TMEM column 0 and stores what one tcgen05.ld of %r3 then brings.
+// A kernel that writes its lanes' numbers to TMEM column 0 and stores the result of one tcgen05.ld of %r3.
 std::string loads_column(const std::string& address) {
   return module_text("sm_100a", ".param .u64 out", R"(
       .shared .align 8 .b32 where;
@@ -53,7 +54,8 @@ std::string loads_column(const std::string& address) {
       mul.wide.u32 %rd1, %r1, 4; add.u64 %rd0, %rd0, %rd1; st.global.u32 [%rd0], %r4;)");
 }
 
-TEST_CASE("tcgen05.ld with each lane's own row for an address: a fault, or the first lane's and a note") {
+TEST_CASE(
+    "tcgen05.ld with each lane's own row for an address: a fault, or the first lane's address and a note") {
   const std::string text = loads_column("shl.b32 %r3, %r1, 16; or.b32 %r3, %r3, %r2;");
   for (const bool tolerant : {false, true}) {
     const Ran r = run(text, tolerant, 32, 32);
@@ -64,8 +66,8 @@ TEST_CASE("tcgen05.ld with each lane's own row for an address: a fault, or the f
   }
 }
 
-// TIRx's block-sparse attention masks scores so: the compiler moves the wait over the mask.
-TEST_CASE("a register written behind tcgen05.ld and before its wait: a fault, or that stays and a note") {
+// TIRx's block-sparse attention masks scores like this: the compiler moves the wait past the mask.
+TEST_CASE("a register written between tcgen05.ld and its wait: a fault, or it keeps that value and a note") {
   std::string text = loads_column("mov.u32 %r3, %r2; setp.lt.u32 %p1, %r1, 16;");
   text.insert(text.find("tcgen05.wait::ld"), "@%p1 mov.u32 %r4, 99; ");
   constexpr const char* kSaid = "before the load was waited for";
@@ -73,8 +75,8 @@ TEST_CASE("a register written behind tcgen05.ld and before its wait: a fault, or
     for (uint32_t lane = 0; lane < 32; ++lane) CHECK(out[lane] == (lane < 16 ? 99 : lane));
 }
 
-// SwayamInSync's contest dual GEMMs keep their scales behind the columns that they have allocated.
-TEST_CASE("tensor memory that nobody has allocated: a fault, or what its cells hold and a note") {
+// SwayamInSync's contest dual GEMMs keep their scales past the end of their allocation.
+TEST_CASE("unallocated tensor memory: a fault, or its contents and a note") {
   const std::string text = loads_column(R"(
       add.u32 %r3, %r2, 40; add.u32 %r1, %r1, 5;
       tcgen05.st.sync.aligned.32x32b.x1.b32 [%r3], {%r1};
@@ -88,8 +90,9 @@ TEST_CASE("tensor memory that nobody has allocated: a fault, or what its cells h
   }
 }
 
-// FlashMLA's fwd_for_small_topk/head128 multiplies two halves of K at once so.
-TEST_CASE("a pair's A with other rows in the upper lanes: a fault, or each half of D by its own and a note") {
+// FlashMLA's fwd_for_small_topk/head128 multiplies two halves of K at once this way.
+TEST_CASE(
+    "a pair's A with different rows in the upper lanes: a fault, or each half of D from its own and a note") {
   struct Program {
     const char* file;
     uint32_t in;
@@ -114,8 +117,8 @@ TEST_CASE("a pair's A with other rows in the upper lanes: a fault, or each half 
     }
 }
 
-// Modular's attention has an SM to itself, allocates nothing and begins at column 0.
-TEST_CASE("tensor memory of a kernel that allocates none is its SM's") {
+// Modular's attention has an SM to itself, allocates nothing and uses columns from 0.
+TEST_CASE("a kernel without allocations may use its SM's tensor memory") {
   constexpr uint32_t kCtas = 64;
   Kernel k(module_text("sm_100a", ".param .u64 out", R"(
       ld.param.u64 %rd0, [out]; mov.u32 %r0, %tid.x; mov.u32 %r1, %ctaid.x; mov.u32 %r2, 0; mov.u32 %r3, 0;
@@ -140,7 +143,7 @@ TEST_CASE("tensor memory of a kernel that allocates none is its SM's") {
   CHECK(wrong == 0);
 }
 
-// Warps 2 to 5 of stephendliang's siglip store rows 0 to 127 in this order, and name the lanes of those.
+// Warps 2 to 5 of stephendliang's siglip store rows 0 to 127 in this order, and name the lanes of those rows.
 TEST_CASE("tcgen05.ld of another warp's lanes: a fault, or the warp's own ones and a note") {
   const std::string text = loads_column("add.u32 %r3, %r2, 0x400000;");
   for (const bool tolerant : {false, true}) {
@@ -153,9 +156,9 @@ TEST_CASE("tcgen05.ld of another warp's lanes: a fault, or the warp's own ones a
   }
 }
 
-// mayankagarwals' gated delta networks let one warp allocate while others store to the columns that it will
-// get: hardware has no check, and the allocation leaves cells as they are.
-TEST_CASE("tensor memory that is written ahead of tcgen05.alloc: a fault, or it stays and a note") {
+// In mayankagarwals' gated delta networks one warp allocates while others store to the columns that it will
+// get: hardware has no check, and the allocation leaves cells unchanged.
+TEST_CASE("tensor memory written before tcgen05.alloc: a fault, or it is kept and a note") {
   const std::string text = module_text("sm_100a", ".param .u64 out", R"(
       .shared .align 8 .b32 where;
       mov.u32 %r0, where; mov.u32 %r1, %tid.x; ld.param.u64 %rd0, [out]; mov.u32 %r2, 0; add.u32 %r3, %r1, 7;
@@ -173,12 +176,12 @@ TEST_CASE("tensor memory that is written ahead of tcgen05.alloc: a fault, or it 
     CHECK(r.says("tcgen05.st touches TMEM columns [0, 1), but column 0 is not allocated"));
     for (uint32_t lane = 0; tolerant && lane < 32; ++lane) {
       CHECK(r.out[2 * lane] == lane + 7);
-      CHECK(r.out[2 * lane + 1] == 0xffffffff);  // that nobody wrote
+      CHECK(r.out[2 * lane + 1] == 0xffffffff);  // unwritten
     }
   }
 }
 
-TEST_CASE("tcgen05.ld of cells that nobody wrote: a fault, or poison and a note") {
+TEST_CASE("tcgen05.ld of unwritten cells: a fault, or poison and a note") {
   const std::string text = loads_column("add.u32 %r3, %r2, 1;");
   for (const bool tolerant : {false, true}) {
     const Ran r = run(text, tolerant, 32, 32);
@@ -212,7 +215,7 @@ TEST_CASE("a tcgen05.ld result that is used before the wait: a fault, or its val
     }
 }
 
-// A product of ones in tensor memory, of which 32 of 128 rows are written; a sum when `%p0` is made true.
+// A product of ones in tensor memory, of which 32 of 128 rows are written; a sum if `%p0` is true.
 std::string tensor_memory_product(const char* p0) {
   return module_text("sm_100a", ".param .u64 out",
                      R"(
@@ -247,10 +250,10 @@ std::string tensor_memory_product(const char* p0) {
       tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r6, 64;)");
 }
 
-// abc123203's fused MoE stores the scale of row r of A in lane r of four columns, and not again in the other
-// quarters. Here column r / 32 of A's holds 1, 2, 4 and 8 in the four quarters, and B's 1, 16, 1 and 1.
+// abc123203's fused MoE stores the scale of row r of A in lane r of four columns, but not in the other
+// quarters. Here column r / 32 of A's scales has 1, 2, 4 and 8 in the four quarters, and B's 1, 16, 1 and 1.
 TEST_CASE(
-    "block scales that differ between the quarters of the lanes: a fault, or each row's own and a note") {
+    "block scales that differ between the lanes' quarters: a fault, or each row's own scale and a note") {
   const std::string text = module_text("sm_100a", ".param .u64 out", R"(
       .shared .align 128 .b8 ones[4096]; .shared .align 8 .b64 bar; .shared .align 4 .b32 where;
       mov.u32 %r0, where; mov.u32 %r1, %tid.x; mov.u32 %r2, ones; mov.u32 %r3, bar; shr.u32 %r4, %r1, 5;
@@ -293,9 +296,9 @@ TEST_CASE(
   }
 }
 
-// mayankagarwals' gated delta network v3 gives wgmma's descriptors to tcgen05.mma.
+// mayankagarwals' gated delta network v3 passes wgmma's descriptors to tcgen05.mma.
 TEST_CASE(
-    "a shared-memory descriptor without its constant field: a fault, or read as if it were there and a "
+    "a shared-memory descriptor without its constant field: a fault, or it is ignored and a "
     "note") {
   std::string text = tensor_memory_product("setp.ne.u32 %p0, 0, 0;");
   const std::string constant = "0x401000080000";
@@ -310,7 +313,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a tcgen05.mma of rows of A that nobody wrote: a fault, or poison for those rows and a note") {
+TEST_CASE("a tcgen05.mma of unwritten rows of A: a fault, or poison for those rows and a note") {
   for (const bool tolerant : {false, true}) {
     const Ran r = run(tensor_memory_product("setp.ne.u32 %p0, 0, 0;"), tolerant, 128, 128);
     INFO(r.result.report);
@@ -322,7 +325,7 @@ TEST_CASE("a tcgen05.mma of rows of A that nobody wrote: a fault, or poison for 
   }
 }
 
-TEST_CASE("a tcgen05.mma that adds to what nobody wrote: a fault, or a sum with poison and a note") {
+TEST_CASE("a tcgen05.mma that adds to unwritten cells: a fault, or a sum with poison and a note") {
   for (const bool tolerant : {false, true}) {
     const Ran r = run(tensor_memory_product("setp.eq.u32 %p0, 0, 0;"), tolerant, 128, 128);
     INFO(r.result.report);
@@ -332,8 +335,8 @@ TEST_CASE("a tcgen05.mma that adds to what nobody wrote: a fault, or a sum with 
   }
 }
 
-// Nobody waits for the copy of scale factors that all lanes make.
-TEST_CASE("a tcgen05.cp that outlives its CTA's tensor memory: a fault, or nothing and a note") {
+// Nothing waits for the copy of scale factors that all lanes issue.
+TEST_CASE("a tcgen05.cp that outlives its CTA's tensor memory: a fault, or no effect and a note") {
   check_early_exit(module_text("sm_100a", ".param .u64 out", R"(
       .shared .align 128 .b8 scales[512]; .shared .align 4 .b32 where;
       mov.u32 %r0, where; mov.u32 %r1, %tid.x; shl.b32 %r2, %r1, 4; mov.u32 %r3, scales; add.u32 %r4, %r3, %r2;
@@ -346,7 +349,7 @@ TEST_CASE("a tcgen05.cp that outlives its CTA's tensor memory: a fault, or nothi
       tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r5, 32;)"));
 }
 
-TEST_CASE("a tcgen05.ld that outlives its CTA: a fault, or nothing and a note") {
+TEST_CASE("a tcgen05.ld that outlives its CTA: a fault, or no effect and a note") {
   check_early_exit(module_text("sm_100a", ".param .u64 out", R"(
       .shared .align 4 .b32 where;
       mov.u32 %r0, where; mov.u32 %r1, %tid.x;
@@ -358,7 +361,7 @@ TEST_CASE("a tcgen05.ld that outlives its CTA: a fault, or nothing and a note") 
       tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r2, 32;)"));
 }
 
-TEST_CASE("a tcgen05.commit that nobody waits for: a fault, or an arrival that finds nobody and a note") {
+TEST_CASE("a tcgen05.commit whose CTA exits without waiting: a fault, or no effect and a note") {
   check_early_exit(module_text("sm_100a", ".param .u64 out", R"(
       .shared .align 8 .b64 bar;
       mov.u32 %r0, bar; mov.u32 %r1, %tid.x; setp.ne.u32 %p0, %r1, 0;
@@ -369,7 +372,7 @@ TEST_CASE("a tcgen05.commit that nobody waits for: a fault, or an arrival that f
                    "arrives on an mbarrier of CTA rank 0, which has exited");
 }
 
-// Two clusters find room on the same SMs, and each pair takes all columns before it comes to the cluster's
+// Two clusters fit on the same SMs, and each pair allocates all columns before it arrives at the cluster
 // barrier.
 TEST_CASE("clusters that share SMs: one waits for the other's columns, or the earlier allocates first") {
   const std::string text = module_text("sm_100a", ".param .u64 out", R"(

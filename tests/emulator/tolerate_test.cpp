@@ -1,4 +1,4 @@
-// What a launch may be asked to tolerate is noted, and no fault.
+// Faults that a tolerant schedule turns into notes.
 #include <doctest/doctest.h>
 
 #include <array>
@@ -10,7 +10,7 @@
 using namespace fp4lab::emu;
 using namespace fp4lab::emu::test;
 
-TEST_CASE("a load of shared memory that nobody wrote: a fault, or poison and a note") {
+TEST_CASE("a load of unwritten shared memory: a fault, or poison and a note") {
   const std::string text = module_text("sm_90a", ".param .u64 out", R"(
       .shared .align 8 .b8 s[16];
       mov.u32 %r1, s; ld.shared.u32 %r2, [%r1]; ld.shared.u32 %r3, [%r1+4];
@@ -27,7 +27,7 @@ TEST_CASE("a load of shared memory that nobody wrote: a fault, or poison and a n
   }
 }
 
-TEST_CASE("an atomic of shared memory that nobody wrote: a fault, or a note") {
+TEST_CASE("an atomic on unwritten shared memory: a fault, or a note") {
   const std::string text = module_text("sm_90a", ".param .u64 out", R"(
       .shared .align 8 .b8 s[16];
       mov.u32 %r1, s; atom.shared.exch.b32 %r2, [%r1], 5; ld.shared.u32 %r3, [%r1];
@@ -40,7 +40,7 @@ TEST_CASE("an atomic of shared memory that nobody wrote: a fault, or a note") {
   }
 }
 
-// libcu++ makes an atomic of a byte one of the word around it.
+// libcu++ implements a byte atomic by one on the word that contains it.
 TEST_CASE("an atomic of the word in which an allocation ends: a fault, or a note") {
   const std::string text = module_text("sm_90a", ".param .u64 out", R"(
       ld.param.u64 %rd0, [out]; mov.u64 %rd1, 7;
@@ -53,8 +53,8 @@ TEST_CASE("an atomic of the word in which an allocation ends: a fault, or a note
   }
 }
 
-// Lanes 8 to 31 of warp 0 have but the end to come to, where the others might be waited for.
-TEST_CASE("a barrier that some lanes of a warp do not come to, which exit: a fault, or a note") {
+// Lanes 8 to 31 of warp 0 only have the end ahead, where the others might be waited for.
+TEST_CASE("a barrier that some lanes of a warp miss because they exit: a fault, or a note") {
   const std::string text = module_text("sm_90a", ".param .u64 out", R"(
       mov.u32 %r1, %tid.x; setp.lt.u32 %p0, %r1, 8; setp.ge.u32 %p1, %r1, 32; or.pred %p0, %p0, %p1;
       ld.param.u64 %rd0, [out]; mul.wide.u32 %rd1, %r1, 4; add.u64 %rd1, %rd1, %rd0;
@@ -72,7 +72,7 @@ TEST_CASE("a barrier that some lanes of a warp do not come to, which exit: a fau
   }
 }
 
-TEST_CASE("a read behind an allocation, in its last page: a fault, or what lies there and a note") {
+TEST_CASE("a read past the end of an allocation, in its last page: a fault, or the bytes there and a note") {
   const auto accessing = [](const char* access) {
     return module_text(
         "sm_90a", ".param .u64 out",
@@ -88,7 +88,7 @@ TEST_CASE("a read behind an allocation, in its last page: a fault, or what lies 
       CHECK(r.out[0] == tolerant);
     }
   }
-  // A write there, and a read in another page, are faults all the same.
+  // A write there, and a read in another page, are faults with every schedule.
   for (const char* access : {"st.global.u32 [%rd0+12], %r2", "ld.global.u32 %r2, [%rd0+2097152]",
                              "atom.global.add.u32 %r2, [%rd0+12], 1"}) {
     const Ran r = run(accessing(access), true, 1, 3);
@@ -97,7 +97,7 @@ TEST_CASE("a read behind an allocation, in its last page: a fault, or what lies 
   }
 }
 
-TEST_CASE("a register that nobody wrote: a fault, or poison and a note") {
+TEST_CASE("an unwritten register: a fault, or poison and a note") {
   const std::string text = module_text("sm_90a", ".param .u64 out", R"(
       add.u32 %r2, %r1, 1; mov.b64 %rd2, %rd1; @%p1 mov.u32 %r2, 7;
       ld.param.u64 %rd0, [out]; st.global.u32 [%rd0], %r2; st.global.u64 [%rd0+8], %rd2;)");
@@ -117,7 +117,8 @@ TEST_CASE("a register that nobody wrote: a fault, or poison and a note") {
 }
 
 TEST_CASE("an mbarrier's parity beyond 1: a fault, or its lowest bit and a note") {
-  // Before the first phase is over its predecessor's parity, 1, is; then 0 and not 1.
+  // Before phase 0 completes, the previous phase, of parity 1, is complete; afterwards parity 0 is and 1 is
+  // not.
   const std::string text = module_text("sm_90a", ".param .u64 out", R"(
       .shared .align 8 .b64 bar;
       mov.u32 %r1, bar; mov.u32 %r2, 2; mov.u32 %r3, 3; mov.u32 %r4, -1;
@@ -138,7 +139,7 @@ TEST_CASE("an mbarrier's parity beyond 1: a fault, or its lowest bit and a note"
 }
 
 // %r3 of lane 7 comes from lane 8, which takes no part in the shfl.
-TEST_CASE("what shfl brings from a lane that takes no part: a fault, or poison and a note") {
+TEST_CASE("shfl from a lane that takes no part: a fault, or poison and a note") {
   const std::string text = module_text("sm_90a", ".param .u64 out", R"(
       mov.u32 %r1, %tid.x; setp.gt.u32 %p1, %r1, 7; @%p1 bra END;
       shfl.sync.down.b32 %r3, %r1, 1, 31, 255; add.u32 %r4, %r3, 1;
@@ -169,8 +170,8 @@ TEST_CASE("shfl by lanes that its member mask does not name: a fault, or the val
   }
 }
 
-// ptxas 13.0 reads the response as ld.shared does here: word 0 is x, bit 0 of word 2 the answer.
-TEST_CASE("the index of a launch control request that failed: a fault, or nothing that counts and a note") {
+// ptxas 13.0 reads the response as ld.shared does here: word 0 is x, bit 0 of word 2 the success flag.
+TEST_CASE("the index of a failed launch control request: a fault, or an arbitrary value and a note") {
   const std::string text = module_text("sm_100a", ".param .u64 out", R"(
       .shared .align 16 .b8 response[16]; .shared .align 8 .b64 bar; .reg .b128 %q0;
       mov.u32 %r0, response; mov.u32 %r1, bar; ld.param.u64 %rd0, [out];
@@ -193,8 +194,8 @@ TEST_CASE("the index of a launch control request that failed: a fault, or nothin
   }
 }
 
-// GOUTHAM1926's batched GEMM keeps two requests on their way and exits when the first has failed.
-TEST_CASE("a launch control request after one that failed: a fault, or one that fails and a note") {
+// GOUTHAM1926's batched GEMM keeps two requests pending and exits when the first has failed.
+TEST_CASE("a launch control request after a failed one: a fault, or it fails too and a note") {
   const std::string text = module_text("sm_100a", ".param .u64 out", R"(
       .shared .align 16 .b8 response[16]; .shared .align 8 .b64 bar; .reg .b128 %q0;
       mov.u32 %r0, response; mov.u32 %r1, bar; ld.param.u64 %rd0, [out]; mov.u32 %r3, 0;
@@ -219,7 +220,7 @@ TEST_CASE("a launch control request after one that failed: a fault, or one that 
 }
 
 TEST_CASE(
-    "a .shared address where a generic one is due: a fault, or the mbarrier that ptxas would take and a "
+    "a .shared address where a generic one is required: a fault, or the mbarrier that ptxas uses and a "
     "note") {
   const std::string text = module_text("sm_100a", ".param .u64 out", R"(
       .shared .align 8 .b64 bar;
@@ -236,7 +237,8 @@ TEST_CASE(
   }
 }
 
-// Each of 128 threads puts 16 bytes of ones into A (64 x 16, K-major, no swizzle) and the first 16 into B.
+// Each of 128 threads writes 16 bytes of ones to A (64 x 16, K-major, no swizzle), and the first 16 threads
+// to B.
 std::string product(const std::string& end, const char* reserved = "0") {
   return module_text("sm_90a", ".param .u64 out",
                      R"(
@@ -277,7 +279,7 @@ TEST_CASE("an accumulator of wgmma that is used before the wait: a fault, or its
   CHECK(waited.result.notes.empty());
 }
 
-TEST_CASE("a copy over an operand that a product still reads: in any order, or behind the product") {
+TEST_CASE("a copy over an operand that a product still reads: in any order, or after the product") {
   const std::string text = product(R"(
       wgmma.commit_group.sync.aligned;
       ld.param.u64 %rd4, [out]; mul.wide.u32 %rd5, %r1, 16; add.u64 %rd5, %rd5, %rd4;
@@ -295,7 +297,7 @@ TEST_CASE("a copy over an operand that a product still reads: in any order, or b
   }
 }
 
-TEST_CASE("reserved bits of a wgmma descriptor: a fault, or passed by and a note") {
+TEST_CASE("reserved bits of a wgmma descriptor: a fault, or ignored and a note") {
   const char* end = R"(
       wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0; add.f32 %e4, %e1, 0f3f800000;)";
   for (const char* reserved : {"0xc000", "0xc0000000", "0x1c00000000000", "0x3ff0000000000000"})
@@ -308,8 +310,8 @@ TEST_CASE("reserved bits of a wgmma descriptor: a fault, or passed by and a note
     }
 }
 
-// Of A only the first 8 rows are written: the other 56 are nobody's, and their products are never looked at.
-TEST_CASE("a matrix product of rows that nobody wrote: a fault, or poison for those rows and a note") {
+// Only the first 8 rows of A are written; the products of the other 56 are never read.
+TEST_CASE("a matrix product of unwritten rows: a fault, or poison for those rows and a note") {
   const std::string text = module_text("sm_90a", ".param .u64 out", R"(
       .shared .align 128 .b8 a[2048]; .shared .align 128 .b8 b[256]; .reg .f32 %e<4>;
       mov.u32 %r1, %tid.x; mov.u32 %r2, a; mov.u32 %r3, b; setp.gt.u32 %p1, %r1, 31; @%p1 bra WRITTEN;
@@ -341,7 +343,7 @@ TEST_CASE("a matrix product of rows that nobody wrote: a fault, or poison for th
   }
 }
 
-TEST_CASE("a bulk copy out of shared memory that nobody wrote: a fault, or poison and a note") {
+TEST_CASE("a bulk copy from unwritten shared memory: a fault, or poison and a note") {
   const std::string text = module_text("sm_90a", ".param .u64 out", R"(
       .shared .align 16 .b8 s[16];
       ld.param.u64 %rd0, [out]; mov.u32 %r1, s; st.shared.u32 [%r1], 7;
@@ -358,7 +360,7 @@ TEST_CASE("a bulk copy out of shared memory that nobody wrote: a fault, or poiso
   }
 }
 
-// The second CTA stores between its arrivals. On an H200 the first one's first wait ends behind them both.
+// The second CTA stores between its arrivals. On an H200 the first CTA's first wait ends after both.
 TEST_CASE("two arrivals at the cluster barrier before the waits: a fault, or one for each phase and a note") {
   const std::string text = module_text("sm_90a", ".param .u64 out", R"(
       ld.param.u64 %rd0, [out]; mov.u32 %r1, %cluster_ctarank; setp.eq.u32 %p0, %r1, 0; mov.u32 %r2, 7;
@@ -388,8 +390,8 @@ TEST_CASE("a third arrival at the cluster barrier before the waits is a fault") 
   CHECK_FALSE(r.result.ok);
 }
 
-// TensorRT-LLM's XQA prefetches pages that nobody waits for.
-TEST_CASE("cp.async and its arrival that are still running when their CTA exits: a fault, or a note") {
+// TensorRT-LLM's XQA prefetches pages without waiting for them.
+TEST_CASE("cp.async and its arrival that are pending when their CTA exits: a fault, or a note") {
   const std::string text = module_text("sm_90a", ".param .u64 out", R"(
       .shared .align 16 .b8 page[512]; .shared .align 8 .b64 bar;
       ld.param.u64 %rd0, [out]; mov.u32 %r0, page; mov.u32 %r1, bar; mov.u32 %r2, %tid.x; shl.b32 %r2, %r2, 4;
@@ -411,8 +413,8 @@ TEST_CASE("cp.async and its arrival that are still running when their CTA exits:
   CHECK(notes > 0);
 }
 
-// A CTA of XQA without keys prefetches zeros, waits for nothing and stores its results there.
-TEST_CASE("cp.async of zeros that nobody waits for: late in some schedules, or at once") {
+// A CTA of XQA without keys prefetches zeros, does not wait, and stores its results there.
+TEST_CASE("cp.async of zeros without a wait: late in some schedules, or at once") {
   const std::string text = module_text("sm_90a", ".param .u64 out", R"(
       .shared .align 16 .b8 page[512];
       ld.param.u64 %rd0, [out]; mov.u32 %r0, page; mov.u32 %r2, %tid.x; shl.b32 %r1, %r2, 4;

@@ -1,5 +1,5 @@
-// What the time that hardware takes gives to kernels that lack a barrier: in any order, or as there, where a
-// launch may be asked to tolerate it.
+// Kernels that lack a barrier and are right on hardware because of the time that operations take: in any
+// order, or with a tolerant schedule in hardware's.
 #include <doctest/doctest.h>
 
 #include "tolerated.h"
@@ -7,8 +7,8 @@
 using namespace fp4lab::emu;
 using namespace fp4lab::emu::test;
 
-// The odd CTA arrives at once, the even one makes its mbarrier late or not at all.
-TEST_CASE("an arrival ahead of another CTA's mbarrier.init: a fault, or it comes later and a note") {
+// The odd CTA arrives at once; the even one initialises its mbarrier late or never.
+TEST_CASE("an arrival before another CTA's mbarrier.init: a fault, or it is delayed and a note") {
   for (const char* init : {"mbarrier.init.shared::cta.b64 [%r0], 1;", ""}) {
     const std::string text = module_text("sm_90a", ".param .u64 out", std::string(R"(
       .shared .align 8 .b64 bar;
@@ -36,8 +36,8 @@ TEST_CASE("an arrival ahead of another CTA's mbarrier.init: a fault, or it comes
   }
 }
 
-// The program leaves k in its word k: under every seed where the schedule is tolerant, not under every one
-// where it is strict.
+// The program leaves k in its word k: under every seed if the schedule is tolerant, not under every one if it
+// is strict.
 void check_that_strict_seeds_differ(const std::string& text, unsigned threads, uint32_t words = 64) {
   unsigned wrong = 0;
   for (const bool tolerant : {false, true})
@@ -53,8 +53,8 @@ void check_that_strict_seeds_differ(const std::string& text, unsigned threads, u
   CHECK(wrong > 0);
 }
 
-// Warp 0 gives columns back that warp 1 has yet to load too; warp 2 copies 99 into them.
-TEST_CASE("columns that one warp gives back for two: a race, or the copy comes behind both loads") {
+// Warp 0 frees columns that warp 1 has yet to load too; warp 2 copies 99 into them.
+TEST_CASE("columns that one warp frees for two: a race, or the copy lands after both loads") {
   const std::string text = module_text("sm_100a", ".param .u64 out", R"(
       .shared .align 128 .b8 scales[512]; .shared .align 8 .b64 free; .shared .align 8 .b64 done;
       .shared .align 4 .b32 where;
@@ -98,7 +98,8 @@ TEST_CASE("columns that one warp gives back for two: a race, or the copy comes b
 }
 
 // Warp 0 stores the words of both.
-TEST_CASE("a bulk store of what another warp is about to write: a race, or the store comes behind it") {
+TEST_CASE(
+    "a bulk store of words that another warp is about to write: a race, or the store reads them after that") {
   const std::string text = module_text("sm_90a", ".param .u64 out", R"(
       .shared .align 16 .b8 s[256];
       mov.u32 %r0, s; mov.u32 %r1, %tid.x; shl.b32 %r2, %r1, 2; add.u32 %r2, %r2, %r0; mov.u32 %r3, 0;
@@ -117,9 +118,10 @@ TEST_CASE("a bulk store of what another warp is about to write: a race, or the s
   check_that_strict_seeds_differ(text, 64);
 }
 
-// Two buffers of 64 words; the thread that stores one waits for the one before, and the other warp does not
-// hear of it.
-TEST_CASE("a bulk store of what another warp fills again a stage later: a race, or the store comes first") {
+// Two buffers of 64 words. The thread that stores one waits for the previous store, and the other warp is not
+// told.
+TEST_CASE(
+    "a bulk store of a buffer that another warp refills a stage later: a race, or the store reads first") {
   const std::string text = module_text("sm_90a", ".param .u64 out", R"(
       .shared .align 16 .b8 s[512];
       mov.u32 %r0, s; mov.u32 %r1, %tid.x; shl.b32 %r2, %r1, 2; add.u32 %r2, %r2, %r0; mov.u32 %r3, 0;
@@ -147,7 +149,7 @@ TEST_CASE("a bulk store of what another warp fills again a stage later: a race, 
 }
 
 // The warp stores words 32 to 63, and copies them to words 0 to 31 once the source has been read.
-TEST_CASE("what a bulk store wrote, behind wait_group.read: a race, or the write has landed") {
+TEST_CASE("the destination of a bulk store after wait_group.read: a race, or the write has landed") {
   for (const char* bulk :
        {"cp.async.bulk.global.shared::cta.bulk_group [%rd2], [%r0], 128;",
         "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%rd2], [%r0], 128;"}) {
@@ -176,9 +178,9 @@ TEST_CASE("what a bulk store wrote, behind wait_group.read: a race, or the write
 }
 
 // Warp 4 commits three times in a row before it waits; warps 0 to 3 load tensor memory between their waits
-// for the three phases. Nothing but the time that 32 products take keeps the third phase behind the second
-// wait.
-TEST_CASE("three tcgen05.commits in a row: a phase ends when those who saw the one before are back") {
+// for the three phases. Only the time of 32 products keeps the third phase after the second wait.
+TEST_CASE(
+    "three tcgen05.commits in a row: a phase completes when the warps that saw the previous one wait again") {
   const std::string text = module_text("sm_100a", ".param .u64 out", R"(
       .shared .align 128 .b8 a[4096]; .shared .align 128 .b8 b[512];
       .shared .align 8 .b64 done; .shared .align 8 .b64 read; .shared .align 4 .b32 where;

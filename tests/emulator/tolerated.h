@@ -1,15 +1,15 @@
-// Kernels with and without what a launch may be asked to tolerate.
+// Kernels with something that a tolerant schedule notes, and without.
 #pragma once
 
 #include "kernel.h"
 
 namespace fp4lab::emu::test {
 
-// What became of a kernel that writes `words` words behind its only parameter, `out`.
+// The outcome of a kernel that writes `words` words to its only parameter, `out`.
 struct Ran {
   LaunchResult result;
   std::vector<uint32_t> out;
-  // Does the report of the fault, or else a note, say so?
+  // Whether the report of the fault, or else a note, contains the text.
   bool says(const char* what) const {
     return (result.ok ? result.notes : result.report).find(what) != std::string::npos;
   }

@@ -49,7 +49,7 @@ struct Small : Kernel {
 
 }  // namespace
 
-TEST_CASE("several watchers are told the same, and every lane's access") {
+TEST_CASE("several watchers get the same events, and every lane's access") {
   Counter a, b;
   Watchers all;
   CHECK(all.front() == nullptr);

@@ -1,5 +1,5 @@
-// wgmma on the emulator: one warpgroup, 64 x N products from shared memory and from registers, against exact
-// sums; and the misuse of its registers.
+// wgmma on the emulator: one warpgroup, 64 x N products from shared memory and from registers against exact
+// sums, and misuse of its registers.
 #include <doctest/doctest.h>
 
 #include <bit>
@@ -26,7 +26,7 @@ struct Form {
   unsigned b_row() const { return sparse ? 64 : 32; }  // bytes of K in a row of B
   unsigned k() const { return b_row() / bytes; }
   unsigned stored() const { return 32 / bytes; }  // elements in a row of A
-  // Where the input holds B, the fragments of A and the metadata; its bytes.
+  // Offsets in the input of B, the fragments of A and the metadata; its size in bytes.
   static constexpr unsigned kB = 64 * 32;
   unsigned fragments_at(unsigned n) const { return kB + n * b_row(); }
   unsigned metadata_at(unsigned n) const { return fragments_at(n) + 128 * 16; }
@@ -34,9 +34,9 @@ struct Form {
   unsigned d_registers(unsigned n) const { return half_out() ? n / 4 : n / 2; }
 };
 
-// A (64 x 32 bytes) and B (n x 32 bytes, or 64 with a sparse A) stand in shared memory without a swizzle:
-// cores of 8 rows x 16 bytes. The threads copy them there from `in`, multiply twice (so D = 2 A B), and store
-// their accumulators.
+// A (64 x 32 bytes) and B (n x 32 bytes, or 64 with a sparse A) are in shared memory without a swizzle: cores
+// of 8 rows x 16 bytes. The threads copy them there from `in`, multiply twice (so D = 2 A B), and store their
+// accumulators.
 std::string kernel(const Form& f, unsigned n, const std::string& between = "", bool fence = true) {
   std::string d, stores;
   for (unsigned r = 0; r < f.d_registers(n); ++r) {
@@ -50,7 +50,7 @@ std::string kernel(const Form& f, unsigned n, const std::string& between = "", b
     return uint64_t(0x400 + at) >> 4 | (l >> 4) << 16 | (s >> 4) << 32;
   };
   std::string operands;
-  if (f.registers)  // 16 bytes of every thread, prepared by the test behind A and B
+  if (f.registers)  // 16 bytes per thread, prepared by the test after A and B
     operands = fmt::format("{{{}}}, {:#x}", "%r20,%r21,%r22,%r23", descriptor(f.kB, f.transposed_b));
   else
     operands = fmt::format("{:#x}, {:#x}", descriptor(0, false), descriptor(f.kB, f.transposed_b));
@@ -92,7 +92,7 @@ std::string kernel(const Form& f, unsigned n, const std::string& between = "", b
                   fmt::arg("between", between), fmt::arg("stores", stores)));
 }
 
-// Random operands of a product as the kernel reads them, and what D must be: small integers, so that every
+// Random operands of a product as the kernel reads them, and the expected D: small integers, so that every
 // sum is exact.
 class Tile {
  public:
@@ -159,9 +159,9 @@ class Tile {
     return word >> 7 ? -v : v;
   }
 
-  // Draws where the stored elements of row r stand along K and writes the metadata that says so. Elements of
-  // a byte: lanes 0 and 2 of a group hold the two halves of row g, lanes 1 and 3 those of row g + 8. Others:
-  // lanes 2 and 3 (selector 1) hold a half each, row g in the low bits.
+  // Draws the positions along K of the stored elements of row r and writes them as metadata. Elements of a
+  // byte: lanes 0 and 2 of a group have the two halves of row g, lanes 1 and 3 those of row g + 8. Others:
+  // lanes 2 and 3 (selector 1) have a half each, row g in the low bits.
   void thin_out(unsigned r) {
     constexpr unsigned kPairs[] = {0x4, 0x8, 0x9, 0xc, 0xd, 0xe};
     const bool byte = f_.bytes == 1;
@@ -294,9 +294,9 @@ TEST_CASE("registers of wgmma before the wait, and the first fence") {
   CHECK(run(kernel(f, 8, "", false)).find("without a wgmma.fence") != std::string::npos);
 }
 
-// A of 64 x 16 ones and B of 8 x 16 ones. Behind its wait each warp writes zeros over the next warp's rows of
+// A of 64 x 16 ones and B of 8 x 16 ones. After its wait each warp writes zeros over the next warp's rows of
 // A.
-TEST_CASE("a wait for a wgmma-group is for the products of all four warps") {
+TEST_CASE("a wait for a wgmma group covers the products of all four warps") {
   const std::string text = module_text("sm_90a", ".param .u64 out", R"(
       mov.u32 %r0, smem; mov.u32 %r1, %tid.x; shl.b32 %r2, %r1, 4; add.u32 %r3, %r0, %r2;
       mov.u32 %r4, 0x3c003c00; mov.u32 %r5, 0;
