@@ -1,5 +1,5 @@
-// The approximate functions against an H200: 2^18 arguments of each, spread over all bit patterns, must hash
-// to what it gave. Where there is a GPU, `make conformance` compares every argument there is.
+// The approximate functions against an H200: the results of 2^18 arguments of each, spread over all bit
+// patterns, must have the recorded hash. With a GPU `make conformance` compares every argument.
 #include <doctest/doctest.h>
 #include <xxhash.h>
 
@@ -19,13 +19,13 @@ using namespace fp4lab;
 
 namespace {
 
-// What an argument's and a result's 32 bits are.
+// The meaning of an argument's and a result's 32 bits.
 enum class Kind { f32, f16, upper_f64 };
 
 struct Function {
   const char* instruction;
   Kind kind;
-  uint32_t (*model)(uint32_t);  // null: the test has none, the instruction's rows alone are compared
+  uint32_t (*model)(uint32_t);  // null: no model; only the instruction's rows are compared
   uint64_t hash;                // XXH3 of an H200's results for strided() arguments (driver 580.159.04)
 };
 
@@ -104,7 +104,7 @@ std::vector<uint32_t> on_emulator(const Function& f, uint32_t count) {
   return k.download<uint32_t>(out, count);
 }
 
-// The function on a GPU, for arguments of the caller's choice.
+// The function on a GPU, for given arguments.
 class OnGpu {
  public:
   OnGpu(Driver& d, const Function& f, uint32_t most) : driver_(d) {

@@ -1,5 +1,5 @@
 // Functions: calls by name and through pointers, under predicates and in loops, with parameters of several
-// sizes; in some programs functions that call themselves and each other.
+// sizes; in some programs recursion, direct and mutual.
 #include <cstring>
 
 #include "fp4lab/error.h"
@@ -80,7 +80,7 @@ class Writer {
     line("  ld.param.b64 %b2, [pr]; }");
   }
 
-  // f(i) may call those behind it by name.
+  // f(i) may call later ones by name.
   void function(unsigned i) {
     line(head(i));
     line("{");
@@ -108,7 +108,7 @@ class Writer {
     line("}");
   }
 
-  // again(n, x): each call's local memory is its own, and the pointer to it is handed down.
+  // again(n, x): each call has local memory of its own, and passes a pointer to it on.
   void recursion() {
     line(".func (.param .b64 r) again(.param .b32 n, .param .b64 x)");
     line("{");

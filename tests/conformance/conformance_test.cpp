@@ -1,8 +1,8 @@
-// The emulator against a GPU, on random programs as they are written, bit by bit. `make conformance` runs
-// many (FP4LAB_CONFORMANCE of each kind, or of FP4LAB_CONFORMANCE_KIND alone, from seed
-// FP4LAB_CONFORMANCE_SEED on; the GPU's hashes are written to FP4LAB_CONFORMANCE_RECORD). Without a GPU the
-// programs still run on the emulator; those in data/conformance_h200.txt must give the hash that an H200
-// gave.
+// The emulator against a GPU on random programs, uncontracted, bit by bit. `make conformance` runs
+// FP4LAB_CONFORMANCE programs of each kind, or of FP4LAB_CONFORMANCE_KIND alone, from seed
+// FP4LAB_CONFORMANCE_SEED on; the GPU's hashes are written to FP4LAB_CONFORMANCE_RECORD. Without a GPU the
+// programs only run on the emulator; those in data/conformance_h200.txt must give the recorded hash of an
+// H200.
 #include <doctest/doctest.h>
 #include <xxhash.h>
 
@@ -37,8 +37,7 @@ std::filesystem::path data() {
   return std::filesystem::path(__FILE__).parent_path() / "../emulator/data/conformance_h200.txt";
 }
 
-// Writes a program that differs, and its input, to build/conformance for a look at it; says where, or that it
-// could not.
+// Writes a differing program and its input to build/conformance; returns the path, or that it failed.
 std::string keep(const Program& p) {
   const auto stem = jit::project_root() / "build/conformance" / fmt::format("{}_{}", name_of(p.kind), p.seed);
   std::error_code ignored;
@@ -51,7 +50,7 @@ std::string keep(const Program& p) {
                      kept ? "" : " could not be written");
 }
 
-// Whether an error ends all work on the GPU for this process: what follows it would fail whatever it is.
+// Whether an error ends the process's GPU context, so that everything after it would fail.
 bool is_lost(const std::exception& e) {
   const std::string_view text = e.what();
   for (std::string_view error :
@@ -60,7 +59,7 @@ bool is_lost(const std::exception& e) {
   return false;
 }
 
-// Told before a GPU has worked for it.
+// Printed before the first work on a GPU.
 std::ofstream new_record(const char* path) {
   std::ofstream out(path);
   if (!out) fail("{} cannot be written", path);
@@ -84,7 +83,7 @@ TEST_CASE("conformance: recorded programs give the H200's bits") {
     REQUIRE_NOTHROW(bits = run_on_emulator(generate(kind_named(kind), seed), seed));
     const std::string ours = hash_text(bits);
     if (differs == "differs:")
-      CHECK_MESSAGE(ours != hash, "the program gives the H200's bits: take the cause off its line");
+      CHECK_MESSAGE(ours != hash, "the program gives the H200's bits: remove the cause from its line");
     else
       CHECK(ours == hash);
     ++count;
@@ -112,7 +111,7 @@ TEST_CASE("conformance: a GPU and the emulator give the same bits") {
         got = run_on_emulator(p, seed);
       } catch (const std::exception& e) {
         FAIL_CHECK(fmt::format("{} {}: {}", name_of(kind), seed, e.what()));
-        REQUIRE_MESSAGE(!is_lost(e), "the GPU's context is lost; what follows was not compared");
+        REQUIRE_MESSAGE(!is_lost(e), "the GPU's context is lost; the rest was not compared");
         ++different;
         continue;
       }
@@ -125,7 +124,7 @@ TEST_CASE("conformance: a GPU and the emulator give the same bits") {
   }
 }
 
-TEST_CASE("conformance: kernels from CUDA C++ give the same bits whatever the schedule") {
+TEST_CASE("conformance: kernels from CUDA C++ give the same bits under every schedule") {
   for (uint64_t seed = 1; seed <= 4; ++seed) {
     const Program p = generate(Kind::cuda, seed);
     CAPTURE(p.source);
@@ -136,7 +135,7 @@ TEST_CASE("conformance: kernels from CUDA C++ give the same bits whatever the sc
   }
 }
 
-TEST_CASE("conformance: a GPU's driver takes and refuses the same im2col maps") {
+TEST_CASE("conformance: a GPU's driver accepts and refuses the same im2col maps") {
   const std::shared_ptr<Driver> gpu = open_gpu();
   if (!gpu) FP4LAB_SKIP("no GPU");
   Random r(1);

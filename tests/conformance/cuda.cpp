@@ -1,9 +1,9 @@
-// Random kernels in CUDA C++, made into PTX by NVRTC: what compilers write, where the other kinds have what
-// the manual allows. A kernel is grown from the rows of cuda_rows.h.
+// Random kernels in CUDA C++, compiled to PTX by NVRTC: the PTX of compilers, where the other kinds cover
+// what the manual allows. A kernel is built from the rows of cuda_rows.h.
 //
-// Nothing in them is undefined in C++ but the overflow of signed numbers, as in users' kernels: shifts,
-// divisors and indices are bounded, conversions to integers are intrinsics, every variable has a value, and
-// collectives stand where all threads come by.
+// Their only undefined behaviour in C++ is signed overflow, as in users' kernels: shifts, divisors and
+// indices are bounded, conversions to integers are intrinsics, every variable is initialised, and all threads
+// reach the collectives.
 #include <unistd.h>
 
 #include <algorithm>
@@ -150,7 +150,7 @@ class Kernel {
     return "(" + with(t.from, fmt::format("0x{:x}ull", word)) + ")";
   }
 
-  // What stands between the bracket at `from` and its partner, which `from` is moved to.
+  // The text between the bracket at `from` and its partner; moves `from` to the partner.
   static std::string_view enclosed(std::string_view text, size_t& from) {
     const char open = text[from], close = open == '{' ? '}' : ']';
     const size_t begin = from + 1;

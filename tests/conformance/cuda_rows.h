@@ -1,12 +1,12 @@
-// What random kernels in CUDA C++ (cuda.cpp) are grown from: types, expressions, statements. A construct more
-// is a row more.
+// The building blocks of random kernels in CUDA C++ (cuda.cpp): types, expressions, statements. A new
+// construct is a new row.
 #pragma once
 
 #include <string_view>
 
 namespace fp4lab::conformance::cuda {
 
-// A letter stands for a type everywhere below.
+// A letter denotes a type everywhere below.
 struct Type {
   char letter;
   const char* name;
@@ -26,7 +26,7 @@ inline constexpr Type kTypes[] = {
     {'c', "unsigned char", 1, "(unsigned char)x", "x"},
     {'p', "bool", 1, "(x & 1) != 0", "x"},
 };
-// How often a type is taken where any will do.
+// The weight of a type where any is possible.
 inline constexpr std::string_view kAny = "iiiiuuuuulllwwwfffffffddddhhbscp";
 
 // `text` for a type of `of`. In it {f} is an expression of a type and {=f} a variable, {.} and {=} those of
@@ -35,7 +35,7 @@ inline constexpr std::string_view kAny = "iiiiuuuuulllwwwfffffffddddhhbscp";
 struct Row {
   std::string_view of, text;
   unsigned weight = 1;
-  bool libdevice = false;  // whole functions of NVIDIA's library: in some of the kernels
+  bool libdevice = false;  // functions of NVIDIA's library: only in some kernels
 };
 
 inline constexpr Row kExpressions[] = {
@@ -144,7 +144,7 @@ inline constexpr Row kStatements[] = {
     {"u", "{=} += own[{u} & 7u];", 2},
 };
 
-// Where all threads of the CTA come by.
+// Statements that all threads of the CTA reach.
 inline constexpr Row kCollectives[] = {
     {"iulwfd", "{=} = __shfl_[xor|up|down]_sync(~0u, {=}, [1|5|16]);", 3},
     {"iulwfd", "{=} = __shfl_sync(~0u, {=}, {i} & 31);"},

@@ -1,5 +1,5 @@
-// One thread drives three mbarriers through random but legal sequences: what the waits say and how many
-// arrivals a state still waits for must be the hardware's.
+// One thread drives three mbarriers through random legal sequences: the results of waits and the pending
+// counts of states must be the hardware's.
 #include "fp4lab/error.h"
 #include "program.h"
 
@@ -105,7 +105,7 @@ class Writer {
       case 4: {
         const unsigned parity = r_.below(2);
         const bool done = (b.phase & 1) != parity;
-        if (done && r_.one_in(2)) {  // try_wait may say false for no reason
+        if (done && r_.one_in(2)) {  // try_wait may return false for no reason
           const std::string again = fmt::format("W{}", labels_++);
           line(fmt::format("{}: mbarrier.try_wait.parity.shared::cta.b64 %p, [bar+{}], {};", again, 8 * i,
                            parity));

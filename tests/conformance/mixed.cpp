@@ -1,7 +1,7 @@
-// Whole kernels, as a stranger would write them: branches and loops whose trip counts differ by lane, warp
-// collectives under the masks of the lanes that are there, functions called from divergent code, every memory
-// space with vectors, narrow types and generic pointers, atomics whose result does not depend on the order,
-// clusters that read their neighbour's shared memory, lanes that leave early.
+// Whole kernels: branches and loops whose trip counts differ by lane, warp collectives under the masks of the
+// active lanes, functions called from divergent code, every memory space with vectors, narrow types and
+// generic pointers, atomics whose result does not depend on the order, clusters that read their neighbour's
+// shared memory, lanes that exit early.
 #include <algorithm>
 
 #include "fp4lab/error.h"
@@ -46,7 +46,7 @@ class Writer : MixedParts {
         ".func (.param .align 8 .b8 r[16]) f{}(.param .b32 a, .param .b64 b, .param .align 4 .b8 c[6])", i);
   }
 
-  // f(i) may call those behind it, which stand before it in the text. It has pools of its own.
+  // f(i) may call later ones, which precede it in the text. It has pools of its own.
   void function(unsigned i) {
     const Pools outer = pools_;
     pools_ = {5, 8, 5, 4};
@@ -123,7 +123,7 @@ class Writer : MixedParts {
     line("}");
   }
 
-  // --- divergence. `depth` counts nesting; mask_ is the register that holds the lanes which are here.
+  // --- divergence. `depth` counts nesting; mask_ is the register with the active lanes.
 
   void block(unsigned depth) {
     for (unsigned n = 1 + r_.below(5); n > 0; --n) simple(depth + 1);
@@ -225,7 +225,7 @@ class Writer : MixedParts {
     --lost_;
   }
 
-  // With lanes that leave it in the middle, or skip the rest of a turn.
+  // With lanes that leave it in the middle, or skip the rest of an iteration.
   void loop(unsigned depth) {
     const std::string again = label(), next = label(), end = label();
     const std::string counter = fmt::format("%c{}", depth);

@@ -1,4 +1,4 @@
-// What mixed kernels do together: the lanes of a mask, a CTA, a cluster.
+// Collective operations of mixed kernels: of the lanes of a mask, a CTA, a cluster.
 #include "fp4lab/error.h"
 #include "mixed_access.h"
 #include "mixed_parts.h"
@@ -16,7 +16,7 @@ void MixedParts::collective() {
       return log("pred", p);
     }
     case 1:
-    case 2: {  // from a lane that may not be there: the result counts only if it is
+    case 2: {  // from a lane that may be inactive: the result is used only if it is active
       static constexpr const char* kModes[] = {"up", "down", "bfly"};
       const unsigned mode = r_.below(3), by = r_.below(32);
       static constexpr const char* kLane[] = {"sub.u32", "add.u32", "xor.b32"};

@@ -1,4 +1,4 @@
-// Single things of mixed kernels that may stand in divergent code: memory, atomics, packs, calls.
+// Operations of mixed kernels that may be in divergent code: memory, atomics, packs, calls.
 #include <algorithm>
 
 #include "fp4lab/error.h"
@@ -136,7 +136,7 @@ void MixedParts::atomics() {
       "", ".relaxed.cta", ".acq_rel.gpu", ".release.sys", ".acquire.gpu", ".gpu"};
   const Atomic& a = r_.pick(kAtomics);
   std::string where = pointer(r_.one_in(3) ? 3 : 2 * r_.below(2), a.bytes, true);
-  // Generic pointers here: not to local memory.
+  // Generic pointers, except to local memory.
   std::string space = where.find(".shared") != where.npos ? ".shared" : where[0] == ' ' ? "" : ".global";
   std::string address = where.substr(where.find(' ') + 1);
   if (space.empty()) {

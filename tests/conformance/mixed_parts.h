@@ -1,5 +1,5 @@
-// What mixed kernels are made of: accesses to every memory space, atomics, predicates and packs, calls, warp
-// collectives, and what all threads do together. The control flow around them is mixed.cpp's.
+// The building blocks of mixed kernels: accesses to every memory space, atomics, predicates and packs, calls,
+// warp collectives, and CTA-wide operations. mixed.cpp adds the control flow.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ class MixedParts : protected Straight {
 
   explicit MixedParts(uint64_t seed) : Straight(seed) {}
 
-  // The register that holds the lanes which are here, where it is known.
+  // The register with the active lanes, where it is known.
   std::string mask() const { return fmt::format("%m{}", mask_); }
   bool mask_known() const { return !in_function_ && lost_ == 0; }
 
@@ -24,9 +24,9 @@ class MixedParts : protected Straight {
   std::string pointer(unsigned space, unsigned bytes, bool load);
   void local_memory();
   void constants();
-  // An atomic on a cell that no other thread touches: all of them are defined, with their results.
+  // An atomic on a cell that no other thread accesses: any operation, with its result.
   void atomics();
-  // One operation for each cell, which everybody may use in any order.
+  // One operation per cell, which all threads may use in any order.
   void cells();
   void pack();
   void predicates();
@@ -36,14 +36,14 @@ class MixedParts : protected Straight {
   void collective();
   void barrier();
   void meet_cluster();
-  // Somebody else's region, of this CTA or of the cluster's other one.
+  // Another thread's region, in this CTA or in the cluster's other one.
   void neighbour();
   void vote();
 
   unsigned threads_ = 128, ctas_ = 1, functions_ = 0;
   unsigned in_function_ = 0;  // 1 + its number while a function is written
-  unsigned mask_ = 0;         // %m<mask_> holds the lanes that are here, unless
-  unsigned lost_ = 0;         // so many branches that keep no account of it are open
+  unsigned mask_ = 0;         // %m<mask_> holds the active lanes, unless
+  unsigned lost_ = 0;         // this many branches are open that do not update it
   bool cluster_ = false;
 };
 

@@ -13,7 +13,7 @@ namespace fp4lab::conformance {
 
 enum class Kind : uint8_t {
   scalar,    // arithmetic, conversion, logic, branches, loops, warp exchange, shared and local memory
-  matrix,    // the same with mma.sync, ldmatrix, stmatrix and movmatrix among it
+  matrix,    // the same with mma.sync, ldmatrix, stmatrix and movmatrix
   wgmma,     // warpgroup products of every kind, layout and shape
   mbarrier,  // one thread drives barriers through their phases
   tma,       // tensor-map loads, stores and reductions with boxes that leave the tensor
@@ -22,7 +22,7 @@ enum class Kind : uint8_t {
   im2col,    // the same as tma with im2col maps
   calls,     // functions, called by name and through pointers, recursive ones too
   mixed,     // whole kernels with something of everything
-  cuda,      // kernels in CUDA C++, as NVRTC makes them into PTX
+  cuda,      // kernels in CUDA C++, compiled by NVRTC
 };
 inline constexpr std::array kKinds = {Kind::scalar, Kind::matrix,   Kind::wgmma,  Kind::mbarrier,
                                       Kind::tma,    Kind::products, Kind::sparse, Kind::im2col,
@@ -53,23 +53,23 @@ struct Program {
   size_t out_bytes = 0;
   bool has_map = false;
   Map map;
-  // Where a result stands in `out` and which line of the source, or of the text, made it: [slot * threads *
-  // ctas + thread] words of 8 bytes.
+  // The place of a result in `out`, and the line of the source or the text that computed it: [slot * threads
+  // * ctas + thread] words of 8 bytes.
   std::vector<uint32_t> slot_lines;
 };
 
 Program generate(Kind, uint64_t seed);
 
-// Runs it as it is written (CU_JIT_OPTIMIZATION_LEVEL 0): what an optimising JIT makes of it is its own
-// affair. The bytes of `out`, then those of the tensor. On the emulator as an H200, with a schedule's seed.
+// Runs it uncontracted (CU_JIT_OPTIMIZATION_LEVEL 0), since an optimising JIT may choose. Returns the bytes
+// of `out`, then those of the tensor. On the emulator as an H200, with a schedule's seed.
 std::vector<std::byte> run_on_driver(const Program&, Driver&);
 std::vector<std::byte> run_on_emulator(const Program&, uint64_t schedule_seed);
 
-// The first place where two results differ, in words; empty when they are equal.
+// The first place where two results differ, as text; empty if they are equal.
 std::string difference(const Program&, const std::vector<std::byte>& expected,
                        const std::vector<std::byte>& got);
 
-// What the generators share.
+// Shared parts of the generators.
 class Random {
  public:
   explicit Random(uint64_t seed) : state_(seed) { state_ = bits(); }

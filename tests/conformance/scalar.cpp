@@ -1,6 +1,6 @@
-// Straight-line and branching programs: single instructions, round them branches, loops, carry chains,
-// exchange within warps and through memory, and matrix instructions. Every instruction's result is stored in
-// a slot of its own.
+// Straight-line and branching programs: single instructions within branches, loops, carry chains, exchange
+// within warps and through memory, and matrix instructions. Every instruction's result is stored in a slot of
+// its own.
 #include <algorithm>
 
 #include "fp4lab/error.h"
@@ -68,7 +68,7 @@ class Writer : Straight {
     log("b32", c);
   }
 
-  // What may stand in divergent code.
+  // Instructions that may be in divergent code.
   void simple(unsigned depth) {
     switch (r_.below(depth < 3 ? 24 : 20)) {
       case 0:
@@ -127,7 +127,7 @@ class Writer : Straight {
     line(end + ":");
   }
 
-  // --- where lanes or warps meet: never in divergent code
+  // --- collectives of lanes or warps: never in divergent code
 
   void exchange() {
     const std::string d = reg("b32"), p = reg("pred");
@@ -268,8 +268,8 @@ class Writer : Straight {
     const Form& f = r_.pick(kForms);
     const std::string type = f.type;
     const auto a = several(type, f.a), b = several(type, f.b), c = several(type, f.d);
-    // In place or elsewhere; not with C's registers in another order, of which ptxas 13.0 makes something
-    // else for fp8 (see the conformance record).
+    // In place or elsewhere; not with C's registers in another order, for which ptxas 13.0 emits different
+    // code for fp8 (see the conformance record).
     auto d = several(type, f.d);
     for (const std::string& x : d)
       if (std::find(c.begin(), c.end(), x) != c.end()) {

@@ -12,14 +12,14 @@ namespace fp4lab::conformance {
 
 namespace {
 
-// By mnemonic, so that those with many forms do not crowd out the others.
+// By mnemonic, so that those with many forms do not dominate.
 const std::vector<std::vector<sweep::Form>>& vocabulary() {
   static const std::vector<std::vector<sweep::Form>> forms = [] {
     auto file = std::filesystem::path(__FILE__).parent_path() / "../emulator/data/sweep_h200.txt";
     std::map<std::string, std::vector<sweep::Form>> by_name;
     for (sweep::Form& f : sweep::forms_of(file.string())) {
       if (f.numbers_only) continue;
-      // ptxas may fuse a product and a sum that do not say how they round.
+      // ptxas may contract a product and a sum without rounding modifiers.
       const std::string& o = f.opcode;
       const bool sum = o.starts_with("add.") || o.starts_with("sub.") || o.starts_with("mul.");
       const bool rounds = o.find(".rn") != o.npos || o.find(".rz") != o.npos || o.find(".rm") != o.npos ||
@@ -124,8 +124,8 @@ void Straight::form(bool guarded) {
       while (!used.insert(x).second);
     s += ", " + x;
   }
-  // ptxas 13.0 expands some guarded instructions into several and guards only the first; abs and neg of a
-  // NaN keep its payload or not, as it happens.
+  // ptxas 13.0 expands some guarded instructions into several and guards only the first; abs and neg of a NaN
+  // keep its payload or not, unpredictably.
   for (const char* name : {"testp", "set.", "cvt", "abs", "neg"})
     if (f.opcode.starts_with(name)) guarded = false;
   // ptxas 13.0 converts a register that holds an f32 where a shift's amount is narrower than what is

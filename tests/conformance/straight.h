@@ -1,6 +1,6 @@
-// What the generators of scalar programs share: the text with its slots, pools of registers, single
-// instructions, carry chains. The vocabulary of single instructions is the sweep's (every form whose results
-// alone are known to be the hardware's).
+// Shared parts of the generators of scalar programs: the text with its slots, pools of registers, single
+// instructions, carry chains. Single instructions are those of the sweep (every form whose results are fully
+// determined by the hardware).
 #pragma once
 
 #include <string>
@@ -24,7 +24,7 @@ class Straight {
   std::string label();
   std::string reg(const std::string& type);  // of b16, b32, b64 or pred, from the pools
   std::string guard();                       // "@%p1 " or "@!%p1 "
-  // The result of the line before, in a slot of its own. Not inside functions.
+  // Stores the result of the previous line in a slot of its own. Not inside functions.
   void log(const std::string& type, const std::string& name);
   // %me and %t are the thread's numbers in its CTA and in the grid, %out and %in its places.
   void find_places(unsigned threads);

@@ -16,7 +16,7 @@ struct Type {
   CUtensorMapDataType type;
   unsigned bytes;
   bool floating;
-  uint32_t mask = 0xffffffff;  // keeps Inf and NaN out of sums
+  uint32_t mask = 0xffffffff;  // prevents Inf and NaN in sums
 };
 constexpr Type kTypes[] = {
     {CU_TENSOR_MAP_DATA_TYPE_UINT8, 1, false},
@@ -128,7 +128,7 @@ class Writer {
     p_.tensor.resize((size + 255) / 256 * 256);
   }
 
-  // Stores want a bounding box within the tensor.
+  // Stores require a bounding box within the tensor.
   bool inside() const {
     const Map& m = p_.map;
     for (unsigned d = 0; d + 2 < m.rank; ++d)

@@ -1,5 +1,5 @@
-// Products of warps besides mma.sync's dense ones: mma.sp with random metadata, and wmma with its loads and
-// stores in every layout.
+// Warp-level products other than mma.sync's dense ones: mma.sp with random metadata, and wmma with its loads
+// and stores in every layout.
 #include <cstring>
 
 #include "fp4lab/error.h"
@@ -122,7 +122,7 @@ class Writer {
         w = 0;
         for (unsigned nibble = 0; nibble < 8; ++nibble) {
           unsigned x = r_.pick(kOrdered);
-          if (n == kWords + 1 && r_.one_in(2)) x = x >> 2 | (x & 3) << 2;  // not in order
+          if (n == kWords + 1 && r_.one_in(2)) x = x >> 2 | (x & 3) << 2;  // unsorted
           if (n == kWords + 2) x = r_.one_in(2) ? 0xe : 0x4;
           w |= x << (4 * nibble);
         }
@@ -145,7 +145,7 @@ class Writer {
     for (unsigned i = 0; i < f.d; ++i) log(fmt_("%d{}", i), at);
   }
 
-  // A, B and C out of a warp's part of shared memory; D into the fourth area, of which everything is shown.
+  // A, B and C from a warp's part of shared memory; D into the fourth area, all of which is stored.
   void fragments() {
     const Kind16& t = r_.pick(kKinds16);
     const bool tf32 = t.bytes == 4, half = std::string_view(t.c) == "f16";

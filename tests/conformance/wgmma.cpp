@@ -1,5 +1,5 @@
-// Warpgroup products: shared memory full of random elements, and descriptors that pick matrices out of it in
-// every layout; a few products onto one accumulator.
+// Warpgroup products: shared memory full of random elements, and descriptors that select matrices in it in
+// every layout; a few products per accumulator.
 #include <algorithm>
 #include <cstring>
 
@@ -14,7 +14,7 @@ constexpr unsigned kShared = 64 << 10, kThreads = 128;
 
 struct Type {
   const char* text;
-  unsigned bytes;  // of an element; 0 stands for one bit
+  unsigned bytes;  // of an element; 0 means one bit
   bool half_output = false, integer = false;
 };
 constexpr Type kTypes[] = {

@@ -1,5 +1,4 @@
-// The two libraries show what the toolkit's own show: every name, under the same symbol version, and the same
-// texts.
+// The two libraries export the same as the toolkit's: every name with its symbol version, and the same texts.
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
 #include <doctest/doctest.h>
@@ -20,7 +19,7 @@ fs::path ours(const char* name) {
   return fs::read_symlink("/proc/self/exe").parent_path() / "emulator" / name;
 }
 
-// A library of the toolkit that the build uses; empty when there is none.
+// The toolkit's library used by the build; empty if there is none.
 fs::path theirs(const char* name) {
   const char* home = std::getenv("CUDA_HOME");
   for (const char* folder : {"lib64", "lib64/stubs", "lib", "lib/stubs"})
@@ -46,7 +45,7 @@ void check_all_there(const std::set<std::string>& wanted, const std::set<std::st
 
 }  // namespace
 
-TEST_CASE("runtime library: exports what the toolkit's exports, with its symbol version") {
+TEST_CASE("runtime library: exports the toolkit's names, with their symbol versions") {
   if (!fs::exists(ours("libcudart.so.13"))) FP4LAB_SKIP("no runtime library was built");
   const fs::path real = theirs("libcudart.so.13");
   if (real.empty()) FP4LAB_SKIP("no libcudart.so.13 in the toolkit");
@@ -57,7 +56,7 @@ TEST_CASE("runtime library: exports what the toolkit's exports, with its symbol 
     CHECK_MESSAGE(wanted.contains(name), name, " is not in the toolkit's library");
 }
 
-TEST_CASE("driver library: exports what the toolkit's stub exports") {
+TEST_CASE("driver library: exports the names of the toolkit's stub") {
   const fs::path real = theirs("libcuda.so");
   if (real.empty()) FP4LAB_SKIP("no stub of libcuda.so in the toolkit");
   check_all_there(names(real), names(ours("libcuda.so.1")));

@@ -1,4 +1,4 @@
-// Programs as their authors build them (tests/programs, by nvcc with the shared runtime), run unmodified by
+// Programs built as by their authors (tests/programs, by nvcc with the shared runtime), run unmodified by
 // `fp4lab emulate`.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -39,7 +39,7 @@ struct Scratch {
 
 }  // namespace
 
-TEST_CASE("programs: unmodified, on both machines, under several schedules") {
+TEST_CASE("programs: unmodified, on both device models, under several schedules") {
   const auto names = programs();
   if (names.empty()) FP4LAB_SKIP("no nvcc built tests/programs");
   CHECK(names.size() >= 11);
@@ -54,7 +54,7 @@ TEST_CASE("programs: unmodified, on both machines, under several schedules") {
     }
 }
 
-TEST_CASE("programs: what they print, and what the emulator says of them") {
+TEST_CASE("programs: their output, and the emulator's messages") {
   if (programs().empty()) FP4LAB_SKIP("no nvcc built tests/programs");
   const Outcome console = emulate("--device h200", "console");
   INFO(console.text);
@@ -72,7 +72,8 @@ TEST_CASE("programs: what they print, and what the emulator says of them") {
        {"cudaCreateTextureObject", "cudaMallocArray", "cudaIpcGetMemHandle", "cuNoSuchCall"}) {
     const size_t first = refused.text.find(name);
     REQUIRE(first != std::string::npos);
-    CHECK_MESSAGE(refused.text.find(name, first + 1) == std::string::npos, name, " is said once");
+    CHECK_MESSAGE(refused.text.find(name, first + 1) == std::string::npos, name,
+                  " is reported more than once");
   }
   CHECK(emulate("", "memory").says("new memory holds 00\n"));
   CHECK(emulate("--strict", "memory").says("new memory holds cb\n"));
@@ -82,7 +83,7 @@ TEST_CASE("programs: what they print, and what the emulator says of them") {
   CHECK(saxpy.says("instructions exact"));
 }
 
-TEST_CASE("programs: the machine is the one they were built for, whichever library they call first") {
+TEST_CASE("programs: the device model is the one they were built for, whichever library they call first") {
   if (programs().empty()) FP4LAB_SKIP("no nvcc built tests/programs");
   for (const char* first : {"", "driver", "primary", "own"}) {
     const Outcome o = emulate("", "hopper_only", first);
@@ -110,7 +111,7 @@ TEST_CASE("programs: a seed repeats a run exactly") {
   CHECK(a != c);
 }
 
-TEST_CASE("programs: those that cannot run are told why") {
+TEST_CASE("programs: those that cannot run get a reason") {
   const fs::path folder = build_folder();
   const auto say = [&](const std::string& arguments) {
     return run_command(fmt::format("'{}/fp4lab' emulate {} 2>&1", folder.string(), arguments));
