@@ -152,7 +152,10 @@ void set_knob(Plan& plan, std::string_view name, std::string_view value) {
   Plan::visit_knobs(plan, [&](const char* knob, auto& field) {
     if (name != knob) return;
     known = true;
-    good = parse(value, field);
+    // 0 is a value only of knobs that list it: the arithmetic of a plan divides by the others.
+    good = parse(value, field) &&
+           (field != std::remove_reference_t<decltype(field)>{} ||
+            std::is_enum_v<std::remove_reference_t<decltype(field)>> || values_of(name).starts_with('0'));
   });
   if (!known) {
     std::string list;

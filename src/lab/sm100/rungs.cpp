@@ -167,7 +167,7 @@ Plan tail_split(const Case& c) {
 // More CTAs than that would only take bandwidth from those that finish last.
 std::vector<int> even_grids(const Plan& p, int tiles) {
   std::vector<int> grids;
-  for (int waves = (tiles + concurrent(p) - 1) / concurrent(p);; ++waves) {
+  for (int waves = std::max(1, (tiles + concurrent(p) - 1) / concurrent(p));; ++waves) {
     const int ctas = (tiles + waves - 1) / waves * p.cluster();
     if (ctas < 112) break;
     grids.push_back(ctas);
