@@ -106,9 +106,9 @@ void CtaState::store(uint32_t offset, const Mbarrier& b) {
 
 namespace {
 
-// Called before a phase ends, so that no warp misses two phases: on hardware the signalling operation takes
-// longer than a warp needs to return to its wait. Warps that have seen all phases but the last may be in this
-// position, and so may warps whose own tensor-memory accesses are still pending.
+// Whether the end of a phase must be delayed, so that no warp misses two phases: on hardware the signalling
+// operation takes longer than a warp needs to return to its wait. Warps that have seen all phases but the
+// last may be on their way there, and so may warps whose own tensor-memory accesses are still pending.
 bool must_wait(const Cluster& cluster, const Cta& cta, const Mbarrier& b) {
   if (!cluster.all_moved_since(b.turn)) return true;
   if (!cluster.grid.schedule.tolerant) return false;

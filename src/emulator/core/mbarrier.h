@@ -42,16 +42,15 @@ struct MbarrierParty {
 };
 
 struct Mbarrier {
-  uint32_t phase = 0;     // counts completed phases; its lowest bit is what parity waits see
-  uint32_t pending = 0;   // arrivals pending in this phase
-  uint32_t expected = 0;  // arrivals of the next phase
-  uint32_t total = 0;     // arrivals of this phase (for reports)
-  int64_t tx = 0;         // bytes announced and not yet delivered; negative if delivered first
-  uint64_t waiters = 0;   // warps parked on it, one bit each
-  uint64_t turn = 0;      // of the cluster, when the last phase was completed
-  uint64_t ended = 0;     // the event of that completion (Cluster::next_event)
-  const Warp* ender =
-      nullptr;  // the warp that completed it, only for comparison; null: an asynchronous operation
+  uint32_t phase = 0;           // counts completed phases; its lowest bit is what parity waits see
+  uint32_t pending = 0;         // arrivals pending in this phase
+  uint32_t expected = 0;        // arrivals of the next phase
+  uint32_t total = 0;           // arrivals of this phase (for reports)
+  int64_t tx = 0;               // bytes announced and not yet delivered; negative if delivered first
+  uint64_t waiters = 0;         // warps parked on it, one bit each
+  uint64_t turn = 0;            // of the cluster, when the last phase was completed
+  uint64_t ended = 0;           // the event of that completion (Cluster::next_event)
+  const Warp* ender = nullptr;  // who completed it, only for comparison; null: an asynchronous operation
   std::vector<MbarrierParty> parties;
 
   // The number of phases that a warp has observed once it is told that the phase of this parity is over: up

@@ -65,8 +65,8 @@ class GlobalMemory {
   // (an H200's driver), and each page touched holds part of a live allocation. If so, the bytes are readable
   // here from now on.
   bool map_rest_of_pages(uint64_t address, size_t bytes) const;
-  std::string describe(uint64_t address)
-      const;  // "16 bytes past the end of the allocation [0x..., 0x...) of 4096 bytes", for messages
+  // For messages: "16 bytes past the end of the allocation [0x..., 0x...) of 4096 bytes".
+  std::string describe(uint64_t address) const;
   bool owns(uint64_t address) const;  // inside the reserved range of device addresses, allocated or not
   uint64_t contents(uint64_t address, size_t bytes) const;  // a hash of them
   std::byte* host(uint64_t address) const { return reinterpret_cast<std::byte*>(address); }

@@ -110,7 +110,7 @@ void Scheduler::parallel_phase() {
 
 // With a tolerant schedule and a kernel that allocates tensor memory, a CTA starts on an occupied SM some
 // rounds after the CTA there, as on hardware, where launching takes time. So the first CTA allocates its
-// columns first. If the others only poll, the new CTA starts at once: they may be polling for its results.
+// columns first. If the others only poll, the new CTA starts soon: they may be polling for its results.
 bool Scheduler::comes_too_soon(const std::vector<Sm*>& sms) const {
   const uint64_t apart = pace_.idle_rounds ? 1 : kStartRounds;
   return one_by_one_ && std::ranges::any_of(sms, [&](const Sm* sm) {

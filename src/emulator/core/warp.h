@@ -191,8 +191,8 @@ class Warp {
   uint32_t written_since(const Operand& o, uint32_t awaited) const {
     return defined_[o.offset / kRowBytes] & awaited;
   }
-  uint32_t mask(const Operand&
-                    o) {  // lanes whose predicate is true, negation applied; meaningful for active lanes only
+  // The lanes whose predicate is true, negation applied; only meaningful for active lanes.
+  uint32_t mask(const Operand& o) {
     check_predicate(o);
     return o.negated ? ~predicates_[o.index] : predicates_[o.index];
   }

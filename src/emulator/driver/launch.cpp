@@ -13,8 +13,7 @@ using namespace fp4lab::emu::driver;
 
 namespace {
 
-// CTAs along one dimension of a grid that counts clusters; on overflow of 32 bits the unchanged value is too
-// large already.
+// CTAs along one dimension of a grid that counts clusters; clamped to 32 bits, which is too large anyway.
 uint32_t ctas(uint32_t clusters, uint32_t size) {
   return uint32_t(std::min<uint64_t>(uint64_t(clusters) * size, UINT32_MAX));
 }
@@ -177,7 +176,7 @@ CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned gx, unsigned gy, unsig
 CUresult cuLaunchKernelEx(const CUlaunchConfig* c, CUfunction f, void** params, void** extra) {
   if (!c || (c->numAttrs && !c->attrs)) return CUDA_ERROR_INVALID_VALUE;
   LaunchAttributes attributes;
-  std::vector<CUevent> behind;  // recorded after the kernel: all its CTAs have ended by then
+  std::vector<CUevent> behind;  // recorded after the kernel, when all its CTAs have ended
   for (unsigned i = 0; i < c->numAttrs; ++i) {
     const CUlaunchAttribute& a = c->attrs[i];
     switch (a.id) {

@@ -244,16 +244,15 @@ struct State {
   Schedule schedule;
   std::unique_ptr<OrderChecker> checker;  // FP4LAB_CHECK=1
   bool check = false;
-  std::vector<std::unique_ptr<Watcher>> observers;  // fp4lab_emulator_observe, FP4LAB_OBSERVE
-  std::string observed_kernels;                     // substring of their names; empty: all
-  bool tell_observed = false;                       // on stderr, after each launch
-  bool observed_any = false;                        // such a kernel has been launched
-  std::string notes;                                // of the checker, on the last launch
-  std::set<std::pair<std::string, std::string>>
-      told_notes;                // kernel and class, or class and line: printed once
-  std::string findings;          // the same launch's faults and findings as JSON
-  std::string label = "module";  // name of the next module in messages
-  Statistics last;               // of the last launch, with its wall time
+  std::vector<std::unique_ptr<Watcher>> observers;           // fp4lab_emulator_observe, FP4LAB_OBSERVE
+  std::string observed_kernels;                              // substring of their names; empty: all
+  bool tell_observed = false;                                // on stderr, after each launch
+  bool observed_any = false;                                 // such a kernel has been launched
+  std::string notes;                                         // of the checker, on the last launch
+  std::set<std::pair<std::string, std::string>> told_notes;  // kernel and class, or class and line
+  std::string findings;                                      // the same launch's faults and findings as JSON
+  std::string label = "module";                              // name of the next module in messages
+  Statistics last;                                           // of the last launch, with its wall time
   double last_seconds = 0;
   Statistics all;  // of every launch; counts of opcodes only with FP4LAB_FIDELITY
   double all_seconds = 0;

@@ -199,7 +199,7 @@ bool Spelling::matches_in_any_order(std::span<const std::string_view> tokens) co
     if (fixed + 1 >= tokens.size() || tokens[fixed + 1] != rest_.parts[fixed].word) return false;
     ++fixed;
   }
-  // Words after those that belong to the name too are fixed in place.
+  // expect_tx belongs to the name too: it must directly follow these words.
   for (size_t i = fixed + 2; i < tokens.size(); ++i)
     if (tokens[i] == "expect_tx") return false;
   const uint64_t named = (uint64_t(2) << fixed) - 1, all = (uint64_t(1) << tokens.size()) - 1;

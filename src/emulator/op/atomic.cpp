@@ -159,8 +159,7 @@ void update(Warp& w, const Instr& i) {
       std::memcpy(p + n * sizeof(T), &now, sizeof(T));
     }
     if (!a.returns) continue;
-    for (unsigned n = 0; n < a.count;
-         ++n)  // after the last use of the operand, which may be the same register
+    for (unsigned n = 0; n < a.count; ++n)  // after the operand's last use: it may be the same register
       w.target<T>(element(w, i.op[0], n))[l] = std::make_unsigned_t<T>(before[n]);
   }
   if (a.returns && !changed) w.saw(look());

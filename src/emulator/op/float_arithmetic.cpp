@@ -10,7 +10,7 @@ namespace fp4lab::emu {
 namespace {
 
 // An operation: its result in the current rounding mode; for .ftz a double that compares with the numbers
-// near 2^-126 as the exact result does; for f64 the NaN of an invalid operation.
+// near 2^-126 as the exact result does; for f64 the NaN that it returns.
 struct Add {
   template <class T>
   static T result(T a, T b) {

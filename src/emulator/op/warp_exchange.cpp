@@ -81,8 +81,8 @@ class Members {
   const uint32_t here_;
   const std::vector<Warp::Party>& elsewhere_;
   uint32_t lanes_ = here_;
-  alignas(
-      64) std::byte rows_[kMaxOperands][kLanes * sizeof(uint64_t)];  // of operands from several instructions
+  // Of operands that come from several instructions.
+  alignas(64) std::byte rows_[kMaxOperands][kLanes * sizeof(uint64_t)];
 };
 
 // Lanes that execute the instruction but are not named in its mask: a fault; or members with a note, if the
