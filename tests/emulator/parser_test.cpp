@@ -472,7 +472,7 @@ TEST_CASE("module scope, constants and initialisers: accepted and refused as by 
       {".visible .weak .global .u32 x;", "unknown directive '.weak'"},
       {".global .u32 x[2*3];", "expected ']'"},
       {".shared .u32 x[];", "'x' has no size"},
-      {".global .bf16 x;", "a type of instructions only"},
+      {".global .bf16 x;", "a type for instructions only"},
       {".global .b8 .align 16 x[16];", ".align must precede the type"},
       {".global .v4 .f64 x;", "at most 128 bits"},
       {".global .u32 x = {1};", "without braces"},
@@ -542,7 +542,7 @@ TEST_CASE("refusals at module scope") {
                  "'f' has 1 argument, the call gives 0"));
   CHECK(why(".extern .global .u32 x; .entry k() { ret; }") == "accepted");
   CHECK(contains(why(".extern .global .u32 x; .entry k() { .reg .u32 %r; ld.global.u32 %r, [x]; ret; }"),
-                 "no module that was linked defines it"));
+                 "no linked module defines it"));
   CHECK(contains(why(".entry k() { ret; } .entry k() { ret; }"), "defined twice"));
   CHECK(contains(why(".nonsense"), "unknown directive '.nonsense'"));
   CHECK(contains(why(".global .u32 x = y;"), "'y' is not a variable"));
