@@ -26,7 +26,7 @@ using namespace fp4lab::isa;
 
 // -- limits: 256 x mma_n tiles, as many pairs as the launch gives, clusters of two
 static_assert(plan.op == Op::kGroup && plan.swap && plan.cta_group == 2 && plan.roles == Roles::kSpecialized);
-static_assert(plan.split_k == 1 && plan.schedule == Schedule::kStatic &&
+static_assert(plan.halves == 2 && plan.split_k == 1 && plan.schedule == Schedule::kStatic &&
               plan.epilogue == Epilogue::kTransposed);
 
 // -- byte map: plan.*_offset(); TMEM map: plan.*_column()

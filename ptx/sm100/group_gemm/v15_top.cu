@@ -74,7 +74,7 @@ extern "C" __global__ void __launch_bounds__(plan.threads(), 1)
       for (int number = pair; number < args.tail.tiles; number += pairs) {
         if (number != pair) tile = find_tile(args, number);
         const StageRange range = stage_range(args, tile);
-        const bool both = tile.n > plan.mma_n;
+        const bool both = plan.halves == 2 && tile.n > plan.mma_n;
         const int first = next_accumulator(acc, shared);
         const int second = both ? next_accumulator(acc, shared) : first;
         const u32 two[] = {tmem + plan.acc_column(first, 0), tmem + plan.acc_column(second, 0)};
