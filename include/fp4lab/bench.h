@@ -145,5 +145,6 @@ nlohmann::json session_record(const Device& device, const Nvml& nvml, const Timi
                               const std::string& command_line);
 nlohmann::json record_of(const Measurement& m);
 nlohmann::json record_of(const Limit& limit);
+nlohmann::json record_of(const GpuSpan& span);  // clocks, power, temperature; null without readings
 
 }  // namespace fp4lab

@@ -9,15 +9,17 @@ extern "C" {
 #endif
 
 typedef struct {
-  unsigned long long launches;           // since cuInit
-  unsigned long long warp_instructions;  // of the last launch, as the rest
+  unsigned long long launches;  // since cuInit
+  unsigned long long warp_instructions;
   unsigned long long async_ops;
   unsigned long long tma_bytes;
   unsigned long long mma_count;
   double seconds;  // host wall time
 } fp4lab_emulator_stats;
 
-void fp4lab_emulator_statistics(fp4lab_emulator_stats* out);
+void fp4lab_emulator_statistics(fp4lab_emulator_stats* out);  // counts of the last launch
+// Counts of all launches since cuInit: what a run of several launches did is the difference of two calls.
+void fp4lab_emulator_totals(fp4lab_emulator_stats* out);
 const char*
 fp4lab_emulator_report();  // the latest explanation of a failed call or kernel; empty if there was none
 void fp4lab_emulator_quiet(int quiet);  // explanations no longer go to stderr: the caller reads the report
@@ -48,6 +50,9 @@ const char* fp4lab_emulator_findings();
 int fp4lab_emulator_observe(const char* what);
 // What they saw of the last launch. Valid until the next call.
 const char* fp4lab_emulator_observed();
+// What they were to look for and have not met since they were attached (a line that no warp came to, a
+// product that there is not); empty: all was met. Valid until the next call.
+const char* fp4lab_emulator_unseen();
 // What messages call the modules that are loaded from now on ("kernel.ptx").
 void fp4lab_emulator_label(const char* name);
 

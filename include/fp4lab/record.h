@@ -1,35 +1,23 @@
-// Results as JSON lines: one line per result, written when it is there, so that a later failure loses none.
+// What a run leaves behind, as a record of the store (fp4lab/store.h).
 #pragma once
 
-#include <fstream>
 #include <nlohmann/json_fwd.hpp>
-#include <set>
 #include <string>
 
 #include "fp4lab/run.h"
 
 namespace fp4lab {
 
+/// "type": "run". case, arch, kernel, plan (a line) and knobs (all of them), device, distribution, seed,
+/// grid, placement (see Placement), jit_ms, seconds, passed; where there are any error, findings (the
+/// emulator's), notes, errors against the exact sums, and on the emulator "emulated": counts of all launches
+/// together.
 nlohmann::json record_of(const RunResult& result);
 
-// What makes two points of a sweep the same: case, kernel, plan, device, distribution, seed.
-std::string point_key(const nlohmann::json& record);
-
-class RecordFile {
- public:
-  RecordFile() = default;  // nowhere
-  // Opens for writing, or for appending to what is there (`keep`). Fails with the path and the system's text.
-  RecordFile(std::string path, bool keep);
-  // Fails when the line cannot be written (a full disk): what was written before stays.
-  void add(const nlohmann::json& record);
-  // Keys of the records that were in the file when it was opened with `keep`. A line that does not parse (cut
-  // off by a crash) is left out and said on stderr.
-  const std::set<std::string>& present() const { return present_; }
-
- private:
-  std::string path_;
-  std::ofstream file_;
-  std::set<std::string> present_;
-};
+/// What makes two runs the same point: `type` ("run", "sweep"), case, kernel and its plan, or the PTX that
+/// runs in its place by its content, device, distribution, seed; and `how`, where it is run in a special way.
+std::string point_of_run(std::string_view type, const Device& device, const Case& c,
+                         const Candidate& candidate, Distribution distribution, std::uint64_t seed,
+                         const std::string& how = {});
 
 }  // namespace fp4lab

@@ -32,13 +32,16 @@ struct Trial {
 
 struct RunResult {
   std::string case_name, arch, kernel, plan, device;
+  std::vector<std::pair<std::string, std::string>> knobs;  // of the plan, see knob_values
+  Placement work;                                          // on this device
   Distribution distribution;
   std::uint64_t seed = 0;
   unsigned grid = 0;
   double jit_ms = 0;
   bool jit_cached = false;
-  double seconds = 0;                             // the launch, from call to end
-  std::optional<fp4lab_emulator_stats> emulated;  // absent on hardware
+  double seconds = 0;  // the launch, from call to end
+  // What all launches of the run did together; absent on hardware.
+  std::optional<fp4lab_emulator_stats> emulated;
   std::string fidelity;    // on the emulator: which executed instructions are exact, measured, modelled
   Comparison exact;        // against the exact sums: this decides
   Comparison tensor_core;  // against the tensor core's rounding, for information; empty on Hopper
@@ -58,15 +61,21 @@ void check_order(const Device& device);
 void observe(const Device& device, const std::string& what);
 // What they saw of the last launch; empty without one.
 std::string observed(const Device& device);
+// What they were to look for and have not met in any launch; empty when all was met.
+std::string unseen(const Device& device);
 
-// Begins the line of a PTX file that says which plan it was compiled for ("fp4lab ptx" writes it). run_trial
-// refuses a file made for another plan: the kernel would address shared memory that it has not got.
+// Begins the last line of a PTX file, which says which plan it was compiled for ("fp4lab ptx" writes it).
+// run_trial refuses a file made for another plan: the kernel would address shared memory that it has not got.
 inline constexpr std::string_view kPtxPlanMark = "// fp4lab plan: ";
 
 // Compiles (or reads the PTX), launches once on poisoned output, reads back and compares. What goes wrong
 // with the kernel itself (it does not compile, faults, deadlocks) is in RunResult::error; a plan that is not
 // legal throws.
 RunResult run_trial(const Device& device, Trial& trial, const Candidate& candidate);
+
+// The same under each of so many schedules of the emulator, 0, 1, ..., until one fails: RunResult::error then
+// begins with it. One: under the schedule that is set.
+RunResult run_trial(const Device& device, Trial& trial, const Candidate& candidate, std::uint64_t schedules);
 
 // The same with PTX text in the compiled kernel's place; `label` names it in messages.
 RunResult run_ptx(const Device& device, Trial& trial, const Candidate& candidate, const std::string& ptx,

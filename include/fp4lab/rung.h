@@ -35,10 +35,11 @@ namespace fp4lab {
 struct Rung {
   std::string_view arch;  // "sm_100a", "sm_90a": also the folder, ptx/sm100 and ptx/sm90
   Op op;
-  std::string_view name;    // also the file's stem: "v2_warp_specialized"
-  std::string_view parent;  // the rung it changes; empty for the first
-  std::string_view idea;    // the one change, in a line
-  std::string_view knobs;   // what may vary beside the operation's sizes
+  std::string_view name;        // also the file's stem: "v2_warp_specialized"
+  std::string_view parent;      // the rung it changes; empty for the first
+  std::string_view idea;        // the one change, in a line
+  std::string_view knobs;       // what may vary beside the operation's sizes
+  std::string_view alias = {};  // another name: the rung that is run by default is also called "top"
 
   std::string file() const;   // "ptx/sm100/group_gemm/v2_warp_specialized.cu"
   std::string entry() const;  // "group_gemm_v2_warp_specialized"
@@ -49,8 +50,8 @@ std::span<const std::string_view> architectures();
 // Rungs of all architectures and operations, each ladder from the bottom up.
 std::vector<const Rung*> rungs();
 std::vector<const Rung*> rungs(std::string_view arch, Op op);
-// By full name or by the part before '_' ("v2"); "top" and "default" are the operation's last rung. Fails
-// with the list of names.
+// By full name, by the part before '_' ("v2") or by its alias; "default" is "top". Fails with the list of
+// names.
 const Rung& find_rung(std::string_view arch, Op op, std::string_view name);
 Op op_of(Operation operation);  // a plain GEMM is a group GEMM of one group
 // The knobs of an architecture's plans.
@@ -70,10 +71,13 @@ struct Candidate {
 };
 // The rung's plan for the case with these knobs ("stages=4") in place of its own. A knob that follows another
 // one follows it here too, unless it is named: scale buffers in TMEM go with the stages. Fails on a knob or
-// value that there is not; a plan that is not legal is returned, for its reasons.
+// value that there is not, and on a knob that is set twice; a plan that is not legal is returned, for its
+// reasons.
 Candidate candidate_for(const Rung& rung, const Case& c, const std::vector<std::string>& knobs);
 // One line for logs, tables and records; equal for equal kernels.
 std::string plan_line(const Candidate& candidate);
+// Every knob of the plan with its value, in the order of its architecture's table.
+std::vector<std::pair<std::string, std::string>> knob_values(const Candidate& candidate);
 // Everything that forbids this plan for its rung and case: rules of the machine, of the rung, of the sizes.
 std::vector<Reason> reasons(const Candidate& candidate, const Case& c);
 // The same as an error.

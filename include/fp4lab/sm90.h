@@ -22,6 +22,8 @@ std::span<const KnobInfo> knob_table();
 Plan plan_for(const Rung& rung, const Case& c, const std::vector<std::string>& knobs);
 std::vector<Reason> reasons(const Rung& rung, const Plan& plan, const Case& c);
 std::string plan_line(const Plan& plan);
+// What each knob came to be; one that is still to be chosen (-1, 0) is what was asked for.
+std::string knob_value(const Plan& plan, std::string_view name);
 Placement placement(const Plan& plan, const Case& c, int sms);
 std::unique_ptr<Launch> prepare(const Device& device, const Rung& rung, const Plan& plan,
                                 const DeviceProblem& problem, const Module& module);

@@ -11,7 +11,8 @@
 // about no point (a session, a limit of the device) have no "point" and are always added.
 //
 // What is behind it:
-// * a line is appended in one piece under a lock, and flushed to the disk; a write that fails (a full disk) is
+// * a line is appended in one piece under a lock, and flushed to the disk; a write that fails (a full disk)
+// is
 //   taken back, so the file holds whole lines only;
 // * kill -9 within a write leaves a torn last line: whoever opens or appends next cuts it off and says so;
 // * processes that share a file claim points before they work on them. Locks and claims are the kernel's
@@ -51,8 +52,8 @@ struct StoreOptions {
 class Store {
  public:
   Store();  // in memory only
-  /// Fails, and leaves the file as it is, when it holds something and `existing` is kRefuse, when it is one of
-  /// the inputs, when it holds something and no records, when it cannot be written, and with kForce when
+  /// Fails, and leaves the file as it is, when it holds something and `existing` is kRefuse, when it is one
+  /// of the inputs, when it holds something and no records, when it cannot be written, and with kForce when
   /// another process is writing to it. What is not a record is left out and said on stderr.
   explicit Store(StoreOptions);
   Store(Store&&) noexcept;
@@ -70,8 +71,8 @@ class Store {
   void release(const std::string& point);
 
   /// Adds the record, which takes what it lacks from the stamp, and releases the point. False: another record
-  /// of this point was first, and this one is left out. Throws with the system's text, the place and the record
-  /// itself when it cannot be written; records() has it nevertheless.
+  /// of this point was first, and this one is left out. Throws with the system's text, the place and the
+  /// record itself when it cannot be written; records() has it nevertheless.
   bool add(nlohmann::json record, const std::string& point = {});
 
   /// What the file holds, records of other processes included, in the order of the file. Safe while another
@@ -85,9 +86,9 @@ class Store {
   std::unique_ptr<File> file_;
 };
 
-/// Calls work(i) for every point that has no record, each in one process only. Those that another process is at
-/// come last: they are waited for, and worked on here if that process ended without a record. `work` adds the
-/// record; a point of which it adds none is given back.
+/// Calls work(i) for every point that has no record, each in one process only. Those that another process is
+/// at come last: they are waited for, and worked on here if that process ended without a record. `work` adds
+/// the record; a point of which it adds none is given back.
 void work_through(Store&, const std::vector<std::string>& points, const std::function<void(size_t)>& work);
 
 /// The fields' values as one line: "sweep | g2k1536 | sm_100a | ...". `type` is the first.
@@ -99,8 +100,8 @@ Stamp stamp_of(const Device&);
 Stamp stamp_of_process();
 std::string command_line();  // of this process
 std::string utc_now();       // "2026-11-28T12:00:00Z"
-/// HEAD of the project's repository, ", modified" when tracked files differ from it; FP4LAB_COMMIT speaks for a
-/// copy of the tree that has none. "unknown (why)" otherwise.
+/// HEAD of the project's repository, ", modified" when tracked files differ from it; FP4LAB_COMMIT speaks for
+/// a copy of the tree that has none. "unknown (why)" otherwise.
 std::string commit();
 
 /// The file's records; of a point that it has twice the later one. A torn last line is left out and said on

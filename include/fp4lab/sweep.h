@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "fp4lab/record.h"
 #include "fp4lab/run.h"
 
 namespace fp4lab {

@@ -125,7 +125,8 @@ __device__ __forceinline__ void tcgen05_ld_32x32b(u32 taddr, u32 (&r)[16]) {
 }
 
 // tcgen05.ld.sync.aligned.16x256b.x2.b32 {r0..r7}, [taddr];  (PTX 8.6; 9.7.16.8.3)
-// 16 TMEM lanes x 16 columns as 8x8 matrices of the mma family: r[0], r[1] of lane t hold columns 2 (t % 4) and
+// 16 TMEM lanes x 16 columns as 8x8 matrices of the mma family: r[0], r[1] of lane t hold columns 2 (t % 4)
+// and
 // + 1 of TMEM lane t / 4; r[2], r[3] those of 8 lanes further on; r[4..7] those of 8 columns further on.
 __device__ __forceinline__ void tcgen05_ld_16x256b(u32 taddr, u32 (&r)[8]) {
   asm volatile("tcgen05.ld.sync.aligned.16x256b.x2.b32 {%0, %1, %2, %3, %4, %5, %6, %7}, [%8];"

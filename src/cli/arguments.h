@@ -2,6 +2,9 @@
 // take longer to compile than any command.
 #pragma once
 
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -22,7 +25,13 @@ class Argument {
   Argument capture_default_str();                    // the help shows the value that it has now
   Argument group(const std::string& heading);        // of the help
   Argument one_of(std::vector<std::string> values);  // all others are refused
-  Argument whole_number_from(unsigned first);        // of up to 19 digits
+  Argument whole_number_from(uint64_t first);
+  Argument whole_number(uint64_t first, uint64_t last);
+  Argument existing_file();
+  Argument one_each();                       // a vector's option takes one value each time that it is given
+  Argument not_with(const Argument& other);  // refused when the other one is given, too
+  // Refused with the text that the function gives; empty: good.
+  Argument check(std::function<std::string(const std::string&)> trouble);
 
  private:
   CLI::Option* option_;
@@ -33,12 +42,14 @@ class Arguments {
   explicit Arguments(CLI::App& app) : app_(app) {}
 
   // "--name" is an option, "name" a positional argument; `value` must outlive the run. T: std::string, int,
-  // unsigned, uint64_t, double, std::optional<std::string>, or a vector of strings or unsigned, which holds all that
-  // was given.
+  // unsigned, uint64_t, double, std::optional<std::string>, or a vector of strings or unsigned, which holds
+  // all that was given.
   template <class T>
   Argument add_option(const std::string& name, T& value, const std::string& help);
   // "!--name" makes it false.
   Argument add_flag(const std::string& name, bool& value, const std::string& help);
+  // The end of the command's --help. Every command has some.
+  void examples(std::initializer_list<const char*> lines);
 
  private:
   CLI::App& app_;

@@ -2,6 +2,7 @@
 #include "fp4lab/bench.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,12 +12,13 @@
 
 #include "cli/bench_table.h"
 #include "cli/command.h"
+#include "cli/interrupt.h"
+#include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/workload.h"
 #include "fp4lab/error.h"
 #include "fp4lab/peers.h"
-#include "fp4lab/record.h"
-#include "fp4lab/sweep.h"
+#include "fp4lab/store.h"
 
 namespace fp4lab::cli {
 namespace {
@@ -25,41 +27,20 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 struct Options {
-  std::string operation = "all", kernel = "default", device = "cuda", json, cublas, python = "python3",
-              problems, against = "cublas-fp16", launch = "best", peers = "cublas,python";
-  std::vector<std::string> case_names{"all"}, knobs, merge, report;
+  std::string operation = "all", kernel = "default", device = "cuda", cublas, python = "python3", problems,
+              against = "cublas-fp16", launch = "best", peers = "cublas,python";
+  std::vector<std::string> case_names, knobs, merge, report;
+  Output output;
+  TableFormat format;
   Numbers numbers;
   int sets = 4, flush_mib = 512, peer_seconds = 300;
   TimingOptions timing;
   bool limits = true, markdown = false;
 };
 
-std::string command_line() {
-  std::string text;
-  if (std::FILE* file = std::fopen("/proc/self/cmdline", "rb")) {
-    for (int c; (c = std::fgetc(file)) != EOF;) text += c ? char(c) : ' ';
-    std::fclose(file);
-  }
-  while (!text.empty() && text.back() == ' ') text.pop_back();
-  return text;
-}
-
-std::vector<Case> chosen_cases(const Options& o) {
-  std::vector<Case> chosen;
-  for (const std::string& name : o.case_names) {
-    if (name == "all") {
-      for (const Case& c : cases())
-        if (c.full_size && (o.operation == "all" || operation_name(c.operation) == o.operation))
-          chosen.push_back(c);
-      continue;
-    }
-    chosen.push_back(find_case(name));
-    if (o.operation != "all" && operation_name(chosen.back().operation) != o.operation)
-      fail("case {} is a {} GEMM; 'bench {}' was asked for", name, operation_name(chosen.back().operation),
-           o.operation);
-  }
-  if (chosen.empty()) fail("no operation '{}': group, dual, gemm and all are known", o.operation);
-  return chosen;
+std::vector<Case> cases_of(const Options& o) {
+  return chosen_cases(o.case_names.empty() ? std::vector<std::string>{"all"} : o.case_names, o.operation,
+                      "bench");
 }
 
 bool asked(const std::string& list, const std::string& word) {
@@ -81,21 +62,43 @@ Device open_gpu(const Options& o) {
 // All that comes in, in the file at once and in memory for the tables.
 class Log {
  public:
-  explicit Log(const std::string& path) {
-    if (!path.empty()) file_ = RecordFile(path, false);
+  Log(const Options& o, const Device& device) : store_(o.output.open(device)) {
+    for (const json& r : store_.records()) before_ += r.value("type", "") == "time";
   }
+  // Times and absences are points: what is there already is not measured again.
   void add(json record) {
-    file_.add(record);
+    const std::string type = record.value("type", "");
     failed_ |= record.contains("error");
-    records_.push_back(std::move(record));
+    const std::string point = type == "time" ? point_of_time(record)
+                              : type == "absent"
+                                  ? point_of(type, {record.value("case", ""), record.value("kernel", ""),
+                                                    record.value("reason", "")})
+                                  : "";
+    store_.add(std::move(record), point);
   }
-  void note(const json& record) { records_.push_back(record); }  // for the tables only
-  const std::vector<json>& records() const { return records_; }
+  bool has(json time) const { return store_.contains(point_of_time(time)); }
+  void note(const json& record) { noted_.push_back(record); }  // for the tables only
+  std::vector<json> records() const {
+    std::vector<json> all = store_.records();
+    all.insert(all.end(), noted_.begin(), noted_.end());
+    return all;
+  }
   bool failed() const { return failed_; }
+  size_t before() const { return before_; }
 
  private:
-  RecordFile file_;
-  std::vector<json> records_;
+  // Of a kernel its plan and how it is launched; a library chooses itself.
+  std::string point_of_time(const json& r) const {
+    const bool peer = r.value("peer", false);
+    return point_of(
+        "time", {r.value("case", ""), r.value("kernel", ""), peer ? "" : r.value("how", ""),
+                 peer ? "" : r.value("asked_launch", ""), r.value("distribution", ""),
+                 fmt::format("seed {}", r.value("seed", 0ull)), fmt::format("{} sets", r.value("sets", 0))});
+  }
+
+  Store store_;
+  std::vector<json> noted_;
+  size_t before_ = 0;
   bool failed_ = false;
 };
 
@@ -123,8 +126,8 @@ class Folder {
 
 class Bench {
  public:
-  Bench(const Options& o, Log& log)
-      : o_(o), log_(log), device_(open_gpu(o)), nvml_(device_), timer_(device_, o.timing) {}
+  Bench(const Options& o, Log& log, const Device& device)
+      : o_(o), log_(log), device_(device), nvml_(device_), timer_(device_, o.timing) {}
 
   void run(const std::vector<Case>& list) {
     log_.add(session_record(device_, nvml_, o_.timing, command_line()));
@@ -195,13 +198,30 @@ class Bench {
         log_.add(std::move(a));
         continue;
       }
+      json point{{"case", c.name},
+                 {"kernel", std::string(rung->name)},
+                 {"how", plan_line(candidate)},
+                 {"asked_launch", o_.launch},
+                 {"distribution", std::string(distribution_name(sets.distribution()))},
+                 {"seed", sets.seed()},
+                 {"sets", sets.size()}};
+      if (log_.has(point)) continue;
       const Measurement m = measure_kernel(timer_, nvml_, sets, candidate, choice);
-      log_.add(record_of(m));
+      json record = record_of(m);
+      record["asked_launch"] = o_.launch, record["arch"] = std::string(arch);
+      log_.add(std::move(record));
       if (!m.error.empty()) device_.synchronize();  // throws where the kernel broke the context
     }
   }
 
   void cublas(const InputSets& sets, GemmType input) {
+    if (log_.has({{"case", sets.spec().name},
+                  {"kernel", input == GemmType::kF16 ? "cublas-fp16" : "cublas-fp8"},
+                  {"peer", true},
+                  {"distribution", std::string(distribution_name(sets.distribution()))},
+                  {"seed", sets.seed()},
+                  {"sets", sets.size()}}))
+      return;
     try {
       std::vector<std::pair<std::string, double>> tried;
       for (const Contender& contender : cublas_contenders(timer_, lt_, sets, input, tried)) {
@@ -225,37 +245,52 @@ class Bench {
 
   const Options& o_;
   Log& log_;
-  Device device_;
+  const Device& device_;
   Nvml nvml_;
   Timer timer_;
   std::shared_ptr<CublasLt> lt_;
   std::string problems_;  // folder for other programs; empty: none reads it
 };
 
+int report(const Options& o) {
+  std::vector<json> records;
+  for (const std::string& path : o.report)
+    for (json& r : read_records(path)) records.push_back(std::move(r));
+  const bool any = std::ranges::any_of(records, [](const json& r) {
+    const std::string type = r.value("type", "");
+    return type == "time" || type == "limit" || type == "absent";
+  });
+  if (!any)
+    fail("{}: none of {} records is bench's; 'fp4lab report' tells those of runs, sweeps and mutants",
+         fmt::join(o.report, ", "), records.size());
+  fmt::print("{}", o.markdown ? bench_markdown(records) : bench_report(records, o.against, o.format));
+  return 0;
+}
+
 int run(const Options& given) {
   Options o = given;
-  o.timing.flush_bytes = size_t(std::max(0, o.flush_mib)) << 20;
-  if (!o.report.empty()) {
-    std::vector<json> records;
-    for (const std::string& path : o.report)
-      for (json& r : read_records(path)) records.push_back(std::move(r));
-    fmt::print("{}", o.markdown ? bench_markdown(records) : bench_report(records, o.against));
-    return 0;
-  }
-  const std::vector<Case> list = chosen_cases(o);
+  o.timing.flush_bytes = size_t(o.flush_mib) << 20;
+  if (!o.report.empty()) return report(o);
+  const std::vector<Case> list = cases_of(o);
   std::vector<json> merged;
   for (const std::string& path : o.merge)
     for (json& r : read_records(path)) merged.push_back(std::move(r));
-  Log log(o.json);
-  try {
-    Bench(o, log).run(list);
-  } catch (...) {
-    if (log.records().size() > 1) fmt::print("{}", bench_report(log.records(), o.against));
-    throw;
+  const Device device = open_gpu(o);
+  Log log(o, device);
+  if (log.before()) fmt::print("{} times are in {} already\n", log.before(), o.output.json);
+  const auto tell = [&] { fmt::print("{}", bench_report(log.records(), o.against, o.format)); };
+  {
+    const OnInterrupt interrupt(tell);
+    try {
+      Bench(o, log, device).run(list);
+    } catch (...) {
+      tell();
+      throw;
+    }
   }
   for (const json& r : merged)
     if (r.value("type", "") != "limit") log.note(r);  // shares are of this run's limits
-  fmt::print("{}", bench_report(log.records(), o.against));
+  tell();
   return log.failed() ? 1 : 0;
 }
 
@@ -263,23 +298,28 @@ const Command kCommand{
     "bench", "time kernels and the libraries they are compared with, on a GPU", [](Arguments& app) {
       auto o = std::make_shared<Options>();
       app.add_option("operation", o->operation, "group, dual, gemm or all").capture_default_str();
-      app.add_option("--case", o->case_names, "cases or shapes; 'all': the full sizes").capture_default_str();
+      add_list(app, "--case", o->case_names,
+               "cases and shapes, repeated or separated by commas; 'all': the full sizes, the default");
       app.add_option("--kernel", o->kernel,
                      "rungs, separated by commas; 'all'; 'default': the top rung; 'none': peers only")
           .capture_default_str();
-      app.add_option("--set", o->knobs, "a knob of the plan, as stages=4; may be repeated");
+      add_list(app, "--set", o->knobs, "a knob of the plan, as stages=4; may be repeated");
       app.add_option("--device", o->device, "cuda: the emulator has no times").capture_default_str();
       o->numbers.declare(app);
       app.add_option("--sets", o->sets, "sets of inputs, in rotation")
-          .whole_number_from(1)
+          .whole_number(1, 1000)
           .capture_default_str();
       app.add_option("--rounds", o->timing.rounds, "times that a sample goes through the sets")
+          .whole_number(1, 1000000)
           .capture_default_str();
       app.add_option("--repeats", o->timing.repeats, "samples; their median counts")
-          .whole_number_from(1)
+          .whole_number(1, 1000000)
           .capture_default_str();
-      app.add_option("--warmups", o->timing.warmups, "samples before them").capture_default_str();
+      app.add_option("--warmups", o->timing.warmups, "samples before them")
+          .whole_number(0, 1000000)
+          .capture_default_str();
       app.add_option("--flush", o->flush_mib, "MiB overwritten before each sample; 0: the cache stays warm")
+          .whole_number(0, 65536)
           .capture_default_str();
       app.add_option("--launch", o->launch,
                      "how our kernels are launched: stream, graph, or best, the faster of the two")
@@ -291,14 +331,19 @@ const Command kCommand{
                      "libcublasLt.so or its folder; default: FP4LAB_CUBLAS, the toolkit, Python's wheels");
       app.add_option("--python", o->python, "interpreter of the scripts").capture_default_str();
       app.add_option("--peer-seconds", o->peer_seconds, "a script that takes longer is ended")
+          .whole_number(1, 86400)
           .capture_default_str();
       app.add_option("--problems", o->problems, "keep the problems that the scripts read in this folder");
       app.add_option("--against", o->against, "the peer of the ratio column").capture_default_str();
-      app.add_option("--json", o->json, "write every record as a line of JSON when it is there");
+      o->output.declare(app);
+      o->format.declare(app);
       app.add_option("--merge", o->merge, "records of other runs or programs, into the same tables");
       app.add_option("--report", o->report, "measure nothing: print the tables of these records");
       app.add_flag("--markdown", o->markdown, "with --report: the summary as a table for a page");
       app.add_flag("!--no-limits", o->limits, "do not measure the tensor and byte limits");
+      app.examples({"fp4lab bench all --json r.json",
+                    "fp4lab bench group --case g2k1536 --kernel all --peers none",
+                    "fp4lab bench group --json r.json --resume", "fp4lab bench --report r.json --markdown"});
       return [o] { return run(*o); };
     }};
 

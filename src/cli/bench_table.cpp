@@ -1,17 +1,14 @@
 #include "cli/bench_table.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
-#include <cerrno>
 #include <cmath>
-#include <cstring>
-#include <fstream>
 #include <map>
 #include <optional>
 
 #include "cli/table.h"
 #include "fp4lab/error.h"
-#include "fp4lab/json_text.h"
 #include "fp4lab/problem.h"
 #include "fp4lab/timing.h"
 
@@ -188,8 +185,8 @@ std::string limit_text(const json& limit) {
 
 Table times(const Records& records, const std::string& against) {
   const std::optional<double> tensor = limit_of(records, "tensor"), bytes = limit_of(records, "bytes");
-  Table table({"case", "kernel", ">us", ">p10-p90", ">TFLOP/s", ">of tensor limit", ">of byte limit",
-               ">vs " + against, "output", "SM MHz", ">W", "slowdown", "how"});
+  Table table({"case", "kernel", ">us", "?>p10-p90", "?>TFLOP/s", "?>of tensor limit", "?>of byte limit",
+               ">vs " + against, "output", "?SM MHz", "?>W", "?slowdown", "?how"});
   for (const auto& [name, rows] : records.cases)
     for (const Row& row : rows) {
       const json& r = *row.record;
@@ -257,32 +254,17 @@ std::string remarks_text(const Records& records) {
 
 }  // namespace
 
-std::vector<json> read_records(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) fail("{}: {}", path, std::strerror(errno));
-  std::vector<json> records;
-  std::string line;
-  for (int number = 1; std::getline(file, line); ++number) {
-    if (line.empty()) continue;
-    try {
-      records.push_back(parse_json(line));
-      if (!records.back().is_object()) fail("not an object");
-    } catch (const std::exception& e) {
-      fail("{}:{}: not a record: {}", path, number, e.what());
-    }
-  }
-  return records;
-}
-
-std::string bench_report(const std::vector<json>& all, const std::string& against) {
+std::string bench_report(const std::vector<json>& all, const std::string& against,
+                         const TableFormat& format) {
   const Records records = sorted(all);
+  if (format.csv) return times(records, against).csv();
   std::string text;
   for (const json* s : records.sessions) text += session_text(*s);
   for (const json* l : records.limits) text += limit_text(*l);
   if (!text.empty()) text += "\n";
-  if (const Table table = times(records, against); !table.empty()) text += table.text() + "\n";
+  if (const Table table = times(records, against); !table.empty()) text += format.text(table) + "\n";
   if (const Table best = summary(records); !best.empty())
-    text += best.text() + "A peer's us, and in parentheses how many times as fast the kernel is.\n\n";
+    text += format.text(best) + "A peer's us, and in parentheses how many times as fast the kernel is.\n\n";
   text += weights_text(records) + absent_text(records) + remarks_text(records);
   if (!records.cases.empty())
     text +=

@@ -5,15 +5,15 @@
 #include <string>
 #include <vector>
 
-namespace fp4lab::cli {
+#include "cli/table.h"
 
-// Lines of JSON. Fails with file and line number on anything else.
-std::vector<nlohmann::json> read_records(const std::string& path);
+namespace fp4lab::cli {
 
 // Every session, limit, time and absence in `records` (see src/lab/bench/records.cpp), as text. Where a case
 // and a kernel come twice the later one counts. Ratios are against the peer `against`: how many times as
 // fast.
-std::string bench_report(const std::vector<nlohmann::json>& records, const std::string& against);
+std::string bench_report(const std::vector<nlohmann::json>& records, const std::string& against,
+                         const TableFormat& format);
 
 // The table of our fastest kernels against the peers, for a page.
 std::string bench_markdown(const std::vector<nlohmann::json>& records);

@@ -9,6 +9,7 @@
 #include "fp4lab/error.h"
 #include "fp4lab/machine.h"
 #include "fp4lab/problem.h"
+#include "fp4lab/suggest.h"
 
 namespace fp4lab::cli {
 namespace {
@@ -27,10 +28,13 @@ std::string optional(const std::optional<double>& us) { return us ? fmt::format(
 const Command kCommand{
     "cases", "list the cases and their shapes", [](Arguments& app) {
       auto operation = std::make_shared<std::string>();
+      auto format = std::make_shared<TableFormat>();
       app.add_option("operation", *operation, "only these: group, dual or gemm");
-      return [operation] {
-        Table table({"case", "op", ">groups", "M", "N", "K", ">GFLOP", ">MB", ">speed of light us",
-                     ">best us", ">rounds us"});
+      format->declare(app);
+      app.examples({"fp4lab cases", "fp4lab cases dual --csv"});
+      return [operation, format] {
+        Table table({"case", "op", "?>groups", "M", "N", "K", ">GFLOP", ">MB", ">speed of light us",
+                     "?>best us", "?>contest us"});
         for (const Case& c : cases()) {
           if (!operation->empty() && operation_name(c.operation) != *operation) continue;
           const Work work = work_of(c);
@@ -39,12 +43,18 @@ const Command kCommand{
                      fmt::format("{:.2f}", work.flops / 1e9), fmt::format("{:.2f}", work.bytes / 1e6),
                      optional(c.speed_of_light_us), optional(c.best_us), optional(c.rounds_us)});
         }
-        if (table.empty()) fail("no operation '{}': group, dual and gemm are known", *operation);
+        if (table.empty())
+          fail("no operation '{}'{}\n  there are: group dual gemm", *operation,
+               did_you_mean(*operation, {"group", "dual", "gemm"}));
+        if (format->csv) {
+          fmt::print("{}", table.csv());
+          return 0;
+        }
         fmt::print(
-            "{}\nspeed of light: the public task's own, at 1.5 GHz on a B200. best: published, on a B200. "
-            "rounds: where the contest stood.\n"
-            "A shape in words is a case too: group:M,M,../N,../K,..  dual:M/N/K  gemm:M/N/K\n",
-            table.text());
+            "{}\n{}", format->text(table),
+            fitted("speed of light: the public task's own, at 1.5 GHz on a B200. best: published, on a B200. "
+                   "contest: where its rounds stood.\n"
+                   "A shape in words is a case too: group:M,M,../N,../K,..  dual:M/N/K  gemm:M/N/K\n"));
         return 0;
       };
     }};

@@ -63,6 +63,8 @@ const Command kCommand{
       app.add_option("--schedules", o->seeds, "orders of asynchronous work to try")
           .whole_number_from(1)
           .capture_default_str();
+      app.examples(
+          {"fp4lab check tests/check/bulk_load.ptx", "fp4lab check tests/check/bulk_load.ptx --twin all"});
       return [o] { return run(*o); };
     }};
 

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "cli/interrupt.h"
 #include "fp4lab/error.h"
 
 extern char** environ;
@@ -34,6 +35,7 @@ Child run_child(const std::vector<std::string>& command, std::chrono::millisecon
   posix_spawn_file_actions_destroy(&files);
   posix_spawnattr_destroy(&attributes);
   close(ends[1]);
+  ends_with_us(error ? 0 : pid);
   if (error) {
     close(ends[0]);
     fail("{}: {}", command[0], std::strerror(error));
@@ -60,6 +62,7 @@ Child run_child(const std::vector<std::string>& command, std::chrono::millisecon
   int status = 0;
   while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
+  ends_with_us(0);
   child.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   return child;
 }

@@ -1,6 +1,7 @@
 // fp4lab emulate: runs a CUDA program on the emulator, unmodified: the loader finds the emulator's driver and
 // runtime libraries first.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -114,6 +115,16 @@ int run(const Options& o) {
   fail("{}: {}", program.string(), std::strerror(errno));
 }
 
+std::string tile_trouble(const std::string& s) {
+  unsigned n[5];
+  char operand = 0;
+  int end = 0;
+  const bool good =
+      std::sscanf(s.c_str(), "%u,%c,%u,%u,%u,%u%n", &n[0], &operand, &n[1], &n[2], &n[3], &n[4], &end) == 6 &&
+      size_t(end) == s.size() && std::strchr("ABD", operand);
+  return good ? std::string() : fmt::format("'{}' is not MMA,A|B|D,ROW,ROW,COLUMN,COLUMN", s);
+}
+
 const Command kCommand{
     "emulate", "run a CUDA program on the emulator: fp4lab emulate [options] -- ./program arguments",
     [](Arguments& app) {
@@ -148,9 +159,10 @@ const Command kCommand{
       app.add_option("--watch", o->watch,
                      "every access to this shared address (or variable), every event of an mbarrier there");
       app.add_option(
-          "--tile", o->tile,
-          "what the tensor core sees: MMA,A|B|D,ROW,ROW,COLUMN,COLUMN, as 0,A,0,7,0,0 for the rows "
-          "0 to 7 of A of the first product of CTA 0");
+             "--tile", o->tile,
+             "what the tensor core sees: MMA,A|B|D,ROW,ROW,COLUMN,COLUMN, as 0,A,0,7,0,0 for the rows "
+             "0 to 7 of A of the first product of CTA 0")
+          .check(tile_trouble);
       app.add_option("--kernel", o->kernel, "the five above look at kernels only whose name holds this");
       app.add_option("--json", o->json,
                      "append a line of JSON for each launch: kernel, module, findings, executed PTX lines");
@@ -160,6 +172,9 @@ const Command kCommand{
                      "load the file of this folder that has the name --dump-ptx gives, instead of the "
                      "program's own PTX: an edited copy");
       app.add_option("command", o->command, "the program and its arguments, behind --").required();
+      app.examples({"fp4lab emulate --check -- ./program arguments",
+                    "fp4lab emulate --profile --kernel my_kernel -- ./program",
+                    "fp4lab emulate --dump-ptx ptx -- ./program"});
       return [o] { return run(*o); };
     }};
 

@@ -15,6 +15,7 @@ const Command kCommand{
     "explain", "say why a tile is legal for NVFP4 on sm_100a or not", [](Arguments& app) {
       auto tile = std::make_shared<std::string>();
       app.add_option("--tile", *tile, "MxNxK, for instance 64x128x256").required();
+      app.examples({"fp4lab explain --tile 64x128x256", "fp4lab explain --tile 256x128x256"});
       return [tile] {
         int m = 0, n = 0, k = 0, read = 0;
         if (std::sscanf(tile->c_str(), "%dx%dx%d%n", &m, &n, &k, &read) != 3 || read != int(tile->size()))

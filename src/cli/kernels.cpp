@@ -18,6 +18,7 @@ struct Options {
   bool report = false;
   std::string group = "g8k7168", dual = "dual-256-4096-7168", kernel = "all";
   std::vector<std::string> knobs;
+  TableFormat format;
 };
 
 std::string counts(const auto& map, const char* unit) {
@@ -83,7 +84,7 @@ int report(const Options& o) {
     cells.push_back(plan_line(candidates[i]));
     machine_code.add(std::move(cells));
   }
-  fmt::print("{}\nby {}\n", table.text(), outcomes.front().artifact->compiler);
+  fmt::print("{}\nby {}\n", o.format.text(table), outcomes.front().artifact->compiler);
   if (!machine_code.empty())
     fmt::print(
         "\n{}\nInstructions of the machine code: of the kernel; of the thread that multiplies, from the wait "
@@ -91,7 +92,7 @@ int report(const Options& o) {
         "stage to its first\ncopy of scales and to its commit; of a warp of the epilogue, for 16 columns of "
         "its 32 "
         "lanes of TMEM (of each product).\nStores by the bytes of a thread, fences by role.\n",
-        machine_code.text());
+        o.format.text(machine_code));
   else if (!disassembles)
     fmt::print(
         "no nvdisasm, so nothing is said of the machine code: CUDA has one, so has the Python package "
@@ -111,18 +112,23 @@ const Command kCommand{
       app.add_option("--kernel", o->kernel, "with --report: one rung, as v2 or by its whole name")
           .capture_default_str();
       app.add_option("--set", o->knobs, "with --report: a knob of the plan, NAME=VALUE");
+      o->format.declare(app);
+      app.examples(
+          {"fp4lab kernels", "fp4lab kernels --report --group group:100/128/1024 --dual dual:256/128/512"});
       return [o] {
         if (o->report) return report(*o);
         Table list({"arch", "kernel", "op", "changes", "idea"});
         for (const Rung* r : rungs())
-          list.add({std::string(r->arch), std::string(r->name), r->op == Op::kDual ? "dual" : "group",
-                    r->parent.empty() ? "-" : std::string(r->parent), std::string(r->idea)});
+          list.add({std::string(r->arch),
+                    std::string(r->name) + (r->alias.empty() ? "" : fmt::format(" ({})", r->alias)),
+                    r->op == Op::kDual ? "dual" : "group", r->parent.empty() ? "-" : std::string(r->parent),
+                    std::string(r->idea)});
         Table knobs({"arch", "knob", "values", "meaning"});
         for (const std::string_view arch : architectures())
           for (const KnobInfo& k : knob_table(arch))
             knobs.add(
                 {std::string(arch), std::string(k.name), std::string(k.values), std::string(k.meaning)});
-        fmt::print("{}\nknobs (run --set NAME=VALUE):\n{}", list.text(), knobs.text());
+        fmt::print("{}\nknobs (--set NAME=VALUE):\n{}", o->format.text(list), o->format.text(knobs));
         return 0;
       };
     }};

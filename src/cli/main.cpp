@@ -1,5 +1,5 @@
-// fp4lab: the command line. Exit status 0 = all well, 1 = a check failed, 2 = bad input or a broken
-// environment.
+// fp4lab: the command line. Exit status 0 = all well, 1 = a check failed, 2 = bad input, nothing to answer,
+// or a broken environment; 128 + n = ended by signal n.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -12,6 +12,7 @@ int main(int argc, char** argv) {
   try {
     status = fp4lab::cli::run_command_line(argc, argv);
   } catch (const std::exception& e) {
+    std::fflush(stdout);
     fmt::print(stderr, "fp4lab: {}\n", e.what());
     return 2;
   }

@@ -3,45 +3,37 @@
 #include "fp4lab/mutate.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <xxhash.h>
 
-#include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <map>
+#include <memory>
+#include <set>
 
 #include "cli/command.h"
+#include "cli/interrupt.h"
+#include "cli/mutate_table.h"
 #include "cli/mutation_subject.h"
+#include "cli/output.h"
 #include "cli/progress.h"
-#include "cli/table.h"
+#include "cli/run_table.h"
+#include "cli/workload.h"
 #include "fp4lab/error.h"
-#include "fp4lab/rung.h"
+#include "fp4lab/suggest.h"
 
 namespace fp4lab::cli {
 namespace {
 
 struct Options {
-  std::string arch = std::string(architectures()[0]), distribution = "moderate", rule;
-  std::vector<std::string> knobs, command;
+  OneKernel kernel;
+  std::string distribution = "moderate", rule;
   uint64_t seeds = 20, own_seeds = 5, every = 1, limit = 0;
   std::string sms;
+  Output output;
+  TableFormat format;
   bool verbose = false, markdown = false;
-};
-
-struct Count {
-  size_t reported = 0, wrong = 0, noted = 0, survived = 0;
-  size_t all() const { return reported + wrong + noted + survived; }
-  void add(const Count& o) {
-    reported += o.reported, wrong += o.wrong, noted += o.noted, survived += o.survived;
-  }
-  std::vector<std::string> cells(const std::string& name) const {
-    return {name,
-            fmt::format("{}", all()),
-            fmt::format("{}", reported),
-            fmt::format("{}", wrong),
-            fmt::format("{}", noted),
-            fmt::format("{}", survived)};
-  }
 };
 
 constexpr size_t kTold = 4;  // findings of a run that count as what is said: the emulator prints no fewer
@@ -76,132 +68,158 @@ Verdict judge(MutationSubject& subject, const MutationSubject::Text& text, const
   return noted;
 }
 
-// What has become of the mutants.
-class Tally {
- public:
-  void add(std::string_view ptx, const Mutant& m, const Verdict& v, bool verbose) {
-    const Naming named = v.outcome == "reported" ? naming(ptx, m, v.said) : Naming::none;
-    if (verbose) {
-      fmt::print("{:5}  {:37}  {:8}  {:>4}  {:5}  {:5.1f}  {}\n", m.line, m.rule, v.outcome,
-                 v.outcome == "survived" ? "-" : fmt::format("{}", v.seed),
-                 v.outcome == "reported" ? kNaming[static_cast<size_t>(named)] : "-", v.seconds,
-                 v.said.substr(0, std::min<size_t>(v.said.find('\n'), 140)));
-      std::fflush(stdout);
-    }
-    if (v.outcome == "refused") {  // the text is no PTX any more
-      ++refused_;
-      return;
-    }
-    Count& count = counts_[m.rule];
-    ++(v.outcome == "reported" ? count.reported
-       : v.outcome == "wrong"  ? count.wrong
-       : v.outcome == "noted"  ? count.noted
-                               : count.survived);
-    if (v.outcome == "reported") ++named_[static_cast<size_t>(named)];
-    if (v.outcome == "survived") survivors_.push_back(fmt::format("{:5}  {}: {}", m.line, m.rule, m.before));
-  }
+constexpr const char* kNaming[] = {"line", "near", "kind", "no"};  // by Naming
 
-  void print(const Options& o, const std::string& name) const {
-    Count sum;
-    Table table({"rule", ">mutants", ">reported", ">wrong result", ">noted", ">survived"});
-    for (const auto& [rule, n] : counts_) {
-      table.add(n.cells(rule));
-      sum.add(n);
-    }
-    table.add(sum.cells("all"));
-    if (o.markdown)
-      fmt::print("| {} |\n", fmt::join(sum.cells(name), " | "));
-    else
-      fmt::print("{}, {} seeds\n{}", name, o.seeds, table.text());
-    if (sum.reported)
-      fmt::print(
-          "of {} reports {} name the altered line, {} an instruction next to it, {} the kind of what is "
-          "missing and the lines around it; {} do none of these\n",
-          sum.reported, named_[0], named_[1], named_[2], named_[3]);
-    if (refused_) fmt::print("{} mutants are no PTX that can be loaded, and are left out\n", refused_);
-  }
-
-  void print_survivors() const {
-    if (!survivors_.empty()) fmt::print("\nsurvivors (equivalent to the original, or missed):\n");
-    for (const std::string& s : survivors_) fmt::print("{}\n", s);
-  }
-
- private:
-  static constexpr const char* kNaming[] = {"line", "near", "kind", "no"};  // by Naming
-  std::map<std::string, Count> counts_;
-  std::vector<std::string> survivors_;
-  std::array<size_t, 4> named_{};
-  size_t refused_ = 0;
+struct Item {
+  const MutationSubject::Text* text;
+  Mutant mutant;
+};
+struct Work {
+  std::vector<Item> items;
+  std::vector<std::string> points;
+  size_t idle = 0;  // mutants of lines that this run does not execute
 };
 
-int run(const Options& o) {
-  const bool program = o.command[0].find('/') != o.command[0].npos;
-  if (!program && o.command.size() != 2)
-    fail(
-        "fp4lab mutate KERNEL CASE, or fp4lab mutate -- ./program arguments (a program is named with its "
-        "folder)");
-  if (!o.sms.empty()) setenv("FP4LAB_SMS", o.sms.c_str(), 1);
-  const auto subject = program
-                           ? program_subject(o.command)
-                           : kernel_subject({o.arch, o.command[0], o.command[1], o.distribution, o.knobs});
-  // What is said of the original, and which of its lines are executed: a mutant of another one shows nothing.
+// A program is named with its folder; a shape has a '/', too.
+bool is_program(const std::vector<std::string>& words) {
+  return !words.empty() && words[0].find('/') != std::string::npos && words[0].find(':') == std::string::npos;
+}
+
+Work chosen_work(const Options& o, const MutationSubject& subject) {
+  Work work;
+  const Shard shard = o.output.shard();
+  std::set<std::string> rules;
+  size_t number = 0, taken = 0;
+  for (const MutationSubject::Text& text : subject.texts()) {
+    const std::string module =
+        fmt::format("{} {:016x}", text.name, XXH3_64bits(text.ptx.data(), text.ptx.size()));
+    for (Mutant& m : mutants(text.ptx)) {
+      rules.insert(m.rule);
+      if (!o.rule.empty() && m.rule.find(o.rule) == std::string::npos) continue;
+      if (!text.executed.contains(m.line)) {
+        ++work.idle;
+        continue;
+      }
+      if (number++ % o.every || !shard.takes(taken++)) continue;
+      work.points.push_back(point_of(
+          "mutant", {subject.name(), module, fmt::format("line {} at {}", m.line, m.begin), m.rule, m.after,
+                     fmt::format("{} seeds", o.seeds), o.distribution, o.sms.empty() ? "" : o.sms + " SMs"}));
+      work.items.push_back({&text, std::move(m)});
+    }
+  }
+  if (work.items.empty() && !o.rule.empty() && !work.idle)
+    fail("--rule {}: no mutant's rule holds this{}\n  there are: {}", o.rule,
+         did_you_mean(o.rule, {rules.begin(), rules.end()}), fmt::join(rules, "; "));
+  if (work.items.empty())
+    fail("{}: nothing to alter{}", subject.name(),
+         work.idle ? fmt::format("; {} lines that could be altered are not executed by this run", work.idle)
+                   : "");
+  return work;
+}
+
+// What is said of the original, and which of its lines are executed: a mutant of another one shows nothing.
+Sighting look_at_original(const Options& o, MutationSubject& subject) {
   Sighting own;
-  for (uint64_t s = 0; s < std::max<uint64_t>(o.own_seeds, 1); ++s) {
-    Sighting one = subject->run(nullptr, {}, s);
+  for (uint64_t s = 0; s < o.own_seeds; ++s) {
+    Sighting one = subject.run(nullptr, {}, s);
     if (!one.refused.empty() || !one.wrong.empty() || !one.errors.empty())
-      fail("{} does not pass unchanged, with seed {}: {}", subject->name(), s,
+      fail("{} does not pass unchanged, with seed {}: {}", subject.name(), s,
            !one.refused.empty()  ? one.refused
            : !one.errors.empty() ? one.errors.begin()->second
                                  : one.wrong);
     own.notes.merge(one.notes);
   }
-  size_t idle = 0, done = 0;
-  std::vector<std::pair<const MutationSubject::Text*, Mutant>> all;
-  for (const MutationSubject::Text& text : subject->texts())
-    for (Mutant& m : mutants(text.ptx)) {
-      if (!o.rule.empty() && m.rule.find(o.rule) == std::string::npos) continue;
-      if (text.executed.contains(m.line))
-        all.emplace_back(&text, std::move(m));
-      else
-        ++idle;
-    }
-  Tally tally;
+  return own;
+}
+
+nlohmann::json try_one(const Options& o, MutationSubject& subject, const Item& item, const Sighting& own) {
+  const auto& [text, m] = item;
+  const auto start = std::chrono::steady_clock::now();
+  Verdict v = judge(subject, *text, m, o.seeds, own);
+  v.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const Naming named = v.outcome == "reported" ? naming(text->ptx, m, v.said) : Naming::none;
+  nlohmann::json record{
+      {"type", "mutant"},     {"subject", subject.name()}, {"module", text->name},       {"line", m.line},
+      {"rule", m.rule},       {"before", m.before},        {"after", m.after},           {"seeds", o.seeds},
+      {"outcome", v.outcome}, {"seconds", v.seconds},      {"device", "fp4lab emulator"}};
+  if (v.outcome != "survived") record["seed"] = v.seed, record["said"] = v.said;
+  if (v.outcome == "reported") record["named"] = kNaming[static_cast<size_t>(named)];
+  if (o.verbose) {
+    fmt::print("{:5}  {:37}  {:8}  {:>4}  {:5}  {:5.1f}  {}\n", m.line, m.rule, v.outcome,
+               v.outcome == "survived" ? "-" : fmt::format("{}", v.seed), record.value("named", "-"),
+               v.seconds, v.said.substr(0, std::min<size_t>(v.said.find('\n'), 140)));
+    std::fflush(stdout);
+  }
+  return record;
+}
+
+int run(const Options& o) {
+  const bool program = is_program(o.kernel.words);
+  if (program && (!o.kernel.case_name.empty() || !o.kernel.kernel.empty() || !o.kernel.knobs.empty()))
+    fail("{} brings its own kernels: no --case, --kernel or --set", o.kernel.words[0]);
+  if (!o.sms.empty()) setenv("FP4LAB_SMS", o.sms.c_str(), 1);
+  std::unique_ptr<MutationSubject> subject;
+  if (program) {
+    subject = program_subject(o.kernel.words);
+  } else {
+    const Case c = o.kernel.the_case();
+    subject = kernel_subject(c, o.kernel.choose(c), find_distribution(o.distribution));
+  }
+  const Sighting own = look_at_original(o, *subject);
+  const Work work = chosen_work(o, *subject);
+  Store store =
+      o.output.open(program ? std::vector<std::string>{o.kernel.words[0]} : std::vector<std::string>{});
+  if (const size_t present = records_at(store.records(), work.points).size())
+    fmt::print(stderr, "{} mutants are in {} already\n", present, store.path());
+  const auto tell = [&] {
+    const Records records = records_at(store.records(), work.points);
+    if (o.format.csv)
+      fmt::print("{}", mutate_table(records).csv());
+    else if (o.markdown)
+      fmt::print("{}", mutate_markdown(records, subject->name()));
+    else
+      fmt::print("{}, {} seeds\n{}", subject->name(), o.seeds, o.format.text(mutate_table(records)));
+    std::FILE* const out = o.format.csv ? stderr : stdout;
+    fmt::print(out, "{}", mutate_remarks(records));
+    if (work.idle)
+      fmt::print(out, "{} mutants of lines that this run does not execute are left out\n", work.idle);
+    if (records.size() < work.items.size())
+      fmt::print(out, "{} of {} mutants are not tried: stopped{}\n", work.items.size() - records.size(),
+                 work.items.size(), store.path().empty() ? "" : "; --resume goes on");
+    fmt::print(out, "{}", survivors(records));
+  };
   if (o.verbose)
     fmt::print("{:>5}  {:37}  {:8}  {:>4}  {:5}  {:>5}  {}\n", "line", "rule", "outcome", "seed", "named",
                "s", "what was said");
-  Progress progress("mutate", all.size());
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(o.limit);
-  for (size_t k = 0; k < all.size(); k += o.every) {
-    if (o.limit && std::chrono::steady_clock::now() > end) {
-      fmt::print("the last {} of {} mutants are left out: no time\n", (all.size() - k) / o.every,
-                 all.size() / o.every);
-      break;
+  Progress progress("mutate", work.items.size());
+  {
+    const OnInterrupt interrupt(tell);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(o.limit);
+    size_t done = 0;
+    try {
+      work_through(store, work.points, [&](size_t i) {
+        if (o.limit && std::chrono::steady_clock::now() > end) return;  // given back
+        progress.update(done++, work.items[i].mutant.rule);
+        store.add(try_one(o, *subject, work.items[i], own), work.points[i]);
+      });
+    } catch (...) {
+      tell();  // what was computed is not lost
+      throw;
     }
-    const auto& [text, m] = all[k];
-    progress.update(done += o.every, m.rule);
-    const auto start = std::chrono::steady_clock::now();
-    Verdict v = judge(*subject, *text, m, o.seeds, own);
-    v.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    tally.add(text->ptx, m, v, o.verbose);
   }
-  tally.print(o, subject->name());
-  if (idle) fmt::print("{} mutants of lines that this run does not execute are left out\n", idle);
-  tally.print_survivors();
+  tell();
   return 0;
 }
 
 const Command kCommand{
-    "mutate",
-    "remove or alter one synchronisation line at a time and see whether the emulator notices: fp4lab mutate "
-    "KERNEL CASE, or fp4lab mutate -- ./program arguments",
+    "mutate", "remove or alter one synchronisation line at a time: does the emulator notice?",
     [](Arguments& app) {
       auto o = std::make_shared<Options>();
-      app.add_option(
-             "command", o->command,
-             "a rung and a small case or shape; or, behind --, a CUDA program with its arguments that "
-             "checks its own results: wrong is when its exit status is not 0, or it writes something "
-             "else to stdout")
-          .required();
+      o->kernel.declare(
+          app,
+          "group, dual or gemm, with --case and --kernel; or, behind --, a CUDA program (named with its "
+          "folder) and its arguments. It checks its own results: wrong is when its exit status is not "
+          "0, or it writes something else to stdout");
       app.add_option("--seeds", o->seeds, "schedules to try before a mutant counts as a survivor")
           .whole_number_from(1)
           .capture_default_str();
@@ -214,13 +232,18 @@ const Command kCommand{
           .whole_number_from(1)
           .capture_default_str();
       app.add_option("--limit", o->limit, "seconds after which no further mutant is begun; 0: none")
+          .whole_number(0, 31'536'000)
           .capture_default_str();
       app.add_option("--sms", o->sms, "only so many SMs, see fp4lab emulate").whole_number_from(1);
       app.add_option("--rule", o->rule, "only rules whose name contains this");
-      app.add_option("--arch", o->arch, "sm_100a or sm_90a, of a rung").capture_default_str();
-      app.add_option("--set", o->knobs, "a knob of the plan, as stages=4; may be repeated");
+      o->output.declare(app, true);
+      o->format.declare(app);
       app.add_flag("-v,--verbose", o->verbose, "every mutant, and what was said of it");
       app.add_flag("--markdown", o->markdown, "the sum as a row of a table, as notes/mutation.md has them");
+      app.examples(
+          {"fp4lab mutate group --case group:100/128/4096 --kernel v2 --json m.json",
+           "fp4lab mutate group --case group:100/128/4096 --kernel v2 --rule 'mbarrier wait removed' -v",
+           "fp4lab mutate --seeds 5 --json m.json --resume -- ./program arguments"});
       return [o] { return run(*o); };
     }};
 

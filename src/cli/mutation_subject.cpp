@@ -11,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
@@ -39,14 +40,11 @@ void sort_in(const nlohmann::json& findings, Sighting& s) {
 
 class KernelSubject final : public MutationSubject {
  public:
-  explicit KernelSubject(const KernelChoice& choice)
-      : case_(find_case(choice.case_name)),
-        candidate_(candidate_for(find_rung(choice.arch, op_of(case_.operation), choice.kernel), case_,
-                                 choice.knobs)),
-        device_(Device::open("emulator", choice.arch)) {
+  KernelSubject(const Case& c, const Candidate& candidate, Distribution distribution)
+      : case_(c), candidate_(candidate), device_(Device::open("emulator", candidate.rung->arch)) {
     require_legal(candidate_, case_);
     check_order(device_);
-    trial_.emplace(device_, case_, find_distribution(choice.distribution), 1);
+    trial_.emplace(device_, case_, distribution, 1);
     texts_.push_back(
         {fmt::format("{}.ptx", candidate_.rung->name), jit::compile(job_of(candidate_))->ptx, {}});
     name_ = fmt::format("{} {} on {}", candidate_.rung->name, plan_line(candidate_), case_.name);
@@ -200,8 +198,9 @@ class ProgramSubject final : public MutationSubject {
 
 }  // namespace
 
-std::unique_ptr<MutationSubject> kernel_subject(const KernelChoice& choice) {
-  return std::make_unique<KernelSubject>(choice);
+std::unique_ptr<MutationSubject> kernel_subject(const Case& c, const Candidate& candidate,
+                                                Distribution distribution) {
+  return std::make_unique<KernelSubject>(c, candidate, distribution);
 }
 
 std::unique_ptr<MutationSubject> program_subject(const std::vector<std::string>& command) {

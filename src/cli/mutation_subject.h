@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "fp4lab/rung.h"
+
 namespace fp4lab::cli {
 
 // What one run showed. Errors and notes are the checkers', by what they are about (kind and PTX lines; the
@@ -32,11 +34,7 @@ class MutationSubject {
   virtual Sighting run(const Text* text, const std::string& ptx, uint64_t seed) = 0;
 };
 
-struct KernelChoice {
-  std::string arch, kernel, case_name, distribution;
-  std::vector<std::string> knobs;
-};
-std::unique_ptr<MutationSubject> kernel_subject(const KernelChoice&);
+std::unique_ptr<MutationSubject> kernel_subject(const Case&, const Candidate&, Distribution);
 // Runs the program as `fp4lab emulate --check` does, once for each mutant and schedule. Its exit status
 // decides whether the result is right, and what it writes to stdout where that is the same under every
 // schedule.

@@ -4,58 +4,66 @@
 #include <memory>
 
 #include "cli/command.h"
+#include "cli/table.h"
+#include "cli/workload.h"
+#include "fp4lab/error.h"
 #include "fp4lab/run.h"
 
 namespace fp4lab::cli {
 namespace {
 
 struct Options {
-  std::string kernel, case_name, arch = std::string(architectures()[0]), ptx;
-  std::vector<std::string> knobs;
+  OneKernel kernel;
+  std::string ptx;
   uint64_t product = 0;
   std::string operand = "A";
   std::vector<unsigned> rows = {0, 7}, columns = {0, 7};
 };
 
 int run(const Options& o, const std::string& what) {
-  const Case c = find_case(o.case_name);
-  const Rung& rung = find_rung(o.arch, op_of(c.operation), o.kernel);
-  Candidate candidate = candidate_for(rung, c, o.knobs);
+  const Case c = o.kernel.the_case();
+  Candidate candidate = o.kernel.choose(c);
   candidate.ptx = o.ptx;
   require_legal(candidate, c);
-  const Device device = Device::open("emulator", o.arch);
+  const Device device = Device::open("emulator", o.kernel.arch);
   observe(device, what);
   Trial trial(device, c, task_distribution(c.operation), 1);
   const RunResult r = run_trial(device, trial, candidate);
-  fmt::print("{} {} on {}: {}\n{}", rung.name, plan_line(candidate), c.name, r.passed() ? "PASS" : "FAIL",
-             observed(device));
+  say("{} {} on {}: {}\n{}", candidate.rung->name, plan_line(candidate), c.name, r.passed() ? "PASS" : "FAIL",
+      observed(device));
   if (!r.error.empty()) fmt::print("{}\n", r.error);
-  return r.passed() ? 0 : 1;
+  if (!r.passed()) return 1;
+  if (const std::string missed = unseen(device); !missed.empty()) fail("{}", missed);
+  return 0;
 }
 
 void common(Arguments& app, Options& o) {
-  app.add_option("kernel", o.kernel, "a rung").required();
-  app.add_option("case", o.case_name, "a case or shape").required();
-  app.add_option("--arch", o.arch, "sm_100a or sm_90a").capture_default_str();
-  app.add_option("--set", o.knobs, "a knob of the plan, as stages=4; may be repeated");
-  app.add_option("--ptx", o.ptx, "run this (edited) PTX in place of the compiled kernel");
+  o.kernel.declare(app);
+  app.add_option("--ptx", o.ptx, "run this (edited) PTX in place of the compiled kernel").existing_file();
 }
 
 void tile(Arguments& app, Options& o) {
   common(app, o);
-  app.add_option("--mma", o.product, "which tcgen05.mma of CTA 0, from 0").capture_default_str();
-  app.add_option("--rows", o.rows, "first and last").expected(2);
+  app.add_option("--mma", o.product, "which tcgen05.mma of CTA 0, from 0")
+      .whole_number_from(0)
+      .capture_default_str();
+  app.add_option("--rows", o.rows, "first and last").expected(2).whole_number(0, 255);
 }
 
-std::string tile_text(const Options& o, const std::string& operand) {
-  return fmt::format("tile={},{},{},{},{},{}", o.product, operand, o.rows[0], o.rows[1], o.columns[0],
-                     o.columns[1]);
+int show_tile(const Options& o, const std::string& operand) {
+  for (const auto& [name, range] : {std::pair("--rows", &o.rows), std::pair("--columns", &o.columns)})
+    if (range->at(0) > range->at(1))
+      fail("{} {} {}: the first is behind the last", name, range->at(0), range->at(1));
+  return run(o, fmt::format("tile={},{},{},{},{},{}", o.product, operand, o.rows[0], o.rows[1], o.columns[0],
+                            o.columns[1]));
 }
 
 const Command kProfile{"profile", "what each kind of warp does, what it waits for, which bytes go where",
                        [](Arguments& app) {
                          auto o = std::make_shared<Options>();
                          common(app, *o);
+                         app.examples({"fp4lab profile group --case g2k1536 --kernel v2",
+                                       "fp4lab profile dual --case dual:256/128/512 --set stages=2"});
                          return [o] { return run(*o, "profile"); };
                        }};
 
@@ -65,15 +73,18 @@ const Command kSmem{
       auto o = std::make_shared<Options>();
       tile(app, *o);
       app.add_option("--operand", o->operand, "A or B").capture_default_str().one_of({"A", "B"});
-      return [o] { return run(*o, tile_text(*o, o->operand)); };
+      app.examples({"fp4lab smem group --case group:100/128/1024 --kernel v0 --mma 1 --rows 0 3"});
+      return [o] { return show_tile(*o, o->operand); };
     }};
 
-const Command kTmem{"tmem", "the accumulator in tensor memory behind an MMA", [](Arguments& app) {
-                      auto o = std::make_shared<Options>();
-                      tile(app, *o);
-                      app.add_option("--columns", o->columns, "first and last").expected(2);
-                      return [o] { return run(*o, tile_text(*o, "D")); };
-                    }};
+const Command kTmem{
+    "tmem", "the accumulator in tensor memory behind an MMA", [](Arguments& app) {
+      auto o = std::make_shared<Options>();
+      tile(app, *o);
+      app.add_option("--columns", o->columns, "first and last").expected(2).whole_number(0, 511);
+      app.examples({"fp4lab tmem group --case group:100/128/1024 --kernel v0 --columns 0 15"});
+      return [o] { return show_tile(*o, "D"); };
+    }};
 
 }  // namespace
 }  // namespace fp4lab::cli

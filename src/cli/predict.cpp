@@ -137,6 +137,8 @@ const Command kCommand{
                      "another value of a constant, as B200.fill=17000; may be repeated");
       app.add_option("--harness", o->harness,
                      "SOURCE|KERNEL=START,FLOOR,DIRTY of a harness; may be repeated");
+      app.examples({"fp4lab predict --points points.csv", "fp4lab predict --constants",
+                    "fp4lab predict --points points.csv --which aside --out predicted.csv"});
       return [o] { return run(*o); };
     }};
 

@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
+
+#include "cli/table.h"
 
 namespace fp4lab::cli {
 
@@ -23,8 +26,14 @@ void Progress::update(size_t done, const std::string& current) {
   constexpr size_t kBar = 24;
   const size_t filled = done * kBar / total_;
   const std::string eta = done ? fmt::format("{:.0f} s left", seconds / done * (total_ - done)) : "";
-  fmt::print(stderr, "\r\033[K{} [{:#<{}}{:.<{}}] {}/{} {} {}", what_, "", filled, "", kBar - filled, done,
-             total_, current, eta);
+  std::string line =
+      fmt::format("{} [{:#<{}}{:.<{}}] {}/{} ", what_, "", filled, "", kBar - filled, done, total_);
+  // A line that is longer than the terminal would leave a piece behind at each step.
+  const size_t width = std::max<size_t>(terminal_width(STDERR_FILENO), 20) - 1;
+  const size_t room = width - std::min(width, line.size() + eta.size() + 1);
+  line += current.size() <= room ? current : current.substr(0, room - std::min<size_t>(room, 3)) + "...";
+  line = (line + " " + eta).substr(0, width);
+  fmt::print(stderr, "\r\033[K{}", line);
   std::fflush(stderr);
   drawn_ = true;
 }

@@ -5,6 +5,7 @@
 
 #include "cli/command.h"
 #include "cli/table.h"
+#include "cli/workload.h"
 #include "fp4lab/machine.h"
 #include "fp4lab/problem.h"
 
@@ -14,21 +15,30 @@ namespace {
 const Command kCommand{
     "sol", "speed of light: bytes, FLOPs and the time they need, on several sets of constants",
     [](Arguments& app) {
-      auto name = std::make_shared<std::string>();
-      app.add_option("case", *name, "a case; without it, every full-size one");
-      return [name] {
+      struct Options {
+        std::string operation = "all";
+        std::vector<std::string> case_names;
+        TableFormat format;
+      };
+      auto o = std::make_shared<Options>();
+      app.add_option("operation", o->operation, "group, dual, gemm or all; or, for short: CASE")
+          .capture_default_str();
+      add_list(app, "--case", o->case_names, "cases and shapes; default: every full-size one");
+      o->format.declare(app);
+      app.examples({"fp4lab sol", "fp4lab sol group", "fp4lab sol --case g2k1536,dual:256/4096/7168"});
+      return [o] {
+        const bool is_case = o->case_names.empty() && o->operation != "all" && o->operation != "group" &&
+                             o->operation != "dual" && o->operation != "gemm";
+        const std::vector<Case> chosen =
+            is_case ? std::vector{find_case(o->operation)}
+                    : chosen_cases(o->case_names.empty() ? std::vector<std::string>{"all"} : o->case_names,
+                                   o->operation, "sol");
         std::vector<std::string> headings{"case", ">GFLOP", ">MB", ">FLOP/byte"};
         for (const Machine& m : machines())
           for (const char* what : {"compute", "memory", "bound"})
-            headings.push_back(fmt::format(">{} {}", m.name, what));
+            headings.push_back(fmt::format("{}>{} {}", &m == &machines().front() ? "?" : "", m.name, what));
         headings.push_back(">the task says");
         Table table(headings);
-        std::vector<Case> chosen;
-        if (!name->empty())
-          chosen.push_back(find_case(*name));
-        else
-          for (const Case& c : cases())
-            if (c.full_size) chosen.push_back(c);
         for (const Case& c : chosen) {
           const Work work = work_of(c);
           std::vector<std::string> row{c.name, fmt::format("{:.2f}", work.flops / 1e9),
@@ -42,13 +52,17 @@ const Command kCommand{
           row.push_back(c.speed_of_light_us ? fmt::format("{:.3f}", *c.speed_of_light_us) : "-");
           table.add(std::move(row));
         }
+        if (o->format.csv) {
+          fmt::print("{}", table.csv());
+          return 0;
+        }
         fmt::print(
-            "{}\nMicroseconds, computed, not measured: FLOPs (2 M N K a product) over the peak, every input "
-            "and output byte once over the bandwidth.\n",
-            table.text());
+            "{}\n{}", o->format.text(table),
+            fitted("Microseconds, computed, not measured: FLOPs (2 M N K a product) over the peak, every "
+                   "input and output byte once over the bandwidth.\n"));
         for (const Machine& m : machines())
-          fmt::print("{:8} {} SMs, {:.3f} TB/s, {:.2f} PFLOP/s: {}\n", m.name, m.sms,
-                     m.bytes_per_second / 1e12, m.flops_per_second / 1e15, m.source);
+          say("{:8} {} SMs, {:.3f} TB/s, {:.2f} PFLOP/s: {}\n", m.name, m.sms, m.bytes_per_second / 1e12,
+              m.flops_per_second / 1e15, m.source);
         return 0;
       };
     }};

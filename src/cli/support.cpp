@@ -8,16 +8,18 @@
 namespace fp4lab::cli {
 namespace {
 
-const Command kCommand{"support", "list the PTX instructions of the emulator, in Markdown", [](Arguments&) {
-                         return [] {
-                           const auto emulator = Driver::emulator();
-                           const auto page = reinterpret_cast<decltype(&fp4lab_emulator_support)>(
-                               emulator->symbol("fp4lab_emulator_support"));
-                           if (!page) fail("{} has no support page", emulator->label);
-                           fmt::print("{}", page());
-                           return 0;
-                         };
-                       }};
+const Command kCommand{
+    "support", "list the PTX instructions of the emulator, in Markdown", [](Arguments& app) {
+      app.examples({"fp4lab support > isa.md"});
+      return [] {
+        const auto emulator = Driver::emulator();
+        const auto page =
+            reinterpret_cast<decltype(&fp4lab_emulator_support)>(emulator->symbol("fp4lab_emulator_support"));
+        if (!page) fail("{} has no support page", emulator->label);
+        fmt::print("{}", page());
+        return 0;
+      };
+    }};
 
 }  // namespace
 }  // namespace fp4lab::cli

@@ -4,198 +4,193 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
-#include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
-#include <optional>
 
 #include "cli/command.h"
+#include "cli/interrupt.h"
+#include "cli/output.h"
 #include "cli/progress.h"
-#include "cli/table.h"
+#include "cli/run_table.h"
 #include "cli/workload.h"
 #include "fp4lab/bench.h"
 #include "fp4lab/error.h"
+#include "fp4lab/record.h"
 
 namespace fp4lab::cli {
 namespace {
 
 struct Options {
-  std::string operation, case_name, kernels = "default", json, sort;
+  std::string operation, kernels = "default", sort;
+  std::vector<std::string> case_names;
   Target target;
   Numbers numbers;
+  Conditions conditions;
+  Output output;
+  TableFormat format;
   std::map<std::string, std::optional<std::string>> axes;  // by knob
   int sets = 4;
   TimingOptions timing{.repeats = 15};
-  bool resume = false;
 };
 
-struct Row {
-  RunResult result;
-  Placement work;
-  std::optional<Measurement> time;  // on a GPU
-  double us() const {
-    return time && time->timing.us.count ? time->timing.us.median : std::numeric_limits<double>::infinity();
-  }
+struct Item {
+  size_t case_index;
+  Candidate candidate;
+};
+struct Work {
+  std::vector<Case> cases;
+  std::vector<Item> items;
+  std::vector<std::string> points;  // of the items
+  std::vector<std::string> swept;   // knobs
 };
 
-// What a GPU needs beside the run that verifies.
-struct Clock {
-  Timer timer;
-  Nvml nvml;
-  InputSets sets;
-};
-
-// Times a point that has passed; what goes wrong then is the point's error.
-void time_point(const Clock& clock, const Candidate& point, Row& row) {
-  if (!row.result.passed()) return;
-  row.time = measure_kernel(clock.timer, clock.nvml, clock.sets, point, LaunchChoice::kBest);
-  row.result.error = row.time->error;
-}
-
-nlohmann::json record_of(const Row& row) {
-  nlohmann::json record = fp4lab::record_of(row.result);
-  if (!row.time) return record;
-  const nlohmann::json time = fp4lab::record_of(*row.time);
-  for (const char* field : {"us", "samples_us", "calls_per_sample", "launch", "gpu", "weights", "sets"})
-    if (time.contains(field)) record[field] = time[field];
-  return record;
-}
-
-using Column = double (*)(const Row&);
-
-Column column_of(const Options& o, const Device& device) {
-  static const std::map<std::string, Column> columns{
-      {"instructions",
-       [](const Row& r) { return r.result.emulated ? double(r.result.emulated->warp_instructions) : 0.0; }},
-      {"bytes", [](const Row& r) { return r.result.emulated ? double(r.result.emulated->tma_bytes) : 0.0; }},
-      {"waves", [](const Row& r) { return r.work.waves; }},
-      {"seconds", [](const Row& r) { return r.result.seconds; }},
-      {"time", [](const Row& r) { return r.us(); }}};
-  if (!o.sort.empty() && !columns.contains(o.sort))
-    fail("--sort {}: time, instructions, bytes, waves or seconds", o.sort);
-  if (o.sort == "time" && device.is_emulator())
-    fail("--sort time: only a GPU has times; the device is {}", device.name());
-  return columns.at(!o.sort.empty() ? o.sort : device.is_emulator() ? "instructions" : "time");
-}
-
-// The legal points that the record file does not have yet; says how many there are of each sort.
-std::vector<Candidate> points_to_run(const Options& o, const Device& device, const Case& c,
-                                     Distribution distribution, const RecordFile& json) {
+// The legal points of this shard; says how many there are of each sort. Fails when none is.
+Work points_to_run(const Options& o, const Device& device) {
   const std::string_view arch = arch_of(device);
+  Work work;
+  work.cases = chosen_cases(o.case_names, o.operation, "sweep");
   std::vector<Axis> axes;
   for (const auto& [knob, values] : o.axes)
     if (values) axes.push_back(parse_axis(knob, *values));
-  SweepPoints points = sweep_points(c, chosen_rungs(arch, op_of(c.operation), o.kernels), axes);
-  fmt::print("{} points, {} legal\n", points.total, points.legal.size());
-  for (const auto& [rule, count] : points.dropped)
-    fmt::print("  {} dropped by rule '{}', for instance {}\n", count, rule, points.example[rule]);
-  const size_t present = std::erase_if(points.legal, [&](const Candidate& p) {
-    RunResult key;
-    key.case_name = c.name, key.kernel = p.rung->name, key.plan = plan_line(p), key.device = device.name();
-    key.distribution = distribution, key.seed = o.numbers.seed;
-    return json.present().contains(point_key(fp4lab::record_of(key)));
-  });
-  if (present) fmt::print("{} points are in {} already\n", present, o.json);
-  return std::move(points.legal);
+  for (const Axis& axis : axes)
+    if (axis.values.size() > 1) work.swept.push_back(axis.knob);
+  for (const std::string& knob : o.conditions.knobs) {
+    const size_t equal = std::min(knob.find('='), knob.size());
+    if (equal == knob.size()) fail("--set {}: knob=value is wanted", knob);
+    axes.push_back({knob.substr(0, equal), {knob.substr(equal + 1)}});
+  }
+  const Shard shard = o.output.shard();
+  size_t total = 0, legal = 0;
+  std::map<std::string, std::pair<size_t, std::string>> dropped;
+  for (size_t i = 0; i < work.cases.size(); ++i) {
+    const Case& c = work.cases[i];
+    SweepPoints points = sweep_points(c, chosen_rungs(arch, op_of(c.operation), o.kernels), axes);
+    total += points.total;
+    for (const auto& [rule, count] : points.dropped) {
+      auto& [sum, example] = dropped[rule];
+      sum += count;
+      if (example.empty()) example = points.example[rule];
+    }
+    for (Candidate& candidate : points.legal) {
+      if (!shard.takes(legal++)) continue;
+      work.points.push_back(point_of_run("sweep", device, c, candidate, o.numbers.of(c.operation),
+                                         o.numbers.seed, o.conditions.text()));
+      work.items.push_back({i, std::move(candidate)});
+    }
+  }
+  std::FILE* const out = o.format.csv ? stderr : stdout;
+  fmt::print(out, "{} points, {} legal{}\n", total, legal,
+             shard.count > 1 ? fmt::format(", {} of them in shard {}", work.items.size(), shard.text()) : "");
+  for (const auto& [rule, what] : dropped)
+    fmt::print(out, "  {} dropped by rule '{}', for instance {}\n", what.first, rule, what.second);
+  if (!legal) {
+    std::fflush(stdout);
+    fail("no point of this sweep is legal: nothing to run");
+  }
+  return work;
 }
 
-void compile(const std::vector<Candidate>& points) {
+void compile(const Work& work, const Store& store) {
   std::vector<jit::Job> jobs;
-  for (const Candidate& p : points) jobs.push_back(job_of(p));
+  for (size_t i = 0; i < work.items.size(); ++i)
+    if (!store.contains(work.points[i])) jobs.push_back(job_of(work.items[i].candidate));
   Progress progress("compile", jobs.size());
   jit::compile_all(jobs, 0,
                    [&](size_t done, size_t, size_t, const jit::Outcome&) { progress.update(done, ""); });
 }
 
-// Each point verified, on a GPU timed, and recorded at once.
-std::vector<Row> measure(const Options& o, const Device& device, const Case& c, Distribution distribution,
-                         const std::vector<Candidate>& points, RecordFile& json) {
-  std::vector<Row> rows;
-  if (points.empty()) return rows;
-  Trial trial(device, c, distribution, o.numbers.seed);
-  std::optional<Clock> clock;
-  if (!device.is_emulator())
-    clock.emplace(Timer(device, o.timing), Nvml(device),
-                  InputSets(device, c, distribution, o.numbers.seed, o.sets));
-  Progress progress("sweep", points.size());
-  for (size_t i = 0; i < points.size(); ++i) {
-    progress.update(i, plan_line(points[i]));
-    rows.push_back({run_trial(device, trial, points[i]), placement(points[i], c, device.sms()), {}});
-    if (clock) time_point(*clock, points[i], rows.back());
-    json.add(record_of(rows.back()));
-    // A kernel that faulted spoils a GPU's context: no later point could be told from it.
-    if (clock && !rows.back().result.passed()) device.synchronize();
-  }
-  return rows;
-}
+// What a case needs on the device; on a GPU also what times it.
+struct Bench {
+  Trial trial;
+  std::optional<InputSets> sets;
 
-Table table_of(const std::vector<Row>& rows, const Case& c, bool gpu) {
-  std::vector<std::string> headings{"kernel", "plan", ">grid", ">waves", ">SMs busy", ">rows used"};
-  const std::vector<std::string> measured{">us", ">p10-p90", ">TFLOP/s", "launch", "SM MHz"};
-  const std::vector<std::string> counted{">instructions", ">TMA MB", ">MMAs", ">seconds"};
-  headings.insert(headings.end(), (gpu ? measured : counted).begin(), (gpu ? measured : counted).end());
-  headings.push_back("result");
-  Table table(headings);
-  for (const auto& [r, w, time] : rows) {
-    std::vector<std::string> cells{r.kernel,
-                                   r.plan,
-                                   fmt::format("{}", r.grid),
-                                   fmt::format("{:.2f}", w.waves),
-                                   fmt::format("{:.0f} %", w.busy * 100),
-                                   fmt::format("{:.0f} %", w.rows_used * 100)};
-    if (gpu && time && time->timing.us.count) {
-      const Spread& us = time->timing.us;
-      const GpuSpan& state = time->gpu;
-      cells.insert(cells.end(),
-                   {fmt::format("{:.2f}", us.median), fmt::format("{:.2f}-{:.2f}", us.p10, us.p90),
-                    fmt::format("{:.0f}", c.flops() / us.median / 1e6), time->launch,
-                    state.readings ? fmt::format("{}-{}", state.sm_mhz_min, state.sm_mhz_max) : "-"});
-    } else if (gpu) {
-      cells.insert(cells.end(), measured.size(), "-");
-    } else {
-      cells.insert(
-          cells.end(),
-          {r.emulated ? fmt::format("{:.2f} M", double(r.emulated->warp_instructions) / 1e6) : "-",
-           r.emulated ? fmt::format("{:.1f}", double(r.emulated->tma_bytes) / 1e6) : "-",
-           r.emulated ? fmt::format("{}", r.emulated->mma_count) : "-", fmt::format("{:.2f}", r.seconds)});
-    }
-    cells.push_back(r.passed() ? "PASS" : "FAIL");
-    table.add(std::move(cells));
+  Bench(const Options& o, const Device& device, const Case& c)
+      : trial(device, c, o.numbers.of(c.operation), o.numbers.seed) {
+    if (!device.is_emulator()) sets.emplace(device, c, o.numbers.of(c.operation), o.numbers.seed, o.sets);
   }
-  return table;
+};
+
+// Each point verified, on a GPU timed, and recorded at once.
+void measure(const Options& o, const Device& device, const Work& work, Store& store) {
+  std::optional<Timer> timer;
+  std::optional<Nvml> nvml;
+  if (!device.is_emulator()) timer.emplace(device, o.timing), nvml.emplace(device);
+  std::unique_ptr<Bench> bench;
+  size_t bench_case = work.cases.size(), done = 0;
+  Progress progress("sweep", work.items.size());
+  work_through(store, work.points, [&](size_t i) {
+    const auto& [case_index, candidate] = work.items[i];
+    progress.update(done++, plan_line(candidate));
+    if (bench_case != case_index) {
+      bench.reset();  // frees the last case's memory first
+      bench = std::make_unique<Bench>(o, device, work.cases[case_index]);
+      bench_case = case_index;
+    }
+    nlohmann::json record = record_of(run_trial(device, bench->trial, candidate, o.conditions.schedules));
+    if (timer && record.value("passed", false)) {
+      const nlohmann::json time =
+          record_of(measure_kernel(*timer, *nvml, *bench->sets, candidate, LaunchChoice::kBest));
+      for (const char* field :
+           {"us", "samples_us", "calls_per_sample", "launch", "gpu", "weights", "sets", "flops", "error"})
+        if (time.contains(field)) record[field] = time[field];
+      if (record.contains("error")) record["passed"] = false;
+    }
+    record["type"] = "sweep", record["swept"] = work.swept;
+    const bool good = record.value("passed", false);
+    store.add(std::move(record), work.points[i]);
+    // A kernel that faulted spoils a GPU's context: no later point could be told from it.
+    if (timer && !good) device.synchronize();
+  });
 }
 
 int run(const Options& o) {
-  const Case c = find_case_of(o.case_name, o.operation, "sweep");
-  if (o.resume && o.json.empty()) fail("--resume needs --json FILE, the file whose points are to be skipped");
   const Device device = open_for_kernels(o.target.device, o.target.arch);
-  const Column column = column_of(o, device);
-  const Distribution distribution = o.numbers.of(c.operation);
-  RecordFile json = o.json.empty() ? RecordFile() : RecordFile(o.json, o.resume);
-  const std::vector<Candidate> points = points_to_run(o, device, c, distribution, json);
-  compile(points);
-  std::vector<Row> rows = measure(o, device, c, distribution, points, json);
-  std::stable_sort(rows.begin(), rows.end(), [&](const Row& a, const Row& b) {
-    if (a.result.passed() != b.result.passed()) return a.result.passed();
-    return column(a) < column(b);
-  });
-  if (const Table table = table_of(rows, c, !device.is_emulator()); !table.empty())
-    fmt::print("\n{}\n", table.text());
-  bool failed = false;
-  for (const Row& row : rows)
-    if (const RunResult& r = row.result; !r.passed()) {
-      fmt::print("FAIL {} {}: {}\n", r.kernel, r.plan, r.error.empty() ? r.exact.describe() : r.error);
-      failed = true;
+  Records none;
+  sort_records(none, o.sort);  // refuses what is not known
+  if (o.sort == "time" && device.is_emulator())
+    fail("--sort time: only a GPU has times; the device is {}", device.name());
+  o.conditions.prepare(device);
+  const Work work = points_to_run(o, device);
+  Store store = o.output.open(device);
+  const size_t present = records_at(store.records(), work.points).size();
+  if (present) fmt::print(stderr, "{} points are in {} already\n", present, store.path());
+  const auto print_rows = [&] {
+    Records records = records_at(store.records(), work.points);
+    sort_records(records, o.sort);
+    if (!records.empty()) {
+      const SweepTable sweep = sweep_table(records, o.format.csv);
+      fmt::print("{}{}{}", o.format.csv ? "" : "\n" + o.format.folded(sweep.common),
+                 o.format.text(sweep.table), o.format.csv ? "" : "\n");
     }
+    return records;
+  };
+  {
+    const OnInterrupt interrupt([&] {
+      const size_t done = print_rows().size();
+      fmt::print("{} of {} points done{}\n", done, work.items.size(),
+                 store.path().empty() ? "" : fmt::format("; --resume goes on with {}", store.path()));
+    });
+    try {
+      compile(work, store);
+      measure(o, device, work, store);
+    } catch (...) {
+      print_rows();  // what was computed is not lost
+      throw;
+    }
+  }
+  const Records records = print_rows();
+  std::FILE* const out = o.format.csv ? stderr : stdout;
+  fmt::print(out, "{}", run_remarks(records));
   if (device.is_emulator())
-    fmt::print("Counts by the emulator; its seconds say nothing about a GPU's time.\n");
+    fmt::print(
+        out,
+        "Counts by the emulator, all launches of a point together. They are no time, and rank nothing.\n");
   else
     fmt::print(
+        out,
         "us: median per call of {} samples, each over {} input sets after a flush of the L2; every point "
         "verified before and after.\n",
         o.timing.repeats, o.sets);
-  return failed ? 1 : 0;
+  return std::ranges::all_of(records, passed) ? 0 : 1;
 }
 
 const Command kCommand{
@@ -203,20 +198,23 @@ const Command kCommand{
     [](Arguments& app) {
       auto o = std::make_shared<Options>();
       app.add_option("operation", o->operation, "group, dual or gemm").required();
-      app.add_option("--case", o->case_name, "a case or a shape").required();
+      add_list(app, "--case", o->case_names, "cases and shapes, repeated or separated by commas").required();
       app.add_option("--kernel", o->kernels, "rungs, separated by commas; 'all'; 'default': the top rung")
           .capture_default_str();
+      o->conditions.declare(app);
       o->target.declare(app);
       o->numbers.declare(app);
-      app.add_option("--json", o->json, "write each point as a line of JSON when it is done");
-      app.add_flag("--resume", o->resume, "skip the points that --json's file has already");
-      app.add_option("--sort", o->sort,
-                     "time (the default on a GPU), instructions (on the emulator), bytes, waves or seconds");
+      o->output.declare(app, true);
+      o->format.declare(app);
+      app.add_option(
+          "--sort", o->sort,
+          "time (the default on a GPU), predicted, order (of the knobs), instructions, bytes, waves or "
+          "seconds");
       app.add_option("--repeats", o->timing.repeats, "on a GPU: samples of each time")
-          .whole_number_from(1)
+          .whole_number(1, 1'000'000)
           .capture_default_str();
       app.add_option("--sets", o->sets, "on a GPU: sets of inputs, in rotation")
-          .whole_number_from(1)
+          .whole_number(1, 1000)
           .capture_default_str();
       std::map<std::string, std::string> help;  // a name may be a knob of several architectures
       for (const std::string_view arch : architectures())
@@ -228,8 +226,14 @@ const Command kCommand{
       for (const auto& [knob, text] : help) {
         std::string name = knob;
         std::replace(name.begin(), name.end(), '_', '-');
-        app.add_option("--" + name, o->axes[knob], text + "; several as 1..6 or 1,2,4").group("Knobs");
+        app.add_option(name == knob ? "--" + name : "--" + name + ",--" + knob, o->axes[knob],
+                       text + "; several as 1..6 or 1,2,4")
+            .group("Knobs");
       }
+      app.examples({"fp4lab sweep group --case g2k1536 --kernel v2,v5 --stages 1..6 --json s.json",
+                    "fp4lab sweep group --case g2k1536,g2k4096 --kernel v2 --set block_k=512 --stages 2,3",
+                    "fp4lab sweep group --case g2k1536 --kernel all --json s.json --shard 1/4",
+                    "fp4lab sweep group --case g2k1536 --kernel v2,v5 --stages 1..6 --json s.json --resume"});
       return [o] { return run(*o); };
     }};
 

@@ -1,14 +1,65 @@
 #include "cli/workload.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/command.h"
 #include "fp4lab/error.h"
+#include "fp4lab/run.h"
+#include "fp4lab/suggest.h"
 #include "fp4lab/sweep.h"
 
 namespace fp4lab::cli {
+namespace {
+
+constexpr const char* kSet = "a knob of the plan, as stages=4; may be repeated";
+
+bool is_operation(const std::string& word) { return word == "group" || word == "dual" || word == "gemm"; }
+
+void require_operation(const std::string& word) {
+  if (!is_operation(word))
+    fail("no operation '{}'{}\n  there are: group dual gemm", word,
+         did_you_mean(word, {"group", "dual", "gemm"}));
+}
+
+bool is_shape(const std::string& word) {
+  const size_t colon = word.find(':');
+  return colon != word.npos && is_operation(word.substr(0, colon));
+}
+
+bool is_case(const std::string& word) {
+  return is_shape(word) || std::ranges::any_of(cases(), [&](const Case& c) { return c.name == word; });
+}
+
+// "g2k1536,group:96,128/256/512": a comma in front of a number belongs to the shape.
+std::vector<std::string> split_cases(const std::string& text) {
+  std::vector<std::string> parts;
+  for (size_t at = 0; at <= text.size();) {
+    const size_t comma = std::min(text.find(',', at), text.size());
+    const std::string part = text.substr(at, comma - at);
+    if (!parts.empty() && is_shape(parts.back()) && part.find_first_not_of("0123456789/-") == part.npos)
+      parts.back() += "," + part;
+    else
+      parts.push_back(part);
+    at = comma + 1;
+  }
+  return parts;
+}
+
+}  // namespace
+
+Argument add_list(Arguments& app, const std::string& name, std::vector<std::string>& values,
+                  const std::string& help) {
+  return app.add_option(name, values, help).one_each();
+}
 
 void Numbers::declare(Arguments& app) {
   app.add_option("--dist", distribution,
                  "task-group, task-dual, full or moderate; default: what the task uses");
-  app.add_option("--seed", seed, "of the input numbers; of several sets, of the first").capture_default_str();
+  app.add_option("--seed", seed, "of the input numbers; of several sets, of the first")
+      .whole_number_from(0)
+      .capture_default_str();
 }
 
 Distribution Numbers::of(Operation operation) const {
@@ -20,20 +71,119 @@ void Target::declare(Arguments& app) {
   app.add_option("--arch", arch, "sm_100a or sm_90a; default: what the device runs, sm_100a on the emulator");
 }
 
-Case find_case_of(const std::string& name, const std::string& operation, const char* command) {
-  Case c = find_case(name);
-  if (operation_name(c.operation) != operation)
-    fail("case {} is a {} GEMM; '{} {}' was asked for", c.name, operation_name(c.operation), command,
-         operation);
-  return c;
+void Conditions::declare(Arguments& app) {
+  add_list(app, "--set", knobs, kSet);
+  app.add_option("--schedules", schedules,
+                 "on the emulator: run under this many schedules of the asynchronous operations")
+      .whole_number_from(1)
+      .capture_default_str();
+  app.add_flag("--check", check,
+               "emulator: a run also fails when accesses are ordered by luck only (races, missing fences)");
+}
+
+void Conditions::prepare(const Device& device) const {
+  if (schedules > 1 && !device.is_emulator())
+    fail("--schedules {}: only the emulator can choose the schedule; the device is {}", schedules,
+         device.name());
+  if (check) check_order(device);
+}
+
+std::string Conditions::text() const {
+  std::string text = check ? "checked" : "";
+  if (schedules > 1) text += fmt::format("{}{} schedules", text.empty() ? "" : ", ", schedules);
+  return text;
+}
+
+std::vector<Case> chosen_cases(const std::vector<std::string>& names, const std::string& operation,
+                               const char* command) {
+  const bool any = operation == "all";
+  if (!any) require_operation(operation);
+  std::vector<Case> chosen;
+  const auto add = [&](const Case& c) {
+    if (std::ranges::none_of(chosen, [&](const Case& other) { return other.name == c.name; }))
+      chosen.push_back(c);
+  };
+  for (const std::string& text : names)
+    for (const std::string& name : split_cases(text)) {
+      if (name == "all" || name == "correctness") {
+        const size_t before = chosen.size();
+        for (const Case& c : cases())
+          if ((any || operation_name(c.operation) == operation) && c.full_size == (name == "all")) add(c);
+        if (chosen.size() == before && names.size() == 1)
+          fail("there are no {} cases of {}", name, operation);
+        continue;
+      }
+      const Case c = find_case(name);
+      if (!any && operation_name(c.operation) != operation)
+        fail("case {} is a {} GEMM; '{} {}' was asked for", c.name, operation_name(c.operation), command,
+             operation);
+      add(c);
+    }
+  return chosen;
 }
 
 std::vector<const Rung*> chosen_rungs(std::string_view arch, Op op, const std::string& names) {
   if (names == "all") return rungs(arch, op);
   std::vector<const Rung*> chosen;
-  for (const std::string& name : parse_axis("--kernel", names).values)
-    chosen.push_back(&find_rung(arch, op, name));
+  for (const std::string& name : parse_axis("--kernel", names).values) {
+    const Rung* rung = &find_rung(arch, op, name);
+    if (std::ranges::find(chosen, rung) == chosen.end()) chosen.push_back(rung);
+  }
   return chosen;
+}
+
+void OneKernel::declare(Arguments& app, const char* positional) {
+  app.add_option("operation", words, positional);
+  app.add_option("--case", case_name, "a case (see 'fp4lab cases') or a shape such as group:96,128/256/512");
+  app.add_option("--kernel", kernel, "a rung (see 'fp4lab kernels'); default: the top one");
+  app.add_option("--arch", arch, "sm_100a or sm_90a").capture_default_str();
+  add_list(app, "--set", knobs, kSet);
+}
+
+namespace {
+
+struct Words {
+  std::string operation, case_name, kernel;
+};
+
+// What the words are, by what they look like.
+Words sorted(const OneKernel& o) {
+  Words w{"", o.case_name, o.kernel};
+  std::vector<std::string> rest;
+  for (const std::string& word : o.words) {
+    if (is_operation(word) && w.operation.empty())
+      w.operation = word;
+    else if (is_case(word) && w.case_name.empty())
+      w.case_name = word;
+    else
+      rest.push_back(word);
+  }
+  for (const std::string& word : rest) {
+    // "KERNEL CASE" with a name that is none: the kernel comes first.
+    if (w.kernel.empty() && (rest.size() > 1 || !w.case_name.empty()))
+      w.kernel = word;
+    else if (w.case_name.empty())
+      w.case_name = word;
+    else
+      fail("'{}': the case is {} and the kernel {} already", word, w.case_name, w.kernel);
+  }
+  if (w.case_name.empty()) fail("which case? --case g2k1536, for instance; 'fp4lab cases' lists them");
+  if (w.kernel.empty()) w.kernel = "top";
+  return w;
+}
+
+}  // namespace
+
+Case OneKernel::the_case() const {
+  const Words w = sorted(*this);
+  const Case c = find_case(w.case_name);
+  if (!w.operation.empty() && operation_name(c.operation) != w.operation)
+    fail("case {} is a {} GEMM; {} was asked for", c.name, operation_name(c.operation), w.operation);
+  return c;
+}
+
+Candidate OneKernel::choose(const Case& c) const {
+  return candidate_for(find_rung(arch, op_of(c.operation), sorted(*this).kernel), c, knobs);
 }
 
 }  // namespace fp4lab::cli

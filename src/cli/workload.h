@@ -1,4 +1,5 @@
-// The options by which run, sweep and bench are told what to compute, and what they mean.
+// The options by which commands are told what to compute, and what they mean: OPERATION --case CASE --kernel
+// KERNEL.
 #pragma once
 
 #include <string>
@@ -27,10 +28,41 @@ struct Target {
   void declare(Arguments&);
 };
 
-// The case of that name; fails where it is not one of `operation`, which `command` was asked for.
-Case find_case_of(const std::string& name, const std::string& operation, const char* command);
+// --set, on the emulator --check and --schedules: how a kernel is run.
+struct Conditions {
+  std::vector<std::string> knobs;
+  bool check = false;
+  uint64_t schedules = 1;
 
-// --kernel: "all", or names separated by commas. Fails with the list of rungs.
-std::vector<const Rung*> chosen_rungs(std::string_view arch, Op, const std::string& names);
+  void declare(Arguments&);
+  // Turns the order checker on. Fails when a GPU is asked for what only the emulator can.
+  void prepare(const Device&) const;
+  std::string text() const;  // for point_of_run; empty: nothing special
+};
+
+// An option that may be repeated and takes one value each time.
+Argument add_list(Arguments&, const std::string& name, std::vector<std::string>& values,
+                  const std::string& help);
+
+// --case of commands that take several: names and shapes, repeated or separated by commas; "all" (full
+// sizes), "correctness". Each case once. Fails where one is not of `operation` ("all": any).
+std::vector<Case> chosen_cases(const std::vector<std::string>& names, const std::string& operation,
+                               const char* command);
+
+// --kernel: "all", or names separated by commas, each rung once. Fails with the list of rungs.
+std::vector<const Rung*> chosen_rungs(std::string_view arch, Op op, const std::string& names);
+
+// Of commands that look at one kernel with one case: "OPERATION --case CASE --kernel KERNEL", and for short
+// "KERNEL CASE", in either order; without a kernel the top one.
+struct OneKernel {
+  std::vector<std::string> words;
+  std::string case_name, kernel, arch = std::string(architectures()[0]);
+  std::vector<std::string> knobs;
+
+  // `positional`: what the words are, in --help.
+  void declare(Arguments&, const char* positional = "group, dual or gemm; or, for short: KERNEL CASE");
+  Case the_case() const;
+  Candidate choose(const Case&) const;  // not checked for legality
+};
 
 }  // namespace fp4lab::cli

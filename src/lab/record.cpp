@@ -1,30 +1,44 @@
 #include "fp4lab/record.h"
 
-#include <cerrno>
-#include <cstring>
+#include <xxhash.h>
+
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "fp4lab/json_text.h"
+#include "fp4lab/store.h"
+#include "lab/store/lines.h"
 
 namespace fp4lab {
 
 nlohmann::json record_of(const RunResult& r) {
-  nlohmann::json j{{"case", r.case_name},
+  nlohmann::json j{{"type", "run"},
+                   {"case", r.case_name},
                    {"arch", r.arch},
                    {"kernel", r.kernel},
                    {"plan", r.plan},
+                   {"knobs", std::map<std::string, std::string>(r.knobs.begin(), r.knobs.end())},
                    {"device", r.device},
                    {"distribution", distribution_name(r.distribution)},
                    {"seed", r.seed},
                    {"grid", r.grid},
+                   {"placement",
+                    {{"tiles", r.work.tiles},
+                     {"waves", r.work.waves},
+                     {"sms", r.work.sms},
+                     {"busy", r.work.busy},
+                     {"rows_used", r.work.rows_used},
+                     {"shared_bytes", r.work.shared_bytes}}},
                    {"jit_ms", r.jit_ms},
                    {"jit_cached", r.jit_cached},
                    {"seconds", r.seconds},
                    {"passed", r.passed()},
                    {"roofline_us_computed", r.roofline_us}};
-  if (!r.error.empty()) j["error"] = r.error;
+  if (!r.passed()) j["error"] = r.error.empty() ? r.exact.describe() : r.error;
   if (!r.findings.empty() && r.findings != "[]") j["findings"] = parse_json(r.findings);
+  if (!r.notes.empty()) j["notes"] = r.notes;
   if (r.exact.count) {
+    j["elements"] = r.exact.count;
     j["max_abs_error"] = r.exact.max_abs;
     j["max_rel_error"] = r.exact.max_rel;
     j["bit_equal_share"] = double(r.exact.bit_equal) / double(r.exact.count);
@@ -34,7 +48,8 @@ nlohmann::json record_of(const RunResult& r) {
     j["outside_tolerance"] = r.exact.outside;
   }
   if (r.emulated)
-    j["emulated"] = {{"warp_instructions", r.emulated->warp_instructions},
+    j["emulated"] = {{"launches", r.emulated->launches},
+                     {"warp_instructions", r.emulated->warp_instructions},
                      {"async_ops", r.emulated->async_ops},
                      {"tma_bytes", r.emulated->tma_bytes},
                      {"mma", r.emulated->mma_count},
@@ -43,34 +58,22 @@ nlohmann::json record_of(const RunResult& r) {
   return j;
 }
 
-std::string point_key(const nlohmann::json& j) {
-  std::string key;
-  for (const char* field : {"case", "kernel", "plan", "device", "distribution", "seed"})
-    key += json_text(j.at(field)) + "|";
-  return key;
-}
-
-RecordFile::RecordFile(std::string path, bool keep) : path_(std::move(path)) {
-  if (keep) {
-    std::ifstream old(path_);
-    std::string line;
-    for (int number = 1; std::getline(old, line); ++number) {
-      if (line.empty()) continue;
-      try {
-        present_.insert(point_key(parse_json(line)));
-      } catch (const nlohmann::json::exception&) {
-        fmt::print(stderr, "{}:{}: not a record, left out\n", path_, number);
-      }
-    }
+std::string point_of_run(std::string_view type, const Device& device, const Case& c,
+                         const Candidate& candidate, Distribution distribution, std::uint64_t seed,
+                         const std::string& how) {
+  std::vector<std::string> values{c.name,
+                                  std::string(candidate.rung->arch),
+                                  std::string(candidate.rung->name),
+                                  plan_line(candidate),
+                                  device.name(),
+                                  std::string(distribution_name(distribution)),
+                                  fmt::format("seed {}", seed)};
+  if (!candidate.ptx.empty()) {
+    const std::string text = store::read_text(candidate.ptx.string());
+    values.push_back(fmt::format("ptx {:016x}", XXH3_64bits(text.data(), text.size())));
   }
-  file_.open(path_, keep ? std::ios::app : std::ios::trunc);
-  if (!file_) fail("{}: {}", path_, std::strerror(errno));
-}
-
-void RecordFile::add(const nlohmann::json& record) {
-  if (path_.empty()) return;
-  file_ << json_text(record) << std::endl;
-  if (!file_) fail("{}: writing a record failed: {}", path_, std::strerror(errno));
+  if (!how.empty()) values.push_back(how);
+  return point_of(type, values);
 }
 
 }  // namespace fp4lab

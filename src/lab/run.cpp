@@ -15,13 +15,27 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
+// Since the emulator was opened; a plan may be several launches, so a run's counts are a difference.
 std::optional<fp4lab_emulator_stats> emulated(const Device& device) {
-  const auto statistics = reinterpret_cast<decltype(&fp4lab_emulator_statistics)>(
-      device.driver().symbol("fp4lab_emulator_statistics"));
-  if (!statistics) return {};
+  const auto totals =
+      reinterpret_cast<decltype(&fp4lab_emulator_totals)>(device.driver().symbol("fp4lab_emulator_totals"));
+  if (!totals) return {};
   fp4lab_emulator_stats stats;
-  statistics(&stats);
+  totals(&stats);
   return stats;
+}
+
+std::optional<fp4lab_emulator_stats> emulated_since(const Device& device,
+                                                    const std::optional<fp4lab_emulator_stats>& before) {
+  std::optional<fp4lab_emulator_stats> now = emulated(device);
+  if (!now || !before) return {};
+  now->launches -= before->launches;
+  now->warp_instructions -= before->warp_instructions;
+  now->async_ops -= before->async_ops;
+  now->tma_bytes -= before->tma_bytes;
+  now->mma_count -= before->mma_count;
+  now->seconds -= before->seconds;
+  return now;
 }
 
 std::string fidelity(const Device& device) {
@@ -54,6 +68,12 @@ std::string observed(const Device& device) {
   return seen ? seen() : "";
 }
 
+std::string unseen(const Device& device) {
+  const auto text =
+      reinterpret_cast<decltype(&fp4lab_emulator_unseen)>(device.driver().symbol("fp4lab_emulator_unseen"));
+  return text ? text() : "";
+}
+
 void check_order(const Device& device) {
   const auto check =
       reinterpret_cast<decltype(&fp4lab_emulator_check)>(device.driver().symbol("fp4lab_emulator_check"));
@@ -71,6 +91,8 @@ RunResult blank(const Device& device, const Trial& trial, const Candidate& candi
   result.arch = candidate.rung->arch;
   result.kernel = candidate.rung->name;
   result.plan = plan_line(candidate);
+  result.knobs = knob_values(candidate);
+  result.work = placement(candidate, c, device.sms());
   result.device = device.name();
   result.distribution = trial.problem.distribution;
   result.seed = trial.problem.seed;
@@ -116,11 +138,12 @@ void launch_and_check(const Device& device, Trial& trial, const Candidate& candi
   trial.on_device.poison();
   const auto launch = prepare(device, candidate, trial.on_device, module);
   result.grid = launch->grid();
+  const auto before = emulated(device);
   const auto start = std::chrono::steady_clock::now();
   launch->run();
   device.synchronize();
   result.seconds = seconds_since(start);
-  result.emulated = emulated(device);
+  result.emulated = emulated_since(device, before);
   result.fidelity = fidelity(device);
   read_findings(device, result);
   if (const auto notes =
@@ -161,6 +184,22 @@ RunResult run_trial(const Device& device, Trial& trial, const Candidate& candida
     forgive(device);
   }
   return result;
+}
+
+RunResult run_trial(const Device& device, Trial& trial, const Candidate& candidate, std::uint64_t schedules) {
+  if (schedules <= 1) return run_trial(device, trial, candidate);
+  const auto set_schedule =
+      reinterpret_cast<decltype(&fp4lab_emulator_seed)>(device.driver().symbol("fp4lab_emulator_seed"));
+  if (!set_schedule) fail("{} schedules: only the emulator can choose one, not {}", schedules, device.name());
+  RunResult r;
+  for (std::uint64_t schedule = 0; schedule < schedules; ++schedule) {
+    set_schedule(schedule);
+    r = run_trial(device, trial, candidate);
+    if (r.passed()) continue;
+    r.error = fmt::format("under schedule {}: {}", schedule, r.error.empty() ? r.exact.describe() : r.error);
+    break;
+  }
+  return r;
 }
 
 RunResult run_ptx(const Device& device, Trial& trial, const Candidate& candidate, const std::string& ptx,

@@ -3,8 +3,10 @@
 #include <algorithm>
 
 #include "fp4lab/error.h"
+#include "fp4lab/jit.h"
 #include "fp4lab/sm100.h"
 #include "fp4lab/sm90.h"
+#include "fp4lab/suggest.h"
 
 namespace fp4lab {
 namespace {
@@ -12,6 +14,21 @@ namespace {
 constexpr std::string_view kArchitectures[] = {sm100::kArch, sm90::kArch};
 
 std::string_view op_name(Op op) { return op == Op::kGroup ? "group" : "dual"; }
+
+// A kernel file whose row was forgotten.
+std::string without_row(const Rung& sibling, std::string_view name) {
+  const std::filesystem::path file = sibling.file();
+  std::error_code none;
+  for (const auto& each :
+       std::filesystem::directory_iterator(jit::project_root() / file.parent_path(), none)) {
+    const std::string stem = each.path().stem().string();
+    if (stem == name || stem.substr(0, stem.find('_')) == name)
+      return fmt::format("\n  {} is there, but has no row in src/lab/{}/rungs.cpp",
+                         (file.parent_path() / each.path().filename()).string(),
+                         file.parent_path().parent_path().filename().string());
+  }
+  return {};
+}
 
 const sm100::Rung& blackwell(const Rung& rung) { return static_cast<const sm100::Rung&>(rung); }
 
@@ -50,13 +67,15 @@ std::vector<const Rung*> rungs(std::string_view arch, Op op) {
 const Rung& find_rung(std::string_view arch, Op op, std::string_view name) {
   const std::vector<const Rung*> some = rungs(arch, op);
   if (some.empty()) fail("there are no {} GEMM kernels for {}", op_name(op), arch);
-  if (name == "top" || name == "default") return *some.back();
-  std::string names;
+  if (name == "default") name = "top";
+  std::vector<std::string> names;
   for (const Rung* rung : some) {
-    if (rung->name == name || rung->name.substr(0, rung->name.find('_')) == name) return *rung;
-    names += fmt::format(" {}", rung->name);
+    if (rung->name == name || rung->alias == name || rung->name.substr(0, rung->name.find('_')) == name)
+      return *rung;
+    names.emplace_back(rung->name);
   }
-  fail("no {} GEMM kernel for {} is called '{}'; there are:{}", op_name(op), arch, name, names);
+  fail("no {} GEMM kernel for {} is called '{}'{}{}\n  there are: {}", op_name(op), arch, name,
+       did_you_mean(name, names), without_row(*some.front(), name), fmt::join(names, " "));
 }
 
 Op op_of(Operation operation) { return operation == Operation::kDual ? Op::kDual : Op::kGroup; }
@@ -82,13 +101,46 @@ std::string_view arch_of(const Device& device) {
        device.name(), device.compute_major(), device.compute_minor());
 }
 
+namespace {
+
+// Names that the architecture's plans have, each once.
+void check_knobs(std::string_view arch, const std::vector<std::string>& knobs) {
+  std::vector<std::string> names, set;
+  for (const KnobInfo& knob : knob_table(arch)) names.emplace_back(knob.name);
+  for (const std::string& knob : knobs) {
+    const std::string name = knob.substr(0, knob.find('='));
+    if (name.size() == knob.size()) fail("'{}' is not of the form knob=value", knob);
+    if (std::ranges::find(set, name) != set.end())
+      fail("knob {} is set twice: {}", name, fmt::join(knobs, ", "));
+    set.push_back(name);
+    if (std::ranges::find(names, name) != names.end()) continue;
+    for (const std::string_view other : kArchitectures)
+      for (const KnobInfo& theirs : knob_table(other))
+        if (theirs.name == name)
+          fail("'{}' is a knob of the {} kernels (--arch {}), not of those for {}", name, other, other, arch);
+    fail("no knob of the {} kernels is called '{}'{}\n  knobs are: {}", arch, name, did_you_mean(name, names),
+         fmt::join(names, " "));
+  }
+}
+
+}  // namespace
+
 Candidate candidate_for(const Rung& rung, const Case& c, const std::vector<std::string>& knobs) {
+  check_knobs(rung.arch, knobs);
   if (rung.arch == sm90::kArch) return {&rung, sm90::plan_for(rung, c, knobs), {}};
   return {&rung, sm100::plan_for(blackwell(rung), c, knobs), {}};
 }
 
 std::string plan_line(const Candidate& candidate) {
   return with_plan(candidate, [](const auto& plan) { return plan_line(plan); });
+}
+
+std::vector<std::pair<std::string, std::string>> knob_values(const Candidate& candidate) {
+  std::vector<std::pair<std::string, std::string>> all;
+  for (const KnobInfo& knob : knob_table(candidate.rung->arch))
+    all.emplace_back(knob.name,
+                     with_plan(candidate, [&](const auto& plan) { return knob_value(plan, knob.name); }));
+  return all;
 }
 
 namespace {

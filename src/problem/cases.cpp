@@ -6,6 +6,7 @@
 
 #include "fp4lab/error.h"
 #include "fp4lab/problem.h"
+#include "fp4lab/suggest.h"
 
 namespace fp4lab {
 namespace {
@@ -145,10 +146,10 @@ Case find_case(std::string_view text) {
       fail("case \"{}\": {} groups, but {} has one", text, c.shapes.size(), operation_name(operation));
     return c;
   }
-  std::string names;
-  for (const Case& c : cases()) names += " " + c.name;
-  fail("no case \"{}\"; the cases are{}, or give a shape as group:M,M/N/K, dual:M/N/K, gemm:M/N/K", text,
-       names);
+  std::vector<std::string> names;
+  for (const Case& c : cases()) names.push_back(c.name);
+  fail("no case \"{}\"{}\n  the cases are {}, or give a shape as group:M,M/N/K, dual:M/N/K, gemm:M/N/K", text,
+       did_you_mean(text, names), fmt::join(names, " "));
 }
 
 std::vector<Reason> size_reasons(const Case& c) {

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "fp4lab/error.h"
+#include "fp4lab/suggest.h"
 #include "fp4lab/ue4m3.h"
 
 namespace fp4lab {
@@ -102,12 +103,13 @@ const std::vector<Distribution>& distributions() {
 }
 
 Distribution find_distribution(std::string_view name) {
-  std::string names;
+  std::vector<std::string> names;
   for (Distribution d : distributions()) {
     if (distribution_name(d) == name) return d;
-    names += fmt::format(" {}", distribution_name(d));
+    names.emplace_back(distribution_name(d));
   }
-  fail("no input distribution \"{}\"; there are{}", name, names);
+  fail("no input distribution \"{}\"{}\n  there are {}", name, did_you_mean(name, names),
+       fmt::join(names, " "));
 }
 
 Distribution task_distribution(Operation operation) {

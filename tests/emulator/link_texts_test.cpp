@@ -50,8 +50,7 @@ TEST_CASE("linked texts: symbols without a linking directive stay local to their
   CHECK(parse(link({kCallee, kCaller}), "m")->functions.size() == 2);
   // A local symbol does not resolve another text's .extern.
   const std::string hidden = ".global .u32 shared_one = 1;\n.visible .func (.param .b32 r) f { ret; }\n";
-  CHECK_THROWS_WITH(parse(link({kCaller, hidden}), "m"),
-                    doctest::Contains("no linked module defines it"));
+  CHECK_THROWS_WITH(parse(link({kCaller, hidden}), "m"), doctest::Contains("no linked module defines it"));
 }
 
 TEST_CASE("linked texts: one of several weak definitions is taken, a strong one first") {

@@ -4,11 +4,13 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <set>
 
+#include "../message.h"
 #include "fp4lab/error.h"
 #include "fp4lab/jit.h"
 #include "fp4lab/run.h"
@@ -29,9 +31,54 @@ TEST_CASE("every rung has a file, a parent that exists, and knobs that exist") {
       rest = space == std::string_view::npos ? "" : rest.substr(space + 1);
     }
   }
-  for (const char* folder : {"group_gemm", "dual_gemm"})
-    for (const auto& file : std::filesystem::directory_iterator(jit::project_root() / "ptx/sm100" / folder))
-      CHECK(seen.count(fmt::format("ptx/sm100/{}/{}", folder, file.path().filename().string())) == 1);
+}
+
+TEST_CASE("every kernel file has a row") {
+  for (const Op op : {Op::kGroup, Op::kDual})
+    for (const std::string_view arch : architectures()) {
+      const std::filesystem::path folder =
+          std::filesystem::path(rungs(arch, op).front()->file()).parent_path();
+      for (const auto& file : std::filesystem::directory_iterator(jit::project_root() / folder)) {
+        const std::string name = (folder / file.path().filename()).string(),
+                          stem = file.path().stem().string();
+        const auto all = rungs(arch, op);
+        const bool known =
+            std::ranges::any_of(all, [&](const fp4lab::Rung* rung) { return rung->name == stem; });
+        CHECK_MESSAGE(known, name, " has no row. Add one to kRungs in src/lab/",
+                      folder.parent_path().filename().string(),
+                      "/rungs.cpp, with its parent, idea and knobs: {\"", stem,
+                      "\", \"PARENT\", \"IDEA\", \"KNOBS\"}");
+      }
+    }
+}
+
+TEST_CASE("each ladder names its top, wherever the row stands") {
+  for (const Op op : {Op::kGroup, Op::kDual})
+    for (const std::string_view arch : architectures()) {
+      CAPTURE(arch);
+      const auto all = rungs(arch, op);
+      CHECK(std::ranges::count_if(all, [](const fp4lab::Rung* rung) { return rung->alias == "top"; }) == 1);
+      CHECK(find_rung(arch, op, "top").alias == "top");
+      CHECK(&find_rung(arch, op, "default") == &find_rung(arch, op, "top"));
+    }
+  CHECK(find_rung("sm_100a", Op::kGroup, "top").name == "v10_top");
+}
+
+TEST_CASE("knobs are named once, by names that there are") {
+  const Case c = find_case("g2k1536");
+  const fp4lab::Rung& rung = find_rung("sm_100a", Op::kGroup, "v2");
+  CHECK(has(message_of([&] {
+              candidate_for(rung, c, {"stages=2", "mma_n=64", "stages=2"});
+            }),
+            "knob stages is set twice: stages=2, mma_n=64, stages=2"));
+  CHECK(has(message_of([&] { candidate_for(rung, c, {"stage=2"}); }), "did you mean stages?"));
+  CHECK(
+      has(message_of([&] { candidate_for(rung, c, {"warpgroups=2"}); }), "is a knob of the sm_90a kernels"));
+  CHECK(has(message_of([&] { candidate_for(rung, c, {"stages"}); }), "not of the form knob=value"));
+  for (const std::string_view arch : architectures()) {
+    const Candidate candidate = candidate_for(find_rung(arch, Op::kGroup, "top"), c, {});
+    CHECK(knob_values(candidate).size() == knob_table(arch).size());
+  }
 }
 
 TEST_CASE("asm is in ptx/isa and nowhere else") {

@@ -20,13 +20,7 @@ sm90::Plan plan_of(const Case& c) { return std::get<sm90::Plan>(candidate_of(c).
 
 }  // namespace
 
-TEST_CASE("Hopper: every rung has a file, and every file a rung") {
-  for (const char* op : {"group_gemm", "dual_gemm"})
-    for (const auto& file : std::filesystem::directory_iterator(jit::project_root() / "ptx/sm90" / op)) {
-      const auto rungs = sm90::rungs();
-      CHECK(std::any_of(rungs.begin(), rungs.end(),
-                        [&](const Rung& rung) { return jit::project_root() / rung.file() == file.path(); }));
-    }
+TEST_CASE("Hopper: every rung has a file") {
   for (const Rung& rung : sm90::rungs()) CHECK(std::filesystem::exists(jit::project_root() / rung.file()));
 }
 

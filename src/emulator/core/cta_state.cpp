@@ -85,10 +85,9 @@ Mbarrier& CtaState::mbarrier(uint32_t offset, const char* what) {
   const std::byte* bytes = cta.window(offset, 8, what);
   Mbarrier* b = mbarriers.find(offset);
   if (!b)
-    fault(
-        FaultKind::mbarrier_absent, 0,
-        "{} on shared offset {:#x} of CTA {}, where no mbarrier is: not initialised yet, or invalidated{}",
-        what, offset, cta.rank, mbarriers_text(offset));
+    fault(FaultKind::mbarrier_absent, 0,
+          "{} on shared offset {:#x} of CTA {}, where no mbarrier is: not initialised yet, or invalidated{}",
+          what, offset, cta.rank, mbarriers_text(offset));
   uint64_t bits;
   std::memcpy(&bits, bytes, 8);
   if (bits != b->state().bits)

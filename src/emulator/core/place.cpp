@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <sstream>
 #include <vector>
 
 #include "emulator/core/machine.h"
@@ -37,6 +38,26 @@ std::string ptx_position(const Module& m, const Source& s) {
   return fmt::format("{}:{}:{}", m.name.empty() ? "ptx" : m.name, s.line, s.column);
 }
 
+namespace {
+
+// NVRTC writes absolute paths; below the current folder, or one of FP4LAB_SOURCES (separated by colons), they
+// are shown from there.
+std::string_view shown_path(std::string_view file) {
+  static const std::vector<std::string> folders = [] {
+    std::vector<std::string> all{std::filesystem::current_path().string() + "/"};
+    const char* given = std::getenv("FP4LAB_SOURCES");
+    std::istringstream list(given ? given : "");
+    for (std::string folder; std::getline(list, folder, ':');)
+      if (!folder.empty()) all.push_back(folder.ends_with('/') ? folder : folder + "/");
+    return all;
+  }();
+  for (const std::string& folder : folders)
+    if (file.starts_with(folder)) return file.substr(folder.size());
+  return file;
+}
+
+}  // namespace
+
 std::string cuda_position(const Module& m, const Source& s) {
   constexpr size_t kShown = 4;  // library templates are inlined a dozen levels deep
   std::vector<std::string> frames;
@@ -44,11 +65,7 @@ std::string cuda_position(const Module& m, const Source& s) {
        at = m.locations[at].caller) {
     const Location& l = m.locations[at];
     if (l.file == 0 || l.file >= m.files.size()) break;
-    // NVRTC writes absolute paths; those below the current folder are shown relative to it.
-    static const std::string here = std::filesystem::current_path().string() + "/";
-    std::string_view file = m.files[l.file];
-    if (file.starts_with(here)) file.remove_prefix(here.size());
-    frames.push_back(fmt::format("{}:{}", file, l.line));
+    frames.push_back(fmt::format("{}:{}", shown_path(m.files[l.file]), l.line));
   }
   if (frames.size() > kShown) {  // the innermost, and the outermost two
     const auto first = frames.begin() + 1, last = frames.end() - 2;

@@ -30,6 +30,13 @@ extern "C" void fp4lab_emulator_statistics(fp4lab_emulator_stats* out) {
   *out = {s.launches, l.warp_instructions, l.async_ops, l.tma_bytes, l.mma_count, s.last_seconds};
 }
 
+extern "C" void fp4lab_emulator_totals(fp4lab_emulator_stats* out) {
+  State& s = state();
+  std::lock_guard lock(s.mutex);
+  const Statistics& a = s.all;
+  *out = {s.launches, a.warp_instructions, a.async_ops, a.tma_bytes, a.mma_count, s.all_seconds};
+}
+
 extern "C" const char* fp4lab_emulator_fidelity() {
   static thread_local std::string line;
   std::lock_guard lock(state().mutex);

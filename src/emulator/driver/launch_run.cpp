@@ -18,7 +18,11 @@ namespace {
 void add(const Statistics& launch, double seconds) {
   State& s = state();
   s.all.warp_instructions += launch.warp_instructions;
+  s.all.async_ops += launch.async_ops;
+  s.all.tma_bytes += launch.tma_bytes;
+  s.all.mma_count += launch.mma_count;
   s.all_seconds += seconds;
+  if (!s.tell_fidelity) return;
   for (const auto& [op, count] : launch.by_opcode) {
     auto known = std::ranges::find(s.all.by_opcode, op, &std::pair<const Opcode*, uint64_t>::first);
     if (known == s.all.by_opcode.end())
@@ -83,7 +87,7 @@ void keep(State& s, const CUfunc_st& f, LaunchResult& result) {
   s.findings = findings_json(result, f.function->name, s.check ? s.checker->findings() : no_findings);
   record_launch(f, s);
   if (s.tell_observed) tell_observed(f);
-  if (s.tell_fidelity) add(s.last, s.last_seconds);
+  add(s.last, s.last_seconds);
   s.notes = result.notes;
 }
 

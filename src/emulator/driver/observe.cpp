@@ -1,6 +1,8 @@
 // Watchers attached by name: by a program through fp4lab_emulator_observe, or from outside by FP4LAB_OBSERVE.
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <sstream>
@@ -66,17 +68,27 @@ std::string observed(const State& s) {
   return text;
 }
 
-// Requested and never seen: printed at the process's end, since any launch could have been the one.
-void tell_unseen() {
-  const State& s = state();
-  if (s.launches && !s.observed_kernels.empty() && !s.observed_any)
-    return fmt::print(stderr,
-                      "fp4lab emulator: none of {} launches was of a kernel whose name contains '{}'\n",
-                      s.launches, s.observed_kernels);
+std::string unseen(const State& s) {
+  std::string text;
   for (const auto& o : s.observers)
     if (const auto* i = dynamic_cast<const Inspect*>(o.get()))
       if (const std::string missed = i->missed(); !missed.empty())
-        fmt::print(stderr, "fp4lab emulator: {}\n", missed);
+        text += (text.empty() ? "" : "; ") + missed;
+  return text;
+}
+
+// What was asked for and never seen: at the process's end, since it may have been any launch's. A program
+// that ends well ends with status 2 then: it was run for an answer that there is not.
+void tell_unseen(int status, void*) {
+  const State& s = state();
+  const std::string text = s.launches && !s.observed_kernels.empty() && !s.observed_any
+                               ? fmt::format("none of {} launches was of a kernel whose name contains '{}'",
+                                             s.launches, s.observed_kernels)
+                               : unseen(s);
+  if (!text.empty()) fmt::print(stderr, "fp4lab emulator: {}\n", text);
+  if (text.empty() || status) return;
+  std::fflush(nullptr);
+  _exit(2);
 }
 
 }  // namespace
@@ -91,7 +103,7 @@ void observe_by_environment() {
   for (std::string line; std::getline(lines, line);) s.observers.push_back(make_observer(line));
   if (kernels) s.observed_kernels = kernels;
   s.tell_observed = true;
-  std::atexit(tell_unseen);
+  on_exit(tell_unseen, nullptr);
 }
 
 bool is_observed(const CUfunc_st& f) {
@@ -131,5 +143,13 @@ extern "C" const char* fp4lab_emulator_observed() {
   State& s = state();
   std::lock_guard lock(s.mutex);
   text = observed(s);
+  return text.c_str();
+}
+
+extern "C" const char* fp4lab_emulator_unseen() {
+  static thread_local std::string text;
+  State& s = state();
+  std::lock_guard lock(s.mutex);
+  text = unseen(s);
   return text.c_str();
 }

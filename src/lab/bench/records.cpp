@@ -1,60 +1,16 @@
 // What a measurement leaves behind.
-#include <chrono>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "fp4lab/bench.h"
 #include "fp4lab/jit.h"
-#include "fp4lab/record.h"
-#include "lab/bench/shell.h"
+#include "fp4lab/store.h"
 
 namespace fp4lab {
 namespace {
 
-// What a command prints, without the last newline; empty when it fails.
-std::string output_of(const std::string& command) {
-  Ran ran = run_shell(command + " 2>/dev/null");
-  if (ran.status != 0) return "";
-  while (!ran.output.empty() && ran.output.back() == '\n') ran.output.pop_back();
-  return ran.output;
-}
-
-std::string utc_now() {
-  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
-  std::tm parts{};
-  gmtime_r(&now, &parts);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text;
-}
-
-// FP4LAB_COMMIT speaks for a copy of the tree that has no repository.
-std::string commit() {
-  if (const char* given = std::getenv("FP4LAB_COMMIT"); given && *given) return given;
-  std::string root;
-  try {
-    root = jit::project_root().string();
-  } catch (const Error&) {
-    return "unknown (no project folder)";
-  }
-  const std::string git = "git -C " + shell_word(root) + " ";
-  const std::string head = output_of(git + "rev-parse HEAD");
-  if (head.empty()) return fmt::format("unknown (no git repository at {})", root);
-  const std::string changed = output_of(git + "status --porcelain --untracked-files=no");
-  return head + (changed.empty() ? "" : ", modified");
-}
-
 nlohmann::json json_of(const Spread& s) {
   return {{"median", s.median}, {"p10", s.p10}, {"p90", s.p90},
           {"min", s.min},       {"max", s.max}, {"count", s.count}};
-}
-
-nlohmann::json json_of(const GpuSpan& s) {
-  if (!s.readings) return nullptr;
-  return {{"readings", s.readings},           {"sm_mhz_min", s.sm_mhz_min},
-          {"sm_mhz_median", s.sm_mhz_median}, {"sm_mhz_max", s.sm_mhz_max},
-          {"memory_mhz", s.memory_mhz},       {"watts_max", s.watts_max},
-          {"celsius_max", s.celsius_max},     {"slowdown", slowdown_names(s.slowdown)}};
 }
 
 nlohmann::json json_of(const OutputCheck& check) {
@@ -70,6 +26,14 @@ nlohmann::json json_of(const OutputCheck& check) {
 }
 
 }  // namespace
+
+nlohmann::json record_of(const GpuSpan& s) {
+  if (!s.readings) return nullptr;
+  return {{"readings", s.readings},           {"sm_mhz_min", s.sm_mhz_min},
+          {"sm_mhz_median", s.sm_mhz_median}, {"sm_mhz_max", s.sm_mhz_max},
+          {"memory_mhz", s.memory_mhz},       {"watts_max", s.watts_max},
+          {"celsius_max", s.celsius_max},     {"slowdown", slowdown_names(s.slowdown)}};
+}
 
 nlohmann::json session_record(const Device& device, const Nvml& nvml, const TimingOptions& options,
                               const std::string& command_line) {
@@ -127,7 +91,7 @@ nlohmann::json record_of(const Measurement& m) {
     j["us"] = json_of(m.timing.us);
     j["calls_per_sample"] = m.timing.calls;
     j["samples_us"] = m.timing.samples;
-    j["gpu"] = json_of(m.gpu);
+    j["gpu"] = record_of(m.gpu);
   }
   if (m.before.comparison.count) j["check_before"] = json_of(m.before);
   if (m.after.comparison.count) j["check_after"] = json_of(m.after);
@@ -143,7 +107,7 @@ nlohmann::json record_of(const Limit& l) {
           {"how", l.how},
           {"per_second", l.per_second},
           {"us", json_of(l.timing.us)},
-          {"gpu", json_of(l.gpu)}};
+          {"gpu", record_of(l.gpu)}};
 }
 
 }  // namespace fp4lab

@@ -388,7 +388,8 @@ constexpr Rung kRungs[] = {
      tail_split_limits},
     {{kArch, Op::kGroup, "v15_top", "v13_halves", "what pays, together; a cost model picks the plan",
       "mma_n n_step halves block_k stages acc_slots scale_slots split_k split_groups collector multicast "
-      "weights tokens raster ctas sort_groups pdl"},
+      "weights tokens raster ctas sort_groups pdl",
+      "top"},
      top,
      wide_limits},
     {{kArch, Op::kDual, "v0_baseline", "",
@@ -426,7 +427,8 @@ constexpr Rung kRungs[] = {
     {{kArch, Op::kDual, "v7_top", "v6_lean_issue",
       "at the end of K the first product's MMAs come first: silu runs under the second's",
       "mma_n block_k stages acc_slots scale_slots multicast silu store_bytes raster ctas collector "
-      "late_stages pdl"},
+      "late_stages pdl",
+      "top"},
      dual_top,
      dual_top_limits},
 };

@@ -14,11 +14,11 @@ constexpr Rung kRungs[] = {
      "weights decoded to fp16 in registers as wgmma's A, tokens expanded once in the same launch",
      kKnobNames},
     {kArch, Op::kGroup, "v1_loops", "v0_registers",
-     "one loop for each size of tile, so that nothing is decided between the products", kKnobNames},
+     "one loop for each size of tile, so that nothing is decided between the products", kKnobNames, "top"},
     {kArch, Op::kDual, "v0_registers", "", "the same; rows of B1 and B2 interleaved, silu in the epilogue",
      kKnobNames},
     {kArch, Op::kDual, "v1_loops", "v0_registers",
-     "one loop for each size of tile, so that nothing is decided between the products", kKnobNames},
+     "one loop for each size of tile, so that nothing is decided between the products", kKnobNames, "top"},
 };
 
 struct Knob {
@@ -65,6 +65,16 @@ void set_knob(PlanOptions& options, std::string_view assignment) {
 }
 
 }  // namespace
+
+std::string knob_value(const Plan& plan, std::string_view name) {
+  // The line says what was chosen; what it leaves out is as it was asked for.
+  const std::string line = " " + plan_line(plan) + " ", mark = fmt::format(" {}=", name);
+  if (const std::size_t at = line.find(mark); at != line.npos)
+    return line.substr(at + mark.size(), line.find(' ', at + mark.size()) - at - mark.size());
+  for (const Knob& knob : kKnobs)
+    if (knob.info.name == name) return fmt::format("{}", plan.options.*knob.field);
+  fail("no knob of the {} kernels is called '{}'", kArch, name);
+}
 
 std::span<const Rung> rungs() { return kRungs; }
 std::span<const KnobInfo> knob_table() { return kInfo; }
