@@ -17,6 +17,7 @@ struct Options {
   std::string out, which = "all";
   double mhz = 0;
   bool list = false, errors = false;
+  TableFormat format;
 };
 
 std::string quoted(const std::string& cell) {
@@ -47,7 +48,7 @@ void write_csv(const std::string& path, const PointTable& table, const std::vect
   if (!file) fail("{}: {}", path, std::strerror(errno));
 }
 
-void list_constants() {
+void list_constants(const TableFormat& format) {
   Table table({"machine", "constant", ">value", "unit", "source"});
   for (const Chip& chip : chips())
     Chip::visit(chip, [&](std::string_view name, const Constant& c) {
@@ -59,14 +60,14 @@ void list_constants() {
     added.add({h.source.empty() ? "any other" : std::string(h.source),
                h.kernel.empty() ? "any" : std::string(h.kernel), fmt::format("{:g}", h.start_us),
                fmt::format("{:g}", h.floor_us), fmt::format("{:g}", h.dirty_mb)});
-  fmt::print("{}\nWhat belongs to a harness, not to the machine:\n{}", table.text(), added.text());
+  fmt::print("{}\nWhat belongs to a harness, not to the machine:\n{}", format.text(table), format.text(added));
 }
 
 int run(const Options& o) {
   for (const std::string& constant : o.constants) set_constant(constant);
   for (const std::string& row : o.harness) set_harness(row);
   if (o.list) {
-    list_constants();
+    list_constants(o.format);
     return 0;
   }
   if (o.points.empty()) fail("--points FILE.csv or FILE.jsonl is needed, or --constants");
@@ -101,7 +102,7 @@ int run(const Options& o) {
       "{}\nPredicted, not measured: times against the points' measured ones. MAPE: mean of |predicted / "
       "measured - 1|; "
       "tau (Kendall's tau-b) and regret within a shape, where it has three points or more.\n",
-      table.text());
+      o.format.text(table));
   if (o.errors) {
     Table classes({"class", ">points", ">10 %", ">90 %", ">pairs", ">near 10 %", ">near 90 %", ">far 10 %",
                    ">far 90 %"});
@@ -113,7 +114,7 @@ int run(const Options& o) {
     fmt::print(
         "\nmeasured / predicted, of times and of ratios of two plans of a shape (near: predicted below "
         "1.2)\n{}",
-        classes.text());
+        o.format.text(classes));
   }
   for (const auto& [why, count] : unanswered) fmt::print("  {} not predicted: {}\n", count, why);
   return 0;
@@ -139,6 +140,9 @@ const Command kCommand{
                      "SOURCE|KERNEL=START,FLOOR,DIRTY of a harness; may be repeated");
       app.examples({"fp4lab predict --points points.csv", "fp4lab predict --constants",
                     "fp4lab predict --points points.csv --which aside --out predicted.csv"});
+      o->format.declare(app);
+      app.examples({"fp4lab predict --points published.csv --out predicted.csv",
+                    "fp4lab predict --points sweep.jsonl --which aside --errors"});
       return [o] { return run(*o); };
     }};
 
