@@ -51,7 +51,7 @@ int fp4lab_emulator_observe(const char* what);
 // What they saw of the last launch. Valid until the next call.
 const char* fp4lab_emulator_observed();
 // What they were to look for and have not met since they were attached (a line that no warp came to, a
-// product that there is not); empty: all was met. Valid until the next call.
+// product that there is not), or could not write; empty: all was met. Valid until the next call.
 const char* fp4lab_emulator_unseen();
 // What messages call the modules that are loaded from now on ("kernel.ptx").
 void fp4lab_emulator_label(const char* name);

@@ -188,7 +188,7 @@ bool answered(const CLI::App& app, const std::string& name, int argc, char** arg
     status = 2;
     return true;
   }
-  if (name == "help") fmt::print("{}", app.get_subcommand(asked)->help());
+  if (name == "help") fmt::print("{}", app.get_subcommand(asked)->help("fp4lab"));
   return name == "help";
 }
 

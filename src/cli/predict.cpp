@@ -141,8 +141,6 @@ const Command kCommand{
       app.examples({"fp4lab predict --points points.csv", "fp4lab predict --constants",
                     "fp4lab predict --points points.csv --which aside --out predicted.csv"});
       o->format.declare(app);
-      app.examples({"fp4lab predict --points published.csv --out predicted.csv",
-                    "fp4lab predict --points sweep.jsonl --which aside --errors"});
       return [o] { return run(*o); };
     }};
 

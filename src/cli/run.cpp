@@ -181,10 +181,12 @@ int run(const Options& o) {
   const auto failed = std::ranges::count_if(records, [](const auto& r) { return !passed(r); });
   std::FILE* const out = o.format.csv ? stderr : stdout;
   for (const std::string& why : work.skipped) fmt::print(out, "not run: {}\n", why);
-  fmt::print(out, "{}{} on {}: {} of {} passed{} in {:.1f} s{}.\n", run_remarks(records), o.operation,
-             device.name(), records.size() - failed, work.items.size(),
-             o.conditions.text().empty() ? "" : fmt::format(", each {}", o.conditions.text()), seconds,
-             device.is_emulator() ? ", which say nothing about a GPU's time" : "");
+  fmt::print(
+      out, "{}{}", run_remarks(records),
+      fitted(fmt::format("{} on {}: {} of {} passed{} in {:.1f} s{}.\n", o.operation, device.name(),
+                         records.size() - failed, work.items.size(),
+                         o.conditions.text().empty() ? "" : fmt::format(", each {}", o.conditions.text()),
+                         seconds, device.is_emulator() ? ", which say nothing about a GPU's time" : "")));
   const bool seen = print_observations(o, device);
   if (o.verbose) {
     fmt::print(out, "Errors are against the exact sums, rounded once to fp16; tolerance {:g} + {:g} x.\n",

@@ -33,10 +33,10 @@ const Command kCommand{
             is_case ? std::vector{find_case(o->operation)}
                     : chosen_cases(o->case_names.empty() ? std::vector<std::string>{"all"} : o->case_names,
                                    o->operation, "sol");
-        std::vector<std::string> headings{"case", ">GFLOP", ">MB", ">FLOP/byte"};
+        std::vector<std::string> headings{"case", "?>GFLOP", "?>MB", "?>FLOP/byte"};
         for (const Machine& m : machines())
           for (const char* what : {"compute", "memory", "bound"})
-            headings.push_back(fmt::format("{}>{} {}", &m == &machines().front() ? "?" : "", m.name, what));
+            headings.push_back(fmt::format("{}>{} {}", &m == &machines().back() ? "" : "?", m.name, what));
         headings.push_back(">the task says");
         Table table(headings);
         for (const Case& c : chosen) {

@@ -81,7 +81,9 @@ Work points_to_run(const Options& o, const Device& device) {
   fmt::print(out, "{} points, {} legal{}\n", total, legal,
              shard.count > 1 ? fmt::format(", {} of them in shard {}", work.items.size(), shard.text()) : "");
   for (const auto& [rule, what] : dropped)
-    fmt::print(out, "  {} dropped by rule '{}', for instance {}\n", what.first, rule, what.second);
+    fmt::print(
+        out, "{}",
+        fitted(fmt::format("  {} dropped by rule '{}', for instance {}\n", what.first, rule, what.second)));
   if (!legal) {
     std::fflush(stdout);
     fail("no point of this sweep is legal: nothing to run");
@@ -181,9 +183,9 @@ int run(const Options& o) {
   std::FILE* const out = o.format.csv ? stderr : stdout;
   fmt::print(out, "{}", run_remarks(records));
   if (device.is_emulator())
-    fmt::print(
-        out,
-        "Counts by the emulator, all launches of a point together. They are no time, and rank nothing.\n");
+    fmt::print(out, "{}",
+               fitted("Counts by the emulator, all launches of a point together. They are no time, and rank "
+                      "nothing.\n"));
   else
     fmt::print(
         out,

@@ -11,7 +11,7 @@
 namespace fp4lab::cli {
 namespace {
 
-constexpr size_t kGap = 2, kNarrowest = 12;  // a folded column is no narrower
+constexpr size_t kGap = 2, kNarrowest = 8;  // a folded column is no narrower
 
 // Where a text may be folded: at a blank, behind a comma. Where the piece that begins at `at` ends.
 size_t piece_end(const std::string& text, size_t at) {
@@ -29,18 +29,17 @@ size_t longest_piece(const std::string& text) {
   return longest;
 }
 
-// In lines of at most `width`; a piece that is longer stays whole.
+// In lines of at most `width`; a piece that is longer stays whole, and blanks within a line as they are.
 std::vector<std::string> folded(const std::string& text, size_t width) {
   std::vector<std::string> lines(1);
-  for (size_t at = 0; at < text.size();) {
+  for (size_t at = 0, gap = 0; at < text.size();) {
     const size_t end = piece_end(text, at), next = std::min(text.find_first_not_of(' ', end), text.size());
     std::string& line = lines.back();
-    const size_t gap = at && text[at - 1] == ' ' && !line.empty();
     if (!line.empty() && line.size() + gap + end - at > width)
       lines.push_back(text.substr(at, end - at));
     else
-      line += std::string(gap, ' ') + text.substr(at, end - at);
-    at = next;
+      line += std::string(line.empty() ? 0 : gap, ' ') + text.substr(at, end - at);
+    gap = next - end, at = next;
   }
   return lines;
 }
@@ -110,6 +109,8 @@ std::string Table::text(size_t limit) const {
       out += line + "\n";
   return out;
 }
+
+std::string Table::text() const { return text(terminal_width(STDOUT_FILENO)); }
 
 std::string Table::csv() const {
   std::string out;

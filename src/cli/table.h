@@ -22,7 +22,8 @@ class Table {
   // At most `width` wide (0: as wide as it is): headings are stacked, then columns left out and named below,
   // then the widest text folded.
   std::string text(size_t width) const;
-  std::string csv() const;  // RFC 4180, all columns
+  std::string text() const;  // for stdout
+  std::string csv() const;   // RFC 4180, all columns
   std::string markdown() const;
   bool empty() const { return rows_.size() < 2; }  // headings only
 

@@ -70,10 +70,12 @@ std::string observed(const State& s) {
 
 std::string unseen(const State& s) {
   std::string text;
-  for (const auto& o : s.observers)
-    if (const auto* i = dynamic_cast<const Inspect*>(o.get()))
-      if (const std::string missed = i->missed(); !missed.empty())
-        text += (text.empty() ? "" : "; ") + missed;
+  for (const auto& o : s.observers) {
+    std::string missed;
+    if (const auto* i = dynamic_cast<const Inspect*>(o.get())) missed = i->missed();
+    if (const auto* t = dynamic_cast<const Trace*>(o.get())) missed = t->trouble();
+    if (!missed.empty()) text += (text.empty() ? "" : "; ") + missed;
+  }
   return text;
 }
 

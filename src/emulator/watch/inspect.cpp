@@ -78,9 +78,10 @@ void Inspect::launch_begin(const Grid& grid) {
   char* end = nullptr;
   address_ = static_cast<uint32_t>(std::strtoul(watched->c_str(), &end, 0));
   watching_ = *end == 0 && end != watched->c_str();
-  if (!watching_)
-    say(fmt::format("watch: {} has no shared variable '{}', and it is no address", grid.function.name,
-                    *watched));
+  if (watching_) return;
+  say(fmt::format("watch: {} has no shared variable '{}', and it is no address", grid.function.name,
+                  *watched));
+  seen_ = false;  // nothing was watched
 }
 
 void Inspect::step(Warp& w, const Instr& i, uint32_t lanes) {

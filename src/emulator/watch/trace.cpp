@@ -59,15 +59,22 @@ const char* text_of(BarrierEvent::What w) {
 }  // namespace
 
 Trace::Trace(const std::string& path, uint64_t max_ctas)
-    : file_(std::fopen(path.c_str(), "w")), max_ctas_(max_ctas) {
+    : path_(path), file_(std::fopen(path.c_str(), "w")), max_ctas_(max_ctas) {
   if (!file_) fail("cannot write the trace {}: {}", path, std::strerror(errno));
-  fmt::print(file_, "[");
+  put("[");
 }
 
 Trace::~Trace() { std::fclose(file_); }
 
+// A full disk ends the trace, not the run.
+void Trace::put(const std::string& text) {
+  if (!trouble_.empty()) return;
+  if (std::fwrite(text.data(), 1, text.size(), file_) != text.size())
+    trouble_ = fmt::format("trace {}: {}; it is not whole", path_, std::strerror(errno));
+}
+
 void Trace::event(const std::string& json) {
-  fmt::print(file_, "{}\n{}", first_ ? "" : ",", json);
+  put(fmt::format("{}\n{}", first_ ? "" : ",", json));
   first_ = false;
 }
 
@@ -90,8 +97,9 @@ void Trace::launch_end(const Grid&) {
   lines_.clear();
   // The file is complete after every launch; the next one goes on before the bracket.
   const long end = std::ftell(file_);
-  fmt::print(file_, "\n]\n");
-  std::fflush(file_);
+  put("\n]\n");
+  if (std::fflush(file_) && trouble_.empty())
+    trouble_ = fmt::format("trace {}: {}; it is not whole", path_, std::strerror(errno));
   std::fseek(file_, end, SEEK_SET);
 }
 

@@ -30,6 +30,8 @@ class Trace final : public Watcher {
   void complete(const AsyncOp&) override;
   void cta_start(Cta&) override;
   void cta_exit(Cta&) override;
+  // Why the file is not whole; empty when it is.
+  const std::string& trouble() const { return trouble_; }
 
  private:
   struct WarpState {
@@ -44,8 +46,10 @@ class Trace final : public Watcher {
   bool shown(const Cta&) const;
   uint64_t time(const Cta&) const;
   void event(const std::string& json);
+  void put(const std::string& text);
   void name(uint64_t process, uint64_t thread, const std::string& text);
 
+  std::string path_, trouble_;
   std::FILE* file_;
   uint64_t max_ctas_, offset_ = 0, latest_ = 0;
   bool first_ = true;
