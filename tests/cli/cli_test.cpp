@@ -299,7 +299,7 @@ TEST_CASE("command line: one grammar for all commands, and the short forms") {
     CAPTURE(same);
     CHECK(run_fp4lab(same).text == plan);
   }
-  CHECK(run_fp4lab("plan g2k1536").says("v10_top"));
+  CHECK(run_fp4lab("plan g2k1536").says("v15_top"));
   const std::string ptx = run_fp4lab("ptx group --case group:64/128/512 --kernel v0").text;
   CHECK(ptx.find(".version") != std::string::npos);
   CHECK(run_fp4lab("ptx v0 group:64/128/512").text == ptx);

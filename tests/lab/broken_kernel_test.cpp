@@ -1,7 +1,9 @@
 // Kernels that are wrong on purpose never pass, and what is said names the line or the thing.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <algorithm>
+#include <sstream>
 
 #include "fp4lab/mutate.h"
 #include "fp4lab/run.h"
@@ -21,22 +23,33 @@ struct Lab {
   }
 };
 
-// The line (from 1) of the last occurrence of `what`.
-int last_line(const std::string& text, const char* what) {
-  const size_t at = text.rfind(what);
-  return at == std::string::npos ? 0 : 1 + int(std::count(text.begin(), text.begin() + long(at), '\n'));
+// The line (from 1) where `what` begins in `text`.
+int line_of(const std::string& text, size_t what) {
+  return 1 + int(std::count(text.begin(), text.begin() + long(what), '\n'));
+}
+
+// Whether the PTX line was inlined from where the rung's source calls `function`: .loc says so before it.
+bool is_called_by(const Mutant& m, const std::string& ptx, const std::string& source, const char* function) {
+  const std::string from =
+      fmt::format("inlined_at 1 {} ", line_of(source, source.find(std::string(function) + "(")));
+  std::vector<std::string> lines;
+  std::istringstream in(ptx);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  for (int at = m.line - 1; at > 0 && at > m.line - 9; --at)
+    if (lines[size_t(at)].find(from) != std::string::npos) return true;
+  return false;
 }
 
 // Equivalent to the original: what the PTX means does not change.
-bool equivalent(const Mutant& m, const std::string& ptx) {
+bool equivalent(const Mutant& m, const jit::Artifact& artifact) {
   // The accumulator is added to from the second MMA on in any case: only the first one's predicate matters.
   if (m.rule == "accumulate always") return true;
-  // Lanes meet again behind the elected lane's block with or without it.
+  // Lanes reconverge after the elected lane's block with or without it.
   if (m.rule == "warp sync removed") return true;
-  // Behind its last load the load thread sees the last stages released before the CTA may end. The epilogue
+  // After its last load the load thread sees the last stages released before the CTA may end. The epilogue
   // waits for a later commit of the same pipe, so a single one of these waits hides behind that one.
   if ((m.rule == "mbarrier wait removed" || m.rule == "one try, no loop") &&
-      m.line > last_line(ptx, "cp.async.bulk") && m.line < last_line(ptx, "elect.sync"))
+      is_called_by(m, artifact.ptx, artifact.source, "drain"))
     return true;
   // Values cannot show a missing fence; the ordering checker does (tests/emulator).
   return m.rule == "fence removed";
@@ -52,7 +65,7 @@ TEST_CASE("no broken variant of the baseline or the warp-specialised kernel pass
     REQUIRE(run_trial(lab.device, lab.trial, candidate).passed());
     int reported = 0;
     for (const Mutant& m : mutants(artifact->ptx)) {
-      if (equivalent(m, artifact->ptx)) continue;
+      if (equivalent(m, *artifact)) continue;
       CAPTURE(rung);
       CAPTURE(m.rule);
       CAPTURE(m.line);

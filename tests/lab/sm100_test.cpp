@@ -61,7 +61,8 @@ TEST_CASE("each ladder names its top, wherever the row stands") {
       CHECK(find_rung(arch, op, "top").alias == "top");
       CHECK(&find_rung(arch, op, "default") == &find_rung(arch, op, "top"));
     }
-  CHECK(find_rung("sm_100a", Op::kGroup, "top").name == "v10_top");
+  CHECK(find_rung("sm_100a", Op::kGroup, "top").name == "v15_top");
+  CHECK(find_rung("sm_100a", Op::kDual, "top").name == "v7_top");
 }
 
 TEST_CASE("knobs are named once, by names that there are") {
