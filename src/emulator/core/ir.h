@@ -172,6 +172,7 @@ struct Symbol {
 struct Parameter {
   std::string name;
   uint32_t offset = 0, size = 0, align = 1;
+  bool points_to_shared = false;  // .ptr .shared
 };
 
 struct Row {  // how to fill a constant row when a warp starts

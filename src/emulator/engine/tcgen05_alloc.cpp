@@ -285,6 +285,8 @@ void relinquish(Warp& w, const Instr& in) {
 }
 
 Body with(Body body, Instr& in, const Source& s) {
+  if (const Operand& columns = in.op[1]; columns.kind == Operand::Kind::value && columns.immediate)
+    check_columns(static_cast<uint32_t>(columns.displacement), "an allocation");
   in.aux = pack_aux(Mods{shared_space(s), cta_group(s)});
   return body;
 }

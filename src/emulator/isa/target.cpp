@@ -137,6 +137,22 @@ std::string target_name(int need) {
   }
 }
 
+bool version_before(std::string_view version, std::string_view least) {
+  const auto parts = [](std::string_view v) {
+    std::pair<int, int> out{};
+    bool minor = false;
+    for (char c : v) {
+      if (c == '.') minor = true;
+      int& part = minor ? out.second : out.first;
+      if (c >= '0' && c <= '9' && part < 1000) part = part * 10 + (c - '0');
+    }
+    return out;
+  };
+  return parts(version) < parts(least);
+}
+
+std::string_view least_version_of(std::string_view mnemonic) { return mnemonic == "brx" ? "6.0" : ""; }
+
 int unmet_need(std::span<const std::string_view> tokens, std::string_view target,
                std::string_view& modifier) {
   for (const Need& need : kNeeds)

@@ -18,6 +18,11 @@ constexpr int kFirstBlackwell = 1003;     // sm_100a
 bool target_fits(int need, std::string_view target);
 std::string target_name(int need);  // "sm_100a", "sm_90 or later"
 
+// Of PTX ISA versions: "8.10" is newer than "8.9".
+bool version_before(std::string_view version, std::string_view least);
+// The .version that an instruction needs, where that is a later one than its target's; "": none.
+std::string_view least_version_of(std::string_view mnemonic);
+
 // The first requirement of an instruction's modifiers, beyond its row's, that `target` does not meet; 0 if
 // none.
 int unmet_need(std::span<const std::string_view> tokens, std::string_view target, std::string_view& modifier);

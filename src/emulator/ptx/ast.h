@@ -50,10 +50,11 @@ struct Variable {
   bool is_array = false;
   bool unsized = false;  // x[]
   bool external = false;
-  bool is_pointer = false;   // .ptr
-  bool managed = false;      // .attribute(.managed)
-  bool in_register = false;  // a function's parameter that is a register with the name at `at`
-  struct Item {              // one element of the initialiser
+  bool is_pointer = false;        // .ptr
+  bool points_to_shared = false;  // .ptr .shared
+  bool managed = false;           // .attribute(.managed)
+  bool in_register = false;       // a function's parameter that is a register of the name at `at`
+  struct Item {                   // one element of the initialiser
     const Token* at;
     Constant value;                // added to the symbol's address if there is one
     std::string_view symbol;       // empty: `value` alone
@@ -84,9 +85,10 @@ struct Scope {
   uint32_t parent = 0;  // its own index for the function's outermost block
   RegisterMap registers, ranges;
   RegisterMap vectors, vector_ranges;  // their elements are in `registers` too, once they are used: "m.x"
-  std::map<std::string_view, uint32_t, std::less<>> variables;  // in Function::variables
-  std::map<std::string_view, uint32_t, std::less<>> labels;     // in Function::statements
-  std::map<std::string_view, LabelList, std::less<>> lists;     // .branchtargets, .calltargets
+  std::map<std::string_view, uint32_t, std::less<>> variables;                // in Function::variables
+  std::map<std::string_view, uint32_t, std::less<>> labels;                   // in Function::statements
+  std::map<std::string_view, LabelList, std::less<>> lists;                   // .branchtargets, .calltargets
+  std::map<std::string_view, std::vector<uint32_t>, std::less<>> prototypes;  // the parameters' alignments
 };
 
 struct Function {

@@ -1,4 +1,6 @@
 // A function's body: blocks, register declarations, labels, statements, operands (PTX ISA 4.3, 6).
+#include <cstdlib>
+
 #include "emulator/ptx/syntax.h"
 
 namespace fp4lab::emu {
@@ -66,12 +68,46 @@ class BodyReader {
         return;
       }
       if (word == "callprototype") {  // only indirect calls need it
-        while (!c_.ended() && !c_.accept(";")) c_.next();
+        scope().prototypes[t.text] = prototype();
         return;
       }
     }
     auto [_, fresh] = scope().labels.try_emplace(t.text, static_cast<uint32_t>(f_.statements.size()));
     if (!fresh) fail_at(c_.module, t, "label '{}' is defined twice in this block", t.text);
+  }
+
+  // The alignments of the parameters in `(results) _ (parameters) directives;`.
+  std::vector<uint32_t> prototype() {
+    std::vector<uint32_t> alignments;
+    while (!c_.ended() && !c_.accept(";")) {
+      const bool is_name = c_.peek().text == "_";
+      if (!is_name && c_.accept("("))
+        skip_list();
+      else
+        c_.next();
+      if (!is_name) continue;
+      if (!c_.accept("(") || c_.accept(")")) continue;
+      do alignments.push_back(parameter_alignment());
+      while (c_.accept(","));
+      c_.expect(")", "behind the parameters");
+    }
+    return alignments;
+  }
+  void skip_list() {
+    while (!c_.ended() && !c_.accept(")")) c_.next();
+  }
+  // Of `.param .align 8 .b8 _[16]`; without .align that of the type.
+  uint32_t parameter_alignment() {
+    uint32_t align = 0;
+    for (; !c_.ended() && !c_.peek().mark(",") && !c_.peek().mark(")") && !c_.peek().mark(";"); c_.next()) {
+      const Token& t = c_.peek();
+      if (t.dotted("align"))
+        align = static_cast<uint32_t>(std::strtoul(std::string(c_.peek(1).text).c_str(), nullptr, 0));
+      else if (const Type type = t.kind == Token::Kind::dotted ? type_named(t.text) : Type::none;
+               type != Type::none && !align)
+        align = bits_of(type) / 8;
+    }
+    return align;
   }
 
   void directive() {

@@ -223,6 +223,24 @@ class Resolver {
     return out;
   }
 
+  // ptxas compares the arguments with the prototype that the call names.
+  void check_prototype(const ast::Function& f, const ast::Statement& call, const ast::Node* arguments,
+                       const Variables& given) const {
+    const ast::Node& last = call.operands.back();
+    if (last.kind != Kind::name || !arguments) return;
+    for (uint32_t scope = call.scope;; scope = f.scopes[scope].parent) {
+      if (const auto p = f.scopes[scope].prototypes.find(last.name); p != f.scopes[scope].prototypes.end()) {
+        for (size_t i = 0; i < given.size() && i < p->second.size(); ++i)
+          if (given[i]->align != p->second[i])
+            fail_at(out_, *arguments->parts[i].at,
+                    "'{}' is aligned to {} bytes, the parameter of the prototype '{}' to {}", given[i]->name,
+                    given[i]->align, last.name, p->second[i]);
+        return;
+      }
+      if (scope == 0) return;
+    }
+  }
+
   static bool fits(const Variables& given, const std::vector<ast::Variable>& wanted) {
     if (given.size() != wanted.size()) return false;
     for (size_t i = 0; i < given.size(); ++i)
@@ -246,6 +264,7 @@ class Resolver {
                                      ? &call.operands[i + 1]
                                      : nullptr;
     const auto given = variables(f, call, arguments), wanted = variables(f, call, results);
+    check_prototype(f, call, arguments, given);
     Expansion expansion(out_, tree_, f, call, count_++);
     for (const ast::Function* target : taken_)
       if (fits(given, target->params) && fits(wanted, target->results) && may_call(*target, f))

@@ -35,6 +35,7 @@ class Lowering {
     if (!entry.has_body) fail_at(out_, *entry.at, "kernel '{}' has no body", entry.name);
     Image image(out_, tree_, table_);
     collect_functions(image, entry);
+    check_cta_groups(image);
     image.first = static_cast<uint32_t>(out_.functions.size());
     std::deque<Names> names;
     for (const ast::Function* f : image.functions) names.emplace_back(image, *f);
@@ -92,7 +93,7 @@ class Lowering {
     end = 0;
     for (const ast::Variable& v : list) {
       auto at = static_cast<uint32_t>(image.addresses.at(&v));
-      out.push_back({std::string(v.name), at, static_cast<uint32_t>(v.bytes()), v.align});
+      out.push_back({std::string(v.name), at, static_cast<uint32_t>(v.bytes()), v.align, v.points_to_shared});
       end = at + static_cast<uint32_t>(v.bytes());
     }
     return out;
@@ -197,8 +198,31 @@ class Lowering {
     out.source.push_back(std::move(source));
   }
 
+  // "All tcgen05 instructions within a kernel must specify the same value for .cta_group" (PTX ISA 9.7.16):
+  // ptxas looks at all that the kernel may call, whether it is executed or not. cp.async.bulk.tensor's
+  // .cta_group is not meant.
+  void check_cta_groups(const Image& image) const {
+    const Token* first[3] = {};
+    for (const ast::Function* f : image.functions)
+      for (const ast::Statement& s : f->statements)
+        for (const unsigned group : {1u, 2u}) {
+          const std::string_view name = group == 1 ? "cta_group::1" : "cta_group::2";
+          if (s.opcode[0] != "tcgen05" || std::ranges::find(s.opcode, name) == s.opcode.end()) continue;
+          if (!first[group]) first[group] = s.at;
+          if (const Token* other = first[3 - group])
+            fail_at(
+                out_, *s.at,
+                "kernel '{}' has tcgen05 instructions of .cta_group::1 and of .cta_group::2 (line {}): all "
+                "must name the same (PTX ISA 9.7.16)",
+                image.functions[0]->name, other->line);
+        }
+  }
+
   void check_target(const Opcode& row, const ast::Statement& s) const {
     std::string_view target = tree_.target, modifier;
+    if (const std::string_view least = least_version_of(s.opcode[0]); version_before(tree_.version, least))
+      fail_at(out_, *s.at, "{} needs PTX ISA {}, the module's .version is {}", s.opcode[0], least,
+              tree_.version);
     int need = row.target;
     if (!need || target_fits(need, target)) {
       need = unmet_need(s.opcode, target, modifier);

@@ -5,24 +5,11 @@
 #include <bit>
 #include <utility>
 
+#include "emulator/isa/target.h"
+
 namespace fp4lab::emu {
 
 namespace {
-
-// "8.10" is newer than "8.9".
-bool version_before(std::string_view version, std::string_view least) {
-  const auto parts = [](std::string_view v) {
-    std::pair<int, int> out{};
-    bool minor = false;
-    for (char c : v) {
-      if (c == '.') minor = true;
-      int& part = minor ? out.second : out.first;
-      if (c >= '0' && c <= '9' && part < 1000) part = part * 10 + (c - '0');
-    }
-    return out;
-  };
-  return parts(version) < parts(least);
-}
 
 // The first PTX ISA with this target (PTX ISA 11.1.2).
 std::string_view least_version(std::string_view target) {
@@ -94,7 +81,7 @@ class ModuleReader {
       module_.aliases[name] = c_.word("a function").text;
       c_.expect(";", "after .alias");
     } else if (t.text == "pragma") {
-      parse_pragma(c_);
+      parse_pragma(c_, false);
     } else {
       declaration(t);
     }
@@ -112,17 +99,41 @@ class ModuleReader {
     for (int i = 0; i < 2 && c_.accept(","); ++i) parse_constant(c_);
   }
 
-  // Debug information does not affect execution.
+  // Debug information: nothing in it changes what the program does, but ptxas reads it.
   void section(const Token& at) {
     while (!c_.ended() && !c_.peek().mark("{")) c_.next();
     if (c_.ended()) fail_at(c_.module, at, ".section without a body");
-    int depth = 0;
-    do {
-      if (c_.ended()) fail_at(c_.module, at, "unterminated .section");
-      if (c_.peek().mark("{")) ++depth;
-      if (c_.peek().mark("}")) --depth;
+    c_.next();
+    while (!c_.accept("}")) {
+      if (c_.ended()) fail_at(c_.module, at, ".section without end");
+      const Token& t = c_.next();
+      if (t.kind == Token::Kind::word && c_.accept(":")) {
+        if (version_before(module_.version, "7.0"))
+          fail_at(c_.module, t, "a label in .section needs PTX ISA 7.0, the module's .version is {}",
+                  module_.version);
+        continue;
+      }
+      const Type type = t.kind == Token::Kind::dotted ? type_named(t.text) : Type::none;
+      if (type != Type::b8 && type != Type::b16 && type != Type::b32 && type != Type::b64)
+        fail_at(c_.module, t, "expected .b8, .b16, .b32, .b64 or a label in .section, found {}",
+                Cursor::shown(t));
+      do section_item(type);
+      while (c_.accept(","));
+    }
+  }
+
+  // A number, or a label or section with a number or label added or taken off.
+  void section_item(Type type) {
+    if (c_.peek().kind == Token::Kind::word || c_.peek().kind == Token::Kind::dotted) {
       c_.next();
-    } while (depth);
+      if (!c_.accept("+") && !c_.accept("-")) return;
+      if (c_.peek().kind == Token::Kind::word) return void(c_.next());
+    }
+    const Token& at = c_.peek();
+    const int64_t value = static_cast<int64_t>(parse_constant(c_).bits);
+    const unsigned bits = bits_of(type);
+    if (bits < 32 && (value < -(int64_t(1) << (bits - 1)) || value >= int64_t(1) << bits))
+      fail_at(c_.module, at, "{} is out of range for .{}", value, name_of(type));
   }
 
   // {.extern,.visible,.weak,.common} then .entry, .func or a state space.
@@ -269,7 +280,7 @@ class ModuleReader {
       } else if (t.text == "abi_preserve" || t.text == "abi_preserve_control") {
         count("a number of registers");
       } else if (t.text == "pragma") {
-        parse_pragma(c_);
+        parse_pragma(c_, false);
       } else {
         fail_at(c_.module, t, "unknown or unsupported performance directive '.{}'", t.text);
       }
@@ -313,9 +324,12 @@ void check_declared_type(const Module& module, const Token& at, Type type) {
     fail_at(module, at, ".{} is a type for instructions only", name_of(type));
 }
 
-void parse_pragma(Cursor& c) {
+void parse_pragma(Cursor& c, bool in_body) {
   do {
     if (c.peek().kind != Token::Kind::string) c.fail("expected the pragma's string");
+    for (const std::string_view own : {"enable_smem_spilling", "frequency", "used_bytes_mask"})
+      if (!in_body && c.peek().text.starts_with(own))
+        c.fail("the pragma \"{}\" is allowed inside a function's body only", own);
     c.next();
   } while (c.accept(","));
   c.expect(";", "after .pragma");

@@ -18,8 +18,8 @@ const Token& new_name(Cursor&, std::string_view what);
 // Registers and variables only have fundamental types (PTX ISA 5.2.1).
 void check_declared_type(const Module&, const Token& at, Type);
 
-// The strings of .pragma, up to and including the semicolon (PTX ISA 11.4.7).
-void parse_pragma(Cursor&);
+// The strings of .pragma up to and with the semicolon (PTX ISA 11.4.7); `in_body`: of a function.
+void parse_pragma(Cursor&, bool in_body = true);
 
 // The state space that a directive names; false if it names none.
 bool space_named(std::string_view, Space&);

@@ -1,5 +1,6 @@
 #include "emulator/ptx/token.h"
 
+#include <algorithm>
 #include <array>
 
 namespace fp4lab::emu {
@@ -18,6 +19,7 @@ class Lexer {
   explicit Lexer(const Module& module) : module_(module), text_(module.text) {}
 
   std::vector<Token> run() {
+    require_ascii();
     std::vector<Token> tokens;
     tokens.reserve(text_.size() / 4 + 1);
     while (skip_blank()) tokens.push_back(token());
@@ -26,6 +28,19 @@ class Lexer {
   }
 
  private:
+  // In comments and strings too, as ptxas 13.0 has it.
+  void require_ascii() const {
+    const auto other = std::ranges::find_if(text_, [](char c) { return static_cast<signed char>(c) < 0; });
+    if (other == text_.end()) return;
+    const std::string_view before = text_.substr(0, static_cast<size_t>(other - text_.begin()));
+    const size_t line_end = before.rfind('\n');
+    Token at;
+    at.line = static_cast<uint32_t>(std::ranges::count(before, '\n')) + 1;
+    at.column = static_cast<uint32_t>(before.size() - (line_end == before.npos ? 0 : line_end + 1)) + 1;
+    fail_at(module_, at, "PTX is ASCII, in comments and strings too; this byte is {:#04x}",
+            static_cast<unsigned char>(*other));
+  }
+
   char at(size_t ahead = 0) const { return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0'; }
 
   Token start(Token::Kind kind) const {

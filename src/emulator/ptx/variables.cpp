@@ -106,10 +106,12 @@ std::vector<ast::Variable> parse_variables(Cursor& c, Space space, bool paramete
       align = alignment(c);
     } else if (t.text == "ptr") {  // .ptr{.space} .align N: what the pointer points to, a hint
       like.is_pointer = true;
-      Space ignored;
+      Space to;
       if (c.peek().kind == Token::Kind::dotted && !c.peek().dotted("param") &&
-          space_named(c.peek().text, ignored))
+          space_named(c.peek().text, to)) {
+        like.points_to_shared = to == Space::shared;
         c.next();
+      }
       if (c.accept_dotted("align")) alignment(c);
     } else if ((t.text == "v2" || t.text == "v4") && !parameter) {
       vector = static_cast<uint64_t>(t.text[1] - '0');
