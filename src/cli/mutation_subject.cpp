@@ -30,10 +30,10 @@ using std::chrono::milliseconds;
 void sort_in(const nlohmann::json& findings, Sighting& s) {
   for (const auto& f : findings) {
     const std::string kind = f.at("kind");
-    const std::string key = f.contains("first")
-                                ? fmt::format("{} {} {}", kind, f.at("first").at("line").get<int>(),
-                                              f.at("then").at("line").get<int>())
-                                : fmt::format("{} {}", kind, f.at("line").get<int>());
+    const auto line = [&](const char* party) {
+      return f.at(party).is_null() ? 0 : f.at(party).at("line").get<int>();
+    };
+    const std::string key = fmt::format("{} {} {}", kind, line("first"), line("then"));
     (f.at("severity") == "note" ? s.notes : s.errors).emplace(key, f.at("text"));
   }
 }

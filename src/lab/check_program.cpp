@@ -1,6 +1,5 @@
 #include "fp4lab/check_program.h"
 
-#include <array>
 #include <fstream>
 #include <map>
 #include <sstream>
@@ -159,24 +158,22 @@ CheckOutcome run_check_program(const Device& device, const CheckProgram& p, cons
   const Module module(device, ptx, p.path.filename().string());
   DeviceBuffer out(device, kBufferBytes), in(device, kBufferBytes);
   out.fill(0), in.fill(0);
-  const std::array<CUdeviceptr, 2> buffers{out.address(), in.address()};
-  // A tensor map is aligned to 64 bytes in the parameters.
-  std::vector<std::byte> parameters(p.map.empty() ? 16 : 192);
-  std::memcpy(parameters.data(), buffers.data(), 16);
+  CUdeviceptr first = out.address(), second = in.address();
+  CUtensorMap map{};
   if (!p.map.empty()) {
-    const CUtensorMap map = encode(device, {.address = in.address(),
-                                            .dims = {128, 128},
-                                            .strides = {128},
-                                            .box = {p.map == "32B"   ? 32u
-                                                    : p.map == "64B" ? 64u
-                                                                     : 128u,
-                                                    8},
-                                            .swizzle = swizzle_named(p.map, p.path)});
-    std::memcpy(parameters.data() + 64, &map, sizeof map);
+    map = encode(device, {.address = in.address(),
+                          .dims = {128, 128},
+                          .strides = {128},
+                          .box = {p.map == "32B"   ? 32u
+                                  : p.map == "64B" ? 64u
+                                                   : 128u,
+                                  8},
+                          .swizzle = swizzle_named(p.map, p.path)});
   }
+  void* parameters[] = {&first, &second, &map};
   CheckOutcome o;
   try {
-    launch_bytes(
+    launch_pointers(
         module.kernel("k"),
         {.grid = {p.grid}, .block = {p.block}, .cluster = {p.cluster}, .dynamic_shared = p.dynamic_shared},
         parameters);

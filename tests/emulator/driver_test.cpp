@@ -368,7 +368,54 @@ TEST_CASE("driver: the grid of a kernel with .blocksareclusters counts clusters"
   CHECK(launch(0x80000001) == CUDA_ERROR_INVALID_VALUE);
 }
 
-TEST_CASE("driver: illegal launches return their errors") {
+// The bank begins at 0x210 on sm_90 and at 0x380 on sm_100 (ptxas), and parameters are aligned in it. An H100
+// with driver 580 reads the buffer so (2026-11-28).
+TEST_CASE("driver: a buffer of parameters is laid out as the driver's block") {
+  constexpr const char* kKernel = R"(.version 8.6
+.target sm_90
+.address_size 64
+.visible .entry k(.param .u64 out, .param .align 128 .b8 a[128])
+{
+  .reg .b32 %r;
+  .reg .b64 %rd;
+  ld.param.u64 %rd, [out];
+  ld.param.u32 %r, [a+124];
+  st.global.u32 [%rd], %r;
+  ret;
+})";
+  for (const auto& [major, offset] : {std::pair{9, 0x70u}, {10, 0x80u}}) {
+    REQUIRE(cuInit(0) == CUDA_SUCCESS);
+    if (fp4lab_emulator_select(major, 0) != CUDA_SUCCESS) FP4LAB_SKIP("another machine is in use");
+    Context context;
+    CUmodule module;
+    CUfunction f;
+    REQUIRE(cuModuleLoadData(&module, kKernel) == CUDA_SUCCESS);
+    REQUIRE(cuModuleGetFunction(&f, module, "k") == CUDA_SUCCESS);
+    size_t at = 0, bytes = 0;
+    CHECK(cuFuncGetParamInfo(f, 1, &at, &bytes) == CUDA_SUCCESS);
+    CHECK(at == offset);
+    CHECK(bytes == 128);
+    const Buffer out(4);
+    std::vector<uint32_t> block((offset + 128) / 4);
+    for (uint32_t i = 0; i < block.size(); ++i) block[i] = i;
+    std::memcpy(block.data(), &out.p, 8);
+    const auto launch = [&](size_t size) {
+      void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, block.data(), CU_LAUNCH_PARAM_BUFFER_SIZE, &size,
+                       CU_LAUNCH_PARAM_END};
+      return cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, extra);
+    };
+    CHECK(launch(offset + 128) == CUDA_SUCCESS);
+    uint32_t seen = 0;
+    cuMemcpyDtoH(&seen, out.p, 4);
+    CHECK(seen == (offset + 124) / 4);
+    CHECK(launch(offset + 129) == CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+    CHECK(launch(8) == CUDA_ERROR_INVALID_VALUE);  // hardware takes what lies behind the buffer
+    CHECK(std::string(fp4lab_emulator_report()).find("8 bytes of parameters given") != std::string::npos);
+    cuModuleUnload(module);
+  }
+}
+
+TEST_CASE("driver: what the launch checks") {
   LoadedModule m;
   CUfunction f = m.function("shared_round_trip");
   Buffer out(256);
@@ -452,6 +499,18 @@ TEST_CASE("driver: images that cannot be loaded say why") {
   hopper.replace(hopper.find("sm_90"), 5, "sm_90a");
   CHECK(cuModuleLoadDataEx(&module, hopper.c_str(), 2, options, settings) == CUDA_ERROR_INVALID_PTX);
   CHECK(std::string(log).find("the PTX is for sm_90a, the emulated device is") == 0);
+  // What another device has is not asked for by the name of this one.
+  const std::string other =
+      ".version 8.8\n.target sm_120a\n.address_size 64\n.visible .entry k() { .reg .b8 %b; .reg .f32 %f; "
+      "mov.f32 %f, "
+      "0f00000000; cvt.rn.satfinite.e2m1x2.f32 %b, %f, %f; ret; }\n";
+  CHECK(cuModuleLoadDataEx(&module, other.c_str(), 2, options, settings) == CUDA_ERROR_INVALID_PTX);
+  CHECK(std::string(log).find("the PTX is for sm_120a, the emulated device is") == 0);
+  const std::string pointer =
+      ".version 8.8\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 .ptr .shared "
+      ".align 8 b) { ret; }\n";
+  CHECK(cuModuleLoadDataEx(&module, pointer.c_str(), 2, options, settings) == CUDA_ERROR_INVALID_IMAGE);
+  CHECK(std::string(log).find("'b' of kernel k is a pointer to shared memory") != std::string::npos);
   CHECK(cuModuleLoad(&module, "/nonexistent/x.ptx") == CUDA_ERROR_FILE_NOT_FOUND);
 
   const std::string path = std::filesystem::temp_directory_path() / fmt::format("fp4lab-{}.ptx", getpid());

@@ -178,7 +178,9 @@ std::vector<ClassRow> classes() {
 
 // Classes without a pair here, and what shows them instead.
 const std::map<std::string, std::string> kElsewhere{
-    {"illegal-instruction", "tests/ptx/cluster_of_one.ptx"},
+    {"illegal-instruction", "tests/ptx/own_form_of_a_peer.ptx"},
+    {"launch-order", "tests/emulator/launch_order_test.cpp"},
+    {"stopped", "tests/runtime/programs_test.cpp"},
     {"assertion-failed", "tests/ptx/traps.ptx"},
     {"not-implemented", "a limit of the emulator, see notes/support.md"},
     {"undefined-behaviour", "tests/ptx/traps.ptx"},

@@ -46,7 +46,13 @@ struct AsyncOp {
   virtual bool is_product() const { return false; }
   // It reads shared memory of both CTAs of a pair (see Cluster::ranks_that_go_on).
   virtual bool of_pair() const { return false; }
-  // True: it is held back while warps can run (see Cluster::all_moved_since, CtaState::ahead_of_init).
+  // The mbarrier that counts its bytes, if one does, and the phase that this was in at issue.
+  struct Counted {
+    const Cta* cta = nullptr;
+    uint32_t mbarrier = 0, phase = 0;
+  };
+  virtual Counted counted() const { return {}; }
+  // True: not now, as long as warps can run (see Cluster::all_moved_since, CtaState::ahead_of_init).
   virtual bool held(const Cluster&) const { return false; }
 
   Queue queue;

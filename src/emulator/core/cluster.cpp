@@ -132,20 +132,47 @@ void Cluster::finish_now(const Warp& w, std::string_view name) {
 void Cluster::tolerated(const Fault& fault, const Warp& w) { tolerated(fault, w.current(), &w, nullptr); }
 void Cluster::tolerated(const Fault& fault, const AsyncOp& op) { tolerated(fault, op.origin, nullptr, &op); }
 
+namespace {
+
+// Whether the launch goes on although this is no note of its schedule.
+bool goes_on(const Schedule& s, const Fault& fault) {
+  return s.tolerant || (s.checked && fault.kind == FaultKind::uninitialized);
+}
+
+bool is_error(const Schedule& s, const Fault& fault, const AsyncOp* op) {
+  if (!s.checked) return false;
+  if (fault.kind == FaultKind::uninitialized) return !s.tolerant;
+  const bool prefetch = op && std::string_view(op->name()).find("prefetch") != std::string_view::npos;
+  return fault.serious || (fault.kind == FaultKind::illegal_address && !prefetch);
+}
+
+}  // namespace
+
 void Cluster::note_or_throw(const Fault& fault, const Warp& w) {
-  if (!grid.schedule.tolerant) throw fault;
+  if (!goes_on(grid.schedule, fault)) throw fault;
   tolerated(fault, w);
 }
 
 void Cluster::note_or_throw(const Fault& fault, const AsyncOp& op) {
-  if (!grid.schedule.tolerant) throw fault;
+  if (!goes_on(grid.schedule, fault)) throw fault;
   tolerated(fault, op);
 }
 
 void Cluster::tolerated(const Fault& fault, const Instr* at, const Warp* w, const AsyncOp* op) {
   std::lock_guard lock(grid.notes_mutex);
   auto [it, fresh] = grid.notes.try_emplace({at, fault.kind});
-  if (fresh) it->second = {fault.kind, fault_report(fault, grid, w, op), fault_line(grid, w, op)};
+  Tolerated& t = it->second;
+  const uint64_t count = fresh ? 1 : t.count + 1;
+  t.count = count;
+  if (!fresh && t.cluster <= id) return;  // the same one is told for any number of host threads
+  t = {fault.kind,
+       fault_report(fault, grid, w, op),
+       fault_line(grid, w, op),
+       fault_source(grid, w, op),
+       is_error(grid.schedule, fault, op),
+       count,
+       id};
+  ask(fault, w, op, &t);
 }
 
 bool Cluster::behind_product(const AsyncOp& copy) const {

@@ -2,6 +2,7 @@
 // tensor-memory allocations.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <unordered_map>
@@ -39,8 +40,36 @@ struct PendingRegister {
   uint32_t lanes;
 };
 
-struct WarpEngines {                         // per warp
-  uint32_t tmem_loads = 0, tmem_stores = 0;  // issued, not complete
+// A wait for a phase of an mbarrier that was answered with yes.
+struct PassedWait {
+  const Instr* at = nullptr;
+  uint32_t function = 0;
+  uint32_t offset = 0, parity = 0;
+  uint32_t phase = 0;         // that was over: kNoPhase: the one before the first
+  bool at_once = false;       // the first answer was yes
+  bool again = false;         // the warp had passed a wait for that phase before
+  uint64_t instructions = 0;  // of the warp, then
+};
+
+struct WarpEngines {                 // per warp
+  std::array<PassedWait, 8> passed;  // the last ones
+  uint32_t passes = 0;
+  uint64_t arrived_at = 0;  // the warp's instructions at its last arrival on an mbarrier
+  void pass(PassedWait p) {
+    newest_pass_first([&](const PassedWait& old) {
+      p.again |= old.offset == p.offset && old.phase == p.phase;
+      return p.again;
+    });
+    passed[passes++ % passed.size()] = p;
+  }
+  // f(wait), the newest first; until it returns true.
+  template <class F>
+  void newest_pass_first(F&& f) const {
+    const auto size = static_cast<uint32_t>(passed.size());
+    for (uint32_t k = 0; k < std::min(passes, size); ++k)
+      if (f(passed[(passes - 1 - k) % size])) return;
+  }
+  uint32_t tmem_loads = 0, tmem_stores = 0;  // issued and not carried out
   std::vector<PendingRegister> loaded;
   // wgmma: this warp's groups; accumulator registers of unfinished ones (with the last group that writes
   // each); the number of wgmma.mma_async issued; whether a wgmma.fence preceded them.

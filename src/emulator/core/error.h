@@ -9,6 +9,7 @@
 
 namespace fp4lab::emu {
 
+class Cta;
 struct Instr;
 struct Module;
 
@@ -27,6 +28,17 @@ struct Fault : std::runtime_error {
   unsigned lane;  // the first lane concerned, kLanes if the whole warp
   Fault(FaultKind k, unsigned lane, const std::string& text)
       : std::runtime_error(text), kind(k), lane(lane) {}
+
+  // Where it is tolerated: an error all the same under Schedule::checked.
+  bool serious = false;
+  // Of a read of shared memory that nobody had written: where. Who writes there later is what the reader
+  // should have waited for (Cluster::ask).
+  const Cta* unwritten_in = nullptr;
+  uint32_t unwritten = 0;
+  Fault&& at(const Cta& cta, uint32_t offset) && {
+    unwritten_in = &cta, unwritten = offset;
+    return std::move(*this);
+  }
 };
 
 template <class... Args>

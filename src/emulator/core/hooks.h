@@ -30,7 +30,14 @@ std::string describe_wait(const Warp&, const Wait&);
 std::string describe_missing(const Warp&, const Wait&);
 Blame blame_of(const Warp&, const Wait&);
 
-// Completes the warp's pending tcgen05.ld's and makes their registers defined. False: there were none.
+// Of a read of shared memory that nobody had written: who has written there now, `warp` of the CTA `by` by
+// the instruction `at` (null: not known) or its operation, and what the reader did in place of waiting for
+// it. Lines with a newline in front; `warp` ~0: nobody has come to write there.
+std::string late_writer(const Warp& reader, const Cta&, uint32_t offset, const AsyncOp::Counted&,
+                        const Instr* at, uint32_t function, const Cta& by, unsigned warp);
+
+// Carries out the tcgen05.ld's that the warp has under way and makes their registers defined. False: there
+// are none.
 bool finish_loads(Warp&);
 
 // For a pending wgmma accumulator: makes it defined if the products that write it are done, else parks the

@@ -35,7 +35,10 @@ struct DeviceModel {
   unsigned sms;
   uint32_t shared_per_sm, shared_per_cta_optin, threads_per_sm, ctas_per_sm, registers_per_sm;
   uint32_t tmem_columns;  // 0 on Hopper
-  uint32_t max_cluster;   // 8 portable, 16 with the non-portable attribute
+  // Where ptxas has a kernel's parameters begin in their constant bank (EIATTR_PARAM_CBANK): each is aligned
+  // there, so an over-aligned one may lie further on in the driver's block than in the PTX.
+  uint32_t param_bank;
+  uint32_t max_cluster;  // 8 portable, 16 with the non-portable attribute
   uint64_t memory_bytes, l2_bytes;
   uint32_t clock_khz, memory_clock_khz, memory_bus_bits;
   std::array<uint8_t, 12> gpc_sms;  // SMs of each GPC (a cluster lies within one), 0 after the last
@@ -81,7 +84,19 @@ struct Schedule {
   // A run is hung after this many warp instructions of polling alone (only pollers ran, and saw no change),
   // or of one cluster that never synchronised.
   uint64_t poll_limit = 20'000'000, silence_limit = 40'000'000'000;
-  uint32_t round_steps = 8192;  // warp instructions of a cluster per round, approximately
+  uint32_t round_steps = 8192;  // warp instructions of a cluster per round, about
+  // A read of what nobody wrote gives poison and an error (Tolerated::error), and the launch
+  // goes on, so that it shows what else is wrong. And what goes beyond an allocation, or comes to a CTA that
+  // has exited, is an error where it would be a note.
+  bool checked = false;
+  uint64_t step_limit = 0;  // warp instructions of a launch, 0: none
+  // Asked once a round: why the launch is to stop, with a report of where every warp stands; empty: it goes
+  // on.
+  struct Round {
+    const std::string& kernel;
+    uint64_t done, clusters;  // of the grid's clusters
+  };
+  std::string (*each_round)(const Round&) = nullptr;
 };
 
 struct LaunchConfig {
@@ -89,6 +104,11 @@ struct LaunchConfig {
   uint32_t dynamic_shared = 0;
   std::vector<std::byte> params;
   bool cooperative = false;
+  // Programmatic dependent launch, for watchers alone, since launches run one after the other: whether it may
+  // begin before the launch in front of it in this stream is over, and whether the next one may do that to
+  // it.
+  bool early = false, may_overlap = false;
+  uint64_t stream = 0;
 };
 
 struct Statistics {  // of one launch; collected with or without a watcher
@@ -106,7 +126,11 @@ class Grid;
 struct Tolerated {
   FaultKind kind{};
   std::string report;
-  uint32_t line = 0;  // of the PTX
+  uint32_t line = 0;   // of the PTX
+  std::string source;  // the CUDA line, "file:line", or empty
+  bool error = false;  // see Schedule::checked
+  uint64_t count = 1;
+  uint64_t cluster = 0;  // whose this is: the first one's that had it
 };
 
 // What co-resident CTAs share. Tensor memory lives here: 128 lanes x 512 columns of 32-bit cells, allocated
@@ -230,6 +254,22 @@ class Cluster {
 
  private:
   void tolerated(const struct Fault&, const Instr* at, const Warp*, const AsyncOp*);
+  // A read of what is not there yet: who writes it is looked for, and told in the note's report, or in the
+  // failure's. At most kQuestions at
+  // a time.
+  struct Question {
+    const Cta* cta;
+    uint32_t offset;
+    const Warp* reader;
+    Tolerated* note;  // null: the failure
+    uint64_t until;   // turns_
+  };
+  static constexpr size_t kQuestions = 4;
+  void ask(const struct Fault&, const Warp* w, const AsyncOp* op, Tolerated* note);
+  void answer(const AsyncOp::Counted&, const Instr* at, uint32_t function, const Cta&, unsigned warp,
+              bool async);
+  void look_ahead(const Warp& without);
+  uint32_t function_of(const Instr*) const;
   friend class Scheduler;
   friend class Grid;
   friend class Warp;
@@ -281,6 +321,7 @@ class Cluster {
   AsyncOp* running_op_ = nullptr;
   Warp* running_ = nullptr;
   std::unique_ptr<struct Failure> failure_;
+  std::vector<Question> questions_;
   uint64_t* counts_ = nullptr;  // of the host thread that runs this cluster: executions by pc
   GlobalMemory::Range recent_ranges_[4];
   uint32_t next_range_ = 0;
@@ -352,10 +393,12 @@ struct LaunchResult {
   bool ok = true;
   FaultKind kind{};
   uint32_t line = 0;   // of the PTX, where one instruction is to blame
+  std::string source;  // of the CUDA text, or empty
   std::string report;  // complete text: what, kernel, CTA, warp, lane, PTX line with caret, CUDA line, the
                        // waiting warps on deadlock
   Statistics statistics;
-  std::string notes;  // what was tolerated, see Schedule: the first place, and how many more; or empty
+  std::string notes;   // what was tolerated, see Schedule: the first place, and how many more; or empty
+  std::string errors;  // the same of what is an error under Schedule::checked
   std::vector<Tolerated> tolerated;  // all of it, one for each instruction and class
 };
 

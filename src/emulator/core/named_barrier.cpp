@@ -1,6 +1,7 @@
 #include "emulator/core/named_barrier.h"
 
 #include <bit>
+#include <utility>
 
 #include "emulator/core/machine.h"
 
@@ -49,6 +50,8 @@ void NamedBarrier::arrive(const Cta& cta, unsigned id, unsigned warp, uint32_t l
   if ((p.partial & live) == live) {
     p.partial = 0;
     arrived += kLanes;
+    ++p.times;
+    ++(waits ? p.syncs : p.arrives);
   }
   if (expected && arrived > expected)
     fault(FaultKind::named_barrier, kLanes, "{} threads arrived at barrier {}, which expects {}", arrived, id,
@@ -79,10 +82,32 @@ bool NamedBarrier::settle(const Cta& cta) {
     p.result = population, p.all = all;
     p.waiting = p.predicate = 0;
   }
+  count_round();
   arrived = expected = 0;
   open = false;
   ++generation;
   return true;
+}
+
+void NamedBarrier::count_round() {
+  uint32_t twice = 0, absent = 0;
+  for (unsigned w = 0; w < parts.size(); ++w) {
+    Part& p = parts[w];
+    twice |= uint32_t(p.times > 1) << w, absent |= uint32_t(p.times == 0) << w;
+    p.last = std::exchange(p.times, 0);
+  }
+  if (!twice || !absent) return;
+  if (!ran_ahead.rounds++) ran_ahead.first = generation;
+  ran_ahead.last = generation;
+  ran_ahead.twice |= twice, ran_ahead.absent |= absent;
+}
+
+std::string NamedBarrier::completed_by() const {
+  std::string text;
+  for (unsigned w = 0; w < parts.size(); ++w)
+    if (const uint32_t n = parts[w].last)
+      text += fmt::format("{}{}{}", text.empty() ? "" : ", ", w, n > 1 ? fmt::format(" ({} times)", n) : "");
+  return text;
 }
 
 std::string NamedBarrier::describe(const Cta& cta) const {

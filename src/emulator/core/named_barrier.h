@@ -19,7 +19,15 @@ struct NamedBarrier {
     uint32_t predicate = 0;  // operand of bar.red in the waiting lanes
     uint32_t result = 0;     // what bar.red returns to the released lanes: population count
     uint32_t all = 0;        // ... and how many took part
+    // For reports: how often the whole warp came in this round and the last, and in all rounds.
+    uint32_t times = 0, last = 0, arrives = 0, syncs = 0;
   };
+  // Rounds that ended because warps came twice while others did not come: by rounds, and a bit for each warp.
+  struct RanAhead {
+    uint64_t first = 0, last = 0, rounds = 0;
+    uint32_t twice = 0, absent = 0;
+    uint32_t left_behind() const { return absent & ~twice; }
+  } ran_ahead;
   std::vector<Part> parts;  // by warp; empty until first used
   uint32_t expected = 0;    // threads of this generation; 0: all warps of the CTA that have not exited
   uint32_t arrived = 0;     // threads, in whole warps
@@ -32,9 +40,12 @@ struct NamedBarrier {
               uint32_t predicate);
   // Completes the generation when enough warps have arrived: the waiting lanes are released.
   bool settle(const Cta&);
+  // Which warps completed the last round, "warps 0, 1 (2 times), 4"; empty before the first.
+  std::string completed_by() const;
   std::string describe(const Cta&) const;  // "64 of 192 threads have arrived; warps 2, 3 wait"
 
  private:
+  void count_round();
   uint32_t required(const Cta&) const;
 };
 

@@ -94,8 +94,9 @@ std::string polled_text(const Grid& grid, const Warp& w, const LaneGroup& g) {
   return text + fmt::format(", which hold {:#x}", value);
 }
 
-// The lines of one CTA; consecutive warps with the same text are folded.
-std::string cta_text(const Grid& grid, const Cta& cta) {
+// The lines of one CTA; consecutive warps that say the same are folded.
+// `going`: of a group that waits for nothing, "polls" or "runs".
+std::string cta_text(const Grid& grid, const Cta& cta, const char* going) {
   std::vector<std::pair<std::string, std::pair<unsigned, unsigned>>> lines;
   for (const auto& w : cta.warps) {
     if (w->live() == 0) continue;
@@ -105,7 +106,7 @@ std::string cta_text(const Grid& grid, const Cta& cta) {
       const uint32_t pc = std::min<uint32_t>(g->pc, static_cast<uint32_t>(f.source.size()) - 1);
       std::string wait = g->wait.kind == Wait::Kind::none ? "" : hooks::describe_wait(*w, g->wait);
       if (wait.empty()) wait = core_wait_text(g->wait);
-      if (g->wait.kind == Wait::Kind::none) wait = "polls";
+      if (g->wait.kind == Wait::Kind::none) wait = going;
       if (g->wait.kind == Wait::Kind::none || g->wait.kind == Wait::Kind::serial)
         if (const std::string polled = polled_text(grid, *w, *g); !polled.empty()) wait = "polls " + polled;
       text +=
@@ -206,13 +207,23 @@ const char* kind_text(FaultKind k) {
   return "fault";
 }
 
-uint32_t fault_line(const Grid& grid, const Warp* w, const AsyncOp* op) {
-  if (op) return op->origin ? grid.module.functions[op->function].source[op->origin->pc].line : 0;
+static const Source* fault_at(const Grid& grid, const Warp* w, const AsyncOp* op) {
+  if (op) return op->origin ? &grid.module.functions[op->function].source[op->origin->pc] : nullptr;
   const Instr* i = w ? w->current() : nullptr;
   for (const Function& f : grid.module.functions)
     if (i && !f.code.empty() && i >= f.code.data() && i < f.code.data() + f.code.size())
-      return f.source[i->pc].line;
-  return 0;
+      return &f.source[i->pc];
+  return nullptr;
+}
+
+uint32_t fault_line(const Grid& grid, const Warp* w, const AsyncOp* op) {
+  const Source* s = fault_at(grid, w, op);
+  return s ? s->line : 0;
+}
+
+std::string fault_source(const Grid& grid, const Warp* w, const AsyncOp* op) {
+  const Source* s = fault_at(grid, w, op);
+  return s ? cuda_position(grid.module, *s) : "";
 }
 
 namespace {
@@ -297,32 +308,29 @@ std::string fault_report(const Fault& e, const Grid& grid, const Warp* w, const 
   return text + last_line(grid, *w);
 }
 
-std::string notes_text(const std::vector<Tolerated>& all) {
+std::string notes_text(const std::vector<Tolerated>& all, bool errors) {
   std::string text;
   std::map<FaultKind, size_t> more;
   std::vector<const Tolerated*> first;
   for (const Tolerated& t : all)
-    if (more[t.kind]++ == 0) first.push_back(&t);
+    if (t.error == errors && more[t.kind]++ == 0) first.push_back(&t);
   for (const Tolerated* t : first) {
-    text += fmt::format("{}{}\n", text.empty() ? "" : "\nnote: ", t->report);
+    text += fmt::format("{}{}\n", text.empty() ? "" : errors ? "\n" : "\nnote: ", t->report);
     if (const size_t n = more[t->kind] - 1)
       text += fmt::format("  (and the same at {} more instructions)\n", n);
   }
   return text;
 }
 
-std::string stuck_report(const Grid& grid, const std::vector<Cluster*>& clusters, bool polling) {
-  std::string text = fmt::format("deadlock: kernel {}: ", kernel_name(grid.function.name));
-  text += polling ? "all live threads only poll, and nothing they poll changes any more\n"
-                  : "all live threads are blocked, and no asynchronous operation is pending\n";
-  const std::string first = look_first(clusters);
-  text += first.empty() && polling ? look_first_at_poll(grid, clusters) : first;
+static std::string where_all_stand(const Grid& grid, const std::vector<Cluster*>& clusters,
+                                   const char* going) {
+  std::string text;
   std::vector<std::pair<std::string, std::vector<const Cta*>>> kinds;
   std::map<std::string, size_t> known;
   for (const auto& c : clusters)
     for (const auto& cta : c->ctas) {
       if (cta->exited) continue;
-      auto [it, fresh] = known.emplace(cta_text(grid, *cta), kinds.size());
+      auto [it, fresh] = known.emplace(cta_text(grid, *cta, going), kinds.size());
       if (fresh) kinds.push_back({it->first, {}});
       kinds[it->second].second.push_back(cta.get());
     }
@@ -347,6 +355,21 @@ std::string stuck_report(const Grid& grid, const std::vector<Cluster*>& clusters
     });
   for (const auto& [what, n] : ops) text += fmt::format("  pending: {} x {}\n", n, what);
   return text;
+}
+
+std::string stuck_report(const Grid& grid, const std::vector<Cluster*>& clusters, bool polling) {
+  std::string text = fmt::format("deadlock: kernel {}: ", kernel_name(grid.function.name));
+  text += polling ? "all live threads only poll, and nothing they poll changes any more\n"
+                  : "all live threads are blocked, and no asynchronous operation is pending\n";
+  const std::string first = look_first(clusters);
+  text += first.empty() && polling ? look_first_at_poll(grid, clusters) : first;
+  return text + where_all_stand(grid, clusters, "polls");
+}
+
+std::string stopped_report(const Grid& grid, const std::vector<Cluster*>& clusters, const std::string& why) {
+  return fmt::format("stopped: kernel {}: {}; where its warps stand:\n", kernel_name(grid.function.name),
+                     why) +
+         where_all_stand(grid, clusters, "runs");
 }
 
 }  // namespace fp4lab::emu

@@ -181,6 +181,7 @@ bool Scheduler::failed(LaunchResult& result) {
   result.kind = first->kind;
   result.report = first->report;
   result.line = first->line;
+  result.source = first->source;
   if (others)
     result.report +=
         fmt::format("\n  ({} other cluster{} faulted in the same round)", others, others == 1 ? "" : "s");
@@ -237,8 +238,29 @@ bool Scheduler::end_waits(bool stuck) {
   return any;
 }
 
+// A limit of steps, of time, or Ctrl-C.
+bool Scheduler::stopped(LaunchResult& result) {
+  std::string why;
+  if (grid_.schedule.each_round)
+    why = grid_.schedule.each_round(
+        {grid_.function.name, grid_.next_cluster_ - resident_.size(), grid_.clusters_});
+  const uint64_t limit = grid_.schedule.step_limit;
+  if (why.empty() && limit) {
+    uint64_t steps = 0;
+    for (const auto& counts : counts_)
+      for (const uint64_t n : counts) steps += n;
+    if (steps > limit) why = fmt::format("the limit of {} warp instructions is reached", limit);
+  }
+  if (why.empty()) return false;
+  result.ok = false;
+  result.kind = FaultKind::stopped;
+  result.report = stopped_report(grid_, all(), why);
+  return true;
+}
+
 bool Scheduler::round(LaunchResult& result) {
   ++sum_.rounds;
+  if (stopped(result)) return false;
   const uint64_t clock = clocks();
   parallel_phase();
   if (failed(result)) return false;
@@ -266,7 +288,9 @@ LaunchResult Scheduler::run() {
   while (!resident_.empty() && round(result));
   collect(result);
   for (auto& [at, note] : grid_.notes) result.tolerated.push_back(std::move(note));
-  result.notes = notes_text(result.tolerated);
+  std::ranges::stable_sort(result.tolerated, {}, &Tolerated::line);
+  result.notes = notes_text(result.tolerated, false);
+  result.errors = notes_text(result.tolerated, true);
   return result;
 }
 

@@ -49,6 +49,7 @@ class Scheduler {
   void start_clusters();
   bool comes_too_soon(const std::vector<Sm*>&) const;
   bool round(LaunchResult&);  // false: the launch has failed
+  bool stopped(LaunchResult&);
   void parallel_phase();
   // `spent`: steps of the parallel phase. False: nothing waited for it.
   bool serial_phase(uint64_t spent);
@@ -129,5 +130,7 @@ class Scheduler {
 
 // The deadlock report: every waiting group, what it waits for, and where. CTAs with the same text are folded.
 std::string stuck_report(const Grid&, const std::vector<Cluster*>&, bool polling);
+// The same where the launch was stopped.
+std::string stopped_report(const Grid&, const std::vector<Cluster*>&, const std::string& why);
 
 }  // namespace fp4lab::emu

@@ -21,10 +21,18 @@ void Cluster::guarded(F&& f) {
   try {
     f();
   } catch (const Fault& e) {
-    failure_ = std::make_unique<Failure>(Failure{e.kind, fault_report(e, grid, running_, running_op_),
-                                                 fault_line(grid, running_, running_op_), nullptr});
+    const Warp* w = running_;
+    AsyncOp* op = running_op_;
+    failure_ = std::make_unique<Failure>(Failure{
+        e.kind, fault_report(e, grid, w, op), fault_line(grid, w, op), fault_source(grid, w, op), nullptr});
+    running_ = nullptr;
+    running_op_ = nullptr;
+    if (!w && !op) return;
+    ask(e, w, op, nullptr);
+    look_ahead(op ? *op->cta->warps[op->warp] : *w);
+    return;
   } catch (...) {
-    failure_ = std::make_unique<Failure>(Failure{{}, {}, 0, std::current_exception()});
+    failure_ = std::make_unique<Failure>(Failure{{}, {}, 0, {}, std::current_exception()});
   }
   running_ = nullptr;
   running_op_ = nullptr;
@@ -75,7 +83,11 @@ void Cluster::run_op(AsyncOp* op) {
   running_op_ = op;
   op->due = false;
   clock_ += kOpCost;
-  if (op->run(*this)) {
+  const AsyncOp::Counted counted = questions_.empty() ? AsyncOp::Counted{} : op->counted();
+  const bool done = op->run(*this);
+  if (!questions_.empty()) [[unlikely]]
+    answer(counted, op->origin, op->function, *op->cta, op->warp, true);
+  if (done) {
     if (watcher && !op->rest) watcher->complete(*op);
     ++statistics.async_ops;
     notify();
@@ -174,6 +186,16 @@ size_t Cluster::in_turn(size_t pick) {
   return pick;
 }
 
+// The function that an instruction belongs to: the group that executed it may be gone.
+uint32_t Cluster::function_of(const Instr* i) const {
+  const auto& functions = grid.module.functions;
+  for (uint32_t k = 0; k < functions.size(); ++k)
+    if (const auto& code = functions[k].code;
+        i && !code.empty() && i >= code.data() && i < code.data() + code.size())
+      return k;
+  return 0;
+}
+
 // Runs one warp for a while.
 void Cluster::warp_turn(size_t pick, uint64_t& left) {
   Warp& w = *runnable_[pick];
@@ -187,6 +209,8 @@ void Cluster::warp_turn(size_t pick, uint64_t& left) {
   const uint64_t progress = progress_;
   const Warp::Turn end = w.run(budget);
   running_ = nullptr;
+  if (!questions_.empty()) [[unlikely]]
+    answer({}, w.current(), function_of(w.current()), w.cta, w.id, false);
   const uint64_t used = std::max<uint64_t>(1, burst - budget);
   ++turns_;
   if (!w.put_off) {

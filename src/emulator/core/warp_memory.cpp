@@ -158,6 +158,11 @@ Warp::SharedPlace Warp::shared_place(const Instr&, Space space, uint64_t address
   return {owner, offset, owner->shared.data() + offset};
 }
 
+static uint32_t first_unwritten(const Cta& cta, uint32_t offset) {
+  while (cta.is_defined(offset, 1)) ++offset;
+  return offset;
+}
+
 std::byte* Warp::shared_memory(const Instr& i, Space space, AccessKind kind, uint64_t address, uint32_t bytes,
                                unsigned lane, bool strong) {
   check_aligned(kind, "shared", address, bytes, lane);
@@ -166,7 +171,8 @@ std::byte* Warp::shared_memory(const Instr& i, Space space, AccessKind kind, uin
     cta.cluster.note_or_throw(
         Fault(FaultKind::uninitialized, lane,
               fmt::format("{} of {} bytes of shared memory at {:#x} (lane {}) that nobody has written",
-                          verb(kind), bytes, address, lane)),
+                          verb(kind), bytes, address, lane))
+            .at(*p.cta, first_unwritten(*p.cta, p.offset)),
         *this);
   }
   if (kind != AccessKind::read) {

@@ -68,9 +68,9 @@ struct BarrierEvent {
   } what;
   Cta* cta;          // owner of the barrier
   uint32_t address;  // mbarrier: shared offset; named barrier: its id
-  int64_t amount;    // arrivals or bytes
-  uint32_t phase;
-  Warp* warp;  // null when an engine arrives
+  int64_t amount;    // arrivals or bytes; wait_done: 1 where the first answer was yes
+  uint32_t phase;    // wait_done: the one that is over, kNoPhase for the one before the first
+  Warp* warp;        // null when an engine arrives
   uint32_t lanes;
   const AsyncOp* op;
 };

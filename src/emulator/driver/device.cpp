@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "emulator/driver/state.h"
+#include "emulator/driver/stop.h"
 #include "fp4lab/emulator.h"
 #include "fp4lab/error.h"
 
@@ -94,6 +95,8 @@ CUresult cuInit(unsigned flags) {
     return explain(CUDA_ERROR_INVALID_VALUE, e.what());
   }
   if (number_from("FP4LAB_CHECK", 0)) s.check = true;
+  s.goes_on = number_from("FP4LAB_GO_ON", 0) != 0;
+  stop_by_environment(s);
   if (number_from("FP4LAB_FIDELITY", 0)) tell_fidelity_at_exit();
   s.initialized = true;
   return CUDA_SUCCESS;

@@ -69,6 +69,10 @@ void record_refusal(std::string_view module, std::string_view error) {
 }
 
 void record_launch(const CUfunc_st& f, const State& s) {
+  if (const char* path = setting("FP4LAB_FINDINGS"))
+    append(path, {{"module", f.module->module->name},
+                  {"kernel", f.function->name},
+                  {"findings", parse_json(s.findings)}});
   const char* path = setting("FP4LAB_RECORD");
   if (!path) return;
   std::set<uint32_t> lines;
@@ -78,6 +82,8 @@ void record_launch(const CUfunc_st& f, const State& s) {
       if (s.last.by_pc[k][pc]) lines.insert(module.functions[k].source[pc].line);
   append(path, {{"module", module.name},
                 {"kernel", f.function->name},
+                {"launch", s.launches},
+                {"seed", s.schedule.seed},
                 {"findings", parse_json(s.findings)},
                 {"lines", lines}});
 }

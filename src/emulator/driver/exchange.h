@@ -13,8 +13,9 @@ namespace fp4lab::emu::driver {
 // either variable is set it becomes `label`. Throws fp4lab::Error if a file cannot be read or written.
 std::string exchange_ptx(std::string ptx, std::string& label);
 
-// FP4LAB_RECORD=FILE: appends a line of JSON about the finished launch: "module", "kernel", "findings" (as in
-// fp4lab_emulator_findings) and "lines", the executed PTX lines.
+// FP4LAB_RECORD=FILE: appends a line of JSON for the launch that is over: "module", "kernel", "launch" (from
+// 1), "seed", "findings" (as in fp4lab_emulator_findings) and "lines", the PTX lines that were executed.
+// FP4LAB_FINDINGS=FILE: the same without lines, for who started the process.
 void record_launch(const CUfunc_st&, const State&);
 // The same for a module that could not be loaded: "module" and "error".
 void record_refusal(std::string_view module, std::string_view error);

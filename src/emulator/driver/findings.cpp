@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "emulator/core/failure.h"
+#include "emulator/core/place.h"
 #include "fp4lab/json_text.h"
 
 namespace fp4lab::emu::driver {
@@ -14,24 +15,41 @@ nlohmann::json json_of(const OrderChecker::Party& p) {
           {"line", p.line}, {"source", p.source}, {"cuda", p.cuda}};
 }
 
+// Of a fault or a note: one place.
+nlohmann::json place_of(const Module& m, uint32_t line, const std::string& cuda) {
+  if (!line) return nullptr;
+  std::string_view text = m.line_text(line);
+  text.remove_prefix(std::min(text.size(), text.find_first_not_of(" \t")));
+  return {
+      {"does", ""},   {"who", ""},      {"ptx", fmt::format("{}:{}", m.name.empty() ? "ptx" : m.name, line)},
+      {"line", line}, {"source", text}, {"cuda", cuda}};
+}
+
 }  // namespace
 
-std::string findings_json(const LaunchResult& result, const std::string& kernel,
+std::string findings_json(const LaunchResult& result, const Module& module, const std::string& kernel,
                           const std::vector<OrderChecker::Finding>& findings) {
   nlohmann::json all = nlohmann::json::array();
-  const auto add = [&](const char* severity, FaultKind fault, const std::string& report, uint32_t line) {
+  const auto add = [&](bool error, FaultKind fault, const std::string& report, uint32_t line,
+                       const std::string& cuda, uint64_t count) {
     const std::string kind = kind_text(fault);
     std::string what = report.substr(0, report.find('\n'));
     if (what.starts_with(kind + ": ")) what.erase(0, kind.size() + 2);
-    all.push_back({{"severity", severity},
+    all.push_back({{"severity", error ? "error" : "note"},
                    {"kind", kind},
                    {"what", what},
                    {"kernel", kernel},
+                   {"place", ""},
+                   {"count", count},
                    {"line", line},
+                   {"first", place_of(module, line, cuda)},
+                   {"then", nullptr},
+                   {"needs", ""},
+                   {"belongs", ""},
                    {"text", report}});
   };
-  if (!result.ok) add("error", result.kind, result.report, result.line);
-  for (const Tolerated& t : result.tolerated) add("note", t.kind, t.report, t.line);
+  if (!result.ok) add(true, result.kind, result.report, result.line, result.source, 1);
+  for (const Tolerated& t : result.tolerated) add(t.error, t.kind, t.report, t.line, t.source, t.count);
   for (const OrderChecker::Finding& f : findings)
     all.push_back({{"severity", f.error ? "error" : "note"},
                    {"kind", f.kind},
@@ -39,6 +57,7 @@ std::string findings_json(const LaunchResult& result, const std::string& kernel,
                    {"kernel", f.kernel},
                    {"place", f.place},
                    {"count", f.count},
+                   {"line", f.then.line},
                    {"first", json_of(f.first)},
                    {"then", json_of(f.then)},
                    {"needs", f.needs},

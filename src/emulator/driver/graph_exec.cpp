@@ -184,6 +184,8 @@ CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream) {
   if (CUresult r = may_launch(exec, stream)) return r;
   return submit(stream, CU_GRAPH_NODE_TYPE_GRAPH, [steps = exec->steps, conditions = exec->conditions] {
     assign_defaults(conditions);
+    // A graph begins when what its stream did before is over.
+    if (State& s = state(); s.checker) s.checker->forget(kOfGraphs);
     return run_steps(steps);
   });
 }

@@ -46,7 +46,43 @@ LaunchConfig config_of(const CUDA_KERNEL_NODE_PARAMS& p, const LaunchAttributes&
   return config;
 }
 
-// The kernel's parameters, packed as the kernel reads them.
+// CU_LAUNCH_PARAM_BUFFER_POINTER: the buffer is the driver's block, which cuFuncGetParamInfo describes.
+CUresult read_buffer(const CUfunc_st& f, void** extra, std::vector<std::byte>* block) {
+  const Function& function = *f.function;
+  const void* buffer = nullptr;
+  size_t bytes = 0;
+  for (void** e = extra; *e != CU_LAUNCH_PARAM_END; e += 2) {
+    if (*e == CU_LAUNCH_PARAM_BUFFER_POINTER)
+      buffer = e[1];
+    else if (*e == CU_LAUNCH_PARAM_BUFFER_SIZE)
+      bytes = *static_cast<size_t*>(e[1]);
+    else
+      return refuse(CUDA_ERROR_INVALID_VALUE, f,
+                    "an entry of `extra` is neither a buffer, its size nor the end");
+  }
+  const std::vector<uint32_t> offsets = driver_offsets(function);
+  const size_t needed = offsets.empty() ? 0 : offsets.back() + function.params.back().size;
+  const auto why = [&] {
+    std::string text = fmt::format("{} bytes of parameters given, {} needed", bytes, needed);
+    for (size_t i = 0; i < offsets.size(); ++i)
+      if (offsets[i] != function.params[i].offset) {
+        text += fmt::format(
+            ": on this device parameter {}, aligned to {}, begins at {:#x} of the buffer "
+            "(cuFuncGetParamInfo), not at {:#x}; or give kernelParams",
+            i, function.params[i].align, offsets[i], function.params[i].offset);
+        break;
+      }
+    return text;
+  };
+  if (bytes > needed) return refuse(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, f, why());
+  if (!buffer || bytes < needed) return refuse(CUDA_ERROR_INVALID_VALUE, f, why());
+  for (size_t i = 0; i < offsets.size(); ++i)
+    std::memcpy(block->data() + function.params[i].offset, static_cast<const std::byte*>(buffer) + offsets[i],
+                function.params[i].size);
+  return CUDA_SUCCESS;
+}
+
+// The kernel's parameters, one after the other as it reads them.
 CUresult read_params(const CUfunc_st& f, void** params, void** extra, std::vector<std::byte>* block) {
   const Function& function = *f.function;
   block->assign(function.param_bytes, std::byte{0});
@@ -61,24 +97,7 @@ CUresult read_params(const CUfunc_st& f, void** params, void** extra, std::vecto
       std::memcpy(block->data() + function.params[i].offset, params[i], function.params[i].size);
     }
   } else if (extra) {
-    const void* buffer = nullptr;
-    size_t bytes = 0;
-    for (void** e = extra; *e != CU_LAUNCH_PARAM_END; e += 2) {
-      if (*e == CU_LAUNCH_PARAM_BUFFER_POINTER)
-        buffer = e[1];
-      else if (*e == CU_LAUNCH_PARAM_BUFFER_SIZE)
-        bytes = *static_cast<size_t*>(e[1]);
-      else
-        return refuse(CUDA_ERROR_INVALID_VALUE, f,
-                      "an entry of `extra` is not a buffer, its size or the end");
-    }
-    if (bytes > function.param_bytes)
-      return refuse(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, f,
-                    fmt::format("{} bytes of parameters given, {} needed", bytes, function.param_bytes));
-    if (!buffer || bytes < function.param_bytes)
-      return refuse(CUDA_ERROR_INVALID_VALUE, f,
-                    fmt::format("{} bytes of parameters given, {} needed", bytes, function.param_bytes));
-    std::memcpy(block->data(), buffer, function.param_bytes);
+    return read_buffer(f, extra, block);
   } else if (!function.params.empty()) {
     return refuse(CUDA_ERROR_INVALID_VALUE, f,
                   fmt::format("no parameters given; the kernel has {}", function.params.size()));
@@ -96,7 +115,7 @@ bool is_early(const LaunchAttributes& attributes) {
 
 CUresult fp4lab::emu::driver::prepare_launch(const CUDA_KERNEL_NODE_PARAMS& shape,
                                              const LaunchAttributes& attributes, Work* work,
-                                             bool behind_kernel) {
+                                             bool behind_kernel, uint64_t stream) {
   if (CUresult r = ready_anywhere()) return r;
   // A library's kernel is a function too.
   const CUfunction f = shape.func ? shape.func : reinterpret_cast<CUfunction>(shape.kern);
@@ -116,6 +135,9 @@ CUresult fp4lab::emu::driver::prepare_launch(const CUDA_KERNEL_NODE_PARAMS& shap
   if (CUresult r = check_launch(*f, config)) return r;
   auto launch = kernel_launch(shape, f, attributes, config);
   const bool early = behind_kernel && is_early(attributes);
+  State& s = state();
+  s.overlapping |= is_early(attributes);
+  config.early = early, config.may_overlap = s.overlapping, config.stream = stream;
   // A graph may outlive the module.
   *work = {[f, config = std::move(config), early] {
              return exists(f) ? run_launch(*f, config, early) : CUDA_ERROR_INVALID_HANDLE;
@@ -153,7 +175,9 @@ CUresult launch_kernel(const CUDA_KERNEL_NODE_PARAMS& shape, const LaunchAttribu
   if (!known || !exists(shape.func)) return CUDA_ERROR_INVALID_HANDLE;
   if (const CUcontext of = shape.func->module->context; of && of != context_of(*known))
     return refuse(CUDA_ERROR_INVALID_HANDLE, *shape.func, "the function's context is not the stream's");
-  if (CUresult r = prepare_launch(shape, attributes, &work, is_behind_kernel(*known))) return r;
+  if (CUresult r = prepare_launch(shape, attributes, &work, is_behind_kernel(*known),
+                                  known->capture ? kOfGraphs : reinterpret_cast<uint64_t>(known)))
+    return r;
   if (CUresult r = submit(stream, CU_GRAPH_NODE_TYPE_KERNEL, std::move(work))) return r;
   if (known->capture && is_early(attributes)) mark_early(*known->tail.front());
   return CUDA_SUCCESS;

@@ -10,7 +10,10 @@ namespace fp4lab::emu::driver {
 // Prints to stderr why the kernel is not launched; returns the code.
 CUresult refuse(CUresult code, const CUfunc_st&, const std::string& why);
 
-// The checks that the real driver makes before anything runs.
+// Where the driver has each parameter in a launch's block, see DeviceModel::param_bank.
+std::vector<uint32_t> driver_offsets(const Function&);
+
+// The checks that the hardware's driver makes before anything runs.
 CUresult check_launch(const CUfunc_st&, const LaunchConfig&);
 
 // Runs the kernel to its end and stores the results: statistics, notes, findings. A fault makes the context's

@@ -12,6 +12,18 @@ CUresult refuse(CUresult code, const CUfunc_st& f, const std::string& why) {
   return explain(code, fmt::format("launch of {}: {}", kernel_name(f.function->name), why));
 }
 
+std::vector<uint32_t> driver_offsets(const Function& f) {
+  const uint32_t base = state().device->param_bank;
+  std::vector<uint32_t> offsets;
+  uint32_t end = base;
+  for (const Parameter& p : f.params) {
+    end = (end + p.align - 1) / p.align * p.align;
+    offsets.push_back(end - base);
+    end += p.size;
+  }
+  return offsets;
+}
+
 static bool same(const Dim3& a, const Dim3& b) { return a.x == b.x && a.y == b.y && a.z == b.z; }
 
 CUresult check_launch(const CUfunc_st& f, const LaunchConfig& c) {

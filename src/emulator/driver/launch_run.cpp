@@ -8,6 +8,7 @@
 #include "emulator/driver/exchange.h"
 #include "emulator/driver/findings.h"
 #include "emulator/driver/launch.h"
+#include "emulator/driver/stop.h"
 #include "emulator/isa/opcode.h"
 #include "fp4lab/error.h"
 
@@ -40,13 +41,29 @@ void add_watchers(State& s, const CUfunc_st& f, Watchers& watchers) {
   watchers.add(*s.checker);
 }
 
-// The order checker's errors are errors of the launch; its notes are printed once per kernel.
+// Where the program goes on after findings, each is told once: by kernel, class and pair of CUDA lines.
+bool is_news(State& s, const CUfunc_st& f, const OrderChecker::Finding& found) {
+  const auto place = [](const OrderChecker::Party& p) { return p.cuda.empty() ? p.ptx : p.cuda; };
+  return s.told_notes
+      .emplace(f.function->name, fmt::format("{} {} {}", found.kind, place(found.first), place(found.then)))
+      .second;
+}
+
+// Errors of the order checker are errors of the launch, or of the process where it goes on after them; its
+// notes are told once for each kernel.
 void add_order_findings(State& s, const CUfunc_st& f, LaunchResult& result) {
   s.notes += s.checker->report(false);
   for (const OrderChecker::FoldedNotes& n : s.checker->folded_notes())
     if (s.told_notes.emplace(f.function->name, n.kind).second)
       explain(CUDA_SUCCESS, fmt::format("note: {}\n  kernel {}\n  needs: {}", n.text,
                                         kernel_name(f.function->name), n.needs));
+  if (s.goes_on) {
+    for (const OrderChecker::Finding& found : s.checker->findings())
+      if (found.error && is_news(s, f, found))
+        explain(CUDA_SUCCESS,
+                found.text() + (found.count > 1 ? fmt::format("\n    seen {} times", found.count) : ""));
+    return;
+  }
   if (!s.checker->errors()) return;
   const std::string found = s.checker->report(true);
   result.report = result.ok ? found : result.report + "\nand before that:\n" + found;
@@ -54,11 +71,31 @@ void add_order_findings(State& s, const CUfunc_st& f, LaunchResult& result) {
   result.ok = false;
 }
 
-// For repeated launches of a kernel: printed once.
+// What a checked launch went on after.
+void add_errors(State& s, const CUfunc_st& f, LaunchResult& result) {
+  if (result.errors.empty()) return;
+  if (s.goes_on) {
+    for (const Tolerated& t : result.tolerated)
+      if (t.error && s.told_notes.emplace(f.function->name, fmt::format("{} {}", int(t.kind), t.line)).second)
+        explain(CUDA_SUCCESS, t.report + (t.count > 1 ? fmt::format("\n    seen {} times", t.count) : ""));
+    return;
+  }
+  result.report = result.ok ? result.errors : result.errors + "and then:\n" + result.report;
+  if (result.ok)
+    for (const Tolerated& t : result.tolerated)
+      if (t.error) {
+        result.kind = t.kind, result.line = t.line;
+        break;
+      }
+  result.ok = false;
+}
+
+// A program that launches a kernel often is told once.
 void tell_notes(State& s, const CUfunc_st& f, const LaunchResult& result) {
   bool news = false;
   for (const Tolerated& t : result.tolerated)
-    news |= s.told_notes.emplace(f.function->name, fmt::format("{} {}", int(t.kind), t.line)).second;
+    if (!t.error)
+      news |= s.told_notes.emplace(f.function->name, fmt::format("{} {}", int(t.kind), t.line)).second;
   if (news) explain(CUDA_SUCCESS, "note: " + result.notes);
 }
 
@@ -84,7 +121,8 @@ void keep(State& s, const CUfunc_st& f, LaunchResult& result) {
   static const std::vector<OrderChecker::Finding> no_findings;
   s.last = std::move(result.statistics);
   ++s.launches;
-  s.findings = findings_json(result, f.function->name, s.check ? s.checker->findings() : no_findings);
+  s.findings = findings_json(result, *f.module->module, f.function->name,
+                             s.check ? s.checker->findings() : no_findings);
   record_launch(f, s);
   if (s.tell_observed) tell_observed(f);
   add(s.last, s.last_seconds);
@@ -102,7 +140,9 @@ CUresult run_launch(const CUfunc_st& f, const LaunchConfig& config, bool early) 
   s.findings = "[]";
   const auto start = std::chrono::steady_clock::now();
   LaunchResult result;
+  s.schedule.checked = s.check;
   try {
+    const Watched watched(s);
     result =
         launch(*f.module->module, *f.function, config, *s.device, *s.memory, s.schedule, watchers.front());
   } catch (const fp4lab::Error& e) {
@@ -112,10 +152,12 @@ CUresult run_launch(const CUfunc_st& f, const LaunchConfig& config, bool early) 
   }
   s.last_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   keep(s, f, result);
+  add_errors(s, f, result);
   if (s.check) add_order_findings(s, f, result);
   tell_notes(s, f, result);
   if (result.ok && early && s.check) tell_unwaited(s, f);
   if (result.ok) return CUDA_SUCCESS;
+  if (result.kind == FaultKind::stopped) end_if_stopped(result.report);
   CUctx_st* spoilt = context_stack().empty() ? f.module->context : context_stack().back();
   return (spoilt ? spoilt : &s.primary)->sticky = explain(result_of(result.kind), result.report);
 }

@@ -7,8 +7,10 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "emulator/core/place.h"
 #include "emulator/driver/exchange.h"
 #include "emulator/driver/jit_options.h"
+#include "emulator/driver/launch.h"
 #include "emulator/driver/register_count.h"
 #include "emulator/driver/state.h"
 #include "emulator/ptx/load.h"
@@ -27,16 +29,38 @@ int architecture(const std::string& target) {
   return std::sscanf(target.c_str(), "sm_%d", &number) == 1 ? number : 0;
 }
 
-std::string foreign_target(const Module& module) {
+std::string foreign_target(std::string_view target) {
   const DeviceModel& device = *state().device;
   return fmt::format(
       "the PTX is for {}, the emulated device is {} (sm_{}a); FP4LAB_EMULATOR_DEVICE chooses another: {}",
-      module.target, device.name, device.major * 10 + device.minor, device_model_names());
+      target, device.name, device.major * 10 + device.minor, device_model_names());
+}
+
+// "sm_100a" of ".target sm_100a"; empty: there is none.
+std::string target_of(std::string_view ptx) {
+  const size_t at = ptx.find("\n.target");
+  const size_t begin = at == ptx.npos ? at : ptx.find("sm_", at);
+  return begin == ptx.npos ? ""
+                           : std::string(ptx.substr(
+                                 begin, std::min(ptx.find_first_of(" ,\t\r\n", begin), ptx.size()) - begin));
 }
 
 // The driver of CUDA 13 has PTX ISA 9. A later CUDA 13 writes 9.1 and newer together with machine code that
 // this driver would run (CUDA Compatibility, minor versions), so that PTX is accepted.
 bool is_too_new(const Module& module) { return std::atoi(module.version.c_str()) > 9; }
+
+// ptxas takes such a parameter, and the driver (580) then refuses the machine code: only a host that lays out
+// shared memory itself (OpenCL) could give it a value.
+std::string shared_pointer(const Module& module) {
+  for (const Function& f : module.functions)
+    for (const Parameter& p : f.params)
+      if (f.entry && p.points_to_shared)
+        return fmt::format(
+            "{}: the parameter '{}' of kernel {} is a pointer to shared memory (.ptr .shared), "
+            "for which CUDA's driver does not load a module",
+            module.name, p.name, kernel_name(f.name));
+  return {};
+}
 
 CUresult load_image(CUmodule* out, const void* image, size_t bytes, std::string_view name,
                     const JitOptions& options = {}) {
@@ -51,20 +75,27 @@ CUresult load_image(CUmodule* out, const void* image, size_t bytes, std::string_
   if (found.ptx.empty()) return refuse(found.code, found.reason);
   auto handle = std::make_unique<CUmod_st>();
   handle->context = context_stack().back();
+  std::string target;
   try {
     std::string label(name);
     std::string ptx = exchange_ptx(std::move(found.ptx), label);
+    target = target_of(ptx);
     handle->module = parse(std::move(ptx), label, options.how);
     if (!runs_on(handle->module->target, *state().device))
-      return refuse(CUDA_ERROR_INVALID_PTX, foreign_target(*handle->module));
+      return refuse(CUDA_ERROR_INVALID_PTX, foreign_target(handle->module->target));
     if (is_too_new(*handle->module))
       return refuse(CUDA_ERROR_UNSUPPORTED_PTX_VERSION,
                     fmt::format("the PTX's .version is {}, the emulated driver's PTX ISA is 9",
                                 handle->module->version));
+    if (const std::string why = shared_pointer(*handle->module); !why.empty())
+      return refuse(CUDA_ERROR_INVALID_IMAGE, why);
     load(*handle->module, *state().memory);
   } catch (const PtxError& e) {
-    record_refusal(name, e.what());
-    return refuse(CUDA_ERROR_INVALID_PTX, e.what());
+    // What another device has, and this one has not, is no mistake in the text.
+    const bool foreign = !target.empty() && !runs_on(target, *state().device);
+    const std::string why = foreign ? foreign_target(target) : e.what();
+    record_refusal(name, why);
+    return refuse(CUDA_ERROR_INVALID_PTX, why);
   } catch (const fp4lab::Error& e) {
     return refuse(CUDA_ERROR_OPERATING_SYSTEM, e.what());
   } catch (const std::exception& e) {
@@ -79,6 +110,9 @@ CUresult load_image(CUmodule* out, const void* image, size_t bytes, std::string_
   for (const Symbol& s : handle->module->symbols)
     if (s.space == Space::global || s.space == Space::constant) handle->globals[s.name] = {s.address, s.size};
   std::lock_guard lock(state().mutex);
+  for (const Function& f : handle->module->functions)
+    state().overlapping |= std::ranges::any_of(
+        f.source, [](const Source& s) { return !s.tokens.empty() && s.tokens[0] == "griddepcontrol"; });
   for (const Symbol& s : handle->module->symbols)
     if (s.managed) state().host_memory[s.address] = {s.size, HostMemory::managed, CU_MEM_ATTACH_GLOBAL};
   state().modules.insert(handle.get());
@@ -159,6 +193,7 @@ void fp4lab::emu::driver::free_module(CUmodule module) {
     for (const Symbol& s : module->module->symbols)
       if (s.managed) state().host_memory.erase(s.address);
   }
+  if (state().checker) state().checker->forget(*module->module);
   unload(*module->module, *state().memory);
   delete module;
 }
@@ -230,7 +265,7 @@ CUresult cuFuncGetModule(CUmodule* module, CUfunction f) {
 CUresult cuFuncGetParamInfo(CUfunction f, size_t index, size_t* offset, size_t* size) {
   if (CUresult r = check(f, CUDA_ERROR_INVALID_VALUE)) return r;
   if (!offset || index >= f->function->params.size()) return CUDA_ERROR_INVALID_VALUE;
-  *offset = f->function->params[index].offset;
+  *offset = driver_offsets(*f->function)[index];
   if (size) *size = f->function->params[index].size;
   return CUDA_SUCCESS;
 }

@@ -244,6 +244,8 @@ struct State {
   Schedule schedule;
   std::unique_ptr<OrderChecker> checker;  // FP4LAB_CHECK=1
   bool check = false;
+  bool goes_on = false;      // after findings of a checked launch: FP4LAB_GO_ON=1
+  bool overlapping = false;  // a module has griddepcontrol, or a launch asked for programmatic serialisation
   std::vector<std::unique_ptr<Watcher>> observers;           // fp4lab_emulator_observe, FP4LAB_OBSERVE
   std::string observed_kernels;                              // substring of their names; empty: all
   bool tell_observed = false;                                // on stderr, after each launch
@@ -298,11 +300,12 @@ CUresult free_device(CUdeviceptr pointer);
 // Returns memory to the pool that it is charged to; no effect for other memory. Called with the state locked.
 void leave_pool(CUdeviceptr pointer);
 
-// A checked launch, to be run now or later. The parameters are copied from `params` or `extra` here. Of the
-// attributes only the cluster and the cooperative flag matter. `behind_kernel`: it follows a kernel in its
-// stream or graph, so its attributes may let it begin early.
+// A checked launch, to be run now or later. The parameters are read from `params` or `extra` here; of the
+// attributes only the cluster and whether it is cooperative change what it does. `behind_kernel`: in its
+// stream or graph, so that it may begin early where its attributes allow it.
+constexpr uint64_t kOfGraphs = 0;  // in place of a stream
 CUresult prepare_launch(const CUDA_KERNEL_NODE_PARAMS&, const LaunchAttributes&, Work* work,
-                        bool behind_kernel = true);
+                        bool behind_kernel = true, uint64_t stream = kOfGraphs);
 
 // capture.cpp. Whether a stream captures into the graph, which then keeps its nodes and is not destroyed
 // (CUDA Driver API, cuStreamGetCaptureInfo).

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <set>
 
@@ -324,10 +325,75 @@ class MbarrierBlame {
   Blame blame_;
 };
 
+// "warps 0-3, 5" of a bit for each.
+std::string warp_list(uint32_t warps) {
+  const bool one = std::has_single_bit(warps);
+  std::string text;
+  for (unsigned w = 0; w < 32; ++w) {
+    if (!(warps >> w & 1)) continue;
+    unsigned end = w;
+    while (end + 1 < 32 && warps >> (end + 1) & 1) ++end;
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", w);
+    if (end > w) text += fmt::format("-{}", end);
+    w = end;
+  }
+  return (one ? "warp " : "warps ") + text;
+}
+
+// Arrivals do not wait: those of the next rounds stood in for the warp that had not come yet.
+Blame ran_ahead(const Warp& w, const LaneGroup& group, uint32_t id) {
+  const NamedBarrier& b = w.cta.state->named[id];
+  const NamedBarrier::RanAhead& r = b.ran_ahead;
+  const Module& m = w.cta.cluster.grid.module;
+  const Function& f = m.functions[group.function];
+  Blame blame;
+  blame.weight = kCertain;
+  blame.cause = fmt::format(
+      "arrivals ran ahead of it: {} {} of barrier {} ended without {}, because {} came twice in one round; "
+      "nothing makes them wait until it has come (a second barrier for the way back, or bar.sync on both "
+      "sides)",
+      r.rounds == 1 ? "round" : "rounds",
+      r.first == r.last ? fmt::format("{}", r.first) : fmt::format("{} to {}", r.first, r.last), id,
+      warp_list(r.left_behind()), warp_list(r.twice));
+  blame.lines.push_back("it waits at " +
+                        one_line(m, f.source[std::min<size_t>(group.pc, f.source.size() - 1)]));
+  for (unsigned k = 0; k < b.parts.size(); ++k)
+    if (const NamedBarrier::Part& p = b.parts[k]; p.arrives || p.syncs)
+      blame.lines.push_back(fmt::format("warp {} has come {} times: {} by bar.arrive, {} by bar.sync", k,
+                                        p.arrives + p.syncs, p.arrives, p.syncs));
+  return blame;
+}
+
+// A warp whose lanes stand at several bar.sync: it is .aligned, so all lanes must come to the same one.
+Blame parted_blame(const Warp& w) {
+  const Module& m = w.cta.cluster.grid.module;
+  std::vector<std::string> lines;
+  std::set<std::pair<uint32_t, uint32_t>> places;
+  for (const auto& g : w.groups()) {
+    const Source& s =
+        m.functions[g->function].source[std::min<size_t>(g->pc, m.functions[g->function].source.size() - 1)];
+    if (s.tokens.empty() || (s.tokens[0] != "bar" && s.tokens[0] != "barrier")) continue;
+    places.emplace(g->function, g->pc);
+    lines.push_back(fmt::format("{} at {}", lane_list(g->mask), one_line(m, s)));
+  }
+  if (places.size() < 2) return {};
+  Blame b;
+  b.weight = kCertain;
+  b.cause = fmt::format(
+      "the lanes of this warp stand at {} different barrier instructions, and each must be executed by all "
+      "of "
+      "them together (.aligned): one barrier behind the branch instead of one in each arm",
+      places.size());
+  b.lines = std::move(lines);
+  return b;
+}
+
 // A barrier that all who do not wait at another one are too few for.
 Blame named_blame(const Warp& w, const LaneGroup& group, uint32_t id) {
   const CtaState& s = *w.cta.state;
   const auto unmet = [&](size_t i) { return s.named[i].open && s.named[i].expected > s.named[i].arrived; };
+  if (const NamedBarrier& b = s.named[id]; b.ran_ahead.rounds && b.ran_ahead.left_behind() >> w.id & 1)
+    return ran_ahead(w, group, id);
   uint32_t elsewhere = 0;  // threads that wait at no such barrier
   for (const auto& other : w.cta.warps)
     for (const auto& g : other->groups())
@@ -346,6 +412,8 @@ Blame named_blame(const Warp& w, const LaneGroup& group, uint32_t id) {
   b.lines.insert(b.lines.begin(),
                  "it waits at " + one_line(w.cta.cluster.grid.module,
                                            f.source[std::min<size_t>(group.pc, f.source.size() - 1)]));
+  if (const std::string last = s.named[id].completed_by(); !last.empty())
+    b.lines.push_back(fmt::format("its last round was completed by warps {}", last));
   b.weight = kMistaken;
   return b;
 }
@@ -353,6 +421,7 @@ Blame named_blame(const Warp& w, const LaneGroup& group, uint32_t id) {
 }  // namespace
 
 Blame hooks::blame_of(const Warp& w, const Wait& wait) {
+  if (wait.kind == Wait::Kind::warp_sync) return parted_blame(w);
   if (wait.kind == Wait::Kind::named_barrier)
     for (const auto& g : w.groups())
       if (&g->wait == &wait) return named_blame(w, *g, wait.address);

@@ -29,6 +29,7 @@ struct BulkCopy final : AsyncOp {
   const char* name() const override {
     return reduction == Reduction::none ? "cp.async.bulk" : "cp.reduce.async.bulk";
   }
+  Counted counted() const override { return counted_by(targets, barrier); }
   bool serial() const override {
     return has_read && reduction != Reduction::none && way == Way::shared_to_global;
   }
@@ -52,7 +53,8 @@ struct BulkCopy final : AsyncOp {
       cluster.note_or_throw(
           Fault(FaultKind::uninitialized, lane,
                 fmt::format("{} reads shared [{:#x}, {:#x}) of CTA rank {}: byte {} was never written",
-                            name(), source, source + bytes, cta->rank, i)),
+                            name(), source, source + bytes, cta->rank, i))
+              .at(*cta, source + i),
           *this);
     }
     data.assign(from, from + bytes);
@@ -283,7 +285,13 @@ void wait_group(Warp& w, const Instr& in) {
   tell(w, BarrierEvent::What::bulk_waited, static_cast<uint32_t>(in.aux), in.aux >> 32 != 0);
 }
 
+void check_constant_size(const Operand& size) {
+  if (size.kind == Operand::Kind::value && size.immediate && size.displacement % 16)
+    fault(FaultKind::misuse, 0, "a size of {} bytes: must be a multiple of 16", size.displacement);
+}
+
 Body bind(Instr& in, const Source& s, Way way) {
+  check_constant_size(in.op[2]);
   Mods m{};
   m.way = way;
   m.destination = shared_space(s);
@@ -311,7 +319,10 @@ Body bind_bulk_copy_cluster(Instr& in, const Source& s) { return bind(in, s, Way
 Body bind_bulk_store(Instr& in, const Source& s) { return bind(in, s, Way::shared_to_global); }
 Body bind_bulk_reduce_global(Instr& in, const Source& s) { return bind(in, s, Way::shared_to_global); }
 Body bind_bulk_reduce_cluster(Instr& in, const Source& s) { return bind(in, s, Way::shared_to_shared); }
-Body bind_bulk_prefetch(Instr&, const Source&) { return prefetch; }
+Body bind_bulk_prefetch(Instr& in, const Source&) {
+  check_constant_size(in.op[1]);
+  return prefetch;
+}
 Body bind_bulk_commit_group(Instr&, const Source&) { return commit; }
 Body bind_bulk_wait_group(Instr& in, const Source& s) {
   if (in.op[0].displacement < 0) fault(FaultKind::misuse, 0, "a negative number of groups");

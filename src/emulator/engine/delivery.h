@@ -20,6 +20,11 @@ struct TmaTarget {
 std::vector<Cta*> multicast_ctas(Warp&, const Operand& mask, unsigned lane, const char* what,
                                  bool none_is_fine);
 
+inline AsyncOp::Counted counted_by(const std::vector<TmaTarget>& targets, uint32_t barrier) {
+  if (targets.empty() || !targets[0].barrier_cta) return {};
+  return {targets[0].barrier_cta, barrier, targets[0].phase};
+}
+
 // A piece of what one target gets: `count` units (runs of a box, 16 bytes of a bulk copy) from `first` on.
 struct Delivery {
   uint32_t target, first, count;

@@ -2,6 +2,7 @@
 #include <cstring>
 #include <utility>
 
+#include "emulator/engine/describe.h"
 #include "emulator/engine/operand.h"
 #include "fp4lab/error.h"
 
@@ -13,11 +14,12 @@ constexpr uint64_t kRetry = 16;  // instructions from a failed wait to the same 
 
 struct Mods {
   Space space;
-  bool parity, expect, no_complete, cluster_scope;
+  bool parity, expect, no_complete, cluster_scope;  // cluster_scope: spelled, and not relaxed
 };
 
 Mods mods(const Source& s) {
-  return {shared_space(s), s.has("parity"), s.has("expect_tx"), s.has("noComplete"), s.has("cluster")};
+  return {shared_space(s), s.has("parity"), s.has("expect_tx"), s.has("noComplete"),
+          s.has("cluster") && !s.has("relaxed")};
 }
 
 void tell(Warp& w, BarrierEvent::What what, const SharedRef& r, int64_t amount, uint32_t phase,
@@ -121,6 +123,74 @@ void inval(Warp& w, const Instr& in) {
   });
 }
 
+// What a warp did in place of waiting for the phase of `b` that runs; empty: it has waited well.
+std::string waited_badly(const Warp& w, uint32_t offset, const Mbarrier& b) {
+  const CtaState& own = *w.cta.state;
+  std::string text = fmt::format("warp {} has not waited for it", w.id);
+  own.warps[w.id].newest_pass_first([&](const PassedWait& p) {
+    if (p.offset != offset) return false;
+    text = p.phase != kNoPhase && !p.again
+               ? ""
+               : fmt::format("wrong parity: warp {} waited for it by line {} with parity {}, and got {}",
+                             w.id, own.ptx_line(p.function, *p.at), p.parity,
+                             p.phase == kNoPhase
+                                 ? "the phase before the first, which counts as over"
+                                 : fmt::format("phase {}, that it had waited for before", p.phase));
+    return true;
+  });
+  return text.empty() ? text : fmt::format("{}, whose phase {} has parity {}", text, b.phase, b.phase & 1);
+}
+
+// The warp waited for the buffer to be free, and it was given back before what this mbarrier counts was
+// there.
+std::string given_back_early(const Warp& w, uint32_t offset, const Mbarrier& b, const PassedWait& wait) {
+  const CtaState& own = *w.cta.state;
+  const Mbarrier* empty = own.mbarriers.find(wait.offset);
+  for (const MbarrierParty& p : empty ? empty->parties : std::vector<MbarrierParty>{}) {
+    if (p.what != MbarrierParty::What::arrives || !p.at || p.rank != w.cta.rank || p.warp == w.id) continue;
+    const std::string why = waited_badly(*w.cta.warps[p.warp], offset, b);
+    return fmt::format(
+        "; the buffer was given back too early, by warp {}, line {} (on the mbarrier at {:#x}{}), while "
+        "phase {} of this "
+        "one was running{}{}",
+        p.warp, own.ptx_line(p.function, *p.at), w.cta.address_of(wait.offset), symbol_of(w.cta, wait.offset),
+        b.phase, why.empty() ? "" : ": ", why);
+  }
+  return {};
+}
+
+// Why there is an arrival too many: nothing made the warp wait since its last one, or what it waited for came
+// too early.
+std::string came_before(const Warp& w, uint32_t offset, const Mbarrier& b) {
+  const CtaState& own = *w.cta.state;
+  std::string text;
+  for (const MbarrierParty& p : b.parties)
+    if (p.what == MbarrierParty::What::arrives && p.phase == b.phase && p.rank == w.cta.rank &&
+        p.warp == w.id && p.at)
+      text = fmt::format(
+          "; warp {} has arrived in this phase before, by line {}: a wait is missing between the two, for "
+          "the phase to "
+          "end or for the buffer to be given back",
+          w.id, own.ptx_line(p.function, *p.at));
+  if (text.empty() || own.warps.empty()) return text;
+  const WarpEngines& e = own.warps[w.id];
+  const PassedWait* last = nullptr;
+  e.newest_pass_first([&](const PassedWait& p) { return (last = &p) != nullptr; });
+  if (!last) return text + fmt::format(" (warp {} has waited for no mbarrier so far)", w.id);
+  const bool since = last->instructions > e.arrived_at, held = last->phase != kNoPhase && !last->again;
+  if (since && held)
+    if (const std::string early = given_back_early(w, offset, b, *last); !early.empty()) return early;
+  text += fmt::format(" (the last wait of warp {} was line {}, with parity {} for the mbarrier at {:#x}{}",
+                      w.id, own.ptx_line(last->function, *last->at), last->parity,
+                      w.cta.address_of(last->offset), symbol_of(w.cta, last->offset));
+  if (since && !held)
+    text +=
+        fmt::format("; wrong parity: it got {}",
+                    last->phase == kNoPhase ? "the phase before the first, which counts as over"
+                                            : fmt::format("phase {}, which it had seen before", last->phase));
+  return text + ")";
+}
+
 // One operation on a barrier by one lane; bookkeeping after the change.
 template <class F>
 void change(Warp& w, const SharedRef& r, const char* what, unsigned lane, BarrierEvent::What event,
@@ -128,13 +198,20 @@ void change(Warp& w, const SharedRef& r, const char* what, unsigned lane, Barrie
   CtaState& state = *r.cta->state;
   Mbarrier& b = state.mbarrier(r.offset, what);
   uint32_t phase = b.phase;
-  bool flipped = state.counted(b, [&] { return f(b); });
+  bool flipped = false;
+  try {
+    flipped = state.counted(b, [&] { return f(b); });
+  } catch (const Fault& e) {
+    if (!std::string_view(e.what()).starts_with("too many arrivals")) throw;
+    throw Fault(e.kind, e.lane, e.what() + came_before(w, r.offset, b));
+  }
   using Party = MbarrierParty::What;
   b.note(event == BarrierEvent::What::arrive      ? Party::arrives
          : event == BarrierEvent::What::expect_tx ? Party::expects
                                                   : Party::delivers,
          phase, w.current(), w.group->function, w.cta.rank, w.id, 1u << lane, amount);
   w.note();
+  if (event == BarrierEvent::What::arrive) w.cta.state->warp(w.id).arrived_at = w.instructions;
   state.store(r.offset, b);
   tell(w, event, r, amount, phase, lane);
   if (flipped) {
@@ -215,7 +292,9 @@ void arrive(Warp& w, const Instr& in) {
     } catch (const Fault& gone) {
       // Persistent kernels give the last slot back to a CTA that may have ended: nobody is there to miss it.
       if (gone.kind != FaultKind::peer_exited || !w.cta.cluster.grid.schedule.tolerant) throw;
-      return w.cta.cluster.tolerated(gone, w);
+      Fault noted = gone;
+      noted.serious = m.cluster_scope;
+      return w.cta.cluster.tolerated(noted, w);
     }
     if (wants_state && r.cta != &w.cta)
       fault(FaultKind::mbarrier_state, lane,
@@ -322,7 +401,8 @@ Look look(Warp& w, const Instr& in, const char* what) {
 }
 
 // One event for the lanes that have seen the same barrier's phase end.
-void tell_waits_done(Warp& w, const Instr& in, uint32_t done, const char* what) {
+void tell_waits_done(Warp& w, const Instr& in, uint32_t done, uint32_t phase, bool at_once,
+                     const char* what) {
   const Mods m = unpack_aux<Mods>(in);
   uint32_t told = 0;
   for_lanes(done, [&](unsigned lane) {
@@ -332,8 +412,8 @@ void tell_waits_done(Warp& w, const Instr& in, uint32_t done, const char* what) 
     for_lanes(done, [&](unsigned l) { same |= uint32_t(w.address(in.op[1], l) == address) << l; });
     told |= same;
     const SharedRef r = shared_ref(w, m.space, address, lane, what);
-    w.cta.cluster.watcher->barrier({BarrierEvent::What::wait_done, r.cta, r.offset, 0,
-                                    r.cta->state->mbarrier(r.offset, what).phase, &w, same, nullptr});
+    w.cta.cluster.watcher->barrier(
+        {BarrierEvent::What::wait_done, r.cta, r.offset, at_once, phase, &w, same, nullptr});
   });
 }
 
@@ -347,7 +427,8 @@ void wait(Warp& w, const Instr& in) {
   Cluster& cluster = w.cta.cluster;
   const bool adversarial = cluster.grid.schedule.kind == Schedule::Kind::adversarial;
   LaneGroup& group = *w.group;
-  group.asked = {};
+  const Asked before = std::exchange(group.asked, {});
+  const bool at_once = before.at != &in || before.offset != seen.offset || before.phase != seen.phase;
   w.put_off = false;
   if (seen.uniform) group.asked = {&in, seen.offset, seen.phase, w.instructions};
   const bool timed_out = std::exchange(group.timed_out, false);
@@ -360,9 +441,12 @@ void wait(Warp& w, const Instr& in) {
   const uint32_t done = w.put_off ? 0 : seen.done;
   if (done == w.active) group.asked = {};
   if (cluster.watcher && done) [[unlikely]]
-    tell_waits_done(w, in, done, what);
+    tell_waits_done(w, in, done, seen.phase, at_once, what);
   if (done) {
     w.note();
+    if (seen.uniform)
+      w.cta.state->warp(w.id).pass(
+          {&in, group.function, seen.offset, seen.parity, seen.phase, at_once, false, w.instructions});
     if (Mbarrier* b = seen.uniform ? w.cta.state->mbarriers.find(seen.offset) : nullptr)
       b->note(MbarrierParty::What::waits, b->seen_after(seen.parity, w.cta.rank, w.id), &in, group.function,
               w.cta.rank, w.id, done, 1);

@@ -19,10 +19,15 @@ SharedRef shared_ref(Warp& w, Space space, uint64_t address, unsigned lane, cons
   uint32_t a = static_cast<uint32_t>(address);
   uint32_t offset = a & ((1u << kRankShift) - 1);
   if (space == Space::shared_cluster) return {&cluster.owner(a, what), offset};
+  // Every mbarrier instruction without .shared::cluster traps on such an address on an H100 (driver 580).
   if (a >> kRankShift != w.cta.rank)
-    fault(FaultKind::illegal_address, lane,
-          "{}: the .shared::cta address {:#x} belongs to CTA rank {}, the executing CTA has rank {}", what, a,
-          a >> kRankShift, w.cta.rank);
+    fault(
+        std::string_view(what).starts_with("mbarrier.") ? FaultKind::illegal_instruction
+                                                        : FaultKind::illegal_address,
+        lane,
+        "{}: the .shared::cta address {:#x} belongs to CTA rank {}, the executing CTA has rank {}; what mapa "
+        "gives is for .shared::cluster",
+        what, a, a >> kRankShift, w.cta.rank);
   return {&w.cta, offset};
 }
 

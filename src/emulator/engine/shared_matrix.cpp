@@ -31,11 +31,13 @@ Layout layout_of(SharedMatrix::Swizzle s) {
 // (heads packed to queries in FlashAttention 3) stay unwritten, and so do their products.
 void undefined(Cluster& cluster, const Cta& cta, const AsyncOp& op, const char* operand, uint32_t row,
                uint32_t k, uint32_t address) {
-  const Fault unwritten(
-      FaultKind::uninitialized, op.lane,
-      fmt::format("{}: {} reads shared {:#x} of CTA rank {} (row {}, byte {} of K), which nobody has written",
-                  op.name(), operand, address, cta.rank, row, k));
-  cluster.note_or_throw(unwritten, op);
+  cluster.note_or_throw(
+      Fault(FaultKind::uninitialized, op.lane,
+            fmt::format(
+                "{}: {} reads shared {:#x} of CTA rank {} (row {}, byte {} of K), which nobody has written",
+                op.name(), operand, address, cta.rank, row, k))
+          .at(cta, address),
+      op);
 }
 
 // Elements of 4 and 6 bits: 16 along MN in the first bytes of 16 (CUTLASS's unit tests

@@ -153,6 +153,7 @@ struct TmaLoad final : AsyncOp {
   }
 
   const char* name() const override { return kLoad; }
+  Counted counted() const override { return counted_by(targets, barrier); }
   bool holds_exit() const override {
     return started ? any_part_concerns(parts, targets, *cta) : any_concerns(targets, *cta);
   }

@@ -80,7 +80,8 @@ struct TmaStore final : AsyncOp {
             Fault(FaultKind::uninitialized, lane,
                   fmt::format("{} reads shared [{:#x}, {:#x}) of CTA rank {}, which nobody has written (byte "
                               "{} of the box)",
-                              name(), where, where + n, cta->rank, r * m.pitch() + i)),
+                              name(), where, where + n, cta->rank, r * m.pitch() + i))
+                .at(*cta, where),
             *this);
       }
       watch_access(cluster, AccessKind::read, Space::shared, where, n, cta, *this);

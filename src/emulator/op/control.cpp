@@ -71,7 +71,11 @@ Body bind_pmevent(Instr& i, const Source& s) {
   return nothing;
 }
 
-// Grids run one after the other: a dependent grid starts when all before it are complete.
-Body bind_griddepcontrol(Instr&, const Source&) { return nothing; }
+// Grids run one after the other, so a dependent grid finds those before it complete: only watchers are told.
+static void griddepcontrol(Warp& w, const Instr& in) {
+  if (Watcher* watch = w.cta.cluster.watcher) [[unlikely]]
+    watch->fence(w, in);
+}
+Body bind_griddepcontrol(Instr&, const Source&) { return griddepcontrol; }
 
 }  // namespace fp4lab::emu

@@ -24,7 +24,10 @@ static bool before_cas(const Function& f, const Instr& load) {
   return false;
 }
 
-OrderChecker::OrderChecker() : global_(std::make_unique<Global>()), found_(std::make_unique<Found>()) {}
+OrderChecker::OrderChecker()
+    : pasts_(std::make_unique<Pasts>()),
+      global_(std::make_unique<Global>()),
+      found_(std::make_unique<Found>()) {}
 OrderChecker::~OrderChecker() = default;
 
 void OrderChecker::launch_begin(const Grid& grid) {
@@ -32,6 +35,12 @@ void OrderChecker::launch_begin(const Grid& grid) {
   global_->clear();
   found_->clear();
   errors_ = notes_ = 0;
+  pasts_->before_is_over = false;
+  pasts_->waits.clear();
+  if (!grid.config.early)
+    std::erase_if(pasts_->all, [&](const Past& p) { return p.stream == grid.config.stream; });
+  overlaps_ = grid.config.early && !pasts_->all.empty();
+  notes_reads_ = grid.config.may_overlap;
   code_base_.clear();
   traits_.clear();
   unfenced_.clear();
@@ -50,6 +59,7 @@ void OrderChecker::launch_begin(const Grid& grid) {
 
 void OrderChecker::launch_end(const Grid& grid) {
   found_->finish(grid);
+  keep_accesses(grid);
   clusters_.clear();
   global_->clear();
   grid_ = nullptr;
@@ -78,6 +88,7 @@ void OrderChecker::cta_start(Cta& cta) {
 
 void OrderChecker::cta_exit(Cta& cta) {
   check_exit(cta);
+  dependents_launched(of(cta), cta);
   auto& slot = clusters_[cta.cluster.id];
   slot->cta[cta.rank].shared.reset();
   slot->cta[cta.rank].tmem.reset();

@@ -13,7 +13,8 @@
 // end behind a bulk store that may not have read its shared memory yet.
 //
 // Not seen: a read of global memory before the first write of the launch to the same 4 KiB; a proxy fence of
-// shared memory where one of global memory is due; what other launches do at the same time.
+// shared memory where one of global memory is due; what other launches do at the same time, but for those
+// that programmatic dependent launch lets overlap (order_launch.cpp).
 #pragma once
 
 #include <atomic>
@@ -76,6 +77,11 @@ class OrderChecker final : public Watcher {
   };
   std::vector<FoldedNotes> folded_notes() const;
 
+  // Launches that may overlap with the next one: of a module that is unloaded, or of a stream that nobody
+  // overlaps.
+  void forget(const Module&);
+  void forget(uint64_t stream);
+
   bool thread_safe() const override { return true; }
   void launch_begin(const Grid&) override;
   void launch_end(const Grid&) override;
@@ -120,7 +126,7 @@ class OrderChecker final : public Watcher {
   void cluster_arrive(Cluster&, order::WarpState&, const BarrierEvent&);
   void cluster_done(Cluster&, order::WarpState&, const BarrierEvent&);
   static void wgmma_waited(Cluster&, order::WarpState&, const BarrierEvent&);
-  static void group_waited(Cluster&, order::WarpState&, const BarrierEvent&);
+  void group_waited(Cluster&, order::WarpState&, const BarrierEvent&) const;
   void issue_wgmma(order::OpState&, Cluster&, order::WarpState&, const Warp&);
 
   void mbarrier(const BarrierEvent&);
@@ -137,6 +143,19 @@ class OrderChecker final : public Watcher {
   void generic(const Access&);
   void deliver(order::OpState&, Cluster&, uint32_t stream, uint32_t number);
   void check_exit(Cta&);
+  void grid_waited(Cluster&, order::WarpState&, const Warp&);
+  void dependents_launched(Cluster&, const Cta&);
+  void keep_accesses(const Grid&);
+  void meet_past(const order::Actor&, const Touch& now, uint64_t address, uint32_t bytes);
+  bool knows_grid_wait(const order::Actor&) const;
+  void note_read(const Touch&, uint64_t address, uint32_t bytes);
+  struct Past;
+  void found_before_wait(const Past&, const Touch& before, const order::Actor&, const Touch& now,
+                         uint64_t address, uint32_t bytes);
+  Party past_party(const Past&, const Touch&) const;
+  void pair_allocates(const TmemAccess&, Cluster&, const Touch& now);
+  void pair_frees(const TmemAccess&, Cluster&, const Touch& now);
+  void tell_blind(const Cta&, Cluster&, uint32_t rank);
   void range(const order::Actor&, Touch, Space, const Cta*, uint64_t address, uint32_t bytes, bool map);
   void visit(Cell&, const order::Actor&, const Touch&, const order::Place&, bool map);
   void check(Touch& before, const order::Actor&, const Touch& now, const order::Place&, bool map);
@@ -178,11 +197,18 @@ class OrderChecker final : public Watcher {
   std::string missing(const Touch& before, const order::Actor&, const Touch& now) const;
   std::string missing_between_threads(const Touch& before, const order::Actor&, const Touch& now,
                                       const std::string& here) const;
-  std::string missing_behind_operation(const Touch& before, const order::Actor&,
+  std::string missing_behind_operation(const Touch& before, const order::Actor&, const Touch& now,
                                        const std::string& here) const;
+  std::string waited_instead(const order::StreamInfo&, uint32_t phase, const order::Actor&,
+                             const Touch& now) const;
+  std::string passed_again(const Cluster&, const order::Actor&, const Touch& now) const;
+  std::string group_waits(const Cluster&, const Touch& operation, bool bulk) const;
 
   struct Global;
   struct Found;
+  struct Pasts;
+  std::unique_ptr<Pasts> pasts_;
+  bool overlaps_ = false, notes_reads_ = false;  // this launch: see order_launch.cpp
   const Grid* grid_ = nullptr;
   std::vector<uint32_t> code_base_;
   std::vector<order::Traits> traits_;

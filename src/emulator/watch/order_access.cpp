@@ -11,15 +11,22 @@ using namespace order;
 
 void OrderChecker::visit(Cell& cell, const Actor& a, const Touch& now, const Place& place, bool map) {
   const bool write = now.is(Touch::write);
+  bool written = write || place.kind != Place::Kind::shared;
   cell.each(now.mask, [&](Touch& before) {
+    written |= before.is(Touch::write);
     if (write || before.is(Touch::write)) check(before, a, now, place, map);
   });
   if (write) cell.forget(now.mask);
-  cell.add(now);
+  if (written) return cell.add(now);
+  Touch blind = now;
+  blind.blind = true;
+  cell.add(blind);
 }
 
 void OrderChecker::range(const Actor& a, Touch now, Space space, const Cta* owner, uint64_t address,
                          uint32_t bytes, bool map) {
+  if (notes_reads_ && space == Space::global && !now.is(Touch::write)) [[unlikely]]
+    note_read(now, address, bytes);
   const uint8_t width = now.lanes && bytes < 16 ? static_cast<uint8_t>(bytes) : 0;
   while (bytes) {
     const uint32_t at = address % 16, n = std::min(bytes, 16 - at);
@@ -34,6 +41,8 @@ void OrderChecker::range(const Actor& a, Touch now, Space space, const Cta* owne
     } else {
       const uint64_t page = address / Global::kPage;
       const bool write = now.is(Touch::write);
+      if (overlaps_) [[unlikely]]
+        meet_past(a, now, address, n);
       if (write || global_->possible(page)) {
         Global::Shard& shard = global_->shard(page);
         std::lock_guard lock(shard.mutex);
@@ -58,7 +67,7 @@ void OrderChecker::access(const Access& a) {
   auto* s = static_cast<OpState*>(a.op->watched.get());
   if (!s || s->kind == OpKind::unknown) return;
   ClusterState& c = of(*a.op->cta);
-  if (a.space == Space::global && a.kind == AccessKind::read &&
+  if (a.space == Space::global && a.kind == AccessKind::read && !overlaps_ && !notes_reads_ &&
       !global_->possible(a.address / Global::kPage) &&
       !global_->possible((a.address + a.bytes - 1) / Global::kPage))
     return;
@@ -163,7 +172,10 @@ void OrderChecker::tmem(const TmemAccess& a) {
   now.component = static_cast<uint16_t>(w.base), now.lanes = a.warp->active;
   now.flags |= Touch::collective;
   now.site = site(*a.warp), now.issuer = static_cast<uint16_t>(w.base);
-  if (a.what == What::alloc && a.cta->state->tmem_group == 2) c.cta[a.cta->rank].pair_allocation = now;
+  if (a.cta->state->tmem_group == 2 && (a.cta->rank ^ 1) < c.cta.size()) {
+    if (a.what == What::alloc) pair_allocates(a, c, now), c.cta[a.cta->rank].pair_allocation = now;
+    if (a.what == What::dealloc) pair_frees(a, c, now);
+  }
   Actor by(c, t, w.base);
   by.after = &*t.after;
   touches(by);

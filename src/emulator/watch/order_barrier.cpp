@@ -25,7 +25,12 @@ Sum& sum_of(Numbers& numbers, Sums& sums, uint64_t number) {
 // What reports say of where a warp has waited or arrived.
 void OrderChecker::note_point(WarpState& w, const BarrierEvent& e) const {
   using What = BarrierEvent::What;
-  const SyncPoint point{site(*e.warp), w.time, 0, kForever};
+  SyncPoint point{site(*e.warp), w.time, 0, kForever};
+  if (e.what == What::bar_done) {
+    point.named = e.address;
+    const auto& parts = e.cta->state->named[e.address].parts;
+    for (unsigned k = 0; k < parts.size(); ++k) point.warps |= uint32_t(parts[k].last != 0) << k;
+  }
   switch (e.what) {
     case What::bar_arrive:
     case What::cluster_arrive:
@@ -63,6 +68,8 @@ void OrderChecker::bar_done(ClusterState& c, WarpState& w, const BarrierEvent& e
   NamedState& n = c.cta[e.cta->rank].named[e.address];
   const uint64_t number = w.barrier_generation[e.address];
   if (n.number[number % 4] == number) acquire(w, e.lanes, n.generation[number % 4]);
+  ++w.time;
+  w.learn(e.lanes);
 }
 
 // wgmma.wait_group: a group is the warpgroup's, so the other warps' products of it are over too.
@@ -78,10 +85,12 @@ void OrderChecker::wgmma_waited(ClusterState& c, WarpState& w, const BarrierEven
 }
 
 // cp.async.bulk.wait_group (.read: phase) and cp.async.wait_group.
-void OrderChecker::group_waited(ClusterState& c, WarpState& w, const BarrierEvent& e) {
+void OrderChecker::group_waited(ClusterState& c, WarpState& w, const BarrierEvent& e) const {
   auto& threads = e.what == BarrierEvent::What::bulk_waited ? c.bulk : c.copies;
   for_lanes(e.lanes, [&](unsigned l) {
-    const BulkThread& b = threads[w.base + l];
+    BulkThread& b = threads[w.base + l];
+    b.waited[b.waits++ % b.waited.size()] = {site(*e.warp), static_cast<uint32_t>(e.amount),
+                                             static_cast<uint32_t>(b.groups.size())};
     const auto newest = static_cast<size_t>(e.amount);
     if (newest >= b.groups.size() || !b.read) return;
     const uint32_t number = b.groups[b.groups.size() - 1 - newest];
@@ -192,6 +201,8 @@ void OrderChecker::cluster_done(ClusterState& c, WarpState& w, const BarrierEven
     ++w.thread[l].cluster_phase;
     --w.thread[l].cluster_arrived;
   });
+  ++w.time;
+  w.learn(e.lanes);
 }
 
 }  // namespace fp4lab::emu

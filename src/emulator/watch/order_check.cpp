@@ -86,6 +86,11 @@ static bool in_cluster(const Touch& t, const Actor& a) { return t.cluster == a.c
 static bool same_instruction(const Touch& before, const Actor& a, const Touch& now) {
   if (before.site != now.site || before.time != now.time || before.cluster != now.cluster) return false;
   if (before.lanes) return before.component == now.component;
+  // The halves of one tcgen05.ld or st (16x32bx2, whose halves may be the same columns).
+  if (!now.lanes && in_cluster(before, a) && before.component == now.component) {
+    const Stream kind = a.cluster->stream_of(now).kind;
+    if (kind == Stream::tmem_load || kind == Stream::tmem_store) return true;
+  }
   // So with what the lanes of a warp store asynchronously: CUTLASS's Blackwell epilogues have all 32 lanes
   // issue the same cp.async.bulk.tensor (the nth one of each lane).
   return !now.lanes && in_cluster(before, a) && before.is(Touch::write) && now.is(Touch::write) &&
@@ -187,6 +192,35 @@ bool OrderChecker::map_written_over(const Touch& before, const Actor& a, const T
          a.own_time < before.time;
 }
 
+// Did a thread know, when it did `before`, that the operation `now` was issued? Then that is over too late
+// for it.
+static bool knew_issue(const Touch& before, const Actor& a, const Touch& now) {
+  if (!before.lanes || now.lanes || !in_cluster(before, a)) return false;
+  const WarpState& w = *a.cluster->warp[before.component / kLanes];
+  const uint32_t lanes = before.lanes_of(before.mask & now.mask);
+  if (!lanes) return false;
+  const Clock* then = w.knew(static_cast<unsigned>(std::countr_zero(lanes)), before.time);
+  return then && (*then)[a.own] >= a.own_time;
+}
+
+// Is the write `now` what the read `before` was to wait for, though it came first? It read what nobody had
+// written, or waited for the mbarrier that counts the copy, but once more for a phase that it had seen.
+static bool wants(const Touch& before, const Actor& a, const Touch& now) {
+  if (before.is(Touch::write) || !now.is(Touch::write)) return false;
+  if (before.blind) return true;
+  if (now.lanes || !in_cluster(before, a) || !in_cluster(now, a)) return false;
+  const StreamInfo& copy = a.cluster->stream_of(now);
+  if (copy.kind != Stream::mbarrier) return false;
+  const uint32_t until = before.lanes ? before.time : kForever;
+  bool again = false;
+  a.cluster->warp[before.issuer / kLanes]->waits.newest_first([&](const SyncPoint& p) {
+    if (p.mbarrier != copy.id || p.cta != copy.cta || p.time > until) return false;
+    again = p.again && p.phase + 1 < now.time;
+    return true;
+  });
+  return again;
+}
+
 // No chain orders the two accesses.
 void OrderChecker::unordered(const Touch& before, const Actor& a, const Touch& now, const Place& place) {
   if (before.is(Touch::collective)) return found(Class::alloc, before, a, now, place);
@@ -203,8 +237,11 @@ void OrderChecker::unordered(const Touch& before, const Actor& a, const Touch& n
   if (stream && tensor_memory_keeps_order(*stream, before, a, now))
     return found(a.own / kLanes == before.issuer / kLanes ? Class::own_wait : Class::store_wait, before, a,
                  now, place);
-  // What the program does first is told first: a copy that is late was still issued before.
+  // What the program does first is told first: a copy that is late was still issued before, and so was one of
+  // which whoever read or wrote knew then that it was issued: not the issue lacks an order, but the
+  // completion.
   const bool issued_before =
+      wants(before, a, now) || knew_issue(before, a, now) ||
       (stream && stream->kind == Stream::pipe && a.op && a.op->sequence && a.op->sequence < before.time) ||
       (before.lanes && !now.lanes && in_cluster(before, a) && before.component / kLanes == a.own / kLanes &&
        a.own_time < before.time);
@@ -212,6 +249,7 @@ void OrderChecker::unordered(const Touch& before, const Actor& a, const Touch& n
   if (!issued_before) return found(is, before, a, now, place);
   Actor other = a;
   other.own = before.issuer, other.op = nullptr;
+  other.own_time = before.lanes ? before.time : kForever;
   found(is, now, other, before, place);
 }
 

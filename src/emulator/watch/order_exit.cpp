@@ -61,8 +61,12 @@ void OrderChecker::check_exit(Cta& cta) {
         t.time = r.time, t.site = r.site, t.cluster = now.cluster, t.issuer = static_cast<uint16_t>(r.issuer);
         t.component = static_cast<uint16_t>(r.thread ? r.component / kLanes * kLanes : r.component);
         t.lanes = r.thread ? 1u << r.component % kLanes : 0, t.mask = 0xff, t.flags = Touch::write;
-        // The emulator lets such arrivals pass where it is tolerant, as hardware does.
-        const bool passes = r.thread && grid_->schedule.tolerant;
+        // The emulator lets such arrivals pass where it is tolerant, as hardware does most often. Who
+        // releases to the cluster has something to hand over, and a CTA that is gone cannot take it (a launch
+        // failure once in a while, facebookexperimental/triton pull request 3492).
+        const Traits& arrival = traits_[r.site];
+        const bool hands_over = arrival.scope && arrival.scope_spelled && !arrival.relaxed;
+        const bool passes = r.thread && grid_->schedule.tolerant && !hands_over;
         found(passes ? Class::exit_arrival : Class::exit, t, by, now, {Place::Kind::shared, &cta, address});
       }
 }

@@ -76,6 +76,10 @@ void OrderChecker::fence(Warp& warp, const Instr& i) {
           if (w.store) k.raise(w.store_fenced, k[w.store]);
         });
       return;
+    case Traits::grid_wait:
+      return grid_waited(c, w, warp);
+    case Traits::grid_dependents:
+      return dependents_launched(c, warp.cta);
     case Traits::after_sync:
       for_lanes(lanes, [&](unsigned l) { w.thread[l].after = w.thread[l].v; });
       return;

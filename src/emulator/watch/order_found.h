@@ -29,9 +29,14 @@ struct OrderChecker::Global {
   struct Page {
     Cell cell[kPage / 16];
   };
+  struct ReadPage {  // the first reader of each cell
+    Touch cell[kPage / 16];
+  };
   struct Shard {
     std::mutex mutex;
     std::unordered_map<uint64_t, std::unique_ptr<Page>> pages;  // those that were written
+    std::unordered_map<uint64_t, std::unique_ptr<ReadPage>>
+        reads;  // for launches that may overlap with the next
   };
   std::array<Shard, kShards> shards;
   std::vector<std::atomic<uint8_t>> maybe =
@@ -43,23 +48,46 @@ struct OrderChecker::Global {
   bool possible(uint64_t page) const { return maybe[hash(page)].load(std::memory_order_relaxed); }
   Shard& shard(uint64_t page) { return shards[hash(page) % kShards]; }
   void clear() {
-    for (Shard& s : shards) s.pages.clear();
+    for (Shard& s : shards) s.pages.clear(), s.reads.clear();
     for (auto& m : maybe) m.store(0, std::memory_order_relaxed);
     variables.clear();
   }
 };
 
+// A launch that may not be over when the next one of its stream begins.
+struct OrderChecker::Past {
+  uint64_t stream;
+  const Module* module;
+  std::string kernel;
+  std::vector<uint32_t> code_base;
+  Dim3 grid, cluster;
+  uint32_t warps;  // of a CTA
+  std::unordered_map<uint64_t, std::unique_ptr<Global::Page>> pages;
+  std::unordered_map<uint64_t, std::unique_ptr<Global::ReadPage>> reads;
+};
+
+struct OrderChecker::Pasts {
+  static constexpr size_t kMost = 8;
+  std::vector<Past> all;                    // the oldest first
+  std::atomic<bool> before_is_over{false};  // a CTA let the next launch begin behind its griddepcontrol.wait
+  std::mutex mutex;
+  std::vector<std::pair<uint64_t, uint32_t>> waits;  // of this launch: cluster, component of its stream
+};
+
 struct OrderChecker::Found {
   using Key = std::tuple<Class, uint32_t, uint32_t, uint8_t>;
   struct Entry {
-    uint64_t order;
+    uint64_t cluster;  // whose the finding is: of the lowest number, and which of its findings
+    uint32_t number;
     Finding finding;
   };
   mutable std::mutex mutex;
   std::map<Key, Entry> entries;
+  std::unordered_map<uint64_t, uint32_t> numbers;  // of findings, by cluster
   std::vector<Finding> last;
   void clear() {
     entries.clear();
+    numbers.clear();
     last.clear();
   }
   void finish(const Grid&);

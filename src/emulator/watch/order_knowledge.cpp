@@ -83,6 +83,7 @@ void OrderChecker::warp_sync(WarpState& w, uint32_t lanes) {
   const Knowledge known = together(w, lanes);
   for_lanes(lanes, [&](unsigned l) { static_cast<Knowledge&>(w.thread[l]) = known; });
   ++w.time;
+  w.learn(lanes);
 }
 
 }  // namespace fp4lab::emu

@@ -116,7 +116,12 @@ void OrderChecker::waited(ClusterState& c, BarrierState& b, const BarrierEvent& 
   thread_uses(c, b, e);
   WarpState& w = c.of(*e.warp);
   b.wait_site = site(*e.warp);
-  w.waits.add({b.wait_site, w.time, e.cta->rank, e.address});
+  SyncPoint point{b.wait_site, w.time, e.cta->rank, e.address, e.phase, e.amount != 0};
+  w.waits.newest_first([&](const SyncPoint& p) {
+    point.again |= p.cta == point.cta && p.mbarrier == point.mbarrier && p.phase == point.phase;
+    return point.again;
+  });
+  w.waits.add(point);
   const Traits& t = traits(*e.warp);
   const uint32_t first = t.relaxed ? c.threads : 0;
   acquire(w, e.lanes, b.own.known, first);
@@ -126,6 +131,8 @@ void OrderChecker::waited(ClusterState& c, BarrierState& b, const BarrierEvent& 
   if (!t.relaxed && (t.scope || !t.scope_spelled))
     for (const KnowledgeField& k : kFields) acquire(w, e.lanes, b.lax.known.*k.known, k.lax, 0);
   if (b.ran.any) c.cta[e.warp->cta.rank].behind.join(*b.ran.known.v);
+  ++w.time;  // what comes behind is later than what came before
+  w.learn(e.lanes);
 }
 
 // An mbarrier must be known to be initialised: by order for threads, by order and a fence for the engines.

@@ -20,6 +20,14 @@ struct Missing {
   const char *behind = "", *before = "";
 };
 
+// "0, 2, 5" of a bit for each.
+std::string bits_text(uint32_t bits) {
+  std::string text;
+  for (unsigned k = 0; k < 32; ++k)
+    if (bits >> k & 1) text += fmt::format("{}{}", text.empty() ? "" : ", ", k);
+  return text;
+}
+
 Missing missing_of_race(const Touch& before, const ClusterState* c, bool same_warp) {
   if (same_warp && before.lanes) return {"bar.warp.sync", "bar.warp.sync"};
   if (before.lanes || !c) return {"an arrive or a barrier", "a wait or a barrier"};
@@ -67,6 +75,10 @@ std::string OrderChecker::gaps(Class k, const Touch& before, const Actor& a, con
       case Class::exit:
       case Class::exit_read:
         return missing_of_race(before, c, c && theirs == mine);
+      case Class::pair_alloc:
+        return {"", "barrier.cluster.arrive and wait"};
+      case Class::pair_dealloc:
+        return {"", "barrier.cluster.arrive and wait, behind the alloc,"};
       case Class::alloc:
       case Class::init:
         return {"a barrier", "a wait or a barrier"};
@@ -122,7 +134,10 @@ std::string OrderChecker::belongs(Class k, const Touch& before, const Actor& a, 
   const auto place = [&](const SyncPoint& p) {
     if (p.mbarrier != kForever) mbarriers.emplace(p.cta, p.mbarrier);
     return fmt::format("line {}{}", line_of(p.site),
-                       p.mbarrier == kForever ? "" : fmt::format(" (mbarrier at {:#x})", p.mbarrier));
+                       p.mbarrier != kForever ? fmt::format(" (mbarrier at {:#x})", p.mbarrier)
+                       : p.named != kForever
+                           ? fmt::format(" (barrier {}, completed by warps {})", p.named, bits_text(p.warps))
+                           : "");
   };
   std::vector<std::string> waits;
   if (a.op) {

@@ -28,12 +28,15 @@ std::string mnemonic(const Source& s) {
 
 }  // namespace
 
-std::string OrderChecker::cta_name(uint64_t cluster, uint32_t rank) const {
-  const Dim3 grid = grid_->config.grid, size = grid_->config.cluster;
+static std::string cta_text(Dim3 grid, Dim3 size, uint64_t cluster, uint32_t rank) {
   const uint64_t nx = grid.x / size.x, ny = grid.y / size.y;
   return fmt::format("CTA ({},{},{})", cluster % nx * size.x + rank % size.x,
                      cluster / nx % ny * size.y + rank / size.x % size.y,
                      cluster / nx / ny * size.z + rank / size.x / size.y);
+}
+
+std::string OrderChecker::cta_name(uint64_t cluster, uint32_t rank) const {
+  return cta_text(grid_->config.grid, grid_->config.cluster, cluster, rank);
 }
 
 // The CTA is named where there is more than one.
@@ -43,19 +46,10 @@ std::string OrderChecker::thread_name(const ClusterState& c, uint32_t component)
                      c.ctas > 1 ? " of " + cta_name(c.id, rank) : "");
 }
 
-OrderChecker::Party OrderChecker::party(const Touch& t) const {
-  const Source& s = source_at(*grid_, code_base_, t.site);
-  const Module& m = grid_->module;
-  const ClusterState* c = clusters_[t.cluster].get();
-  Party p;
-  if (!c) {
-    p.who = fmt::format("a thread of cluster {}", t.cluster);
-  } else {
-    const uint32_t thread = t.lanes ? t.component : t.issuer;
-    p.who = fmt::format("{}warp {}, {} of {}", t.lanes ? "" : "issued by ", thread / kLanes % c->warps,
-                        lane_list(t.lanes ? t.lanes : 1u << thread % kLanes),
-                        cta_name(t.cluster, thread / kLanes / c->warps));
-  }
+namespace {
+
+OrderChecker::Party party_at(const Module& m, const Source& s) {
+  OrderChecker::Party p;
   p.does = mnemonic(s);
   p.ptx = fmt::format("{}:{}", m.name.empty() ? "ptx" : m.name, s.line);
   p.cuda = cuda_position(m, s);
@@ -64,6 +58,67 @@ OrderChecker::Party OrderChecker::party(const Touch& t) const {
   line.remove_prefix(std::min(line.size(), line.find_first_not_of(" \t")));
   p.source = line;
   return p;
+}
+
+}  // namespace
+
+OrderChecker::Party OrderChecker::party(const Touch& t) const {
+  Party p = party_at(grid_->module, source_at(*grid_, code_base_, t.site));
+  const ClusterState* c = clusters_[t.cluster].get();
+  if (!c) {
+    p.who = fmt::format("a thread of cluster {}", t.cluster);
+  } else {
+    const uint32_t thread = t.lanes ? t.component : t.issuer;
+    p.who = fmt::format("{}warp {}, {} of {}", t.lanes ? "" : "issued by ", thread / kLanes % c->warps,
+                        lane_list(t.lanes ? t.lanes : 1u << thread % kLanes),
+                        cta_name(t.cluster, thread / kLanes / c->warps));
+  }
+  return p;
+}
+
+OrderChecker::Party OrderChecker::past_party(const Past& past, const Touch& t) const {
+  const Source& s = past.module->functions[function_at(past.code_base, t.site)]
+                        .source[t.site - past.code_base[function_at(past.code_base, t.site)]];
+  Party p = party_at(*past.module, s);
+  const uint32_t thread = t.lanes ? t.component : t.issuer;
+  p.who = fmt::format("kernel {}, {}warp {}, {} of {}", kernel_name(past.kernel), t.lanes ? "" : "issued by ",
+                      thread / kLanes % past.warps, lane_list(t.lanes ? t.lanes : 1u << thread % kLanes),
+                      cta_text(past.grid, past.cluster, t.cluster, thread / kLanes / past.warps));
+  return p;
+}
+
+void OrderChecker::found_before_wait(const Past& past, const Touch& before, const Actor& a, const Touch& now,
+                                     uint64_t address, uint32_t bytes) {
+  std::lock_guard lock(found_->mutex);
+  const uint8_t extra = static_cast<uint8_t>((before.flags & 3) << 2 | (now.flags & 3));
+  auto [it, fresh] = found_->entries.try_emplace({Class::before_grid_wait, before.site, now.site, extra});
+  Finding& f = it->second.finding;
+  if (fresh) {
+    it->second.cluster = a.cluster->id, it->second.number = found_->numbers[a.cluster->id]++;
+    f.error = true, f.count = 0;
+    f.kind = name_of(Class::before_grid_wait);
+    f.kernel = grid_->function.name;
+    f.place = fmt::format("global [{:#x}, {:#x})", address, address + bytes);
+    f.first = past_party(past, before), f.then = party(now);
+    const char *first = before.is(Touch::write) ? "writes" : "reads",
+               *then = now.is(Touch::write) ? "written" : "read";
+    f.what = fmt::format(
+        "{} {} before griddepcontrol.wait: kernel {}, launched before it, {} it and may still be running "
+        "(programmatic stream serialization)",
+        f.place, then, kernel_name(past.kernel), first);
+    f.needs =
+        "griddepcontrol.wait (cudaGridDependencySynchronize) in front of the access, by the thread itself or "
+        "before a barrier that orders it";
+    f.belongs = fmt::format("griddepcontrol.wait before line {}", f.then.line);
+    std::string has;
+    for (const Function& function : grid_->module.functions)
+      for (const Source& s : function.source)
+        if (s.tokens.size() > 1 && s.tokens[0] == "griddepcontrol" && s.has("wait"))
+          has += fmt::format("{}{}", has.empty() ? "; the module has one at line " : ", ", s.line);
+    f.belongs += has.empty() ? "; the module has none" : has;
+    ++errors_;
+  }
+  ++f.count;
 }
 
 std::string OrderChecker::Finding::text() const {
@@ -132,21 +187,21 @@ void OrderChecker::found(Class k, const Touch& before, const Actor& a, const Tou
   std::lock_guard lock(found_->mutex);
   auto [it, fresh] = found_->entries.try_emplace({k, before.site, now.site, extra});
   Found::Entry& e = it->second;
-  if (fresh) {
-    e.order = found_->entries.size();
+  const uint64_t count = fresh ? 0 : e.finding.count;
+  // The same one is told for any number of host threads.
+  if (fresh || a.cluster->id < e.cluster) {
+    e.cluster = a.cluster->id, e.number = found_->numbers[e.cluster]++;
     e.finding = words(k, before, a, now, place);
   }
-  ++e.finding.count;
-  if (!fresh) return;
-  ++(e.finding.error ? errors_ : notes_);
+  e.finding.count = count + 1;
+  if (fresh) ++(e.finding.error ? errors_ : notes_);
 }
 
 void OrderChecker::Found::finish(const Grid&) {
   std::vector<const Entry*> all;
   for (const auto& [key, e] : entries) all.push_back(&e);
-  std::sort(all.begin(), all.end(), [](const Entry* x, const Entry* y) {
-    return x->finding.error != y->finding.error ? x->finding.error : x->order < y->order;
-  });
+  std::ranges::sort(all, {},
+                    [](const Entry* e) { return std::tuple(!e->finding.error, e->cluster, e->number); });
   last.clear();
   for (const Entry* e : all) last.push_back(e->finding);
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <map>
 #include <unordered_map>
 
@@ -72,6 +73,8 @@ struct Traits {
     map_copy,     // tensormap.cp_fenceproxy
     before_sync,  // tcgen05.fence::before_thread_sync
     after_sync,
+    grid_wait,       // griddepcontrol.wait
+    grid_dependents  // griddepcontrol.launch_dependents
   } fence = none;
   bool acquire = false, release = false, relaxed = false;
   uint8_t scope = 0;           // 0 .cta, 1 .cluster, 2 .gpu or .sys
@@ -102,6 +105,11 @@ struct ThreadState : Knowledge {
 struct SyncPoint {
   uint32_t site = 0, time = 0;
   uint32_t cta = 0, mbarrier = kForever;  // kForever: no mbarrier
+  uint32_t phase = 0;    // of a wait for an mbarrier: that was over, kNoPhase the one before the first
+  bool at_once = false;  // and the first answer was yes
+  bool again = false;    // the warp has passed a wait for that phase before
+  uint32_t named = kForever,
+           warps = 0;  // of a named barrier: its number, and a bit for each warp that completed it
 };
 struct SyncPoints {
   std::array<SyncPoint, 8> last;
@@ -116,8 +124,29 @@ struct SyncPoints {
   }
 };
 
+// What a warp's lanes learnt by their last acquires, for reports: v as it was from `time` on.
+struct Learnt {
+  uint32_t time = 0, lanes = 0;
+  SharedClock v;
+};
+
 struct WarpState {
   SyncPoints waits, arrivals;
+  std::array<Learnt, 16> learnt;
+  uint32_t acquires = 0;
+  void learn(uint32_t lanes) {
+    learnt[acquires++ % learnt.size()] = {time, lanes,
+                                          thread[static_cast<unsigned>(std::countr_zero(lanes))].v};
+  }
+  // What a lane knew at `time`; null where that is too long ago. Nothing, if it has never learnt anything.
+  const Clock* knew(unsigned lane, uint32_t at) const {
+    static const Clock nothing;
+    const auto size = static_cast<uint32_t>(learnt.size());
+    for (uint32_t k = 0; k < std::min(acquires, size); ++k)
+      if (const Learnt& l = learnt[(acquires - 1 - k) % size]; l.lanes >> lane & 1 && l.time <= at)
+        return &*l.v;
+    return acquires > size ? nullptr : &nothing;
+  }
   Knowledge elected;  // what its lanes knew together, and had done, at the last elect.sync
   uint32_t time = 1;  // accesses are stamped with it; it grows with every release
   uint32_t base = 0;  // component of lane 0
@@ -217,6 +246,7 @@ enum class Stream : uint8_t {
   store_fenced,
   store_issued,  // tcgen05.st that were issued, whether they are over or not
   init_fence,
+  grid_wait,  // of the cluster: 1 behind griddepcontrol.wait
   // Up to what time of the warp a bar.sync (of a CTA that is alone) or a releasing barrier.cluster.arrive has
   // passed it on: the shipped alternative to fence.mbarrier_init.
   init_sync
@@ -233,6 +263,11 @@ struct BulkThread {              // cp.async.bulk stores of a thread, or its cp.
   uint32_t read = 0, write = 0;  // streams
   uint32_t issued = 0;
   std::vector<uint32_t> groups;  // number of the last operation of each committed group
+  struct GroupWait {
+    uint32_t site = 0, newest = 0, committed = 0;  // of wait_group newest, so many groups were committed
+  };
+  std::array<GroupWait, 16> waited;  // the last ones, for reports
+  uint32_t waits = 0;
 };
 
 enum class OpKind : uint8_t {
@@ -277,6 +312,20 @@ struct CtaStateOf {
   std::array<Sum, 4> relaxed;  // arrivals of this CTA, by phase
   std::array<uint64_t, 4> relaxed_number{~0ull, ~0ull, ~0ull, ~0ull};
   Touch pair_allocation;  // the last tcgen05.alloc.cta_group::2
+  // Those by first column, and how many of them this CTA has freed. What it did without knowing of the other
+  // CTA's part is told when that comes.
+  struct PairColumns {
+    std::vector<Touch> allocations;
+    uint32_t freed = 0;
+  };
+  std::map<uint32_t, PairColumns> pair;
+  struct Blind {
+    uint32_t column, number;  // of the allocation
+    bool frees;
+    Touch touch;
+  };
+  std::vector<Blind> blind;
+  bool grid_waited = false, dependents_launched = false;
   // What had run before a cluster barrier, or other CTAs' arrivals on an mbarrier, that this CTA has waited
   // for.
   Clock behind;

@@ -29,6 +29,8 @@ Traits order::traits_of(const Source& s) {
                 : s.has("tensormap::generic") && s.has("acquire") ? Traits::map_acquire
                                                                   : Traits::none;
     if (s.has("mbarrier_init")) t.fence = Traits::mbarrier_init;
+  } else if (first == "griddepcontrol") {
+    t.fence = s.has("wait") ? Traits::grid_wait : Traits::grid_dependents;
   } else if (first == "tensormap") {
     if (s.has("cp_fenceproxy")) t.fence = Traits::map_copy;
     t.map_edit = s.has("replace");

@@ -1,6 +1,9 @@
 // What is wrong between two accesses, and what would have ordered them: the words for each class of findings.
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "emulator/core/mbarrier.h"
 #include "emulator/core/place.h"
 #include "emulator/watch/order_found.h"
 
@@ -37,7 +40,7 @@ std::string OrderChecker::missing(const Touch& before, const Actor& a, const Tou
         "access, and an acquire of the same flag before {}",
         before.cluster, here);
   return before.lanes ? missing_between_threads(before, a, now, here)
-                      : missing_behind_operation(before, a, here);
+                      : missing_behind_operation(before, a, now, here);
 }
 
 std::string OrderChecker::missing_between_threads(const Touch& before, const Actor& a, const Touch& now,
@@ -51,45 +54,116 @@ std::string OrderChecker::missing_between_threads(const Touch& before, const Act
   if (theirs / c.warps == mine / c.warps)
     return fmt::format(
         "a barrier (bar.sync, or an mbarrier that warp {} arrives on and warp {} waits for) between the "
-        "access by {} and {}",
-        theirs % c.warps, mine % c.warps, thread_name(c, first), here);
+        "access by {} and {}{}",
+        theirs % c.warps, mine % c.warps, thread_name(c, first), here, passed_again(c, a, now));
   return fmt::format(
       "a cluster barrier, or mbarrier.arrive.release.cluster by {} and a wait with .acquire.cluster (the "
       "default scope .cta does not reach the other CTA), before {}",
       thread_name(c, first), here);
 }
 
-std::string OrderChecker::missing_behind_operation(const Touch& before, const Actor& a,
+// Where the warp waited for the mbarrier, but for an earlier phase.
+std::string OrderChecker::waited_instead(const StreamInfo& s, uint32_t phase, const Actor& a,
+                                         const Touch& now) const {
+  const WarpState& w = *a.cluster->warp[a.own / kLanes];
+  const uint32_t until = now.lanes ? now.time : a.own_time;
+  const SyncPoint* wait = nullptr;
+  w.waits.newest_first([&](const SyncPoint& p) {
+    if (p.mbarrier == s.id && p.cta == s.cta && p.time <= until) wait = &p;
+    return wait != nullptr;
+  });
+  if (!wait || (wait->phase != kNoPhase && wait->phase >= phase)) return {};
+  const std::string seen = wait->phase == kNoPhase
+                               ? "which the phase before the first has"
+                               : fmt::format("which phase {} has{}", wait->phase,
+                                             wait->again ? ", that it had waited for before" : "");
+  return fmt::format(
+      "; wrong parity: warp {} waited for it at line {}, with parity {}, {}{}, while phase {} has parity {}",
+      a.own / kLanes % a.cluster->warps, line_of(wait->site), wait->phase & 1, seen,
+      wait->at_once ? ": it passed at once" : "", phase, phase & 1);
+}
+
+// Where the warp's last wait for an mbarrier was for a phase that it had seen end: it held nobody back.
+std::string OrderChecker::passed_again(const ClusterState& c, const Actor& a, const Touch& now) const {
+  const uint32_t until = now.lanes ? now.time : a.own_time;
+  const SyncPoint* wait = nullptr;
+  c.warp[a.own / kLanes]->waits.newest_first([&](const SyncPoint& p) {
+    if (p.mbarrier != kForever && p.time <= until) wait = &p;
+    return wait != nullptr;
+  });
+  if (!wait || !wait->again) return {};
+  return fmt::format(
+      "; wrong parity? the last wait of warp {}, line {} for the mbarrier at {:#x} with parity {}, got {}",
+      a.own / kLanes % c.warps, line_of(wait->site), wait->mbarrier, wait->phase & 1,
+      wait->phase == kNoPhase ? "the phase before the first, once more"
+                              : fmt::format("phase {}, which it had seen before", wait->phase));
+}
+
+// The first wait_group behind the operation's commit that lets its group be under way; or that nobody
+// committed it.
+std::string OrderChecker::group_waits(const ClusterState& c, const Touch& operation, bool bulk) const {
+  const auto& threads = bulk ? c.bulk : c.copies;
+  const auto it = threads.find(operation.issuer);
+  if (it == threads.end()) return {};
+  const BulkThread& b = it->second;
+  const auto group = std::ranges::lower_bound(b.groups, operation.time);
+  if (group == b.groups.end()) return "; no commit_group behind it yet";
+  const auto index = static_cast<uint32_t>(group - b.groups.begin());
+  const auto size = static_cast<uint32_t>(b.waited.size());
+  for (uint32_t k = b.waits > size ? b.waits - size : 0; k < b.waits; ++k) {
+    const BulkThread::GroupWait& w = b.waited[k % size];
+    if (w.committed <= index) continue;
+    const uint32_t newer = w.committed - 1 - index;
+    if (w.newest <= newer) return {};
+    return fmt::format(
+        "; line {} waits until at most {} groups are under way, and only {} had been committed behind this "
+        "one: "
+        "wait_group {} is needed there",
+        line_of(w.site), w.newest, newer, newer);
+  }
+  return "; no wait_group behind its commit_group";
+}
+
+std::string OrderChecker::missing_behind_operation(const Touch& before, const Actor& a, const Touch& now,
                                                    const std::string& here) const {
   const ClusterState& c = *a.cluster;
   const StreamInfo& s = c.stream_of(before);
   const std::string cta = c.ctas > 1 ? " of " + cta_name(c.id, s.cta) : "";
   switch (s.kind) {
     case Stream::mbarrier:
+      if (now.is(Touch::write) && !now.lanes)
+        return fmt::format(
+            "a wait until the buffer has been read, before {}: the copy before it is still on its way, or "
+            "not read yet "
+            "(an mbarrier that the readers arrive on; at the least phase {} of the mbarrier at {:#x}{}, "
+            "which counts "
+            "that copy's bytes){}",
+            here, before.time - 1, s.id, cta, passed_again(c, a, now));
       return fmt::format(
-          "a wait for phase {} of the mbarrier at {:#x}{}, which counts the copy's bytes, before {}{}",
+          "a wait for phase {} of the mbarrier at {:#x}{}, which counts the copy's bytes, before {}{}{}",
           before.time - 1, s.id, cta, here,
           c.rank_of(a.own) == s.cta
               ? ""
               : " (when a thread of the other CTA waits: then mbarrier.arrive.release.cluster by it and a "
-                "wait with .acquire.cluster; the default scope .cta does not reach the other CTA)");
+                "wait with .acquire.cluster; the default scope .cta does not reach the other CTA)",
+          waited_instead(s, before.time - 1, a, now));
     case Stream::pipe:
       return fmt::format(
           "tcgen05.commit by {} behind it, and a wait for the mbarrier that it arrives on, before {}",
           thread_name(c, before.issuer), here);
     case Stream::bulk_read:
       return fmt::format(
-          "cp.async.bulk.wait_group.read by {} (then a barrier, if another thread goes on), before {}",
-          thread_name(c, before.issuer), here);
+          "cp.async.bulk.wait_group.read by {} (then a barrier, if another thread goes on), before {}{}",
+          thread_name(c, before.issuer), here, group_waits(c, before, true));
     case Stream::bulk_write:
       return fmt::format(
-          "cp.async.bulk.wait_group by {} (then a barrier, if another thread goes on), before {}",
-          thread_name(c, before.issuer), here);
+          "cp.async.bulk.wait_group by {} (then a barrier, if another thread goes on), before {}{}",
+          thread_name(c, before.issuer), here, group_waits(c, before, true));
     case Stream::copy:
       return fmt::format(
           "cp.async.wait_group (or cp.async.mbarrier.arrive and a wait for that mbarrier) by {} behind its "
-          "copy, then a barrier if another thread goes on, before {}",
-          thread_name(c, before.issuer), here);
+          "copy, then a barrier if another thread goes on, before {}{}",
+          thread_name(c, before.issuer), here, group_waits(c, before, false));
     case Stream::wgmma:
       return fmt::format(
           "wgmma.wait_group by warp {}{} behind the wgmma's commit_group (then an arrive or a barrier, if "
@@ -168,6 +242,20 @@ OrderChecker::Wording OrderChecker::tensor_words(Class k, const Touch& before, c
             fmt::format("a barrier between tcgen05.alloc by warp {} and {}, which reads the address from "
                         "shared memory behind that barrier",
                         before.component / kLanes % c.warps, thread_name(c, a.own))};
+  if (k == Class::pair_alloc)
+    return {fmt::format("a pair's tcgen05.alloc by {} before it knows that the other CTA runs ({})",
+                        cta_name(c.id, c.rank_of(a.own)), where),
+            fmt::format(
+                "barrier.cluster.arrive (.relaxed is enough) and barrier.cluster.wait in both CTAs before "
+                "tcgen05.alloc: the instruction shakes hands in the shared memory of {}, which must be "
+                "there (PTX ISA 9.7.16.7.1)",
+                cta_name(c.id, c.rank_of(before.component)))};
+  if (k == Class::pair_dealloc)
+    return {
+        fmt::format("a pair's tcgen05.dealloc by {} before it knows that {} has allocated ({})",
+                    cta_name(c.id, c.rank_of(a.own)), cta_name(c.id, c.rank_of(before.component)), where),
+        "barrier.cluster.arrive and barrier.cluster.wait in both CTAs between the pair's tcgen05.alloc and "
+        "tcgen05.dealloc (PTX ISA 9.7.16.7.1)"};
   if (k == Class::cp_after_mma)
     return {
         fmt::format("tcgen05.cp overwrites {} that an earlier tcgen05.mma of the same thread reads", where),
@@ -314,6 +402,8 @@ OrderChecker::Wording OrderChecker::wording(Class k, const Touch& before, const 
     case Class::store_wait:
     case Class::own_wait:
     case Class::alloc:
+    case Class::pair_alloc:
+    case Class::pair_dealloc:
       return tensor_words(k, before, a, now, where);
     case Class::exit:
     case Class::exit_arrival:
@@ -331,6 +421,8 @@ OrderChecker::Wording OrderChecker::wording(Class k, const Touch& before, const 
     case Class::init_barrier:
     case Class::init_fence:
       return init_words(k, before, a, now, where);
+    case Class::before_grid_wait:
+      break;  // found_before_wait
   }
   return {};
 }

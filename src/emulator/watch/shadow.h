@@ -33,6 +33,7 @@ struct Touch {
   uint8_t width = 0;  // > 0: neighbouring lanes touched neighbouring runs of so many bytes; 0: all the same
   uint8_t flags = 0;
   uint8_t layout = 0;  // emu::Layout
+  bool blind = false;  // a read where nobody had written before
 
   bool is(Flag f) const { return flags & f; }
   // The lanes that touched the bytes of `m`.
@@ -59,7 +60,7 @@ struct Touch {
   // Can this stand for `next` too? Then it does from now on.
   bool takes(const Touch& next) {
     if (next.component != component || next.cluster != cluster || next.flags != flags ||
-        !next.lanes != !lanes || next.layout != layout)
+        !next.lanes != !lanes || next.layout != layout || next.blind != blind)
       return false;
     const bool run = width && std::popcount(lanes) > 1;
     // The same agents once more, later: what is ordered behind the later is behind the earlier.
