@@ -48,8 +48,8 @@ class Arguments {
   Argument add_option(const std::string& name, T& value, const std::string& help);
   // "!--name" makes it false.
   Argument add_flag(const std::string& name, bool& value, const std::string& help);
-  // The end of the command's --help. Every command has some.
-  void examples(std::initializer_list<const char*> lines);
+  // The end of the command's --help. Every command has some; `note` stands before them.
+  void examples(std::initializer_list<const char*> lines, const std::string& note = "");
 
  private:
   CLI::App& app_;

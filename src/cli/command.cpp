@@ -72,8 +72,8 @@ Argument Arguments::add_flag(const std::string& name, bool& value, const std::st
   return Argument(app_.add_flag(name, value, help));
 }
 
-void Arguments::examples(std::initializer_list<const char*> lines) {
-  std::string text = "Examples:";
+void Arguments::examples(std::initializer_list<const char*> lines, const std::string& note) {
+  std::string text = note.empty() ? "Examples:" : note + "\nExamples:";
   for (const char* line : lines) text += fmt::format("\n  {}", line);
   app_.footer(text);
 }

@@ -1,17 +1,25 @@
 // fp4lab emulate: runs a CUDA program on the emulator, unmodified: the loader finds the emulator's driver and
 // runtime libraries first.
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <memory>
+#include <thread>
 
 #include "cli/command.h"
 #include "cli/elf.h"
+#include "cli/gate.h"
 #include "fp4lab/driver.h"
 #include "fp4lab/error.h"
 
@@ -22,7 +30,10 @@ namespace fs = std::filesystem;
 
 struct Options {
   std::string device, json, dump_ptx, replace_ptx;
-  std::string seed, threads, sms;
+  std::string threads, sms, timeout, step_limit;
+  std::string fail_on, junit, sarif;
+  uint64_t seed = 0, schedules = 1;
+  int error_exitcode = 1;
   std::string trace, stop_at, watch, tile, kernel;
   bool profile = false;
   bool eager = false, check = false, strict = false, fidelity = false;
@@ -82,18 +93,11 @@ std::string observers(const Options& o) {
   return o.profile ? lines + "profile" : lines;
 }
 
-int run(const Options& o) {
-  std::vector<std::string> looked_at;
-  const std::string library = emulator_library(looked_at);
-  if (library.empty())
-    fail("no emulator library; looked at\n  {}\n  build it with make", fmt::join(looked_at, "\n  "));
-  const fs::path folder = fs::path(library).parent_path(), program = find_program(o.command.front());
-  check_program(program, folder);
-
+// The program's environment, but for the seed.
+void set_environment(const Options& o, const fs::path& folder) {
   const char* path = std::getenv("LD_LIBRARY_PATH");
   set("LD_LIBRARY_PATH", folder.string() + (path && *path ? std::string(":") + path : ""));
   set("FP4LAB_EMULATOR_DEVICE", o.device);
-  set("FP4LAB_SEED", o.seed);
   set("FP4LAB_THREADS", o.threads);
   set("FP4LAB_SMS", o.sms);
   set("FP4LAB_OBSERVE", observers(o));
@@ -103,16 +107,30 @@ int run(const Options& o) {
   if (!o.replace_ptx.empty() && !fs::is_directory(o.replace_ptx))
     fail("--replace-ptx {}: no such folder", o.replace_ptx);
   set("FP4LAB_REPLACE_PTX", o.replace_ptx);
+  set("FP4LAB_TIMEOUT", o.timeout);
+  set("FP4LAB_STEP_LIMIT", o.step_limit);
+  set("FP4LAB_INTERRUPT", "1");
+  set("FP4LAB_PROGRESS", "1");
   if (o.eager) set("FP4LAB_EAGER", "1");
-  if (o.check) set("FP4LAB_CHECK", "1");
+  if (o.check) set("FP4LAB_CHECK", "1"), set("FP4LAB_GO_ON", "1");
   set("FP4LAB_TOLERANT", o.strict ? "0" : "1");
   if (o.fidelity) set("FP4LAB_FIDELITY", "1");
+}
 
+[[noreturn]] void execute(const fs::path& program, const std::vector<std::string>& command) {
   std::vector<char*> arguments;
-  for (const std::string& a : o.command) arguments.push_back(const_cast<char*>(a.c_str()));
+  for (const std::string& a : command) arguments.push_back(const_cast<char*>(a.c_str()));
   arguments.push_back(nullptr);
   execv(program.c_str(), arguments.data());
   fail("{}: {}", program.string(), std::strerror(errno));
+}
+
+std::string seconds_trouble(const std::string& s) {
+  char* end = nullptr;
+  const double seconds = std::strtod(s.c_str(), &end);
+  return !s.empty() && *end == 0 && seconds > 0 && seconds < 1e9
+             ? std::string()
+             : fmt::format("'{}' is not a number of seconds above 0", s);
 }
 
 std::string tile_trouble(const std::string& s) {
@@ -125,6 +143,113 @@ std::string tile_trouble(const std::string& s) {
   return good ? std::string() : fmt::format("'{}' is not MMA,A|B|D,ROW,ROW,COLUMN,COLUMN", s);
 }
 
+constexpr int kTimedOut = 124;
+
+// The program's status, 128 and the signal's number where one ended it. It ends itself at its limit of time;
+// one that does not (its host code hangs) is killed some seconds behind.
+int run_supervised(const Options& o, const fs::path& program, bool silent) {
+  std::fflush(nullptr);
+  const pid_t child = fork();
+  if (child < 0) fail("fork: {}", std::strerror(errno));
+  if (child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // whoever ends this command ends the program
+    if (silent)
+      for (const int output : {STDOUT_FILENO, STDERR_FILENO})
+        if (const int nowhere = open("/dev/null", O_WRONLY); nowhere >= 0) dup2(nowhere, output);
+    try {
+      execute(program, o.command);
+    } catch (const std::exception& e) {
+      fmt::print(stderr, "fp4lab: {}\n", e.what());
+      _exit(2);
+    }
+  }
+  const auto old_int = signal(SIGINT, SIG_IGN), old_quit = signal(SIGQUIT, SIG_IGN);  // the program answers
+  using Clock = std::chrono::steady_clock;
+  constexpr double kGrace = 5;  // seconds
+  const bool limited = !o.timeout.empty();
+  const auto end =
+      Clock::now() +
+      std::chrono::milliseconds(static_cast<int64_t>(limited ? (std::stod(o.timeout) + kGrace) * 1000 : 0));
+  int status = 0;
+  bool killed = false;
+  for (;;) {
+    const pid_t done = waitpid(child, &status, limited && !killed ? WNOHANG : 0);
+    if (done == child) break;
+    if (done < 0 && errno != EINTR) fail("waitpid: {}", std::strerror(errno));
+    if (done == 0 && Clock::now() >= end) killed = true, kill(child, SIGKILL);
+    if (done == 0) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  signal(SIGINT, old_int), signal(SIGQUIT, old_quit);
+  if (killed) {
+    fmt::print(stderr,
+               "fp4lab: the limit of {} s is over, and no launch was running: the program was killed\n",
+               o.timeout);
+    return kTimedOut;
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+void write_file(const std::string& path, const std::string& text) {
+  if (path.empty()) return;
+  std::ofstream out(path, std::ios::binary);
+  if (!(out << text).flush()) fail("{}: {}", path, std::strerror(errno));
+}
+
+// A file for what the emulator finds, for as long as the command runs.
+struct FindingsFile {
+  fs::path path = fs::temp_directory_path() / fmt::format("fp4lab-findings-{}", getpid());
+  ~FindingsFile() {
+    std::error_code ignored;
+    fs::remove(path, ignored);
+  }
+};
+
+int run_checked(const Options& o, const fs::path& program) {
+  Gate gate(!o.fail_on.empty() ? o.fail_on : o.check ? "error" : "");
+  const FindingsFile file;
+  set("FP4LAB_FINDINGS", file.path.string());
+  int status = 0;
+  for (uint64_t k = 0; k < o.schedules; ++k) {
+    fs::remove(file.path);
+    set("FP4LAB_SEED", fmt::format("{}", o.seed + k));
+    const int one = run_supervised(o, program, k > 0);
+    if (one && !status) {
+      status = one;
+      if (k) fmt::print(stderr, "fp4lab: seed {}: the program's status is {}\n", o.seed + k, one);
+    }
+    const auto news = gate.read(file.path, o.seed + k);
+    for (const GateFinding* g : news)
+      if (k) fmt::print(stderr, "fp4lab: seed {}: {}{}\n", o.seed + k, g->error ? "" : "note: ", g->text);
+    if (one == 130) break;  // Ctrl-C
+  }
+  const std::string name = program.filename().string();
+  write_file(o.junit, o.junit.empty() ? "" : junit_of(gate, name));
+  write_file(o.sarif, o.sarif.empty() ? "" : sarif_of(gate));
+  const int result = gate.fails() ? o.error_exitcode : status;
+  if (!gate.launches())
+    fmt::print(stderr, "fp4lab: {} launched no kernel on the emulator: nothing was checked\n", name);
+  if (const std::string summary = gate.summary(); !summary.empty())
+    fmt::print(stderr, "fp4lab: {}{}{}\n", summary,
+               o.schedules > 1 ? fmt::format(", {} schedules", o.schedules) : "",
+               gate.fails() ? fmt::format(": exit status {}", result) : "");
+  return result;
+}
+
+int run(const Options& o) {
+  std::vector<std::string> looked_at;
+  const std::string library = emulator_library(looked_at);
+  if (library.empty())
+    fail("no emulator library; looked at\n  {}\n  build it with make", fmt::join(looked_at, "\n  "));
+  const fs::path folder = fs::path(library).parent_path(), program = find_program(o.command.front());
+  check_program(program, folder);
+  set_environment(o, folder);
+  if (o.check || !o.fail_on.empty() || o.schedules > 1 || !o.timeout.empty() || !o.junit.empty() ||
+      !o.sarif.empty())
+    return run_checked(o, program);
+  set("FP4LAB_SEED", fmt::format("{}", o.seed));
+  execute(program, o.command);
+}
+
 const Command kCommand{
     "emulate", "run a CUDA program on the emulator: fp4lab emulate [options] -- ./program arguments",
     [](Arguments& app) {
@@ -133,18 +258,40 @@ const Command kCommand{
              "--device", o->device,
              "b200 or h200; default: what the program was built for, b200 if it brings no PTX of its own")
           .one_of({"b200", "h200"});
-      app.add_option("--seed", o->seed,
-                     "of the order in which asynchronous work completes; the same seed, the same run")
-          .whole_number_from(0);
+      app.add_option("--seed", o->seed, "of the order in which asynchronous work completes")
+          .capture_default_str();
+      app.add_option("--schedules", o->schedules,
+                     "run the program so many times, with this seed and the next ones: its output is shown "
+                     "once, what later runs find beside it is told")
+          .whole_number_from(1)
+          .capture_default_str();
       app.add_option("--threads", o->threads,
-                     "host threads; default: all cores. The run does not depend on it")
+                     "host threads; default: all cores. With 1 the same seed gives the same bytes; with more "
+                     "the same findings, unless CTAs race with each other")
           .whole_number_from(1);
       app.add_option("--sms", o->sms,
                      "only so many SMs: a persistent kernel takes several tiles with a small problem")
           .whole_number_from(1);
       app.add_flag("--eager", o->eager, "asynchronous work completes at once");
       app.add_flag("--check", o->check,
-                   "a launch fails when accesses are ordered by luck only (races, missing fences)");
+                   "find accesses that are ordered by luck only (races, missing fences); the program goes on "
+                   "behind them, and the command fails if there was an error");
+      app.add_option(
+          "--fail-on", o->fail_on,
+          "what fails: error, note (errors too), or classes of findings as race,deadlock "
+          "(notes/checkers.md); default: error with --check, else nothing but the program's own status");
+      app.add_option("--error-exitcode", o->error_exitcode, "the status then")
+          .whole_number(1, 255)
+          .capture_default_str();
+      app.add_option("--junit", o->junit, "write the findings to this file as JUnit's XML");
+      app.add_option("--sarif", o->sarif, "write the findings to this file as SARIF 2.1.0");
+      app.add_option("--timeout", o->timeout,
+                     "seconds: then the launch that runs ends with a report of where every warp stands, and "
+                     "the program with status 124 (as with Ctrl-C, and 130)")
+          .check(seconds_trouble);
+      app.add_option("--step-limit", o->step_limit,
+                     "warp instructions of a launch: a longer one fails with the same report")
+          .whole_number_from(1);
       app.add_flag("--strict", o->strict,
                    "a load of shared memory that nobody wrote is a fault, not poison and a note; new device "
                    "memory is poisoned, not zero; a warp may run on while others of its cluster stand");
@@ -172,9 +319,14 @@ const Command kCommand{
                      "load the file of this folder that has the name --dump-ptx gives, instead of the "
                      "program's own PTX: an edited copy");
       app.add_option("command", o->command, "the program and its arguments, behind --").required();
-      app.examples({"fp4lab emulate --check -- ./program arguments",
-                    "fp4lab emulate --profile --kernel my_kernel -- ./program",
-                    "fp4lab emulate --dump-ptx ptx -- ./program"});
+      app.examples(
+          {"fp4lab emulate --check --schedules 20 --junit findings.xml -- ./program",
+           "fp4lab emulate --timeout 60 --seed 3 --threads 1 -- ./program",
+           "fp4lab emulate --profile --kernel my_kernel -- ./program",
+           "fp4lab emulate --dump-ptx ptx -- ./program"},
+          "Exit status: the program's own; with --check or --fail-on 1 (--error-exitcode) where findings "
+          "fail, whatever the program returns; 124 at the end of --timeout, 130 on Ctrl-C, 128 + N where "
+          "signal N ended the program; 2 for bad input or a broken environment.");
       return [o] { return run(*o); };
     }};
 

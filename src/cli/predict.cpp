@@ -60,7 +60,8 @@ void list_constants(const TableFormat& format) {
     added.add({h.source.empty() ? "any other" : std::string(h.source),
                h.kernel.empty() ? "any" : std::string(h.kernel), fmt::format("{:g}", h.start_us),
                fmt::format("{:g}", h.floor_us), fmt::format("{:g}", h.dirty_mb)});
-  fmt::print("{}\nWhat belongs to a harness, not to the machine:\n{}", format.text(table), format.text(added));
+  fmt::print("{}\nWhat belongs to a harness, not to the machine:\n{}", format.text(table),
+             format.text(added));
 }
 
 int run(const Options& o) {

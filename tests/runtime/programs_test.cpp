@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
 #include <vector>
 
 #include "../command.h"
@@ -109,6 +111,112 @@ TEST_CASE("programs: a seed repeats a run exactly") {
   CHECK(a.size() > 1000);
   CHECK(a == b);
   CHECK(a != c);
+}
+
+namespace {
+
+std::string read_file(const fs::path& path) {
+  std::ifstream in(path);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+size_t count_of(const std::string& text, const std::string& part) {
+  size_t n = 0;
+  for (size_t at = 0; (at = text.find(part, at)) != text.npos; at += part.size()) ++n;
+  return n;
+}
+
+}  // namespace
+
+TEST_CASE("programs: a check fails the command, whatever the program returns, and the program goes on") {
+  if (programs().empty()) FP4LAB_SKIP("no nvcc built tests/programs");
+  const std::string device = "--device h200 ";
+  CHECK(emulate(device, "findings").status == 0);
+  const Outcome o = emulate(device + "--check", "findings");
+  INFO(o.text);
+  CHECK(o.status == 1);
+  CHECK(o.says("ok\n"));
+  for (const char* line : {"findings.cu:10)", "findings.cu:11)", "findings.cu:20)", "findings.cu:24)"})
+    CHECK_MESSAGE(o.says(line), line);
+  CHECK(count_of(o.text, "fp4lab emulator: race on shared") == 2);  // each pair of CUDA lines once
+  CHECK(count_of(o.text, "fp4lab emulator: illegal-address: ") == 1);
+  CHECK(o.says("fp4lab: 3 errors (race, illegal-address)"));
+  CHECK(o.says(" in 6 launches: exit status 1\n"));
+  const Outcome right = emulate(device + "--check", "cluster");
+  CHECK(right.status == 0);
+  CHECK(emulate(device + "--check --error-exitcode 7", "findings").status == 7);
+  CHECK(emulate(device + "--check --fail-on deadlock", "findings").status == 0);
+  CHECK(emulate(device + "--fail-on illegal-address", "findings").status == 1);
+  CHECK(emulate(device + "--fail-on error", "findings").status == 0);
+  CHECK(emulate(device + "--fail-on note", "findings").status == 1);
+  const Outcome unknown = emulate(device + "--fail-on races", "findings");
+  CHECK(unknown.status == 2);
+  CHECK(unknown.says("--fail-on races: error, note or a class of findings: illegal-address, "));
+  CHECK(emulate(device + "--error-exitcode 0 --check", "findings").status == 2);
+  CHECK(emulate(device + "--check --schedules 3", "findings")
+            .says("in 18 launches, 3 schedules: exit status 1"));
+}
+
+TEST_CASE("programs: what a check finds, for programs") {
+  if (programs().empty()) FP4LAB_SKIP("no nvcc built tests/programs");
+  const Scratch scratch;
+  const auto path = [&](const char* name) { return (scratch.folder / name).string(); };
+  const auto run = [&](const std::string& options, const char* name) {
+    return emulate(fmt::format("--device h200 --check {} --sarif {}", options, path(name)), "findings").text;
+  };
+  // The same seed, the same bytes.
+  const std::string first = run("--threads 1 --seed 3 --junit " + path("junit"), "a");
+  CHECK(first == run("--threads 1 --seed 3", "b"));
+  CHECK(read_file(path("a")) == read_file(path("b")));
+  // More threads, the same findings.
+  run("--threads 2 --seed 3", "c");
+  const auto set_of = [&](const char* name) {
+    std::set<std::string> all;
+    const auto sarif = nlohmann::json::parse(read_file(path(name)));
+    CHECK(sarif.at("version") == "2.1.0");
+    for (const auto& r : sarif.at("runs").at(0).at("results"))
+      all.insert(r.at("ruleId").get<std::string>() + r.at("locations").dump() +
+                 r.value("relatedLocations", nlohmann::json()).dump());
+    return all;
+  };
+  CHECK(set_of("a").size() >= 3);
+  CHECK(set_of("a") == set_of("c"));
+  const std::string junit = read_file(path("junit"));
+  CHECK(junit.find("failures=\"3\"") != junit.npos);
+  CHECK(junit.find("<failure type=\"race\"") != junit.npos);
+  CHECK(junit.find("findings.cu:11") != junit.npos);
+  // One schema for all.
+  emulate("--device h200 --check --json " + path("launches"), "findings");
+  std::ifstream lines(path("launches"));
+  std::set<std::string> keys;
+  for (std::string line; std::getline(lines, line);) {
+    const auto launch = nlohmann::json::parse(line);
+    for (const auto& f : launch.at("findings")) {
+      std::string all;
+      for (const auto& [key, value] : f.items()) all += key + " ";
+      keys.insert(all);
+    }
+  }
+  CHECK(keys ==
+        std::set<std::string>{"belongs count first kernel kind line needs place severity text then what "});
+}
+
+TEST_CASE("programs: a launch that does not end is stopped, and says where its warps stand") {
+  if (programs().empty()) FP4LAB_SKIP("no nvcc built tests/programs");
+  const Outcome late = emulate("--device h200 --timeout 2", "findings", "spin");
+  INFO(late.text);
+  CHECK(late.status == 124);
+  CHECK(late.says("stopped: kernel spin: the limit of 2 s is reached; where its warps stand:"));
+  CHECK(late.says("warps 0-1, all 32 lanes: runs"));
+  CHECK(late.says("findings.cu:28"));
+  const Outcome steps = emulate("--device h200 --step-limit 100000", "findings", "spin");
+  CHECK(steps.status == 1);
+  CHECK(steps.says("stopped: kernel spin: the limit of 100000 warp instructions is reached"));
+  const Outcome interrupted = run_command(fmt::format(
+      "timeout -s INT 2 '{0}/fp4lab' emulate --device h200 --check -- '{0}/programs/findings' spin 2>&1",
+      build_folder().string()));
+  INFO(interrupted.text);
+  CHECK(interrupted.says("stopped: kernel spin: interrupted; where its warps stand:"));
 }
 
 TEST_CASE("programs: those that cannot run get a reason") {
