@@ -1,6 +1,7 @@
 // fp4lab plan: what a kernel does with a case, in numbers, before it runs.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "cli/command.h"
@@ -116,6 +117,7 @@ const Command kCommand{
             r.compute_us / w.rows_used / w.busy);
         const Prediction p = predict(candidate, c, o->setting);
         say("  time             {}\n  bound by         {}\n", p.text(), p.bound);
+        for (const Term& t : p.terms) say("  term  {:<14} {:8.3f} us  {}\n", t.name, t.us, t.what);
         if (o->why) why(rung, c, candidate, o->setting, o->format);
         return 0;
       };

@@ -1,8 +1,16 @@
 // fp4lab predict: the model against measured points, published ones or our own records.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <fstream>
+#include <map>
+#include <memory>
 
 #include "cli/command.h"
 #include "cli/table.h"
+#include "fp4lab/error.h"
 #include "model/harness.h"
 #include "model/points.h"
 #include "model/registry.h"
@@ -15,7 +23,7 @@ using namespace model;
 struct Options {
   std::vector<std::string> points, constants, harness;
   std::string out, which = "all";
-  double mhz = 0;
+  int mhz = 0;
   bool list = false, errors = false;
   TableFormat format;
 };
@@ -55,6 +63,10 @@ void list_constants(const TableFormat& format) {
       table.add({std::string(chip.name), std::string(name), fmt::format("{:g}", c.value), std::string(c.unit),
                  std::string(c.source)});
     });
+  visit_sm90_costs([&](std::string_view name, const Constant& c) {
+    table.add({"sm90", std::string(name), fmt::format("{:g}", c.value), std::string(c.unit),
+               std::string(c.source)});
+  });
   Table added({"source", "kernel", ">start us", ">floor us", ">dirty MB"});
   for (const Harness& h : harnesses())
     added.add({h.source.empty() ? "any other" : std::string(h.source),
@@ -72,6 +84,8 @@ int run(const Options& o) {
     return 0;
   }
   if (o.points.empty()) fail("--points FILE.csv or FILE.jsonl is needed, or --constants");
+  if (std::ranges::find(o.points, o.out) != o.points.end())
+    fail("--out {}: the file of points itself", o.out);
   if (!o.out.empty() && o.points.size() > 1)
     fail("--out goes with one file of points, not {}", o.points.size());
   std::vector<Point> points;
@@ -129,7 +143,8 @@ const Command kCommand{
                      "CSV of published points, or JSON lines of sweep or bench; may be repeated");
       app.add_option("--out", o->out, "write the points with their predictions as CSV");
       app.add_option("--sm-mhz", o->mhz,
-                     "SM clock of points that name none; default: the machine's under such work");
+                     "SM clock of points that name none; 0: the machine's, lower the busier its tensor cores")
+          .capture_default_str();
       app.add_option("--which", o->which, "all, fitted, or aside: the points that no constant was fitted to")
           .one_of({"all", "fitted", "aside"})
           .capture_default_str();

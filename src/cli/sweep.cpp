@@ -14,6 +14,7 @@
 #include "cli/workload.h"
 #include "fp4lab/bench.h"
 #include "fp4lab/error.h"
+#include "fp4lab/model.h"
 #include "fp4lab/record.h"
 
 namespace fp4lab::cli {
@@ -30,6 +31,7 @@ struct Options {
   std::map<std::string, std::optional<std::string>> axes;  // by knob
   int sets = 4;
   TimingOptions timing{.repeats = 15};
+  unsigned best = 0;  // points of a case that the model holds for the fastest; 0: all
 };
 
 struct Item {
@@ -70,6 +72,7 @@ Work points_to_run(const Options& o, const Device& device) {
       sum += count;
       if (example.empty()) example = points.example[rule];
     }
+    if (o.best) sort_by_prediction(points.legal, c, o.best);
     for (Candidate& candidate : points.legal) {
       if (!shard.takes(legal++)) continue;
       work.points.push_back(point_of_run("sweep", device, c, candidate, o.numbers.of(c.operation),
@@ -136,12 +139,22 @@ void measure(const Options& o, const Device& device, const Work& work, Store& st
         if (time.contains(field)) record[field] = time[field];
       if (record.contains("error")) record["passed"] = false;
     }
+    record["predicted"] = record_of(predict(candidate, work.cases[case_index]));
     record["type"] = "sweep", record["swept"] = work.swept;
     const bool good = record.value("passed", false);
     store.add(std::move(record), work.points[i]);
     // A kernel that faulted spoils a GPU's context: no later point could be told from it.
     if (timer && !good) device.synchronize();
   });
+}
+
+// For what machine and clock, and how sure: as the first record has it.
+std::string predicted_for(const Records& records) {
+  if (records.empty() || !records[0].contains("predicted")) return "";
+  const nlohmann::json& p = records[0]["predicted"];
+  return fmt::format("predicted us: for {} at {:.0f} MHz, the first one {:.2f} to {:.2f} (80 %), {}.",
+                     p.value("machine", "?"), p.value("sm_mhz", 0.0), p.value("interval_low_us", 0.0),
+                     p.value("interval_high_us", 0.0), p.value("validation", "?"));
 }
 
 int run(const Options& o) {
@@ -185,7 +198,8 @@ int run(const Options& o) {
   if (device.is_emulator())
     fmt::print(out, "{}",
                fitted("Counts by the emulator, all launches of a point together. They are no time, and rank "
-                      "nothing.\n"));
+                      "nothing. " +
+                      predicted_for(records) + "\n"));
   else
     fmt::print(
         out,
@@ -212,6 +226,9 @@ const Command kCommand{
           "--sort", o->sort,
           "time (the default on a GPU), predicted, order (of the knobs), instructions, bytes, waves or "
           "seconds");
+      app.add_option("--best", o->best,
+                     "of each case only the N points that the model predicts to be fastest")
+          .capture_default_str();
       app.add_option("--repeats", o->timing.repeats, "on a GPU: samples of each time")
           .whole_number(1, 1'000'000)
           .capture_default_str();

@@ -38,15 +38,17 @@ void set_constant(std::string_view assignment) {
   char* end = nullptr;
   const double value = std::strtod(text.c_str(), &end);
   if (text.empty() || *end) fail("{}: '{}' is not a number", assignment, text);
-  const Chip* found = &find_chip(assignment.substr(0, dot), "");
   bool set = false;
-  Chip::visit(registry()[size_t(found - registry().data())], [&](std::string_view constant, Constant& c) {
-    if (constant != name) return;
-    c.value = value, c.source = "--set", set = true;
-  });
+  const auto take = [&](std::string_view constant, Constant& c) {
+    if (constant == name) c.value = value, c.source = "--set", set = true;
+  };
+  const std::string_view machine = assignment.substr(0, dot);
+  if (machine == "sm90")
+    visit_sm90_costs(take);
+  else
+    Chip::visit(registry()[size_t(&find_chip(machine, "") - registry().data())], take);
   if (!set)
-    fail("{}: {} has no constant '{}'; `fp4lab predict --constants` lists them", assignment, found->name,
-         name);
+    fail("{}: {} has no constant '{}'; `fp4lab predict --constants` lists them", assignment, machine, name);
 }
 
 }  // namespace fp4lab::model

@@ -108,6 +108,7 @@ nlohmann::json record_of(const Prediction& p) {
   nlohmann::json terms = nlohmann::json::array();
   for (const Term& t : p.terms) terms.push_back({{"term", t.name}, {"predicted_us", t.us}, {"of", t.what}});
   return {{"predicted_us", p.us},
+          {"us", p.us},
           {"interval_low_us", p.low},
           {"interval_high_us", p.high},
           {"interval", 0.8},

@@ -2,32 +2,43 @@
 // start cost is the kernel's own (ptx/sm90/kernel.cuh), so it is measured on our own sweeps, not published.
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "model/plans.h"
+#include "model/registry.h"
 
 namespace fp4lab::model {
 namespace {
 
 // "sweep": notes/records/2026-11-28-model, 573 plans on an H200, fitted on the half that was not set aside.
-constexpr struct {
+struct KernelCosts {
   // Four wgmma m64nNk16 are a chunk of K = 64: 2 N cycles of the tensor core, or decoding the weights beside
   // it.
   Constant decode_column{1.228, "cy", "sweep"}, decode{94.5, "cy", "sweep"};
   Constant step{104, "cy", "sweep: waiting for a stage, giving it back"};
   Constant sizes_in_loop{7.4, "cy", "sweep: v0 decides the size of a tile between products"};
   Constant trip{2082, "cy", "sweep: a stage is asked for stages - 1 steps ahead"};
-  Constant fill{14350, "B/ns",
-                "sweep: L2 to shared memory, all SMs; RRZE reads 10 without multicast or merging"};
+  Constant fill{14350, "B/ns", "sweep: L2 to shared memory, all SMs; RRZE reads 10 TB/s without merging"};
   Constant queue{4, "", "assumed"};
   Constant finish{1697, "cy", "sweep"}, finish_column{1.08, "cy", "sweep"};
   Constant publish{341, "cy", "sweep"}, publish_column{31.9, "cy", "sweep"};
   Constant exchange{5986, "cy", "sweep: halves of a tile between neighbours"};
   Constant helper{3525, "cy", "sweep: waiting for one more unit's sums"};
   Constant segment{48, "cy", "sweep: expanding 256 activations"},
-      item{199, "cy", "sweep: and beginning with them"};
+      item{199, "cy", "sweep: beginning with them"};
   Constant first_range{1185, "cy", "sweep"}, range{501, "cy", "sweep: each further range of K"};
   Constant dram_queue{1.69, "", "sweep: DRAM and products overlap badly"};
   Constant start{2260, "ns", "sweep: launch to the first product, without the harness"};
+
+  void visit(const std::function<void(std::string_view, Constant&)>& f) {
+    f("decode_column", decode_column), f("decode", decode), f("step", step),
+        f("sizes_in_loop", sizes_in_loop);
+    f("trip", trip), f("fill", fill), f("queue", queue), f("finish", finish),
+        f("finish_column", finish_column);
+    f("publish", publish), f("publish_column", publish_column), f("exchange", exchange), f("helper", helper);
+    f("segment", segment), f("item", item), f("first_range", first_range), f("range", range);
+    f("dram_queue", dram_queue), f("start", start);
+  }
 } kKernel;
 
 double together(double a, double b, double p) {
@@ -36,6 +47,8 @@ double together(double a, double b, double p) {
 }
 
 }  // namespace
+
+void visit_sm90_costs(const std::function<void(std::string_view, Constant&)>& f) { kKernel.visit(f); }
 
 Estimate estimate(const sm90::Plan& plan, const Case& c, const Chip& chip, double sm_mhz,
                   const Harness& harness) {

@@ -130,13 +130,13 @@ Estimate estimate(const Chip& chip, double sm_mhz, const Kernel& kernel, const H
   const double dirty = std::min(moved.least, harness.dirty_mb * 1e6);
   const double dram = (moved.dram + dirty) / chip.dram / 1000 * per_us;  // cycles
   const double work = busiest.loop + busiest.between;
-  const double core = std::max(work, dram);
+  const double core = together(work, dram, chip.queue);
 
   Estimate e;
   e.waves = tiles / (kernel.units * kernel.resident);
   e.dram_bytes = moved.dram;
   e.in_flight = kernel.stages * kernel.stage_bytes * active;
-  e.bound = core > work ? "DRAM" : bounds[busiest.last];
+  e.bound = dram > work ? "DRAM" : bounds[busiest.last];
   const auto term = [&](const char* name, double us, std::string what) {
     if (us != 0) e.terms.push_back({name, us, std::move(what)});
     e.us += us;
