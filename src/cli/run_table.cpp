@@ -71,7 +71,7 @@ bool has_time(const json& record) {
 }
 
 Table run_table(const Records& records) {
-  Table table({"case", "kernel", "?>grid", "?>JIT ms", "?>instructions", ">seconds", "?>max abs", "?>max rel",
+  Table table({"case", "kernel", "?>grid", "?>JIT ms", "?>instructions", "?>seconds", "?>max abs", "?>max rel",
                ">bit-equal", ">as tensor core", "result", ">speed of light us"});
   for (const json& r : records) {
     const auto error = [&](const char* field) {
