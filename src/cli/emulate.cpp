@@ -259,6 +259,7 @@ const Command kCommand{
              "b200 or h200; default: what the program was built for, b200 if it brings no PTX of its own")
           .one_of({"b200", "h200"});
       app.add_option("--seed", o->seed, "of the order in which asynchronous work completes")
+          .whole_number_from(0)
           .capture_default_str();
       app.add_option("--schedules", o->schedules,
                      "run the program so many times, with this seed and the next ones: its output is shown "
@@ -324,8 +325,8 @@ const Command kCommand{
            "fp4lab emulate --timeout 60 --seed 3 --threads 1 -- ./program",
            "fp4lab emulate --profile --kernel my_kernel -- ./program",
            "fp4lab emulate --dump-ptx ptx -- ./program"},
-          "Exit status: the program's own; with --check or --fail-on 1 (--error-exitcode) where findings "
-          "fail, whatever the program returns; 124 at the end of --timeout, 130 on Ctrl-C, 128 + N where "
+          "Exit status: the program's own; with --check or --fail-on 1 (--error-exitcode) where findings\n"
+          "fail, whatever the program returns; 124 at the end of --timeout, 130 on Ctrl-C, 128 + N where\n"
           "signal N ended the program; 2 for bad input or a broken environment.");
       return [o] { return run(*o); };
     }};

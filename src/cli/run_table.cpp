@@ -71,8 +71,8 @@ bool has_time(const json& record) {
 }
 
 Table run_table(const Records& records) {
-  Table table({"case", "kernel", "?>grid", "?>JIT ms", "?>instructions", "?>seconds", "?>max abs", "?>max rel",
-               ">bit-equal", ">as tensor core", "result", ">speed of light us"});
+  Table table({"case", "kernel", "?>grid", "?>JIT ms", "?>instructions", "?>seconds", "?>max abs",
+               "?>max rel", ">bit-equal", ">as tensor core", "result", ">speed of light us"});
   for (const json& r : records) {
     const auto error = [&](const char* field) {
       return r.contains(field) ? fmt::format("{:.2g}", number_at(r, field)) : "-";
@@ -202,7 +202,7 @@ std::vector<Column> numbers_of(const Records& records, bool timed) {
       });
   };
   add("?>grid", [](const json& r) { return fmt::format("{}", number_at(r, "grid")); });
-  placed(">waves", "waves", "{:.2f}", 1);
+  placed("?>waves", "waves", "{:.2f}", 1);
   placed("?>SMs busy", "busy", "{:.0f} %", 100);
   placed("?>rows used", "rows_used", "{:.0f} %", 100);
   if (std::ranges::any_of(records, [](const json& r) { return r.contains("predicted"); }))

@@ -402,7 +402,7 @@ TEST_CASE("debug information is read or skipped") {
   auto m = module_of(
       ".file 1 \"/home/x/kernel.cu\"\n.entry k() { .loc 1 42 7\n ret;\n .loc 1 43 1, function_name "
       "$L__info_string0, inlined_at 1 42 7\n ret; }\n"
-      ".section .debug_str { $L: .b8 1,2,3 { } }\n");
+      ".section .debug_str { $L: .b8 1,2,3 }\n");
   CHECK(m->files.at(1) == "/home/x/kernel.cu");
   const auto location = [&](int i) { return m->locations.at(m->functions[0].source[i].location); };
   CHECK(location(0).line == 42);

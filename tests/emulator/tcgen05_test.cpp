@@ -244,8 +244,8 @@ TEST_CASE("misuse of the tensor core is reported with names and values") {
            "by the instruction descriptor D is 128 x 64");
   contains(report("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r10, 512;", ""), "never freed");
   contains(report("b32 %r10, 512;", "b32 %r10, 256;"), "allocated: [0, 512)");
-  contains(report(".cta_group::1.sync.aligned.shared::cta.b32 [%r0+16], 512",
-                  ".cta_group::1.sync.aligned.shared::cta.b32 [%r0+16], 48"),
+  contains(report("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r0+16], 512",
+                  "mov.u32 %r3, 48; tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r0+16], %r3"),
            "power of two");
   contains(report("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r0+16], 512;",
                   "st.shared.b32 [%r0+16], 0;"),

@@ -30,12 +30,13 @@ int line_of(const std::string& text, size_t what) {
 
 // Whether the PTX line was inlined from where the rung's source calls `function`: .loc says so before it.
 bool is_called_by(const Mutant& m, const std::string& ptx, const std::string& source, const char* function) {
-  const std::string from =
-      fmt::format("inlined_at 1 {} ", line_of(source, source.find(std::string(function) + "(")));
+  const size_t call = source.find(std::string(function) + "(");
+  if (call == source.npos) return false;
+  const std::string from = fmt::format("inlined_at 1 {} ", line_of(source, call));
   std::vector<std::string> lines;
   std::istringstream in(ptx);
   for (std::string line; std::getline(in, line);) lines.push_back(line);
-  for (int at = m.line - 1; at > 0 && at > m.line - 9; --at)
+  for (int at = m.line - 2; at >= 0 && at > m.line - 10; --at)
     if (lines[size_t(at)].find(from) != std::string::npos) return true;
   return false;
 }
