@@ -38,7 +38,7 @@ NVCC_LINE  = $(shell sed -n 's,^// nvcc: ,,p' $(1))
 NVCC_BOTH := -gencode arch=compute_90a,code=compute_90a -gencode arch=compute_100a,code=compute_100a
 FORMATTED  = $(shell git ls-files '*.cpp' '*.h' '*.cu' '*.cuh' '*.cc')
 
-.PHONY: build setup run test matrix conformance fuzz check format bench clean help
+.PHONY: build setup run test matrix experiment sweep report conformance fuzz check format bench clean help
 build: $(BUILD)/fp4lab $(addprefix $(BUILD)/emulator/,libcuda.so.1 libcudart.so.13 libcublas.so.13 libcublasLt.so.13) ## compile everything (the default)
 
 setup: ## only make what a build needs
@@ -57,6 +57,16 @@ matrix: build ## every rung, case, shape and distribution, then odd shapes under
 	set -e; for what in group:7,65/128/512 group:130/384/768 group:1,40,299/256,128,128/256 \
 	  dual:77/128/512 dual:300/384/256 dual:131/256/768; do \
 	    $(BUILD)/fp4lab run $${what%%:*} --case $$what --kernel all --dist full --schedules 50 --check; done
+
+experiment: build ## run an experiment (or all) of notes/experiments and write its page: make experiment E=001
+	$(BUILD)/fp4lab experiment run $(or $(E),all) --write $(ARGS)
+
+sweep: build ## every legal plan of a case, verified: make sweep CASE=g2k1536 KERNEL=v2,v5 ARGS='--stages 1..6'
+	$(BUILD)/fp4lab sweep $(or $(OP),group) --case $(or $(CASE),g2k1536) $(if $(KERNEL),--kernel $(KERNEL)) $(ARGS)
+
+report: build ## pages and scorecard of the experiments, anew from their records
+	$(BUILD)/fp4lab experiment show --write
+	$(BUILD)/fp4lab scorecard --write
 
 conformance: build $(BUILD)/tests ## random PTX programs on a GPU and on the emulator, bit by bit: make conformance N=1000
 	FP4LAB_CONFORMANCE=$(or $(N),200) $(BUILD)/tests -tc='conformance*,PTX programs: a GPU*,sweep: a GPU*' $(ARGS)

@@ -1,0 +1,157 @@
+// fp4lab experiment, fp4lab scorecard.
+#include "fp4lab/experiment.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "cli/command.h"
+#include "cli/table.h"
+#include "fp4lab/error.h"
+#include "fp4lab/store.h"
+
+namespace fp4lab::cli {
+namespace {
+
+struct Options {
+  std::string verb, device = "auto";
+  std::vector<std::string> which;
+  bool again = false, write = false;
+};
+
+std::vector<Experiment> chosen(const Options& o) {
+  std::vector<Experiment> all;
+  if (o.which.empty() || o.which == std::vector<std::string>{"all"})
+    for (const std::string& path : experiment_paths()) all.push_back(read_experiment(path));
+  else
+    for (const std::string& name : o.which) all.push_back(find_experiment(name));
+  return all;
+}
+
+std::vector<nlohmann::json> records_of(const Experiment& e) {
+  if (!std::filesystem::exists(e.records_path())) return {};
+  return read_records(e.records_path());
+}
+
+// Only where the text differs: a file's time says when it changed.
+void write(const std::string& path, const std::string& text) {
+  std::ifstream in(path, std::ios::binary);
+  if (in && std::string(std::istreambuf_iterator<char>(in), {}) == text) return;
+  std::ofstream out(path, std::ios::binary);
+  out << text;
+  if (!out.flush()) fail("{}: cannot be written", path);
+}
+
+std::string page_of(const Experiment& e) { return experiment_page(e, judge(e), records_of(e)); }
+
+int list(const Options& o) {
+  Table table({"experiment", "verdict", "written", "question"});
+  for (const Experiment& e : chosen(o))
+    table.add({e.name, std::string(verdict_name(judge(e).verdict)),
+               e.retrospective ? "outcome known" : "before", e.question});
+  fmt::print("{}", table.text());
+  return 0;
+}
+
+int run(const Options& o) {
+  int status = 0;
+  std::set<std::string> missing;
+  for (const Experiment& e : chosen(o)) {
+    try {
+      RunOptions how{.device = o.device, .again = o.again};
+      how.progress = [](const std::string& what) { fmt::print(stderr, "{}\n", what); };
+      for (const std::string& what : run_experiment(e, how)) missing.insert(what);
+      const Judgement j = judge(e);
+      fmt::print("{}  {}: {}\n", e.name, verdict_name(j.verdict), j.why);
+      if (!e.needs.empty() && j.verdict == Verdict::kNotRun) fmt::print("  needs {}\n", e.needs);
+      if (o.write) write(e.page_path(), page_of(e));
+    } catch (const Error& error) {
+      fmt::print(stderr, "{}: {}\n", e.name, error.what());
+      status = 1;
+    }
+    std::fflush(stdout);
+  }
+  std::set<std::string> architectures;
+  for (const std::string& what : missing) architectures.insert(what.substr(0, what.find(", to time")));
+  for (const std::string& what : architectures)
+    fmt::print("Not measured: it needs {}. Where a plan's time is needed it is predicted.\n", what);
+  return status;
+}
+
+int show(const Options& o) {
+  for (const Experiment& e : chosen(o)) {
+    const std::string page = page_of(e);
+    if (o.write)
+      write(e.page_path(), page);
+    else
+      fmt::print("{}\n", page);
+  }
+  return 0;
+}
+
+int verify(const Options& o) {
+  bool good = true;
+  for (const Experiment& e : chosen(o)) {
+    const Registration r = fp4lab::verify(e, records_of(e));
+    const bool fine = r.good();
+    good &= fine;
+    fmt::print("{}  {}{}: {}\n", fine ? "ok     " : "NOT OK ", e.name,
+               e.retrospective ? " (retrospective: the outcome was known)" : "", r.text);
+    for (const std::string& line : r.changed) fmt::print("    {}\n", line);
+  }
+  return good ? 0 : 1;
+}
+
+int start(const Options& o) {
+  if (o.which.size() != 1) fail("fp4lab experiment new NAME: one name, such as more-stages");
+  const std::string path = new_experiment(o.which[0]);
+  fmt::print("{}\nFill it in, commit it, then: make experiment E={}\n", path,
+             std::filesystem::path(path).filename().string().substr(0, 3));
+  return 0;
+}
+
+const Command kExperiment{
+    "experiment", "questions written down before they run, judged by rule: new, list, run, show, verify",
+    [](Arguments& app) {
+      auto o = std::make_shared<Options>();
+      app.add_option("verb", o->verb, "new NAME; list, run, show or verify, of all or some")
+          .required()
+          .one_of({"new", "list", "run", "show", "verify"});
+      app.add_option("which", o->which, "numbers (001), names or files; without any: all");
+      app.add_option("--device", o->device, "run: auto, emulator or cuda").capture_default_str();
+      app.add_flag("--again", o->again,
+                   "run: drop what was found out, and start anew; when it first ran is kept");
+      app.add_flag("--write", o->write, "run, show: write the pages, notes/experiments/NNN-name.md");
+      return [o] {
+        if (o->verb == "new") return start(*o);
+        if (o->verb == "list") return list(*o);
+        if (o->verb == "run") return run(*o);
+        if (o->verb == "show") return show(*o);
+        return verify(*o);
+      };
+    }};
+
+const Command kScorecard{
+    "scorecard", "verdicts of all experiments, the contest's rounds and votes, how good predictions were",
+    [](Arguments& app) {
+      auto write_it = std::make_shared<bool>(false);
+      app.add_flag("--write", *write_it, "write notes/experiments/README.md");
+      return [write_it] {
+        std::vector<Experiment> all = chosen({});
+        std::vector<Judgement> judgements;
+        for (const Experiment& e : all) judgements.push_back(judge(e));
+        const std::string text = scorecard(all, judgements);
+        if (*write_it && !all.empty())
+          write((std::filesystem::path(all.front().path).parent_path() / "README.md").string(), text);
+        else
+          fmt::print("{}", text);
+        return 0;
+      };
+    }};
+
+}  // namespace
+}  // namespace fp4lab::cli

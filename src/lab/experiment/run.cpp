@@ -1,0 +1,310 @@
+// Running an experiment: every arm verified in every case, timed where a GPU is, predicted otherwise. All
+// that is found out becomes a record at once; a point that has one is not done again.
+#include "fp4lab/run.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "fp4lab/bench.h"
+#include "fp4lab/error.h"
+#include "fp4lab/experiment.h"
+#include "fp4lab/json_text.h"
+#include "fp4lab/model.h"
+#include "fp4lab/record.h"
+#include "fp4lab/store.h"
+
+namespace fp4lab {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+// Where a kernel file's PTX is kept for run_trial, which takes paths.
+fs::path compiled(const Arm& arm, const Candidate& candidate) {
+  jit::Job job = job_of(candidate);
+  job.source = arm.file;
+  const auto artifact = jit::compile(job);
+  const fs::path path = fs::temp_directory_path() / fmt::format("fp4lab-{}.ptx", artifact->key);
+  const fs::path part = path.string() + fmt::format(".{}", getpid());
+  std::ofstream(part, std::ios::binary) << artifact->ptx;
+  fs::rename(part, path);
+  return path;
+}
+
+// Other experiments of this process have the same arms.
+std::map<std::string, json>& verified_already() {
+  static std::map<std::string, json> all;
+  return all;
+}
+
+std::string path_of(const Experiment& e, const RunOptions& o) {
+  return o.records.empty() ? e.records_path() : o.records;
+}
+
+// What starts anew still has run before: when, and as what, must not be forgotten.
+std::vector<json> registrations(const std::string& path) {
+  std::vector<json> kept;
+  if (path.empty() || !fs::exists(path)) return kept;
+  for (json& r : read_records(path))
+    if (r.value("type", "") == "registration") kept.push_back(std::move(r));
+  return kept;
+}
+
+class Run {
+ public:
+  Run(const Experiment& e, const RunOptions& o)
+      : e_(e),
+        o_(o),
+        registered_(registrations(o.again ? path_of(e, o) : "")),
+        store_({.path = path_of(e, o),
+                .existing = o.again ? Existing::kForce : Existing::kResume,
+                .inputs = {e.path}}),
+        start_(std::chrono::steady_clock::now()) {}
+
+  std::vector<std::string> all() {
+    for (json& r : registered_) {
+      const std::string at = r.value("point", "");
+      store_.add(std::move(r), at);
+    }
+    add({{"type", "registration"}, {"question", e_.question}, {"text", e_.text}}, point("registration", {}));
+    for (const std::string& name : e_.accept.cases) {
+      const Case c = find_case(name);
+      for (const Arm* arm : e_.arms()) {
+        compute(*arm, c);
+        if (!arm->peer.empty()) continue;
+        verify(*arm, c);
+        time(*arm, c);
+      }
+      trial_.reset(), sets_.reset();
+    }
+    if (!e_.measured_in.empty()) take_over();
+    return {missing_.begin(), missing_.end()};
+  }
+
+ private:
+  // A rung's own plan may change; then its old records are of another plan.
+  std::string plan_of(const Arm& arm, const Case& c) const {
+    try {
+      const Candidate made = candidate_for(find_rung(arm.arch, op_of(c.operation), arm.kernel), c, arm.set);
+      return std::string(made.rung->name) + " " + plan_line(made);
+    } catch (const Error&) {
+      return "";  // verify() says why
+    }
+  }
+  std::string point(const char* type, std::vector<std::string> what) const {
+    what.insert(what.begin(), {e_.id, e_.hash});
+    return point_of(type, what);
+  }
+  void add(json record, const std::string& point) {
+    if (store_.contains(point)) return;
+    record["experiment"] = e_.name, record["hash"] = e_.hash;
+    for (auto& [field, value] : stamp_)
+      if (!record.contains(field)) record[field] = value;
+    store_.add(std::move(record), point);
+  }
+  void tell(const std::string& what) const {
+    if (o_.progress) o_.progress(fmt::format("{} {}", e_.id, what));
+  }
+  void spend() const {
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+    if (seconds > e_.seconds)
+      fail("{}: its budget of {} seconds is spent; what was found out is in {}, and the next run goes on",
+           e_.name, e_.seconds, store_.path());
+  }
+
+  // Figures and predictions: they take microseconds, so they are always anew, and a record where they
+  // changed.
+  void compute(const Arm& arm, const Case& c) {
+    if (!arm.peer.empty() || arm.expect != Arm::Expect::kRight || !o_.predict) return;
+    Candidate candidate{};
+    try {
+      candidate = candidate_for(find_rung(arm.arch, op_of(c.operation), arm.kernel), c, arm.set);
+      require_legal(candidate, c);
+    } catch (const Error&) {
+      return;  // verify() says so
+    }
+    json r{{"type", "prediction"}, {"arm", arm.name}, {"case", c.name}, {"quantities", quantities(arm, c)}};
+    // The model knows plans. What was edited it cannot see.
+    if (arm.file.empty() && arm.ptx.empty()) {
+      r["prediction"] = record_of(predict(candidate, c));
+      const Arm& base = e_.baseline;
+      if (&arm != &base && base.peer.empty() && base.arch == arm.arch && base.file.empty() &&
+          base.ptx.empty() && base.expect == Arm::Expect::kRight) {
+        const Candidate b = candidate_for(find_rung(base.arch, op_of(c.operation), base.kernel), c, base.set);
+        if (reasons(b, c).empty()) r["ratio"] = record_of(predict_ratio(candidate, b, c));
+      }
+    }
+    size_t number = 0;
+    json last;
+    for (const json& old : store_.records())
+      if (old.value("type", "") == "prediction" && old.value("hash", "") == e_.hash &&
+          old.value("arm", "") == arm.name && old.value("case", "") == c.name)
+        ++number, last = old;
+    for (const char* field : {"prediction", "ratio", "quantities"})
+      if (number == 0 || r.value(field, json()) != last.value(field, json()))
+        return add(std::move(r),
+                   point("prediction", {arm.name, c.name, fmt::format("number {}", number + 1)}));
+  }
+
+  const Device& emulator(const std::string& arch) {
+    static std::map<std::string, Device> open;
+    auto at = open.find(arch);
+    if (at == open.end()) {
+      at = open.emplace(arch, Device::open("emulator", arch)).first;
+      check_order(at->second);
+    }
+    return at->second;
+  }
+
+  json verified(const Arm& arm, const Case& c) {
+    json r{{"check", "order of accesses"}};
+    try {
+      const Candidate candidate = candidate_of(arm, c);
+      if (const auto forbidden = reasons(candidate, c); !forbidden.empty()) {
+        r["result"] = "illegal", r["rule"] = forbidden.front().rule, r["error"] = forbidden.front().text;
+        return r;
+      }
+      const Device& device = emulator(arm.arch);
+      const Distribution distribution = e_.distribution_of(c.operation);
+      const std::string key = point_of_what(device, c, candidate, distribution);
+      if (auto known = verified_already().find(key); known != verified_already().end()) {
+        json same = known->second;
+        same["shared"] = true;
+        return same;
+      }
+      if (!trial_ || trial_device_ != arm.arch)
+        trial_ = std::make_unique<Trial>(device, c, distribution, 1), trial_device_ = arm.arch;
+      const RunResult result = run_trial(device, *trial_, candidate);
+      r.update(record_of(result));
+      for (const char* field : {"jit_ms", "jit_cached", "roofline_us_computed"}) r.erase(field);
+      r["result"] = result.passed() ? "right" : result.error.empty() ? "wrong" : "fault";
+      verified_already()[key] = r;
+    } catch (const Error& error) {
+      r["result"] = "fault", r["error"] = error.what();
+    }
+    return r;
+  }
+  static std::string point_of_what(const Device& device, const Case& c, const Candidate& candidate,
+                                   Distribution distribution) {
+    std::string text;
+    if (!candidate.ptx.empty()) {
+      std::ifstream in(candidate.ptx, std::ios::binary);
+      text.assign(std::istreambuf_iterator<char>(in), {});
+    }
+    return point_of("", {device.name(), c.name, std::string(candidate.rung->file()), plan_line(candidate),
+                         text, std::string(distribution_name(distribution))});
+  }
+
+  void verify(const Arm& arm, const Case& c) {
+    if (o_.device == "cuda") return;
+    const std::string at = point("validity", {arm.name, c.name, plan_of(arm, c), "emulator"});
+    if (store_.contains(at)) return;
+    spend();
+    tell(fmt::format("{} {}: verify", c.name, arm.name));
+    json r = verified(arm, c);
+    r["type"] = "validity", r["arm"] = arm.name, r["case"] = c.name;
+    add(std::move(r), at);
+  }
+
+  // On a GPU; measure_kernel verifies before and after.
+  void time(const Arm& arm, const Case& c) {
+    if (o_.device == "emulator" || arm.expect == Arm::Expect::kIllegal) return;
+    std::string why;
+    if (!gpu_available(arm.arch, &why)) {
+      missing_.insert(fmt::format("a GPU that runs {}, to time '{}' ({})", arm.arch, arm.name, why));
+      return;
+    }
+    if (!gpu_) {
+      gpu_.emplace(Device::open("cuda", arm.arch));
+      timer_.emplace(*gpu_, TimingOptions{});
+      nvml_.emplace(*gpu_);
+    }
+    const std::string at = point("time", {arm.name, c.name, plan_of(arm, c), gpu_->name()});
+    if (store_.contains(at)) return;
+    spend();
+    tell(fmt::format("{} {}: time", c.name, arm.name));
+    json r;
+    try {
+      const Candidate candidate = candidate_of(arm, c);
+      if (!reasons(candidate, c).empty()) return;
+      if (!sets_) sets_ = std::make_unique<InputSets>(*gpu_, c, e_.distribution_of(c.operation), 1, 4);
+      const bool own =
+          std::ranges::any_of(arm.set, [](const std::string& s) { return s.starts_with("launch="); });
+      r = record_of(measure_kernel(*timer_, *nvml_, *sets_, candidate,
+                                   own ? LaunchChoice::kStream : LaunchChoice::kBest));
+    } catch (const Error& error) {
+      r = {{"type", "time"}, {"error", error.what()}};
+    }
+    r["arm"] = arm.name, r["case"] = c.name, r["device"] = gpu_->name();
+    const bool good = !r.contains("error");
+    add(std::move(r), at);
+    if (!good) gpu_->synchronize();  // throws where the kernel broke the context
+  }
+
+  // Times that `fp4lab bench` measured.
+  void take_over() {
+    const std::string path = (jit::project_root() / e_.measured_in).string();
+    json session;
+    for (const json& old : read_records(path)) {
+      const std::string type = old.value("type", "");
+      if (type == "session") session = old;
+      if (type != "time" && type != "absent") continue;
+      const std::string name = old.value("case", "");
+      if (std::ranges::find(e_.accept.cases, name) == e_.accept.cases.end()) continue;
+      for (const Arm* arm : e_.arms()) {
+        const std::string kernel =
+            arm->peer.empty()
+                ? std::string(find_rung(arm->arch, op_of(find_case(name).operation), arm->kernel).name)
+                : arm->peer;
+        if (old.value("kernel", "") != kernel) continue;
+        json r{{"type", type}, {"arm", arm->name}, {"case", name}, {"measured_in", e_.measured_in}};
+        for (const char* field :
+             {"us", "how", "launch", "passed", "error", "reason", "remark", "gpu", "kernel"})
+          if (old.contains(field)) r[field] = old[field];
+        if (type == "time" && !old.value("passed", false) && !r.contains("error"))
+          r["error"] = "its output is not within the tolerance";
+        for (const char* field : {"device", "date", "commit"})
+          r[field] = old.contains(field) ? old[field] : session.value(field, json("unknown"));
+        add(std::move(r), point(type.c_str(), {arm->name, name, e_.measured_in}));
+      }
+    }
+  }
+
+  const Experiment& e_;
+  const RunOptions& o_;
+  std::vector<json> registered_;  // before the store empties the file
+  Store store_;
+  Stamp stamp_ = stamp_of_process();
+  std::chrono::steady_clock::time_point start_;
+  std::set<std::string> missing_;
+  std::unique_ptr<Trial> trial_;  // of the case at hand
+  std::string trial_device_;
+  std::optional<Device> gpu_;
+  std::optional<Timer> timer_;
+  std::optional<Nvml> nvml_;
+  std::unique_ptr<InputSets> sets_;
+};
+
+}  // namespace
+
+Candidate candidate_of(const Arm& arm, const Case& c) {
+  if (!arm.peer.empty()) fail("'{}' is {}, no kernel of the lab", arm.name, arm.peer);
+  Candidate candidate = candidate_for(find_rung(arm.arch, op_of(c.operation), arm.kernel), c, arm.set);
+  if (!arm.ptx.empty()) candidate.ptx = jit::project_root() / arm.ptx;
+  if (!arm.file.empty() && reasons(candidate, c).empty()) candidate.ptx = compiled(arm, candidate);
+  return candidate;
+}
+
+std::vector<std::string> run_experiment(const Experiment& e, const RunOptions& o) {
+  if (o.device != "auto" && o.device != "emulator" && o.device != "cuda")
+    fail("--device {}: auto, emulator or cuda", o.device);
+  if (o.records.empty()) fs::create_directories(fs::path(e.records_path()).parent_path());
+  return Run(e, o).all();
+}
+
+}  // namespace fp4lab
