@@ -18,7 +18,7 @@ namespace fp4lab::cli {
 namespace {
 
 struct Options {
-  std::string verb, device = "auto";
+  std::string verb, device = "auto", records;
   std::vector<std::string> which;
   bool again = false, write = false;
 };
@@ -32,9 +32,17 @@ std::vector<Experiment> chosen(const Options& o) {
   return all;
 }
 
-std::vector<nlohmann::json> records_of(const Experiment& e) {
-  if (!std::filesystem::exists(e.records_path())) return {};
-  return read_records(e.records_path());
+// The experiment's own, or those in another folder.
+std::string records_path(const Experiment& e, const Options& o) {
+  return o.records.empty() ? e.records_path()
+                           : (std::filesystem::path(o.records) / (e.name + ".jsonl")).string();
+}
+std::vector<nlohmann::json> records_of(const Experiment& e, const Options& o) {
+  const std::string path = records_path(e, o);
+  return std::filesystem::exists(path) ? read_records(path) : std::vector<nlohmann::json>();
+}
+Judgement judged(const Experiment& e, const Options& o) {
+  return judge(e, records_of(e, o), e.accept.rules.empty() ? RuleSet{} : find_rules(e.accept.rules));
 }
 
 // Only where the text differs: a file's time says when it changed.
@@ -46,12 +54,14 @@ void write(const std::string& path, const std::string& text) {
   if (!out.flush()) fail("{}: cannot be written", path);
 }
 
-std::string page_of(const Experiment& e) { return experiment_page(e, judge(e), records_of(e)); }
+std::string page_of(const Experiment& e, const Options& o) {
+  return experiment_page(e, judged(e, o), records_of(e, o));
+}
 
 int list(const Options& o) {
   Table table({"experiment", "verdict", "written", "question"});
   for (const Experiment& e : chosen(o))
-    table.add({e.name, std::string(verdict_name(judge(e).verdict)),
+    table.add({e.name, std::string(verdict_name(judged(e, o).verdict)),
                e.retrospective ? "outcome known" : "before", e.question});
   fmt::print("{}", table.text());
   return 0;
@@ -62,13 +72,13 @@ int run(const Options& o) {
   std::set<std::string> missing;
   for (const Experiment& e : chosen(o)) {
     try {
-      RunOptions how{.device = o.device, .again = o.again};
+      RunOptions how{.device = o.device, .again = o.again, .records = records_path(e, o)};
       how.progress = [](const std::string& what) { fmt::print(stderr, "{}\n", what); };
       for (const std::string& what : run_experiment(e, how)) missing.insert(what);
-      const Judgement j = judge(e);
+      const Judgement j = judged(e, o);
       fmt::print("{}  {}: {}\n", e.name, verdict_name(j.verdict), j.why);
       if (!e.needs.empty() && j.verdict == Verdict::kNotRun) fmt::print("  needs {}\n", e.needs);
-      if (o.write) write(e.page_path(), page_of(e));
+      if (o.write && o.records.empty()) write(e.page_path(), page_of(e, o));
     } catch (const Error& error) {
       fmt::print(stderr, "{}: {}\n", e.name, error.what());
       status = 1;
@@ -84,8 +94,8 @@ int run(const Options& o) {
 
 int show(const Options& o) {
   for (const Experiment& e : chosen(o)) {
-    const std::string page = page_of(e);
-    if (o.write)
+    const std::string page = page_of(e, o);
+    if (o.write && o.records.empty())
       write(e.page_path(), page);
     else
       fmt::print("{}\n", page);
@@ -96,7 +106,7 @@ int show(const Options& o) {
 int verify(const Options& o) {
   bool good = true;
   for (const Experiment& e : chosen(o)) {
-    const Registration r = fp4lab::verify(e, records_of(e));
+    const Registration r = fp4lab::verify(e, records_of(e, o));
     const bool fine = r.good();
     good &= fine;
     fmt::print("{}  {}{}: {}\n", fine ? "ok     " : "NOT OK ", e.name,
@@ -123,6 +133,7 @@ const Command kExperiment{
           .one_of({"new", "list", "run", "show", "verify"});
       app.add_option("which", o->which, "numbers (001), names or files; without any: all");
       app.add_option("--device", o->device, "run: auto, emulator or cuda").capture_default_str();
+      app.add_option("--records", o->records, "a folder of records in place of notes/experiments/records");
       app.add_flag("--again", o->again,
                    "run: drop what was found out, and start anew; when it first ran is kept");
       app.add_flag("--write", o->write, "run, show: write the pages, notes/experiments/NNN-name.md");
@@ -143,7 +154,7 @@ const Command kScorecard{
       return [write_it] {
         std::vector<Experiment> all = chosen({});
         std::vector<Judgement> judgements;
-        for (const Experiment& e : all) judgements.push_back(judge(e));
+        for (const Experiment& e : all) judgements.push_back(judged(e, {}));
         const std::string text = scorecard(all, judgements);
         if (*write_it && !all.empty())
           write((std::filesystem::path(all.front().path).parent_path() / "README.md").string(), text);

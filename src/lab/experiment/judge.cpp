@@ -26,7 +26,7 @@ using nlohmann::json;
 
 // A class of predictions that was never compared with measurements has an error that nobody knows: that of
 // the nearest class is taken, this many times (in logarithm).
-constexpr double kNotValidated = 2;
+constexpr double kNotValidated = 2, kAtLeast = 1.2;  // the second: never less than this factor either way
 
 // The records by what they are of; of several the last counts.
 class Found {
@@ -104,8 +104,8 @@ Factor predicted(const json& ratio, const json* base, const json* variant) {
   f.value = ratio["predicted_ratio"];
   f.low = ratio["interval_low"], f.high = ratio["interval_high"];
   if (!ratio.value("validated", false)) {
-    f.low = f.value * std::pow(f.low / f.value, kNotValidated);
-    f.high = f.value * std::pow(f.high / f.value, kNotValidated);
+    f.low = f.value * std::min(std::pow(f.low / f.value, kNotValidated), 1 / kAtLeast);
+    f.high = f.value * std::max(std::pow(f.high / f.value, kNotValidated), kAtLeast);
   }
   if (base) f.baseline_us = (*base)["prediction"].value("predicted_us", 0.0);
   if (variant) f.us = (*variant)["prediction"].value("predicted_us", 0.0);

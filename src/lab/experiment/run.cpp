@@ -303,7 +303,7 @@ Candidate candidate_of(const Arm& arm, const Case& c) {
 std::vector<std::string> run_experiment(const Experiment& e, const RunOptions& o) {
   if (o.device != "auto" && o.device != "emulator" && o.device != "cuda")
     fail("--device {}: auto, emulator or cuda", o.device);
-  if (o.records.empty()) fs::create_directories(fs::path(e.records_path()).parent_path());
+  fs::create_directories(fs::path(path_of(e, o)).parent_path());
   return Run(e, o).all();
 }
 

@@ -73,7 +73,7 @@ std::string figure(const Experiment& e, const std::vector<json>& records) {
     for (const Bar& b : bars) {
       std::string bar, legend;
       double end = 0;
-      for (const json& term : (*b.prediction)["terms"]) {
+      for (const json& term : b.prediction->value("terms", json::array())) {
         const std::string name = term["term"];
         const double us = term["predicted_us"];
         end += us;
