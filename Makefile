@@ -38,7 +38,7 @@ NVCC_LINE  = $(shell sed -n 's,^// nvcc: ,,p' $(1))
 NVCC_BOTH := -gencode arch=compute_90a,code=compute_90a -gencode arch=compute_100a,code=compute_100a
 FORMATTED  = $(shell git ls-files '*.cpp' '*.h' '*.cu' '*.cuh' '*.cc')
 
-.PHONY: build setup run test matrix experiment sweep report conformance fuzz check format bench clean help
+.PHONY: build setup run test matrix experiment sweep report gpu conformance fuzz check format bench clean help
 build: $(BUILD)/fp4lab $(addprefix $(BUILD)/emulator/,libcuda.so.1 libcudart.so.13 libcublas.so.13 libcublasLt.so.13) ## compile everything (the default)
 
 setup: ## only make what a build needs
@@ -67,6 +67,9 @@ sweep: build ## every legal plan of a case, verified: make sweep CASE=g2k1536 KE
 report: build ## pages and scorecard of the experiments, anew from their records
 	$(BUILD)/fp4lab experiment show --write
 	$(BUILD)/fp4lab scorecard --write
+
+gpu: build ## on a machine with a B200 or H200: verify, time and predict everything, into one file to send to us
+	$(BUILD)/fp4lab gpu $(ARGS)
 
 conformance: build $(BUILD)/tests ## random PTX programs on a GPU and on the emulator, bit by bit: make conformance N=1000
 	FP4LAB_CONFORMANCE=$(or $(N),200) $(BUILD)/tests -tc='conformance*,PTX programs: a GPU*,sweep: a GPU*' $(ARGS)

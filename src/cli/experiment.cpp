@@ -63,7 +63,7 @@ int list(const Options& o) {
   for (const Experiment& e : chosen(o))
     table.add({e.name, std::string(verdict_name(judged(e, o).verdict)),
                e.retrospective ? "outcome known" : "before", e.question});
-  fmt::print("{}", table.text());
+  fmt::print("{}", TableFormat().text(table));
   return 0;
 }
 
@@ -137,6 +137,9 @@ const Command kExperiment{
       app.add_flag("--again", o->again,
                    "run: drop what was found out, and start anew; when it first ran is kept");
       app.add_flag("--write", o->write, "run, show: write the pages, notes/experiments/NNN-name.md");
+      app.examples({"fp4lab experiment new more-stages", "fp4lab experiment run 001",
+                    "fp4lab experiment show 001", "fp4lab experiment verify",
+                    "fp4lab experiment run all --device cuda --records h200"});
       return [o] {
         if (o->verb == "new") return start(*o);
         if (o->verb == "list") return list(*o);
@@ -151,6 +154,7 @@ const Command kScorecard{
     [](Arguments& app) {
       auto write_it = std::make_shared<bool>(false);
       app.add_flag("--write", *write_it, "write notes/experiments/README.md");
+      app.examples({"fp4lab scorecard"});
       return [write_it] {
         std::vector<Experiment> all = chosen({});
         std::vector<Judgement> judgements;

@@ -233,7 +233,7 @@ class Gpu {
                              (*p->second)["interval_high_us"].get<double>()),
            known.best_us ? fmt::format("{:g}", *known.best_us) : "-"});
     }
-    if (!table.empty()) fmt::print("\n{}", table.text());
+    if (!table.empty()) fmt::print("\n{}", TableFormat().text(table));
     for (const json& s : record["steps"])
       if (s.value("type", "") == "step" && s.value("ended", "") != "done")
         fmt::print("{}: {}\n", s.value("step", ""), s.value("ended", ""));
@@ -268,6 +268,8 @@ const Command kCommand{
       app.add_option("--bench-seconds", o->bench_seconds, "the same of all times")
           .whole_number_from(1)
           .capture_default_str();
+      app.examples(
+          {"fp4lab gpu --out my-b200", "fp4lab gpu --device emulator --kernel v5_two_cta --out /tmp/trial"});
       return [o] { return Gpu(*o).all(); };
     }};
 

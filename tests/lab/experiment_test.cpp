@@ -9,9 +9,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "../message.h"
 #include "fp4lab/error.h"
 #include "lab/bench/shell.h"
-#include "../message.h"
 
 using namespace fp4lab;
 using nlohmann::json;

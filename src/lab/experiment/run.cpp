@@ -42,6 +42,7 @@ std::map<std::string, json>& verified_already() {
   return all;
 }
 
+// The file of the records.
 std::string path_of(const Experiment& e, const RunOptions& o) {
   return o.records.empty() ? e.records_path() : o.records;
 }
