@@ -190,7 +190,7 @@ TEST_CASE("verdicts by prediction") {
     CHECK(book.judged().why.find("not validated") != std::string::npos);
   }
   SUBCASE("the last prediction counts") {
-    book.valid().ratio("g2k1536", 1, 0.9, 1.1).ratio("g2k4096", 1, 0.9, 1.1);
+    book.valid().ratio("g2k1536", 0.8, 0.7, 0.9).ratio("g2k4096", 0.8, 0.7, 0.9);
     book.ratio("g2k1536", 2, 1.8, 2.2).ratio("g2k4096", 2, 1.8, 2.2);
     CHECK(book.judged().verdict == Verdict::kAccepted);
   }
@@ -208,6 +208,11 @@ TEST_CASE("verdicts by prediction") {
     book.valid().valid("illegal", "fast", "no M = 64");
     CHECK(book.judged().verdict == Verdict::kInvalid);
     CHECK(book.judged().why.find("no such plan can be") != std::string::npos);
+  }
+  SUBCASE("validity only: the model does not know the difference") {
+    book.valid().ratio("g2k1536", 1, 0.95, 1.05).ratio("g2k4096", 1, 0.95, 1.05);
+    CHECK(book.judged().verdict == Verdict::kValidityOnly);
+    CHECK(book.judged().why.find("does not know the difference") != std::string::npos);
   }
   SUBCASE("validity only: a case without any time") {
     book.valid().ratio("g2k1536", 2, 1.8, 2.2);

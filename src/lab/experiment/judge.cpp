@@ -7,7 +7,9 @@
 //   accepted, rejected, undecided   by the factors: the geometric mean against accept.geomean, each against
 //                 accept.worst_case. Where an interval holds the threshold, its error decides nothing:
 //                 undecided
-//   validity only right in every case, and neither a GPU nor the model says how fast in every one
+//   validity only right in every case, and neither a GPU nor the model says how fast in every one. A model
+//   that gives
+//                 both arms the same figures throughout does not know what differs, and says nothing
 // An arm that is expected to be wrong or illegal is accepted when it is found so in every case. Where there
 // are claims they decide, by their values.
 #include <algorithm>
@@ -127,6 +129,24 @@ Factor factor_of(const Found& found, const Arm& base, const Arm& arm, const std:
   return f;
 }
 
+// What differs between the two plans is nothing to the model: their predictions are one in every figure of
+// every case. A factor of 1 is then no prediction.
+bool blind(const Found& found, const Experiment& e, const Arm& arm) {
+  const auto figures = [](const json& prediction) {
+    json f = prediction;
+    for (const char* field : {"validated", "validation", "interval_low_us", "interval_high_us"})
+      f.erase(field);
+    return f;
+  };
+  for (const std::string& c : e.accept.cases) {
+    if (factor_of(found, e.baseline, arm, c).kind != Factor::Kind::kPredicted) return false;
+    const json *b = found.get("prediction", e.baseline.name, c), *v = found.get("prediction", arm.name, c);
+    if (!b || !v || !b->contains("prediction") || figures((*b)["prediction"]) != figures((*v)["prediction"]))
+      return false;
+  }
+  return true;
+}
+
 std::string by(const ArmJudgement& a) {
   if (a.factors.front().kind == Factor::Kind::kMeasured)
     return fmt::format("measured on {}", a.factors.front().on);
@@ -214,6 +234,13 @@ ArmJudgement judge_arm(const Experiment& e, const Found& found, const RuleSet& r
         return so(Verdict::kRejected, fmt::format("only if {} is at least {:g}: in {} it is {:.3g}", q->name,
                                                   q->claimed, c, value));
     }
+  }
+  if (blind(found, e, arm)) {
+    for (Factor& f : a.factors) f.kind = Factor::Kind::kNone;
+    return so(
+        Verdict::kValidityOnly,
+        "the output is right in every case, and the model does not know the difference: it gives both the "
+        "same time in every term; it takes a GPU to tell");
   }
   if (std::ranges::any_of(a.factors, [](const Factor& f) { return f.kind == Factor::Kind::kNone; }))
     return so(Verdict::kValidityOnly,
