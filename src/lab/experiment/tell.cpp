@@ -110,7 +110,9 @@ std::string validity(const Experiment& e, const std::vector<json>& records) {
       text += fmt::format("{}{} right in {} of {}{}", text.empty() ? "" : "; ", arm->name, right, known,
                           trouble.empty() ? "" : " (" + trouble + ")");
   }
-  return text.empty() ? "" : fmt::format("On the emulator, order of accesses checked: {}.\n\n", text);
+  return text.empty() ? ""
+                      : fmt::format("On the emulator, order of accesses checked{}: {}.\n\n",
+                                    e.check_case.empty() ? "" : " in " + e.check_case, text);
 }
 
 // What was written beforehand against what came out.
