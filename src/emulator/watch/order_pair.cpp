@@ -2,7 +2,7 @@
 // launched", and the pair is to be synchronised before it frees. The instruction shakes hands through the
 // other CTA's shared memory, which is not there before that CTA runs; and one that frees before the other has
 // come out of its allocation takes the columns from under it (a launch failure on hardware, NVIDIA/cutlass
-// issue 3435).
+// #3435).
 #include <algorithm>
 #include <bit>
 
