@@ -144,7 +144,8 @@ std::string cta_text(const Grid& grid, const Cta& cta, const char* going) {
   return all;
 }
 
-// The wait to look at first: one that nothing else explains, or the one on which most others depend.
+// The wait to look at first: one that nothing else explains, or the one on which most others depend, directly
+// or through others: a ring's consumer starves because its producer does.
 std::string look_first(const std::vector<Cluster*>& clusters) {
   struct Candidate {
     const Warp* warp;
@@ -158,13 +159,19 @@ std::string look_first(const std::vector<Cluster*>& clusters) {
         for (const auto& g : w->groups())
           if (Blame b = hooks::blame_of(*w, g->wait); !b.cause.empty())
             all.push_back({w.get(), g->mask, std::move(b)});
+    const auto waits_for = [](const Candidate& other, const Candidate& one) {
+      return std::ranges::find(other.blame.others, std::pair(one.warp->cta.rank, one.warp->id)) !=
+             other.blame.others.end();
+    };
     const Candidate* best = nullptr;
     int best_score = 0;
     for (const Candidate& one : all) {
-      int score = one.blame.weight + (one.blame.others.empty() ? 1 : 0);
-      for (const Candidate& other : all)
-        for (const auto& [rank, warp] : other.blame.others)
-          score += 2 * (rank == one.warp->cta.rank && warp == one.warp->id);
+      std::vector<const Candidate*> reached{&one};  // those that depend on it, behind itself
+      for (size_t i = 0; i < reached.size(); ++i)
+        for (const Candidate& other : all)
+          if (waits_for(other, *reached[i]) && std::ranges::find(reached, &other) == reached.end())
+            reached.push_back(&other);
+      const int score = one.blame.weight + (one.blame.others.empty() ? 1 : 0) + 2 * int(reached.size() - 1);
       if (score > best_score) best = &one, best_score = score;
     }
     if (best) {
