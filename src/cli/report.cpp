@@ -33,8 +33,14 @@ Records of_type(const Records& all, std::initializer_list<const char*> types) {
   return some;
 }
 
-// When and with what, in a line: of the first and the last record.
-std::string provenance(const Records& records) {
+// The commit by its first 12 digits, and what is said behind them.
+std::string abbreviated(const std::string& commit) {
+  const size_t digits = std::min(commit.find_first_not_of("0123456789abcdef"), commit.size());
+  return commit.substr(0, std::min<size_t>(digits, 12)) + commit.substr(digits);
+}
+
+// When and with what: of the first and the last record.
+std::string provenance(const Records& records, const TableFormat& format) {
   const auto text = [](const nlohmann::json& r, const char* field) {
     return r.value(field, std::string("?"));
   };
@@ -44,9 +50,10 @@ std::string provenance(const Records& records) {
   if (text(last, "date") != text(first, "date")) line += " to " + text(last, "date");
   std::vector<std::string> commits;
   for (const auto& r : records)
-    if (const std::string commit = text(r, "commit"); std::ranges::find(commits, commit) == commits.end())
+    if (const std::string commit = abbreviated(text(r, "commit"));
+        std::ranges::find(commits, commit) == commits.end())
       commits.push_back(commit);
-  return fmt::format("{}, commit {}\n", line, fmt::join(commits, " and "));
+  return format.folded(fmt::format("{}, commit {}\n", line, fmt::join(commits, " and ")));
 }
 
 int run(const Options& o) {
@@ -59,10 +66,10 @@ int run(const Options& o) {
     told = true;
   };
   if (const Records runs = of_type(all, {"run"}); !runs.empty())
-    tell((o.format.csv ? "" : provenance(runs)) + o.format.text(run_table(runs)) +
+    tell((o.format.csv ? "" : provenance(runs, o.format)) + o.format.text(run_table(runs)) +
          (o.format.csv ? "" : run_remarks(runs)));
   if (Records sweeps = of_type(all, {"sweep"}); !sweeps.empty()) {
-    const std::string when = provenance(sweeps);
+    const std::string when = provenance(sweeps, o.format);
     sort_records(sweeps, o.sort);
     const SweepTable sweep = sweep_table(sweeps, o.format.csv);
     tell(o.format.csv
@@ -70,7 +77,7 @@ int run(const Options& o) {
              : when + o.format.folded(sweep.common) + o.format.text(sweep.table) + run_remarks(sweeps));
   }
   if (const Records mutants = of_type(all, {"mutant"}); !mutants.empty())
-    tell((o.format.csv ? "" : provenance(mutants)) + o.format.text(mutate_table(mutants)) +
+    tell((o.format.csv ? "" : provenance(mutants, o.format)) + o.format.text(mutate_table(mutants)) +
          (o.format.csv ? "" : mutate_remarks(mutants) + survivors(mutants)));
   if (const Records times = of_type(all, {"session", "limit", "time", "absent"});
       std::ranges::any_of(times, [](const auto& r) { return type_of(r) != "session"; }))

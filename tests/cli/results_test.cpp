@@ -274,6 +274,17 @@ TEST_CASE("results: tables fit 80 columns, and --csv has everything") {
     CHECK(o.status == 0);
     CHECK(widest(o.text) <= (command.starts_with("profile") || command.starts_with("plan") ? 120 : 80));
   }
+  // Also of records that two commits left at two times.
+  auto records = lines_of(file);
+  records[0]["date"] = "2025-01-01T00:00:00Z", records[0]["commit"] = std::string(40, 'a') + ", modified";
+  std::ofstream two_commits(scratch.file("two.json"));
+  for (const auto& record : records) two_commits << fp4lab::json_text(record) << "\n";
+  two_commits.close();
+  const Outcome two = run_fp4lab("report " + scratch.file("two.json"), narrow);
+  INFO(two.text);
+  CHECK((two.status == 0 && two.says("2025-01-01T00:00:00Z to ") &&
+         two.says(", commit aaaaaaaaaaaa, modified\n")));
+  CHECK(widest(two.text) <= 80);
   const Outcome csv = run_fp4lab("report --csv " + file, narrow);
   CHECK(csv.text.find("device,") == 0);
   CHECK(csv.says("M instructions"));
