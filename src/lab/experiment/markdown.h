@@ -1,8 +1,9 @@
-// A table in Markdown.
+// Markdown: tables, and prose of at most 116 columns.
 #pragma once
 
 #include <fmt/format.h>
 
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -32,5 +33,40 @@ class Markdown {
  private:
   std::string head_, rows_;
 };
+
+// Paragraphs and list items with a longer line are filled anew; tables, code and comments stay.
+inline std::string filled(const std::string& page, size_t columns = 116) {
+  std::string text, paragraph;
+  bool code = false, wide = false;
+  const auto flush = [&] {
+    if (wide) {
+      const std::string indent = paragraph.starts_with("* ") ? "  " : "";
+      std::istringstream words(paragraph);
+      std::string line, word;
+      paragraph.clear();
+      while (words >> word) {
+        if (!line.empty() && line != indent && line.size() + 1 + word.size() > columns)
+          paragraph += line + "\n", line = indent + word;
+        else
+          line += (line.empty() || line == indent ? "" : " ") + word;
+      }
+      paragraph += line + "\n";
+    }
+    text += paragraph, paragraph.clear(), wide = false;
+  };
+  std::istringstream lines(page);
+  for (std::string line; std::getline(lines, line);) {
+    const bool fence = line.starts_with("```");
+    if (fence || code || line.empty() || line.starts_with("|") || line.starts_with("#") ||
+        line.starts_with("<!--")) {
+      flush(), text += line + "\n", code ^= fence;
+      continue;
+    }
+    if (line.starts_with("* ")) flush();
+    paragraph += line + "\n", wide |= line.size() > columns;
+  }
+  flush();
+  return text;
+}
 
 }  // namespace fp4lab

@@ -180,7 +180,7 @@ std::string experiment_page(const Experiment& e, const Judgement& j, const std::
     }
   page += fmt::format("Ran first {}, file hash {}. Again: `make experiment E={}`.\n", first,
                       e.hash.substr(0, 16), e.id);
-  return page;
+  return filled(page);
 }
 
 }  // namespace fp4lab
