@@ -12,7 +12,7 @@ CPPFLAGS   = -Iinclude -Isrc -isystem $(CUDA_HOME)/include -MMD -MP
 LDLIBS    := -lfmt -lxxhash -ldl -lpthread
 
 ifneq ($(filter-out help clean,$(or $(MAKECMDGOALS),build)),)
-  override CUDA_HOME := $(shell CUDA_HOME='$(CUDA_HOME)' .ci/setup $(if $(filter check format,$(MAKECMDGOALS)),clang-format) $(if $(filter check fuzz,$(MAKECMDGOALS)),clang++))
+  override CUDA_HOME := $(shell CUDA_HOME='$(CUDA_HOME)' .ci/setup $(if $(filter check format,$(MAKECMDGOALS)),clang-format) $(if $(filter check fuzz,$(MAKECMDGOALS)),clang++) $(if $(filter notes check-notes check,$(MAKECMDGOALS)),python3) $(if $(filter notes,$(MAKECMDGOALS)),matplotlib))
   ifneq ($(.SHELLSTATUS),0)
     $(error set-up did not finish)
   endif
@@ -38,7 +38,7 @@ NVCC_LINE  = $(shell sed -n 's,^// nvcc: ,,p' $(1))
 NVCC_BOTH := -gencode arch=compute_90a,code=compute_90a -gencode arch=compute_100a,code=compute_100a
 FORMATTED  = $(shell git ls-files '*.cpp' '*.h' '*.cu' '*.cuh' '*.cc')
 
-.PHONY: build setup run test matrix experiment sweep report gpu conformance fuzz check format bench clean help
+.PHONY: build setup run test matrix experiment sweep report notes check-notes gpu conformance fuzz check format bench clean help
 build: $(BUILD)/fp4lab $(addprefix $(BUILD)/emulator/,libcuda.so.1 libcudart.so.13 libcublas.so.13 libcublasLt.so.13) ## compile everything (the default)
 
 setup: ## only make what a build needs
@@ -68,6 +68,12 @@ report: build ## pages and scorecard of the experiments, anew from their records
 	$(BUILD)/fp4lab experiment show --write
 	$(BUILD)/fp4lab scorecard --write
 
+notes: build $(BUILD)/tests ## every generated page, table, quoted output and figure of notes/, anew
+	BUILD=$(BUILD) python3 notes/make.py
+
+check-notes: build ## is anything generated in notes/ stale, a link dead, a line too long?
+	BUILD=$(BUILD) python3 notes/make.py --check
+
 gpu: build ## on a machine with a B200 or H200: verify, time and predict everything, into one file to send to us
 	$(BUILD)/fp4lab gpu $(ARGS)
 
@@ -80,8 +86,9 @@ $(BUILD)/fuzz/%.run: $(BUILD)/fuzz/%
 	$< -max_total_time=$(or $(FUZZ_SECONDS),60) -max_len=40000 -timeout=20 -rss_limit_mb=4000 -print_final_stats=1 -verbosity=0 \
 	  -dict=tests/fuzz/ptx.dict -artifact_prefix=$(BUILD)/fuzz/found/$*- $(BUILD)/fuzz/corpus/$* tests/ptx tests/check tests/fuzz/fatbin
 
-check: ## format, the fuzzers for a moment, and the test suite under the address and undefined-behaviour sanitizers
+check: ## format, notes, the fuzzers for a moment, and the test suite under the address and undefined-behaviour sanitizers
 	@clang-format --dry-run -Werror $(FORMATTED)
+	$(MAKE) check-notes
 	$(MAKE) fuzz FUZZ_SECONDS=$(or $(FUZZ_SECONDS),10)
 	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 $(MAKE) test \
 	  BUILD=$(BUILD)/sanitized SANITIZE='-O1 -fsanitize=address,undefined'
@@ -96,7 +103,7 @@ clean: ## remove what was built
 	rm -rf $(BUILD)
 
 help: ## print this list
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile
 
 # Where a run spends its time. A precompiled header works only for sources of the same level: GCC crashes or, worse,
 # compiles some functions at the header's.

@@ -66,7 +66,8 @@ def output(line):
     with tempfile.TemporaryDirectory() as folder:
         out = pathlib.Path(folder, "out")
         words = [word.format(out=out) for word in shlex.split(line)]
-        done = subprocess.run([PROGRAM, *words], cwd=ROOT, capture_output=True, text=True)
+        done = subprocess.run([PROGRAM, *words], cwd=ROOT, capture_output=True, text=True,
+                              env=dict(os.environ, COLUMNS="120"))
         if done.returncode != 0:
             raise SystemExit(f"fp4lab {line}\n{done.stdout}{done.stderr}")
         return out.read_text() if out.exists() else done.stdout
