@@ -95,11 +95,12 @@ TEST_CASE("command line: bad input is said with place and values, and the exit s
         Bad{"help swep", "did you mean sweep?"},
         Bad{"run group --kernal v2", "did you mean --kernel?"},
         Bad{"mutate v2 group:64/128/256 --rule nosuch", "no mutant's rule holds this"},
-        Bad{"smem v0 group:64/128/512 --mma 999", "no launch has come to a product 999 of CTA 0"},
+        Bad{"smem v0 group:64/128/512 --mma 999", "no launch has reached product 999 of CTA 0"},
         Bad{"smem v0 group:64/128/512 --rows 3 1", "the first is behind the last"},
         Bad{"run group --device emulator --case group:64/128/512 --stop-at 99999",
-            "no warp has come to that PTX line"},
-        Bad{"run group --device emulator --case group:64/128/512 --watch foo", "nothing has happened there"},
+            "no warp has reached that PTX line"},
+        Bad{"run group --device emulator --case group:64/128/512 --watch foo",
+            "watch foo: there was no access"},
         Bad{"run group --device emulator --case group:64/128/512 --trace /dev/full",
             "trace /dev/full: No space left on device"},
         Bad{"run group --device emulator --case group:64/128/512 --trace /dev/full", "1 of 1 passed"},
@@ -186,7 +187,7 @@ TEST_CASE("command line: any program's launches are looked into") {
   CHECK(seen.says("launch 1, kernel group_gemm_v0_baseline"));
   CHECK(seen.says("profile of group_gemm_v0_baseline"));
   CHECK(seen.says("tcgen05.mma 0 of CTA (0,0,0)"));
-  CHECK(seen.says("stop-at 99999: no warp has come to that PTX line"));
+  CHECK(seen.says("stop-at 99999: no warp has reached that PTX line"));
   const Outcome none = run_fp4lab("emulate --profile --kernel nothing" + program);
   CHECK(none.status == 2);
   CHECK(none.says("none of 1 launches was of a kernel whose name contains 'nothing'"));

@@ -121,7 +121,7 @@ TEST_CASE("multicast: the same offset in every CTA of the mask, bytes counted in
     INFO(r.report);
     REQUIRE(r.ok);
     for (uint32_t i = 0; i < 128; ++i) CHECK(got[i] == i % 64);
-    noted += r.notes.find("where no mbarrier is") != r.notes.npos;
+    noted += r.notes.find("where there is no mbarrier") != r.notes.npos;
   }
   CHECK(early > 0);
   CHECK(noted == early);

@@ -117,7 +117,7 @@ TEST_CASE("shared memory: reads of unwritten bytes, bounds, alignment, the reser
     };
     CHECK(go(0x400, true).ok);
     CHECK_MESSAGE(
-        says(go(0x410, false), "read of 4 bytes of shared memory at 0x410 (lane 0) that nobody has written"),
+        says(go(0x410, false), "read of 4 bytes of shared memory at 0x410 (lane 0) that was never written"),
         go(0x410, false).report);
     CHECK(go(0x440, true).kind == FaultKind::illegal_address);
     CHECK_MESSAGE(says(go(0x440, true), "ends at offset 0x440 (64 bytes"), go(0x440, true).report);

@@ -96,8 +96,8 @@ TEST_CASE("the base offset shifts the swizzle's pattern as on an H200") {
 
 // A sample of products on an H200, 2026-11-22 (wgmma of u8 and f16, one operand the identity). For 6300
 // random descriptors each chunk of the operand came from the address that these functions give: starts in the
-// middle of a span, strides that are no multiple of the pattern, base offsets, reserved bits, and 64 bytes of
-// K (of a sparse A's B).
+// middle of a span, strides that are not a multiple of the pattern, base offsets, reserved bits, and 64 bytes
+// of K (of a sparse A's B).
 TEST_CASE("descriptors outside the canonical layouts work as on an H200") {
   struct Read {
     uint32_t row, k, address;  // row or column, byte or row of K

@@ -167,9 +167,10 @@ TEST_CASE("bytes delivered to another CTA's mbarrier are reported at the mbarrie
   k.config.grid.x = k.config.cluster.x = 2;
   const std::string report = k.run().report;
   INFO(report);
-  CHECK(report.find("do not match: 16 never come") != report.npos);
-  CHECK(report.find("on the one at the same offset of CTA rank 1, 16 came that nobody has announced there, "
-                    "by warp 0") != report.npos);
+  CHECK(report.find("do not match: 16 are missing") != report.npos);
+  CHECK(report.find(
+            "on the one at the same offset of CTA rank 1, 16 were delivered that are not announced there, "
+            "by warp 0") != report.npos);
 }
 
 TEST_CASE("of several notes the first of each class is reported") {

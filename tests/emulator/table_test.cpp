@@ -278,7 +278,7 @@ TEST_CASE("combinations of modifiers and operands are refused as by ptxas") {
       {"bar.sync 16", "they are numbered 0 to 15"},
       {"bfe.u32 %r1, %r1, 256, 4", "a field's position or length of 256: must be 0 to 255"},
       {"bfi.b32 %r1, %r1, %r2, 1, -1", "a field's position or length of -1"},
-      {"bar.sync 0, 33", "no multiple of a warp's 32"},
+      {"bar.sync 0, 33", "not a multiple of a warp's 32"},
       {"discard.global.L2 [%d1], 64", "the size must be 128"},
       {"vadd.u32.u32.u32 %r1, -%r1, %r2", "operands cannot be negated"},
       {"vadd2.u32.u32.u32 %r1.h01, %r1, %r2, %r2", "the mask .h01 does not fit"},

@@ -451,7 +451,7 @@ TEST_CASE("the 128-byte swizzle with 32-byte atoms") {
                                                    uint64_t(1) << 46),
                     swizzled = fmt::format("{:#x}, ", uint64_t(0x400) >> 4 | uint64_t(64) << 32 |
                                                           uint64_t(1) << 46 | uint64_t(1) << 61);
-  CHECK(report_of(f, a, swizzled).find("which nobody has written") != std::string::npos);  // far rows
+  CHECK(report_of(f, a, swizzled).find("which was never written") != std::string::npos);  // far rows
   const Form transposed{.kind = "f16", .element = kF16, .m = 128, .n = 64, .transposed_b = true};
   const std::string b =
       fmt::format("{:#x}, ", uint64_t(0x400 + f.b_at()) >> 4 | uint64_t(8) << 16 |

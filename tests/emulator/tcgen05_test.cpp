@@ -235,7 +235,7 @@ TEST_CASE("misuse of the tensor core is reported with names and values") {
       fmt::format("{:#x}", fp4lab::Nvfp4InstructionDescriptor{.m = 128, .n = 64}.bits());
   contains(report(idesc, fmt::format("{:#x}", 0x08000480 | 1 << 17 | 1 << 31)), "K size");
   contains(report(idesc, fmt::format("{:#x}", 0x04000480 | 8 << 17)), "bits 26:24");
-  contains(report("[%r11+16], 0;", "[%r11+16], 1;"), "nobody has written: TMEM column 0 (n = 0), lane 0");
+  contains(report("[%r11+16], 0;", "[%r11+16], 1;"), "was never written: TMEM column 0 (n = 0), lane 0");
   contains(report("[%r11+0], [%r11+16]", "[%r11+200], [%r11+16]"),
            "the scale of row 0 of A (TMEM column 456, lane 0) was never written");
   contains(report("[%r11+0], [%r11+16]", "[%r11+254], [%r11+16]"), "TMEM columns [510, 514)");
@@ -250,7 +250,7 @@ TEST_CASE("misuse of the tensor core is reported with names and values") {
   contains(report("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r0+16], 512;",
                   "st.shared.b32 [%r0+16], 0;"),
            "is not allocated");
-  contains(report("mbarrier.init.shared::cta.b64 [%r0+8], 1;", ""), "no mbarrier is");
+  contains(report("mbarrier.init.shared::cta.b64 [%r0+8], 1;", ""), "there is no mbarrier");
   contains(report("shl.b32 %r3, %r2, 21;", "shl.b32 %r3, %r1, 21;"), "differs between the lanes");
   contains(report("shl.b32 %r3, %r2, 21;", "add.u32 %r3, %r2, 1; and.b32 %r3, %r3, 3; shl.b32 %r3, %r3, 21;"),
            "a warp reaches only lanes");
@@ -269,7 +269,7 @@ TEST_CASE("misuse of the tensor core is reported with names and values") {
   const std::string wide = fmt::format("{:#x}", fp4lab::operand_descriptor(0x800 + 96));
   contains(report(wide, fmt::format("{:#x}", fp4lab::operand_descriptor(0x800 + 112))), "swizzle span");
   contains(report(wide, fmt::format("{:#x}", fp4lab::operand_descriptor(0x400 + 60 * 1024))),
-           "nobody has written");
+           "was never written");
 }
 
 TEST_CASE("missing waits are detected") {
@@ -425,7 +425,7 @@ TEST_CASE("tcgen05.cp of partly written bytes defines the written words only") {
     const LaunchResult r = k.run(1);
     INFO(r.report);
     CHECK(r.ok == (column == 0));
-    if (!r.ok) CHECK(r.report.find("nobody") != std::string::npos);
+    if (!r.ok) CHECK(r.report.find("ever written") != std::string::npos);
     for (uint32_t l = 0; r.ok && l < 32; ++l) CHECK(k.download<uint32_t>(out, 32)[l] == l);
   }
 }

@@ -259,7 +259,7 @@ TEST_CASE("mbarrier.init again without mbarrier.inval: a fault, or a fresh barri
   }
 }
 
-TEST_CASE("mbarrier.inval where no mbarrier is: a fault, or a note") {
+TEST_CASE("mbarrier.inval where there is no mbarrier: a fault, or a note") {
   const std::string text = module_text("sm_90a", ".param .u64 out", R"(
       .shared .align 8 .b64 bar;
       mov.u32 %r1, bar;

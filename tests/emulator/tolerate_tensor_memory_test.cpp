@@ -187,7 +187,7 @@ TEST_CASE("tcgen05.ld of unwritten cells: a fault, or poison and a note") {
     const Ran r = run(text, tolerant, 32, 32);
     INFO(r.result.report);
     CHECK(r.result.ok == tolerant);
-    CHECK(r.says("TMEM columns [1, 2), lanes [0, 32): nobody has written"));
+    CHECK(r.says("TMEM columns [1, 2), lanes [0, 32): none of these cells was ever written"));
     for (uint32_t lane = 0; tolerant && lane < 32; ++lane) CHECK(r.out[lane] == 0xffffffff);
   }
 }
@@ -330,7 +330,7 @@ TEST_CASE("a tcgen05.mma that adds to unwritten cells: a fault, or a sum with po
     const Ran r = run(tensor_memory_product("setp.eq.u32 %p0, 0, 0;"), tolerant, 128, 128);
     INFO(r.result.report);
     CHECK(r.result.ok == tolerant);
-    CHECK(r.says("adds to an accumulator that nobody has written: TMEM column 0 (n = 0), lane 0"));
+    CHECK(r.says("adds to an accumulator that was never written: TMEM column 0 (n = 0), lane 0"));
     if (tolerant) CHECK(std::isnan(std::bit_cast<float>(r.out[0])));
   }
 }

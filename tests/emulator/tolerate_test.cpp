@@ -19,7 +19,7 @@ TEST_CASE("a load of unwritten shared memory: a fault, or poison and a note") {
     const Ran r = run(text, tolerant, 1, 1);
     CHECK(r.result.ok == tolerant);
     CHECK(r.result.notes.empty() == !tolerant);
-    CHECK(r.says("nobody has written"));
+    CHECK(r.says("never written"));
     if (!tolerant) continue;
     CHECK(r.says("ld.shared.u32 %r2"));
     CHECK(r.says("at 1 more"));
@@ -35,7 +35,7 @@ TEST_CASE("an atomic on unwritten shared memory: a fault, or a note") {
   for (const bool tolerant : {false, true}) {
     const Ran r = run(text, tolerant, 1, 1);
     CHECK(r.result.ok == tolerant);
-    CHECK(r.says("nobody has written"));
+    CHECK(r.says("never written"));
     if (tolerant) CHECK(r.out[0] == 5);
   }
 }
@@ -335,7 +335,7 @@ TEST_CASE("a matrix product of unwritten rows: a fault, or poison for those rows
     const LaunchResult r = k.run();
     INFO(r.report);
     CHECK(r.ok == tolerant);
-    CHECK((tolerant ? r.notes : r.report).find("which nobody has written") != std::string::npos);
+    CHECK((tolerant ? r.notes : r.report).find("which was never written") != std::string::npos);
     if (!tolerant) continue;
     const auto got = k.download<float>(out, 128);
     for (uint32_t t = 0; t < 32; ++t) CHECK(got[t] == 16);  // row t / 4

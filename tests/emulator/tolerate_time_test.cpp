@@ -30,7 +30,7 @@ TEST_CASE("an arrival before another CTA's mbarrier.init: a fault, or it is dela
       const Ran r = run(text, tolerant, 1, 1, {.cluster = 2, .eager = true});
       INFO(r.result.report);
       CHECK(r.result.ok == (tolerant && *init));
-      CHECK(r.says("where no mbarrier is: not initialised yet"));
+      CHECK(r.says("where there is no mbarrier: not initialised yet"));
       if (r.result.ok) CHECK(r.out[0] == 7);
     }
   }

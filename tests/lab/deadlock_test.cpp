@@ -50,12 +50,12 @@ TEST_CASE("planted deadlocks: the first screen of the report names the line") {
       {"mbarrier phase flipped", nullptr},
       {"expect_tx + 16 bytes", nullptr},
       {"arrive.expect_tx removed", "mbarrier.expect_tx is missing"},
-      {"commit removed", "nobody has ever arrived on the mbarrier"},
+      {"commit removed", "no arrival yet on the mbarrier"},
   };
   std::vector<Planted> pair = common;
   pair.push_back({"commit to this CTA alone", nullptr});
   pair.push_back({"multicast to one CTA", nullptr});
-  pair.push_back({"arrive removed", "nobody has ever arrived on the mbarrier"});
+  pair.push_back({"arrive removed", "no arrival yet on the mbarrier"});
   const std::string two = "group:100,40/512,256/2048,1024";
   for (const Ground& g :
        {Ground{"v2", "group:100/128/4096", {}, common},

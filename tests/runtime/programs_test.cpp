@@ -206,7 +206,7 @@ TEST_CASE("programs: a launch that does not end is stopped, and says where its w
   const Outcome late = emulate("--device h200 --timeout 2", "findings", "spin");
   INFO(late.text);
   CHECK(late.status == 124);
-  CHECK(late.says("stopped: kernel spin: the limit of 2 s is reached; where its warps stand:"));
+  CHECK(late.says("stopped: kernel spin: the limit of 2 s is reached; where its warps are:"));
   CHECK(late.says("warps 0-1, all 32 lanes: runs"));
   CHECK(late.says("findings.cu:28"));
   const Outcome steps = emulate("--device h200 --step-limit 100000", "findings", "spin");
@@ -216,7 +216,7 @@ TEST_CASE("programs: a launch that does not end is stopped, and says where its w
       "timeout -s INT 2 '{0}/fp4lab' emulate --device h200 --check -- '{0}/programs/findings' spin 2>&1",
       build_folder().string()));
   INFO(interrupted.text);
-  CHECK(interrupted.says("stopped: kernel spin: interrupted; where its warps stand:"));
+  CHECK(interrupted.says("stopped: kernel spin: interrupted; where its warps are:"));
 }
 
 TEST_CASE("programs: those that cannot run get a reason") {

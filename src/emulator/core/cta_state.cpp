@@ -86,7 +86,8 @@ Mbarrier& CtaState::mbarrier(uint32_t offset, const char* what) {
   Mbarrier* b = mbarriers.find(offset);
   if (!b)
     fault(FaultKind::mbarrier_absent, 0,
-          "{} on shared offset {:#x} of CTA {}, where no mbarrier is: not initialised yet, or invalidated{}",
+          "{} on shared offset {:#x} of CTA {}, where there is no mbarrier: not initialised yet, or "
+          "invalidated{}",
           what, offset, cta.rank, mbarriers_text(offset));
   uint64_t bits;
   std::memcpy(&bits, bytes, 8);

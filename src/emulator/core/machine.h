@@ -79,7 +79,7 @@ struct Schedule {
   // (Cluster::ranks_that_go_on), and a bulk store reads soon after its issue (Cluster::overdue_store).
   //
   // Others: a copy uses its tensor map as it was at issue, even if the program has written into it; a launch
-  // control request after one that failed; mbarrier.inval where no mbarrier is; a parity beyond 1.
+  // control request after one that failed; mbarrier.inval where there is no mbarrier; a parity beyond 1.
   bool tolerant = false;
   // A run is hung after this many warp instructions of polling alone (only pollers ran, and saw no change),
   // or of one cluster that never synchronised.

@@ -266,7 +266,7 @@ std::string there(const Fault& e, const Function& f, uint32_t pc) {
     return fmt::format("a wait or a barrier between lines {} and {}", line_of_wait_before(f, pc),
                        f.source[pc].line);
   };
-  constexpr const char* kThere = "\n    there: ";
+  constexpr const char* kThere = "\n    missing: ";
   if (e.kind == FaultKind::mbarrier_absent) return kThere + wait() + lines_with(f, "mbarrier", "init");
   if (e.kind == FaultKind::tmem_address && what.find("not allocated") != what.npos)
     return kThere + wait() + lines_with(f, "tcgen05", "alloc");
@@ -374,8 +374,7 @@ std::string stuck_report(const Grid& grid, const std::vector<Cluster*>& clusters
 }
 
 std::string stopped_report(const Grid& grid, const std::vector<Cluster*>& clusters, const std::string& why) {
-  return fmt::format("stopped: kernel {}: {}; where its warps stand:\n", kernel_name(grid.function.name),
-                     why) +
+  return fmt::format("stopped: kernel {}: {}; where its warps are:\n", kernel_name(grid.function.name), why) +
          where_all_stand(grid, clusters, "runs");
 }
 

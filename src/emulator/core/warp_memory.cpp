@@ -170,7 +170,7 @@ std::byte* Warp::shared_memory(const Instr& i, Space space, AccessKind kind, uin
   if (kind != AccessKind::write && !p.cta->is_defined(p.offset, bytes)) [[unlikely]] {
     cta.cluster.note_or_throw(
         Fault(FaultKind::uninitialized, lane,
-              fmt::format("{} of {} bytes of shared memory at {:#x} (lane {}) that nobody has written",
+              fmt::format("{} of {} bytes of shared memory at {:#x} (lane {}) that was never written",
                           verb(kind), bytes, address, lane))
             .at(*p.cta, first_unwritten(*p.cta, p.offset)),
         *this);

@@ -117,7 +117,7 @@ Body with(Body body, Instr& in, const Source& s) {
     fail("barrier {}: they are numbered 0 to 15", id.displacement);
   if (const Operand& n = in.op[first + 1];
       n.kind == Operand::Kind::value && n.immediate && n.displacement % 32)
-    fail("{} threads are no multiple of a warp's 32", n.displacement);
+    fail("{} threads are not a multiple of a warp's 32", n.displacement);
   Mods m{s.tokens[0] == "bar" || s.has("aligned"), Mods::none};
   if (s.has("popc")) m.reduce = Mods::popc;
   if (s.has("and")) m.reduce = Mods::all;

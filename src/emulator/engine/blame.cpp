@@ -66,7 +66,7 @@ void uncommitted(const Cluster& cluster, std::vector<std::string>& lines) {
       });
       if (product)
         lines.push_back(
-            fmt::format("warp {} of {} has issued products, and no tcgen05.commit behind the last one: {}",
+            fmt::format("warp {} of {} has issued products, and no tcgen05.commit after the last one: {}",
                         w->id, cta->name(), line_of(*cta, product->function, product->at)));
     }
 }
@@ -158,21 +158,20 @@ class MbarrierBlame {
                                   "over: the wrong parity?",
                                   b_.phase, name_, seen_));
     else
-      cause(kCertain,
-            fmt::format(
-                "it was left behind: phases {} to {} of the {} have ended before it looked. Nothing made "
-                "the others wait for it, or the count is too small, or it waits with the wrong parity",
-                seen_, b_.phase - 1, name_));
+      cause(
+          kCertain,
+          fmt::format("it fell behind: phases {} to {} of the {} have ended before it looked. Nothing made "
+                      "the others wait for it, or the count is too small, or it waits with the wrong parity",
+                      seen_, b_.phase - 1, name_));
   }
 
   // Announced bytes and those that came. Who brought bytes before and does not now is perhaps stuck itself.
   void bytes() {
     const bool late = note_late_deliverers();
     if (!b_.tx || cluster_.pending([](const AsyncOp&) { return true; })) return;
-    cause(
-        late ? 0 : kCertain,
-        fmt::format("the bytes that are announced on the {} and those that copies bring do not match: {} {}",
-                    name_, b_.tx > 0 ? b_.tx : -b_.tx, b_.tx > 0 ? "never come" : "too many came"));
+    cause(late ? 0 : kCertain,
+          fmt::format("bytes announced and bytes delivered on the {} do not match: {} {}", name_,
+                      b_.tx > 0 ? b_.tx : -b_.tx, b_.tx > 0 ? "are missing" : "too many"));
     std::vector<std::string> lines;
     bool announced = false;
     for (const MbarrierParty& p : b_.parties) {
@@ -182,7 +181,7 @@ class MbarrierBlame {
                                   p.what == What::expects ? "announced" : "delivered", p.amount, party(p)));
     }
     if (!announced)
-      lines.insert(lines.begin(), "nobody has announced bytes in this phase: mbarrier.expect_tx is missing");
+      lines.insert(lines.begin(), "no bytes are announced in this phase: mbarrier.expect_tx is missing");
     astray(lines);
     blame_.lines.insert(blame_.lines.begin(), lines.begin(), lines.end());
   }
@@ -196,8 +195,8 @@ class MbarrierBlame {
           lines.insert(lines.begin(),
                        fmt::format("on the one at the same offset of CTA rank {}, {} {}, by {}", other->rank,
                                    same->tx < 0 ? -same->tx : same->tx,
-                                   same->tx < 0 ? "came that nobody has announced there"
-                                                : "are announced that do not come",
+                                   same->tx < 0 ? "were delivered that are not announced there"
+                                                : "are announced that are not delivered",
                                    party(p)));
           break;
         }
@@ -224,17 +223,15 @@ class MbarrierBlame {
     const Source* fill = at_first ? filled_behind(*function_, group_->pc) : nullptr;
     if (fill) {
       cause(kMistaken,
-            fmt::format(
-                "it waits for phase 0 of the {}, on which nobody has arrived yet, before it fills a buffer "
-                "for the first time: to find a buffer free at first, wait for parity 1",
-                name_));
+            fmt::format("it waits for phase 0 of the {}, which has no arrival yet, before it fills a buffer "
+                        "for the first time: to find a buffer free at first, wait for parity 1",
+                        name_));
       line("what it would fill: " + one_line(cluster_.grid.module, *fill));
     } else if (at_first && second_wait_then_products(*function_, group_->pc)) {
       cause(kFirst,
-            fmt::format(
-                "it waits for phase 0 of the {}, on which nobody has arrived yet, before its operands and "
-                "its first product: to find an accumulator free at first, wait for parity 1",
-                name_));
+            fmt::format("it waits for phase 0 of the {}, which has no arrival yet, before its operands and "
+                        "its first product: to find an accumulator free at first, wait for parity 1",
+                        name_));
     } else {
       nobody_has_come();
     }
@@ -251,7 +248,7 @@ class MbarrierBlame {
   }
 
   void nobody_has_come() {
-    cause(0, fmt::format("nobody has ever arrived on the {}", name_));
+    cause(0, fmt::format("no arrival yet on the {}", name_));
     for (const auto& other : cluster_.ctas) {
       const Mbarrier* same = other.get() == &cta_ ? nullptr : other->state->mbarriers.find(offset_);
       if (!same) continue;
@@ -380,9 +377,9 @@ Blame parted_blame(const Warp& w) {
   Blame b;
   b.weight = kCertain;
   b.cause = fmt::format(
-      "the lanes of this warp stand at {} different barrier instructions, and each must be executed by all "
+      "the lanes of this warp are at {} different barrier instructions, and each must be executed by all "
       "of "
-      "them together (.aligned): one barrier behind the branch instead of one in each arm",
+      "them together (.aligned): one barrier after the branch instead of one in each arm",
       places.size());
   b.lines = std::move(lines);
   return b;

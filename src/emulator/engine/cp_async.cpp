@@ -194,7 +194,7 @@ struct RemoteWrites final : AsyncOp {
         target.define(to[l].offset, bytes);
       } else {
         if (!target.is_defined(to[l].offset, bytes))
-          fault(FaultKind::uninitialized, l, "{} to shared {:#x} of CTA rank {}, which nobody has written",
+          fault(FaultKind::uninitialized, l, "{} to shared {:#x} of CTA rank {}, which was never written",
                 name(), to[l].offset, target.rank);
         reduce_elements(reduction, type, false, data[l], out, 1);
       }

@@ -91,7 +91,7 @@ std::string missing_of(const Cta& cta, const Mbarrier& b) {
     if (p.what == What::delivers) delivered += p.amount;
   }
   if (b.pending) {
-    if (!ever) text += fmt::format("nobody has ever arrived on it; {} arrivals are due\n", b.pending);
+    if (!ever) text += fmt::format("no arrival yet; {} expected\n", b.pending);
     for (const MbarrierParty& p : b.parties) {
       if (p.what != What::arrives) continue;
       if (p.phase == b.phase)
@@ -105,8 +105,8 @@ std::string missing_of(const Cta& cta, const Mbarrier& b) {
   if (b.tx) {
     text += fmt::format("bytes of this phase: {} announced, {} delivered{}\n", expected, delivered,
                         expected > delivered && cluster.pending([](const AsyncOp&) { return true; }) == 0
-                            ? "; no copy is under way that would bring the rest"
-                        : delivered > expected ? ": copies brought bytes that nobody has announced"
+                            ? "; no copy is under way that would deliver the rest"
+                        : delivered > expected ? ": copies delivered bytes that were not announced"
                                                : "");
     for (const MbarrierParty& p : b.parties)
       if ((p.what == What::expects || p.what == What::delivers) && p.phase == b.phase)

@@ -76,7 +76,7 @@ std::string hooks::late_writer(const Warp& reader, const Cta&, uint32_t, const A
   if (!counted.cta && copies)
     return fmt::format(
         "\n    filled later by a copy that {} issued: a wait for that copy (cp.async.wait_group) is missing, "
-        "and behind it the arrival or barrier that the reader waits for{}",
+        "and after it the arrival or barrier that the reader waits for{}",
         writer, line);
   if (!counted.cta)
     return fmt::format("\n    written later by {}: a wait or a barrier is missing between the two{}", writer,

@@ -108,7 +108,7 @@ void inval(Warp& w, const Instr& in) {
       // Hardware only writes the word: destructors of libcu++ run for every thread that comes there.
       w.cta.cluster.tolerated(
           Fault(FaultKind::mbarrier_inval, lane,
-                fmt::format("mbarrier.inval at shared offset {:#x}, where no mbarrier is", r.offset)),
+                fmt::format("mbarrier.inval at shared offset {:#x}, where there is no mbarrier", r.offset)),
           w);
       return;
     }

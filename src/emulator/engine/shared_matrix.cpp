@@ -34,7 +34,7 @@ void undefined(Cluster& cluster, const Cta& cta, const AsyncOp& op, const char* 
   cluster.note_or_throw(
       Fault(FaultKind::uninitialized, op.lane,
             fmt::format(
-                "{}: {} reads shared {:#x} of CTA rank {} (row {}, byte {} of K), which nobody has written",
+                "{}: {} reads shared {:#x} of CTA rank {} (row {}, byte {} of K), which was never written",
                 op.name(), operand, address, cta.rank, row, k))
           .at(cta, address),
       op);

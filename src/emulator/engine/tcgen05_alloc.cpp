@@ -273,7 +273,7 @@ void dealloc(Warp& w, const Instr& in) {
     have += fmt::format(" [{}, {}) by line {}", a.column, a.column + a.columns,
                         w.cta.state->ptx_line(a.function, *a.origin));
   fault(FaultKind::tmem_life, kLanes,
-        "tcgen05.dealloc of {} columns at TMEM address {:#010x}, which tcgen05.alloc did not give "
+        "tcgen05.dealloc of {} columns at TMEM address {:#010x}, which tcgen05.alloc did not return "
         "(allocated:{})",
         columns, address.bits, have.empty() ? " none" : have);
 }

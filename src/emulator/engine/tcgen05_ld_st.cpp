@@ -186,7 +186,7 @@ struct TmemLoad final : AsyncOp {
     const Fault nobody(
         FaultKind::uninitialized, kLanes,
         fmt::format(
-            "tcgen05.ld of TMEM columns [{}, {}), lanes [{}, {}): nobody has written any of these cells",
+            "tcgen05.ld of TMEM columns [{}, {}), lanes [{}, {}): none of these cells was ever written",
             win.column, win.column + win.columns, win.lane, win.lane + win.lanes));
     cluster.note_or_throw(nobody, *this);
   }

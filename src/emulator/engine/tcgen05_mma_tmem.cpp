@@ -336,7 +336,7 @@ void MmaOp::check_accumulator(Cluster& cluster, Cta& cta) const {
         while (tmem.is_defined(c, l, 1)) ++l;
         return cluster.note_or_throw(
             Fault(FaultKind::uninitialized, lane,
-                  fmt::format("tcgen05.mma adds to an accumulator that nobody has written: TMEM column {} (n "
+                  fmt::format("tcgen05.mma adds to an accumulator that was never written: TMEM column {} (n "
                               "= {}), lane {} (the first mma of a tile must have enable-input-d false)",
                               c, c - p.column + p.n, l)),
             *this);

@@ -328,7 +328,7 @@ std::string replace_address(CUtensorMap* map, void* address) {
   if (!map) return "tensorMap is null";
   bool ok;
   TensorMap m = decode_tensor_map(reinterpret_cast<const std::byte*>(map), ok);
-  if (!ok) return "these 128 bytes are no tensor map";
+  if (!ok) return "these 128 bytes are not a tensor map";
   m.address = reinterpret_cast<uint64_t>(address);
   std::string reason = m.invalid(false);
   if (reason.empty()) std::memcpy(map, m.encode().data(), kTensorMapBytes);

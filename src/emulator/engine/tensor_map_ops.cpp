@@ -147,7 +147,7 @@ void replace(Warp& w, const Instr& in) {
     if (!ok && std::all_of(from, from + kTensorMapBytes, [](std::byte b) { return b == std::byte{0}; }))
       map = empty_tensor_map(), ok = true;
     if (!ok)
-      fault(FaultKind::tensor_map, lane, "tensormap.replace: the 128 bytes at {:#x} are no tensor map",
+      fault(FaultKind::tensor_map, lane, "tensormap.replace: the 128 bytes at {:#x} are not a tensor map",
             address);
     check(w, lane, m, value);
     edit(map, m, value, lane);

@@ -50,7 +50,7 @@ TensorMap TensorMapRef::read(Cluster& cluster, const AsyncOp& op) const {
     const auto& params = cluster.grid.config.params;
     if (offset + kTensorMapBytes > params.size())
       fault(FaultKind::illegal_address, op.lane,
-            "{}: the tensor map at offset {} ends behind the {} bytes of kernel parameters", what, offset,
+            "{}: the tensor map at offset {} ends past the {} bytes of kernel parameters", what, offset,
             params.size());
     bytes = params.data() + offset;
   } else {
@@ -67,7 +67,7 @@ TensorMap TensorMapRef::read(Cluster& cluster, const AsyncOp& op) const {
     if (issued && std::memcmp(issued->data(), bytes, kTensorMapBytes)) {
       cluster.tolerated(Fault(FaultKind::tensor_map, op.lane,
                               fmt::format("{}: the tensor map at {:#x} was replaced while the copy was under "
-                                          "way; it goes by the map as it was at issue",
+                                          "way; it uses the map as it was at issue",
                                           what, address)),
                         op);
       bytes = issued->data();
@@ -77,14 +77,14 @@ TensorMap TensorMapRef::read(Cluster& cluster, const AsyncOp& op) const {
   TensorMap m = decode_tensor_map(bytes, ok);
   if (!ok)
     fault(FaultKind::tensor_map, op.lane,
-          "{}: the 128 bytes at {:#x} are no tensor map (none that cuTensorMapEncodeTiled made)", what,
+          "{}: the 128 bytes at {:#x} are not a tensor map (none that cuTensorMapEncodeTiled made)", what,
           address);
   if (m.patched)
     cluster.note_or_throw(
         Fault(FaultKind::tensor_map, op.lane,
               fmt::format("{}: the program wrote into the tensor map at {:#x} by itself, neither by "
                           "cuTensorMapReplaceAddress nor by tensormap.replace; its layout is not documented. "
-                          "The copy goes by what stands there now",
+                          "The copy uses what is there now",
                           what, address)),
         op);
   if (std::string why = m.invalid(cluster.grid.device.major < 10, true); !why.empty())

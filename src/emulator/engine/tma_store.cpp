@@ -69,7 +69,7 @@ struct TmaStore final : AsyncOp {
       fault(FaultKind::tensor_map, lane, "{}: no reductions on type {}", name(), name_of(m.type));
   }
 
-  // One line of the box, at `linear` before the swizzle, is read. Notes bytes that nobody has written, once.
+  // One line of the box, at `linear` before the swizzle, is read. Notes bytes that were never written, once.
   void reading(Cluster& cluster, uint32_t r, uint32_t linear, bool& noted) {
     const uint32_t atom = std::min<uint32_t>(swizzle_atom(m.swizzle), 16);
     for (uint32_t i = 0; i < runs[r].hi; i += atom) {
@@ -78,7 +78,7 @@ struct TmaStore final : AsyncOp {
         noted = true;
         cluster.note_or_throw(
             Fault(FaultKind::uninitialized, lane,
-                  fmt::format("{} reads shared [{:#x}, {:#x}) of CTA rank {}, which nobody has written (byte "
+                  fmt::format("{} reads shared [{:#x}, {:#x}) of CTA rank {}, which was never written (byte "
                               "{} of the box)",
                               name(), where, where + n, cta->rank, r * m.pitch() + i))
                 .at(*cta, where),

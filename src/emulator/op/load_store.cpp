@@ -256,7 +256,7 @@ Body bind_st_bulk(Instr& i, const Source& s) {
   if (i.op[2].displacement != 0) fail("st.bulk writes zeros only, not {}", i.op[2].displacement);
   if (const int64_t size = i.op[1].displacement;
       i.op[1].immediate && (size % 8 || size < 0 || size > 1 << 24))
-    fail("the size {} is no multiple of 8 up to {}", size, 1 << 24);
+    fail("the size {} is not a multiple of 8 up to {}", size, 1 << 24);
   i.aux = uint64_t(s.has("shared::cta") ? Space::shared : Space::generic);
   return [](Warp& w, const Instr& i) {
     const Addresses at(w, i.op[0]);

@@ -30,7 +30,7 @@ void alloca_lanes(Warp& w, const Instr& i) {
 Body bind_alloca(Instr& i, const Source& s) {
   const int64_t align = i.op[2] ? i.op[2].displacement : 8;
   if (align < 1 || align > (1 << 23) || !std::has_single_bit(uint64_t(align)))
-    fail("the alignment {} is no power of two up to 2^23", align);
+    fail("the alignment {} is not a power of two up to 2^23", align);
   i.aux = uint64_t(std::max<int64_t>(align, 8));
   return s.type() == Type::u64 ? alloca_lanes<uint64_t> : alloca_lanes<uint32_t>;
 }

@@ -89,7 +89,7 @@ class BodyReader {
       if (!c_.accept("(") || c_.accept(")")) continue;
       do alignments.push_back(parameter_alignment());
       while (c_.accept(","));
-      c_.expect(")", "behind the parameters");
+      c_.expect(")", "after the parameters");
     }
     return alignments;
   }

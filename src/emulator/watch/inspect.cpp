@@ -53,14 +53,14 @@ std::string register_text(Warp& w, const Operand& o, uint32_t lanes, const std::
 void Inspect::say(const std::string& line) {
   seen_ = true;
   if (lines_++ < kLines) report_ += line + "\n";
-  if (lines_ == kLines) report_ += "(more is not shown)\n";
+  if (lines_ == kLines) report_ += "(the rest is not shown)\n";
 }
 
 std::string Inspect::missed() const {
   if (seen_) return "";
-  if (stop_line) return fmt::format("stop-at {}: no warp has come to that PTX line", *stop_line);
-  if (tile) return fmt::format("no launch has come to a product {} of CTA 0", tile->product);
-  return fmt::format("watch {}: nothing has happened there", *watched);
+  if (stop_line) return fmt::format("stop-at {}: no warp has reached that PTX line", *stop_line);
+  if (tile) return fmt::format("no launch has reached product {} of CTA 0", tile->product);
+  return fmt::format("watch {}: there was no access", *watched);
 }
 
 void Inspect::launch_begin(const Grid& grid) {
@@ -79,7 +79,7 @@ void Inspect::launch_begin(const Grid& grid) {
   address_ = static_cast<uint32_t>(std::strtoul(watched->c_str(), &end, 0));
   watching_ = *end == 0 && end != watched->c_str();
   if (watching_) return;
-  say(fmt::format("watch: {} has no shared variable '{}', and it is no address", grid.function.name,
+  say(fmt::format("watch: {} has no shared variable '{}', and it is not an address", grid.function.name,
                   *watched));
   seen_ = false;  // nothing was watched
 }
@@ -111,7 +111,7 @@ void Inspect::registers(Warp& w, const Instr& i, uint32_t lanes) {
       std::string name;
       for (const auto& [index, text] : f.predicate_names)
         if (index == o.index) name = text;
-      say(fmt::format("  {} holds in {}", name, lane_list(held)));
+      say(fmt::format("  {} is true in {}", name, lane_list(held)));
     } else if ((o.kind == Operand::Kind::value && !o.immediate) ||
                (o.kind == Operand::Kind::address && o.has_base)) {
       if (const std::string name = name_of_row(f, o.offset); !name.empty())

@@ -8,7 +8,7 @@
 // the async proxy, the fence behind mbarrier.init, and the tensor-map proxy's acquire.
 //
 // What it reports is an error, except where all shipped kernels do without what the manual asks for: notes
-// are tcgen05.fence missing (the wait or commit is there), tcgen05.cp behind an MMA that reads the same
+// are tcgen05.fence missing (the wait or commit is there), tcgen05.cp after an MMA that reads the same
 // scales, asynchronous overwriting of what a generic read has read without a proxy fence between, and a CTA's
 // end behind a bulk store that may not have read its shared memory yet.
 //

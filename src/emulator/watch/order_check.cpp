@@ -184,7 +184,7 @@ bool OrderChecker::tensor_memory_keeps_order(const StreamInfo& stream, const Tou
 }
 
 // A tensor map that the warp writes over while a copy that it has issued with it is under way: where the
-// schedule is tolerant the copy goes by the map as it was at issue. DeepGEMM's k-grouped kernels count on it.
+// schedule is tolerant the copy uses the map as it was at issue. DeepGEMM's k-grouped kernels count on it.
 bool OrderChecker::map_written_over(const Touch& before, const Actor& a, const Touch& now) const {
   if (!grid_->schedule.tolerant || !in_cluster(before, a)) return false;
   if (before.is(Touch::map)) return now.lanes && before.issuer / kLanes == a.own / kLanes;

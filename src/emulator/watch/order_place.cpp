@@ -38,11 +38,11 @@ Missing missing_of_race(const Touch& before, const ClusterState* c, bool same_wa
       return {"tcgen05.commit", "a wait for its mbarrier"};
     case Stream::bulk_read:
     case Stream::bulk_write:
-      return {"cp.async.bulk.commit_group and wait_group", "a barrier, if another thread goes on"};
+      return {"cp.async.bulk.commit_group and wait_group", "a barrier, if another thread continues"};
     case Stream::copy:
-      return {"cp.async.commit_group and wait_group", "a barrier, if another thread goes on"};
+      return {"cp.async.commit_group and wait_group", "a barrier, if another thread continues"};
     case Stream::wgmma:
-      return {"wgmma.commit_group and wait_group", "a barrier, if another warp goes on"};
+      return {"wgmma.commit_group and wait_group", "a barrier, if another warp continues"};
     case Stream::tmem_load:
       return {"tcgen05.wait::ld, then an arrive or a barrier", "a wait or a barrier"};
     case Stream::tmem_store:
@@ -78,7 +78,7 @@ std::string OrderChecker::gaps(Class k, const Touch& before, const Actor& a, con
       case Class::pair_alloc:
         return {"", "barrier.cluster.arrive and wait"};
       case Class::pair_dealloc:
-        return {"", "barrier.cluster.arrive and wait, behind the alloc,"};
+        return {"", "barrier.cluster.arrive and wait, after the alloc,"};
       case Class::alloc:
       case Class::init:
         return {"a barrier", "a wait or a barrier"};

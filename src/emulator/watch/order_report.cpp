@@ -128,7 +128,7 @@ std::string OrderChecker::Finding::text() const {
   };
   return fmt::format("{}\n  kernel {}\n    first: {}\n    then:  {}\n    needs: {}{}", what,
                      kernel_name(kernel), party(first), party(then), needs,
-                     belongs.empty() ? "" : "\n    there: " + belongs);
+                     belongs.empty() ? "" : "\n    missing: " + belongs);
 }
 
 const char* OrderChecker::name_of(Class k) {

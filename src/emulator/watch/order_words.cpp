@@ -36,7 +36,7 @@ std::string OrderChecker::missing(const Touch& before, const Actor& a, const Tou
                            (now.lanes ? " does" : " issues");
   if (before.cluster != c.id)
     return fmt::format(
-        "a release of .gpu scope (fence.acq_rel.gpu and a flag, atom.acq_rel.gpu) by cluster {} behind its "
+        "a release of .gpu scope (fence.acq_rel.gpu and a flag, atom.acq_rel.gpu) by cluster {} after its "
         "access, and an acquire of the same flag before {}",
         before.cluster, here);
   return before.lanes ? missing_between_threads(before, a, now, here)
@@ -107,7 +107,7 @@ std::string OrderChecker::group_waits(const ClusterState& c, const Touch& operat
   if (it == threads.end()) return {};
   const BulkThread& b = it->second;
   const auto group = std::ranges::lower_bound(b.groups, operation.time);
-  if (group == b.groups.end()) return "; no commit_group behind it yet";
+  if (group == b.groups.end()) return "; no commit_group after it yet";
   const auto index = static_cast<uint32_t>(group - b.groups.begin());
   const auto size = static_cast<uint32_t>(b.waited.size());
   for (uint32_t k = b.waits > size ? b.waits - size : 0; k < b.waits; ++k) {
@@ -116,12 +116,12 @@ std::string OrderChecker::group_waits(const ClusterState& c, const Touch& operat
     const uint32_t newer = w.committed - 1 - index;
     if (w.newest <= newer) return {};
     return fmt::format(
-        "; line {} waits until at most {} groups are under way, and only {} had been committed behind this "
+        "; line {} waits until at most {} groups are under way, and only {} had been committed after this "
         "one: "
         "wait_group {} is needed there",
         line_of(w.site), w.newest, newer, newer);
   }
-  return "; no wait_group behind its commit_group";
+  return "; no wait_group after its commit_group";
 }
 
 std::string OrderChecker::missing_behind_operation(const Touch& before, const Actor& a, const Touch& now,
@@ -135,7 +135,7 @@ std::string OrderChecker::missing_behind_operation(const Touch& before, const Ac
         return fmt::format(
             "a wait until the buffer has been read, before {}: the copy before it is still on its way, or "
             "not read yet "
-            "(an mbarrier that the readers arrive on; at the least phase {} of the mbarrier at {:#x}{}, "
+            "(an mbarrier that the readers arrive on; at least phase {} of the mbarrier at {:#x}{}, "
             "which counts "
             "that copy's bytes){}",
             here, before.time - 1, s.id, cta, passed_again(c, a, now));
@@ -149,25 +149,25 @@ std::string OrderChecker::missing_behind_operation(const Touch& before, const Ac
           waited_instead(s, before.time - 1, a, now));
     case Stream::pipe:
       return fmt::format(
-          "tcgen05.commit by {} behind it, and a wait for the mbarrier that it arrives on, before {}",
+          "tcgen05.commit by {} after it, and a wait for the mbarrier that it arrives on, before {}",
           thread_name(c, before.issuer), here);
     case Stream::bulk_read:
       return fmt::format(
-          "cp.async.bulk.wait_group.read by {} (then a barrier, if another thread goes on), before {}{}",
+          "cp.async.bulk.wait_group.read by {} (then a barrier, if another thread continues), before {}{}",
           thread_name(c, before.issuer), here, group_waits(c, before, true));
     case Stream::bulk_write:
       return fmt::format(
-          "cp.async.bulk.wait_group by {} (then a barrier, if another thread goes on), before {}{}",
+          "cp.async.bulk.wait_group by {} (then a barrier, if another thread continues), before {}{}",
           thread_name(c, before.issuer), here, group_waits(c, before, true));
     case Stream::copy:
       return fmt::format(
-          "cp.async.wait_group (or cp.async.mbarrier.arrive and a wait for that mbarrier) by {} behind its "
+          "cp.async.wait_group (or cp.async.mbarrier.arrive and a wait for that mbarrier) by {} after its "
           "copy, then a barrier if another thread goes on, before {}{}",
           thread_name(c, before.issuer), here, group_waits(c, before, false));
     case Stream::wgmma:
       return fmt::format(
-          "wgmma.wait_group by warp {}{} behind the wgmma's commit_group (then an arrive or a barrier, if "
-          "another thread goes on), before {}",
+          "wgmma.wait_group by warp {}{} after the wgmma's commit_group (then an arrive or a barrier, if "
+          "another thread continues), before {}",
           s.id, cta, here);
     case Stream::tmem_load:
     case Stream::tmem_store: {
@@ -175,10 +175,10 @@ std::string OrderChecker::missing_behind_operation(const Touch& before, const Ac
       const bool load = s.kind == Stream::tmem_load;
       const char* wait = load ? "tcgen05.wait::ld" : "tcgen05.wait::st";
       if ((load ? w.loads_waited : w.stores_waited) < before.time)
-        return fmt::format("{} by warp {}{} behind it (and then an arrive or a barrier), before {}", wait,
+        return fmt::format("{} by warp {}{} after it (and then an arrive or a barrier), before {}", wait,
                            s.id, cta, here);
-      return fmt::format("an arrive or a barrier by warp {}{} behind its {}, that reaches {}", s.id, cta,
-                         wait, here);
+      return fmt::format("an arrive or a barrier by warp {}{} after its {}, that reaches {}", s.id, cta, wait,
+                         here);
     }
     default:
       return "an ordering edge";
@@ -209,7 +209,7 @@ OrderChecker::Wording OrderChecker::proxy_words(Class k, const Touch& before, co
         fmt::format("no proxy fence between an ordinary {} of {} and its being overwritten through the "
                     "async proxy",
                     before.is(Touch::write) ? "write" : "read", where),
-        fmt::format("fence.proxy.async by {} behind its reads, before it lets the operation be issued (the "
+        fmt::format("fence.proxy.async by {} after its reads, before it lets the operation be issued (the "
                     "manual's examples have it; no hardware is known to need it)",
                     who)};
   if (k == Class::proxy_after_alloc)
@@ -217,11 +217,11 @@ OrderChecker::Wording OrderChecker::proxy_words(Class k, const Touch& before, co
         fmt::format("no proxy fence between tcgen05.alloc, which stores an address to {}, and the copy that "
                     "overwrites it",
                     where),
-        fmt::format("fence.proxy.async by {} behind tcgen05.alloc, before the barrier that lets the "
+        fmt::format("fence.proxy.async by {} after tcgen05.alloc, before the barrier that lets the "
                     "operation be issued (the manual leaves the store's proxy open; {})",
                     who, kShipped)};
   const std::string need = fmt::format(
-      "fence.proxy.async by {} behind its {}, before the barrier that lets the operation be issued", who,
+      "fence.proxy.async by {} after its {}, before the barrier that lets the operation be issued", who,
       before.lanes ? "stores" : "wait for its cp.async");
   if (k == Class::proxy_of_copy)
     return {fmt::format("no proxy fence between the cp.async that has written {} and the matrix product that "
@@ -229,7 +229,7 @@ OrderChecker::Wording OrderChecker::proxy_words(Class k, const Touch& before, co
                         where),
             fmt::format("{} ({})", need, kShipped)};
   return {fmt::format("missing proxy fence: {} written by ordinary stores, then {} through the async proxy, "
-                      "which need not see them yet",
+                      "which may not see them yet",
                       where, verb(now)),
           need};
 }
@@ -240,7 +240,7 @@ OrderChecker::Wording OrderChecker::tensor_words(Class k, const Touch& before, c
   if (k == Class::alloc)
     return {fmt::format("{} used without knowing that it is allocated", where),
             fmt::format("a barrier between tcgen05.alloc by warp {} and {}, which reads the address from "
-                        "shared memory behind that barrier",
+                        "shared memory after that barrier",
                         before.component / kLanes % c.warps, thread_name(c, a.own))};
   if (k == Class::pair_alloc)
     return {fmt::format("a pair's tcgen05.alloc by {} before it knows that the other CTA runs ({})",
@@ -274,7 +274,7 @@ OrderChecker::Wording OrderChecker::tensor_words(Class k, const Touch& before, c
       fmt::format(
           "{} (the manual asks for it; {})",
           before_done
-              ? fmt::format("tcgen05.fence::after_thread_sync by {} behind its wait", thread_name(c, a.own))
+              ? fmt::format("tcgen05.fence::after_thread_sync by {} after its wait", thread_name(c, a.own))
               : fmt::format("tcgen05.fence::before_thread_sync by warp {} before its arrive or barrier",
                             s.id),
           kShipped)};
@@ -291,7 +291,7 @@ OrderChecker::Wording OrderChecker::exit_words(const Touch& before, const Actor&
       before.lanes ? "another CTA" : "an asynchronous operation");
   w.needs = before.lanes
                 ? fmt::format(
-                      "a cluster barrier at the end (barrier.cluster.arrive and .wait), behind what {} "
+                      "a cluster barrier at the end (barrier.cluster.arrive and .wait), after what {} "
                       "does and before the CTA returns",
                       thread_name(c, first_thread(before)))
                 : missing(before, a, now);
@@ -309,11 +309,11 @@ OrderChecker::Wording OrderChecker::init_words(Class k, const Touch& before, con
       k == Class::init_fence
           ? "{} signalled by an asynchronous operation, but its mbarrier.init was never fenced"
       : k == Class::init_barrier
-          ? "{} signalled by an asynchronous operation, its mbarrier.init not fenced, only handed on"
-          : "{} used behind a relaxed cluster barrier, but its mbarrier.init was not fenced "
+          ? "{} signalled by an asynchronous operation, its mbarrier.init ordered but not fenced"
+          : "{} used after a relaxed cluster barrier, but its mbarrier.init was not fenced "
             "before that";
   std::string need =
-      fmt::format("fence.mbarrier_init.release.cluster by {} behind its mbarrier.init, before {}",
+      fmt::format("fence.mbarrier_init.release.cluster by {} after its mbarrier.init, before {}",
                   thread_name(*a.cluster, before.issuer),
                   k == Class::init_relaxed ? "barrier.cluster.arrive" : "the barrier");
   if (k != Class::init_fence) need += fmt::format(" ({})", kShipped);
@@ -324,15 +324,16 @@ OrderChecker::Wording OrderChecker::race_words(Class k, const Touch& before, con
                                                const std::string& where) const {
   switch (k) {
     case Class::same_value:
-      return {fmt::format("{}: one instruction writes the same value to it in two warps, in no order", where),
+      return {fmt::format("{}: one instruction writes the same value to it in two warps, unordered", where),
               "nothing, as long as the value is the same everywhere; else a barrier between the two"};
     case Class::lanes:
       return {
-          fmt::format("{}: lanes of one store write different values to it, and which one stays is open",
-                      where),
+          fmt::format(
+              "{}: lanes of one store write different values to it, and which one remains is undefined",
+              where),
           "one lane that stores (the emulator, and the hardware as far as seen, keeps the highest lane's)"};
     case Class::before_cas:
-      return {fmt::format("{}: an ordinary load beside atomic operations; the atom.cas behind it finds out "
+      return {fmt::format("{}: an ordinary load beside atomic operations; the atom.cas after it finds out "
                           "when its value is old",
                           where),
               "nothing; or ld.relaxed"};
@@ -352,21 +353,20 @@ OrderChecker::Wording OrderChecker::race_words(Class k, const Touch& before, con
               where),
           fmt::format("{} ({}: the warp comes to elect.sync together)", missing(before, a, now), kShipped)};
     case Class::map_reuse:
-      return {fmt::format("tensor map at {} written over while a copy by it is under way", where),
-              fmt::format("{} ({}: a copy goes by the map as it was at issue)", missing(before, a, now),
-                          kShipped)};
+      return {
+          fmt::format("tensor map at {} written over while a copy by it is under way", where),
+          fmt::format("{} ({}: a copy uses the map as it was at issue)", missing(before, a, now), kShipped)};
     case Class::scope:
       return {
-          fmt::format("{}: {} by one CTA, {} by another behind an mbarrier.arrive or a wait that names no "
+          fmt::format("{}: {} by one CTA, {} by another after an mbarrier.arrive or a wait that names no "
                       "scope: the default .cta does not reach another CTA",
                       where, verb(before), verb(now)),
           fmt::format("mbarrier.arrive.release.cluster by the one and a wait with .acquire.cluster by the "
                       "other ({})",
                       kShipped)};
     default:
-      return {
-          fmt::format("race on {}: {} by one, {} by another, in no order", where, verb(before), verb(now)),
-          missing(before, a, now)};
+      return {fmt::format("race on {}: {} by one, {} by another, unordered", where, verb(before), verb(now)),
+              missing(before, a, now)};
   }
 }
 
@@ -384,7 +384,7 @@ OrderChecker::Wording OrderChecker::wording(Class k, const Touch& before, const 
       return race_words(k, before, a, now, where);
     case Class::wgmma_fence:
       return {
-          "a register of a wgmma is written behind the last wgmma.fence",
+          "a register of a wgmma is written after the last wgmma.fence",
           "wgmma.fence between the write and the wgmma.mma_async (the manual asks for it; ptxas orders what "
           "it sees)"};
     case Class::proxy:

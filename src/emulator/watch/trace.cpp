@@ -70,7 +70,7 @@ Trace::~Trace() { std::fclose(file_); }
 void Trace::put(const std::string& text) {
   if (!trouble_.empty()) return;
   if (std::fwrite(text.data(), 1, text.size(), file_) != text.size())
-    trouble_ = fmt::format("trace {}: {}; it is not whole", path_, std::strerror(errno));
+    trouble_ = fmt::format("trace {}: {}; it is incomplete", path_, std::strerror(errno));
 }
 
 void Trace::event(const std::string& json) {
@@ -99,7 +99,7 @@ void Trace::launch_end(const Grid&) {
   const long end = std::ftell(file_);
   put("\n]\n");
   if (std::fflush(file_) && trouble_.empty())
-    trouble_ = fmt::format("trace {}: {}; it is not whole", path_, std::strerror(errno));
+    trouble_ = fmt::format("trace {}: {}; it is incomplete", path_, std::strerror(errno));
   std::fseek(file_, end, SEEK_SET);
 }
 
