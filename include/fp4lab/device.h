@@ -150,6 +150,8 @@ class Module {
   Module(const Device& device, const std::string& image, std::string label);
   /// Throws with the module's label when there is no such entry.
   Kernel kernel(const std::string& name) const;
+  /// Names of its entries, sorted; none where the driver cannot tell (before CUDA 12.4).
+  std::vector<std::string> kernels() const;
   /// Address and size in bytes of a __device__ or __constant__ variable.
   std::pair<CUdeviceptr, size_t> global(const std::string& name) const;
 

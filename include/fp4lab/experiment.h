@@ -116,7 +116,7 @@ struct RuleSet {
 };
 RuleSet find_rules(const std::string& name);  // fails with the names
 
-/// The arm's kernel and plan for the case. A kernel file is compiled first. Fails for a peer.
+/// The arm's kernel and plan for the case. Fails for a peer.
 Candidate candidate_of(const Arm&, const Case&);
 /// "sms_busy", "waves", "rows_used", "ctas", ..., computed for the arm's plan and the case.
 std::map<std::string, double> quantities(const Arm&, const Case&);

@@ -82,6 +82,8 @@ using Progress = std::function<void(size_t done, size_t total, size_t index, con
 std::vector<Outcome> compile_all(std::span<const Job> jobs, unsigned threads = 0,
                                  const Progress& progress = {});
 
+/// The kernel's file and every project header that it includes, transitively. Throws when one cannot be read.
+std::vector<std::filesystem::path> source_files(const Job& job);
 /// The key that compile() would use. Throws when a file cannot be read.
 std::string cache_key(const Job& job);
 /// Folder of the cache (it need not exist); empty when neither FP4LAB_CACHE, XDG_CACHE_HOME nor HOME is set.

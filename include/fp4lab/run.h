@@ -32,6 +32,8 @@ struct Trial {
 
 struct RunResult {
   std::string case_name, arch, kernel, plan, device;
+  // Where a file runs in a rung's place (then `kernel` is the file's name): the rung, the path, text_hash().
+  std::string like, file, file_hash;
   std::vector<std::pair<std::string, std::string>> knobs;  // of the plan, see knob_values
   Placement work;                                          // on this device
   Distribution distribution;
@@ -64,13 +66,10 @@ std::string observed(const Device& device);
 // What they were to look for and have not met in any launch; empty when all was met.
 std::string unseen(const Device& device);
 
-// Begins the last line of a PTX file, which says which plan it was compiled for ("fp4lab ptx" writes it).
-// run_trial refuses a file made for another plan: the kernel would address shared memory that it has not got.
-inline constexpr std::string_view kPtxPlanMark = "// fp4lab plan: ";
-
 // Compiles (or reads the PTX), launches once on poisoned output, reads back and compares. What goes wrong
 // with the kernel itself (it does not compile, faults, deadlocks) is in RunResult::error; a plan that is not
-// legal throws.
+// legal throws. PTX made for another plan (see kPtxPlanMark) is refused: it would address shared memory that
+// it has not got.
 RunResult run_trial(const Device& device, Trial& trial, const Candidate& candidate);
 
 // The same under each of so many schedules of the emulator, 0, 1, ..., until one fails: RunResult::error then

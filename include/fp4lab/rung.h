@@ -68,12 +68,26 @@ struct Candidate {
   const Rung* rung;
   std::variant<Plan, sm90::Plan> plan;
   std::filesystem::path ptx;  // an edited PTX file to run in the kernel's place; empty for the compiled one
+  std::filesystem::path source = {};  // a kernel file in the rung's place, absolute; empty: the rung's own
 };
 // The rung's plan for the case with these knobs ("stages=4") in place of its own. A knob that follows another
 // one follows it here too, unless it is named: scale buffers in TMEM go with the stages. Fails on a knob or
 // value that there is not, and on a knob that is set twice; a plan that is not legal is returned, for its
 // reasons.
 Candidate candidate_for(const Rung& rung, const Case& c, const std::vector<std::string>& knobs);
+// The rung that a kernel file or PTX from anywhere is to run like, with its plan, limits and launch: the one
+// that its entry (group_gemm_v2_warp_specialized) or its whole name is; else the one that the start of its
+// name (v2_mine.cu) and its head (Parent: v2_warp_specialized) name. Fails where there is none, and where
+// there are several, with who says what.
+const Rung& rung_like(std::string_view arch, Op op, const std::filesystem::path& file);
+// A PTX file with the plan that its last line names (see kPtxPlanMark), whatever knobs that takes; without
+// such a line with the rung's own plan for the case.
+Candidate candidate_of_ptx(const Rung& like, const Case& c, const std::filesystem::path& ptx);
+// What tables and records call it: the rung's name, or that of the file that runs in its place ("my.cu").
+std::string kernel_name(const Candidate& candidate);
+// Of the file that runs in the rung's place, with all project headers that it includes: 16 hexadecimal
+// digits, equal for equal texts wherever they lie; empty for a rung as it is. Fails where one cannot be read.
+std::string text_hash(const Candidate& candidate);
 // One line for logs, tables and records; equal for equal kernels.
 std::string plan_line(const Candidate& candidate);
 // Every knob of the plan with its value, in the order of its architecture's table.
@@ -84,6 +98,13 @@ std::vector<Reason> reasons(const Candidate& candidate, const Case& c);
 void require_legal(const Candidate& candidate, const Case& c);
 // What turns the rung's file into this plan's kernel (meaningless when the candidate brings its own PTX).
 jit::Job job_of(const Candidate& candidate);
+// The kernel, compiled; or the candidate's own PTX, loaded.
+jit::ArtifactPtr artifact_of(const Candidate& candidate);
+
+// Begins the last line of a PTX file, which says which plan it was compiled for ("fp4lab ptx" writes it).
+inline constexpr std::string_view kPtxPlanMark = "// fp4lab plan: ";
+// The plan that PTX text says it was compiled for; empty where it says none.
+std::string plan_marked(std::string_view ptx);
 
 // Who computes what, in numbers.
 struct Placement {

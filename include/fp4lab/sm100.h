@@ -37,7 +37,7 @@ std::vector<int> group_order(const Plan& plan, const std::vector<Shape>& shapes)
 
 Placement placement(const Plan& plan, const Case& c, int sms);
 // One launch or one per group, as the plan says.
-std::unique_ptr<Launch> prepare(const Device& device, const Rung& rung, const Plan& plan,
-                                const DeviceProblem& problem, const Module& module);
+std::unique_ptr<Launch> prepare(const Device& device, const Plan& plan, const DeviceProblem& problem,
+                                const Module& module, const std::string& entry);
 
 }  // namespace fp4lab::sm100

@@ -13,6 +13,7 @@
 namespace fp4lab::sm90 {
 
 constexpr std::string_view kArch = "sm_90a";
+constexpr const char* kRepackEntry = "repack_weights";  // that every kernel file has beside its own
 
 std::span<const Rung> rungs();
 std::span<const KnobInfo> knob_table();
@@ -25,7 +26,7 @@ std::string plan_line(const Plan& plan);
 // What each knob came to be; one that is still to be chosen (-1, 0) is what was asked for.
 std::string knob_value(const Plan& plan, std::string_view name);
 Placement placement(const Plan& plan, const Case& c, int sms);
-std::unique_ptr<Launch> prepare(const Device& device, const Rung& rung, const Plan& plan,
-                                const DeviceProblem& problem, const Module& module);
+std::unique_ptr<Launch> prepare(const Device& device, const Plan& plan, const DeviceProblem& problem,
+                                const Module& module, const std::string& entry);
 
 }  // namespace fp4lab::sm90

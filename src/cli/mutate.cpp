@@ -155,8 +155,9 @@ nlohmann::json try_one(const Options& o, MutationSubject& subject, const Item& i
 
 int run(const Options& o) {
   const bool program = is_program(o.kernel.words);
-  if (program && (!o.kernel.case_name.empty() || !o.kernel.kernel.empty() || !o.kernel.knobs.empty()))
-    fail("{} brings its own kernels: no --case, --kernel or --set", o.kernel.words[0]);
+  if (program && (!o.kernel.case_name.empty() || !o.kernel.kernel.empty() || !o.kernel.knobs.empty() ||
+                  !o.kernel.ptx.empty() || o.kernel.file.given()))
+    fail("{} brings its own kernels: no --case, --kernel, --kernel-file, --ptx or --set", o.kernel.words[0]);
   if (!o.sms.empty()) setenv("FP4LAB_SMS", o.sms.c_str(), 1);
   std::unique_ptr<MutationSubject> subject;
   if (program) {
@@ -220,6 +221,7 @@ const Command kCommand{
           "group, dual or gemm, with --case and --kernel; or, behind --, a CUDA program (named with its "
           "folder) and its arguments. It checks its own results: wrong is when its exit status is not "
           "0, or it writes something else to stdout");
+      o->kernel.declare_ptx(app);
       app.add_option("--seeds", o->seeds, "schedules to try before a mutant counts as a survivor")
           .whole_number_from(1)
           .capture_default_str();
@@ -243,6 +245,7 @@ const Command kCommand{
       app.examples(
           {"fp4lab mutate group --case group:100/128/4096 --kernel v2 --json m.json",
            "fp4lab mutate group --case group:100/128/4096 --kernel v2 --rule 'mbarrier wait removed' -v",
+           "fp4lab mutate group --case group:100/128/4096 --kernel-file my.cu --like v2",
            "fp4lab mutate --seeds 5 --json m.json --resume -- ./program arguments"});
       return [o] { return run(*o); };
     }};

@@ -46,8 +46,8 @@ class KernelSubject final : public MutationSubject {
     check_order(device_);
     trial_.emplace(device_, case_, distribution, 1);
     texts_.push_back(
-        {fmt::format("{}.ptx", candidate_.rung->name), jit::compile(job_of(candidate_))->ptx, {}});
-    name_ = fmt::format("{} {} on {}", candidate_.rung->name, plan_line(candidate_), case_.name);
+        {fs::path(kernel_name(candidate_)).stem().string() + ".ptx", artifact_of(candidate_)->ptx, {}});
+    name_ = fmt::format("{} {} on {}", kernel_name(candidate_), plan_line(candidate_), case_.name);
   }
   const std::string& name() const override { return name_; }
   const std::vector<Text>& texts() const override { return texts_; }

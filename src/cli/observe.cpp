@@ -14,7 +14,6 @@ namespace {
 
 struct Options {
   OneKernel kernel;
-  std::string ptx;
   uint64_t product = 0;
   std::string operand = "A";
   std::vector<unsigned> rows = {0, 7}, columns = {0, 7};
@@ -22,15 +21,14 @@ struct Options {
 
 int run(const Options& o, const std::string& what) {
   const Case c = o.kernel.the_case();
-  Candidate candidate = o.kernel.choose(c);
-  candidate.ptx = o.ptx;
+  const Candidate candidate = o.kernel.choose(c);
   require_legal(candidate, c);
   const Device device = Device::open("emulator", o.kernel.arch);
   observe(device, what);
   Trial trial(device, c, task_distribution(c.operation), 1);
   const RunResult r = run_trial(device, trial, candidate);
-  say("{} {} on {}: {}\n{}", candidate.rung->name, plan_line(candidate), c.name, r.passed() ? "PASS" : "FAIL",
-      observed(device));
+  say("{} {} on {}: {}\n{}", kernel_name(candidate), plan_line(candidate), c.name,
+      r.passed() ? "PASS" : "FAIL", observed(device));
   if (!r.error.empty()) fmt::print("{}\n", r.error);
   if (!r.passed()) return 1;
   if (const std::string missed = unseen(device); !missed.empty()) fail("{}", missed);
@@ -39,7 +37,7 @@ int run(const Options& o, const std::string& what) {
 
 void common(Arguments& app, Options& o) {
   o.kernel.declare(app);
-  app.add_option("--ptx", o.ptx, "run this (edited) PTX in place of the compiled kernel").existing_file();
+  o.kernel.declare_ptx(app);
 }
 
 void tile(Arguments& app, Options& o) {
@@ -63,7 +61,9 @@ const Command kProfile{"profile", "what each kind of warp does, what it waits fo
                          auto o = std::make_shared<Options>();
                          common(app, *o);
                          app.examples({"fp4lab profile group --case g2k1536 --kernel v2",
-                                       "fp4lab profile dual --case dual:256/128/512 --set stages=2"});
+                                       "fp4lab profile dual --case dual:256/128/512 --set stages=2",
+                                       "fp4lab profile group --case g2k1536 --kernel-file my.cu --like v2",
+                                       "fp4lab profile group --case g2k1536 --ptx k.ptx"});
                          return [o] { return run(*o, "profile"); };
                        }};
 

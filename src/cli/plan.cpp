@@ -85,7 +85,7 @@ const Command kCommand{
         const Case c = o->kernel.the_case();
         const Candidate candidate = o->kernel.choose(c);
         const Rung& rung = *candidate.rung;
-        say("{} with {} {}: {}\n", c.name, rung.arch, rung.name, plan_line(candidate));
+        say("{} with {} {}: {}\n", c.name, rung.arch, kernel_name(candidate), plan_line(candidate));
         const auto forbidden = reasons(candidate, c);
         for (const Reason& r : forbidden) say("  not legal: {}: {}\n", r.rule, r.text);
         if (!forbidden.empty()) return 1;
@@ -118,6 +118,10 @@ const Command kCommand{
         const Prediction p = predict(candidate, c, o->setting);
         say("  time             {}\n  bound by         {}\n", p.text(), p.bound);
         for (const Term& t : p.terms) say("  term  {:<14} {:8.3f} us  {}\n", t.name, t.us, t.what);
+        if (!candidate.source.empty())
+          say("  The plan is {}'s, and the model sees plans only: what the file changes is not in the "
+              "time.\n",
+              rung.name);
         if (o->why) why(rung, c, candidate, o->setting, o->format);
         return 0;
       };

@@ -18,14 +18,21 @@ const Command kCommand{
       };
       auto o = std::make_shared<Options>();
       o->kernel.declare(app);
+      o->kernel.declare_ptx(app);
       app.add_flag("--report", o->report, "print what ptxas says about registers and spills instead");
       app.examples({"fp4lab ptx group --case g2k1536 --kernel v2 > k.ptx",
-                    "fp4lab ptx dual --case dual:256/128/512 --set stages=2 --report"});
+                    "fp4lab ptx dual --case dual:256/128/512 --set stages=2 --report",
+                    "fp4lab ptx group --case g2k1536 --kernel-file my.cu --like v2 --report",
+                    "fp4lab ptx group --case g2k1536 --ptx k.ptx --report"});
       return [o] {
         const Case c = o->kernel.the_case();
         const Candidate candidate = o->kernel.choose(c);
         require_legal(candidate, c);
-        const auto artifact = jit::compile(job_of(candidate));
+        const auto artifact = artifact_of(candidate);
+        if (!o->report && !candidate.ptx.empty()) {
+          fmt::print("{}", artifact->ptx);
+          return 0;
+        }
         if (!o->report) {
           // The plan stands last: a line in front would move all line numbers.
           fmt::print("{}{}{}{}\n", artifact->ptx, artifact->ptx.ends_with('\n') ? "" : "\n", kPtxPlanMark,

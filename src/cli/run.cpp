@@ -29,6 +29,7 @@ struct Options {
   Target target;
   Numbers numbers;
   Conditions conditions;
+  KernelFile file;
   Output output;
   TableFormat format;
   unsigned stop_line = 0;
@@ -53,9 +54,10 @@ Work chosen_work(const Options& o, const Device& device) {
       chosen_cases(o.case_names.empty() ? std::vector<std::string>{"all"} : o.case_names, o.operation, "run");
   for (size_t i = 0; i < work.cases.size(); ++i) {
     const Case& c = work.cases[i];
-    for (const Rung* rung : chosen_rungs(arch, op_of(c.operation), o.kernel)) {
+    for (const Rung* rung : chosen_rungs(arch, op_of(c.operation), o.kernel, o.file)) {
       Candidate made = candidate_for(*rung, c, o.conditions.knobs);
       made.ptx = o.ptx;
+      o.file.put_into(made);
       if (o.kernel == "all") {
         if (const auto forbidden = reasons(made, c); !forbidden.empty()) {
           work.skipped.push_back(fmt::format("{} {}: {}", c.name, rung->name, forbidden.front().text));
@@ -123,7 +125,7 @@ void run_all(const Options& o, const Device& device, const Work& work, Store& st
   work_through(store, work.points, [&](size_t i) {
     const auto& [case_index, candidate] = work.items[i];
     const Case& c = work.cases[case_index];
-    progress.update(done++, fmt::format("{} {}", c.name, candidate.rung->name));
+    progress.update(done++, fmt::format("{} {}", c.name, kernel_name(candidate)));
     if (trial_case != case_index) {
       trial.reset();  // frees the last case's memory first
       trial = std::make_unique<Trial>(device, c, o.numbers.of(c.operation), o.numbers.seed);
@@ -151,8 +153,8 @@ int run(const Options& o) {
   const Device device = open_for_kernels(o.target.device, o.target.arch);
   const Work work = chosen_work(o, device);
   o.conditions.prepare(device);
-  refuse_overwriting(o.trace, "--trace", {o.ptx});
-  Store store = o.output.open(device, {o.ptx});
+  refuse_overwriting(o.trace, "--trace", {o.ptx, o.file.path});
+  Store store = o.output.open(device, {o.ptx, o.file.path});
   if (!o.trace.empty()) observe(device, "trace=" + o.trace);
   if (o.stop_line) observe(device, fmt::format("stop-at={}", o.stop_line));
   if (!o.watch.empty()) observe(device, "watch=" + o.watch);
@@ -205,9 +207,11 @@ const Command kCommand{
                "cases (see 'fp4lab cases') and shapes such as group:96,128/256/512, repeated or separated by "
                "commas; "
                "'all': the full sizes, the default; 'correctness'");
-      app.add_option("--kernel", o->kernel,
-                     "rungs (see 'fp4lab kernels'), separated by commas; 'all'; 'default': the top rung")
-          .capture_default_str();
+      const Argument kernel =
+          app.add_option("--kernel", o->kernel,
+                         "rungs (see 'fp4lab kernels'), separated by commas; 'all'; 'default': the top rung")
+              .capture_default_str();
+      o->file.declare(app, kernel);
       o->conditions.declare(app);
       o->target.declare(app);
       o->numbers.declare(app);
@@ -228,6 +232,7 @@ const Command kCommand{
       app.examples({"fp4lab run group --case g2k1536 --kernel v2,v5",
                     "fp4lab run dual --dist full --schedules 20",
                     "fp4lab run group --case group:40,128/256/512 --kernel all --check --json r.json",
+                    "fp4lab run group --case g2k1536 --kernel-file my.cu --like v2 --check",
                     "fp4lab run group --case g2k1536 --kernel v2 --ptx k.ptx --stop-at 465"});
       return [o] { return run(*o); };
     }};

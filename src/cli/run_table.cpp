@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "fp4lab/error.h"
 #include "fp4lab/plan_text.h"
@@ -89,6 +90,7 @@ Table run_table(const Records& records) {
 
 std::string run_remarks(const Records& records) {
   std::string notes, troubles;
+  std::set<std::string> said;
   for (const json& r : records) {
     const std::string who = text_at(r, "case") + " " + text_at(r, "kernel");
     if (const double slack = number_at(r, "within_fp32_accumulation_bound"); slack > 0 && passed(r))
@@ -101,6 +103,10 @@ std::string run_remarks(const Records& records) {
               ? fmt::format("; {} agree bit by bit with the tensor core's rounding",
                             percent_at(r, "bit_equal_share_tensor_core"))
               : "");
+    if (r.contains("like") && !said.contains(text_at(r, "kernel")))
+      notes += fmt::format("{} runs like {}: with its plan, limits and launch\n", text_at(r, "kernel"),
+                           text_at(r, "like")),
+          said.insert(text_at(r, "kernel"));
     if (r.contains("notes")) notes += fmt::format("note, {}: {}\n", who, text_at(r, "notes"));
     if (!passed(r)) {
       const std::string plan = text_at(r, "plan");

@@ -26,6 +26,7 @@ struct Options {
   Target target;
   Numbers numbers;
   Conditions conditions;
+  KernelFile file;
   Output output;
   TableFormat format;
   std::map<std::string, std::optional<std::string>> axes;  // by knob
@@ -65,7 +66,7 @@ Work points_to_run(const Options& o, const Device& device) {
   std::map<std::string, std::pair<size_t, std::string>> dropped;
   for (size_t i = 0; i < work.cases.size(); ++i) {
     const Case& c = work.cases[i];
-    SweepPoints points = sweep_points(c, chosen_rungs(arch, op_of(c.operation), o.kernels), axes);
+    SweepPoints points = sweep_points(c, chosen_rungs(arch, op_of(c.operation), o.kernels, o.file), axes);
     total += points.total;
     for (const auto& [rule, count] : points.dropped) {
       auto& [sum, example] = dropped[rule];
@@ -75,6 +76,7 @@ Work points_to_run(const Options& o, const Device& device) {
     if (o.best) sort_by_prediction(points.legal, c, o.best);
     for (Candidate& candidate : points.legal) {
       if (!shard.takes(legal++)) continue;
+      o.file.put_into(candidate);
       work.points.push_back(point_of_run("sweep", device, c, candidate, o.numbers.of(c.operation),
                                          o.numbers.seed, o.conditions.text()));
       work.items.push_back({i, std::move(candidate)});
@@ -165,7 +167,7 @@ int run(const Options& o) {
     fail("--sort time: only a GPU has times; the device is {}", device.name());
   o.conditions.prepare(device);
   const Work work = points_to_run(o, device);
-  Store store = o.output.open(device);
+  Store store = o.output.open(device, {o.file.path});
   const size_t present = records_at(store.records(), work.points).size();
   if (present) fmt::print(stderr, "{} points are in {} already\n", present, store.path());
   const auto print_rows = [&] {
@@ -215,8 +217,10 @@ const Command kCommand{
       auto o = std::make_shared<Options>();
       app.add_option("operation", o->operation, "group, dual or gemm").required();
       add_list(app, "--case", o->case_names, "cases and shapes, repeated or separated by commas").required();
-      app.add_option("--kernel", o->kernels, "rungs, separated by commas; 'all'; 'default': the top rung")
-          .capture_default_str();
+      const Argument kernel =
+          app.add_option("--kernel", o->kernels, "rungs, separated by commas; 'all'; 'default': the top rung")
+              .capture_default_str();
+      o->file.declare(app, kernel);
       o->conditions.declare(app);
       o->target.declare(app);
       o->numbers.declare(app);
@@ -251,6 +255,7 @@ const Command kCommand{
       }
       app.examples({"fp4lab sweep group --case g2k1536 --kernel v2,v5 --stages 1..6 --json s.json",
                     "fp4lab sweep group --case g2k1536,g2k4096 --kernel v2 --set block_k=512 --stages 2,3",
+                    "fp4lab sweep group --case g2k1536 --kernel-file my.cu --like v2 --stages 1..6",
                     "fp4lab sweep group --case g2k1536 --kernel all --json s.json --shard 1/4",
                     "fp4lab sweep group --case g2k1536 --kernel v2,v5 --stages 1..6 --json s.json --resume"});
       return [o] { return run(*o); };

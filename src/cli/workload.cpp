@@ -122,7 +122,31 @@ std::vector<Case> chosen_cases(const std::vector<std::string>& names, const std:
   return chosen;
 }
 
-std::vector<const Rung*> chosen_rungs(std::string_view arch, Op op, const std::string& names) {
+void KernelFile::declare(Arguments& app, const Argument& kernel) {
+  app.add_option("--kernel-file", path,
+                 "a kernel file from anywhere in a rung's place (a copy of ptx/*/*_gemm/*.cu, edited)")
+      .not_with(kernel);
+  app.add_option("--like", like,
+                 "the rung whose plan, limits and launch --kernel-file takes; default: the one that the "
+                 "file's name, entry or head names")
+      .not_with(kernel);
+}
+
+const Rung& KernelFile::rung(std::string_view arch, Op op) const {
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) fail("--kernel-file {}: there is no such file", path);
+  if (path.ends_with(".ptx")) fail("--kernel-file {}: this is PTX, for --ptx", path);
+  return like.empty() ? rung_like(arch, op, path) : find_rung(arch, op, like);
+}
+
+void KernelFile::put_into(Candidate& candidate) const {
+  if (given()) candidate.source = std::filesystem::absolute(path);
+  if (!given() && !like.empty()) fail("--like {} goes with --kernel-file FILE", like);
+}
+
+std::vector<const Rung*> chosen_rungs(std::string_view arch, Op op, const std::string& names,
+                                      const KernelFile& file) {
+  if (file.given()) return {&file.rung(arch, op)};
   if (names == "all") return rungs(arch, op);
   std::vector<const Rung*> chosen;
   for (const std::string& name : parse_axis("--kernel", names).values) {
@@ -135,9 +159,15 @@ std::vector<const Rung*> chosen_rungs(std::string_view arch, Op op, const std::s
 void OneKernel::declare(Arguments& app, const char* positional) {
   app.add_option("operation", words, positional);
   app.add_option("--case", case_name, "a case (see 'fp4lab cases') or a shape such as group:96,128/256/512");
-  app.add_option("--kernel", kernel, "a rung (see 'fp4lab kernels'); default: the top one");
+  const Argument rung =
+      app.add_option("--kernel", kernel, "a rung (see 'fp4lab kernels'); default: the top one");
+  file.declare(app, rung);
   app.add_option("--arch", arch, "sm_100a or sm_90a").capture_default_str();
   add_list(app, "--set", knobs, kSet);
+}
+
+void OneKernel::declare_ptx(Arguments& app) {
+  app.add_option("--ptx", ptx, "run this (edited) PTX in place of the compiled kernel").existing_file();
 }
 
 namespace {
@@ -168,7 +198,6 @@ Words sorted(const OneKernel& o) {
       fail("'{}': the case is {} and the kernel {} already", word, w.case_name, w.kernel);
   }
   if (w.case_name.empty()) fail("which case? --case g2k1536, for instance; 'fp4lab cases' lists them");
-  if (w.kernel.empty()) w.kernel = "top";
   return w;
 }
 
@@ -183,7 +212,20 @@ Case OneKernel::the_case() const {
 }
 
 Candidate OneKernel::choose(const Case& c) const {
-  return candidate_for(find_rung(arch, op_of(c.operation), sorted(*this).kernel), c, knobs);
+  const std::string name = sorted(*this).kernel;
+  const Op op = op_of(c.operation);
+  if (file.given() && !name.empty())
+    fail("'{}' and --kernel-file {}: which of them? --like names the rung that the file is like", name,
+         file.path);
+  if (file.given() && !ptx.empty()) fail("--kernel-file {} and --ptx {}: which of them?", file.path, ptx);
+  const Rung& rung = file.given()                   ? file.rung(arch, op)
+                     : !ptx.empty() && name.empty() ? rung_like(arch, op, ptx)
+                                                    : find_rung(arch, op, name.empty() ? "top" : name);
+  if (!ptx.empty() && knobs.empty()) return candidate_of_ptx(rung, c, ptx);
+  Candidate candidate = candidate_for(rung, c, knobs);
+  candidate.ptx = ptx;
+  file.put_into(candidate);
+  return candidate;
 }
 
 }  // namespace fp4lab::cli

@@ -1,5 +1,6 @@
 #include "fp4lab/device.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 
@@ -195,6 +196,25 @@ Kernel Module::kernel(const std::string& name) const {
     allowed = std::make_shared<Kernel::Allowed>(bytes, 8u);
   }
   return Kernel(device_, module_, function, name, allowed);
+}
+
+std::vector<std::string> Module::kernels() const {
+  device_.make_current();
+  const Driver& driver = device_.driver();
+  const auto count =
+      reinterpret_cast<decltype(&cuModuleGetFunctionCount)>(driver.symbol("cuModuleGetFunctionCount"));
+  const auto list =
+      reinterpret_cast<decltype(&cuModuleEnumerateFunctions)>(driver.symbol("cuModuleEnumerateFunctions"));
+  const auto name_of = reinterpret_cast<decltype(&cuFuncGetName)>(driver.symbol("cuFuncGetName"));
+  unsigned n = 0;
+  if (!count || !list || !name_of || count(&n, handle()) != CUDA_SUCCESS) return {};
+  std::vector<CUfunction> functions(n);
+  if (list(functions.data(), n, handle()) != CUDA_SUCCESS) return {};
+  std::vector<std::string> names;
+  for (const CUfunction function : functions)
+    if (const char* name = nullptr; name_of(&name, function) == CUDA_SUCCESS) names.emplace_back(name);
+  std::ranges::sort(names);
+  return names;
 }
 
 std::pair<CUdeviceptr, size_t> Module::global(const std::string& name) const {

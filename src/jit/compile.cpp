@@ -139,6 +139,13 @@ const KernelReport& Artifact::kernel(std::string_view wanted) const {
        names.empty() ? "none" : names);
 }
 
+std::vector<fs::path> source_files(const Job& job) {
+  const Prepared p = prepare(job);
+  std::vector<fs::path> paths;
+  for (const SourceFile& file : project_files(p.artifact.source_path, p.folders)) paths.push_back(file.path);
+  return paths;
+}
+
 std::string cache_key(const Job& job) {
   const Prepared p = prepare(job);
   return key_of(p, project_files(p.artifact.source_path, p.folders));

@@ -1,13 +1,10 @@
 #include "fp4lab/record.h"
 
-#include <xxhash.h>
-
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "fp4lab/json_text.h"
 #include "fp4lab/store.h"
-#include "lab/store/lines.h"
 
 namespace fp4lab {
 
@@ -34,6 +31,7 @@ nlohmann::json record_of(const RunResult& r) {
                    {"seconds", r.seconds},
                    {"passed", r.passed()},
                    {"roofline_us_computed", r.roofline_us}};
+  if (!r.like.empty()) j["like"] = r.like, j["file"] = r.file, j["file_hash"] = r.file_hash;
   if (!r.passed()) j["error"] = r.error.empty() ? r.exact.describe() : r.error;
   if (!r.findings.empty() && r.findings != "[]") j["findings"] = parse_json(r.findings);
   if (!r.notes.empty()) j["notes"] = r.notes;
@@ -68,10 +66,8 @@ std::string point_of_run(std::string_view type, const Device& device, const Case
                                   device.name(),
                                   std::string(distribution_name(distribution)),
                                   fmt::format("seed {}", seed)};
-  if (!candidate.ptx.empty()) {
-    const std::string text = store::read_text(candidate.ptx.string());
-    values.push_back(fmt::format("ptx {:016x}", XXH3_64bits(text.data(), text.size())));
-  }
+  if (const std::string hash = text_hash(candidate); !hash.empty())
+    values.push_back(fmt::format("{} {}", candidate.ptx.empty() ? "file" : "ptx", hash));
   if (!how.empty()) values.push_back(how);
   return point_of(type, values);
 }

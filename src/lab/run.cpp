@@ -89,7 +89,9 @@ RunResult blank(const Device& device, const Trial& trial, const Candidate& candi
   RunResult result;
   result.case_name = c.name;
   result.arch = candidate.rung->arch;
-  result.kernel = candidate.rung->name;
+  result.kernel = kernel_name(candidate);
+  if (const auto& file = candidate.ptx.empty() ? candidate.source : candidate.ptx; !file.empty())
+    result.like = candidate.rung->name, result.file = file.string(), result.file_hash = text_hash(candidate);
   result.plan = plan_line(candidate);
   result.knobs = knob_values(candidate);
   result.work = placement(candidate, c, device.sms());
@@ -106,11 +108,8 @@ std::string text_of(const std::filesystem::path& file) {
 }
 
 void require_plan(const Candidate& candidate, const std::string& ptx) {
-  const auto mark = ptx.find(kPtxPlanMark);
-  if (mark == ptx.npos) return;
-  const auto begin = mark + kPtxPlanMark.size();
-  const std::string made_for = ptx.substr(begin, ptx.find_first_of("\r\n", begin) - begin);
-  if (made_for != plan_line(candidate))
+  const std::string made_for = plan_marked(ptx);
+  if (!made_for.empty() && made_for != plan_line(candidate))
     fail(
         "{}: this PTX was made for the plan\n  {}\nand this run's plan is\n  {}\nA plan's numbers are "
         "constants in the PTX: use the case and the knobs (--set) that it was made with, or dump it anew. "
@@ -173,8 +172,7 @@ RunResult run_trial(const Device& device, Trial& trial, const Candidate& candida
       if (device.is_emulator())
         Module(device, text, candidate.ptx.string());  // its messages come before those of ptxas
     }
-    const auto artifact =
-        candidate.ptx.empty() ? jit::compile(job_of(candidate)) : jit::load_ptx(candidate.ptx);
+    const auto artifact = artifact_of(candidate);
     result.jit_ms = artifact->seconds * 1e3;
     result.jit_cached = artifact->from_cache;
     launch_and_check(device, trial, candidate, load(device, *artifact), result);

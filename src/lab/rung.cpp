@@ -150,9 +150,22 @@ std::vector<Reason> reasons(const Rung& rung, const Plan& plan, const Case& c) {
 std::vector<std::string> compile_options(const Plan& plan) { return sm100::compile_options(plan); }
 std::vector<std::string> compile_options(const sm90::Plan& plan) { return plan.defines(); }
 Placement placement(const Plan& plan, const Case& c, int sms) { return sm100::placement(plan, c, sms); }
-std::unique_ptr<Launch> prepare(const Device& device, const Rung& rung, const Plan& plan,
-                                const DeviceProblem& problem, const Module& module) {
-  return sm100::prepare(device, blackwell(rung), plan, problem, module);
+std::unique_ptr<Launch> prepare(const Device& device, const Plan& plan, const DeviceProblem& problem,
+                                const Module& module, const std::string& entry) {
+  return sm100::prepare(device, plan, problem, module, entry);
+}
+
+// The rung's entry; a file of one's own may call it otherwise, if it is the only one.
+std::string entry_in(const Module& module, const Candidate& candidate) {
+  const std::string usual = candidate.rung->entry();
+  if (candidate.ptx.empty() && candidate.source.empty()) return usual;
+  std::vector<std::string> names = module.kernels();
+  if (names.empty() || std::ranges::find(names, usual) != names.end()) return usual;
+  std::erase(names, sm90::kRepackEntry);
+  if (names.size() == 1) return names[0];
+  fail("{}: which of its kernels is it? Either one is called {}, or there is only one; there {}",
+       kernel_name(candidate), usual,
+       names.empty() ? "is none" : fmt::format("are {}", fmt::join(names, ", ")));
 }
 }  // namespace
 
@@ -169,9 +182,14 @@ void require_legal(const Candidate& candidate, const Case& c) {
 }
 
 jit::Job job_of(const Candidate& candidate) {
-  return {.source = candidate.rung->file(),
-          .arch = std::string(candidate.rung->arch),
-          .options = with_plan(candidate, [](const auto& plan) { return compile_options(plan); })};
+  return {
+      .source = candidate.source.empty() ? std::filesystem::path(candidate.rung->file()) : candidate.source,
+      .arch = std::string(candidate.rung->arch),
+      .options = with_plan(candidate, [](const auto& plan) { return compile_options(plan); })};
+}
+
+jit::ArtifactPtr artifact_of(const Candidate& candidate) {
+  return candidate.ptx.empty() ? jit::compile(job_of(candidate)) : jit::load_ptx(candidate.ptx);
 }
 
 Placement placement(const Candidate& candidate, const Case& c, int sms) {
@@ -181,8 +199,9 @@ Placement placement(const Candidate& candidate, const Case& c, int sms) {
 std::unique_ptr<Launch> prepare(const Device& device, const Candidate& candidate,
                                 const DeviceProblem& problem, const Module& module) {
   require_legal(candidate, problem.spec());
+  const std::string entry = entry_in(module, candidate);
   return with_plan(candidate,
-                   [&](const auto& plan) { return prepare(device, *candidate.rung, plan, problem, module); });
+                   [&](const auto& plan) { return prepare(device, plan, problem, module, entry); });
 }
 
 }  // namespace fp4lab

@@ -6,15 +6,14 @@ namespace fp4lab {
 
 Contender kernel_contender(const Timer& timer, const InputSets& sets, const Candidate& candidate) {
   const Device& device = timer.device();
-  const auto artifact =
-      candidate.ptx.empty() ? jit::compile(job_of(candidate)) : jit::load_ptx(candidate.ptx);
+  const auto artifact = artifact_of(candidate);
   const Module module = load(device, *artifact);
   auto launches = std::make_shared<std::vector<std::unique_ptr<Launch>>>();
   for (size_t set = 0; set < sets.size(); ++set)
     launches->push_back(prepare(device, candidate, sets.on_device(set), module));
   device.synchronize();  // weights may still be on their way into the kernel's order
   Contender c;
-  c.kernel = candidate.rung->name;
+  c.kernel = kernel_name(candidate);
   c.how = plan_line(candidate);
   c.launch = "stream";
   c.enqueue = [launches](size_t set, CUstream stream) { (*launches)[set]->run(stream); };
@@ -31,7 +30,7 @@ Contender kernel_contender(const Timer& timer, const InputSets& sets, const Cand
 Measurement measure_kernel(const Timer& timer, const Nvml& nvml, const InputSets& sets,
                            const Candidate& candidate, LaunchChoice choice) {
   Contender contender;
-  contender.kernel = candidate.rung->name;
+  contender.kernel = kernel_name(candidate);
   contender.how = plan_line(candidate);
   std::vector<std::pair<std::string, double>> tried;
   try {

@@ -2,11 +2,8 @@
 // that is found out becomes a record at once; a point that has one is not done again.
 #include "fp4lab/run.h"
 
-#include <unistd.h>
-
 #include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -23,18 +20,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-
-// Where a kernel file's PTX is kept for run_trial, which takes paths.
-fs::path compiled(const Arm& arm, const Candidate& candidate) {
-  jit::Job job = job_of(candidate);
-  job.source = arm.file;
-  const auto artifact = jit::compile(job);
-  const fs::path path = fs::temp_directory_path() / fmt::format("fp4lab-{}.ptx", artifact->key);
-  const fs::path part = path.string() + fmt::format(".{}", getpid());
-  std::ofstream(part, std::ios::binary) << artifact->ptx;
-  fs::rename(part, path);
-  return path;
-}
 
 // Other experiments of this process have the same arms.
 std::map<std::string, json>& verified_already() {
@@ -206,13 +191,8 @@ class Run {
   }
   static std::string point_of_what(const Device& device, const Case& c, const Candidate& candidate,
                                    Distribution distribution) {
-    std::string text;
-    if (!candidate.ptx.empty()) {
-      std::ifstream in(candidate.ptx, std::ios::binary);
-      text.assign(std::istreambuf_iterator<char>(in), {});
-    }
     return point_of("", {device.name(), c.name, std::string(candidate.rung->file()), plan_line(candidate),
-                         text, std::string(distribution_name(distribution))});
+                         text_hash(candidate), std::string(distribution_name(distribution))});
   }
 
   void verify(const Arm& arm, const Case& c) {
@@ -318,7 +298,7 @@ Candidate candidate_of(const Arm& arm, const Case& c) {
   if (!arm.peer.empty()) fail("'{}' is {}, no kernel of the lab", arm.name, arm.peer);
   Candidate candidate = candidate_for(find_rung(arm.arch, op_of(c.operation), arm.kernel), c, arm.set);
   if (!arm.ptx.empty()) candidate.ptx = jit::project_root() / arm.ptx;
-  if (!arm.file.empty() && reasons(candidate, c).empty()) candidate.ptx = compiled(arm, candidate);
+  if (!arm.file.empty()) candidate.source = jit::project_root() / arm.file;
   return candidate;
 }
 

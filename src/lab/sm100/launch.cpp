@@ -246,12 +246,12 @@ void Parts::run(CUstream stream) const {
 
 }  // namespace
 
-std::unique_ptr<Launch> prepare(const Device& device, const Rung& rung, const Plan& plan,
-                                const DeviceProblem& problem, const Module& module) {
+std::unique_ptr<Launch> prepare(const Device& device, const Plan& plan, const DeviceProblem& problem,
+                                const Module& module, const std::string& entry) {
   std::vector<const DeviceGroup*> groups;
   for (int g : group_order(plan, problem.spec().shapes)) groups.push_back(&problem.groups()[g]);
 
-  auto launch = std::make_unique<Parts>(module.kernel(rung.entry()));
+  auto launch = std::make_unique<Parts>(module.kernel(entry));
   const auto add = [&](const std::vector<const DeviceGroup*>& some) {
     Built built = build(device, plan, some);
     launch->parts.push_back(

@@ -20,10 +20,10 @@ DeviceBuffer zeros(const Device& device, std::size_t bytes) {
 
 class Persistent final : public Launch {
  public:
-  Persistent(const Device& device, const fp4lab::Rung& rung, const Plan& plan, const DeviceProblem& problem,
-             const Module& module)
-      : kernel_(module.kernel(rung.entry())),
-        repack_(module.kernel("repack_weights")),
+  Persistent(const Device& device, const Plan& plan, const DeviceProblem& problem, const Module& module,
+             const std::string& entry)
+      : kernel_(module.kernel(entry)),
+        repack_(module.kernel(kRepackEntry)),
         work_(DeviceBuffer::from(device, plan.work)),
         packed_(device, plan.weight_bytes),
         tokens_(device, plan.token_bytes),
@@ -94,13 +94,13 @@ class Persistent final : public Launch {
 
 }  // namespace
 
-std::unique_ptr<Launch> prepare(const Device& device, const Rung& rung, const Plan& plan,
-                                const DeviceProblem& problem, const Module& module) {
+std::unique_ptr<Launch> prepare(const Device& device, const Plan& plan, const DeviceProblem& problem,
+                                const Module& module, const std::string& entry) {
   // A CTA waits for what all others have expanded: none may be waiting for its place on an SM.
   if (int(plan.ctas) > device.sms())
-    fail("{}: {} CTAs must be resident at once, {} has {} SMs: --set sms={}", rung.name, plan.ctas,
-         device.name(), device.sms(), device.sms());
-  auto launch = std::make_unique<Persistent>(device, rung, plan, problem, module);
+    fail("{}: {} CTAs must be resident at once, {} has {} SMs: --set sms={}", entry, plan.ctas, device.name(),
+         device.sms(), device.sms());
+  auto launch = std::make_unique<Persistent>(device, plan, problem, module, entry);
   launch->prepare_weights(nullptr);
   device.synchronize();  // whatever stream the caller uses
   return launch;
