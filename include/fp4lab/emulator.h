@@ -42,11 +42,11 @@ const char* fp4lab_emulator_notes();
 // says of what). Valid until the next launch.
 const char* fp4lab_emulator_findings();
 // Attaches a watcher to the launches that follow; null takes all of them off. "trace=FILE" writes the Trace
-// Event Format (Perfetto, chrome://tracing); "profile" sums up what each kind of warp did; "stop-at=LINE"
-// shows registers, mbarriers and the shared memory at its operands when a warp comes to that PTX line;
-// "watch=ADDRESS" (or a shared variable) tells every access and barrier event there;
-// "tile=PRODUCT,A|B|D,ROW,ROW,COLUMN,COLUMN" a tile as tcgen05.mma number PRODUCT of CTA 0 sees it; "lines"
-// the PTX lines that were executed. 0, or 1 with the reason in fp4lab_emulator_report.
+// Event Format (Perfetto, chrome://tracing); "profile" sums up what each kind of warp did, "profile=json" as
+// watch/profile.h has it; "stop-at=LINE" shows registers, mbarriers and the shared memory at its operands
+// when a warp comes to that PTX line; "watch=ADDRESS" (or a shared variable) tells every access and barrier
+// event there; "tile=PRODUCT,A|B|D,ROW,ROW,COLUMN,COLUMN" a tile as tcgen05.mma number PRODUCT of CTA 0 sees
+// it; "lines" the PTX lines that were executed. 0, or 1 with the reason in fp4lab_emulator_report.
 int fp4lab_emulator_observe(const char* what);
 // What they saw of the last launch. Valid until the next call.
 const char* fp4lab_emulator_observed();

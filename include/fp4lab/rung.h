@@ -90,6 +90,8 @@ std::string kernel_name(const Candidate& candidate);
 std::string text_hash(const Candidate& candidate);
 // One line for logs, tables and records; equal for equal kernels.
 std::string plan_line(const Candidate& candidate);
+// The candidate whose plan_line() this is. Fails on a knob or value that there is not.
+Candidate candidate_of_line(const Rung& rung, const Case& c, const std::string& line);
 // Every knob of the plan with its value, in the order of its architecture's table.
 std::vector<std::pair<std::string, std::string>> knob_values(const Candidate& candidate);
 // Everything that forbids this plan for its rung and case: rules of the machine, of the rung, of the sizes.

@@ -148,8 +148,8 @@ std::string TableFormat::text(const Table& table) const {
 
 std::string TableFormat::folded(const std::string& text) const { return wide ? text : fitted(text); }
 
-std::string fitted(const std::string& text) {
-  const size_t width = terminal_width(STDOUT_FILENO);
+std::string fitted(const std::string& text, size_t otherwise) {
+  const size_t terminal = terminal_width(STDOUT_FILENO), width = terminal ? terminal : otherwise;
   if (width < 2 * kNarrowest) return text;
   std::string out;
   for (size_t at = 0; at < text.size();) {

@@ -41,7 +41,8 @@ struct TableFormat {
 };
 
 // Text for stdout: where it is a terminal, lines are folded to its width, and what follows is indented.
-std::string fitted(const std::string& text);
+// `otherwise`: to this width where it is no terminal; 0: as it is.
+std::string fitted(const std::string& text, size_t otherwise = 0);
 // Whole lines, fitted and printed.
 template <class... Args>
 void say(fmt::format_string<Args...> text, Args&&... args) {

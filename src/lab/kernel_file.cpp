@@ -3,15 +3,11 @@
 
 #include <cctype>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <fstream>
-#include <map>
-#include <sstream>
 
 #include "fp4lab/error.h"
 #include "fp4lab/rung.h"
-#include "fp4lab/sm100.h"
 
 namespace fp4lab {
 namespace {
@@ -83,27 +79,8 @@ Candidate candidate_of_ptx(const Rung& like, const Case& c, const std::filesyste
   candidate.ptx = ptx;
   const std::string line = plan_marked(text_of(ptx));
   if (line.empty() || line == plan_line(candidate)) return candidate;
-  // What the line does not name is as every plan has it; only the case knows its operation and groups.
-  std::map<std::string, std::string> values;
-  if (like.arch == sm100::kArch) {
-    for (const KnobInfo& knob : knob_table())
-      if (knob.name != "op" && knob.name != "group_capacity")
-        values[std::string(knob.name)] = knob_value(Plan{}, knob.name);
-  }
-  std::istringstream words(line);
-  for (std::string word; words >> word;) {
-    const size_t equal = word.find('=');
-    int m = 0, n = 0, k = 0;
-    if (equal != word.npos)
-      values[word.substr(0, equal)] = word.substr(equal + 1);
-    else if (std::sscanf(word.c_str(), "%dx%dx%d", &m, &n, &k) == 3)
-      values["mma_m"] = std::to_string(m), values["mma_n"] = std::to_string(n),
-      values["block_k"] = std::to_string(k);
-  }
-  std::vector<std::string> knobs;
-  for (const auto& [name, value] : values) knobs.push_back(name + "=" + value);
   try {
-    candidate = candidate_for(like, c, knobs);
+    candidate = candidate_of_line(like, c, line);
   } catch (const Error& error) {
     fail("{}: the plan on its last line is none of {}: {}", ptx.string(), like.name, error.what());
   }

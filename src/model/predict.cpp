@@ -147,27 +147,5 @@ Prediction prediction_of(const Estimate& e, const Chip& chip, double sm_mhz, con
   return p;
 }
 
-Candidate candidate_of_line(const Rung& rung, const Case& c, const std::string& line) {
-  std::vector<std::string> knobs;
-  size_t at = 0;
-  while (at < line.size()) {
-    const size_t end = std::min(line.find(' ', at), line.size());
-    const std::string word = line.substr(at, end - at);
-    at = end + 1;
-    int m = 0, n = 0, k = 0;
-    if (std::sscanf(word.c_str(), "%dx%dx%d", &m, &n, &k) == 3)
-      for (const std::string& knob :
-           {fmt::format("mma_m={}", m), fmt::format("mma_n={}", n), fmt::format("block_k={}", k)})
-        knobs.push_back(knob);
-    else if (!word.empty())
-      knobs.push_back(word);
-  }
-  if (rung.arch == sm90::kArch) return candidate_for(rung, c, knobs);
-  // A line leaves knobs out that have their default: start from the defaults, not from the rung's plan.
-  Plan plan;
-  for (const std::string& knob : knobs) set_knob(plan, knob);
-  return {&rung, plan, {}};
-}
-
 }  // namespace model
 }  // namespace fp4lab

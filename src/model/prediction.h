@@ -34,7 +34,4 @@ Classified class_of(const sm90::Plan& plan, const Case& c, const Estimate& estim
 Prediction prediction_of(const Estimate& estimate, const Chip& chip, double sm_mhz,
                          const Classified& classified);
 
-/// The candidate that a record's plan line names: knobs, and a Blackwell plan's tile before them.
-Candidate candidate_of_line(const Rung& rung, const Case& c, const std::string& line);
-
 }  // namespace fp4lab::model

@@ -40,7 +40,8 @@ std::unique_ptr<Watcher> make_observer(const std::string& what) {
                     value = key.size() < what.size() ? what.substr(key.size() + 1) : "";
   if (key == "trace") return std::make_unique<Trace>(value);
   if (key == "lines") return std::make_unique<Coverage>();
-  if (key == "profile") return std::make_unique<Profile>();
+  if (key == "profile" && (value.empty() || value == "json"))
+    return std::make_unique<Profile>(value == "json");
   auto inspect = std::make_unique<Inspect>();
   Inspect::Tile tile;
   uint32_t line = 0;
@@ -52,7 +53,7 @@ std::unique_ptr<Watcher> make_observer(const std::string& what) {
     inspect->tile = tile;
   else
     fp4lab::fail(
-        "{}: trace=FILE, profile, lines, stop-at=LINE, watch=ADDRESS or "
+        "{}: trace=FILE, profile, profile=json, lines, stop-at=LINE, watch=ADDRESS or "
         "tile=PRODUCT,A|B|D,ROW,ROW,COLUMN,COLUMN",
         what);
   return inspect;

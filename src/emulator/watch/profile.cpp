@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
 #include <vector>
 
 #include "emulator/core/machine.h"
@@ -29,7 +31,12 @@ std::string size(uint64_t bytes) {
 
 }  // namespace
 
-void Profile::launch_begin(const Grid&) { *this = Profile(); }
+void Profile::launch_begin(const Grid&) {
+  warps_.clear(), last_.clear(), running_.clear(), seen_.clear();
+  bytes_ = {};
+  ctas_ = cta_steps_ = busy_steps_ = products_ = multiplying_ctas_ = steps_to_product_ = 0;
+  report_.clear();
+}
 
 void Profile::cta_start(Cta& cta) {
   ++ctas_;
@@ -67,6 +74,7 @@ void Profile::issue(Warp& w, const AsyncOp& op) {
   if (!is_product(op)) return;
   Running& r = running_[&w.cta];
   if (r.products++ == 0) r.since = w.cta.cluster.clock();
+  if (!std::exchange(r.any, true)) ++multiplying_ctas_, steps_to_product_ += r.since - r.start;
   ++products_;
 }
 
@@ -103,49 +111,90 @@ void Profile::tmem(const TmemAccess& a) {
 }
 
 void Profile::launch_end(const Grid& grid) {
-  report_ = fmt::format(
-      "profile of {}: {} CTAs, {} steps each on average; a step is one warp instruction of the CTA's "
-      "cluster\n",
-      kernel_name(grid.function.name), ctas_, ctas_ ? cta_steps_ / ctas_ : 0);
-  // Warps of one role are one line.
-  struct Sum {
-    std::vector<unsigned> warps;
-    uint64_t instructions = 0, issued = 0, waited = 0;
-    std::map<const Source*, Wait> waits;
-  };
   std::map<std::string, Sum> roles;
-  uint64_t all = 0;
+  std::map<std::string, std::map<const Source*, Wait>> waits;
   for (const auto& [id, kind] : warps_) {
-    const std::string name = kind.role.name();
-    Sum& s = roles[name.empty() ? "other" : name];
+    const std::string name = kind.role.name().empty() ? "other" : kind.role.name();
+    Sum& s = roles[name];
     s.warps.push_back(id);
     s.instructions += kind.instructions, s.issued += kind.issued;
-    all += kind.instructions;
     for (const auto& [at, wait] : kind.waits) {
-      s.waits[at].steps += wait.steps, s.waits[at].times += wait.times;
+      waits[name][at].steps += wait.steps, waits[name][at].times += wait.times;
       s.waited += wait.steps;
     }
   }
+  for (auto& [name, s] : roles) {
+    s.waits.assign(waits[name].begin(), waits[name].end());
+    std::sort(s.waits.begin(), s.waits.end(), [](const auto& a, const auto& b) {
+      return a.second.steps != b.second.steps ? a.second.steps > b.second.steps
+                                              : a.first->line < b.first->line;
+    });
+  }
+  report_ = json_ ? as_json(grid, roles) : as_text(grid, roles);
+  last_.clear(), running_.clear(), seen_.clear();
+}
+
+std::string Profile::as_json(const Grid& grid, const std::map<std::string, Sum>& roles) const {
+  using nlohmann::json;
+  const auto share = [](uint64_t part, uint64_t whole) { return whole ? double(part) / double(whole) : 0; };
+  json all = json::array();
+  for (const auto& [name, s] : roles) {
+    const uint64_t lifetime = cta_steps_ * s.warps.size();
+    json waits = json::array();
+    for (const auto& [at, wait] : s.waits) {
+      json frames = json::array();
+      for (uint32_t l = at->location; l && l < grid.module.locations.size() && frames.size() < 64;
+           l = grid.module.locations[l].caller) {
+        const Location& place = grid.module.locations[l];
+        if (place.file == 0 || place.file >= grid.module.files.size()) break;
+        frames.push_back({{"file", grid.module.files[place.file]}, {"line", place.line}});
+      }
+      waits.push_back({{"share", share(wait.steps, lifetime)},
+                       {"times", wait.times},
+                       {"line", at->line},
+                       {"text", grid.module.line_text(at->line)},
+                       {"frames", frames}});
+    }
+    all.push_back({{"name", name},
+                   {"warps", s.warps},
+                   {"instructions", s.instructions},
+                   {"issued", s.issued},
+                   {"waited", share(s.waited, lifetime)},
+                   {"waits", waits}});
+  }
+  return json{{"kernel", kernel_name(grid.function.name)},
+              {"ctas", ctas_},
+              {"steps", share(cta_steps_, ctas_)},
+              {"first_product", share(steps_to_product_, multiplying_ctas_)},
+              {"products", products_},
+              {"busy", share(busy_steps_, cta_steps_)},
+              {"roles", all}}
+      .dump();
+}
+
+std::string Profile::as_text(const Grid& grid, const std::map<std::string, Sum>& roles) const {
+  std::string text = fmt::format(
+      "profile of {}: {} CTAs, {} steps each on average; a step is one warp instruction of the CTA's "
+      "cluster\n",
+      kernel_name(grid.function.name), ctas_, ctas_ ? cta_steps_ / ctas_ : 0);
+  uint64_t all = 0;
+  for (const auto& [name, s] : roles) all += s.instructions;
   for (const auto& [name, s] : roles) {
     std::string warps;
     for (const unsigned w : s.warps) warps += fmt::format("{}{}", warps.empty() ? "" : ",", w);
     const uint64_t lifetime = cta_steps_ * s.warps.size();
-    report_ += fmt::format(
+    text += fmt::format(
         "  {} (warp{} {}): {} instructions ({}), {} asynchronous operations issued, waits {} of the time\n",
         name, s.warps.size() > 1 ? "s" : "", warps, s.instructions, percent(s.instructions, all), s.issued,
         percent(s.waited, lifetime));
-    std::vector<std::pair<const Source*, Wait>> longest(s.waits.begin(), s.waits.end());
-    std::sort(longest.begin(), longest.end(), [](const auto& a, const auto& b) {
-      return a.second.steps != b.second.steps ? a.second.steps > b.second.steps
-                                              : a.first->line < b.first->line;
-    });
+    auto longest = s.waits;
     if (longest.size() > 5) longest.resize(5);
     for (const auto& [at, wait] : longest)
-      report_ += fmt::format("    {:>7}  {} times at {}\n", percent(wait.steps, lifetime), wait.times,
-                             one_line(grid.module, *at));
+      text += fmt::format("    {:>7}  {} times at {}\n", percent(wait.steps, lifetime), wait.times,
+                          one_line(grid.module, *at));
   }
   const Bytes& b = bytes_;
-  report_ += fmt::format(
+  text += fmt::format(
       "  tensor core: {} products, has work in {} of the CTAs' steps\n"
       "  global memory: {} read for the first time (DRAM), {} read again (L2, if it fits), {} written\n"
       "  shared memory: {} filled by copies, {} stored by threads, {} read by the tensor core and by stores, "
@@ -153,8 +202,8 @@ void Profile::launch_end(const Grid& grid) {
       products_, percent(busy_steps_, cta_steps_), size(b.first), size(b.again), size(b.written),
       size(b.filled), size(b.stores), size(b.operands), size(b.loads));
   if (b.tmem_read || b.tmem_written)
-    report_ += fmt::format("  tensor memory: {} read, {} written\n", size(b.tmem_read), size(b.tmem_written));
-  last_.clear(), running_.clear(), seen_.clear();
+    text += fmt::format("  tensor memory: {} read, {} written\n", size(b.tmem_read), size(b.tmem_written));
+  return text;
 }
 
 }  // namespace fp4lab::emu

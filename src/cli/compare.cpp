@@ -1,0 +1,573 @@
+// fp4lab compare: two kernels, plans, edited files or files of records, and which is faster.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "cli/command.h"
+#include "cli/look.h"
+#include "cli/output.h"
+#include "cli/progress.h"
+#include "cli/run_table.h"
+#include "cli/table.h"
+#include "cli/workload.h"
+#include "fp4lab/bench.h"
+#include "fp4lab/error.h"
+#include "fp4lab/machine.h"
+#include "fp4lab/model.h"
+#include "fp4lab/record.h"
+#include "fp4lab/sweep.h"
+#include "lab/ptx_difference.h"
+
+namespace fp4lab::cli {
+namespace {
+
+using nlohmann::json;
+
+// One screen.
+constexpr size_t kWidth = 100;
+template <class... Args>
+void tell(fmt::format_string<Args...> text, Args&&... args) {
+  fmt::print("{}", fitted(fmt::format(text, std::forward<Args>(args)...), kWidth));
+}
+
+struct Options {
+  std::vector<std::string> words, case_names;
+  std::string like;
+  Target target;
+  Numbers numbers;
+  Output output;
+  TableFormat format;
+  bool ptx_diff = false;
+};
+
+// What a word names: "v2", "v2:stages=2,block_k=512", "my.cu", "my.cu:stages=2", "k.ptx", "s.json".
+struct Side {
+  std::string text, name, knobs;
+  bool is(const char* extension) const { return name.ends_with(extension); }
+  bool records() const { return is(".json") || is(".jsonl"); }
+  bool file() const { return is(".cu") || is(".ptx") || records(); }
+};
+
+Side side_of(const std::string& word) {
+  // A path may have colons: the knobs are behind the last one, and have a '='.
+  const size_t colon = word.rfind(':');
+  Side side{word, word, ""};
+  if (colon != word.npos && word.find('=', colon) != word.npos)
+    side.name = word.substr(0, colon), side.knobs = word.substr(colon + 1);
+  std::error_code error;
+  if (side.file() && !std::filesystem::exists(side.name, error)) fail("{}: there is no such file", side.name);
+  return side;
+}
+
+Candidate candidate_of(const Side& side, const Options& o, std::string_view arch, const Case& c) {
+  const Op op = op_of(c.operation);
+  std::vector<std::string> knobs;
+  for (size_t at = 0; at < side.knobs.size();) {
+    const size_t comma = std::min(side.knobs.find(',', at), side.knobs.size());
+    knobs.push_back(side.knobs.substr(at, comma - at));
+    at = comma + 1;
+  }
+  const Rung& rung = !side.file()      ? find_rung(arch, op, side.name)
+                     : !o.like.empty() ? find_rung(arch, op, o.like)
+                                       : rung_like(arch, op, side.name);
+  if (side.is(".ptx") && knobs.empty()) return candidate_of_ptx(rung, c, side.name);
+  Candidate candidate = candidate_for(rung, c, knobs);
+  if (side.is(".ptx")) candidate.ptx = side.name;
+  if (side.is(".cu")) candidate.source = std::filesystem::absolute(side.name);
+  return candidate;
+}
+
+// One case: what is known of both sides, and what follows.
+struct Row {
+  Case spec;
+  std::optional<Look> a, b;
+  std::optional<Ratio> ratio;
+  std::optional<Prediction> predicted_a, predicted_b;
+  std::string time_a, time_b;  // as the table has them
+  std::string verdict, why;
+  json record;
+};
+
+// That the two sides are one kernel, or that nothing here can tell them apart.
+struct Identity {
+  bool same_plan = false, same_code = false;
+  PtxDifference ptx;
+};
+
+Identity identity_of(const Look& a, const Look& b) {
+  Identity i;
+  i.same_plan = plan_line(a.candidate) == plan_line(b.candidate);
+  if (a.artifact && b.artifact) i.ptx = ptx_difference(a.artifact->ptx, b.artifact->ptx);
+  i.same_code = i.same_plan && i.ptx.same;
+  return i;
+}
+
+bool edited(const Candidate& c) { return !c.ptx.empty() || !c.source.empty(); }
+
+std::string predicted_text(const Prediction& p) {
+  return fmt::format("{:.2f} ({:.1f}-{:.1f})", p.us, p.low, p.high);
+}
+
+void judge_by_model(Row& row, const Identity& same) {
+  const Candidate &a = row.a->candidate, &b = row.b->candidate;
+  const Prediction pa = predict(a, row.spec), pb = predict(b, row.spec);
+  const PredictedRatio r = predict_ratio(b, a, row.spec);
+  row.predicted_a = pa, row.predicted_b = pb;
+  row.time_a = predicted_text(pa), row.time_b = predicted_text(pb);
+  row.record["predicted_a"] = record_of(pa), row.record["predicted_b"] = record_of(pb);
+  row.record["ratio"] = record_of(r);
+  row.ratio = {r.ratio, r.low, r.high};
+  if (same.same_code) {
+    row.verdict = "same", row.why = "one plan and one PTX";
+    row.ratio = Ratio{};
+  } else if (pa.us == pb.us) {
+    row.verdict = "undecided";
+    row.why = same.same_plan
+                  ? "the plans are equal and the PTX is not: the model sees plans only and cannot "
+                    "tell the two apart"
+                  : "the model sees no difference between the plans, and cannot tell the two apart";
+  } else {
+    row.verdict = verdict_of(*row.ratio);
+    if (edited(a) || edited(b)) row.why = "by the plans alone: the model does not see what a file changes";
+  }
+}
+
+// Both in one run, in turn: what changes while they are measured (clocks, temperature) changes for both.
+class OnGpu {
+ public:
+  OnGpu(const Options& o, std::string_view arch)
+      : options_(o), device_(Device::open("cuda", arch)), timer_(device_, {.repeats = 10}), nvml_(device_) {}
+
+  const Device& device() const { return device_; }
+
+  void judge(Row& row, const Identity& same) {
+    const Distribution distribution = options_.numbers.of(row.spec.operation);
+    const InputSets sets(device_, row.spec, distribution, options_.numbers.seed, 4);
+    std::vector<double> ratios;
+    const Measurement a = measured(sets, row.a->candidate), b = measured(sets, row.b->candidate);
+    row.record["measured_a"] = record_of(a), row.record["measured_b"] = record_of(b);
+    for (const auto& [m, side] : {std::pair(&a, "A"), {&b, "B"}})
+      if (!m->error.empty() || !m->passed) {
+        row.verdict = "wrong", row.why = fmt::format("{} on {}: {}", side, device_.name(), m->error);
+        return;
+      }
+    const Contender x = as_graph(timer_, sets.size(), kernel_contender(timer_, sets, row.a->candidate));
+    const Contender y = as_graph(timer_, sets.size(), kernel_contender(timer_, sets, row.b->candidate));
+    // Of 11 values the second smallest and the second largest enclose the median with 98.8 % (binomial).
+    for (int round = 0; round < 11; ++round) {
+      const auto time = [&](const Contender& c) {
+        return timer_.time(sets.size(), c.enqueue, {.repeats = 10, .warmups = 1}).us.median;
+      };
+      const bool first = round % 2 == 0;
+      const double one = time(first ? x : y), other = time(first ? y : x);
+      ratios.push_back(first ? one / other : other / one);
+    }
+    std::ranges::sort(ratios);
+    row.ratio = {ratios[5], ratios[1], ratios[9]};
+    row.record["ratio"] = {{"measured", ratios[5]}, {"low", ratios[1]}, {"high", ratios[9]}, {"rounds", 11}};
+    const auto text = [](const Measurement& m) {
+      return fmt::format("{:.2f} ({:.2f}-{:.2f})", m.timing.us.median, m.timing.us.p10, m.timing.us.p90);
+    };
+    row.time_a = text(a), row.time_b = text(b);
+    row.verdict = same.same_code ? "same" : verdict_of(*row.ratio);
+    if (same.same_code) row.why = "one plan and one PTX";
+  }
+
+ private:
+  Measurement measured(const InputSets& sets, const Candidate& candidate) const {
+    return measure_kernel(timer_, nvml_, sets, candidate, LaunchChoice::kGraph);
+  }
+  const Options& options_;
+  Device device_;
+  Timer timer_;
+  Nvml nvml_;
+};
+
+// What stands in both columns, `width` each.
+std::string beside(const std::vector<std::string>& left, const std::vector<std::string>& right,
+                   size_t width) {
+  std::string text;
+  for (size_t i = 0; i < std::max(left.size(), right.size()); ++i) {
+    const auto cell = [&](const std::vector<std::string>& lines) {
+      std::string line = i < lines.size() ? lines[i] : "";
+      if (line.size() > width) line = line.substr(0, width - 2) + "..";
+      return line;
+    };
+    std::string line = fmt::format("{:<{}}  {}", cell(left), width, cell(right));
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+  }
+  return text;
+}
+
+std::vector<std::string> role_lines(const Look& look, const std::string& name) {
+  constexpr size_t kTop = 3;
+  for (const json& role : look.profile.value("roles", json::array())) {
+    if (role.value("name", "") != name) continue;
+    std::vector<std::string> lines{fmt::format(
+        "{} (warp{} {}) waits {:.1f} %", name, role.at("warps").size() > 1 ? "s" : "",
+        fmt::join(role.at("warps").get<std::vector<int>>(), ","), 100 * role.value("waited", 0.0))};
+    for (const Wait& w : waits_of(role)) {
+      if (lines.size() > kTop || w.share < 0.005) break;
+      lines.push_back(fmt::format("{:5.1f} %  {}  {}", 100 * w.share, w.what, w.where));
+    }
+    return lines;
+  }
+  return {};
+}
+
+std::string waits_text(const Look& a, const Look& b) {
+  std::vector<std::string> names;
+  for (const Look* look : {&a, &b})
+    for (const json& role : look->profile.value("roles", json::array()))
+      if (std::ranges::find(names, role.value("name", "")) == names.end())
+        names.push_back(role.value("name", ""));
+  std::string text;
+  for (const std::string& name : names) text += beside(role_lines(a, name), role_lines(b, name), 48);
+  return text;
+}
+
+std::string hunk_text(const PtxDifference::Hunk& h) {
+  std::string text;
+  for (const std::string& line : h.a) text += fmt::format("  A {:>5}  - {}\n", h.line_a, line);
+  for (const std::string& line : h.b) text += fmt::format("  B {:>5}  + {}\n", h.line_b, line);
+  return text;
+}
+
+std::string ptx_text(const PtxDifference& d, bool all) {
+  if (d.same) return "PTX: the same but for names of registers, labels and files.\n";
+  std::string text = fmt::format("PTX: {} instructions in A only, {} in B only", d.only_a, d.only_b);
+  if (d.renamed) text += fmt::format(", {} with other registers", d.renamed);
+  constexpr size_t kOpcodes = 4, kLines = 8;
+  if (!d.opcodes.empty()) text += "; counts A:B";
+  for (size_t i = 0; i < d.opcodes.size() && i < kOpcodes; ++i)
+    text += fmt::format("{} {} {}:{}", i ? "," : "", d.opcodes[i].name, d.opcodes[i].a, d.opcodes[i].b);
+  if (d.opcodes.size() > kOpcodes) text += fmt::format(", {} more", d.opcodes.size() - kOpcodes);
+  text = fitted(text + ".\n", kWidth);
+  size_t lines = 0, shown = 0;
+  // Where much differs, the first places say nothing.
+  if (all || d.only_a + d.only_b <= 5 * kLines)
+    for (const PtxDifference::Hunk& h : d.hunks) {
+      lines += h.a.size() + h.b.size();
+      if (!all && lines > kLines) break;
+      text += hunk_text(h), ++shown;
+    }
+  if (shown < d.hunks.size())
+    text += fmt::format("  {} of {} places shown; --ptx-diff shows all\n", shown, d.hunks.size());
+  return text;
+}
+
+// Where the predicted time goes; the terms add up to it.
+std::string terms_text(const Row& row) {
+  std::vector<std::string> names;
+  for (const auto* p : {&*row.predicted_a, &*row.predicted_b})
+    for (const Term& t : p->terms)
+      if (std::ranges::find(names, t.name) == names.end()) names.push_back(t.name);
+  std::vector<std::string> parts;
+  for (const std::string& name : names) {
+    const auto us = [&](const Prediction& p) {
+      const auto at = std::ranges::find(p.terms, name, &Term::name);
+      return at == p.terms.end() ? 0 : at->us;
+    };
+    const double a = us(*row.predicted_a), b = us(*row.predicted_b);
+    if (std::max(a, b) >= 0.005) parts.push_back(fmt::format("{} {:.2f}:{:.2f}", name, a, b));
+  }
+  return fmt::format("Predicted us in {} of which, A:B: {}\n", row.spec.name, fmt::join(parts, ", "));
+}
+
+Table verdict_table(const std::vector<Row>& rows, const char* kind) {
+  Table table({"case", fmt::format(">A: {} us", kind), fmt::format(">B: {} us", kind),
+               ">B is .. times as fast", "verdict on B"});
+  for (const Row& r : rows) {
+    const auto number = [](const std::string& text) { return text.empty() ? "-" : text; };
+    table.add(
+        {r.spec.name, number(r.time_a), number(r.time_b),
+         r.ratio ? fmt::format("{:.3f} ({:.2f}-{:.2f})", r.ratio->value, r.ratio->low, r.ratio->high) : "-",
+         r.verdict});
+  }
+  return table;
+}
+
+bool bad(const Row& r) { return r.verdict == "wrong" || r.verdict == "refused"; }
+
+constexpr const char* kRule =
+    "Rule: faster or slower where the ratio's interval excludes 1; same where plan and PTX are one, or the "
+    "interval lies within 2 % of 1; else undecided.\n";
+
+Row compare_case(const Options& o, const Side (&sides)[2], const Device& emulator, OnGpu* gpu, const Case& c,
+                 bool look_inside) {
+  Row row;
+  row.spec = c;
+  row.record = {{"type", "comparison"}, {"case", c.name}, {"a", sides[0].text}, {"b", sides[1].text}};
+  const Candidate candidates[2] = {candidate_of(sides[0], o, arch_of(emulator), c),
+                                   candidate_of(sides[1], o, arch_of(emulator), c)};
+  for (int i = 0; i < 2; ++i)
+    if (const auto forbidden = reasons(candidates[i], c); !forbidden.empty())
+      row.verdict = "refused", row.why = fmt::format("{} cannot run: {}", i ? "B" : "A", forbidden[0].text);
+  if (row.verdict.empty()) {
+    Trial trial(emulator, c, o.numbers.of(c.operation), o.numbers.seed);
+    row.a = look_at(emulator, trial, candidates[0], look_inside);
+    row.b = look_at(emulator, trial, candidates[1], look_inside);
+    row.record["run_a"] = record_of(*row.a), row.record["run_b"] = record_of(*row.b);
+    for (const auto& [look, side] : {std::pair(&*row.a, "A"), {&*row.b, "B"}})
+      if (const std::string trouble = look->trouble(); !trouble.empty() && row.verdict.empty())
+        row.verdict = "wrong", row.why = fmt::format("{}: {}", side, trouble);
+  }
+  if (row.verdict.empty()) {
+    const Identity same = identity_of(*row.a, *row.b);
+    row.record["same_plan"] = same.same_plan, row.record["same_ptx"] = same.ptx.same;
+    if (gpu)
+      gpu->judge(row, same);
+    else
+      judge_by_model(row, same);
+  }
+  row.record["verdict"] = row.verdict;
+  if (!row.why.empty()) row.record["why"] = row.why;
+  return row;
+}
+
+// On one line per side what it is.
+void print_sides(const Row& row, const Side (&sides)[2]) {
+  for (int i = 0; i < 2; ++i) {
+    const std::optional<Look>& look = i ? row.b : row.a;
+    const std::string what =
+        !look ? sides[i].text
+              : fmt::format(
+                    "{}{}", kernel_name(look->candidate),
+                    edited(look->candidate) ? fmt::format(" (like {})", look->candidate.rung->name) : "");
+    tell("{}  {}{}\n", i ? "B" : "A", what, look ? "  " + plan_line(look->candidate) : "");
+  }
+}
+
+int compare_kernels(const Options& o, const Side (&sides)[2], const std::vector<Case>& cases) {
+  const std::string_view wanted = o.target.arch;
+  std::string why;
+  std::optional<Device> emulator;
+  std::unique_ptr<OnGpu> gpu;
+  std::string arch{wanted.empty() ? architectures()[0] : wanted};
+  if (wanted.empty() && o.target.device != "emulator")
+    for (const std::string_view each : architectures())
+      if (gpu_available(each)) {
+        arch = each;
+        break;
+      }
+  if (o.target.device == "cuda" || (o.target.device == "auto" && gpu_available(arch, &why)))
+    gpu = std::make_unique<OnGpu>(o, arch);
+  emulator.emplace(open_for_kernels("emulator", arch));
+  for (const Side& side : sides)  // refused before anything runs
+    candidate_of(side, o, arch, cases[0]);
+  Store store = o.output.open(*emulator, {sides[0].name, sides[1].name});
+
+  // The least work: a look inside takes a while.
+  const auto flops = [](const Case& c) { return work_of(c).flops; };
+  const size_t inside = size_t(std::ranges::min_element(cases, {}, flops) - cases.begin());
+  std::vector<Row> rows;
+  {
+    Progress progress("compare", cases.size());
+    for (size_t i = 0; i < cases.size(); ++i) {
+      progress.update(i, cases[i].name);
+      rows.push_back(compare_case(o, sides, *emulator, gpu.get(), cases[i], i == inside));
+      store.add(rows.back().record);
+    }
+  }
+  const Table verdicts = verdict_table(rows, gpu ? "measured" : "predicted");
+  const bool good = std::ranges::none_of(rows, bad);
+  if (o.format.csv) {
+    fmt::print("{}", verdicts.csv());
+    return good ? 0 : 1;
+  }
+  const Row& row = rows[inside];
+  print_sides(row, sides);
+  fmt::print("\n{}", o.format.text(verdicts));
+  std::map<std::string, std::vector<std::string>> whys;
+  for (const Row& r : rows)
+    if (!r.why.empty()) whys[r.verdict + ": " + r.why].push_back(r.spec.name);
+  for (const auto& [text, names] : whys)
+    tell("{}{}\n", names.size() == rows.size() ? "" : fmt::format("{} ", fmt::join(names, ", ")), text);
+  if (gpu)
+    tell(
+        "Measured on {}, A and B in turn in one run, 10 % to 90 % of the times; the ratio's interval holds "
+        "its "
+        "median with 98.8 %. ",
+        gpu->device().name());
+  else if (row.record.contains("ratio"))
+    tell("Predicted, not measured: {} at {:.0f} MHz, intervals 80 %; ratios {}.\n",
+         row.record["ratio"].value("machine", ""), row.record["ratio"].value("sm_mhz", 0.0),
+         row.record["ratio"].value("validation", ""));
+  if (row.predicted_a) tell("{}", terms_text(row));
+  tell("{}", kRule);
+  if (row.a && row.b) {
+    fmt::print("\nIn {} on the emulator, both verified; a step is one warp instruction, no time:\n{}",
+               row.spec.name, o.format.text(counts_table({&*row.a, &*row.b}, {"A", "B"})));
+    if (!row.a->profile.is_null() && !row.b->profile.is_null())
+      fmt::print("\nWaits, in shares of the role's steps:\n{}", waits_text(*row.a, *row.b));
+    if (row.a->artifact && row.b->artifact)
+      fmt::print("{}", ptx_text(ptx_difference(row.a->artifact->ptx, row.b->artifact->ptx), o.ptx_diff));
+  }
+  return good ? 0 : 1;
+}
+
+// -- files of records: each case's best against the other file's best
+
+double us_of(const json& r, bool measured) {
+  const char* at = measured ? "/us/median" : "/predicted/predicted_us";
+  const json::json_pointer pointer(at);
+  return r.contains(pointer) && r.at(pointer).is_number() ? r.at(pointer).get<double>() : 0;
+}
+
+const json* best_of(const Records& records, const std::string& name, bool measured) {
+  const json* best = nullptr;
+  for (const json& r : records)
+    if (r.value("case", "") == name && passed(r) && us_of(r, measured) > 0 &&
+        (!best || us_of(r, measured) < us_of(*best, measured)))
+      best = &r;
+  return best;
+}
+
+std::string point_text(const json& r) {
+  return r.value("kernel", "?") + " " + r.value("plan", r.value("how", ""));
+}
+
+Row compare_best(const std::string& name, const Records& a, const Records& b) {
+  Row row;
+  row.spec.name = name;
+  const auto timed = [&](const Records& all) { return best_of(all, name, true) != nullptr; };
+  const bool measured = timed(a) && timed(b);
+  const json *x = best_of(a, name, measured), *y = best_of(b, name, measured);
+  if (!x || !y) {
+    row.verdict = "undecided", row.why = "no time, measured or predicted, in both files";
+    return row;
+  }
+  row.record = {{"best_a", point_text(*x)}, {"best_b", point_text(*y)}, {"measured", measured}};
+  const double ta = us_of(*x, measured), tb = us_of(*y, measured);
+  if (measured) {
+    const auto spread = [](const json& r, const char* q) {
+      return r["us"].value(q, r["us"].value("median", 0.0));
+    };
+    row.time_a = fmt::format("{:.2f} ({:.2f}-{:.2f})", ta, spread(*x, "p10"), spread(*x, "p90"));
+    row.time_b = fmt::format("{:.2f} ({:.2f}-{:.2f})", tb, spread(*y, "p10"), spread(*y, "p90"));
+    row.ratio = {ta / tb, spread(*x, "p10") / spread(*y, "p90"), spread(*x, "p90") / spread(*y, "p10")};
+    row.verdict = verdict_of(*row.ratio);
+    if (x->value("device", "") != y->value("device", ""))
+      row.why =
+          fmt::format("times of two devices: {} and {}", x->value("device", "?"), y->value("device", "?"));
+    return row;
+  }
+  row.time_a = fmt::format("{:.2f}", ta), row.time_b = fmt::format("{:.2f}", tb);
+  try {
+    const Case c = find_case(name);
+    const auto candidate = [&](const json& r) {
+      return candidate_of_line(
+          find_rung(r.value("arch", ""), op_of(c.operation), r.value("like", r.value("kernel", ""))), c,
+          r.value("plan", ""));
+    };
+    const PredictedRatio r = predict_ratio(candidate(*y), candidate(*x), c);
+    row.ratio = {r.ratio, r.low, r.high};
+    row.verdict = r.ratio == 1 ? "undecided" : verdict_of(*row.ratio);
+    if (point_text(*x) == point_text(*y) && x->value("file_hash", "") == y->value("file_hash", ""))
+      row.verdict = "same", row.why = "one kernel and plan", row.ratio = Ratio{};
+    else if (r.ratio == 1)
+      row.why = "the model cannot tell the two apart";
+  } catch (const Error& error) {
+    row.verdict = "undecided", row.why = error.what();
+  }
+  return row;
+}
+
+int compare_records(const Options& o, const Side (&sides)[2]) {
+  const Records a = read_records(sides[0].name), b = read_records(sides[1].name);
+  std::vector<std::string> names;
+  for (const json& r : a) {
+    const std::string name = r.value("case", "");
+    const bool in_both =
+        std::ranges::any_of(b, [&](const json& other) { return other.value("case", "") == name; });
+    const bool wanted = o.case_names.empty() || std::ranges::find(o.case_names, name) != o.case_names.end();
+    if (!name.empty() && in_both && wanted && std::ranges::find(names, name) == names.end())
+      names.push_back(name);
+  }
+  if (names.empty())
+    fail("{} and {} have no case in common{}", sides[0].text, sides[1].text,
+         o.case_names.empty() ? "" : fmt::format(" of {}", fmt::join(o.case_names, ", ")));
+  Store store = o.output.open({sides[0].name, sides[1].name});
+  std::vector<Row> rows;
+  for (const std::string& name : names) {
+    rows.push_back(compare_best(name, a, b));
+    json record = rows.back().record;
+    record["type"] = "comparison", record["case"] = name, record["a"] = sides[0].text,
+    record["b"] = sides[1].text;
+    record["verdict"] = rows.back().verdict;
+    if (const auto& ratio = rows.back().ratio)
+      record["ratio"] = {{"value", ratio->value}, {"low", ratio->low}, {"high", ratio->high}};
+    store.add(std::move(record));
+  }
+  const bool measured = rows[0].record.value("measured", false);
+  const Table table = verdict_table(rows, measured ? "measured" : "predicted");
+  if (o.format.csv) {
+    fmt::print("{}", table.csv());
+    return 0;
+  }
+  fmt::print("A  {}\nB  {}\nThe best point of each case:\n\n{}", sides[0].text, sides[1].text,
+             o.format.text(table));
+  for (const Row& r : rows) {
+    tell("{}: A {}, B {}\n", r.spec.name, r.record.value("best_a", "-"), r.record.value("best_b", "-"));
+    if (!r.why.empty()) tell("  {}\n", r.why);
+  }
+  tell("{}{}", measured ? "Measured, 10 % to 90 % of the samples. " : "Predicted, not measured. ", kRule);
+  return 0;
+}
+
+int run(const Options& o) {
+  std::vector<std::string> words = o.words;
+  std::string operation;
+  if (words.size() == 3 && (words[0] == "group" || words[0] == "dual" || words[0] == "gemm"))
+    operation = words[0], words.erase(words.begin());
+  if (words.size() != 2)
+    fail("two are compared, here are {}: fp4lab compare v2 top, for instance", words.size());
+  const Side sides[2] = {side_of(words[0]), side_of(words[1])};
+  if (sides[0].records() != sides[1].records())
+    fail("{} and {}: records are compared with records", sides[0].text, sides[1].text);
+  if (sides[0].records()) return compare_records(o, sides);
+  if (operation.empty())
+    operation = o.case_names.empty()
+                    ? "group"
+                    : operation_name(chosen_cases(o.case_names, "all", "compare").at(0).operation);
+  return compare_kernels(o, sides,
+                         chosen_cases(o.case_names.empty() ? std::vector<std::string>{"all"} : o.case_names,
+                                      operation, "compare"));
+}
+
+const Command kCommand{
+    "compare", "two rungs, plans, edited files or records: which is faster, and what differs",
+    [](Arguments& app) {
+      auto o = std::make_shared<Options>();
+      app.add_option(
+             "kernels", o->words,
+             "A and B: a rung (v2), with knobs (v2:stages=2,block_k=512), a kernel file (my.cu), edited "
+             "PTX (k.ptx), or records (s.json) both; before them group (the default), dual or gemm")
+          .required();
+      add_list(app, "--case", o->case_names,
+               "cases and shapes, repeated or separated by commas; default: the full sizes");
+      app.add_option("--like", o->like,
+                     "the rung whose plan, limits and launch a file takes; default: the one "
+                     "that its name, entry or head names");
+      o->target.declare(app);
+      o->numbers.declare(app);
+      o->output.declare(app);
+      app.add_flag("--ptx-diff", o->ptx_diff, "all differences of the PTX");
+      o->format.declare(app);
+      app.examples(
+          {"fp4lab compare v2 top", "fp4lab compare v2 v2:stages=2 --case g2k1536",
+           "fp4lab compare v2 my.cu --case g2k1536,g2k4096", "fp4lab compare dual v3 v7",
+           "fp4lab compare v2 k.ptx --case g2k1536 --ptx-diff", "fp4lab compare before.json after.json"},
+          "Times are measured where there is a GPU for the kernels, otherwise predicted.\n"
+          "Exit status 1: one of them is wrong or cannot run a case.");
+      return [o] { return run(*o); };
+    }};
+
+}  // namespace
+}  // namespace fp4lab::cli
