@@ -143,6 +143,10 @@ Limit byte_limit(const Timer& timer, const Nvml& nvml, size_t bytes = size_t(2) 
 /// Where, when and with what a run happened. "unknown (...)" where something cannot be told.
 nlohmann::json session_record(const Device& device, const Nvml& nvml, const TimingOptions& options,
                               const std::string& command_line);
+/// What a measurement came to: launch, sets, flops, bytes, passed, error, us (a spread), samples_us, gpu,
+/// checks, weights, variants. A record of `sweep` has them beside its run's; record_of adds what was
+/// measured.
+nlohmann::json time_fields(const Measurement& m);
 nlohmann::json record_of(const Measurement& m);
 nlohmann::json record_of(const Limit& limit);
 nlohmann::json record_of(const GpuSpan& span);  // clocks, power, temperature; null without readings

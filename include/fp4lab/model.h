@@ -76,6 +76,9 @@ struct PredictedRatio {
 PredictedRatio predict_ratio(const Candidate& variant, const Candidate& baseline, const Case& c,
                              const Setting& setting = {});
 
+/// Indices of legal candidates by their predicted time, the fastest first.
+std::vector<size_t> order_by_prediction(const std::vector<Candidate>& candidates, const Case& c,
+                                        const Setting& setting = {});
 /// Sorts legal candidates by their predicted time, the fastest first, and keeps the first `best`; 0 keeps
 /// all.
 void sort_by_prediction(std::vector<Candidate>& candidates, const Case& c, size_t best = 0,

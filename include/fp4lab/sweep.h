@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "fp4lab/run.h"
+#include "fp4lab/search.h"
 
 namespace fp4lab {
 
@@ -24,6 +25,9 @@ struct SweepPoints {
       dropped;  // rule -> points that it forbade (a point counts once, for its first rule)
   std::map<std::string, std::string> example;  // rule -> what it said of the first such point
   size_t total = 0;
+  Lattice lattice;  // of the legal ones; its first axis is the rung, then come the axes
+  // Keeps these legal points, in this order.
+  void keep(const std::vector<size_t>& chosen);
 };
 SweepPoints sweep_points(const Case& c, const std::vector<const Rung*>& rungs, const std::vector<Axis>& axes);
 

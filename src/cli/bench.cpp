@@ -15,6 +15,7 @@
 #include "cli/interrupt.h"
 #include "cli/output.h"
 #include "cli/progress.h"
+#include "cli/timed.h"
 #include "cli/workload.h"
 #include "fp4lab/error.h"
 #include "fp4lab/peers.h"
@@ -33,8 +34,8 @@ struct Options {
   Output output;
   TableFormat format;
   Numbers numbers;
-  int sets = 4, flush_mib = 512, peer_seconds = 300;
-  TimingOptions timing;
+  Timed timed;
+  int peer_seconds = 300;
   bool limits = true, markdown = false;
 };
 
@@ -127,10 +128,10 @@ class Folder {
 class Bench {
  public:
   Bench(const Options& o, Log& log, const Device& device)
-      : o_(o), log_(log), device_(device), nvml_(device_), timer_(device_, o.timing) {}
+      : o_(o), log_(log), device_(device), nvml_(device_), timer_(device_, o.timed.options()) {}
 
   void run(const std::vector<Case>& list) {
-    log_.add(session_record(device_, nvml_, o_.timing, command_line()));
+    log_.add(session_record(device_, nvml_, timer_.options(), command_line()));
     if (asked(o_.peers, "cublas")) {
       try {
         lt_ = CublasLt::open(o_.cublas);
@@ -170,7 +171,7 @@ class Bench {
   }
 
   void measure_case(const Case& c) {
-    const InputSets sets(device_, c, o_.numbers.of(c.operation), o_.numbers.seed, o_.sets);
+    const InputSets sets(device_, c, o_.numbers.of(c.operation), o_.numbers.seed, o_.timed.sets);
     kernels(sets);
     if (!problems_.empty()) sets.write((fs::path(problems_) / c.name).string());
     if (lt_)
@@ -238,7 +239,7 @@ class Bench {
 
   // After everything of ours: they share the GPU, not the process.
   void python_peers() {
-    PeerScripts how{o_.python, problems_, o_.peer_seconds, o_.timing};
+    PeerScripts how{o_.python, problems_, o_.peer_seconds, timer_.options()};
     for (const std::string& name : peer_scripts())
       run_peer_script(name, how, [&](json record) { log_.add(std::move(record)); });
   }
@@ -267,9 +268,7 @@ int report(const Options& o) {
   return 0;
 }
 
-int run(const Options& given) {
-  Options o = given;
-  o.timing.flush_bytes = size_t(o.flush_mib) << 20;
+int run(const Options& o) {
   if (!o.report.empty()) return report(o);
   const std::vector<Case> list = cases_of(o);
   std::vector<json> merged;
@@ -306,21 +305,7 @@ const Command kCommand{
       add_list(app, "--set", o->knobs, "a knob of the plan, as stages=4; may be repeated");
       app.add_option("--device", o->device, "cuda: the emulator has no times").capture_default_str();
       o->numbers.declare(app);
-      app.add_option("--sets", o->sets, "sets of inputs, in rotation")
-          .whole_number(1, 1000)
-          .capture_default_str();
-      app.add_option("--rounds", o->timing.rounds, "times that a sample goes through the sets")
-          .whole_number(1, 1000000)
-          .capture_default_str();
-      app.add_option("--repeats", o->timing.repeats, "samples; their median counts")
-          .whole_number(1, 1000000)
-          .capture_default_str();
-      app.add_option("--warmups", o->timing.warmups, "samples before them")
-          .whole_number(0, 1000000)
-          .capture_default_str();
-      app.add_option("--flush", o->flush_mib, "MiB overwritten before each sample; 0: the cache stays warm")
-          .whole_number(0, 65536)
-          .capture_default_str();
+      o->timed.declare(app);
       app.add_option("--launch", o->launch,
                      "how our kernels are launched: stream, graph, or best, the faster of the two")
           .one_of({"best", "stream", "graph"})

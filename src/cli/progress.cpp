@@ -10,9 +10,10 @@
 
 namespace fp4lab::cli {
 
-Progress::Progress(std::string what, size_t total)
+Progress::Progress(std::string what, size_t total, double seconds)
     : what_(std::move(what)),
       total_(total),
+      seconds_(seconds),
       terminal_(isatty(STDERR_FILENO)),
       start_(std::chrono::steady_clock::now()) {}
 
@@ -24,8 +25,10 @@ void Progress::update(size_t done, const std::string& current) {
   if (!terminal_ || !total_) return;
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
   constexpr size_t kBar = 24;
-  const size_t filled = done * kBar / total_;
-  const std::string eta = done ? fmt::format("{:.0f} s left", seconds / done * (total_ - done)) : "";
+  const size_t filled = std::min(done, total_) * kBar / total_;
+  double left = done ? seconds / double(done) * double(total_ - std::min(done, total_)) : seconds_;
+  if (seconds_ > 0) left = std::min(left, std::max(seconds_ - seconds, 0.0));
+  const std::string eta = left > 0 ? fmt::format("{:.0f} s left", left) : "";
   std::string line =
       fmt::format("{} [{:#<{}}{:.<{}}] {}/{} ", what_, "", filled, "", kBar - filled, done, total_);
   // A line that is longer than the terminal would leave a piece behind at each step.

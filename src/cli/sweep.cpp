@@ -1,16 +1,20 @@
-// fp4lab sweep: many plans of a case, each compiled, run and verified.
+// fp4lab sweep: many plans of a case, or those that a search chooses, each compiled, run and verified.
 #include "fp4lab/sweep.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <limits>
 #include <memory>
+#include <mutex>
 
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/run_table.h"
+#include "cli/timed.h"
 #include "cli/workload.h"
 #include "fp4lab/bench.h"
 #include "fp4lab/error.h"
@@ -21,7 +25,7 @@ namespace fp4lab::cli {
 namespace {
 
 struct Options {
-  std::string operation, kernels = "default", sort;
+  std::string operation, kernels = "default", sort, search = "grid";
   std::vector<std::string> case_names;
   Target target;
   Numbers numbers;
@@ -30,27 +34,46 @@ struct Options {
   Output output;
   TableFormat format;
   std::map<std::string, std::optional<std::string>> axes;  // by knob
-  int sets = 4;
-  TimingOptions timing{.repeats = 15};
+  Timed timed{.timing = {.repeats = 15}};
   unsigned best = 0;  // points of a case that the model holds for the fastest; 0: all
+  StopRules rules;    // points and patience of each case, seconds of all
+  uint64_t search_seed = 1;
+
+  bool grid() const { return search == "grid"; }
+  TimingOptions quick() const {
+    TimingOptions few = timed.options();
+    few.repeats = std::min(few.repeats, std::max(3, few.repeats / 4));
+    return few;
+  }
 };
 
-struct Item {
-  size_t case_index;
-  Candidate candidate;
+// The legal points of a case, and in which order a search looks at those of this shard.
+struct Space {
+  Case spec;
+  SweepPoints points;
+  std::vector<size_t> order;
 };
 struct Work {
-  std::vector<Case> cases;
-  std::vector<Item> items;
-  std::vector<std::string> points;  // of the items
-  std::vector<std::string> swept;   // knobs
+  std::vector<Space> spaces;
+  std::vector<std::string> swept;  // knobs
+  size_t items = 0;                // points of this shard
 };
+
+std::vector<size_t> first_order(const Options& o, const Device& device, const SweepPoints& points,
+                                const Case& c) {
+  // On the emulator the model is the objective: what begins with its best would have nothing left to find.
+  if (o.search == "halving" || (o.search == "local" && !device.is_emulator()))
+    return order_by_prediction(points.legal, c);
+  if (!o.grid()) return shuffled(points.legal.size(), o.search_seed);
+  std::vector<size_t> order(points.legal.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  return order;
+}
 
 // The legal points of this shard; says how many there are of each sort. Fails when none is.
 Work points_to_run(const Options& o, const Device& device) {
   const std::string_view arch = arch_of(device);
   Work work;
-  work.cases = chosen_cases(o.case_names, o.operation, "sweep");
   std::vector<Axis> axes;
   for (const auto& [knob, values] : o.axes)
     if (values) axes.push_back(parse_axis(knob, *values));
@@ -64,8 +87,7 @@ Work points_to_run(const Options& o, const Device& device) {
   const Shard shard = o.output.shard();
   size_t total = 0, legal = 0;
   std::map<std::string, std::pair<size_t, std::string>> dropped;
-  for (size_t i = 0; i < work.cases.size(); ++i) {
-    const Case& c = work.cases[i];
+  for (const Case& c : chosen_cases(o.case_names, o.operation, "sweep")) {
     SweepPoints points = sweep_points(c, chosen_rungs(arch, op_of(c.operation), o.kernels, o.file), axes);
     total += points.total;
     for (const auto& [rule, count] : points.dropped) {
@@ -73,18 +95,21 @@ Work points_to_run(const Options& o, const Device& device) {
       sum += count;
       if (example.empty()) example = points.example[rule];
     }
-    if (o.best) sort_by_prediction(points.legal, c, o.best);
-    for (Candidate& candidate : points.legal) {
-      if (!shard.takes(legal++)) continue;
-      o.file.put_into(candidate);
-      work.points.push_back(point_of_run("sweep", device, c, candidate, o.numbers.of(c.operation),
-                                         o.numbers.seed, o.conditions.text()));
-      work.items.push_back({i, std::move(candidate)});
+    if (o.best) {
+      std::vector<size_t> order = order_by_prediction(points.legal, c);
+      order.resize(std::min<size_t>(order.size(), o.best));
+      points.keep(order);
     }
+    for (Candidate& candidate : points.legal) o.file.put_into(candidate);
+    std::vector<size_t> mine;
+    for (const size_t point : first_order(o, device, points, c))
+      if (shard.takes(legal++)) mine.push_back(point);
+    work.items += mine.size();
+    work.spaces.push_back({c, std::move(points), std::move(mine)});
   }
   std::FILE* const out = o.format.csv ? stderr : stdout;
   fmt::print(out, "{} points, {} legal{}\n", total, legal,
-             shard.count > 1 ? fmt::format(", {} of them in shard {}", work.items.size(), shard.text()) : "");
+             shard.count > 1 ? fmt::format(", {} of them in shard {}", work.items, shard.text()) : "");
   for (const auto& [rule, what] : dropped)
     fmt::print(
         out, "{}",
@@ -96,15 +121,6 @@ Work points_to_run(const Options& o, const Device& device) {
   return work;
 }
 
-void compile(const Work& work, const Store& store) {
-  std::vector<jit::Job> jobs;
-  for (size_t i = 0; i < work.items.size(); ++i)
-    if (!store.contains(work.points[i])) jobs.push_back(job_of(work.items[i].candidate));
-  Progress progress("compile", jobs.size());
-  jit::compile_all(jobs, 0,
-                   [&](size_t done, size_t, size_t, const jit::Outcome&) { progress.update(done, ""); });
-}
-
 // What a case needs on the device; on a GPU also what times it.
 struct Bench {
   Trial trial;
@@ -112,43 +128,177 @@ struct Bench {
 
   Bench(const Options& o, const Device& device, const Case& c)
       : trial(device, c, o.numbers.of(c.operation), o.numbers.seed) {
-    if (!device.is_emulator()) sets.emplace(device, c, o.numbers.of(c.operation), o.numbers.seed, o.sets);
+    if (!device.is_emulator())
+      sets.emplace(device, c, o.numbers.of(c.operation), o.numbers.seed, o.timed.sets);
   }
 };
 
-// Each point verified, on a GPU timed, and recorded at once.
-void measure(const Options& o, const Device& device, const Work& work, Store& store) {
-  std::optional<Timer> timer;
-  std::optional<Nvml> nvml;
-  if (!device.is_emulator()) timer.emplace(device, o.timing), nvml.emplace(device);
-  std::unique_ptr<Bench> bench;
-  size_t bench_case = work.cases.size(), done = 0;
-  Progress progress("sweep", work.items.size());
-  work_through(store, work.points, [&](size_t i) {
-    const auto& [case_index, candidate] = work.items[i];
-    progress.update(done++, plan_line(candidate));
-    if (bench_case != case_index) {
-      bench.reset();  // frees the last case's memory first
-      bench = std::make_unique<Bench>(o, device, work.cases[case_index]);
-      bench_case = case_index;
+// Each point that the search asks for is compiled, verified, on a GPU timed, and recorded at once. What it
+// came to is read from its record, whoever left it: a search that goes on with a file goes the way it went.
+class Sweep {
+ public:
+  Sweep(const Options& o, const Device& device, const Work& work, Store& store)
+      : o_(o), device_(device), work_(work), store_(store) {
+    if (device.is_emulator()) return;
+    careful_.emplace(device, o.timed.options()), nvml_.emplace(device);
+    if (o.search == "halving") quick_.emplace(device, o.quick());
+  }
+
+  void run() {
+    const Clock::time_point begin = Clock::now();
+    for (size_t i = 0; i < work_.spaces.size(); ++i) {
+      const Space& space = work_.spaces[i];
+      StopRules rules = o_.rules;
+      if (rules.seconds > 0) {  // what is left, in equal parts
+        const double left = rules.seconds - std::chrono::duration<double>(Clock::now() - begin).count();
+        rules.seconds = std::max(left / double(work_.spaces.size() - i), 1e-3);
+        ends_at_ = Clock::now() +
+                   std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(rules.seconds));
+      }
+      if (!o_.grid() && !rules.any()) rules.points = (space.order.size() + 2) / 3;
+      const size_t most = rules.points ? std::min(rules.points, space.order.size()) : space.order.size();
+      Progress progress("sweep", o_.search == "local" && rules.points ? rules.points : most, rules.seconds);
+      progress_ = &progress, done_ = 0, best_ = "";
+      bench_.reset();  // frees the last case's memory first
+      const auto strategy = o_.search == "local"
+                                ? local_search(space.points.lattice, space.order, o_.search_seed)
+                            : o_.search == "halving" ? halving_search(space.order)
+                                                     : ordered_search(space.order);
+      // A grid without rules is compiled at once; otherwise nothing is compiled that may never be run.
+      const SearchEnd end = search(
+          *strategy, space.points.legal.size(), rules,
+          [&](const std::vector<size_t>& points, bool careful, std::span<double> known) {
+            evaluate(space, points, careful || !quick_, known);
+          },
+          o_.grid() && rules.seconds <= 0 ? 0 : 16);
+      progress_ = nullptr;
+      if (!o_.grid() || rules.any()) keep(told(space, end));
     }
-    nlohmann::json record = record_of(run_trial(device, bench->trial, candidate, o.conditions.schedules));
-    if (timer && record.value("passed", false)) {
-      const nlohmann::json time =
-          record_of(measure_kernel(*timer, *nvml, *bench->sets, candidate, LaunchChoice::kBest));
-      for (const char* field :
-           {"us", "samples_us", "calls_per_sample", "launch", "gpu", "weights", "sets", "flops", "error"})
-        if (time.contains(field)) record[field] = time[field];
-      if (record.contains("error")) record["passed"] = false;
+  }
+
+  // What there is now: from another thread, too.
+  Records records() const {
+    const std::lock_guard lock(mutex_);
+    return records_at(store_.records(), tried_);
+  }
+  std::string ends() const {
+    const std::lock_guard lock(mutex_);
+    return ends_;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  std::string point(const Space& space, const Candidate& candidate, bool careful) const {
+    std::string how = o_.conditions.text();
+    if (!careful) how += fmt::format("{}{} samples", how.empty() ? "" : ", ", o_.quick().repeats);
+    return point_of_run("sweep", device_, space.spec, candidate, o_.numbers.of(space.spec.operation),
+                        o_.numbers.seed, how);
+  }
+
+  void evaluate(const Space& space, const std::vector<size_t>& points, bool careful,
+                std::span<double> known) {
+    std::vector<std::string> ids;
+    std::vector<jit::Job> jobs;
+    for (const size_t p : points) {
+      const Candidate& candidate = space.points.legal[p];
+      ids.push_back(point(space, candidate, careful));
+      if (!store_.contains(ids.back())) jobs.push_back(job_of(candidate));
     }
-    record["predicted"] = record_of(predict(candidate, work.cases[case_index]));
-    record["type"] = "sweep", record["swept"] = work.swept;
-    const bool good = record.value("passed", false);
-    store.add(std::move(record), work.points[i]);
+    {
+      const std::lock_guard lock(mutex_);
+      for (const std::string& id : ids)
+        if (std::ranges::find(tried_, id) == tried_.end()) tried_.push_back(id);
+    }
+    compile(jobs);
+    work_through(store_, ids, [&](size_t i) {
+      if (o_.rules.seconds > 0 && Clock::now() >= ends_at_) return;
+      const Candidate& candidate = space.points.legal[points[i]];
+      progress_->update(done_ + i, (best_.empty() ? "" : best_ + "; now ") + text_of(candidate));
+      measure(space, candidate, careful, ids[i]);
+    });
+    done_ += points.size();
+    const Records found = records_at(store_.records(), ids);
+    for (const nlohmann::json& r : found) {
+      const size_t i = size_t(std::ranges::find(ids, r.at("point").get<std::string>()) - ids.begin());
+      known[points[i]] = objective(r);
+    }
+    double least = std::numeric_limits<double>::infinity();
+    for (size_t p = 0; p < known.size(); ++p)
+      if (known[p] < least) least = known[p], best_ = text_of(space.points.legal[p]);
+    if (least < std::numeric_limits<double>::infinity())
+      best_ = fmt::format("best {:.2f} us: {}", least, best_);
+  }
+
+  void compile(const std::vector<jit::Job>& jobs) {
+    Progress progress("compile", jobs.size());
+    jit::compile_all(jobs, 0,
+                     [&](size_t done, size_t, size_t, const jit::Outcome&) { progress.update(done, best_); });
+  }
+
+  void measure(const Space& space, const Candidate& candidate, bool careful, const std::string& id) {
+    if (!bench_) bench_ = std::make_unique<Bench>(o_, device_, space.spec);
+    nlohmann::json record = record_of(run_trial(device_, bench_->trial, candidate, o_.conditions.schedules));
+    if (careful_ && record.value("passed", false))
+      record.update(time_fields(measure_kernel(careful ? *careful_ : *quick_, *nvml_, *bench_->sets,
+                                               candidate, LaunchChoice::kBest)));
+    record["predicted"] = record_of(predict(candidate, space.spec));
+    record["type"] = "sweep", record["swept"] = work_.swept;
+    const bool good = passed(record);
+    store_.add(std::move(record), id);
     // A kernel that faulted spoils a GPU's context: no later point could be told from it.
-    if (timer && !good) device.synchronize();
-  });
-}
+    if (careful_ && !good) device_.synchronize();
+  }
+
+  // Microseconds, measured or on the emulator predicted; a point that failed is none to be chosen.
+  double objective(const nlohmann::json& r) const {
+    const nlohmann::json us = device_.is_emulator()
+                                  ? r.value("predicted", nlohmann::json()).value("us", nlohmann::json())
+                              : has_time(r) ? r["us"]["median"]
+                                            : nlohmann::json();
+    return passed(r) && us.is_number() ? us.get<double>() : std::numeric_limits<double>::infinity();
+  }
+
+  // The rung and the knobs that are swept: the rest is the same for all.
+  std::string text_of(const Candidate& candidate) const {
+    std::string text(candidate.rung->name);
+    for (const auto& [knob, value] : knob_values(candidate))
+      if (std::ranges::find(work_.swept, knob) != work_.swept.end())
+        text += fmt::format(" {}={}", knob, value);
+    return text;
+  }
+
+  std::string told(const Space& space, const SearchEnd& end) const {
+    const std::string where = fmt::format("{} of {} points tried, stopped by: {}\n", end.tried,
+                                          space.points.legal.size(), end.stopped);
+    if (!end.best)
+      return fmt::format("{}: {}{}", space.spec.name, end.tried ? "no point passed; " : "", where);
+    const Candidate& best = space.points.legal[*end.best];
+    return fmt::format("{}: best {} {:.2f} us: {} {}; {}", space.spec.name,
+                       device_.is_emulator() ? "predicted" : "measured", end.us, best.rung->name,
+                       plan_line(best), where);
+  }
+
+  void keep(const std::string& end) {
+    const std::lock_guard lock(mutex_);
+    ends_ += end;
+  }
+
+  const Options& o_;
+  const Device& device_;
+  const Work& work_;
+  Store& store_;
+  std::optional<Timer> careful_, quick_;  // on a GPU
+  std::optional<Nvml> nvml_;
+  std::unique_ptr<Bench> bench_;
+  Progress* progress_ = nullptr;
+  size_t done_ = 0;
+  std::string best_;
+  Clock::time_point ends_at_;
+  mutable std::mutex mutex_;
+  std::vector<std::string> tried_;
+  std::string ends_;
+};
 
 // For what machine and clock, and how sure: as the first record has it.
 std::string predicted_for(const Records& records) {
@@ -166,36 +316,45 @@ int run(const Options& o) {
   if (o.sort == "time" && device.is_emulator())
     fail("--sort time: only a GPU has times; the device is {}", device.name());
   o.conditions.prepare(device);
+  if (o.rules.seconds < 0) fail("--seconds {:g}: a time above 0 is wanted", o.rules.seconds);
   const Work work = points_to_run(o, device);
   Store store = o.output.open(device, {o.file.path});
-  const size_t present = records_at(store.records(), work.points).size();
-  if (present) fmt::print(stderr, "{} points are in {} already\n", present, store.path());
+  if (const size_t there = store.records().size())
+    fmt::print(stderr, "{} points are in {} already\n", there, store.path());
+  std::FILE* const out = o.format.csv ? stderr : stdout;
+  if (!o.grid())
+    fmt::print(
+        out, "{}",
+        fitted(fmt::format("search {}, seed {}: {}\n", o.search, o.search_seed,
+                           device.is_emulator()
+                               ? "for the smallest predicted time; each point that is tried is verified"
+                               : "for the smallest measured time")));
+  Sweep sweep(o, device, work, store);
   const auto print_rows = [&] {
-    Records records = records_at(store.records(), work.points);
+    Records records = sweep.records();
     sort_records(records, o.sort);
     if (!records.empty()) {
-      const SweepTable sweep = sweep_table(records, o.format.csv);
-      fmt::print("{}{}{}", o.format.csv ? "" : "\n" + o.format.folded(sweep.common),
-                 o.format.text(sweep.table), o.format.csv ? "" : "\n");
+      const SweepTable table = sweep_table(records, o.format.csv);
+      fmt::print("{}{}{}", o.format.csv ? "" : "\n" + o.format.folded(table.common),
+                 o.format.text(table.table), o.format.csv ? "" : "\n");
     }
+    fmt::print(out, "{}", fitted(sweep.ends()));
     return records;
   };
   {
     const OnInterrupt interrupt([&] {
       const size_t done = print_rows().size();
-      fmt::print("{} of {} points done{}\n", done, work.items.size(),
+      fmt::print("{} of {} points done{}\n", done, work.items,
                  store.path().empty() ? "" : fmt::format("; --resume goes on with {}", store.path()));
     });
     try {
-      compile(work, store);
-      measure(o, device, work, store);
+      sweep.run();
     } catch (...) {
       print_rows();  // what was computed is not lost
       throw;
     }
   }
   const Records records = print_rows();
-  std::FILE* const out = o.format.csv ? stderr : stdout;
   fmt::print(out, "{}", run_remarks(records));
   if (device.is_emulator())
     fmt::print(out, "{}",
@@ -207,7 +366,7 @@ int run(const Options& o) {
         out,
         "us: median per call of {} samples, each over {} input sets after a flush of the L2; every point "
         "verified before and after.\n",
-        o.timing.repeats, o.sets);
+        o.timed.timing.repeats, o.timed.sets);
   return std::ranges::all_of(records, passed) ? 0 : 1;
 }
 
@@ -233,12 +392,22 @@ const Command kCommand{
       app.add_option("--best", o->best,
                      "of each case only the N points that the model predicts to be fastest")
           .capture_default_str();
-      app.add_option("--repeats", o->timing.repeats, "on a GPU: samples of each time")
-          .whole_number(1, 1'000'000)
+      app.add_option(
+             "--search", o->search,
+             "which points are tried: grid, all of them in their order; random; local, steps to better "
+             "neighbours; halving, the model's best measured quickly and the best of those again")
+          .one_of({"grid", "random", "local", "halving"})
           .capture_default_str();
-      app.add_option("--sets", o->sets, "on a GPU: sets of inputs, in rotation")
-          .whole_number(1, 1000)
+      app.add_option("--search-seed", o->search_seed, "of random and local")
+          .whole_number_from(0)
           .capture_default_str();
+      app.add_option("--points", o->rules.points,
+                     "stop after so many points of each case; of a search without a rule: a third of them")
+          .whole_number_from(1);
+      app.add_option("--seconds", o->rules.seconds, "stop after so long, the cases in equal parts");
+      app.add_option("--patience", o->rules.patience, "stop a case after so many points without a gain")
+          .whole_number_from(1);
+      o->timed.declare(app, "on a GPU: ");
       std::map<std::string, std::string> help;  // a name may be a knob of several architectures
       for (const std::string_view arch : architectures())
         for (const KnobInfo& knob : knob_table(arch)) {
@@ -253,11 +422,15 @@ const Command kCommand{
                        text + "; several as 1..6 or 1,2,4")
             .group("Knobs");
       }
-      app.examples({"fp4lab sweep group --case g2k1536 --kernel v2,v5 --stages 1..6 --json s.json",
-                    "fp4lab sweep group --case g2k1536,g2k4096 --kernel v2 --set block_k=512 --stages 2,3",
-                    "fp4lab sweep group --case g2k1536 --kernel-file my.cu --like v2 --stages 1..6",
-                    "fp4lab sweep group --case g2k1536 --kernel all --json s.json --shard 1/4",
-                    "fp4lab sweep group --case g2k1536 --kernel v2,v5 --stages 1..6 --json s.json --resume"});
+      app.examples(
+          {"fp4lab sweep group --case g2k1536 --kernel v2,v5 --stages 1..6 --json s.json",
+           "fp4lab sweep group --case g2k1536,g2k4096 --kernel v2 --set block_k=512 --stages 2,3",
+           "fp4lab sweep group --case g2k1536 --kernel all --json s.json --shard 1/4",
+           "fp4lab sweep group --case g2k1536 --kernel v2,v5 --stages 1..6 --json s.json --resume",
+           "fp4lab sweep group --case g2k1536 --kernel all --stages 2..8 --mma-n 64,128,192 --search local "
+           "--points 60",
+           "fp4lab sweep group --case all --warpgroups 2..4 --split 0..2 --search halving --seconds 120",
+           "CUDA_VISIBLE_DEVICES=1 fp4lab sweep group --case g2k1536 --json s.json --shard 2/4"});
       return [o] { return run(*o); };
     }};
 

@@ -1,7 +1,7 @@
 #include "fp4lab/sweep.h"
 
 #include <charconv>
-#include <set>
+#include <map>
 
 namespace fp4lab {
 namespace {
@@ -36,22 +36,27 @@ Axis parse_axis(const std::string& knob, const std::string& values) {
 SweepPoints sweep_points(const Case& c, const std::vector<const Rung*>& rungs,
                          const std::vector<Axis>& axes) {
   SweepPoints points;
-  std::set<std::string> seen;
+  std::map<std::string, size_t> seen;
+  points.lattice.extent.push_back(rungs.size());
+  for (const Axis& axis : axes) points.lattice.extent.push_back(axis.values.size());
   for (const Rung* rung : rungs) {
     std::vector<size_t> index(axes.size());
     for (bool more = true; more;) {
       std::vector<std::string> knobs;
       for (size_t a = 0; a < axes.size(); ++a) knobs.push_back(axes[a].knob + "=" + axes[a].values[index[a]]);
       Candidate candidate = candidate_for(*rung, c, knobs);
-      ++points.total;
+      const size_t place = points.total++;
       const auto forbidden = reasons(candidate, c);
       if (!forbidden.empty()) {
         ++points.dropped[forbidden.front().rule];
         points.example.emplace(
             forbidden.front().rule,
             fmt::format("{} {}: {}", rung->name, plan_line(candidate), forbidden.front().text));
-      } else if (seen.insert(fmt::format("{} {}", rung->name, plan_line(candidate))).second) {
-        points.legal.push_back(std::move(candidate));
+      } else {
+        const auto [at, is_new] =
+            seen.emplace(fmt::format("{} {}", rung->name, plan_line(candidate)), points.legal.size());
+        points.lattice.points.emplace_back(place, at->second);
+        if (is_new) points.legal.push_back(std::move(candidate));
       }
       more = false;
       for (size_t a = axes.size(); a-- > 0;) {  // the last axis runs fastest
@@ -64,6 +69,18 @@ SweepPoints sweep_points(const Case& c, const std::vector<const Rung*>& rungs,
     }
   }
   return points;
+}
+
+void SweepPoints::keep(const std::vector<size_t>& chosen) {
+  std::vector<Candidate> some;
+  std::map<size_t, size_t> now;  // by what they were
+  for (const size_t i : chosen) {
+    now.emplace(i, some.size());
+    some.push_back(std::move(legal[i]));
+  }
+  legal = std::move(some);
+  std::erase_if(lattice.points, [&](const auto& point) { return !now.contains(point.second); });
+  for (auto& [place, point] : lattice.points) point = now.at(point);
 }
 
 }  // namespace fp4lab

@@ -93,14 +93,22 @@ PredictedRatio predict_ratio(const Candidate& variant, const Candidate& baseline
   return r;
 }
 
+std::vector<size_t> order_by_prediction(const std::vector<Candidate>& candidates, const Case& c,
+                                        const Setting& setting) {
+  std::vector<std::pair<double, size_t>> times;
+  for (size_t i = 0; i < candidates.size(); ++i) times.emplace_back(predict(candidates[i], c, setting).us, i);
+  std::ranges::sort(times);
+  std::vector<size_t> order;
+  for (const auto& [us, i] : times) order.push_back(i);
+  return order;
+}
+
 void sort_by_prediction(std::vector<Candidate>& candidates, const Case& c, size_t best,
                         const Setting& setting) {
-  std::vector<std::pair<double, size_t>> order;
-  for (size_t i = 0; i < candidates.size(); ++i) order.emplace_back(predict(candidates[i], c, setting).us, i);
-  std::ranges::sort(order);
+  std::vector<size_t> order = order_by_prediction(candidates, c, setting);
   if (best && order.size() > best) order.resize(best);
   std::vector<Candidate> sorted;
-  for (const auto& [us, i] : order) sorted.push_back(std::move(candidates[i]));
+  for (const size_t i : order) sorted.push_back(std::move(candidates[i]));
   candidates = std::move(sorted);
 }
 

@@ -72,19 +72,9 @@ nlohmann::json session_record(const Device& device, const Nvml& nvml, const Timi
   return j;
 }
 
-nlohmann::json record_of(const Measurement& m) {
-  nlohmann::json j{{"type", "time"},
-                   {"case", m.case_name},
-                   {"kernel", m.kernel},
-                   {"peer", m.peer},
-                   {"how", m.how},
-                   {"launch", m.launch},
-                   {"distribution", distribution_name(m.distribution)},
-                   {"seed", m.seed},
-                   {"sets", m.sets},
-                   {"flops", m.flops},
-                   {"bytes", m.bytes},
-                   {"passed", m.passed}};
+nlohmann::json time_fields(const Measurement& m) {
+  nlohmann::json j{
+      {"launch", m.launch}, {"sets", m.sets}, {"flops", m.flops}, {"bytes", m.bytes}, {"passed", m.passed}};
   if (!m.remark.empty()) j["remark"] = m.remark;
   if (!m.error.empty()) j["error"] = m.error;
   if (m.timing.us.count) {
@@ -98,6 +88,15 @@ nlohmann::json record_of(const Measurement& m) {
   if (!m.weight_step.empty())
     j["weights"] = {{"step", m.weight_step}, {"us", m.weight_us}, {"bytes", m.weight_bytes}};
   for (const auto& [how, us] : m.variants) j["variants"].push_back({{"how", how}, {"us", us}});
+  return j;
+}
+
+nlohmann::json record_of(const Measurement& m) {
+  nlohmann::json j{{"type", "time"},     {"case", m.case_name},
+                   {"kernel", m.kernel}, {"peer", m.peer},
+                   {"how", m.how},       {"distribution", distribution_name(m.distribution)},
+                   {"seed", m.seed}};
+  j.update(time_fields(m));
   return j;
 }
 
