@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <limits>
 #include <memory>
 #include <mutex>
@@ -145,6 +146,7 @@ class Sweep {
   }
 
   void run() {
+    if (o_.grid() && !o_.rules.any()) return whole_grid();
     const Clock::time_point begin = Clock::now();
     for (size_t i = 0; i < work_.spaces.size(); ++i) {
       const Space& space = work_.spaces[i];
@@ -155,24 +157,26 @@ class Sweep {
         ends_at_ = Clock::now() +
                    std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(rules.seconds));
       }
-      if (!o_.grid() && !rules.any()) rules.points = (space.order.size() + 2) / 3;
-      const size_t most = rules.points ? std::min(rules.points, space.order.size()) : space.order.size();
-      Progress progress("sweep", o_.search == "local" && rules.points ? rules.points : most, rules.seconds);
-      progress_ = &progress, done_ = 0, best_ = "";
-      bench_.reset();  // frees the last case's memory first
+      if (!rules.any()) rules.points = (space.order.size() + 2) / 3;
+      const size_t all = o_.search == "local" ? space.points.legal.size() : space.order.size();
+      Progress progress("sweep", rules.points ? std::min(rules.points, all) : all, rules.seconds);
+      progress_ = &progress, done_ = 0, least_ = std::numeric_limits<double>::infinity();
       const auto strategy = o_.search == "local"
                                 ? local_search(space.points.lattice, space.order, o_.search_seed)
                             : o_.search == "halving" ? halving_search(space.order)
                                                      : ordered_search(space.order);
-      // A grid without rules is compiled at once; otherwise nothing is compiled that may never be run.
-      const SearchEnd end = search(
-          *strategy, space.points.legal.size(), rules,
-          [&](const std::vector<size_t>& points, bool careful, std::span<double> known) {
-            evaluate(space, points, careful || !quick_, known);
-          },
-          o_.grid() && rules.seconds <= 0 ? 0 : 16);
+      const SearchEnd end =
+          search(*strategy, space.points.legal.size(), rules,
+                 [&](const std::vector<size_t>& points, bool careful, std::span<double> known) {
+                   std::vector<Item> items;
+                   for (const size_t p : points) items.push_back({&space, p});
+                   const std::vector<double> us = evaluate(items, careful || !quick_);
+                   for (size_t j = 0; j < points.size(); ++j)
+                     if (!std::isnan(us[j])) known[points[j]] = us[j];
+                 });
       progress_ = nullptr;
-      if (!o_.grid() || rules.any()) keep(told(space, end));
+      const std::lock_guard lock(mutex_);
+      ends_ += told(space, end);
     }
   }
 
@@ -188,61 +192,85 @@ class Sweep {
 
  private:
   using Clock = std::chrono::steady_clock;
+  struct Item {
+    const Space* space;
+    size_t point;
+    const Candidate& candidate() const { return space->points.legal[point]; }
+  };
 
-  std::string point(const Space& space, const Candidate& candidate, bool careful) const {
-    std::string how = o_.conditions.text();
-    if (!careful) how += fmt::format("{}{} samples", how.empty() ? "" : ", ", o_.quick().repeats);
-    return point_of_run("sweep", device_, space.spec, candidate, o_.numbers.of(space.spec.operation),
-                        o_.numbers.seed, how);
+  // All cases in one: processes that share the file never wait for each other before the end.
+  void whole_grid() {
+    std::vector<Item> items;
+    for (const Space& space : work_.spaces)
+      for (const size_t point : space.order) items.push_back({&space, point});
+    Progress progress("sweep", items.size());
+    progress_ = &progress;
+    evaluate(items, true);
+    progress_ = nullptr;
   }
 
-  void evaluate(const Space& space, const std::vector<size_t>& points, bool careful,
-                std::span<double> known) {
+  std::string id_of(const Item& item, bool careful) const {
+    std::string how = o_.conditions.text();
+    if (!careful) how += fmt::format("{}{} samples", how.empty() ? "" : ", ", o_.quick().repeats);
+    const Case& c = item.space->spec;
+    return point_of_run("sweep", device_, c, item.candidate(), o_.numbers.of(c.operation), o_.numbers.seed,
+                        how);
+  }
+
+  // The time of each; NaN where there was no time for it.
+  std::vector<double> evaluate(const std::vector<Item>& items, bool careful) {
     std::vector<std::string> ids;
     std::vector<jit::Job> jobs;
-    for (const size_t p : points) {
-      const Candidate& candidate = space.points.legal[p];
-      ids.push_back(point(space, candidate, careful));
-      if (!store_.contains(ids.back())) jobs.push_back(job_of(candidate));
+    for (const Item& item : items) {
+      ids.push_back(id_of(item, careful));
+      if (!store_.contains(ids.back())) jobs.push_back(job_of(item.candidate()));
     }
     {
       const std::lock_guard lock(mutex_);
-      for (const std::string& id : ids)
-        if (std::ranges::find(tried_, id) == tried_.end()) tried_.push_back(id);
+      tried_.insert(tried_.end(), ids.begin(), ids.end());
     }
     compile(jobs);
+    size_t here = 0;
     work_through(store_, ids, [&](size_t i) {
       if (o_.rules.seconds > 0 && Clock::now() >= ends_at_) return;
-      const Candidate& candidate = space.points.legal[points[i]];
-      progress_->update(done_ + i, (best_.empty() ? "" : best_ + "; now ") + text_of(candidate));
-      measure(space, candidate, careful, ids[i]);
+      progress_->update(done_ + here++, best_text() + text_of(items[i].candidate()));
+      measure(items[i], careful, ids[i]);
     });
-    done_ += points.size();
-    const Records found = records_at(store_.records(), ids);
-    for (const nlohmann::json& r : found) {
-      const size_t i = size_t(std::ranges::find(ids, r.at("point").get<std::string>()) - ids.begin());
-      known[points[i]] = objective(r);
+    done_ += items.size();
+    std::map<std::string, nlohmann::json> found;
+    for (const nlohmann::json& r : records_at(store_.records(), ids)) found.emplace(r.at("point"), r);
+    std::vector<double> us;
+    for (size_t i = 0; i < items.size(); ++i) {
+      const auto record = found.find(ids[i]);
+      us.push_back(record == found.end() ? std::nan("") : objective(record->second));
+      if (us.back() < least_) least_ = us.back(), best_ = text_of(items[i].candidate());
     }
-    double least = std::numeric_limits<double>::infinity();
-    for (size_t p = 0; p < known.size(); ++p)
-      if (known[p] < least) least = known[p], best_ = text_of(space.points.legal[p]);
-    if (least < std::numeric_limits<double>::infinity())
-      best_ = fmt::format("best {:.2f} us: {}", least, best_);
+    return us;
+  }
+
+  // For the progress line; a whole grid has no best of all its cases.
+  std::string best_text() const {
+    return std::isfinite(least_) ? fmt::format("best {:.2f} us {}; now ", least_, best_) : "";
   }
 
   void compile(const std::vector<jit::Job>& jobs) {
     Progress progress("compile", jobs.size());
-    jit::compile_all(jobs, 0,
-                     [&](size_t done, size_t, size_t, const jit::Outcome&) { progress.update(done, best_); });
+    jit::compile_all(jobs, 0, [&](size_t done, size_t, size_t, const jit::Outcome&) {
+      progress.update(done, best_text());
+    });
   }
 
-  void measure(const Space& space, const Candidate& candidate, bool careful, const std::string& id) {
-    if (!bench_) bench_ = std::make_unique<Bench>(o_, device_, space.spec);
+  void measure(const Item& item, bool careful, const std::string& id) {
+    const Candidate& candidate = item.candidate();
+    if (bench_of_ != item.space) {
+      bench_.reset();  // frees the last case's memory first
+      bench_ = std::make_unique<Bench>(o_, device_, item.space->spec), bench_of_ = item.space;
+    }
     nlohmann::json record = record_of(run_trial(device_, bench_->trial, candidate, o_.conditions.schedules));
     if (careful_ && record.value("passed", false))
       record.update(time_fields(measure_kernel(careful ? *careful_ : *quick_, *nvml_, *bench_->sets,
                                                candidate, LaunchChoice::kBest)));
-    record["predicted"] = record_of(predict(candidate, space.spec));
+    record["predicted"] = record_of(predict(candidate, item.space->spec));
     record["type"] = "sweep", record["swept"] = work_.swept;
     const bool good = passed(record);
     store_.add(std::move(record), id);
@@ -279,11 +307,6 @@ class Sweep {
                        plan_line(best), where);
   }
 
-  void keep(const std::string& end) {
-    const std::lock_guard lock(mutex_);
-    ends_ += end;
-  }
-
   const Options& o_;
   const Device& device_;
   const Work& work_;
@@ -291,8 +314,10 @@ class Sweep {
   std::optional<Timer> careful_, quick_;  // on a GPU
   std::optional<Nvml> nvml_;
   std::unique_ptr<Bench> bench_;
+  const Space* bench_of_ = nullptr;
   Progress* progress_ = nullptr;
   size_t done_ = 0;
+  double least_ = std::numeric_limits<double>::infinity();
   std::string best_;
   Clock::time_point ends_at_;
   mutable std::mutex mutex_;
