@@ -14,6 +14,9 @@ namespace fp4lab {
 /// against the exact sums, and on the emulator "emulated": counts of all launches together.
 nlohmann::json record_of(const RunResult& result);
 
+/// arch, kernel, plan and knobs, as every record of a kernel has them.
+nlohmann::json plan_fields(const Candidate& candidate);
+
 /// What makes two runs the same point: `type` ("run", "sweep"), case, kernel and its plan, or the file that
 /// runs in its place by its content (see text_hash), device, distribution, seed; and `how`, where it is run
 /// in a special way.

@@ -19,6 +19,7 @@
 #include "cli/workload.h"
 #include "fp4lab/error.h"
 #include "fp4lab/peers.h"
+#include "fp4lab/record.h"
 #include "fp4lab/store.h"
 
 namespace fp4lab::cli {
@@ -29,8 +30,9 @@ using nlohmann::json;
 
 struct Options {
   std::string operation = "all", kernel = "default", device = "cuda", cublas, python = "python3", problems,
-              against = "cublas-fp16", launch = "best", peers = "cublas,python";
+              launch = "best", peers = "cublas,python";
   std::vector<std::string> case_names, knobs, merge, report;
+  BenchView view;
   Output output;
   TableFormat format;
   Numbers numbers;
@@ -209,7 +211,8 @@ class Bench {
       if (log_.has(point)) continue;
       const Measurement m = measure_kernel(timer_, nvml_, sets, candidate, choice);
       json record = record_of(m);
-      record["asked_launch"] = o_.launch, record["arch"] = std::string(arch);
+      record.update(plan_fields(candidate));
+      record["asked_launch"] = o_.launch;
       log_.add(std::move(record));
       if (!m.error.empty()) device_.synchronize();  // throws where the kernel broke the context
     }
@@ -264,7 +267,7 @@ int report(const Options& o) {
   if (!any)
     fail("{}: none of {} records is bench's; 'fp4lab report' tells those of runs, sweeps and mutants",
          fmt::join(o.report, ", "), records.size());
-  fmt::print("{}", o.markdown ? bench_markdown(records) : bench_report(records, o.against, o.format));
+  fmt::print("{}", o.markdown ? bench_markdown(records) : bench_report(records, o.view, o.format));
   return 0;
 }
 
@@ -277,7 +280,7 @@ int run(const Options& o) {
   const Device device = open_gpu(o);
   Log log(o, device);
   if (log.before()) fmt::print("{} times are in {} already\n", log.before(), o.output.json);
-  const auto tell = [&] { fmt::print("{}", bench_report(log.records(), o.against, o.format)); };
+  const auto tell = [&] { fmt::print("{}", bench_report(log.records(), o.view, o.format)); };
   {
     const OnInterrupt interrupt(tell);
     try {
@@ -319,7 +322,8 @@ const Command kCommand{
           .whole_number(1, 86400)
           .capture_default_str();
       app.add_option("--problems", o->problems, "keep the problems that the scripts read in this folder");
-      app.add_option("--against", o->against, "the peer of the ratio column").capture_default_str();
+      app.add_option("--against", o->view.against, "the peer of the ratio column").capture_default_str();
+      app.add_option("--sort", o->view.sort, "rows of each case: order or time").one_of({"order", "time"});
       o->output.declare(app);
       o->format.declare(app);
       app.add_option("--merge", o->merge, "records of other runs or programs, into the same tables");

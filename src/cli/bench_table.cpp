@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <optional>
@@ -55,9 +56,13 @@ std::string share(double part, std::optional<double> whole) {
   return whole && *whole > 0 ? fmt::format("{:.0f} %", 100 * part / *whole) : "-";
 }
 
+json part_of(const json& record, const char* field) {
+  return record.contains(field) && record[field].is_object() ? record[field] : json::object();
+}
+
 std::string output_of(const json& r) {
   if (r.contains("error")) return "ERROR";
-  const json& check = r.value("check_after", json());
+  const json check = part_of(r, "check_after");
   if (check.value("bit_equal_share", 0.0) == 1.0) return "bit-equal";
   if (r.value("passed", false)) return "PASS";
   return fmt::format("rms error {:.2g} %, {:.1f} % beyond", 100 * check.value("relative_rms_error", 0.0),
@@ -170,25 +175,29 @@ std::string session_text(const json& s) {
   return text;
 }
 
-json gpu_of(const json& record) {
-  return record.contains("gpu") && record["gpu"].is_object() ? record["gpu"] : json::object();
-}
-
 std::string limit_text(const json& limit) {
   const bool tensor = limit.at("limit") == "tensor";
-  const json gpu = gpu_of(limit);
+  const json gpu = part_of(limit, "gpu");
   return fmt::format("  {} limit {:.{}f} {}: {}; {} MHz, {:.0f} W, slowdown {}\n",
                      limit.at("limit").get<std::string>(), limit.at("per_second").get<double>() / 1e12,
                      tensor ? 0 : 2, tensor ? "TFLOP/s" : "TB/s", limit.value("how", ""), clocks(gpu),
                      gpu.value("watts_max", -1.0), gpu.value("slowdown", "unknown"));
 }
 
-Table times(const Records& records, const std::string& against) {
+// The fastest first, those without a time last.
+std::vector<Row> shown(std::vector<Row> rows, const BenchView& view) {
+  if (view.sort == "time")
+    std::ranges::stable_sort(rows, {}, [](const Row& row) { return row.us.value_or(HUGE_VAL); });
+  if (view.top && rows.size() > view.top) rows.erase(rows.begin() + ptrdiff_t(view.top), rows.end());
+  return rows;
+}
+
+Table times(const Records& records, const BenchView& view) {
   const std::optional<double> tensor = limit_of(records, "tensor"), bytes = limit_of(records, "bytes");
   Table table({"case", "kernel", ">us", "?>p10-p90", "?>TFLOP/s", "?>of tensor limit", "?>of byte limit",
-               ">vs " + against, "output", "?SM MHz", "?>W", "?slowdown", "?how"});
+               ">vs " + view.against, "output", "?SM MHz", "?>W", "?slowdown", "?how"});
   for (const auto& [name, rows] : records.cases)
-    for (const Row& row : rows) {
+    for (const Row& row : shown(rows, view)) {
       const json& r = *row.record;
       const std::string launch = r.value("launch", "");
       const std::string how = launch + (launch.empty() ? "" : ": ") + r.value("how", "");
@@ -197,12 +206,12 @@ Table times(const Records& records, const std::string& against) {
         continue;
       }
       const double flops = r.value("flops", 0.0), moved = r.value("bytes", 0.0), us = *row.us;
-      const json gpu = gpu_of(r);
+      const json gpu = part_of(r, "gpu");
       table.add({name, row.kernel, fmt::format("{:.2f}", us),
                  fmt::format("{:.2f}-{:.2f}", r["us"].value("p10", us), r["us"].value("p90", us)),
                  fmt::format("{:.0f}", flops / us / 1e6), share(flops / us * 1e6, tensor),
-                 share(moved / us * 1e6, bytes), ratio(time_of(rows, against), us), output_of(r), clocks(gpu),
-                 gpu.empty() ? "-" : fmt::format("{:.0f}", gpu.value("watts_max", -1.0)),
+                 share(moved / us * 1e6, bytes), ratio(time_of(rows, view.against), us), output_of(r),
+                 clocks(gpu), gpu.empty() ? "-" : fmt::format("{:.0f}", gpu.value("watts_max", -1.0)),
                  gpu.value("slowdown", "-"), how});
     }
   return table;
@@ -254,15 +263,14 @@ std::string remarks_text(const Records& records) {
 
 }  // namespace
 
-std::string bench_report(const std::vector<json>& all, const std::string& against,
-                         const TableFormat& format) {
+std::string bench_report(const std::vector<json>& all, const BenchView& view, const TableFormat& format) {
   const Records records = sorted(all);
-  if (format.csv) return times(records, against).csv();
+  if (format.csv) return times(records, view).csv();
   std::string text;
   for (const json* s : records.sessions) text += session_text(*s);
   for (const json* l : records.limits) text += limit_text(*l);
   if (!text.empty()) text += "\n";
-  if (const Table table = times(records, against); !table.empty()) text += format.text(table) + "\n";
+  if (const Table table = times(records, view); !table.empty()) text += format.text(table) + "\n";
   if (const Table best = summary(records); !best.empty())
     text += format.text(best) + "A peer's us, and in parentheses how many times as fast the kernel is.\n\n";
   text += weights_text(records) + absent_text(records) + remarks_text(records);

@@ -9,10 +9,16 @@
 
 namespace fp4lab::cli {
 
+// How the times are shown: the peer of the ratio column, the rows of each case by "time" or in their order
+// (empty, "order"), and how many of them at most; 0: all.
+struct BenchView {
+  std::string against = "cublas-fp16", sort = {};
+  size_t top = 0;
+};
+
 // Every session, limit, time and absence in `records` (see src/lab/bench/records.cpp), as text. Where a case
-// and a kernel come twice the later one counts. Ratios are against the peer `against`: how many times as
-// fast.
-std::string bench_report(const std::vector<nlohmann::json>& records, const std::string& against,
+// and a kernel come twice the later one counts. Ratios: how many times as fast as the peer.
+std::string bench_report(const std::vector<nlohmann::json>& records, const BenchView& view,
                          const TableFormat& format);
 
 // The table of our fastest kernels against the peers, for a page.

@@ -9,6 +9,8 @@
 #include "cli/command.h"
 #include "cli/mutate_table.h"
 #include "cli/run_table.h"
+#include "cli/select.h"
+#include "cli/workload.h"
 #include "fp4lab/error.h"
 #include "fp4lab/store.h"
 
@@ -16,8 +18,10 @@ namespace fp4lab::cli {
 namespace {
 
 struct Options {
-  std::vector<std::string> files;
-  std::string sort, against = "cublas-fp16";
+  std::vector<std::string> files, where;
+  std::string sort;
+  unsigned top = 0;
+  BenchView bench;
   TableFormat format;
 };
 
@@ -39,15 +43,16 @@ std::string abbreviated(const std::string& commit) {
   return commit.substr(0, std::min<size_t>(digits, 12)) + commit.substr(digits);
 }
 
-// When and with what: of the first and the last record.
+// When and with what: of the earliest and the latest record.
 std::string provenance(const Records& records, const TableFormat& format) {
   const auto text = [](const nlohmann::json& r, const char* field) {
     return r.value(field, std::string("?"));
   };
-  const auto &first = records.front(), &last = records.back();
-  if (!first.contains("date")) return "";
-  std::string line = text(first, "date");
-  if (text(last, "date") != text(first, "date")) line += " to " + text(last, "date");
+  const auto date = [&](const nlohmann::json& r) { return text(r, "date"); };
+  if (!records.front().contains("date")) return "";
+  const std::string first = date(std::ranges::min(records, {}, date)),
+                    last = date(std::ranges::max(records, {}, date));
+  std::string line = first == last ? first : first + " to " + last;
   std::vector<std::string> commits;
   for (const auto& r : records)
     if (const std::string commit = abbreviated(text(r, "commit"));
@@ -56,32 +61,42 @@ std::string provenance(const Records& records, const TableFormat& format) {
   return format.folded(fmt::format("{}, commit {}\n", line, fmt::join(commits, " and ")));
 }
 
+// The first of each case, sorted where that was asked for.
+Records chosen(Records records, const Options& o, bool sorted) {
+  if (sorted) sort_records(records, o.sort);
+  return first_of_each_case(records, o.top);
+}
+
 int run(const Options& o) {
   Records all;
   for (const std::string& path : o.files)
     for (auto& r : read_records(path)) all.push_back(std::move(r));
+  Records none;
+  sort_records(none, o.sort);  // refuses what is not known
+  all = records_where(all, o.where);
   bool told = false;
   const auto tell = [&](const std::string& text) {
     fmt::print("{}{}", told && !o.format.csv ? "\n" : "", text);
     told = true;
   };
-  if (const Records runs = of_type(all, {"run"}); !runs.empty())
+  if (const Records runs = chosen(of_type(all, {"run"}), o, !o.sort.empty()); !runs.empty())
     tell((o.format.csv ? "" : provenance(runs, o.format)) + o.format.text(run_table(runs)) +
          (o.format.csv ? "" : run_remarks(runs)));
-  if (Records sweeps = of_type(all, {"sweep"}); !sweeps.empty()) {
-    const std::string when = provenance(sweeps, o.format);
-    sort_records(sweeps, o.sort);
+  if (const Records sweeps = chosen(of_type(all, {"sweep"}), o, true); !sweeps.empty()) {
     const SweepTable sweep = sweep_table(sweeps, o.format.csv);
-    tell(o.format.csv
-             ? sweep.table.csv()
-             : when + o.format.folded(sweep.common) + o.format.text(sweep.table) + run_remarks(sweeps));
+    tell(o.format.csv ? sweep.table.csv()
+                      : provenance(sweeps, o.format) + o.format.folded(sweep.common) +
+                            o.format.text(sweep.table) + run_remarks(sweeps));
   }
-  if (const Records mutants = of_type(all, {"mutant"}); !mutants.empty())
+  if (const Records mutants = chosen(of_type(all, {"mutant"}), o, false); !mutants.empty())
     tell((o.format.csv ? "" : provenance(mutants, o.format)) + o.format.text(mutate_table(mutants)) +
          (o.format.csv ? "" : mutate_remarks(mutants) + survivors(mutants)));
   if (const Records times = of_type(all, {"session", "limit", "time", "absent"});
-      std::ranges::any_of(times, [](const auto& r) { return type_of(r) != "session"; }))
-    tell(bench_report(times, o.against, o.format));
+      std::ranges::any_of(times, [](const auto& r) { return type_of(r) != "session"; })) {
+    if (!told && !o.sort.empty() && o.sort != "time" && o.sort != "order")
+      fail("--sort {}: records of bench are sorted by time or order", o.sort);
+    tell(bench_report(times, {o.bench.against, o.sort, o.top}, o.format));
+  }
   if (!told)
     fail("{}: none of {} records is one that a table is made of", fmt::join(o.files, ", "), all.size());
   return 0;
@@ -91,10 +106,16 @@ const Command kCommand{
     "report", "tables of the records that run, sweep, bench and mutate left (--json)", [](Arguments& app) {
       auto o = std::make_shared<Options>();
       app.add_option("file", o->files, "files of records").required();
-      app.add_option("--sort", o->sort, "of sweeps, see fp4lab sweep");
-      app.add_option("--against", o->against, "of bench: the peer of the ratio column").capture_default_str();
+      app.add_option("--sort", o->sort, "of sweeps and runs, see fp4lab sweep; of bench: order or time");
+      add_list(
+          app, "--where", o->where,
+          "only records with this knob or field, as stages=4, kernel=v2 or case=g2k1536; may be repeated");
+      app.add_option("--top", o->top, "of each case only the first N").whole_number_from(1);
+      app.add_option("--against", o->bench.against, "of bench: the peer of the ratio column")
+          .capture_default_str();
       o->format.declare(app);
-      app.examples({"fp4lab report s.json", "fp4lab report s.json r.json --csv"});
+      app.examples({"fp4lab report s.json", "fp4lab report s.json r.json --csv",
+                    "fp4lab report s.json --where kernel=v2 --where stages=4 --sort time --top 5"});
       return [o] { return run(*o); };
     }};
 

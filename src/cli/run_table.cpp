@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "cli/select.h"
 #include "fp4lab/error.h"
 #include "fp4lab/plan_text.h"
 #include "fp4lab/problem.h"
@@ -133,27 +134,12 @@ Column column(const Records& records, std::string name, const auto& cell) {
   return c;
 }
 
-// Knobs in the order in which they first come. Records of old versions have the plan's line only, which
-// leaves out what is as usual.
+// Knobs in the order in which they first come.
 std::vector<Column> knobs_of(const Records& records) {
   std::vector<std::string> names;
   std::vector<std::map<std::string, std::string>> values;
   for (const json& r : records) {
-    std::map<std::string, std::string> own;
-    if (r.contains("knobs") && r["knobs"].is_object()) {
-      for (const auto& [name, value] : r["knobs"].items())
-        own[name] = value.is_string() ? value.get<std::string>() : value.dump();
-    } else {
-      std::string line = text_at(r, "plan");
-      for (size_t at = 0; at < line.size();) {
-        const size_t end = std::min(line.find(' ', at), line.size());
-        const std::string word = line.substr(at, end - at);
-        const size_t equal = word.find('=');
-        own[equal == word.npos ? "tile" : word.substr(0, equal)] =
-            equal == word.npos ? word : word.substr(equal + 1);
-        at = end + 1;
-      }
-    }
+    std::map<std::string, std::string> own = knobs_in(r);
     for (const auto& [name, value] : own)
       if (std::ranges::find(names, name) == names.end()) names.push_back(name);
     values.push_back(std::move(own));
@@ -221,6 +207,10 @@ std::vector<Column> numbers_of(const Records& records, bool timed) {
     add("?>p10-p90", [=](const json& r) {
       return has_time(r) ? fmt::format("{:.2f}-{:.2f}", us(r, "p10"), us(r, "p90")) : "-";
     });
+    const auto count = [](const json& r) {
+      return has_time(r) ? fmt::format("{}", number_at(part_of(r, "us"), "count")) : "-";
+    };
+    if (!column(records, "", count).same()) add("?>samples", count);  // a search measured some quickly
     add("?>TFLOP/s", [=](const json& r) {
       double flops = 0;
       try {

@@ -8,13 +8,28 @@
 
 namespace fp4lab {
 
+namespace {
+
+nlohmann::json json_of(const std::vector<std::pair<std::string, std::string>>& knobs) {
+  return std::map<std::string, std::string>(knobs.begin(), knobs.end());
+}
+
+}  // namespace
+
+nlohmann::json plan_fields(const Candidate& candidate) {
+  return {{"arch", candidate.rung->arch},
+          {"kernel", candidate.rung->name},
+          {"plan", plan_line(candidate)},
+          {"knobs", json_of(knob_values(candidate))}};
+}
+
 nlohmann::json record_of(const RunResult& r) {
   nlohmann::json j{{"type", "run"},
                    {"case", r.case_name},
                    {"arch", r.arch},
                    {"kernel", r.kernel},
                    {"plan", r.plan},
-                   {"knobs", std::map<std::string, std::string>(r.knobs.begin(), r.knobs.end())},
+                   {"knobs", json_of(r.knobs)},
                    {"device", r.device},
                    {"distribution", distribution_name(r.distribution)},
                    {"seed", r.seed},

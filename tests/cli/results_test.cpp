@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -152,6 +153,157 @@ TEST_CASE("results: two sweeps at once fill one file, each point once") {
   const auto records = lines_of(file);
   CHECK(records.size() == points_of(records).size());
   CHECK(points_of(records) == points_of(lines_of(alone)));
+}
+
+// 300 points, of which none needs a compiler: the shapes differ, the kernel is one.
+TEST_CASE("results: a sweep whose processes are killed again and again has each point once") {
+  const Scratch scratch;
+  constexpr int kPoints = 300;
+  std::string cases = "group:1/128/256";
+  for (int m = 2; m <= kPoints; ++m) cases += ",group:" + std::to_string(m) + "/128/256";
+  const std::string file = scratch.file("s.json"),
+                    kernel = "sweep group --device emulator --kernel v2 --case ";
+  const auto begin = std::chrono::steady_clock::now();
+  REQUIRE(run_fp4lab(kernel + "group:1/128/256").status == 0);
+  const auto life = static_cast<unsigned>(
+      std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - begin)
+          .count());
+  const auto start = [&] {
+    const pid_t pid = fork();
+    REQUIRE(pid >= 0);
+    if (pid) return pid;
+    const std::string command = "exec '" + binary().string() + "' " + kernel + cases + " --resume --json " +
+                                file + " > /dev/null 2>&1";
+    execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
+    _exit(127);
+  };
+  const auto end_of = [](pid_t pid) {
+    int status = 0;
+    waitpid(pid, &status, 0);
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  };
+  size_t before = 0;
+  unsigned random = 7;
+  for (int round = 0; round < 10; ++round) {
+    const pid_t three[] = {start(), start(), start()};
+    random = random * 1103515245 + 12345;
+    usleep(life / 2 + random / 256 % (2 * life));
+    for (const pid_t pid : three) kill(pid, SIGKILL);
+    for (const pid_t pid : three) {
+      const int status = end_of(pid);
+      CHECK((status == 128 + SIGKILL || status == 0));  // one that was done already
+    }
+    const size_t now = fs::exists(file) ? fs::file_size(file) : 0;
+    CHECK(now >= before);
+    before = now;
+  }
+  const pid_t three[] = {start(), start(), start()};
+  for (const pid_t pid : three) CHECK(end_of(pid) == 0);
+  const auto records = lines_of(file);
+  CHECK(records.size() == kPoints);
+  CHECK(points_of(records).size() == kPoints);
+}
+
+TEST_CASE("results: a search says what it found and what stopped it, and goes on as it would have gone") {
+  const Scratch scratch;
+  const std::string whole = scratch.file("whole.json"), parts = scratch.file("parts.json");
+  const std::string local = kSweep + " --search local --search-seed 3";
+  const auto best = [](const Outcome& o) {
+    const size_t at = o.text.find("best predicted");
+    return at == std::string::npos ? "" : o.text.substr(at, o.text.find(';', at) - at);
+  };
+  const Outcome all = run_fp4lab(local + " --points 6 --json " + whole);
+  INFO(all.text);
+  CHECK(all.status == 0);
+  CHECK(all.says(
+      "search local, seed 3: for the smallest predicted time; each point that is tried is verified"));
+  CHECK(all.says("6 of 8 points tried, stopped by: --points 6"));
+  REQUIRE(lines_of(whole).size() == 6);
+  for (const auto& r : lines_of(whole)) CHECK(r.at("passed") == true);
+  CHECK(run_fp4lab(local + " --points 2 --json " + parts).status == 0);
+  CHECK(lines_of(parts).size() == 2);
+  const Outcome resumed = run_fp4lab(local + " --points 6 --resume --json " + parts);
+  CHECK(best(resumed) == best(all));
+  CHECK(!best(all).empty());
+  CHECK(points_of(lines_of(parts)) == points_of(lines_of(whole)));
+
+  // The model's order: the first is the grid's best, and a third of the points is the default.
+  const Outcome grid = run_fp4lab(kSweep + " --points 100");
+  CHECK(grid.says("8 of 8 points tried, stopped by: every point was tried"));
+  const Outcome halving = run_fp4lab(kSweep + " --search halving");
+  INFO(halving.text);
+  CHECK(halving.says("3 of 8 points tried, stopped by: --points 3"));
+  const auto us = [&](const Outcome& o) { return best(o).substr(0, best(o).find(" us")); };
+  CHECK(us(halving) == us(grid));
+  CHECK(run_fp4lab(kSweep + " --search random --patience 1").says("stopped by: --patience 1"));
+  CHECK(run_fp4lab(kSweep + " --search random --seconds 1e-9")
+            .says("0 of 8 points tried, stopped by: --seconds"));
+
+  // Shards of a random search share the points out; they are joined as a grid's are.
+  for (const char* shard : {"1/2", "2/2"})
+    CHECK(run_fp4lab(kSweep + " --search random --points 4 --json " + scratch.file("r.json") + " --shard " +
+                     shard)
+              .status == 0);
+  CHECK(run_fp4lab("merge " + scratch.file("r.1-of-2.json") + " " + scratch.file("r.2-of-2.json") +
+                   " --json " + scratch.file("r.json"))
+            .status == 0);
+  CHECK(points_of(lines_of(scratch.file("r.json"))).size() == 8);
+
+  for (const auto& [option, said] :
+       {std::pair("--search best", "best"), std::pair("--points 0", "--points"),
+        std::pair("--seconds -1", "--seconds -1"), std::pair("--patience x", "--patience"),
+        std::pair("--search-seed -3", "--search-seed")}) {
+    CAPTURE(option);
+    const Outcome o = run_fp4lab(kSweep + " " + option + " --json " + scratch.file("bad.json"));
+    INFO(o.text);
+    CHECK(o.status == 2);
+    CHECK(o.says(said));
+    CHECK_FALSE(fs::exists(scratch.file("bad.json")));
+  }
+}
+
+TEST_CASE("results: reports are filtered, sorted and cut, whatever command left the records") {
+  const Scratch scratch;
+  const std::string file = scratch.file("s.json");
+  REQUIRE(run_fp4lab(kSweep + " --json " + file).status == 0);
+  const auto rows = [&](const std::string& options) {
+    const Outcome o = run_fp4lab("report --csv " + file + " " + options);
+    INFO(o.text);
+    CHECK(o.status == 0);
+    return std::count(o.text.begin(), o.text.end(), '\n') - 1;
+  };
+  CHECK(rows("") == 8);
+  CHECK(rows("--where kernel=v2") == 4);
+  CHECK(rows("--where kernel=v2 --where stages=3") == 2);
+  CHECK(rows("--where case=group:100/128/512 --top 3 --sort predicted") == 3);
+  for (const auto& [options, said] :
+       {std::pair("--where stage=3", "no record has 'stage'; did you mean stages?"),
+        std::pair("--where stages=9", "no record is left; of those before, stages is 2, 3"),
+        std::pair("--where stages", "a knob or field and its value are wanted"),
+        std::pair("--sort speed", "--sort speed"), std::pair("--top 0", "--top")}) {
+    CAPTURE(options);
+    const Outcome o = run_fp4lab("report " + file + " " + options);
+    INFO(o.text);
+    CHECK(o.status == 2);
+    CHECK(o.says(said));
+  }
+  // Of bench: its rows by time, the peer stays what ratios are against.
+  std::ofstream(scratch.file("bench"))
+      << R"({"type":"time","case":"g2k1536","kernel":"v2_x","peer":false,"how":"128x128x256 stages=2","launch":"stream","passed":true,"us":{"median":9.0},"flops":1e9,"bytes":1e6})"
+      << "\n"
+      << R"({"type":"time","case":"g2k1536","kernel":"v3_x","peer":false,"how":"128x128x256 stages=3","launch":"stream","passed":true,"us":{"median":7.0},"flops":1e9,"bytes":1e6})"
+      << "\n"
+      << R"({"type":"time","case":"g2k1536","kernel":"cublas-fp16","peer":true,"how":"heuristic 1","launch":"graph","passed":true,"us":{"median":14.0},"flops":1e9,"bytes":1e6})"
+      << "\n";
+  const std::string report = "report --csv " + scratch.file("bench");
+  const Outcome sorted = run_fp4lab(report + " --sort time --top 1");
+  INFO(sorted.text);
+  CHECK(sorted.says("v3_x"));
+  CHECK(sorted.says("2.00x"));
+  CHECK_FALSE(sorted.says("v2_x"));
+  const Outcome chosen = run_fp4lab(report + " --where stages=2");
+  CHECK((chosen.says("v2_x") && !chosen.says("v3_x") && !chosen.says("cublas-fp16,")));
+  CHECK(run_fp4lab(report + " --sort waves").says("records of bench are sorted by time or order"));
 }
 
 TEST_CASE("results: shards are joined to the whole") {
