@@ -43,16 +43,16 @@ std::string abbreviated(const std::string& commit) {
   return commit.substr(0, std::min<size_t>(digits, 12)) + commit.substr(digits);
 }
 
-// When and with what: of the earliest and the latest record.
-std::string provenance(const Records& records, const TableFormat& format) {
+// When and with what, in the order of time.
+std::string provenance(Records records, const TableFormat& format) {
   const auto text = [](const nlohmann::json& r, const char* field) {
     return r.value(field, std::string("?"));
   };
-  const auto date = [&](const nlohmann::json& r) { return text(r, "date"); };
-  if (!records.front().contains("date")) return "";
-  const std::string first = date(std::ranges::min(records, {}, date)),
-                    last = date(std::ranges::max(records, {}, date));
-  std::string line = first == last ? first : first + " to " + last;
+  std::ranges::stable_sort(records, {}, [&](const auto& r) { return text(r, "date"); });
+  const auto &first = records.front(), &last = records.back();
+  if (!first.contains("date")) return "";
+  std::string line = text(first, "date");
+  if (text(last, "date") != text(first, "date")) line += " to " + text(last, "date");
   std::vector<std::string> commits;
   for (const auto& r : records)
     if (const std::string commit = abbreviated(text(r, "commit"));
