@@ -165,16 +165,17 @@ class Sweep {
                                 ? local_search(space.points.lattice, space.order, o_.search_seed)
                             : o_.search == "halving" ? halving_search(space.order)
                                                      : ordered_search(space.order);
-      const SearchEnd end =
-          search(*strategy, space.points.legal.size(), rules,
-                 [&](const std::vector<size_t>& points, bool careful, std::span<double> known) {
-                   std::vector<Item> items;
-                   for (const size_t p : points) items.push_back({&space, p});
-                   const std::vector<double> us = evaluate(items, careful || !quick_);
-                   for (size_t j = 0; j < points.size(); ++j)
-                     if (!std::isnan(us[j])) known[points[j]] = us[j];
-                 });
+      SearchEnd end = search(*strategy, space.points.legal.size(), rules,
+                             [&](const std::vector<size_t>& points, bool careful, std::span<double> known) {
+                               std::vector<Item> items;
+                               for (const size_t p : points) items.push_back({&space, p});
+                               const std::vector<double> us = evaluate(items, careful || !quick_);
+                               for (size_t j = 0; j < points.size(); ++j)
+                                 if (!std::isnan(us[j])) known[points[j]] = us[j];
+                             });
       progress_ = nullptr;
+      if (end.stopped.starts_with("--seconds"))  // as it was given, not this case's part
+        end.stopped = fmt::format("--seconds {:g}", o_.rules.seconds);
       const std::lock_guard lock(mutex_);
       ends_ += told(space, end);
     }

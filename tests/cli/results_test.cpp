@@ -237,7 +237,7 @@ TEST_CASE("results: a search says what it found and what stopped it, and goes on
   CHECK(us(halving) == us(grid));
   CHECK(run_fp4lab(kSweep + " --search random --patience 1").says("stopped by: --patience 1"));
   CHECK(run_fp4lab(kSweep + " --search random --seconds 1e-9")
-            .says("0 of 8 points tried, stopped by: --seconds"));
+            .says("0 of 8 points tried, stopped by: --seconds 1e-09"));
 
   // Shards of a random search share the points out; they are joined as a grid's are.
   for (const char* shard : {"1/2", "2/2"})
