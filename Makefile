@@ -12,7 +12,7 @@ CPPFLAGS   = -Iinclude -Isrc -isystem $(CUDA_HOME)/include -MMD -MP
 LDLIBS    := -lfmt -lxxhash -ldl -lpthread
 
 ifneq ($(filter-out help clean,$(or $(MAKECMDGOALS),build)),)
-  override CUDA_HOME := $(shell CUDA_HOME='$(CUDA_HOME)' .ci/setup $(if $(filter check format,$(MAKECMDGOALS)),clang-format) $(if $(filter check fuzz,$(MAKECMDGOALS)),clang++) $(if $(filter notes check-notes check,$(MAKECMDGOALS)),python3) $(if $(filter notes,$(MAKECMDGOALS)),matplotlib))
+  override CUDA_HOME := $(shell CUDA_HOME='$(CUDA_HOME)' .ci/setup $(if $(filter check format,$(MAKECMDGOALS)),clang-format) $(if $(filter check,$(MAKECMDGOALS)),chromium) $(if $(filter check fuzz,$(MAKECMDGOALS)),clang++) $(if $(filter notes check-notes check,$(MAKECMDGOALS)),python3) $(if $(filter notes,$(MAKECMDGOALS)),matplotlib))
   ifneq ($(.SHELLSTATUS),0)
     $(error set-up did not finish)
   endif
@@ -135,6 +135,8 @@ endif
 # These compute themselves, hence -O1; the last one's weak definitions are of names that cuda.h declares.
 $(BUILD)/obj/tests/numerics/%.o $(BUILD)/obj/tests/reference/%.o: OPTIMISE := -O1
 $(BUILD)/obj/tests/numerics/%.o $(BUILD)/obj/tests/reference/%.o $(BUILD)/obj/src/emulator/driver/entry_points.o: PCH :=
+
+$(BUILD)/obj/src/cli/html/assets.o: src/cli/html/page.css src/cli/html/page.js # .incbin: no compiler tells of it
 
 $(BUILD)/libfp4lab.a: $(LAB)
 # Without the weak definitions of what the driver lacks: in an archive they could be found first.

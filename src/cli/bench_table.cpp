@@ -273,7 +273,26 @@ std::string bench_report(const std::vector<json>& all, const BenchView& view, co
   if (const Table table = times(records, view); !table.empty()) text += format.text(table) + "\n";
   if (const Table best = summary(records); !best.empty())
     text += format.text(best) + "A peer's us, and in parentheses how many times as fast the kernel is.\n\n";
-  text += weights_text(records) + absent_text(records) + remarks_text(records);
+  return text + bench_remarks(all);
+}
+
+Table bench_times(const std::vector<json>& all, const std::string& against) {
+  BenchView view;
+  view.against = against;
+  return times(sorted(all), view);
+}
+
+Table bench_summary(const std::vector<json>& all) { return summary(sorted(all)); }
+
+std::string bench_limits(const std::vector<json>& all) {
+  std::string text;
+  for (const json* l : sorted(all).limits) text += limit_text(*l);
+  return text;
+}
+
+std::string bench_remarks(const std::vector<json>& all) {
+  const Records records = sorted(all);
+  std::string text = weights_text(records) + absent_text(records) + remarks_text(records);
   if (!records.cases.empty())
     text +=
         "Times are medians per call; FLOP are 2 M N K a product; the byte limit counts the NVFP4 operands "

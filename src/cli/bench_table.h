@@ -21,6 +21,13 @@ struct BenchView {
 std::string bench_report(const std::vector<nlohmann::json>& records, const BenchView& view,
                          const TableFormat& format);
 
+// Its parts, for a page: all times, our fastest kernels against the peers, what the device can, what must be
+// known of the times and what there is none of.
+Table bench_times(const std::vector<nlohmann::json>& records, const std::string& against);
+Table bench_summary(const std::vector<nlohmann::json>& records);
+std::string bench_limits(const std::vector<nlohmann::json>& records);
+std::string bench_remarks(const std::vector<nlohmann::json>& records);
+
 // The table of our fastest kernels against the peers, for a page.
 std::string bench_markdown(const std::vector<nlohmann::json>& records);
 

@@ -7,7 +7,9 @@
 
 #include "cli/bench_table.h"
 #include "cli/command.h"
+#include "cli/html/page.h"
 #include "cli/mutate_table.h"
+#include "cli/record_files.h"
 #include "cli/run_table.h"
 #include "cli/select.h"
 #include "cli/workload.h"
@@ -19,8 +21,9 @@ namespace {
 
 struct Options {
   std::vector<std::string> files, where;
-  std::string sort;
+  std::string sort, html;
   unsigned top = 0;
+  bool timeline = false;
   BenchView bench;
   TableFormat format;
 };
@@ -70,10 +73,12 @@ Records chosen(Records records, const Options& o, bool sorted) {
 int run(const Options& o) {
   Records all;
   for (const std::string& path : o.files)
-    for (auto& r : read_records(path)) all.push_back(std::move(r));
+    for (auto& r : read_record_file(path)) all.push_back(std::move(r));
   Records none;
   sort_records(none, o.sort);  // refuses what is not known
   all = records_where(all, o.where);
+  if (o.timeline && o.html.empty()) fail("--timeline needs --html PAGE");
+  if (!o.html.empty()) return write_html(all, {o.html, o.sort, o.bench.against, o.files, o.timeline});
   bool told = false;
   const auto tell = [&](const std::string& text) {
     fmt::print("{}{}", told && !o.format.csv ? "\n" : "", text);
@@ -113,9 +118,16 @@ const Command kCommand{
       app.add_option("--top", o->top, "of each case only the first N").whole_number_from(1);
       app.add_option("--against", o->bench.against, "of bench: the peer of the ratio column")
           .capture_default_str();
+      app.add_option("--html", o->html,
+                     "in place of tables write this page: charts, tables to sort and filter, failures, where "
+                     "each figure comes from; one file that asks nothing of a network");
+      app.add_flag("--timeline", o->timeline,
+                   "with --html: run the best plan on the emulator, and show what its warps do step by step");
       o->format.declare(app);
       app.examples({"fp4lab report s.json", "fp4lab report s.json r.json --csv",
-                    "fp4lab report s.json --where kernel=v2 --where stages=4 --sort time --top 5"});
+                    "fp4lab report s.json --where kernel=v2 --where stages=4 --sort time --top 5",
+                    "fp4lab report s.json --html s.html --timeline",
+                    "fp4lab report notes/experiments/records/*.jsonl --html experiments.html"});
       return [o] { return run(*o); };
     }};
 

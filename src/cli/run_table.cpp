@@ -201,6 +201,13 @@ std::vector<Column> numbers_of(const Records& records, bool timed) {
     add(">predicted us", [](const json& r) {
       return r.contains("predicted") ? fmt::format("{:.2f}", number_at(part_of(r, "predicted"), "us")) : "-";
     });
+  if (std::ranges::any_of(records, [](const json& r) { return r.contains("predicted"); }))
+    add("?>predicted 80 %", [](const json& r) {
+      const json& p = part_of(r, "predicted");
+      return p.contains("interval_low_us") ? fmt::format("{:.2f}-{:.2f}", number_at(p, "interval_low_us"),
+                                                         number_at(p, "interval_high_us"))
+                                           : "-";
+    });
   if (timed) {
     const auto us = [](const json& r, const char* field) { return number_at(part_of(r, "us"), field); };
     add(">us", [=](const json& r) { return has_time(r) ? fmt::format("{:.2f}", us(r, "median")) : "-"; });

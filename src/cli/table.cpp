@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "cli/html/escape.h"
+
 namespace fp4lab::cli {
 namespace {
 
@@ -135,6 +137,18 @@ std::string Table::markdown() const {
     out += "|\n";
   }
   return out;
+}
+
+std::string Table::html() const {
+  std::string out = "<div class=wide><table>\n";
+  for (size_t r = 0; r < rows_.size(); ++r) {
+    out += r ? "<tr>" : "<thead><tr>";
+    for (size_t c = 0; c < rows_[r].size(); ++c)
+      out += fmt::format("<{0}{1}>{2}</{0}>", r ? "td" : "th", right_[c] ? " class=n" : "",
+                         html_escaped(rows_[r][c]));
+    out += r ? "</tr>\n" : "</tr></thead><tbody>\n";
+  }
+  return out + "</tbody></table></div>\n";
 }
 
 void TableFormat::declare(Arguments& app) {

@@ -25,6 +25,7 @@ class Table {
   std::string text() const;  // for stdout
   std::string csv() const;   // RFC 4180, all columns
   std::string markdown() const;
+  std::string html() const;                        // all columns; what cells hold is text
   bool empty() const { return rows_.size() < 2; }  // headings only
 
  private:

@@ -126,7 +126,12 @@ void Trace::cta_exit(Cta& cta) {
     for (const auto& [line, what] : it->second.barriers) name(process(cta), line, what);
     lines_.erase(it);
   }
-  for (const auto& w : cta.warps) warps_.erase(w.get());
+  for (const auto& w : cta.warps) {
+    if (const auto it = warps_.find(w.get()); it != warps_.end())
+      event(fmt::format(R"({{"ph":"X","pid":{},"tid":{},"ts":{},"dur":{},"name":"runs"}})", process(cta), w->id,
+                        it->second.begin, it->second.end - it->second.begin));
+    warps_.erase(w.get());
+  }
 }
 
 // An instruction that executes again, or much later than the one before it, has waited.
@@ -134,7 +139,7 @@ void Trace::step(Warp& w, const Instr& i, uint32_t) {
   if (!shown(w.cta)) return;
   const uint64_t now = time(w.cta);
   latest_ = std::max(latest_, now);
-  WarpState& s = warps_[&w];
+  WarpState& s = warps_.try_emplace(&w, WarpState{nullptr, now, now}).first->second;
   if (s.last == &i && now > s.end + 1)
     event(fmt::format(
         R"({{"ph":"X","pid":{},"tid":{},"ts":{},"dur":{},"name":{},"args":{{"at":{}}}}})", process(w.cta),

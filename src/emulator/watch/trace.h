@@ -1,5 +1,5 @@
 // Writes what happened as a file that trace viewers open (the Trace Event Format of chrome://tracing and
-// Perfetto): one process per CTA; its warps' waits, its asynchronous operations from issue to completion, the
+// Perfetto): one process per CTA; its warps' lives and waits, its asynchronous operations from issue to completion, the
 // phases of its mbarriers and its named barriers on lines of their own. Time is the cluster's virtual clock
 // in steps (one instruction of one warp = one step), of the schedule that the seed chose: it shows order and
 // overlap, not speed.
@@ -36,7 +36,7 @@ class Trace final : public Watcher {
  private:
   struct WarpState {
     const Instr* last = nullptr;
-    uint64_t end = 0;
+    uint64_t begin = 0, end = 0;
   };
   struct CtaLines {                  // what is known of a CTA's lines when it ends
     std::map<unsigned, Role> roles;  // by warp

@@ -1,0 +1,29 @@
+// Text of records as HTML: names of files and kernels may hold anything.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace fp4lab::cli {
+
+// Good between tags and in quoted attributes.
+inline std::string html_escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '&')
+      out += "&amp;";
+    else if (c == '<')
+      out += "&lt;";
+    else if (c == '>')
+      out += "&gt;";
+    else if (c == '"')
+      out += "&quot;";
+    else if (c == '\'')
+      out += "&#39;";
+    else
+      out += c;
+  }
+  return out;
+}
+
+}  // namespace fp4lab::cli
