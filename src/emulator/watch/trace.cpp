@@ -128,8 +128,8 @@ void Trace::cta_exit(Cta& cta) {
   }
   for (const auto& w : cta.warps) {
     if (const auto it = warps_.find(w.get()); it != warps_.end())
-      event(fmt::format(R"({{"ph":"X","pid":{},"tid":{},"ts":{},"dur":{},"name":"runs"}})", process(cta), w->id,
-                        it->second.begin, it->second.end - it->second.begin));
+      event(fmt::format(R"({{"ph":"X","pid":{},"tid":{},"ts":{},"dur":{},"name":"runs"}})", process(cta),
+                        w->id, it->second.begin, it->second.end - it->second.begin));
     warps_.erase(w.get());
   }
 }

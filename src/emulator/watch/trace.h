@@ -1,8 +1,8 @@
 // Writes what happened as a file that trace viewers open (the Trace Event Format of chrome://tracing and
-// Perfetto): one process per CTA; its warps' lives and waits, its asynchronous operations from issue to completion, the
-// phases of its mbarriers and its named barriers on lines of their own. Time is the cluster's virtual clock
-// in steps (one instruction of one warp = one step), of the schedule that the seed chose: it shows order and
-// overlap, not speed.
+// Perfetto): one process per CTA; its warps' lives and waits, its asynchronous operations from issue to
+// completion, the phases of its mbarriers and its named barriers on lines of their own. Time is the cluster's
+// virtual clock in steps (one instruction of one warp = one step), of the schedule that the seed chose: it
+// shows order and overlap, not speed.
 #pragma once
 
 #include <cstdio>
