@@ -233,7 +233,8 @@ class Sweep {
     compile(jobs);
     size_t here = 0;
     work_through(store_, ids, [&](size_t i) {
-      if (o_.rules.seconds > 0 && Clock::now() >= ends_at_) return;
+      const bool finalist = careful && quick_;  // those are few, and decide
+      if (!finalist && o_.rules.seconds > 0 && Clock::now() >= ends_at_) return;
       progress_->update(done_ + here++, best_text() + text_of(items[i].candidate()));
       measure(items[i], careful, ids[i]);
     });

@@ -216,9 +216,16 @@ SearchEnd search(Search& strategy, size_t points, const StopRules& rules, const 
   }
   end.tried = all.size();
   if (const std::vector<size_t> last = strategy.finalists(known); !last.empty()) {
+    const std::vector<double> quick = known;
     for (const size_t p : last) known[p] = std::numeric_limits<double>::quiet_NaN();
     evaluate(last, true, known);
-    all = last;
+    std::vector<size_t> again;
+    for (const size_t p : last)
+      if (tried(known, p)) again.push_back(p);
+    if (again.empty())
+      known = quick;  // interrupted: the quick times decide
+    else
+      all = again;
   }
   end.best = best_of(known, all);
   if (end.best) end.us = known[*end.best];

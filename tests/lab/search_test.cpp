@@ -178,3 +178,14 @@ TEST_CASE("search: halving measures the best quarter again, and that decides") {
   CHECK((asked[7] == std::pair<size_t, bool>(1, true) && asked[8] == std::pair<size_t, bool>(0, true)));
   CHECK((end.best == 0 && end.us == 8 && end.tried == 7));
 }
+
+TEST_CASE("search: where no finalist could be measured again the quick times decide") {
+  const auto strategy = halving_search(in_order(8));
+  const SearchEnd end =
+      search(*strategy, 8, {.points = 7},
+             [](const std::vector<size_t>& points, bool with_care, std::span<double> known) {
+               for (const size_t p : points)
+                 if (!with_care) known[p] = p == 3 ? 5 : 10;
+             });
+  CHECK((end.best == 3 && end.us == 5 && end.tried == 7));
+}
