@@ -12,6 +12,7 @@
 #include "cli/look.h"
 #include "cli/output.h"
 #include "cli/progress.h"
+#include "cli/record_files.h"
 #include "cli/run_table.h"
 #include "cli/table.h"
 #include "cli/workload.h"
@@ -88,23 +89,20 @@ struct Row {
   std::optional<Look> a, b;
   std::optional<Ratio> ratio;
   std::optional<Prediction> predicted_a, predicted_b;
-  std::string time_a, time_b;  // as the table has them
+  std::optional<PtxDifference> ptx;  // where both compile
+  std::string time_a, time_b;        // as the table has them
   std::string verdict, why;
   json record;
 };
 
-// That the two sides are one kernel, or that nothing here can tell them apart.
+// That the two sides are one kernel, or that the model cannot tell them apart.
 struct Identity {
   bool same_plan = false, same_code = false;
-  PtxDifference ptx;
 };
 
-Identity identity_of(const Look& a, const Look& b) {
-  Identity i;
-  i.same_plan = plan_line(a.candidate) == plan_line(b.candidate);
-  if (a.artifact && b.artifact) i.ptx = ptx_difference(a.artifact->ptx, b.artifact->ptx);
-  i.same_code = i.same_plan && i.ptx.same;
-  return i;
+Identity identity_of(const Row& row) {
+  const bool same_plan = plan_line(row.a->candidate) == plan_line(row.b->candidate);
+  return {same_plan, same_plan && row.ptx && row.ptx->same};
 }
 
 bool edited(const Candidate& c) { return !c.ptx.empty() || !c.source.empty(); }
@@ -156,8 +154,7 @@ class OnGpu {
         row.verdict = "wrong", row.why = fmt::format("{} on {}: {}", side, device_.name(), m->error);
         return;
       }
-    const Contender x = as_graph(timer_, sets.size(), kernel_contender(timer_, sets, row.a->candidate));
-    const Contender y = as_graph(timer_, sets.size(), kernel_contender(timer_, sets, row.b->candidate));
+    const Contender x = contender(sets, row.a->candidate, a), y = contender(sets, row.b->candidate, b);
     // Of 11 values the second smallest and the second largest enclose the median with 98.8 % (binomial).
     for (int round = 0; round < 11; ++round) {
       const auto time = [&](const Contender& c) {
@@ -180,7 +177,12 @@ class OnGpu {
 
  private:
   Measurement measured(const InputSets& sets, const Candidate& candidate) const {
-    return measure_kernel(timer_, nvml_, sets, candidate, LaunchChoice::kGraph);
+    return measure_kernel(timer_, nvml_, sets, candidate, LaunchChoice::kBest);
+  }
+  // Launched as was faster for it: a graph of one kernel hides what a launch costs and what PDL wins.
+  Contender contender(const InputSets& sets, const Candidate& candidate, const Measurement& m) const {
+    Contender made = kernel_contender(timer_, sets, candidate);
+    return m.launch == made.launch ? made : as_graph(timer_, sets.size(), made);
   }
   const Options& options_;
   Device device_;
@@ -257,7 +259,9 @@ std::string ptx_text(const PtxDifference& d, bool all) {
       if (!all && lines > kLines) break;
       text += hunk_text(h), ++shown;
     }
-  if (shown < d.hunks.size())
+  if (!shown)
+    text += fmt::format("  they differ in {} places; --ptx-diff shows them\n", d.hunks.size());
+  else if (shown < d.hunks.size())
     text += fmt::format("  {} of {} places shown; --ptx-diff shows all\n", shown, d.hunks.size());
   return text;
 }
@@ -314,13 +318,15 @@ Row compare_case(const Options& o, const Side (&sides)[2], const Device& emulato
     row.a = look_at(emulator, trial, candidates[0], look_inside);
     row.b = look_at(emulator, trial, candidates[1], look_inside);
     row.record["run_a"] = record_of(*row.a), row.record["run_b"] = record_of(*row.b);
+    if (row.a->artifact && row.b->artifact)
+      row.ptx = ptx_difference(row.a->artifact->ptx, row.b->artifact->ptx);
     for (const auto& [look, side] : {std::pair(&*row.a, "A"), {&*row.b, "B"}})
       if (const std::string trouble = look->trouble(); !trouble.empty() && row.verdict.empty())
         row.verdict = "wrong", row.why = fmt::format("{}: {}", side, trouble);
   }
   if (row.verdict.empty()) {
-    const Identity same = identity_of(*row.a, *row.b);
-    row.record["same_plan"] = same.same_plan, row.record["same_ptx"] = same.ptx.same;
+    const Identity same = identity_of(row);
+    row.record["same_plan"] = same.same_plan, row.record["same_ptx"] = row.ptx && row.ptx->same;
     if (gpu)
       gpu->judge(row, same);
     else
@@ -406,8 +412,7 @@ int compare_kernels(const Options& o, const Side (&sides)[2], const std::vector<
                row.spec.name, o.format.text(counts_table({&*row.a, &*row.b}, {"A", "B"})));
     if (!row.a->profile.is_null() && !row.b->profile.is_null())
       fmt::print("\nWaits, in shares of the role's steps:\n{}", waits_text(*row.a, *row.b));
-    if (row.a->artifact && row.b->artifact)
-      fmt::print("{}", ptx_text(ptx_difference(row.a->artifact->ptx, row.b->artifact->ptx), o.ptx_diff));
+    if (row.ptx) fmt::print("{}", ptx_text(*row.ptx, o.ptx_diff));
   }
   return good ? 0 : 1;
 }
@@ -458,7 +463,12 @@ Row compare_best(const std::string& name, const Records& a, const Records& b) {
           fmt::format("times of two devices: {} and {}", x->value("device", "?"), y->value("device", "?"));
     return row;
   }
-  row.time_a = fmt::format("{:.2f}", ta), row.time_b = fmt::format("{:.2f}", tb);
+  const auto text = [](double us, const json& r) {
+    const json& p = r["predicted"];
+    return fmt::format("{:.2f} ({:.1f}-{:.1f})", us, p.value("interval_low_us", us),
+                       p.value("interval_high_us", us));
+  };
+  row.time_a = text(ta, *x), row.time_b = text(tb, *y);
   try {
     const Case c = find_case(name);
     const auto candidate = [&](const json& r) {
@@ -480,7 +490,7 @@ Row compare_best(const std::string& name, const Records& a, const Records& b) {
 }
 
 int compare_records(const Options& o, const Side (&sides)[2]) {
-  const Records a = read_records(sides[0].name), b = read_records(sides[1].name);
+  const Records a = read_record_file(sides[0].name), b = read_record_file(sides[1].name);
   std::vector<std::string> names;
   for (const json& r : a) {
     const std::string name = r.value("case", "");
@@ -505,19 +515,25 @@ int compare_records(const Options& o, const Side (&sides)[2]) {
       record["ratio"] = {{"value", ratio->value}, {"low", ratio->low}, {"high", ratio->high}};
     store.add(std::move(record));
   }
-  const bool measured = rows[0].record.value("measured", false);
-  const Table table = verdict_table(rows, measured ? "measured" : "predicted");
-  if (o.format.csv) {
-    fmt::print("{}", table.csv());
-    return 0;
+  if (!o.format.csv) fmt::print("A  {}\nB  {}\nThe best point of each case:\n", sides[0].text, sides[1].text);
+  // Measured and predicted times never share a column.
+  for (const bool measured : {true, false}) {
+    std::vector<Row> some;
+    std::ranges::copy_if(rows, std::back_inserter(some),
+                         [&](const Row& r) { return r.record.value("measured", false) == measured; });
+    if (some.empty()) continue;
+    const Table table = verdict_table(some, measured ? "measured" : "predicted");
+    fmt::print("{}{}", o.format.csv ? "" : "\n", o.format.text(table));
+    if (!o.format.csv)
+      tell("{}\n", measured ? "Measured, 10 % to 90 % of the samples."
+                            : "Predicted, not measured, with the 80 % interval.");
   }
-  fmt::print("A  {}\nB  {}\nThe best point of each case:\n\n{}", sides[0].text, sides[1].text,
-             o.format.text(table));
+  if (o.format.csv) return 0;
   for (const Row& r : rows) {
     tell("{}: A {}, B {}\n", r.spec.name, r.record.value("best_a", "-"), r.record.value("best_b", "-"));
     if (!r.why.empty()) tell("  {}\n", r.why);
   }
-  tell("{}{}", measured ? "Measured, 10 % to 90 % of the samples. " : "Predicted, not measured. ", kRule);
+  tell("{}", kRule);
   return 0;
 }
 

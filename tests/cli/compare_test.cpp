@@ -137,3 +137,36 @@ TEST_CASE("compare: files of records, best against best") {
   CHECK(compare(scratch.file("a.json") + " " + scratch.file("c.json")).says("undecided"));
   CHECK(compare(scratch.file("a.json") + " v2").status == 2);
 }
+
+TEST_CASE("compare: predicted records are judged by the model, apart from measured ones") {
+  const Scratch scratch;
+  const std::string sweep = "sweep group --device emulator --case group:100/128/1024,group:64/128/512 ";
+  const std::string one = scratch.file("one.json"), two = scratch.file("two.json");
+  REQUIRE(run_fp4lab(sweep + "--kernel v2 --stages 1 --json " + one).status == 0);
+  REQUIRE(run_fp4lab(sweep + "--kernel v2 --stages 1,4 --json " + two).status == 0);
+  Outcome o = compare(one + " " + two);
+  INFO(o.text);
+  CHECK(o.status == 0);
+  CHECK(o.says("A: predicted us"));
+  CHECK(!o.says("A: measured us"));
+  CHECK(o.says("faster"));
+  CHECK(compare(one + " " + one).says("one kernel and plan"));
+  // A time that was measured stands in a table of its own.
+  for (const std::string& file : {one, two}) {
+    std::ofstream out(file, std::ios::app);
+    out << nlohmann::json{{"type", "sweep"},
+                          {"case", "g2k1536"},
+                          {"kernel", "v2_warp_specialized"},
+                          {"plan", "p"},
+                          {"point", "p"},
+                          {"passed", true},
+                          {"device", "a GPU"},
+                          {"us", {{"median", 8}, {"p10", 7.9}, {"p90", 8.1}}}}
+               .dump()
+        << "\n";
+  }
+  o = compare(one + " " + two);
+  INFO(o.text);
+  CHECK(o.says("A: predicted us"));
+  CHECK(o.says("A: measured us"));
+}
