@@ -170,7 +170,7 @@ std::string experiment_page(const Experiment& e, const Judgement& j, const std::
   if (e.accept.claims.empty() && !e.variants.empty()) page += calibration(e, j.judged(e));
   if (!e.insight.empty()) page += fmt::format("**What was misunderstood.** {}\n\n", e.insight);
   if (!e.cannot_decide.empty())
-    page += fmt::format("**What an H200 cannot decide.** {}\n\n", e.cannot_decide);
+    page += fmt::format("**What this run cannot decide.** {}\n\n", e.cannot_decide);
   if (!e.needs.empty()) page += fmt::format("**Needs** {}\n\n", e.needs);
   std::string first = "-", devices;
   for (const json& r : records)
