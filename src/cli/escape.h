@@ -1,4 +1,4 @@
-// Text of records as HTML: names of files and kernels may hold anything.
+// Text in HTML and XML: names of files and kernels may hold anything.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace fp4lab::cli {
 
-// Good between tags and in quoted attributes.
-inline std::string html_escaped(std::string_view text) {
+// Good between tags and in quoted attributes. Control characters, which XML cannot hold, are left out.
+inline std::string escaped(std::string_view text) {
   std::string out;
   for (const char c : text) {
     if (c == '&')
@@ -20,7 +20,7 @@ inline std::string html_escaped(std::string_view text) {
       out += "&quot;";
     else if (c == '\'')
       out += "&#39;";
-    else
+    else if (static_cast<unsigned char>(c) >= 32 || c == '\n' || c == '\t')
       out += c;
   }
   return out;

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "cli/escape.h"
 #include "fp4lab/error.h"
 #include "fp4lab/json_text.h"
 
@@ -129,23 +130,6 @@ std::string Gate::summary() const {
 
 namespace {
 
-std::string xml(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '&')
-      out += "&amp;";
-    else if (c == '<')
-      out += "&lt;";
-    else if (c == '>')
-      out += "&gt;";
-    else if (c == '"')
-      out += "&quot;";
-    else if (static_cast<unsigned char>(c) >= 32 || c == '\n' || c == '\t')
-      out += c;
-  }
-  return out;
-}
-
 std::string title_of(const GateFinding& g) {
   std::string title = g.kind;
   for (const GateFinding::Place& p : g.places)
@@ -160,23 +144,23 @@ std::string junit_of(const Gate& gate, const std::string& program) {
   size_t failures = 0;
   for (const GateFinding* g : gate.findings()) {
     const std::string body = g->error ? fmt::format("<failure type=\"{}\" message=\"{}\">{}</failure>",
-                                                    xml(g->kind), xml(g->what), xml(g->text))
-                                      : fmt::format("<system-out>note: {}</system-out>", xml(g->text));
-    cases += fmt::format("    <testcase classname=\"{}\" name=\"{}\">{}</testcase>\n", xml(g->kernel),
-                         xml(title_of(*g)), body);
+                                                    escaped(g->kind), escaped(g->what), escaped(g->text))
+                                      : fmt::format("<system-out>note: {}</system-out>", escaped(g->text));
+    cases += fmt::format("    <testcase classname=\"{}\" name=\"{}\">{}</testcase>\n", escaped(g->kernel),
+                         escaped(title_of(*g)), body);
     failures += g->error;
   }
   size_t tests = gate.findings().size();
   if (!failures) {
     ++tests;
-    cases +=
-        fmt::format("    <testcase classname=\"{}\" name=\"{} launches\"/>\n", xml(program), gate.launches());
+    cases += fmt::format("    <testcase classname=\"{}\" name=\"{} launches\"/>\n", escaped(program),
+                         gate.launches());
   }
   return fmt::format(
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n  <testsuite name=\"fp4lab emulate {}\" "
       "tests=\"{}\" "
       "failures=\"{}\">\n{}  </testsuite>\n</testsuites>\n",
-      xml(program), tests, failures, cases);
+      escaped(program), tests, failures, cases);
 }
 
 std::string sarif_of(const Gate& gate) {

@@ -40,6 +40,10 @@ std::vector<json> collected(const std::string& path) {
 
 }  // namespace
 
+std::string type_of(const json& record) {
+  return record.value("type", record.contains("us") ? "sweep" : record.contains("plan") ? "run" : "unknown");
+}
+
 std::vector<json> read_record_file(const std::string& path) {
   std::vector<json> records = is_collection(path) ? collected(path) : read_records(path);
   json session;

@@ -12,4 +12,7 @@ namespace fp4lab::cli {
 // on what is no record.
 std::vector<nlohmann::json> read_record_file(const std::string& path);
 
+// "run", "sweep", "time", ...; old sweeps and runs do not say it. "unknown": it cannot be told.
+std::string type_of(const nlohmann::json& record);
+
 }  // namespace fp4lab::cli

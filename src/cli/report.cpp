@@ -28,11 +28,6 @@ struct Options {
   TableFormat format;
 };
 
-// Old sweeps and runs have no type.
-std::string type_of(const nlohmann::json& r) {
-  return r.value("type", r.contains("us") ? "sweep" : r.contains("plan") ? "run" : "unknown");
-}
-
 Records of_type(const Records& all, std::initializer_list<const char*> types) {
   Records some;
   for (const auto& r : all)
@@ -78,6 +73,8 @@ int run(const Options& o) {
   sort_records(none, o.sort);  // refuses what is not known
   all = records_where(all, o.where);
   if (o.timeline && o.html.empty()) fail("--timeline needs --html PAGE");
+  if (!o.html.empty() && (o.top || o.format.csv))
+    fail("--html {}: a page shows all records that --where leaves, without --top and --csv", o.html);
   if (!o.html.empty()) return write_html(all, {o.html, o.sort, o.bench.against, o.files, o.timeline});
   bool told = false;
   const auto tell = [&](const std::string& text) {

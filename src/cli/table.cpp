@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "cli/html/escape.h"
+#include "cli/escape.h"
 
 namespace fp4lab::cli {
 namespace {
@@ -145,7 +145,7 @@ std::string Table::html() const {
     out += r ? "<tr>" : "<thead><tr>";
     for (size_t c = 0; c < rows_[r].size(); ++c)
       out += fmt::format("<{0}{1}>{2}</{0}>", r ? "td" : "th", right_[c] ? " class=n" : "",
-                         html_escaped(rows_[r][c]));
+                         escaped(rows_[r][c]));
     out += r ? "</tr>\n" : "</tr></thead><tbody>\n";
   }
   return out + "</tbody></table></div>\n";

@@ -78,11 +78,13 @@ TEST_CASE("html: a report's page has what the records say, as text") {
 
   CHECK(report("'" + file + "' --html " + page).status == 0);  // a page is replaced,
   std::ofstream(scratch.file("mine")) << "a text that is longer than the mark of a page of this command\n";
-  CHECK(report("'" + file + "' --html " + scratch.file("mine")).says("no page of this command"));  // no more
+  CHECK(report("'" + file + "' --html " + scratch.file("mine"))
+            .says("something else than a page of this command"));  // no more
   CHECK(holds(text_of(scratch.file("mine")), "a text"));
   CHECK(report("'" + file + "' --html '" + file + "'").says("cannot go to a file that this command reads"));
   CHECK(text_of(file) == records());
   CHECK(report("'" + file + "' --timeline").says("--timeline needs --html"));
+  CHECK(report("'" + file + "' --top 3 --html " + scratch.file("top.html")).says("without --top and --csv"));
   CHECK(report("'" + file + "' --html /nowhere/p.html").says("cannot be written"));
 }
 

@@ -1,7 +1,7 @@
 // Records as charts: bars as HTML, the others' data.
 #include <cmath>
 
-#include "cli/html/escape.h"
+#include "cli/escape.h"
 #include "cli/html/page.h"
 #include "fp4lab/machine.h"
 #include "fp4lab/problem.h"
@@ -35,7 +35,8 @@ json predicted_of(const json& r) {
 
 std::string arch_of_record(const json& r) {
   if (r.contains("arch")) return r.value("arch", "");
-  return r.value("device", "").find("H200") != std::string::npos ? std::string(sm90::kArch) : "sm_100a";
+  // Old records do not say it, and only the emulator was a B200.
+  return r.value("device", "").find("B200") == std::string::npos ? std::string(sm90::kArch) : "sm_100a";
 }
 
 // A bar from 0 with its interval; widths are shares of the longest.
@@ -47,10 +48,10 @@ std::string bar(const std::string& kind, const std::string& name, const json& us
       "<div class='bar {}' data-t='{}: {} {:.2f} us, {} {:.2f} to {:.2f}'><span>{}</span><div class=track>"
       "<i class=fill style='width:{:.2f}%'></i><i class=whisker style='left:{:.2f}%;width:{:.2f}%'></i></div>"
       "<b>{:.2f}<small> {:.2f}–{:.2f}</small></b></div>\n",
-      kind, html_escaped(name), predicted ? "predicted" : "measured", value,
+      kind, escaped(name), predicted ? "predicted" : "measured", value,
       predicted ? "80 % interval" : "p10 to p90", low, high,
-      html_escaped(name) + (predicted ? " <em>predicted</em>" : ""), share(value), share(low),
-      share(high - low), value, low, high);
+      escaped(name) + (predicted ? " <em>predicted</em>" : ""), share(value), share(low), share(high - low),
+      value, low, high);
 }
 
 }  // namespace
@@ -184,10 +185,10 @@ std::string bars_html(const Records& times, const Records& predicted) {
     for (const Bar& b : rows)
       if (!b.us.is_null()) longest = std::max(longest, b.us[2].get<double>());
     std::ranges::stable_sort(rows, {}, [](const Bar& b) { return b.us.is_null() ? 1e300 : double(b.us[0]); });
-    html += fmt::format("<div class=card><h3>{}</h3>\n", html_escaped(name));
+    html += fmt::format("<div class=card><h3>{}</h3>\n", escaped(name));
     for (const Bar& b : rows)
       html += b.us.is_null() ? fmt::format("<div class='bar bad'><span>{}</span><em>{}</em></div>\n",
-                                           html_escaped(b.name), html_escaped(b.trouble))
+                                           escaped(b.name), escaped(b.trouble))
                              : bar(b.kind, b.name, b.us, longest);
     html += "</div>\n";
   }

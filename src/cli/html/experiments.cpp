@@ -2,7 +2,7 @@
 #include <cmath>
 #include <sstream>
 
-#include "cli/html/escape.h"
+#include "cli/escape.h"
 #include "cli/html/page.h"
 #include "fp4lab/experiment.h"
 
@@ -49,7 +49,7 @@ std::string forest_line(const Experiment& e, const ArmJudgement& a) {
   const std::string claimed =
       e.claim_factor > 0 ? fmt::format(", claimed {:g}", e.claim_factor) : std::string();
   return fmt::format("<div class=lane data-t='{}'><span>{}</span><div class=track>{}</div></div>\n",
-                     html_escaped(e.name + ": " + said + claimed + cases_of(a)), html_escaped(e.name), marks);
+                     escaped(e.name + ": " + said + claimed + cases_of(a)), escaped(e.name), marks);
 }
 
 // What the scorecard writes: headings, tables, paragraphs; of links the text.
@@ -86,9 +86,9 @@ std::string markdown_html(const std::string& text) {
     } else if (row) {
       heads = cells_of(line);
     } else if (line.starts_with("## ")) {
-      html += "<h3>" + html_escaped(line.substr(3)) + "</h3>\n";
+      html += "<h3>" + escaped(line.substr(3)) + "</h3>\n";
     } else if (!line.empty()) {
-      html += "<p>" + html_escaped(line) + "</p>\n";
+      html += "<p>" + escaped(line) + "</p>\n";
     }
   }
   return table ? html + table->html() : html;
@@ -122,8 +122,8 @@ std::string experiments_html(const Records& records) {
       forest += forest_line(e, a);
       experiments.push_back(std::move(e)), judgements.push_back(std::move(j));
     } catch (const Error& error) {
-      troubles += fmt::format("<p class=bad>{} is not judged: {}</p>\n", html_escaped(name),
-                              html_escaped(error.what()));
+      troubles +=
+          fmt::format("<p class=bad>{} is not judged: {}</p>\n", escaped(name), escaped(error.what()));
     }
   std::string html = troubles;
   if (!forest.empty())

@@ -8,10 +8,11 @@
 #include <set>
 
 #include "cli/bench_table.h"
+#include "cli/escape.h"
 #include "cli/html/assets.h"
-#include "cli/html/escape.h"
 #include "cli/mutate_table.h"
 #include "cli/output.h"
+#include "cli/record_files.h"
 #include "fp4lab/error.h"
 #include "fp4lab/json_text.h"
 #include "fp4lab/store.h"
@@ -26,21 +27,18 @@ constexpr size_t kMostRows = 4000;         // of a table
 constexpr size_t kMostBytes = 6'000'000;   // of a page
 constexpr size_t kMostOfAnError = 20'000;  // characters of a failure's text
 
-// Old sweeps and runs have no type; what belongs to an experiment is shown with it only.
-std::string type_of(const json& r) {
-  if (r.contains("experiment")) return "experiment";
-  return r.value("type", r.contains("us") ? "sweep" : r.contains("plan") ? "run" : "");
-}
+// What belongs to an experiment is shown with it only.
+std::string section_of(const json& r) { return r.contains("experiment") ? "experiment" : type_of(r); }
 
 Records of(const Records& all, std::initializer_list<const char*> types) {
   Records some;
   for (const json& r : all)
-    if (std::ranges::find(types, type_of(r)) != types.end()) some.push_back(r);
+    if (std::ranges::find(types, section_of(r)) != types.end()) some.push_back(r);
   return some;
 }
 
 std::string paragraph(const std::string& text, const char* kind = "note") {
-  return text.empty() ? "" : fmt::format("<p class='text {}'>{}</p>\n", kind, html_escaped(text));
+  return text.empty() ? "" : fmt::format("<p class='text {}'>{}</p>\n", kind, escaped(text));
 }
 
 // A row for all records of one device, command and commit.
@@ -62,9 +60,8 @@ Table provenance(const Records& records) {
     if (!date.empty()) at->first = std::min(at->first, date), at->last = std::max(at->last, date);
     if (r.contains("driver")) at->driver = r.value("driver", "");
     if (const auto gpu = r.find("gpu"); gpu != r.end() && gpu->is_object())
-      for (const char* field : {"sm_mhz_min", "sm_mhz_max", "memory_mhz"})
-        if (gpu->contains(field) && std::string_view(field) != "memory_mhz")
-          at->mhz.insert(gpu->value(field, 0));
+      for (const char* field : {"sm_mhz_min", "sm_mhz_max"})
+        if (gpu->contains(field)) at->mhz.insert(gpu->value(field, 0));
   }
   Table table({">records", "device", ">SM MHz", "date", "commit", "command"});
   for (const Origin& o : origins)
@@ -85,7 +82,7 @@ struct Failures {
 Failures failures(const Records& records) {
   Failures f;
   for (const json& r : records) {
-    const std::string type = type_of(r);
+    const std::string type = section_of(r);
     const bool wrong = (type == "run" || type == "sweep") && !passed(r),
                untimed = type == "time" && r.contains("error"),
                ended = type == "step" && r.value("ended", "done") != "done";
@@ -97,16 +94,16 @@ Failures failures(const Records& records) {
     std::string why = ended ? r.value("ended", "") : r.value("error", "the output is outside the tolerance");
     if (why.size() > kMostOfAnError) why = why.substr(0, kMostOfAnError) + " ...";
     if (f.count <= kMostRows / 10)
-      f.html += fmt::format("<details><summary>{}</summary><pre>{}</pre></details>\n", html_escaped(who),
-                            html_escaped(why));
+      f.html +=
+          fmt::format("<details><summary>{}</summary><pre>{}</pre></details>\n", escaped(who), escaped(why));
   }
   if (f.count > kMostRows / 10) f.html += "<p>The first of them; the tables have all.</p>\n";
   return f;
 }
 
 std::string tile(const std::string& label, const std::string& value, const std::string& below) {
-  return fmt::format("<div class=tile><span>{}</span><b>{}</b><small>{}</small></div>\n", html_escaped(label),
-                     html_escaped(value), html_escaped(below));
+  return fmt::format("<div class=tile><span>{}</span><b>{}</b><small>{}</small></div>\n", escaped(label),
+                     escaped(value), escaped(below));
 }
 
 // The fastest of each case, measured and predicted apart.
@@ -192,7 +189,7 @@ void refuse_foreign(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   std::string start(kMark.size(), ' ');
   if (in && in.peek() != EOF && (!in.read(start.data(), std::streamsize(start.size())) || start != kMark))
-    fail("--html {}: there is something in it that is no page of this command", path);
+    fail("--html {}: it holds something else than a page of this command, and is left as it is", path);
 }
 
 }  // namespace
@@ -202,7 +199,7 @@ int write_html(const Records& all, const HtmlOptions& o) {
   refuse_foreign(o.path);
   Records sweeps = of(all, {"sweep"}), runs = of(all, {"run"}), mutants = of(all, {"mutant"});
   const Records times = of(all, {"session", "limit", "time", "absent"}), predicted = of(all, {"predicted"});
-  const bool timed = std::ranges::any_of(times, [](const json& r) { return type_of(r) != "session"; });
+  const bool timed = std::ranges::any_of(times, [](const json& r) { return section_of(r) != "session"; });
   sort_records(sweeps, o.sort);
   const Failures failed = failures(all);
   Body body;
@@ -272,8 +269,8 @@ int write_html(const Records& all, const HtmlOptions& o) {
       "<noscript><p>Charts, sorting and filters need JavaScript; all tables are here without "
       "it.</p></noscript>\n"
       "<script type=application/json id=data>{}</script>\n<script>\n{}</script></body></html>\n",
-      kMark, html_escaped(names), page_style(), html_escaped(names), all.size(), utc_now(),
-      html_escaped(command_line()), body.links, provenance(all).html(), body.sections, data, page_script());
+      kMark, escaped(names), page_style(), escaped(names), all.size(), utc_now(), escaped(command_line()),
+      body.links, provenance(all).html(), body.sections, data, page_script());
   if (page.size() > kMostBytes)
     fail("the page would have {:.1f} MB, more than {} MB: give fewer files, or use --csv",
          double(page.size()) / 1e6, kMostBytes / 1'000'000);

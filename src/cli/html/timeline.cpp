@@ -5,7 +5,7 @@
 #include <fstream>
 #include <set>
 
-#include "cli/html/escape.h"
+#include "cli/escape.h"
 #include "cli/html/page.h"
 #include "fp4lab/json_text.h"
 #include "fp4lab/run.h"
@@ -71,7 +71,7 @@ std::string drawn(const std::map<uint64_t, Row>& rows) {
     for (const Row::Span& s : row.spans) last = std::max(last, s.end);
   std::string html = "<div class='card timeline'>";
   for (const auto& [id, row] : rows) {
-    html += fmt::format("<div class=lane><span>{}</span><div class=track>", html_escaped(row.name));
+    html += fmt::format("<div class=lane><span>{}</span><div class=track>", escaped(row.name));
     auto spans = row.spans;
     std::ranges::stable_sort(spans, {}, [](const Row::Span& s) { return s.kind != "runs"; });
     const size_t most = kMostBars / rows.size();
@@ -80,7 +80,7 @@ std::string drawn(const std::map<uint64_t, Row>& rows) {
     for (const Row::Span& s : spans)
       html += fmt::format("<i class={} style='left:{:.3f}%;width:{:.3f}%' data-t='{} (steps {} to {})'></i>",
                           s.kind, 100.0 * double(s.begin) / double(last),
-                          100.0 * double(s.end - s.begin) / double(last), html_escaped(s.what.substr(0, 160)),
+                          100.0 * double(s.end - s.begin) / double(last), escaped(s.what.substr(0, 160)),
                           s.begin, s.end);
     html += "</div></div>\n";
   }
@@ -98,8 +98,8 @@ std::string drawn(const std::map<uint64_t, Row>& rows) {
 std::string timeline_html(const json& record) {
   const std::string arch = record.value("arch", ""), kernel = record.value("kernel", ""),
                     name = record.value("case", ""), plan = record.value("plan", "");
-  std::string html = fmt::format("<p>{} {} on {}: its first CTA.</p>\n", html_escaped(kernel),
-                                 html_escaped(plan), html_escaped(name));
+  std::string html =
+      fmt::format("<p>{} {} on {}: its first CTA.</p>\n", escaped(kernel), escaped(plan), escaped(name));
   try {
     const Case c = find_case(name);
     const Candidate candidate = candidate_of_line(find_rung(arch, op_of(c.operation), kernel), c, plan);
@@ -113,7 +113,7 @@ std::string timeline_html(const json& record) {
            "<p class=note>Emulator steps, not time: one instruction of one warp is one step of the CTA's "
            "cluster. Order and overlap are the program's; lengths say nothing about a GPU.</p>\n";
   } catch (const Error& e) {
-    return html + fmt::format("<p class=bad>No timeline: {}</p>\n", html_escaped(e.what()));
+    return html + fmt::format("<p class=bad>No timeline: {}</p>\n", escaped(e.what()));
   }
 }
 
