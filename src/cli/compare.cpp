@@ -9,31 +9,27 @@
 #include <optional>
 
 #include "cli/command.h"
-#include "cli/look.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/record_files.h"
 #include "cli/run_table.h"
 #include "cli/table.h"
+#include "cli/versus.h"
 #include "cli/workload.h"
-#include "fp4lab/bench.h"
 #include "fp4lab/error.h"
 #include "fp4lab/machine.h"
 #include "fp4lab/model.h"
 #include "fp4lab/record.h"
 #include "fp4lab/sweep.h"
-#include "lab/ptx_difference.h"
 
 namespace fp4lab::cli {
 namespace {
 
 using nlohmann::json;
 
-// One screen.
-constexpr size_t kWidth = 100;
 template <class... Args>
 void tell(fmt::format_string<Args...> text, Args&&... args) {
-  fmt::print("{}", fitted(fmt::format(text, std::forward<Args>(args)...), kWidth));
+  fmt::print("{}", screen(fmt::format(text, std::forward<Args>(args)...)));
 }
 
 struct Options {
@@ -83,113 +79,6 @@ Candidate candidate_of(const Side& side, const Options& o, std::string_view arch
   return candidate;
 }
 
-// One case: what is known of both sides, and what follows.
-struct Row {
-  Case spec;
-  std::optional<Look> a, b;
-  std::optional<Ratio> ratio;
-  std::optional<Prediction> predicted_a, predicted_b;
-  std::optional<PtxDifference> ptx;  // where both compile
-  std::string time_a, time_b;        // as the table has them
-  std::string verdict, why;
-  json record;
-};
-
-// That the two sides are one kernel, or that the model cannot tell them apart.
-struct Identity {
-  bool same_plan = false, same_code = false;
-};
-
-Identity identity_of(const Row& row) {
-  const bool same_plan = plan_line(row.a->candidate) == plan_line(row.b->candidate);
-  return {same_plan, same_plan && row.ptx && row.ptx->same};
-}
-
-bool edited(const Candidate& c) { return !c.ptx.empty() || !c.source.empty(); }
-
-std::string predicted_text(const Prediction& p) {
-  return fmt::format("{:.2f} ({:.1f}-{:.1f})", p.us, p.low, p.high);
-}
-
-void judge_by_model(Row& row, const Identity& same) {
-  const Candidate &a = row.a->candidate, &b = row.b->candidate;
-  const Prediction pa = predict(a, row.spec), pb = predict(b, row.spec);
-  const PredictedRatio r = predict_ratio(b, a, row.spec);
-  row.predicted_a = pa, row.predicted_b = pb;
-  row.time_a = predicted_text(pa), row.time_b = predicted_text(pb);
-  row.record["predicted_a"] = record_of(pa), row.record["predicted_b"] = record_of(pb);
-  row.record["ratio"] = record_of(r);
-  row.ratio = {r.ratio, r.low, r.high};
-  if (same.same_code) {
-    row.verdict = "same", row.why = "one plan and one PTX";
-    row.ratio = Ratio{};
-  } else if (pa.us == pb.us) {
-    row.verdict = "undecided";
-    row.why = same.same_plan
-                  ? "the plans are equal and the PTX is not: the model sees plans only and cannot "
-                    "tell the two apart"
-                  : "the model sees no difference between the plans, and cannot tell the two apart";
-  } else {
-    row.verdict = verdict_of(*row.ratio);
-    if (edited(a) || edited(b)) row.why = "by the plans alone: the model does not see what a file changes";
-  }
-}
-
-// Both in one run, in turn: what changes while they are measured (clocks, temperature) changes for both.
-class OnGpu {
- public:
-  OnGpu(const Options& o, std::string_view arch)
-      : options_(o), device_(Device::open("cuda", arch)), timer_(device_, {.repeats = 10}), nvml_(device_) {}
-
-  const Device& device() const { return device_; }
-
-  void judge(Row& row, const Identity& same) {
-    const Distribution distribution = options_.numbers.of(row.spec.operation);
-    const InputSets sets(device_, row.spec, distribution, options_.numbers.seed, 4);
-    std::vector<double> ratios;
-    const Measurement a = measured(sets, row.a->candidate), b = measured(sets, row.b->candidate);
-    row.record["measured_a"] = record_of(a), row.record["measured_b"] = record_of(b);
-    for (const auto& [m, side] : {std::pair(&a, "A"), {&b, "B"}})
-      if (!m->error.empty() || !m->passed) {
-        row.verdict = "wrong", row.why = fmt::format("{} on {}: {}", side, device_.name(), m->error);
-        return;
-      }
-    const Contender x = contender(sets, row.a->candidate, a), y = contender(sets, row.b->candidate, b);
-    // Of 11 values the second smallest and the second largest enclose the median with 98.8 % (binomial).
-    for (int round = 0; round < 11; ++round) {
-      const auto time = [&](const Contender& c) {
-        return timer_.time(sets.size(), c.enqueue, {.repeats = 10, .warmups = 1}).us.median;
-      };
-      const bool first = round % 2 == 0;
-      const double one = time(first ? x : y), other = time(first ? y : x);
-      ratios.push_back(first ? one / other : other / one);
-    }
-    std::ranges::sort(ratios);
-    row.ratio = {ratios[5], ratios[1], ratios[9]};
-    row.record["ratio"] = {{"measured", ratios[5]}, {"low", ratios[1]}, {"high", ratios[9]}, {"rounds", 11}};
-    const auto text = [](const Measurement& m) {
-      return fmt::format("{:.2f} ({:.2f}-{:.2f})", m.timing.us.median, m.timing.us.p10, m.timing.us.p90);
-    };
-    row.time_a = text(a), row.time_b = text(b);
-    row.verdict = same.same_code ? "same" : verdict_of(*row.ratio);
-    if (same.same_code) row.why = "one plan and one PTX";
-  }
-
- private:
-  Measurement measured(const InputSets& sets, const Candidate& candidate) const {
-    return measure_kernel(timer_, nvml_, sets, candidate, LaunchChoice::kBest);
-  }
-  // Launched as was faster for it: a graph of one kernel hides what a launch costs and what PDL wins.
-  Contender contender(const InputSets& sets, const Candidate& candidate, const Measurement& m) const {
-    Contender made = kernel_contender(timer_, sets, candidate);
-    return m.launch == made.launch ? made : as_graph(timer_, sets.size(), made);
-  }
-  const Options& options_;
-  Device device_;
-  Timer timer_;
-  Nvml nvml_;
-};
-
 // What stands in both columns, `width` each.
 std::string beside(const std::vector<std::string>& left, const std::vector<std::string>& right,
                    size_t width) {
@@ -234,40 +123,8 @@ std::string waits_text(const Look& a, const Look& b) {
   return text;
 }
 
-std::string hunk_text(const PtxDifference::Hunk& h) {
-  std::string text;
-  for (const std::string& line : h.a) text += fmt::format("  A {:>5}  - {}\n", h.line_a, line);
-  for (const std::string& line : h.b) text += fmt::format("  B {:>5}  + {}\n", h.line_b, line);
-  return text;
-}
-
-std::string ptx_text(const PtxDifference& d, bool all) {
-  if (d.same) return "PTX: the same but for names of registers, labels and files.\n";
-  std::string text = fmt::format("PTX: {} instructions in A only, {} in B only", d.only_a, d.only_b);
-  if (d.renamed) text += fmt::format(", {} with other registers", d.renamed);
-  constexpr size_t kOpcodes = 4, kLines = 8;
-  if (!d.opcodes.empty()) text += "; counts A:B";
-  for (size_t i = 0; i < d.opcodes.size() && i < kOpcodes; ++i)
-    text += fmt::format("{} {} {}:{}", i ? "," : "", d.opcodes[i].name, d.opcodes[i].a, d.opcodes[i].b);
-  if (d.opcodes.size() > kOpcodes) text += fmt::format(", {} more", d.opcodes.size() - kOpcodes);
-  text = fitted(text + ".\n", kWidth);
-  size_t lines = 0, shown = 0;
-  // Where much differs, the first places say nothing.
-  if (all || d.only_a + d.only_b <= 5 * kLines)
-    for (const PtxDifference::Hunk& h : d.hunks) {
-      lines += h.a.size() + h.b.size();
-      if (!all && lines > kLines) break;
-      text += hunk_text(h), ++shown;
-    }
-  if (!shown)
-    text += fmt::format("  they differ in {} places; --ptx-diff shows them\n", d.hunks.size());
-  else if (shown < d.hunks.size())
-    text += fmt::format("  {} of {} places shown; --ptx-diff shows all\n", shown, d.hunks.size());
-  return text;
-}
-
 // Where the predicted time goes; the terms add up to it.
-std::string terms_text(const Row& row) {
+std::string terms_text(const Versus& row) {
   std::vector<std::string> names;
   for (const auto* p : {&*row.predicted_a, &*row.predicted_b})
     for (const Term& t : p->terms)
@@ -284,10 +141,10 @@ std::string terms_text(const Row& row) {
   return fmt::format("Predicted us in {} of which, A:B: {}\n", row.spec.name, fmt::join(parts, ", "));
 }
 
-Table verdict_table(const std::vector<Row>& rows, const char* kind) {
+Table verdict_table(const std::vector<Versus>& rows, const char* kind) {
   Table table({"case", fmt::format(">A: {} us", kind), fmt::format(">B: {} us", kind),
                ">B is .. times as fast", "verdict on B"});
-  for (const Row& r : rows) {
+  for (const Versus& r : rows) {
     const auto number = [](const std::string& text) { return text.empty() ? "-" : text; };
     table.add(
         {r.spec.name, number(r.time_a), number(r.time_b),
@@ -297,15 +154,13 @@ Table verdict_table(const std::vector<Row>& rows, const char* kind) {
   return table;
 }
 
-bool bad(const Row& r) { return r.verdict == "wrong" || r.verdict == "refused"; }
-
 constexpr const char* kRule =
     "Rule: faster or slower where the ratio's interval excludes 1; same where plan and PTX are one, or the "
     "interval lies within 2 % of 1; else undecided.\n";
 
-Row compare_case(const Options& o, const Side (&sides)[2], const Device& emulator, OnGpu* gpu, const Case& c,
-                 bool look_inside) {
-  Row row;
+Versus compare_case(const Options& o, const Side (&sides)[2], const Device& emulator, const InTurn* gpu,
+                    const Case& c, bool look_inside) {
+  Versus row;
   row.spec = c;
   row.record = {{"type", "comparison"}, {"case", c.name}, {"a", sides[0].text}, {"b", sides[1].text}};
   const Candidate candidates[2] = {candidate_of(sides[0], o, arch_of(emulator), c),
@@ -317,20 +172,8 @@ Row compare_case(const Options& o, const Side (&sides)[2], const Device& emulato
     Trial trial(emulator, c, o.numbers.of(c.operation), o.numbers.seed);
     row.a = look_at(emulator, trial, candidates[0], look_inside);
     row.b = look_at(emulator, trial, candidates[1], look_inside);
-    row.record["run_a"] = record_of(*row.a), row.record["run_b"] = record_of(*row.b);
-    if (row.a->artifact && row.b->artifact)
-      row.ptx = ptx_difference(row.a->artifact->ptx, row.b->artifact->ptx);
-    for (const auto& [look, side] : {std::pair(&*row.a, "A"), {&*row.b, "B"}})
-      if (const std::string trouble = look->trouble(); !trouble.empty() && row.verdict.empty())
-        row.verdict = "wrong", row.why = fmt::format("{}: {}", side, trouble);
-  }
-  if (row.verdict.empty()) {
-    const Identity same = identity_of(row);
-    row.record["same_plan"] = same.same_plan, row.record["same_ptx"] = row.ptx && row.ptx->same;
-    if (gpu)
-      gpu->judge(row, same);
-    else
-      judge_by_model(row, same);
+    decide(row, gpu);
+    return row;
   }
   row.record["verdict"] = row.verdict;
   if (!row.why.empty()) row.record["why"] = row.why;
@@ -338,14 +181,10 @@ Row compare_case(const Options& o, const Side (&sides)[2], const Device& emulato
 }
 
 // On one line per side what it is.
-void print_sides(const Row& row, const Side (&sides)[2]) {
+void print_sides(const Versus& row, const Side (&sides)[2]) {
   for (int i = 0; i < 2; ++i) {
     const std::optional<Look>& look = i ? row.b : row.a;
-    const std::string what =
-        !look ? sides[i].text
-              : fmt::format(
-                    "{}{}", kernel_name(look->candidate),
-                    edited(look->candidate) ? fmt::format(" (like {})", look->candidate.rung->name) : "");
+    const std::string what = look ? title(look->candidate) : sides[i].text;
     tell("{}  {}{}\n", i ? "B" : "A", what, look ? "  " + plan_line(look->candidate) : "");
   }
 }
@@ -354,7 +193,7 @@ int compare_kernels(const Options& o, const Side (&sides)[2], const std::vector<
   const std::string_view wanted = o.target.arch;
   std::string why;
   std::optional<Device> emulator;
-  std::unique_ptr<OnGpu> gpu;
+  std::unique_ptr<InTurn> gpu;
   std::string arch{wanted.empty() ? architectures()[0] : wanted};
   if (wanted.empty() && o.target.device != "emulator")
     for (const std::string_view each : architectures())
@@ -363,7 +202,7 @@ int compare_kernels(const Options& o, const Side (&sides)[2], const std::vector<
         break;
       }
   if (o.target.device == "cuda" || (o.target.device == "auto" && gpu_available(arch, &why)))
-    gpu = std::make_unique<OnGpu>(o, arch);
+    gpu = std::make_unique<InTurn>(o.numbers, arch);
   emulator.emplace(open_for_kernels("emulator", arch));
   for (const Side& side : sides)  // refused before anything runs
     candidate_of(side, o, arch, cases[0]);
@@ -372,7 +211,7 @@ int compare_kernels(const Options& o, const Side (&sides)[2], const std::vector<
   // The least work: a look inside takes a while.
   const auto flops = [](const Case& c) { return work_of(c).flops; };
   const size_t inside = size_t(std::ranges::min_element(cases, {}, flops) - cases.begin());
-  std::vector<Row> rows;
+  std::vector<Versus> rows;
   {
     Progress progress("compare", cases.size());
     for (size_t i = 0; i < cases.size(); ++i) {
@@ -382,16 +221,16 @@ int compare_kernels(const Options& o, const Side (&sides)[2], const std::vector<
     }
   }
   const Table verdicts = verdict_table(rows, gpu ? "measured" : "predicted");
-  const bool good = std::ranges::none_of(rows, bad);
+  const bool good = std::ranges::none_of(rows, &Versus::bad);
   if (o.format.csv) {
     fmt::print("{}", verdicts.csv());
     return good ? 0 : 1;
   }
-  const Row& row = rows[inside];
+  const Versus& row = rows[inside];
   print_sides(row, sides);
   fmt::print("\n{}", o.format.text(verdicts));
   std::map<std::string, std::vector<std::string>> whys;
-  for (const Row& r : rows)
+  for (const Versus& r : rows)
     if (!r.why.empty()) whys[r.verdict + ": " + r.why].push_back(r.spec.name);
   for (const auto& [text, names] : whys)
     tell("{}{}\n", names.size() == rows.size() ? "" : fmt::format("{} ", fmt::join(names, ", ")), text);
@@ -438,8 +277,8 @@ std::string point_text(const json& r) {
   return r.value("kernel", "?") + " " + r.value("plan", r.value("how", ""));
 }
 
-Row compare_best(const std::string& name, const Records& a, const Records& b) {
-  Row row;
+Versus compare_best(const std::string& name, const Records& a, const Records& b) {
+  Versus row;
   row.spec.name = name;
   const auto timed = [&](const Records& all) { return best_of(all, name, true) != nullptr; };
   const bool measured = timed(a) && timed(b);
@@ -504,7 +343,7 @@ int compare_records(const Options& o, const Side (&sides)[2]) {
     fail("{} and {} have no case in common{}", sides[0].text, sides[1].text,
          o.case_names.empty() ? "" : fmt::format(" of {}", fmt::join(o.case_names, ", ")));
   Store store = o.output.open({sides[0].name, sides[1].name});
-  std::vector<Row> rows;
+  std::vector<Versus> rows;
   for (const std::string& name : names) {
     rows.push_back(compare_best(name, a, b));
     json record = rows.back().record;
@@ -518,9 +357,9 @@ int compare_records(const Options& o, const Side (&sides)[2]) {
   if (!o.format.csv) fmt::print("A  {}\nB  {}\nThe best point of each case:\n", sides[0].text, sides[1].text);
   // Measured and predicted times never share a column.
   for (const bool measured : {true, false}) {
-    std::vector<Row> some;
+    std::vector<Versus> some;
     std::ranges::copy_if(rows, std::back_inserter(some),
-                         [&](const Row& r) { return r.record.value("measured", false) == measured; });
+                         [&](const Versus& r) { return r.record.value("measured", false) == measured; });
     if (some.empty()) continue;
     const Table table = verdict_table(some, measured ? "measured" : "predicted");
     fmt::print("{}{}", o.format.csv ? "" : "\n", o.format.text(table));
@@ -529,7 +368,7 @@ int compare_records(const Options& o, const Side (&sides)[2]) {
                             : "Predicted, not measured, with the 80 % interval.");
   }
   if (o.format.csv) return 0;
-  for (const Row& r : rows) {
+  for (const Versus& r : rows) {
     tell("{}: A {}, B {}\n", r.spec.name, r.record.value("best_a", "-"), r.record.value("best_b", "-"));
     if (!r.why.empty()) tell("  {}\n", r.why);
   }

@@ -188,10 +188,4 @@ json record_of(const Look& look) {
   return j;
 }
 
-std::string verdict_of(const Ratio& r) {
-  if (r.low > 1) return "faster";
-  if (r.high < 1) return "slower";
-  return r.low >= 0.98 && r.high <= 1.02 ? "same" : "undecided";
-}
-
 }  // namespace fp4lab::cli

@@ -35,12 +35,4 @@ std::vector<Wait> waits_of(const nlohmann::json& role);
 Table counts_table(const std::vector<const Look*>& looks, const std::vector<std::string>& names);
 nlohmann::json record_of(const Look& look);
 
-// A ratio of times, baseline / variant: how many times as fast the variant is, with its interval.
-struct Ratio {
-  double value = 1, low = 1, high = 1;
-};
-// "faster" and "slower" where the interval excludes 1, "same" where it lies within 2 % of it, else
-// "undecided".
-std::string verdict_of(const Ratio& ratio);
-
 }  // namespace fp4lab::cli
