@@ -141,19 +141,6 @@ std::string terms_text(const Versus& row) {
   return fmt::format("Predicted us in {} of which, A:B: {}\n", row.spec.name, fmt::join(parts, ", "));
 }
 
-Table verdict_table(const std::vector<Versus>& rows, const char* kind) {
-  Table table({"case", fmt::format(">A: {} us", kind), fmt::format(">B: {} us", kind),
-               ">B is .. times as fast", "verdict on B"});
-  for (const Versus& r : rows) {
-    const auto number = [](const std::string& text) { return text.empty() ? "-" : text; };
-    table.add(
-        {r.spec.name, number(r.time_a), number(r.time_b),
-         r.ratio ? fmt::format("{:.3f} ({:.2f}-{:.2f})", r.ratio->value, r.ratio->low, r.ratio->high) : "-",
-         r.verdict});
-  }
-  return table;
-}
-
 constexpr const char* kRule =
     "Rule: faster or slower where the ratio's interval excludes 1; same where plan and PTX are one, or the "
     "interval lies within 2 % of 1; else undecided.\n";
@@ -162,7 +149,6 @@ Versus compare_case(const Options& o, const Side (&sides)[2], const Device& emul
                     const Case& c, bool look_inside) {
   Versus row;
   row.spec = c;
-  row.record = {{"type", "comparison"}, {"case", c.name}, {"a", sides[0].text}, {"b", sides[1].text}};
   const Candidate candidates[2] = {candidate_of(sides[0], o, arch_of(emulator), c),
                                    candidate_of(sides[1], o, arch_of(emulator), c)};
   for (int i = 0; i < 2; ++i)
@@ -173,10 +159,7 @@ Versus compare_case(const Options& o, const Side (&sides)[2], const Device& emul
     row.a = look_at(emulator, trial, candidates[0], look_inside);
     row.b = look_at(emulator, trial, candidates[1], look_inside);
     decide(row, gpu);
-    return row;
   }
-  row.record["verdict"] = row.verdict;
-  if (!row.why.empty()) row.record["why"] = row.why;
   return row;
 }
 
@@ -212,15 +195,17 @@ int compare_kernels(const Options& o, const Side (&sides)[2], const std::vector<
   const auto flops = [](const Case& c) { return work_of(c).flops; };
   const size_t inside = size_t(std::ranges::min_element(cases, {}, flops) - cases.begin());
   std::vector<Versus> rows;
+  Records records;
   {
     Progress progress("compare", cases.size());
     for (size_t i = 0; i < cases.size(); ++i) {
       progress.update(i, cases[i].name);
       rows.push_back(compare_case(o, sides, *emulator, gpu.get(), cases[i], i == inside));
-      store.add(rows.back().record);
+      records.push_back(record_of(rows.back(), sides[0].text, sides[1].text));
+      store.add(records.back());
     }
   }
-  const Table verdicts = verdict_table(rows, gpu ? "measured" : "predicted");
+  const Table verdicts = comparison_table(records, false);
   const bool good = std::ranges::none_of(rows, &Versus::bad);
   if (o.format.csv) {
     fmt::print("{}", verdicts.csv());
@@ -240,10 +225,9 @@ int compare_kernels(const Options& o, const Side (&sides)[2], const std::vector<
         "its "
         "median with 98.8 %. ",
         gpu->device().name());
-  else if (row.record.contains("ratio"))
-    tell("Predicted, not measured: {} at {:.0f} MHz, intervals 80 %; ratios {}.\n",
-         row.record["ratio"].value("machine", ""), row.record["ratio"].value("sm_mhz", 0.0),
-         row.record["ratio"].value("validation", ""));
+  else if (const auto r = row.record.find("predicted_ratio"); r != row.record.end())
+    tell("Predicted, not measured: {} at {:.0f} MHz, intervals 80 %; ratios {}.\n", r->value("machine", ""),
+         r->value("sm_mhz", 0.0), r->value("validation", ""));
   if (row.predicted_a) tell("{}", terms_text(row));
   tell("{}", kRule);
   if (row.a && row.b) {
@@ -287,7 +271,8 @@ Versus compare_best(const std::string& name, const Records& a, const Records& b)
     row.verdict = "undecided", row.why = "no time, measured or predicted, in both files";
     return row;
   }
-  row.record = {{"best_a", point_text(*x)}, {"best_b", point_text(*y)}, {"measured", measured}};
+  row.record = {{"best_a", point_text(*x)}, {"best_b", point_text(*y)}};
+  row.basis = measured ? "measured" : "predicted";
   const double ta = us_of(*x, measured), tb = us_of(*y, measured);
   if (measured) {
     const auto spread = [](const json& r, const char* q) {
@@ -344,28 +329,20 @@ int compare_records(const Options& o, const Side (&sides)[2]) {
          o.case_names.empty() ? "" : fmt::format(" of {}", fmt::join(o.case_names, ", ")));
   Store store = o.output.open({sides[0].name, sides[1].name});
   std::vector<Versus> rows;
+  Records records;
   for (const std::string& name : names) {
     rows.push_back(compare_best(name, a, b));
-    json record = rows.back().record;
-    record["type"] = "comparison", record["case"] = name, record["a"] = sides[0].text,
-    record["b"] = sides[1].text;
-    record["verdict"] = rows.back().verdict;
-    if (const auto& ratio = rows.back().ratio)
-      record["ratio"] = {{"value", ratio->value}, {"low", ratio->low}, {"high", ratio->high}};
-    store.add(std::move(record));
+    records.push_back(record_of(rows.back(), sides[0].text, sides[1].text));
+    store.add(records.back());
   }
   if (!o.format.csv) fmt::print("A  {}\nB  {}\nThe best point of each case:\n", sides[0].text, sides[1].text);
   // Measured and predicted times never share a column.
-  for (const bool measured : {true, false}) {
-    std::vector<Versus> some;
-    std::ranges::copy_if(rows, std::back_inserter(some),
-                         [&](const Versus& r) { return r.record.value("measured", false) == measured; });
-    if (some.empty()) continue;
-    const Table table = verdict_table(some, measured ? "measured" : "predicted");
-    fmt::print("{}{}", o.format.csv ? "" : "\n", o.format.text(table));
-    if (!o.format.csv)
-      tell("{}\n", measured ? "Measured, 10 % to 90 % of the samples."
-                            : "Predicted, not measured, with the 80 % interval.");
+  for (const Records& some : by_basis(records)) {
+    const std::string basis = some[0].value("basis", "");
+    fmt::print("{}{}", o.format.csv ? "" : "\n", o.format.text(comparison_table(some, false)));
+    if (!o.format.csv && !basis.empty())
+      tell("{}\n", basis == "measured" ? "Measured, 10 % to 90 % of the samples."
+                                       : "Predicted, not measured, with the 80 % interval.");
   }
   if (o.format.csv) return 0;
   for (const Versus& r : rows) {

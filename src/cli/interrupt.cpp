@@ -32,7 +32,7 @@ void on_signal(int number) {
   errno = error;
 }
 
-void wait_and_tell(const std::function<void()>& tell) {
+void wait_and_tell(const std::function<void()>& tell, bool as_usual) {
   unsigned char number = 0;
   ssize_t n;
   do n = read(ends[0], &number, 1);
@@ -45,16 +45,17 @@ void wait_and_tell(const std::function<void()>& tell) {
   } catch (const std::exception& e) {
     fmt::print(stderr, "fp4lab: {}\n", e.what());
   }
-  fmt::print(stderr, "fp4lab: ended by {}\n", strsignal(number));
+  as_usual = as_usual && number == SIGINT;
+  if (!as_usual) fmt::print(stderr, "fp4lab: ended by {}\n", strsignal(number));
   std::fflush(nullptr);
-  _exit(128 + number);
+  _exit(as_usual ? 0 : 128 + number);
 }
 
 }  // namespace
 
-OnInterrupt::OnInterrupt(std::function<void()> tell) {
+OnInterrupt::OnInterrupt(std::function<void()> tell, bool as_usual) {
   if (pipe2(ends, O_CLOEXEC)) fail("pipe: {}", std::strerror(errno));
-  teller = std::thread(wait_and_tell, std::move(tell));
+  teller = std::thread(wait_and_tell, std::move(tell), as_usual);
   struct sigaction action {};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;

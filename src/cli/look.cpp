@@ -59,9 +59,7 @@ Wait named(const json& wait) {
 }
 
 std::string count(double value) {
-  return value >= 10'000'000 ? fmt::format("{:.1f} M", value / 1e6)
-         : value >= 100'000  ? fmt::format("{:.3f} M", value / 1e6)
-                             : fmt::format("{:.0f}", value);
+  return value >= 10'000'000 ? fmt::format("{:.1f} M", value / 1e6) : fmt::format("{:.0f}", value);
 }
 
 }  // namespace
@@ -175,6 +173,18 @@ Table counts_table(const std::vector<const Look*>& looks, const std::vector<std:
     table.add(std::move(row));
   }
   return table;
+}
+
+std::vector<std::string> changed_counts(const Look& before, const Look& after) {
+  std::vector<std::string> all;
+  for (const Quantity& q : kQuantities) {
+    const Value a = q.of(before), b = q.of(after);
+    if (!a || !b || *a == *b) continue;
+    const std::string by =
+        *a > 0 && q.text != percent ? fmt::format(" ({:+.1f} %)", 100 * (*b / *a - 1)) : "";
+    all.push_back(fmt::format("{} {} -> {}{}", trimmed(q.name), q.text(*a), q.text(*b), by));
+  }
+  return all;
 }
 
 json record_of(const Look& look) {

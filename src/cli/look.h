@@ -33,6 +33,8 @@ std::vector<Wait> waits_of(const nlohmann::json& role);
 
 // Counts side by side: one column for each look, and with two the ratio.
 Table counts_table(const std::vector<const Look*>& looks, const std::vector<std::string>& names);
+// What became more or less: "registers of a thread 90 -> 88 (-2.2 %)"; empty where all counts are equal.
+std::vector<std::string> changed_counts(const Look& before, const Look& after);
 nlohmann::json record_of(const Look& look);
 
 }  // namespace fp4lab::cli

@@ -12,6 +12,7 @@
 #include "cli/record_files.h"
 #include "cli/run_table.h"
 #include "cli/select.h"
+#include "cli/versus.h"
 #include "cli/workload.h"
 #include "fp4lab/error.h"
 #include "fp4lab/store.h"
@@ -93,6 +94,8 @@ int run(const Options& o) {
   if (const Records mutants = chosen(of_type(all, {"mutant"}), o, false); !mutants.empty())
     tell((o.format.csv ? "" : provenance(mutants, o.format)) + o.format.text(mutate_table(mutants)) +
          (o.format.csv ? "" : mutate_remarks(mutants) + survivors(mutants)));
+  for (const Records& some : by_basis(chosen(of_type(all, {"comparison"}), o, false)))
+    tell((o.format.csv ? "" : provenance(some, o.format)) + o.format.text(comparison_table(some, true)));
   if (const Records times = of_type(all, {"session", "limit", "time", "absent"});
       std::ranges::any_of(times, [](const auto& r) { return type_of(r) != "session"; })) {
     if (!told && !o.sort.empty() && o.sort != "time" && o.sort != "order")
@@ -105,7 +108,8 @@ int run(const Options& o) {
 }
 
 const Command kCommand{
-    "report", "tables of the records that run, sweep, bench and mutate left (--json)", [](Arguments& app) {
+    "report", "tables of the records that run, sweep, bench, mutate, compare and watch left (--json)",
+    [](Arguments& app) {
       auto o = std::make_shared<Options>();
       app.add_option("file", o->files, "files of records").required();
       app.add_option("--sort", o->sort, "of sweeps and runs, see fp4lab sweep; of bench: order or time");

@@ -36,7 +36,8 @@ void decide_by_model(Versus& v, const Identity& same) {
   v.predicted_a = pa, v.predicted_b = pb;
   v.time_a = predicted_text(pa), v.time_b = predicted_text(pb);
   v.record["predicted_a"] = record_of(pa), v.record["predicted_b"] = record_of(pb);
-  v.record["ratio"] = record_of(r);
+  v.record["predicted_ratio"] = record_of(r);
+  v.basis = "predicted";
   v.ratio = {r.ratio, r.low, r.high};
   if (same.same_code) {
     v.verdict = "same", v.why = "one plan and one PTX";
@@ -96,7 +97,8 @@ void InTurn::decide(Versus& v, bool same_code) const {
   }
   std::ranges::sort(ratios);
   v.ratio = {ratios[5], ratios[1], ratios[9]};
-  v.record["ratio"] = {{"measured", ratios[5]}, {"low", ratios[1]}, {"high", ratios[9]}, {"rounds", 11}};
+  v.record["rounds"] = ratios.size();
+  v.basis = "measured";
   const auto text = [](const Measurement& m) {
     return fmt::format("{:.2f} ({:.2f}-{:.2f})", m.timing.us.median, m.timing.us.p10, m.timing.us.p90);
   };
@@ -129,8 +131,52 @@ void decide(Versus& v, const InTurn* gpu) {
     else
       decide_by_model(v, same);
   }
-  v.record["verdict"] = v.verdict;
-  if (!v.why.empty()) v.record["why"] = v.why;
+}
+
+nlohmann::json record_of(const Versus& v, const std::string& a, const std::string& b) {
+  nlohmann::json r = v.record;
+  r["type"] = "comparison", r["case"] = v.spec.name, r["a"] = a, r["b"] = b, r["verdict"] = v.verdict;
+  for (const auto& [field, text] :
+       {std::pair("basis", &v.basis), {"time_a", &v.time_a}, {"time_b", &v.time_b}, {"why", &v.why}})
+    if (!text->empty()) r[field] = *text;
+  if (v.ratio) r["ratio"] = {{"value", v.ratio->value}, {"low", v.ratio->low}, {"high", v.ratio->high}};
+  return r;
+}
+
+Table comparison_table(const std::vector<nlohmann::json>& records, bool names) {
+  std::string basis;
+  for (const nlohmann::json& r : records)
+    if (basis.empty()) basis = r.value("basis", "");
+  const auto time = [&](const char* side) { return fmt::format(">{}: {} us", side, basis); };
+  std::vector<std::string> headings{"case"};
+  if (names) headings.insert(headings.end(), {"A", "B"});
+  if (!basis.empty()) headings.insert(headings.end(), {time("A"), time("B"), ">B is .. times as fast"});
+  headings.push_back("verdict on B");
+  Table table(headings);
+  for (const nlohmann::json& r : records) {
+    std::vector<std::string> row{r.value("case", "")};
+    if (names) row.insert(row.end(), {r.value("a", ""), r.value("b", "")});
+    if (!basis.empty()) {
+      row.insert(row.end(), {r.value("time_a", "-"), r.value("time_b", "-"), "-"});
+      if (const auto at = r.find("ratio"); at != r.end())
+        row.back() = fmt::format("{:.3f} ({:.2f}-{:.2f})", at->value("value", 0.0), at->value("low", 0.0),
+                                 at->value("high", 0.0));
+    }
+    row.push_back(r.value("verdict", ""));
+    table.add(row);
+  }
+  return table;
+}
+
+std::vector<std::vector<nlohmann::json>> by_basis(const std::vector<nlohmann::json>& records) {
+  std::vector<std::vector<nlohmann::json>> all;
+  for (const char* basis : {"measured", "predicted", ""}) {
+    std::vector<nlohmann::json> some;
+    std::ranges::copy_if(records, std::back_inserter(some),
+                         [&](const nlohmann::json& r) { return r.value("basis", "") == basis; });
+    if (!some.empty()) all.push_back(std::move(some));
+  }
+  return all;
 }
 
 std::string title(const Candidate& c) {

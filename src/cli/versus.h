@@ -27,9 +27,10 @@ struct Versus {
   std::optional<Ratio> ratio;
   std::optional<Prediction> predicted_a, predicted_b;
   std::optional<PtxDifference> ptx;  // where both compile
+  std::string basis;                 // of the times: "measured" or "predicted"; empty: there are none
   std::string time_a, time_b;        // us with their interval; empty: none
   std::string verdict, why;          // of B: a word of verdict_of, "wrong" or "refused"
-  nlohmann::json record;             // {"type": "comparison", ...}
+  nlohmann::json record;             // what else is to be kept
 
   bool bad() const { return verdict == "wrong" || verdict == "refused"; }
 };
@@ -54,6 +55,14 @@ class InTurn {
 
 // From the two looks the verdict with all that it stands on; by the model without `gpu`.
 void decide(Versus& v, const InTurn* gpu);
+
+// {"type": "comparison", "case", "a", "b", "basis", "time_a", "time_b", "ratio": {"value", "low", "high"},
+// "verdict", "why", ...}; `a` and `b`: what the sides are called.
+nlohmann::json record_of(const Versus& v, const std::string& a, const std::string& b);
+// Of such records. `names`: with columns for what the sides are called.
+Table comparison_table(const std::vector<nlohmann::json>& records, bool names);
+// Those that are "measured", "predicted" and neither, so that no table mixes them; none is empty.
+std::vector<std::vector<nlohmann::json>> by_basis(const std::vector<nlohmann::json>& records);
 
 // "my.cu (like v2_warp_specialized)"; a rung's name.
 std::string title(const Candidate& candidate);
