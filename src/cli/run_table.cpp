@@ -105,8 +105,9 @@ std::string run_remarks(const Records& records) {
                             percent_at(r, "bit_equal_share_tensor_core"))
               : "");
     if (r.contains("like") && !said.contains(text_at(r, "kernel")))
-      notes += fmt::format("{} runs like {}: with its plan, limits and launch\n", text_at(r, "kernel"),
-                           text_at(r, "like")),
+      notes += fmt::format(
+          "{} runs like {}: with its plan, limits and launch{}\n", text_at(r, "kernel"), text_at(r, "like"),
+          r.contains("predicted") ? "; predicted times are the plans', whatever the file changes" : ""),
           said.insert(text_at(r, "kernel"));
     if (r.contains("notes")) notes += fmt::format("note, {}: {}\n", who, text_at(r, "notes"));
     if (!passed(r)) {

@@ -352,7 +352,8 @@ int run(const Options& o) {
   if (!o.grid())
     fmt::print(
         out, "{}",
-        fitted(fmt::format("search {}, seed {}: {}\n", o.search, o.search_seed,
+        fitted(fmt::format("search {}{}: {}\n", o.search,
+                           o.search == "halving" ? "" : fmt::format(", seed {}", o.search_seed),
                            device.is_emulator()
                                ? "for the smallest predicted time; each point that is tried is verified"
                                : "for the smallest measured time")));
