@@ -12,6 +12,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "fp4lab/problem.h"
@@ -75,6 +76,10 @@ struct PredictedRatio {
 };
 PredictedRatio predict_ratio(const Candidate& variant, const Candidate& baseline, const Case& c,
                              const Setting& setting = {});
+
+/// The interval that a verdict is based on. A class of plans that was never compared with measurements has an
+/// error that nobody knows: twice that of the nearest class (in logarithm), and at least a factor of 1.2.
+std::pair<double, double> interval_for_verdict(double ratio, double low, double high, bool validated);
 
 /// Indices of legal candidates by their predicted time, the fastest first.
 std::vector<size_t> order_by_prediction(const std::vector<Candidate>& candidates, const Case& c,

@@ -143,7 +143,8 @@ std::string terms_text(const Versus& row) {
 
 constexpr const char* kRule =
     "Rule: faster or slower where the ratio's interval excludes 1; same where plan and PTX are one, or the "
-    "interval lies within 2 % of 1; else undecided.\n";
+    "interval lies within 2 % of 1; else undecided. Where the model is not validated, its error counts twice "
+    "and is at least a factor of 1.2.\n";
 
 Versus compare_case(const Options& o, const Side (&sides)[2], const Device& emulator, const InTurn* gpu,
                     const Case& c, bool look_inside) {
@@ -301,7 +302,8 @@ Versus compare_best(const std::string& name, const Records& a, const Records& b)
           r.value("plan", ""));
     };
     const PredictedRatio r = predict_ratio(candidate(*y), candidate(*x), c);
-    row.ratio = {r.ratio, r.low, r.high};
+    const auto [low, high] = interval_for_verdict(r.ratio, r.low, r.high, r.validation.holds);
+    row.ratio = {r.ratio, low, high};
     row.verdict = r.ratio == 1 ? "undecided" : verdict_of(*row.ratio);
     if (point_text(*x) == point_text(*y) && x->value("file_hash", "") == y->value("file_hash", ""))
       row.verdict = "same", row.why = "one kernel and plan", row.ratio = Ratio{};

@@ -38,7 +38,8 @@ void decide_by_model(Versus& v, const Identity& same) {
   v.record["predicted_a"] = record_of(pa), v.record["predicted_b"] = record_of(pb);
   v.record["predicted_ratio"] = record_of(r);
   v.basis = "predicted";
-  v.ratio = {r.ratio, r.low, r.high};
+  const auto [low, high] = interval_for_verdict(r.ratio, r.low, r.high, r.validation.holds);
+  v.ratio = {r.ratio, low, high};
   if (same.same_code) {
     v.verdict = "same", v.why = "one plan and one PTX";
     v.ratio = Ratio{};

@@ -93,6 +93,13 @@ PredictedRatio predict_ratio(const Candidate& variant, const Candidate& baseline
   return r;
 }
 
+std::pair<double, double> interval_for_verdict(double ratio, double low, double high, bool validated) {
+  if (validated) return {low, high};
+  constexpr double kTimes = 2, kAtLeast = 1.2;
+  return {ratio * std::min(std::pow(low / ratio, kTimes), 1 / kAtLeast),
+          ratio * std::max(std::pow(high / ratio, kTimes), kAtLeast)};
+}
+
 std::vector<size_t> order_by_prediction(const std::vector<Candidate>& candidates, const Case& c,
                                         const Setting& setting) {
   std::vector<std::pair<double, size_t>> times;

@@ -21,6 +21,8 @@ constexpr ErrorClass kClasses[] = {
     {"B200, other published kernels", 63, 0.930, 1.283, 26, 0.859, 1.152, 0.924, 1.245},
 };
 
+constexpr double kShortestNvfp4 = 23;  // us, of the points of kNvfp4
+
 }  // namespace
 
 Classified class_of(const Point& p, double) {
@@ -34,10 +36,12 @@ Classified class_of(const Point& p, double) {
 }
 
 // None of our Blackwell kernels has run. The published kernels that were measured are pairs with more than
-// one wave of tiles, a static schedule and whole K; small products are nearest to those of unknown plan.
+// one wave of tiles, a static schedule and whole K, launched one behind the other, of 23 us and more; small
+// products are nearest to those of unknown plan.
 Classified class_of(const Plan& plan, const Case&, const Estimate& e) {
   const bool alike = plan.cta_group == 2 && plan.schedule == Schedule::kStatic &&
-                     plan.launch == LaunchMode::kOne && plan.split_k == 1 && plan.op == Op::kGroup;
+                     plan.launch == LaunchMode::kOne && plan.split_k == 1 && plan.op == Op::kGroup &&
+                     !plan.pdl && e.us > kShortestNvfp4;
   if (e.waves > 1) return {&kClasses[kNvfp4], alike, &kClasses[kNvfp4]};
   return {&kClasses[kSmall], false, &kClasses[kNvfp4]};
 }

@@ -8,27 +8,24 @@
 //                 accept.worst_case. Where an interval holds the threshold, its error decides nothing:
 //                 undecided
 //   validity only right in every case, and neither a GPU nor the model says how fast in every one. A model
-//   that gives
-//                 both arms the same figures throughout does not know what differs, and says nothing
+//                 that gives both arms the same figures throughout does not know what differs
 // An arm that is expected to be wrong or illegal is accepted when it is found so in every case. Where there
 // are claims they decide, by their values.
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "fp4lab/error.h"
 #include "fp4lab/experiment.h"
+#include "fp4lab/model.h"
 #include "fp4lab/store.h"
 
 namespace fp4lab {
 namespace {
 
 using nlohmann::json;
-
-// A class of predictions that was never compared with measurements has an error that nobody knows: that of
-// the nearest class is taken, this many times (in logarithm).
-constexpr double kNotValidated = 2, kAtLeast = 1.2;  // the second: never less than this factor either way
 
 // The records by what they are of; of several the last counts.
 class Found {
@@ -104,11 +101,8 @@ Factor predicted(const json& ratio, const json* base, const json* variant) {
   Factor f;
   f.kind = Factor::Kind::kPredicted;
   f.value = ratio["predicted_ratio"];
-  f.low = ratio["interval_low"], f.high = ratio["interval_high"];
-  if (!ratio.value("validated", false)) {
-    f.low = f.value * std::min(std::pow(f.low / f.value, kNotValidated), 1 / kAtLeast);
-    f.high = f.value * std::max(std::pow(f.high / f.value, kNotValidated), kAtLeast);
-  }
+  std::tie(f.low, f.high) = interval_for_verdict(f.value, ratio["interval_low"], ratio["interval_high"],
+                                                 ratio.value("validated", false));
   if (base) f.baseline_us = (*base)["prediction"].value("predicted_us", 0.0);
   if (variant) f.us = (*variant)["prediction"].value("predicted_us", 0.0);
   f.on = fmt::format("{} at {:.0f} MHz", ratio.value("machine", ""), ratio.value("sm_mhz", 0.0));
