@@ -85,8 +85,21 @@ TEST_CASE("model: what was never measured is not validated") {
   CHECK_FALSE(predict(blackwell(c, {}, "v0"), c).validation.holds);
   const Case small = find_case("gemm-128-7168-2048");  // one wave of pairs
   CHECK_FALSE(predict(blackwell(small, {}), small).validation.holds);
+  CHECK_FALSE(predict(blackwell(c, {"pdl=1"}, "v10"), c).validation.holds);
+  const Case brief = find_case("g2k1536");  // shorter than all that was measured
+  CHECK_FALSE(predict(blackwell(brief, {}), brief).validation.holds);
   const Candidate hopper = candidate_for(find_rung("sm_90a", Op::kGroup, "top"), c, {});
   CHECK(predict(hopper, c).validation.holds);
+}
+
+TEST_CASE("model: a verdict on what was never measured takes twice the error, and a factor of 1.2 at least") {
+  const auto is = [](std::pair<double, double> interval, double low, double high) {
+    CHECK(interval.first == doctest::Approx(low));
+    CHECK(interval.second == doctest::Approx(high));
+  };
+  is(interval_for_verdict(1.1, 1.0, 1.2, true), 1.0, 1.2);
+  is(interval_for_verdict(1.1, 1.05, 1.15, false), 1.1 / 1.2, 1.1 * 1.2);
+  is(interval_for_verdict(2, 1, 3, false), 0.5, 4.5);
 }
 
 TEST_CASE("model: ratios have errors of their own") {
