@@ -27,10 +27,20 @@ std::string text_of(const fs::path& file) {
 
 const fs::path kBinary = fs::read_symlink("/proc/self/exe").parent_path() / "fp4lab";
 
+// Tests run at the same time: each has its own.
+struct Scratch {
+  fs::path folder;
+  Scratch() {
+    std::string name = (fs::temp_directory_path() / "fp4lab-watch-test-XXXXXX").string();
+    REQUIRE(mkdtemp(name.data()));
+    folder = name;
+  }
+  ~Scratch() { fs::remove_all(folder); }
+};
+
 class Watched {
  public:
-  explicit Watched(std::vector<std::string> arguments) {
-    fs::create_directories(folder);
+  Watched(const fs::path& scratch, std::vector<std::string> arguments) : folder(scratch) {
     std::vector<std::string> words{kBinary, "watch", "--device", "emulator"};
     for (std::string& a : arguments) words.push_back(std::move(a));
     const fs::path out = folder / "out";
@@ -48,7 +58,6 @@ class Watched {
   }
   ~Watched() {
     if (pid_ > 0) kill(pid_, SIGKILL), waitpid(pid_, nullptr, 0);
-    fs::remove_all(folder);
   }
 
   // What it wrote since the last call, up to `last` and the end of that line; all there is if that never
@@ -76,10 +85,8 @@ class Watched {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
 
-  static inline const fs::path folder =
-      fs::temp_directory_path() / ("fp4lab-watch-test-" + std::to_string(getpid()));
-
  private:
+  fs::path folder;
   pid_t pid_ = 0;
   size_t read_ = 0;
 };
@@ -101,11 +108,12 @@ constexpr const char* kSmall = "group:100/128/1024";
 }  // namespace
 
 TEST_CASE("watch: each save is compiled, verified and compared, and what is wrong does not end it") {
-  const fs::path mine = Watched::folder / "mine.cu", records = Watched::folder / "w.json";
-  fs::create_directories(Watched::folder);
+  const Scratch scratch;
+  const fs::path mine = scratch.folder / "mine.cu", records = scratch.folder / "w.json";
   const std::string v2 = text_of(fp4lab::jit::project_root() / "ptx/sm100/group_gemm/v2_warp_specialized.cu");
   save(mine, v2);
-  Watched watch({"group", "--case", kSmall, "--kernel-file", mine, "--like", "v2", "--json", records});
+  Watched watch(scratch.folder,
+                {"group", "--case", kSmall, "--kernel-file", mine, "--like", "v2", "--json", records});
 
   std::string text = watch.until("Against version 0");
   INFO(text);
@@ -138,7 +146,7 @@ TEST_CASE("watch: each save is compiled, verified and compared, and what is wron
   text = watch.until("more.h");
   INFO(text);
   CHECK(text.find("version 5") != text.npos);
-  save(Watched::folder / "more.h", "// empty\n");
+  save(scratch.folder / "more.h", "// empty\n");
   text = watch.until("Against version 2");  // the last right one
   INFO(text);
   CHECK(text.find("more.h saved") != text.npos);
@@ -155,14 +163,14 @@ TEST_CASE("watch: each save is compiled, verified and compared, and what is wron
 }
 
 TEST_CASE("watch: edited PTX, and what cannot be watched") {
-  fs::create_directories(Watched::folder);
-  const fs::path ptx = Watched::folder / "k.ptx";
+  const Scratch scratch;
+  const fs::path ptx = scratch.folder / "k.ptx";
   const auto fp4lab = [](const std::string& arguments) {
     return run_command("'" + kBinary.string() + "' " + arguments + " 2>&1");
   };
   const std::string dump = fp4lab(std::string("ptx group --kernel v2 --case ") + kSmall).text;
   save(ptx, dump);
-  Watched watch({"group", "--case", kSmall, "--ptx", ptx, "--check"});
+  Watched watch(scratch.folder, {"group", "--case", kSmall, "--ptx", ptx, "--check"});
   watch.until("same: one plan and one PTX");
   save(ptx, replaced(dump, "tcgen05.commit", "tcgen05.comit"));
   const std::string text = watch.until("tcgen05.comit");
