@@ -40,10 +40,10 @@ struct Scratch {
 
 class Watched {
  public:
-  Watched(const fs::path& scratch, std::vector<std::string> arguments) : folder(scratch) {
+  Watched(const fs::path& scratch, std::vector<std::string> arguments) : folder_(scratch) {
     std::vector<std::string> words{kBinary, "watch", "--device", "emulator"};
     for (std::string& a : arguments) words.push_back(std::move(a));
-    const fs::path out = folder / "out";
+    const fs::path out = folder_ / "out";
     pid_ = fork();
     REQUIRE(pid_ >= 0);
     if (pid_ == 0) {
@@ -65,7 +65,7 @@ class Watched {
   std::string until(const std::string& last) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(2);
     for (;;) {
-      const std::string text = text_of(folder / "out").substr(read_);
+      const std::string text = text_of(folder_ / "out").substr(read_);
       const size_t at = text.find(last), end = at == text.npos ? at : text.find('\n', at);
       if (end != text.npos || std::chrono::steady_clock::now() > deadline) {
         const std::string part = text.substr(0, end);
@@ -86,7 +86,7 @@ class Watched {
   }
 
  private:
-  fs::path folder;
+  fs::path folder_;
   pid_t pid_ = 0;
   size_t read_ = 0;
 };
