@@ -5,9 +5,9 @@ RECORD = "notes/records/2026-11-21-hopper-loops/"
 
 
 def draw():
-    # "Cycles a step of 128 values of K ...: 64 tokens 805 (512), 80 847 (640), ..." by clocks in the kernel.
-    said = next(line for line in " ".join(lines(RECORD + "README.md")).split("Cycles a step")[1:])
-    kernel = [tuple(map(int, m)) for m in re.findall(r"(\d+)(?: tokens)? (\d+) \((\d+)\)", said.split(". So ")[0])]
+    # Read by clocks in the kernel, for a step of 128 values of K.
+    kernel = [tuple(int(row[c]) for c in ("tokens", "kernel_cycles", "tensor_core_cycles"))
+              for row in csv.DictReader(lines(RECORD + "cycles.csv"))]
     # issue.txt, two warpgroups, a chunk of 64 values of K: of two rows without expansion the second decodes weights.
     decoding, expanding = {}, {}
     for groups, tokens, _, warps, products, _ in (line.split() for line in lines(RECORD + "issue.txt")[1:]):

@@ -4,20 +4,14 @@ from kit import *
 FOLDER = "notes/records/2026-11-21-"
 LEVELS = [("h200-bench/bench.json", "v0_registers", "first kernel, v0_registers"), ("hopper-loops/bench.json", "v1_loops", "v1_loops"),
           ("hopper-start/bench.json", "v1_loops", "with the new start")]
-# The log, words that its row of what was tried begins with, and a short name.
-STEPS = [("hopper-loops", "**a loop for each size of tile**", "a loop for each size of tile"),
-         ("hopper-loops", "**all activations expanded at once**", "all tokens expanded at once"),
-         ("hopper-loops", "**C written by the warpgroup", "C written in whole rows"),
-         ("hopper-start", "**activations in the order", "less to do at the start"),
-         ("hopper-start", "**the second warpgroup begins", "warpgroups out of step")]
 
 
-def tried(log, words):
-    """case: (before, after), from the column of what was seen: "g2k4096 26.5 to 23.9"."""
-    row = next(line for line in lines(f"{FOLDER}{log}/README.md") if line.startswith(f"| {words}"))
-    seen = row.split("|")[3]
-    return {case: (float(a), float(c or b)) for case, a, b, c in
-            re.findall(r"(g\dk\d+) ([\d.]+) to ([\d.]+)(?: \([^)]*\) and ([\d.]+))?", seen)}
+def steps(log):
+    """[(what was changed, {case: (us before, us after)})]"""
+    found = {}
+    for row in csv.DictReader(lines(f"{FOLDER}{log}/steps.csv")):
+        found.setdefault(row["change"], {})[row["case"]] = float(row["before_us"]), float(row["after_us"])
+    return list(found.items())
 
 
 def draw():
@@ -27,7 +21,7 @@ def draw():
                               if r["type"] == "time" and r["kernel"] == kernel}))
     rows = [("level", *levels[0])]
     for i, log in enumerate(("hopper-loops", "hopper-start")):
-        rows += [("step", said, tried(log, words)) for at, words, said in STEPS if at == log]
+        rows += [("step", said, data) for said, data in steps(log)]
         rows += [("rest", "all else, other machine", None), ("level", *levels[i + 1])]
 
     figure = page("What each change of the Hopper kernels bought", "Measured on H200s. Dots: whole runs, each on its own machine. Bars: a "
