@@ -30,7 +30,7 @@ struct Versus {
   std::string basis;                 // of the times: "measured" or "predicted"; empty: there are none
   std::string time_a, time_b;        // us with their interval; empty: none
   std::string verdict, why;          // of B: a word of verdict_of, "wrong" or "refused"
-  nlohmann::json record;             // what else is to be kept
+  nlohmann::json record = nlohmann::json::object();  // what else is to be kept
 
   bool bad() const { return verdict == "wrong" || verdict == "refused"; }
 };

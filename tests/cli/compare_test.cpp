@@ -136,6 +136,13 @@ TEST_CASE("compare: files of records, best against best") {
   CHECK(o.says("A v2_warp_specialized q, B v2_warp_specialized p"));
   CHECK(compare(scratch.file("a.json") + " " + scratch.file("c.json")).says("undecided"));
   CHECK(compare(scratch.file("a.json") + " v2").status == 2);
+  // A case without a time in one of them.
+  std::ofstream(scratch.file("d.json")) << R"({"type": "run", "case": "g2k1536", "passed": true})"
+                                        << "\n";
+  o = compare(scratch.file("a.json") + " " + scratch.file("d.json"));
+  INFO(o.text);
+  CHECK(o.status == 0);
+  CHECK(o.says("no time, measured or predicted, in both files"));
 }
 
 TEST_CASE("compare: predicted records are judged by the model, apart from measured ones") {
