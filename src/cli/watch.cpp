@@ -54,22 +54,21 @@ class Files {
  public:
   // Names of the files that are new or have another text than at the last call.
   std::vector<std::string> take(const std::vector<fs::path>& files) {
-    std::map<fs::path, std::string> texts;
     std::vector<std::string> other;
-    states_.clear();
+    states_.clear(), count_ = files.size();
     for (const fs::path& file : files) {
       const fs::path path = fs::absolute(file).lexically_normal();
       states_[path] = state_of(path);  // before it is read: what is written meanwhile is seen by wait()
       states_[path.parent_path()] = state_of(path.parent_path());
-      texts[path] = text_of(path);
-      const auto old = texts_.find(path);
-      if (old == texts_.end() || old->second != texts[path]) other.push_back(path.filename().string());
+      std::string text = text_of(path);
+      const auto [old, first] = texts_.try_emplace(path);
+      if (first || old->second != text) other.push_back(path.filename().string());
+      old->second = std::move(text);
     }
-    texts_ = std::move(texts);
     return other;
   }
 
-  size_t count() const { return texts_.size(); }
+  size_t count() const { return count_; }
 
   // Until something was saved and then left alone for a moment.
   void wait() {
@@ -106,7 +105,8 @@ class Files {
   }
 
   std::map<fs::path, State> states_;
-  std::map<fs::path, std::string> texts_;
+  size_t count_ = 0;
+  std::map<fs::path, std::string> texts_;  // also of files that an earlier version included
 };
 
 // The PTX of versions that are right, to measure them beside later ones.

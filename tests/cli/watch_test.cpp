@@ -141,20 +141,29 @@ TEST_CASE("watch: each save is compiled, verified and compared, and what is wron
   INFO(text);
   CHECK(text.find("WRONG: ") != text.npos);
 
+  // A text without its headers for a moment: they were not saved when it has them again.
+  save(mine, "");
+  watch.until("has no kernel");
+  save(mine, lean);
+  text = watch.until("Against version 2");
+  INFO(text);
+  CHECK(text.find("mine.cu saved") != text.npos);
+  CHECK(text.find("same: one plan and one PTX") != text.npos);
+
   // A header that is not there yet; then it comes, and the kernel's own file is not touched.
   save(mine, "#include \"more.h\"\n" + lean);
   text = watch.until("more.h");
   INFO(text);
-  CHECK(text.find("version 5") != text.npos);
+  CHECK(text.find("version 7") != text.npos);
   save(scratch.folder / "more.h", "// empty\n");
-  text = watch.until("Against version 2");  // the last right one
+  text = watch.until("Against version 6");  // the last right one
   INFO(text);
   CHECK(text.find("more.h saved") != text.npos);
   CHECK(text.find("same: one plan and one PTX") != text.npos);
 
   CHECK(watch.end() == 0);
   text = watch.until("right");
-  CHECK(text.find("7 versions, 4 right") != text.npos);
+  CHECK(text.find("9 versions, 5 right") != text.npos);
   const Outcome report = run_command("'" + kBinary.string() + "' report '" + records.string() + "'");
   INFO(report.text);
   CHECK(report.status == 0);
