@@ -56,8 +56,8 @@ Device open_gpu(const Options& o) {
   std::string why = "the emulator was asked for";
   if (o.device == "emulator" || !gpu_available("", &why))
     fail(
-        "bench measures time on a GPU, and the emulator's time means nothing: {}\n  to check what kernels "
-        "compute without a GPU: fp4lab run {} --device emulator",
+        "bench needs a GPU; the emulator does not measure time: {}\n  to verify kernels without a GPU: "
+        "fp4lab run {} --device emulator",
         why, o.operation == "all" ? "group" : o.operation);
   return Device::open("cuda");
 }
@@ -265,7 +265,7 @@ int report(const Options& o) {
     return type == "time" || type == "limit" || type == "absent";
   });
   if (!any)
-    fail("{}: none of {} records is bench's; 'fp4lab report' tells those of runs, sweeps and mutants",
+    fail("{}: none of {} records is from bench; 'fp4lab report' prints those of run, sweep and mutate",
          fmt::join(o.report, ", "), records.size());
   fmt::print("{}", o.markdown ? bench_markdown(records) : bench_report(records, o.view, o.format));
   return 0;
@@ -279,7 +279,7 @@ int run(const Options& o) {
     for (json& r : read_records(path)) merged.push_back(std::move(r));
   const Device device = open_gpu(o);
   Log log(o, device);
-  if (log.before()) fmt::print("{} times are in {} already\n", log.before(), o.output.json);
+  if (log.before()) fmt::print("{} times already in {}\n", log.before(), o.output.json);
   const auto tell = [&] { fmt::print("{}", bench_report(log.records(), o.view, o.format)); };
   {
     const OnInterrupt interrupt(tell);
@@ -297,7 +297,7 @@ int run(const Options& o) {
 }
 
 const Command kCommand{
-    "bench", "time kernels and the libraries they are compared with, on a GPU", [](Arguments& app) {
+    "bench", "time kernels, cuBLAS and other libraries on a GPU", [](Arguments& app) {
       auto o = std::make_shared<Options>();
       app.add_option("operation", o->operation, "group, dual, gemm or all").capture_default_str();
       add_list(app, "--case", o->case_names,
@@ -305,31 +305,36 @@ const Command kCommand{
       app.add_option("--kernel", o->kernel,
                      "rungs, separated by commas; 'all'; 'default': the top rung; 'none': peers only")
           .capture_default_str();
-      add_list(app, "--set", o->knobs, "a knob of the plan, as stages=4; may be repeated");
-      app.add_option("--device", o->device, "cuda: the emulator has no times").capture_default_str();
+      add_list(app, "--set", o->knobs, "set a knob of the plan, e.g. stages=4; repeatable");
+      app.add_option("--device", o->device, "cuda only: the emulator does not measure time")
+          .capture_default_str();
       o->numbers.declare(app);
       o->timed.declare(app);
       app.add_option("--launch", o->launch,
-                     "how our kernels are launched: stream, graph, or best, the faster of the two")
+                     "launch our kernels by stream, by CUDA graph, or best (the faster)")
           .one_of({"best", "stream", "graph"})
           .capture_default_str();
-      app.add_option("--peers", o->peers, "cublas, python (the scripts in bench/peers), both, or none")
+      app.add_option("--peers", o->peers,
+                     "what to compare with: cublas, python (scripts in bench/peers), both, or none")
           .capture_default_str();
-      app.add_option("--cublas", o->cublas,
-                     "libcublasLt.so or its folder; default: FP4LAB_CUBLAS, the toolkit, Python's wheels");
-      app.add_option("--python", o->python, "interpreter of the scripts").capture_default_str();
-      app.add_option("--peer-seconds", o->peer_seconds, "a script that takes longer is ended")
+      app.add_option(
+          "--cublas", o->cublas,
+          "path of libcublasLt.so or its folder; default: FP4LAB_CUBLAS, the toolkit, Python wheels");
+      app.add_option("--python", o->python, "Python interpreter for the scripts").capture_default_str();
+      app.add_option("--peer-seconds", o->peer_seconds, "timeout of a script")
           .whole_number(1, 86400)
           .capture_default_str();
-      app.add_option("--problems", o->problems, "keep the problems that the scripts read in this folder");
-      app.add_option("--against", o->view.against, "the peer of the ratio column").capture_default_str();
-      app.add_option("--sort", o->view.sort, "rows of each case: order or time").one_of({"order", "time"});
+      app.add_option("--problems", o->problems, "keep the scripts' input files in this folder");
+      app.add_option("--against", o->view.against, "the peer that the ratio column divides by")
+          .capture_default_str();
+      app.add_option("--sort", o->view.sort, "sort the rows of a case by order or time")
+          .one_of({"order", "time"});
       o->output.declare(app);
       o->format.declare(app);
-      app.add_option("--merge", o->merge, "records of other runs or programs, into the same tables");
-      app.add_option("--report", o->report, "measure nothing: print the tables of these records");
-      app.add_flag("--markdown", o->markdown, "with --report: the summary as a table for a page");
-      app.add_flag("!--no-limits", o->limits, "do not measure the tensor and byte limits");
+      app.add_option("--merge", o->merge, "add records of other runs or programs to the tables");
+      app.add_option("--report", o->report, "print the tables of these records; measure nothing");
+      app.add_flag("--markdown", o->markdown, "with --report: print the summary as a Markdown table");
+      app.add_flag("!--no-limits", o->limits, "skip measuring the tensor and bandwidth limits");
       app.examples({"fp4lab bench all --json r.json",
                     "fp4lab bench group --case g2k1536 --kernel all --peers none",
                     "fp4lab bench group --json r.json --resume", "fp4lab bench --report r.json --markdown"});

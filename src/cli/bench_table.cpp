@@ -272,7 +272,7 @@ std::string bench_report(const std::vector<json>& all, const BenchView& view, co
   if (!text.empty()) text += "\n";
   if (const Table table = times(records, view); !table.empty()) text += format.text(table) + "\n";
   if (const Table best = summary(records); !best.empty())
-    text += format.text(best) + "A peer's us, and in parentheses how many times as fast the kernel is.\n\n";
+    text += format.text(best) + "Peers: us, and in parentheses the speedup of the kernel over them.\n\n";
   return text + bench_remarks(all);
 }
 

@@ -26,10 +26,10 @@ std::string list(const std::vector<Shape>& shapes, int Shape::*side) {
 std::string optional(const std::optional<double>& us) { return us ? fmt::format("{:g}", *us) : "-"; }
 
 const Command kCommand{
-    "cases", "list the cases and their shapes", [](Arguments& app) {
+    "cases", "list the cases: named problem shapes", [](Arguments& app) {
       auto operation = std::make_shared<std::string>();
       auto format = std::make_shared<TableFormat>();
-      app.add_option("operation", *operation, "only these: group, dual or gemm");
+      app.add_option("operation", *operation, "list only group, dual or gemm");
       format->declare(app);
       app.examples({"fp4lab cases", "fp4lab cases dual --csv"});
       return [operation, format] {

@@ -54,13 +54,12 @@ int run(const Options& o) {
 }
 
 const Command kCommand{
-    "check", "run a small PTX program under the checkers (tests/check), or a broken twin of it",
-    [](Arguments& app) {
+    "check", "run a small PTX program under the checkers, or a twin with one known bug", [](Arguments& app) {
       auto o = std::make_shared<Options>();
-      app.add_option("file", o->file, "its comments say how it is launched: tests/check/README.md")
+      app.add_option("file", o->file, "a PTX file with launch directives in comments: tests/check/README.md")
           .required();
-      app.add_option("--twin", o->twin, "run this twin instead: a name, a line, or 'all'");
-      app.add_option("--schedules", o->seeds, "orders of asynchronous work to try")
+      app.add_option("--twin", o->twin, "run a twin instead: a name, a line, or 'all'");
+      app.add_option("--schedules", o->seeds, "schedules of asynchronous operations to try")
           .whole_number_from(1)
           .capture_default_str();
       app.examples(

@@ -102,6 +102,11 @@ class Help : public CLI::Formatter {
       out += c == '\n' ? "\n" + std::string(kIndent, ' ') : std::string(1, c);
     return out + "\n";
   }
+  // CLI11 would name a flag that sets false "--no-x{false}".
+  std::string make_option_name(const CLI::Option* option, bool is_positional) const override {
+    const std::string name = CLI::Formatter::make_option_name(option, is_positional);
+    return name.substr(0, name.find('{'));
+  }
   // What it takes, and in brackets what it is without: "NUMBER [1]".
   std::string make_option_opts(const CLI::Option* option) const override {
     if (option->get_items_expected_max() == 0) return {};  // a flag
@@ -195,14 +200,14 @@ bool answered(const CLI::App& app, const std::string& name, int argc, char** arg
 }  // namespace
 
 int run_command_line(int argc, char** argv) {
-  CLI::App app{"NVFP4 matrix products for B200 and Hopper: run, check, explain.", "fp4lab"};
+  CLI::App app{"NVFP4 matrix products for NVIDIA Blackwell and Hopper: run, check, time, explain.", "fp4lab"};
   app.formatter(std::make_shared<Help>());
   app.footer(
-      "'fp4lab COMMAND --help' has the options and examples. Most commands are told what to do by\n"
+      "'fp4lab COMMAND --help' shows options and examples. Most commands take\n"
       "  OPERATION --case CASE --kernel KERNEL, as in: fp4lab run group --case g2k1536 --kernel v2\n"
-      "Exit status: 0 all well, 1 a check failed, 2 bad input or no answer, 128 + n ended by signal n.");
+      "Exit status: 0 success, 1 a check failed, 2 bad input or no result, 128 + N ended by signal N.");
   bool version = false;  // answered before
-  app.add_flag("-V,--version", version, "commit, NVRTC and emulator");
+  app.add_flag("-V,--version", version, "print commit, NVRTC and emulator, and exit");
   app.require_subcommand(1);
   show_paths_from_the_project();
   auto list = commands();

@@ -57,7 +57,7 @@ Side side_of(const std::string& word) {
   if (colon != word.npos && word.find('=', colon) != word.npos)
     side.name = word.substr(0, colon), side.knobs = word.substr(colon + 1);
   std::error_code error;
-  if (side.file() && !std::filesystem::exists(side.name, error)) fail("{}: there is no such file", side.name);
+  if (side.file() && !std::filesystem::exists(side.name, error)) fail("{}: no such file", side.name);
   return side;
 }
 
@@ -138,13 +138,14 @@ std::string terms_text(const Versus& row) {
     const double a = us(*row.predicted_a), b = us(*row.predicted_b);
     if (std::max(a, b) >= 0.005) parts.push_back(fmt::format("{} {:.2f}:{:.2f}", name, a, b));
   }
-  return fmt::format("Predicted us in {} of which, A:B: {}\n", row.spec.name, fmt::join(parts, ", "));
+  return fmt::format("Terms of the predicted us, {}, A:B: {}\n", row.spec.name, fmt::join(parts, ", "));
 }
 
 constexpr const char* kRule =
-    "Rule: faster or slower where the ratio's interval excludes 1; same where plan and PTX are one, or the "
-    "interval lies within 2 % of 1; else undecided. Where the model is not validated, its error counts twice "
-    "and is at least a factor of 1.2.\n";
+    "Faster or slower: the speedup's interval excludes 1. Same: equal plan and PTX, or an interval within 2 "
+    "% of 1. Otherwise undecided. Where the model is not validated, its error is doubled, and at least a "
+    "factor "
+    "of 1.2.\n";
 
 Versus compare_case(const Options& o, const Side (&sides)[2], const Device& emulator, const InTurn* gpu,
                     const Case& c, bool look_inside) {
@@ -232,10 +233,10 @@ int compare_kernels(const Options& o, const Side (&sides)[2], const std::vector<
   if (row.predicted_a) tell("{}", terms_text(row));
   tell("{}", kRule);
   if (row.a && row.b) {
-    fmt::print("\nIn {} on the emulator, both verified; a step is one warp instruction, no time:\n{}",
+    fmt::print("\n{} on the emulator, both verified. Steps are warp instructions, not time:\n{}",
                row.spec.name, o.format.text(counts_table({&*row.a, &*row.b}, {"A", "B"})));
     if (!row.a->profile.is_null() && !row.b->profile.is_null())
-      fmt::print("\nWaits, in shares of the role's steps:\n{}", waits_text(*row.a, *row.b));
+      fmt::print("\nWaits, as a share of the warp role's steps:\n{}", waits_text(*row.a, *row.b));
     if (row.ptx) fmt::print("{}", ptx_text(*row.ptx, o.ptx_diff));
   }
   return good ? 0 : 1;
@@ -360,11 +361,10 @@ int run(const Options& o) {
   std::string operation;
   if (words.size() == 3 && (words[0] == "group" || words[0] == "dual" || words[0] == "gemm"))
     operation = words[0], words.erase(words.begin());
-  if (words.size() != 2)
-    fail("two are compared, here are {}: fp4lab compare v2 top, for instance", words.size());
+  if (words.size() != 2) fail("compare takes two kernels, not {}, e.g. fp4lab compare v2 top", words.size());
   const Side sides[2] = {side_of(words[0]), side_of(words[1])};
   if (sides[0].records() != sides[1].records())
-    fail("{} and {}: records are compared with records", sides[0].text, sides[1].text);
+    fail("{} and {}: records can be compared with records only", sides[0].text, sides[1].text);
   if (sides[0].records()) return compare_records(o, sides);
   if (operation.empty())
     operation = o.case_names.empty()
@@ -376,30 +376,29 @@ int run(const Options& o) {
 }
 
 const Command kCommand{
-    "compare", "two rungs, plans, edited files or records: which is faster, and what differs",
-    [](Arguments& app) {
+    "compare", "compare two rungs, plans, files or records: time, counters, waits, PTX", [](Arguments& app) {
       auto o = std::make_shared<Options>();
-      app.add_option(
-             "kernels", o->words,
-             "A and B: a rung (v2), with knobs (v2:stages=2,block_k=512), a kernel file (my.cu), edited "
-             "PTX (k.ptx), or records (s.json) both; before them group (the default), dual or gemm")
+      app.add_option("kernels", o->words,
+                     "A and B: each a rung (v2), a rung with knobs (v2:stages=2,block_k=512), a kernel file "
+                     "(my.cu) or PTX (k.ptx); or two files of records (s.json). Put dual or gemm first for "
+                     "these operations; default: group")
           .required();
       add_list(app, "--case", o->case_names,
                "cases and shapes, repeated or separated by commas; default: the full sizes");
       app.add_option("--like", o->like,
-                     "the rung whose plan, limits and launch a file takes; default: the one "
-                     "that its name, entry or head names");
+                     "the rung whose plan, limits and launch a file uses; default: the one named by its "
+                     "name, entry point or header comment");
       o->target.declare(app);
       o->numbers.declare(app);
       o->output.declare(app);
-      app.add_flag("--ptx-diff", o->ptx_diff, "all differences of the PTX");
+      app.add_flag("--ptx-diff", o->ptx_diff, "print all differences of the PTX");
       o->format.declare(app);
       app.examples(
           {"fp4lab compare v2 top", "fp4lab compare v2 v2:stages=2 --case g2k1536",
            "fp4lab compare v2 my.cu --case g2k1536,g2k4096", "fp4lab compare dual v3 v7",
            "fp4lab compare v2 k.ptx --case g2k1536 --ptx-diff", "fp4lab compare before.json after.json"},
-          "Times are measured where there is a GPU for the kernels, otherwise predicted.\n"
-          "Exit status 1: one of them is wrong or cannot run a case.");
+          "Times are measured if there is a GPU that can run the kernels, otherwise predicted.\n"
+          "Exit status 1: A or B gives wrong results or cannot run a case.");
       return [o] { return run(*o); };
     }};
 

@@ -251,81 +251,79 @@ int run(const Options& o) {
 }
 
 const Command kCommand{
-    "emulate", "run a CUDA program on the emulator: fp4lab emulate [options] -- ./program arguments",
-    [](Arguments& app) {
+    "emulate", "run an unmodified CUDA program on the emulator", [](Arguments& app) {
       auto o = std::make_shared<Options>();
       app.add_option(
              "--device", o->device,
-             "b200 or h200; default: what the program was built for, b200 if it brings no PTX of its own")
+             "b200 or h200; default: the one the program was built for, b200 if it has no PTX of its own")
           .one_of({"b200", "h200"});
-      app.add_option("--seed", o->seed, "of the order in which asynchronous work completes")
+      app.add_option("--seed", o->seed, "seed of the schedule of asynchronous operations")
           .whole_number_from(0)
           .capture_default_str();
       app.add_option("--schedules", o->schedules,
-                     "run the program so many times, with this seed and the next ones: its output is shown "
-                     "once, what later runs find beside it is told")
+                     "run the program N times, with --seed and the following seeds; its output is shown "
+                     "once, new findings of each run are reported")
           .whole_number_from(1)
           .capture_default_str();
       app.add_option("--threads", o->threads,
-                     "host threads; default: all cores. With 1 the same seed gives the same bytes; with more "
-                     "the same findings, unless CTAs race with each other")
+                     "host threads; default: all cores. Runs are reproducible byte for byte with 1; with "
+                     "more, findings are, unless CTAs race")
           .whole_number_from(1);
       app.add_option("--sms", o->sms,
-                     "only so many SMs: a persistent kernel takes several tiles with a small problem")
+                     "emulate only N SMs, e.g. to make a persistent kernel loop on a small problem")
           .whole_number_from(1);
-      app.add_flag("--eager", o->eager, "asynchronous work completes at once");
+      app.add_flag("--eager", o->eager, "complete asynchronous operations at once");
       app.add_flag("--check", o->check,
-                   "find accesses that are ordered by luck only (races, missing fences); the program goes on "
-                   "behind them, and the command fails if there was an error");
-      app.add_option(
-          "--fail-on", o->fail_on,
-          "what fails: error, note (errors too), or classes of findings as race,deadlock "
-          "(notes/checkers.md); default: error with --check, else nothing but the program's own status");
-      app.add_option("--error-exitcode", o->error_exitcode, "the status then")
+                   "report races and missing fences; the program continues after them, and the command fails "
+                   "if there was an error");
+      app.add_option("--fail-on", o->fail_on,
+                     "which findings fail the command: error, note (and errors), or classes, e.g. "
+                     "race,deadlock (notes/checkers.md); default: error with --check, otherwise none");
+      app.add_option("--error-exitcode", o->error_exitcode, "exit status when findings fail the command")
           .whole_number(1, 255)
           .capture_default_str();
-      app.add_option("--junit", o->junit, "write the findings to this file as JUnit's XML");
-      app.add_option("--sarif", o->sarif, "write the findings to this file as SARIF 2.1.0");
+      app.add_option("--junit", o->junit, "write findings to this file as JUnit XML");
+      app.add_option("--sarif", o->sarif, "write findings to this file as SARIF 2.1.0");
       app.add_option("--timeout", o->timeout,
-                     "seconds: then the launch that runs ends with a report of where every warp stands, and "
-                     "the program with status 124 (as with Ctrl-C, and 130)")
+                     "seconds after which the running launch ends with a report of where each warp is, and "
+                     "the program with status 124 (Ctrl-C does the same, with 130)")
           .check(seconds_trouble);
       app.add_option("--step-limit", o->step_limit,
-                     "warp instructions of a launch: a longer one fails with the same report")
+                     "maximum warp instructions per launch; beyond it the launch fails with the same report")
           .whole_number_from(1);
       app.add_flag("--strict", o->strict,
-                   "a load of shared memory that nobody wrote is a fault, not poison and a note; new device "
-                   "memory is poisoned, not zero; a warp may run on while others of its cluster stand");
-      app.add_flag("--fidelity", o->fidelity, "say at the end which of the executed instructions are exact");
-      app.add_option("--trace", o->trace, "write a trace of the launches to this file, for Perfetto");
+                   "stricter: reading uninitialised shared memory is an error, not a note; new device memory "
+                   "is poisoned, not zero; a warp may run far ahead of the others in its cluster");
+      app.add_flag("--fidelity", o->fidelity, "report at the end which executed instructions are bit-exact");
+      app.add_option("--trace", o->trace, "write a trace of the launches to this file (open it in Perfetto)");
       app.add_flag("--profile", o->profile,
-                   "behind each launch: what each kind of warp did and waited for, bytes by path");
+                   "after each launch: instructions and waits per warp role, bytes moved per path");
       app.add_option("--stop-at", o->stop_at,
-                     "registers, mbarriers and the shared memory that operands point to, when warps first "
-                     "come to this line of the PTX (--dump-ptx)")
+                     "print registers, mbarriers and the shared memory that operands point to, when a warp "
+                     "first reaches this PTX line (of --dump-ptx)")
           .whole_number_from(1);
-      app.add_option("--watch", o->watch,
-                     "every access to this shared address (or variable), every event of an mbarrier there");
       app.add_option(
-             "--tile", o->tile,
-             "what the tensor core sees: MMA,A|B|D,ROW,ROW,COLUMN,COLUMN, as 0,A,0,7,0,0 for the rows "
-             "0 to 7 of A of the first product of CTA 0")
+          "--watch", o->watch,
+          "print every access to this shared address or variable, and every event of an mbarrier there");
+      app.add_option("--tile", o->tile,
+                     "print a tile as the tensor core reads it: MMA,A|B|D,ROW,ROW,COLUMN,COLUMN, e.g. "
+                     "0,A,0,7,0,0: rows 0 to 7 of A of the first MMA of CTA 0")
           .check(tile_trouble);
-      app.add_option("--kernel", o->kernel, "the five above look at kernels only whose name holds this");
+      app.add_option("--kernel", o->kernel,
+                     "limit the five options above to kernels whose name contains this");
       app.add_option("--json", o->json,
-                     "append a line of JSON for each launch: kernel, module, findings, executed PTX lines");
-      app.add_option("--dump-ptx", o->dump_ptx,
-                     "write the PTX of every module that is loaded to this folder");
-      app.add_option("--replace-ptx", o->replace_ptx,
-                     "load the file of this folder that has the name --dump-ptx gives, instead of the "
-                     "program's own PTX: an edited copy");
-      app.add_option("command", o->command, "the program and its arguments, behind --").required();
+                     "append a line of JSON per launch: kernel, module, findings, executed PTX lines");
+      app.add_option("--dump-ptx", o->dump_ptx, "write the PTX of every loaded module to this folder");
+      app.add_option(
+          "--replace-ptx", o->replace_ptx,
+          "load edited PTX from this folder in place of the program's own; same file names as --dump-ptx");
+      app.add_option("command", o->command, "the program and its arguments, after --").required();
       app.examples(
           {"fp4lab emulate --check --schedules 20 --junit findings.xml -- ./program",
            "fp4lab emulate --timeout 60 --seed 3 --threads 1 -- ./program",
            "fp4lab emulate --profile --kernel my_kernel -- ./program",
            "fp4lab emulate --dump-ptx ptx -- ./program"},
-          "Exit status: the program's own; with --check or --fail-on 1 (--error-exitcode) where findings\n"
+          "Exit status: the program's own; with --check or --fail-on 1 (--error-exitcode) if findings\n"
           "fail, whatever the program returns; 124 at the end of --timeout, 130 on Ctrl-C, 128 + N where\n"
           "signal N ended the program; 2 for bad input or a broken environment.");
       return [o] { return run(*o); };

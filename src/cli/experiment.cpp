@@ -125,18 +125,18 @@ int start(const Options& o) {
 }
 
 const Command kExperiment{
-    "experiment", "questions written down before they run, judged by rule: new, list, run, show, verify",
+    "experiment", "pre-registered experiments: prediction and rule first, then the verdict",
     [](Arguments& app) {
       auto o = std::make_shared<Options>();
-      app.add_option("verb", o->verb, "new NAME; list, run, show or verify, of all or some")
+      app.add_option("verb", o->verb, "new NAME, list, run, show or verify")
           .required()
           .one_of({"new", "list", "run", "show", "verify"});
-      app.add_option("which", o->which, "numbers (001), names or files; without any: all");
-      app.add_option("--device", o->device, "run: auto, emulator or cuda").capture_default_str();
-      app.add_option("--records", o->records, "a folder of records in place of notes/experiments/records");
+      app.add_option("which", o->which, "experiments: numbers (001), names or files; default: all");
+      app.add_option("--device", o->device, "for run: auto, emulator or cuda").capture_default_str();
+      app.add_option("--records", o->records, "folder of records; default: notes/experiments/records");
       app.add_flag("--again", o->again,
-                   "run: drop what was found out, and start anew; when it first ran is kept");
-      app.add_flag("--write", o->write, "run, show: write the pages, notes/experiments/NNN-name.md");
+                   "for run: discard earlier results and start again (the date of the first run is kept)");
+      app.add_flag("--write", o->write, "for run and show: write the pages notes/experiments/NNN-name.md");
       app.examples({"fp4lab experiment new more-stages", "fp4lab experiment run 001",
                     "fp4lab experiment show 001", "fp4lab experiment verify",
                     "fp4lab experiment run all --device cuda --records h200"});
@@ -150,8 +150,7 @@ const Command kExperiment{
     }};
 
 const Command kScorecard{
-    "scorecard", "verdicts of all experiments, the contest's rounds and votes, how good predictions were",
-    [](Arguments& app) {
+    "scorecard", "summarise all experiments: verdicts, and predictions against outcomes", [](Arguments& app) {
       auto write_it = std::make_shared<bool>(false);
       app.add_flag("--write", *write_it, "write notes/experiments/README.md");
       app.examples({"fp4lab scorecard"});

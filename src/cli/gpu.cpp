@@ -237,9 +237,8 @@ class Gpu {
     for (const json& s : record["steps"])
       if (s.value("type", "") == "step" && s.value("ended", "") != "done")
         fmt::print("{}: {}\n", s.value("step", ""), s.value("ended", ""));
-    fmt::print(
-        "\n{} holds all of it: please send it to us. The same command goes on where something is missing.\n",
-        path("record.json"));
+    fmt::print("\n{} holds all results: please send it to us. The same command completes what is missing.\n",
+               path("record.json"));
   }
 
   const Options& o_;
@@ -250,22 +249,20 @@ class Gpu {
 };
 
 const Command kCommand{
-    "gpu", "on a machine with a GPU: verify, time and predict everything, into one file to send",
-    [](Arguments& app) {
+    "gpu", "verify, time and predict everything on this machine's GPU, into one file", [](Arguments& app) {
       auto o = std::make_shared<Options>();
-      app.add_option("--out", o->out, "folder of the records; what it holds is not done again")
+      app.add_option("--out", o->out, "folder of the records; existing ones are kept and skipped")
           .capture_default_str();
-      app.add_option("--device", o->device, "auto, cuda, or emulator, which only tries the command")
+      app.add_option("--device", o->device, "auto, cuda, or emulator (to try the command out)")
           .capture_default_str();
-      app.add_option("--arch", o->arch, "sm_100a or sm_90a, of the emulator");
+      app.add_option("--arch", o->arch, "emulator: sm_100a or sm_90a");
       app.add_option("--kernel", o->kernel, "a rung; 'all'").capture_default_str();
-      app.add_option("--case", o->case_names, "cases in place of all; may be repeated");
+      app.add_option("--case", o->case_names, "run only this case; repeatable");
       app.add_option("--step-seconds", o->step_seconds,
-                     "a verification that takes longer is ended, and its rungs are "
-                     "tried one by one")
+                     "timeout of a verification; after it, rungs are tried one by one")
           .whole_number_from(1)
           .capture_default_str();
-      app.add_option("--bench-seconds", o->bench_seconds, "the same of all times")
+      app.add_option("--bench-seconds", o->bench_seconds, "timeout of all time measurements")
           .whole_number_from(1)
           .capture_default_str();
       app.examples(

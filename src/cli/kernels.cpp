@@ -95,23 +95,22 @@ int report(const Options& o) {
         o.format.text(machine_code));
   else if (!disassembles)
     fmt::print(
-        "no nvdisasm, so nothing is said of the machine code: CUDA has one, so has the Python package "
-        "nvidia-cuda-nvdisasm\n");
-  if (failed) fmt::print("a stack or spills: local memory, which no rung should need\n");
+        "no counts of the SASS: nvdisasm not found (it comes with the CUDA toolkit and the Python package "
+        "nvidia-cuda-nvdisasm)\n");
+  if (failed) fmt::print("stack or spills: a rung uses local memory\n");
   return failed ? 1 : 0;
 }
 
 const Command kCommand{
-    "kernels", "list the rungs and the knobs", [](Arguments& app) {
+    "kernels", "list the rungs (kernels, one idea each) and the knobs of a plan", [](Arguments& app) {
       auto o = std::make_shared<Options>();
       app.add_flag("--report", o->report,
-                   "compile every rung and print its registers, shared memory, spills, and what its machine "
-                   "code says of its time");
+                   "compile every rung and print registers, shared memory, spills, and counts of its SASS");
       app.add_option("--group", o->group, "with --report: the case of the group GEMM").capture_default_str();
       app.add_option("--dual", o->dual, "with --report: the case of the dual GEMM").capture_default_str();
-      app.add_option("--kernel", o->kernel, "with --report: one rung, as v2 or by its whole name")
+      app.add_option("--kernel", o->kernel, "with --report: one rung, v2 or its full name")
           .capture_default_str();
-      app.add_option("--set", o->knobs, "with --report: a knob of the plan, NAME=VALUE");
+      app.add_option("--set", o->knobs, "with --report: set a knob of the plan, NAME=VALUE");
       o->format.declare(app);
       app.examples(
           {"fp4lab kernels", "fp4lab kernels --report --group group:100/128/1024 --dual dual:256/128/512"});

@@ -134,15 +134,15 @@ const Quantity kQuantities[] = {
      bytes},
     {"CTAs", [](const Look& l) { return Value(l.run.grid); }},
     {"stages", [](const Look& l) { return Value(l.run.work.stages); }},
-    {"shared memory of a CTA", [](const Look& l) { return Value(l.run.work.shared_bytes); }, bytes},
+    {"shared memory per CTA", [](const Look& l) { return Value(l.run.work.shared_bytes); }, bytes},
     {"TMEM columns",
      [](const Look& l) {
        const Plan* plan = std::get_if<Plan>(&l.candidate.plan);
        return plan ? Value(plan->tmem_columns()) : Value();
      }},
-    {"registers of a thread",
+    {"registers per thread",
      [](const Look& l) { return report_of(l) ? known(report_of(l)->registers) : Value(); }},
-    {"bytes spilled by a thread",
+    {"spilled bytes per thread",
      [](const Look& l) { return report_of(l) ? known(report_of(l)->spill_stores) : Value(); }},
     {"steps of a CTA, warps together",
      [](const Look& l) { return l.profile.is_null() ? Value() : Value(l.profile.at("steps")); }},

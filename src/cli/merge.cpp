@@ -46,7 +46,7 @@ int run(const Options& o) {
     for (const std::string& line : merged.lines) fmt::print("{}\n", line);
   } else {
     if (!o.force && std::filesystem::file_size(o.json, none) > 0 && !none)
-      fail("{}: there is something in it already; --force replaces it", o.json);
+      fail("{}: the file is not empty; --force overwrites it", o.json);
     write_whole(o.json, merged.lines);
   }
   fmt::print(stderr, "{} records of {} files{}\n", merged.lines.size(), o.files.size(),
@@ -58,12 +58,12 @@ int run(const Options& o) {
   return 1;
 }
 
-const Command kCommand{"merge", "join files of records: each point once, the latest record of it",
+const Command kCommand{"merge", "merge files of records, keeping the latest record of each point",
                        [](Arguments& app) {
                          auto o = std::make_shared<Options>();
-                         app.add_option("file", o->files, "files that --json wrote").required();
-                         app.add_option("--json", o->json, "the new file; default: stdout");
-                         app.add_flag("--force", o->force, "replace it where it holds something");
+                         app.add_option("file", o->files, "files written by --json").required();
+                         app.add_option("--json", o->json, "output file; default: stdout");
+                         app.add_flag("--force", o->force, "overwrite the output file");
                          app.examples({"fp4lab merge s.1-of-2.json s.2-of-2.json --json s.json"});
                          return [o] { return run(*o); };
                        }};

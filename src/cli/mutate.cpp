@@ -108,12 +108,11 @@ Work chosen_work(const Options& o, const MutationSubject& subject) {
     }
   }
   if (work.items.empty() && !o.rule.empty() && !work.idle)
-    fail("--rule {}: no mutant's rule holds this{}\n  there are: {}", o.rule,
+    fail("--rule {}: no rule contains this{}\n  there are: {}", o.rule,
          did_you_mean(o.rule, {rules.begin(), rules.end()}), fmt::join(rules, "; "));
   if (work.items.empty())
-    fail("{}: nothing to alter{}", subject.name(),
-         work.idle ? fmt::format("; {} lines that could be altered are not executed by this run", work.idle)
-                   : "");
+    fail("{}: no synchronisation instruction to mutate{}", subject.name(),
+         work.idle ? fmt::format("; {} such lines are not executed by this run", work.idle) : "");
   return work;
 }
 
@@ -157,7 +156,8 @@ int run(const Options& o) {
   const bool program = is_program(o.kernel.words);
   if (program && (!o.kernel.case_name.empty() || !o.kernel.kernel.empty() || !o.kernel.knobs.empty() ||
                   !o.kernel.ptx.empty() || o.kernel.file.given()))
-    fail("{} brings its own kernels: no --case, --kernel, --kernel-file, --ptx or --set", o.kernel.words[0]);
+    fail("{} has its own kernels: --case, --kernel, --kernel-file, --ptx and --set do not apply",
+         o.kernel.words[0]);
   if (!o.sms.empty()) setenv("FP4LAB_SMS", o.sms.c_str(), 1);
   std::unique_ptr<MutationSubject> subject;
   if (program) {
@@ -171,7 +171,7 @@ int run(const Options& o) {
   Store store =
       o.output.open(program ? std::vector<std::string>{o.kernel.words[0]} : std::vector<std::string>{});
   if (const size_t present = records_at(store.records(), work.points).size())
-    fmt::print(stderr, "{} mutants are in {} already\n", present, store.path());
+    fmt::print(stderr, "{} mutants already in {}\n", present, store.path());
   const auto tell = [&] {
     const Records records = records_at(store.records(), work.points);
     if (o.format.csv)
@@ -183,10 +183,10 @@ int run(const Options& o) {
     std::FILE* const out = o.format.csv ? stderr : stdout;
     fmt::print(out, "{}", mutate_remarks(records));
     if (work.idle)
-      fmt::print(out, "{} mutants of lines that this run does not execute are left out\n", work.idle);
+      fmt::print(out, "{} mutants skipped: their lines are not executed by this run\n", work.idle);
     if (records.size() < work.items.size())
-      fmt::print(out, "{} of {} mutants are not tried: stopped{}\n", work.items.size() - records.size(),
-                 work.items.size(), store.path().empty() ? "" : "; --resume goes on");
+      fmt::print(out, "stopped: {} of {} mutants not tried{}\n", work.items.size() - records.size(),
+                 work.items.size(), store.path().empty() ? "" : "; --resume continues");
     fmt::print(out, "{}", survivors(records));
   };
   if (o.verbose)
@@ -213,35 +213,34 @@ int run(const Options& o) {
 }
 
 const Command kCommand{
-    "mutate", "remove or alter one synchronisation line at a time: does the emulator notice?",
-    [](Arguments& app) {
+    "mutate", "mutation testing: remove or alter one synchronisation line at a time", [](Arguments& app) {
       auto o = std::make_shared<Options>();
-      o->kernel.declare(
-          app,
-          "group, dual or gemm, with --case and --kernel; or, behind --, a CUDA program (named with its "
-          "folder) and its arguments. It checks its own results: wrong is when its exit status is not "
-          "0, or it writes something else to stdout");
+      o->kernel.declare(app,
+                        "group, dual or gemm, with --case and --kernel; or, after --, a CUDA program (path) "
+                        "and its arguments. The program must check its own results: a mutant is wrong if it "
+                        "exits with another status than 0 or prints something else to stdout");
       o->kernel.declare_ptx(app);
-      app.add_option("--seeds", o->seeds, "schedules to try before a mutant counts as a survivor")
+      app.add_option("--seeds", o->seeds, "schedules per mutant; it survives if none reports it")
           .whole_number_from(1)
           .capture_default_str();
       app.add_option("--own-seeds", o->own_seeds,
-                     "schedules of the original: what the checkers note in them is its own, not a mutant's")
+                     "schedules of the unmodified kernel; its own notes are not counted for mutants")
           .whole_number_from(1)
           .capture_default_str();
-      app.add_option("--dist", o->distribution, "of the numbers").capture_default_str();
-      app.add_option("--every", o->every, "only every so many-th mutant: a sample")
+      app.add_option("--dist", o->distribution, "input distribution").capture_default_str();
+      app.add_option("--every", o->every, "try every N-th mutant only")
           .whole_number_from(1)
           .capture_default_str();
-      app.add_option("--limit", o->limit, "seconds after which no further mutant is begun; 0: none")
+      app.add_option("--limit", o->limit, "seconds after which no new mutant is started; 0: no limit")
           .whole_number(0, 31'536'000)
           .capture_default_str();
-      app.add_option("--sms", o->sms, "only so many SMs, see fp4lab emulate").whole_number_from(1);
-      app.add_option("--rule", o->rule, "only rules whose name contains this");
+      app.add_option("--sms", o->sms, "emulate only N SMs").whole_number_from(1);
+      app.add_option("--rule", o->rule, "apply only rules whose name contains this");
       o->output.declare(app, true);
       o->format.declare(app);
-      app.add_flag("-v,--verbose", o->verbose, "every mutant, and what was said of it");
-      app.add_flag("--markdown", o->markdown, "the sum as a row of a table, as notes/mutation.md has them");
+      app.add_flag("-v,--verbose", o->verbose, "print every mutant with its report");
+      app.add_flag("--markdown", o->markdown,
+                   "print the total as a row of a Markdown table (notes/mutation.md)");
       app.examples(
           {"fp4lab mutate group --case group:100/128/4096 --kernel v2 --json m.json",
            "fp4lab mutate group --case group:100/128/4096 --kernel v2 --rule 'mbarrier wait removed' -v",

@@ -63,11 +63,10 @@ std::string mutate_remarks(const std::vector<json>& records) {
   std::string text;
   if (const size_t all = sum_of(records).of("reported"))
     text += fmt::format(
-        "of {} reports {} name the altered line, {} an instruction next to it, {} the kind of what is "
-        "missing and "
-        "the lines around it; {} do none of these\n",
+        "of {} reports, {} name the altered line, {} an adjacent instruction, {} the kind of instruction "
+        "missing and the lines around it, {} none of these\n",
         all, named["line"], named["near"], named["kind"], named["no"]);
-  if (no_ptx) text += fmt::format("{} mutants are not loadable PTX and are left out\n", no_ptx);
+  if (no_ptx) text += fmt::format("{} mutants skipped: not loadable PTX\n", no_ptx);
   return text;
 }
 

@@ -42,7 +42,7 @@ void common(Arguments& app, Options& o) {
 
 void tile(Arguments& app, Options& o) {
   common(app, o);
-  app.add_option("--mma", o.product, "which tcgen05.mma of CTA 0, from 0")
+  app.add_option("--mma", o.product, "index of the tcgen05.mma of CTA 0, from 0")
       .whole_number_from(0)
       .capture_default_str();
   app.add_option("--rows", o.rows, "first and last").expected(2).whole_number(0, 255);
@@ -51,12 +51,13 @@ void tile(Arguments& app, Options& o) {
 int show_tile(const Options& o, const std::string& operand) {
   for (const auto& [name, range] : {std::pair("--rows", &o.rows), std::pair("--columns", &o.columns)})
     if (range->at(0) > range->at(1))
-      fail("{} {} {}: the first is behind the last", name, range->at(0), range->at(1));
+      fail("{} {} {}: the first is greater than the last", name, range->at(0), range->at(1));
   return run(o, fmt::format("tile={},{},{},{},{},{}", o.product, operand, o.rows[0], o.rows[1], o.columns[0],
                             o.columns[1]));
 }
 
-const Command kProfile{"profile", "what each kind of warp does, what it waits for, which bytes go where",
+const Command kProfile{"profile",
+                       "profile on the emulator: instructions and waits per warp role, bytes moved",
                        [](Arguments& app) {
                          auto o = std::make_shared<Options>();
                          common(app, *o);
@@ -68,8 +69,7 @@ const Command kProfile{"profile", "what each kind of warp does, what it waits fo
                        }};
 
 const Command kSmem{
-    "smem", "an operand tile in shared memory as the tensor core sees it: rows, values, scales",
-    [](Arguments& app) {
+    "smem", "print an operand tile in shared memory as the tensor core reads it", [](Arguments& app) {
       auto o = std::make_shared<Options>();
       tile(app, *o);
       app.add_option("--operand", o->operand, "A or B").capture_default_str().one_of({"A", "B"});
@@ -78,7 +78,7 @@ const Command kSmem{
     }};
 
 const Command kTmem{
-    "tmem", "the accumulator in tensor memory behind an MMA", [](Arguments& app) {
+    "tmem", "print the accumulator in tensor memory (TMEM) after an MMA", [](Arguments& app) {
       auto o = std::make_shared<Options>();
       tile(app, *o);
       app.add_option("--columns", o->columns, "first and last").expected(2).whole_number(0, 511);

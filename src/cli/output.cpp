@@ -7,10 +7,11 @@
 namespace fp4lab::cli {
 
 void Output::declare(Arguments& app, bool with_shard) {
-  app.add_option("--json", json, "append each result to this file as a line of JSON, when it is finished");
+  app.add_option("--json", json,
+                 "append each result to this file as a line of JSON as soon as it is finished");
   const Argument resumes =
-      app.add_flag("--resume", resume, "go on with --json's file: what it has is not done again");
-  app.add_flag("--force", force, "replace what --json's file holds").not_with(resumes);
+      app.add_flag("--resume", resume, "continue the --json file: skip what it already has");
+  app.add_flag("--force", force, "overwrite the --json file").not_with(resumes);
   if (with_shard)
     app.add_option(
         "--shard", shard_text,

@@ -47,7 +47,7 @@ void why(const Rung& rung, const Case& c, const Candidate& asked, const Setting&
   Table table(headings);
   for (size_t i = 0; i < candidates.size(); ++i) {
     const Prediction& p = predictions[i];
-    std::vector<std::string> row{i == 0 ? "asked" : fmt::format("{}", i),
+    std::vector<std::string> row{i == 0 ? "given" : fmt::format("{}", i),
                                  plan_line(candidates[i]),
                                  fmt::format("{:.2f}", p.us),
                                  fmt::format("{:.1f}-{:.1f}", p.low, p.high),
@@ -66,7 +66,7 @@ void why(const Rung& rung, const Case& c, const Candidate& asked, const Setting&
 }
 
 const Command kCommand{
-    "plan", "print the plan for a case: tiles, waves, SMs, padding, memory, roofline", [](Arguments& app) {
+    "plan", "print the plan for a case: tiles, waves, memory, roofline, predicted time", [](Arguments& app) {
       struct Options {
         OneKernel kernel;
         Setting setting;
@@ -75,9 +75,11 @@ const Command kCommand{
       };
       auto o = std::make_shared<Options>();
       o->kernel.declare(app, "group, dual or gemm; or, for short: CASE");
-      app.add_option("--machine", o->setting.machine, "whose time is predicted: B200, H200, H100");
-      app.add_option("--sm-mhz", o->setting.sm_mhz, "SM clock; default: the machine's under such work");
-      app.add_flag("--why", o->why, "the five plans that the model holds for the fastest, with their terms");
+      app.add_option("--machine", o->setting.machine, "predict for this machine: B200, H200 or H100");
+      app.add_option("--sm-mhz", o->setting.sm_mhz,
+                     "SM clock in MHz; default: the machine's under such load");
+      app.add_flag("--why", o->why,
+                   "also print the five plans predicted fastest, with the terms of their time");
       o->format.declare(app);
       app.examples({"fp4lab plan group --case g8k7168 --set stages=4", "fp4lab plan g2k1536 --kernel v2",
                     "fp4lab plan dual --case dual-256-4096-7168 --why"});
@@ -91,13 +93,12 @@ const Command kCommand{
         if (!forbidden.empty()) return 1;
         const Machine& machine = machine_for(rung.arch);
         const Placement w = placement(candidate, c, machine.sms);
-        say("  tiles            {}, parts of K counted\n", w.tiles);
+        say("  tiles            {} (split-K parts counted)\n", w.tiles);
         say("  CTAs             {} of {} threads{}\n", w.ctas, w.threads,
             w.cluster > 1 ? fmt::format(", clusters of {}", w.cluster) : "");
         say("  SMs busy         {:.0f} of {} = {:.0f} %\n", w.busy * w.sms, w.sms, w.busy * 100);
         say("  waves            {:.2f}\n", w.waves);
-        say("  rows used        {:.1f} % of the multiplied rows are output, the rest is padding\n",
-            w.rows_used * 100);
+        say("  useful rows      {:.1f} % of the rows multiplied, the rest is padding\n", w.rows_used * 100);
         say("  shared memory    {} of {} bytes: {} stages of {} bytes\n", w.shared_bytes, kSharedBytesPerCta,
             w.stages, w.bytes_in_flight / w.stages);
         if (const Plan* plan = std::get_if<Plan>(&candidate.plan))
@@ -113,15 +114,13 @@ const Command kCommand{
             "us: {}-bound (computed)\n",
             work.bytes / 1e6, machine.bytes_per_second / 1e12, r.memory_us, work.flops / 1e9,
             machine.flops_per_second / 1e15, r.compute_us, r.bound());
-        say("  with this plan   {:.3f} us of tensor time: padding and idle SMs counted (computed)\n",
+        say("  tensor time      {:.3f} us with this plan's padding and idle SMs (computed)\n",
             r.compute_us / w.rows_used / w.busy);
         const Prediction p = predict(candidate, c, o->setting);
         say("  time             {}\n  bound by         {}\n", p.text(), p.bound);
         for (const Term& t : p.terms) say("  term  {:<14} {:8.3f} us  {}\n", t.name, t.us, t.what);
         if (!candidate.source.empty())
-          say("  The plan is {}'s, and the model sees plans only: what the file changes is not in the "
-              "time.\n",
-              rung.name);
+          say("  Predicted from {}'s plan: the model does not see changes in the kernel file.\n", rung.name);
         if (o->why) why(rung, c, candidate, o->setting, o->format);
         return 0;
       };

@@ -136,24 +136,22 @@ int run(const Options& o) {
 }
 
 const Command kCommand{
-    "predict", "predict the times of measured points by the model, and say how far off it is",
-    [](Arguments& app) {
+    "predict", "check the time model against measured points", [](Arguments& app) {
       auto o = std::make_shared<Options>();
       app.add_option("--points", o->points,
-                     "CSV of published points, or JSON lines of sweep or bench; may be repeated");
-      app.add_option("--out", o->out, "write the points with their predictions as CSV");
+                     "measured points: a CSV file, or JSON lines of sweep or bench; repeatable");
+      app.add_option("--out", o->out, "write points and predictions to this CSV file");
       app.add_option("--sm-mhz", o->mhz,
-                     "SM clock of points that name none; 0: the machine's, lower the busier its tensor cores")
+                     "SM clock in MHz of points that state none; 0: the machine's under such load")
           .capture_default_str();
-      app.add_option("--which", o->which, "all, fitted, or aside: the points that no constant was fitted to")
+      app.add_option("--which", o->which, "which points: all, fitted, or aside (held out of the fit)")
           .one_of({"all", "fitted", "aside"})
           .capture_default_str();
-      app.add_flag("--errors", o->errors, "also the errors by class, as src/model/validation.cpp has them");
+      app.add_flag("--errors", o->errors, "also print errors by class (src/model/validation.cpp)");
       app.add_flag("--constants", o->list, "print every constant with its source");
-      app.add_option("--set", o->constants,
-                     "another value of a constant, as B200.fill=17000; may be repeated");
+      app.add_option("--set", o->constants, "override a constant, e.g. B200.fill=17000; repeatable");
       app.add_option("--harness", o->harness,
-                     "SOURCE|KERNEL=START,FLOOR,DIRTY of a harness; may be repeated");
+                     "constants of a benchmark harness, SOURCE|KERNEL=START,FLOOR,DIRTY; repeatable");
       app.examples({"fp4lab predict --points points.csv", "fp4lab predict --constants",
                     "fp4lab predict --points points.csv --which aside --out predicted.csv"});
       o->format.declare(app);

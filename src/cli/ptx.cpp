@@ -11,7 +11,7 @@ namespace fp4lab::cli {
 namespace {
 
 const Command kCommand{
-    "ptx", "print the PTX of a kernel", [](Arguments& app) {
+    "ptx", "print the PTX of a kernel, or its registers and spills", [](Arguments& app) {
       struct Options {
         OneKernel kernel;
         bool report = false;
@@ -19,7 +19,7 @@ const Command kCommand{
       auto o = std::make_shared<Options>();
       o->kernel.declare(app);
       o->kernel.declare_ptx(app);
-      app.add_flag("--report", o->report, "print what ptxas says about registers and spills instead");
+      app.add_flag("--report", o->report, "print ptxas's registers and spills instead");
       app.examples({"fp4lab ptx group --case g2k1536 --kernel v2 > k.ptx",
                     "fp4lab ptx dual --case dual:256/128/512 --set stages=2 --report",
                     "fp4lab ptx group --case g2k1536 --kernel-file my.cu --like v2 --report",

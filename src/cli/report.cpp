@@ -102,28 +102,26 @@ int run(const Options& o) {
       fail("--sort {}: records of bench are sorted by time or order", o.sort);
     tell(bench_report(times, {o.bench.against, o.sort, o.top}, o.format));
   }
-  if (!told)
-    fail("{}: none of {} records is one that a table is made of", fmt::join(o.files, ", "), all.size());
+  if (!told) fail("{}: none of {} records can be shown in a table", fmt::join(o.files, ", "), all.size());
   return 0;
 }
 
 const Command kCommand{
-    "report", "tables of the records that run, sweep, bench, mutate, compare and watch left (--json)",
-    [](Arguments& app) {
+    "report", "print tables (or an HTML page) of the records that --json wrote", [](Arguments& app) {
       auto o = std::make_shared<Options>();
       app.add_option("file", o->files, "files of records").required();
-      app.add_option("--sort", o->sort, "of sweeps and runs, see fp4lab sweep; of bench: order or time");
-      add_list(
-          app, "--where", o->where,
-          "only records with this knob or field, as stages=4, kernel=v2 or case=g2k1536; may be repeated");
-      app.add_option("--top", o->top, "of each case only the first N").whole_number_from(1);
-      app.add_option("--against", o->bench.against, "of bench: the peer of the ratio column")
+      app.add_option("--sort", o->sort,
+                     "sort: for sweeps and runs see fp4lab sweep; for bench: order or time");
+      add_list(app, "--where", o->where,
+               "only records with this knob or field, e.g. stages=4, kernel=v2 or case=g2k1536; repeatable");
+      app.add_option("--top", o->top, "only the first N rows of each case").whole_number_from(1);
+      app.add_option("--against", o->bench.against, "for bench: the peer that the ratio column divides by")
           .capture_default_str();
       app.add_option("--html", o->html,
-                     "in place of tables write this page: charts, tables to sort and filter, failures, where "
-                     "each figure comes from; one file that asks nothing of a network");
+                     "write a self-contained HTML page instead: charts, sortable tables, failures, "
+                     "provenance of each figure");
       app.add_flag("--timeline", o->timeline,
-                   "with --html: run the best plan on the emulator, and show what its warps do step by step");
+                   "with --html: run the best plan on the emulator and show a timeline of its warps");
       o->format.declare(app);
       app.examples({"fp4lab report s.json", "fp4lab report s.json r.json --csv",
                     "fp4lab report s.json --where kernel=v2 --where stages=4 --sort time --top 5",

@@ -188,7 +188,7 @@ int run(const Options& o) {
       fitted(fmt::format("{} on {}: {} of {} passed{} in {:.1f} s{}.\n", o.operation, device.name(),
                          records.size() - failed, work.items.size(),
                          o.conditions.text().empty() ? "" : fmt::format(", each {}", o.conditions.text()),
-                         seconds, device.is_emulator() ? ", which say nothing about a GPU's time" : "")));
+                         seconds, device.is_emulator() ? " of host time, not GPU time" : "")));
   const bool seen = print_observations(o, device);
   if (o.verbose) {
     fmt::print(out, "Errors are against the exact sums, rounded once to fp16; tolerance {:g} + {:g} x.\n",
@@ -204,9 +204,8 @@ const Command kCommand{
       auto o = std::make_shared<Options>();
       app.add_option("operation", o->operation, "group, dual or gemm").required();
       add_list(app, "--case", o->case_names,
-               "cases (see 'fp4lab cases') and shapes such as group:96,128/256/512, repeated or separated by "
-               "commas; "
-               "'all': the full sizes, the default; 'correctness'");
+               "cases (see 'fp4lab cases') and shapes M/N/K, e.g. group:96,128/256/512, repeated or "
+               "separated by commas; 'all': the full-size cases (default); 'correctness'");
       const Argument kernel =
           app.add_option("--kernel", o->kernel,
                          "rungs (see 'fp4lab kernels'), separated by commas; 'all'; 'default': the top rung")
@@ -216,19 +215,20 @@ const Command kCommand{
       o->target.declare(app);
       o->numbers.declare(app);
       o->output.declare(app);
-      app.add_option("--trace", o->trace,
-                     "emulator: write what warps, copies, the tensor core and barriers do, for Perfetto");
-      app.add_option("--stop-at", o->stop_line,
-                     "emulator: registers, mbarriers and the shared memory that operands point to, when "
-                     "warps first come to this line of the PTX that 'fp4lab ptx' writes")
-          .whole_number(1, std::numeric_limits<unsigned>::max());
       app.add_option(
-          "--watch", o->watch,
-          "emulator: every access to this shared address (or variable), every event of an mbarrier there");
-      app.add_option("--ptx", o->ptx, "run this (edited) PTX in place of the compiled kernel");
+          "--trace", o->trace,
+          "emulator: write a trace of warps, copies, tensor core and barriers (open it in Perfetto)");
+      app.add_option("--stop-at", o->stop_line,
+                     "emulator: print registers, mbarriers and the shared memory that operands point to, "
+                     "when a warp first reaches this PTX line (of 'fp4lab ptx')")
+          .whole_number(1, std::numeric_limits<unsigned>::max());
+      app.add_option("--watch", o->watch,
+                     "emulator: print every access to this shared address or variable, and every event of an "
+                     "mbarrier there");
+      app.add_option("--ptx", o->ptx, "run this PTX file in place of the compiled kernel");
       o->format.declare(app);
       app.add_flag("-v,--verbose", o->verbose,
-                   "also the tolerance, and which executed instructions are exact");
+                   "also print the tolerance, and which executed instructions are bit-exact");
       app.examples({"fp4lab run group --case g2k1536 --kernel v2,v5",
                     "fp4lab run dual --dist full --schedules 20",
                     "fp4lab run group --case group:40,128/256/512 --kernel all --check --json r.json",

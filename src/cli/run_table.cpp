@@ -74,7 +74,7 @@ bool has_time(const json& record) {
 
 Table run_table(const Records& records) {
   Table table({"case", "kernel", "?>grid", "?>JIT ms", "?>instructions", "?>seconds", "?>max abs",
-               "?>max rel", ">bit-equal", ">as tensor core", "result", ">speed of light us"});
+               "?>max rel", ">bit-equal", ">tensor-core bits", "result", ">speed of light us"});
   for (const json& r : records) {
     const auto error = [&](const char* field) {
       return r.contains(field) ? fmt::format("{:.2g}", number_at(r, field)) : "-";
@@ -197,7 +197,7 @@ std::vector<Column> numbers_of(const Records& records, bool timed) {
   add("?>grid", [](const json& r) { return fmt::format("{}", number_at(r, "grid")); });
   placed("?>waves", "waves", "{:.2f}", 1);
   placed("?>SMs busy", "busy", "{:.0f} %", 100);
-  placed("?>rows used", "rows_used", "{:.0f} %", 100);
+  placed("?>useful rows", "rows_used", "{:.0f} %", 100);
   if (std::ranges::any_of(records, [](const json& r) { return r.contains("predicted"); }))
     add(">predicted us", [](const json& r) {
       return r.contains("predicted") ? fmt::format("{:.2f}", number_at(part_of(r, "predicted"), "us")) : "-";

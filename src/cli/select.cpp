@@ -59,7 +59,7 @@ Records records_where(const Records& records, const std::vector<std::string>& co
   for (const std::string& condition : conditions) {
     const size_t equal = condition.find('=');
     if (equal == condition.npos || equal == 0)
-      fail("--where {}: a knob or field and its value are wanted, as stages=4 or kernel=v2", condition);
+      fail("--where {}: expected NAME=VALUE of a knob or field, e.g. stages=4 or kernel=v2", condition);
     const std::string name = condition.substr(0, equal), wanted = condition.substr(equal + 1);
     std::set<std::string> names, values;
     for (const json& r : left) {
@@ -74,8 +74,7 @@ Records records_where(const Records& records, const std::vector<std::string>& co
            did_you_mean(name, std::vector<std::string>(names.begin(), names.end())));
     std::erase_if(left, [&](const json& r) { return about_a_kernel(r) && !holds(r, name, wanted); });
     if (std::ranges::none_of(left, about_a_kernel))
-      fail("--where {}: no record is left; of those before, {} is {}", condition, name,
-           fmt::join(values, ", "));
+      fail("--where {}: no record matches; {} is {}", condition, name, fmt::join(values, ", "));
   }
   return left;
 }

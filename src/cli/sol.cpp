@@ -13,8 +13,7 @@ namespace fp4lab::cli {
 namespace {
 
 const Command kCommand{
-    "sol", "speed of light: bytes, FLOPs and the time they need, on several sets of constants",
-    [](Arguments& app) {
+    "sol", "speed of light: minimum bytes, FLOPs and time, by machine constants", [](Arguments& app) {
       struct Options {
         std::string operation = "all";
         std::vector<std::string> case_names;
@@ -23,7 +22,7 @@ const Command kCommand{
       auto o = std::make_shared<Options>();
       app.add_option("operation", o->operation, "group, dual, gemm or all; or, for short: CASE")
           .capture_default_str();
-      add_list(app, "--case", o->case_names, "cases and shapes; default: every full-size one");
+      add_list(app, "--case", o->case_names, "cases and shapes; default: the full-size cases");
       o->format.declare(app);
       app.examples({"fp4lab sol", "fp4lab sol group", "fp4lab sol --case g2k1536,dual:256/4096/7168"});
       return [o] {
@@ -37,7 +36,7 @@ const Command kCommand{
         for (const Machine& m : machines())
           for (const char* what : {"compute", "memory", "bound"})
             headings.push_back(fmt::format("{}>{} {}", &m == &machines().back() ? "" : "?", m.name, what));
-        headings.push_back(">the task says");
+        headings.push_back(">task's speed of light");
         Table table(headings);
         for (const Case& c : chosen) {
           const Work work = work_of(c);

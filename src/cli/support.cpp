@@ -9,7 +9,7 @@ namespace fp4lab::cli {
 namespace {
 
 const Command kCommand{
-    "support", "list the PTX instructions of the emulator, in Markdown", [](Arguments& app) {
+    "support", "list the PTX instructions that the emulator supports, as Markdown", [](Arguments& app) {
       app.examples({"fp4lab support > isa.md"});
       return [] {
         const auto emulator = Driver::emulator();

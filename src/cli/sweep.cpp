@@ -82,7 +82,7 @@ Work points_to_run(const Options& o, const Device& device) {
     if (axis.values.size() > 1) work.swept.push_back(axis.knob);
   for (const std::string& knob : o.conditions.knobs) {
     const size_t equal = std::min(knob.find('='), knob.size());
-    if (equal == knob.size()) fail("--set {}: knob=value is wanted", knob);
+    if (equal == knob.size()) fail("--set {}: expected knob=value", knob);
     axes.push_back({knob.substr(0, equal), {knob.substr(equal + 1)}});
   }
   const Shard shard = o.output.shard();
@@ -343,11 +343,11 @@ int run(const Options& o) {
   if (o.sort == "time" && device.is_emulator())
     fail("--sort time: only a GPU has times; the device is {}", device.name());
   o.conditions.prepare(device);
-  if (o.rules.seconds < 0) fail("--seconds {:g}: a time above 0 is wanted", o.rules.seconds);
+  if (o.rules.seconds < 0) fail("--seconds {:g}: must be above 0", o.rules.seconds);
   const Work work = points_to_run(o, device);
   Store store = o.output.open(device, {o.file.path});
   if (const size_t there = store.records().size())
-    fmt::print(stderr, "{} points are in {} already\n", there, store.path());
+    fmt::print(stderr, "{} points already in {}\n", there, store.path());
   std::FILE* const out = o.format.csv ? stderr : stdout;
   if (!o.grid())
     fmt::print(
@@ -373,7 +373,7 @@ int run(const Options& o) {
     const OnInterrupt interrupt([&] {
       const size_t done = print_rows().size();
       fmt::print("{} of {} points done{}\n", done, work.items,
-                 store.path().empty() ? "" : fmt::format("; --resume goes on with {}", store.path()));
+                 store.path().empty() ? "" : fmt::format("; --resume continues {}", store.path()));
     });
     try {
       sweep.run();
@@ -386,8 +386,7 @@ int run(const Options& o) {
   fmt::print(out, "{}", run_remarks(records));
   if (device.is_emulator())
     fmt::print(out, "{}",
-               fitted("Counts by the emulator, all launches of a point together. They are no time, and rank "
-                      "nothing. " +
+               fitted("Counts are the emulator's, summed over the launches of a point; they are not times. " +
                       predicted_for(records) + "\n"));
   else
     fmt::print(
@@ -399,8 +398,7 @@ int run(const Options& o) {
 }
 
 const Command kCommand{
-    "sweep", "run and verify (on a GPU also time) every legal combination of rungs and knobs",
-    [](Arguments& app) {
+    "sweep", "verify, and on a GPU time, all legal combinations of rungs and knobs", [](Arguments& app) {
       auto o = std::make_shared<Options>();
       app.add_option("operation", o->operation, "group, dual or gemm").required();
       add_list(app, "--case", o->case_names, "cases and shapes, repeated or separated by commas").required();
@@ -413,27 +411,24 @@ const Command kCommand{
       o->numbers.declare(app);
       o->output.declare(app, true);
       o->format.declare(app);
-      app.add_option(
-          "--sort", o->sort,
-          "time (the default on a GPU), predicted, order (of the knobs), instructions, bytes, waves or "
-          "seconds");
-      app.add_option("--best", o->best,
-                     "of each case only the N points that the model predicts to be fastest")
+      app.add_option("--sort", o->sort,
+                     "sort by time (default on a GPU), predicted (default otherwise), order (of the knobs), "
+                     "instructions, bytes, waves or seconds");
+      app.add_option("--best", o->best, "run only the N points of each case that are predicted fastest")
           .capture_default_str();
-      app.add_option(
-             "--search", o->search,
-             "which points are tried: grid, all of them in their order; random; local, steps to better "
-             "neighbours; halving, the model's best measured quickly and the best of those again")
+      app.add_option("--search", o->search,
+                     "search strategy: grid (all points), random, local (hill climbing), or halving "
+                     "(successive halving from the predicted best)")
           .one_of({"grid", "random", "local", "halving"})
           .capture_default_str();
-      app.add_option("--search-seed", o->search_seed, "of random and local")
+      app.add_option("--search-seed", o->search_seed, "seed of random and local search")
           .whole_number_from(0)
           .capture_default_str();
       app.add_option("--points", o->rules.points,
-                     "stop after so many points of each case; of a search without a rule: a third of them")
+                     "stop after N points of each case; default of a search: a third of them")
           .whole_number_from(1);
-      app.add_option("--seconds", o->rules.seconds, "stop after so long, the cases in equal parts");
-      app.add_option("--patience", o->rules.patience, "stop a case after so many points without a gain")
+      app.add_option("--seconds", o->rules.seconds, "stop after this time, shared equally by the cases");
+      app.add_option("--patience", o->rules.patience, "stop a case after N points without improvement")
           .whole_number_from(1);
       o->timed.declare(app, "on a GPU: ");
       std::map<std::string, std::string> help;  // a name may be a knob of several architectures
@@ -446,8 +441,7 @@ const Command kCommand{
       for (const auto& [knob, text] : help) {
         std::string name = knob;
         std::replace(name.begin(), name.end(), '_', '-');
-        app.add_option(name == knob ? "--" + name : "--" + name + ",--" + knob, o->axes[knob],
-                       text + "; several as 1..6 or 1,2,4")
+        app.add_option(name == knob ? "--" + name : "--" + name + ",--" + knob, o->axes[knob], text + "")
             .group("Knobs");
       }
       app.examples(

@@ -152,8 +152,8 @@ std::string Table::html() const {
 }
 
 void TableFormat::declare(Arguments& app) {
-  app.add_flag("--csv", csv, "tables as comma-separated values");
-  app.add_flag("--wide", wide, "tables with all columns, however narrow the terminal is");
+  app.add_flag("--csv", csv, "print tables as comma-separated values");
+  app.add_flag("--wide", wide, "print all columns, whatever the terminal's width");
 }
 
 std::string TableFormat::text(const Table& table) const {

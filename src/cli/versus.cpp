@@ -41,13 +41,13 @@ void decide_by_model(Versus& v, const Identity& same) {
   const auto [low, high] = interval_for_verdict(r.ratio, r.low, r.high, r.validation.holds);
   v.ratio = {r.ratio, low, high};
   if (same.same_code) {
-    v.verdict = "same", v.why = "one plan and one PTX";
+    v.verdict = "same", v.why = "equal plan and PTX";
     v.ratio = Ratio{};
   } else if (pa.us == pb.us) {
     v.verdict = "undecided";
-    v.why = same.same_plan ? "the plans are equal and the PTX is not: the model sees plans only and cannot "
-                             "tell the two apart"
-                           : "the model sees no difference between the plans, and cannot tell the two apart";
+    v.why = same.same_plan
+                ? "equal plans, different PTX: the model sees plans only and cannot tell the two apart"
+                : "the model sees no difference between the plans, and cannot tell the two apart";
   } else {
     v.verdict = verdict_of(*v.ratio);
     if (edited(a) || edited(b)) v.why = "by the plans alone: the model does not see what a file changes";
@@ -105,7 +105,7 @@ void InTurn::decide(Versus& v, bool same_code) const {
   };
   v.time_a = text(a), v.time_b = text(b);
   v.verdict = same_code ? "same" : verdict_of(*v.ratio);
-  if (same_code) v.why = "one plan and one PTX";
+  if (same_code) v.why = "equal plan and PTX";
 }
 
 Measurement InTurn::measured(const InputSets& sets, const Candidate& candidate) const {
@@ -151,8 +151,8 @@ Table comparison_table(const std::vector<nlohmann::json>& records, bool names) {
   const auto time = [&](const char* side) { return fmt::format(">{}: {} us", side, basis); };
   std::vector<std::string> headings{"case"};
   if (names) headings.insert(headings.end(), {"A", "B"});
-  if (!basis.empty()) headings.insert(headings.end(), {time("A"), time("B"), ">B is .. times as fast"});
-  headings.push_back("verdict on B");
+  if (!basis.empty()) headings.insert(headings.end(), {time("A"), time("B"), ">speedup of B"});
+  headings.push_back("B is");
   Table table(headings);
   for (const nlohmann::json& r : records) {
     std::vector<std::string> row{r.value("case", "")};
@@ -187,7 +187,7 @@ std::string title(const Candidate& c) {
 std::string screen(const std::string& lines) { return fitted(lines, kWidth); }
 
 std::string ptx_text(const PtxDifference& d, bool all) {
-  if (d.same) return "PTX: the same but for names of registers, labels and files.\n";
+  if (d.same) return "PTX: equal, except for names of registers, labels and files.\n";
   std::string text = fmt::format("PTX: {} instructions in A only, {} in B only", d.only_a, d.only_b);
   if (d.renamed) text += fmt::format(", {} with other registers", d.renamed);
   constexpr size_t kOpcodes = 4, kLines = 8;
@@ -205,9 +205,9 @@ std::string ptx_text(const PtxDifference& d, bool all) {
       text += hunk_text(h), ++shown;
     }
   if (!shown)
-    text += fmt::format("  they differ in {} places; --ptx-diff shows them\n", d.hunks.size());
+    text += fmt::format("  {} differences; --ptx-diff shows them\n", d.hunks.size());
   else if (shown < d.hunks.size())
-    text += fmt::format("  {} of {} places shown; --ptx-diff shows all\n", shown, d.hunks.size());
+    text += fmt::format("  {} of {} differences shown; --ptx-diff shows all\n", shown, d.hunks.size());
   return text;
 }
 

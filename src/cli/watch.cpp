@@ -240,9 +240,9 @@ class Watch {
     if (!v.a) return;
     const bool equal = v.predicted_a && v.predicted_a->us == v.predicted_b->us;  // the model cannot tell
     tell("  Against {}: {}{}{}\n", name(before_version_), v.verdict,
-         v.ratio && v.verdict != "same" && !equal ? fmt::format(", {:.3f} ({:.2f}-{:.2f}) times as fast",
-                                                                v.ratio->value, v.ratio->low, v.ratio->high)
-                                                  : "",
+         v.ratio && v.verdict != "same" && !equal
+             ? fmt::format(", speedup {:.3f} ({:.2f}-{:.2f})", v.ratio->value, v.ratio->low, v.ratio->high)
+             : "",
          v.why.empty() ? "" : ": " + v.why);
     if (const auto counts = changed_counts(*v.a, *v.b); !counts.empty())
       tell("  {}\n", fmt::join(counts, ", "));
@@ -265,26 +265,25 @@ class Watch {
 };
 
 const Command kCommand{
-    "watch", "at every save of a kernel: compile, verify, predict, compare with the version before",
-    [](Arguments& app) {
+    "watch", "compile, verify, predict and compare a kernel at every save", [](Arguments& app) {
       auto o = std::make_shared<Options>();
       o->kernel.declare(app);
       o->kernel.declare_ptx(app);
       app.add_option("--device", o->device,
-                     "cuda: also measure, beside the version before; emulator: predict; auto: cuda where a "
-                     "GPU runs such kernels")
+                     "cuda: measure against the version before; emulator: predict; auto: cuda if there is a "
+                     "GPU that can run the kernels")
           .capture_default_str()
           .one_of({"auto", "cuda", "emulator"});
-      app.add_flag("--check", o->check, "a version fails where accesses are ordered by luck only");
-      app.add_flag("--ptx-diff", o->ptx_diff, "all differences of the PTX");
+      app.add_flag("--check", o->check, "also fail on races and missing fences (the order checker)");
+      app.add_flag("--ptx-diff", o->ptx_diff, "print all differences of the PTX");
       o->numbers.declare(app);
       o->output.declare(app);
       app.examples({"fp4lab watch group --case g2k1536 --kernel-file my.cu --like v2",
                     "fp4lab watch group --case group:100/128/1024 --ptx k.ptx --check",
                     "fp4lab watch dual --case dual:256/128/512 --kernel v3"},
-                   "The kernel's file and every header of the project that it includes are watched. What\n"
-                   "does not compile or is wrong is told, and the next version is compared with the last\n"
-                   "right one. A small case answers in a second. Ctrl-C ends, with status 0.");
+                   "Watches the kernel's file and every project header it includes. Versions that do not\n"
+                   "compile or are wrong are reported; the next one is compared with the last correct one.\n"
+                   "A small case takes under a second. Ctrl-C ends with status 0.");
       return [o] {
         Watch watch(*o);
         const OnInterrupt interrupt([&] { watch.end(); }, true);

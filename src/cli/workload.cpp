@@ -13,7 +13,7 @@
 namespace fp4lab::cli {
 namespace {
 
-constexpr const char* kSet = "a knob of the plan, as stages=4; may be repeated";
+constexpr const char* kSet = "set a knob of the plan, e.g. stages=4; repeatable";
 
 bool is_operation(const std::string& word) { return word == "group" || word == "dual" || word == "gemm"; }
 
@@ -56,8 +56,8 @@ Argument add_list(Arguments& app, const std::string& name, std::vector<std::stri
 
 void Numbers::declare(Arguments& app) {
   app.add_option("--dist", distribution,
-                 "task-group, task-dual, full or moderate; default: what the task uses");
-  app.add_option("--seed", seed, "of the input numbers; of several sets, of the first")
+                 "input distribution: task-group, task-dual, full or moderate; default: that of the task");
+  app.add_option("--seed", seed, "seed of the input numbers (of the first set, if there are several)")
       .whole_number_from(0)
       .capture_default_str();
 }
@@ -67,18 +67,19 @@ Distribution Numbers::of(Operation operation) const {
 }
 
 void Target::declare(Arguments& app) {
-  app.add_option("--device", device, "auto, emulator or cuda").capture_default_str();
-  app.add_option("--arch", arch, "sm_100a or sm_90a; default: what the device runs, sm_100a on the emulator");
+  app.add_option("--device", device, "where to run: auto (a GPU if there is one), emulator or cuda")
+      .capture_default_str();
+  app.add_option("--arch", arch, "sm_100a or sm_90a; default: that of the device, sm_100a on the emulator");
 }
 
 void Conditions::declare(Arguments& app) {
   add_list(app, "--set", knobs, kSet);
   app.add_option("--schedules", schedules,
-                 "on the emulator: run under this many schedules of the asynchronous operations")
+                 "emulator: repeat under N schedules of the asynchronous operations")
       .whole_number_from(1)
       .capture_default_str();
   app.add_flag("--check", check,
-               "emulator: a run also fails when accesses are ordered by luck only (races, missing fences)");
+               "emulator: also fail on races and missing fences, even where the result is right");
 }
 
 void Conditions::prepare(const Device& device) const {
@@ -115,7 +116,7 @@ std::vector<Case> chosen_cases(const std::vector<std::string>& names, const std:
       }
       const Case c = find_case(name);
       if (!any && operation_name(c.operation) != operation)
-        fail("case {} is a {} GEMM; '{} {}' was asked for", c.name, operation_name(c.operation), command,
+        fail("case {} is a {} GEMM, not for '{} {}'", c.name, operation_name(c.operation), command,
              operation);
       add(c);
     }
@@ -124,24 +125,24 @@ std::vector<Case> chosen_cases(const std::vector<std::string>& names, const std:
 
 void KernelFile::declare(Arguments& app, const Argument& kernel) {
   app.add_option("--kernel-file", path,
-                 "a kernel file from anywhere in a rung's place (a copy of ptx/*/*_gemm/*.cu, edited)")
+                 "run this .cu file in place of a rung, e.g. an edited copy of ptx/*/*_gemm/*.cu")
       .not_with(kernel);
   app.add_option("--like", like,
-                 "the rung whose plan, limits and launch --kernel-file takes; default: the one that the "
-                 "file's name, entry or head names")
+                 "the rung whose plan, limits and launch --kernel-file uses; default: the one named by the "
+                 "file's name, entry point or header comment")
       .not_with(kernel);
 }
 
 const Rung& KernelFile::rung(std::string_view arch, Op op) const {
   std::error_code error;
-  if (!std::filesystem::exists(path, error)) fail("--kernel-file {}: there is no such file", path);
-  if (path.ends_with(".ptx")) fail("--kernel-file {}: this is PTX, for --ptx", path);
+  if (!std::filesystem::exists(path, error)) fail("--kernel-file {}: no such file", path);
+  if (path.ends_with(".ptx")) fail("--kernel-file {}: this is PTX; use --ptx", path);
   return like.empty() ? rung_like(arch, op, path) : find_rung(arch, op, like);
 }
 
 void KernelFile::put_into(Candidate& candidate) const {
   if (given()) candidate.source = std::filesystem::absolute(path);
-  if (!given() && !like.empty()) fail("--like {} goes with --kernel-file FILE", like);
+  if (!given() && !like.empty()) fail("--like {} needs --kernel-file FILE", like);
 }
 
 std::vector<const Rung*> chosen_rungs(std::string_view arch, Op op, const std::string& names,
@@ -158,7 +159,8 @@ std::vector<const Rung*> chosen_rungs(std::string_view arch, Op op, const std::s
 
 void OneKernel::declare(Arguments& app, const char* positional) {
   app.add_option("operation", words, positional);
-  app.add_option("--case", case_name, "a case (see 'fp4lab cases') or a shape such as group:96,128/256/512");
+  app.add_option("--case", case_name,
+                 "a case (see 'fp4lab cases') or a shape M/N/K, e.g. group:96,128/256/512");
   const Argument rung =
       app.add_option("--kernel", kernel, "a rung (see 'fp4lab kernels'); default: the top one");
   file.declare(app, rung);
@@ -167,7 +169,7 @@ void OneKernel::declare(Arguments& app, const char* positional) {
 }
 
 void OneKernel::declare_ptx(Arguments& app) {
-  app.add_option("--ptx", ptx, "run this (edited) PTX in place of the compiled kernel").existing_file();
+  app.add_option("--ptx", ptx, "run this PTX file in place of the compiled kernel").existing_file();
 }
 
 namespace {
@@ -197,7 +199,7 @@ Words sorted(const OneKernel& o) {
     else
       fail("'{}': the case is {} and the kernel {} already", word, w.case_name, w.kernel);
   }
-  if (w.case_name.empty()) fail("which case? --case g2k1536, for instance; 'fp4lab cases' lists them");
+  if (w.case_name.empty()) fail("no case given: use --case, e.g. --case g2k1536; 'fp4lab cases' lists them");
   return w;
 }
 
@@ -207,7 +209,7 @@ Case OneKernel::the_case() const {
   const Words w = sorted(*this);
   const Case c = find_case(w.case_name);
   if (!w.operation.empty() && operation_name(c.operation) != w.operation)
-    fail("case {} is a {} GEMM; {} was asked for", c.name, operation_name(c.operation), w.operation);
+    fail("case {} is a {} GEMM, not {}", c.name, operation_name(c.operation), w.operation);
   return c;
 }
 
@@ -215,9 +217,11 @@ Candidate OneKernel::choose(const Case& c) const {
   const std::string name = sorted(*this).kernel;
   const Op op = op_of(c.operation);
   if (file.given() && !name.empty())
-    fail("'{}' and --kernel-file {}: which of them? --like names the rung that the file is like", name,
-         file.path);
-  if (file.given() && !ptx.empty()) fail("--kernel-file {} and --ptx {}: which of them?", file.path, ptx);
+    fail(
+        "both kernel '{}' and --kernel-file {} are given: use one (--like names the rung whose plan the file "
+        "uses)",
+        name, file.path);
+  if (file.given() && !ptx.empty()) fail("--kernel-file {} and --ptx {} exclude each other", file.path, ptx);
   const Rung& rung = file.given()                   ? file.rung(arch, op)
                      : !ptx.empty() && name.empty() ? rung_like(arch, op, ptx)
                                                     : find_rung(arch, op, name.empty() ? "top" : name);

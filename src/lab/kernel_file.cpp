@@ -56,15 +56,15 @@ const Rung& rung_like(std::string_view arch, Op op, const std::filesystem::path&
     if (by_start || by_parent || by_run) perhaps.push_back(rung);
     for (const auto& [named, where] : {std::pair(by_name || by_start, "its name"),
                                        {by_entry, "its entry"},
-                                       {by_parent, "its head (Parent)"},
-                                       {by_run, "its head (KERNEL=)"}})
+                                       {by_parent, "its header (Parent)"},
+                                       {by_run, "its header (KERNEL=)"}})
       if (named) says += fmt::format("{}{} says {}", says.empty() ? "" : ", ", where, rung->name);
   }
   const auto& named = surely.empty() ? perhaps : surely;
   if (named.size() == 1) return *named[0];
   if (named.empty())
-    fail("{}: which rung is it like? Neither its name nor its head says one: --like RUNG", file.string());
-  fail("{}: which rung is it like? {}: --like RUNG", file.string(), says);
+    fail("{}: neither its name nor its header comment names a rung: add --like RUNG", file.string());
+  fail("{}: {}: choose a rung with --like RUNG", file.string(), says);
 }
 
 std::string plan_marked(std::string_view ptx) {

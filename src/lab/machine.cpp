@@ -33,7 +33,7 @@ std::span<const Machine> machines() {
 const Machine& machine_for(std::string_view arch) {
   if (arch == model::kH200.arch) return hopper();
   if (arch == model::kB200.arch) return machines().back();
-  fail("no machine is known for {}; {} and {} are", arch, model::kB200.arch, model::kH200.arch);
+  fail("no machine is known for {}; known are {} and {}", arch, model::kB200.arch, model::kH200.arch);
 }
 
 Roofline roofline(const Work& work, const Machine& machine) {

@@ -86,7 +86,7 @@ std::span<const KnobInfo> knob_table(std::string_view arch) {
 
 Device open_for_kernels(std::string_view name, std::string_view arch) {
   if (!arch.empty() && std::ranges::find(kArchitectures, arch) == std::end(kArchitectures))
-    fail("no kernels here for '{}': there are some for {}", arch, fmt::join(kArchitectures, " and "));
+    fail("no kernels for '{}'; there are kernels for {}", arch, fmt::join(kArchitectures, " and "));
   if (!arch.empty()) return Device::open(name, arch);
   if (name != "emulator")
     for (const std::string_view each : kArchitectures)
@@ -97,8 +97,8 @@ Device open_for_kernels(std::string_view name, std::string_view arch) {
 std::string_view arch_of(const Device& device) {
   for (const std::string_view arch : kArchitectures)
     if (device.runs(arch)) return arch;
-  fail("{}: no kernels here for compute capability {}.{}; there are some for sm_100a and sm_90a",
-       device.name(), device.compute_major(), device.compute_minor());
+  fail("{}: no kernels for compute capability {}.{}; there are kernels for sm_100a and sm_90a", device.name(),
+       device.compute_major(), device.compute_minor());
 }
 
 namespace {
@@ -185,7 +185,7 @@ std::string entry_in(const Module& module, const Candidate& candidate) {
   if (names.empty() || std::ranges::find(names, usual) != names.end()) return usual;
   std::erase(names, sm90::kRepackEntry);
   if (names.size() == 1) return names[0];
-  fail("{}: which of its kernels is it? Either one is called {}, or there is only one; there {}",
+  fail("{}: which kernel to launch? It must be called {} or be the only one; there {}",
        kernel_name(candidate), usual,
        names.empty() ? "is none" : fmt::format("are {}", fmt::join(names, ", ")));
 }

@@ -63,7 +63,7 @@ TEST_CASE("kernel file: it runs like its rung, under its own entry too, for ever
   CHECK(run_fp4lab(kRun + as).status == 0);
   CHECK(run_fp4lab("ptx " + kCase + as + "--report").says("fast_thing: "));
   CHECK(run_fp4lab("profile " + kCase + as).says("called at " + own + ":78"));
-  CHECK(run_fp4lab("plan " + kCase + as).says("the model sees plans only"));
+  CHECK(run_fp4lab("plan " + kCase + as).says("the model does not see changes in the kernel file"));
   CHECK(run_fp4lab("smem " + kCase + as + "--rows 0 0").says("PASS"));
   CHECK(run_fp4lab("mutate " + kCase + as + "--rule 'mbarrier wait removed' --seeds 1").says("own.cu 128x"));
   // What it is made into is PTX like any other, and knows what it was made of.
@@ -84,11 +84,12 @@ TEST_CASE("kernel file: what is wrong with it is said") {
     CHECK(o.status == status);
     CHECK(o.says(why));
   };
-  refused("--kernel-file " + copies.path("none.cu"), 2, "none.cu: there is no such file");
+  refused("--kernel-file " + copies.path("none.cu"), 2, "none.cu: no such file");
   refused("--kernel-file " + own, 2,
-          "its head (Parent) says v1_pipeline, its head (KERNEL=) says v2_warp_specialized: --like RUNG");
+          "its header (Parent) says v1_pipeline, its header (KERNEL=) says v2_warp_specialized: choose a "
+          "rung with --like RUNG");
   refused("--kernel-file " + own + " --like v77", 2, "no group GEMM kernel for sm_100a is called 'v77'");
-  refused("--like v2", 2, "--like v2 goes with --kernel-file");
+  refused("--like v2", 2, "--like v2 needs --kernel-file");
   refused("--kernel-file " + own + " --kernel v2", 2, "--kernel-file");
   refused("--kernel-file " + copies.write("typo.cu", "drain(ring", "drian(ring"), 1,
           copies.path("typo.cu") + "(68): error: identifier \"drian\" is undefined");
@@ -142,10 +143,11 @@ TEST_CASE("kernel file: the rung that it is like, and the plan that PTX names") 
   };
   CHECK(like(text("v4_mine.cu", "//\n")) == "v4_swap");
   CHECK(like(text("mine.cu", "// Parent: v4_swap.\n")) == "v4_swap");
-  CHECK_THROWS_WITH_AS(like(text("v5x.cu", "//\n")), doctest::Contains("Neither its name nor its head"),
+  CHECK_THROWS_WITH_AS(like(text("v5x.cu", "//\n")), doctest::Contains("neither its name nor its header"),
                        Error);
   CHECK_THROWS_WITH_AS(like(text("v5.cu", "// Parent: v4_swap.\n")),
-                       doctest::Contains("its head (Parent) says v4_swap, its name says v5_two_cta"), Error);
+                       doctest::Contains("its header (Parent) says v4_swap, its name says v5_two_cta"),
+                       Error);
 
   const Case c = find_case("group:100/128/512");
   for (const auto& [name, arch] : {std::pair("v2", "sm_100a"), {"v15", "sm_100a"}, {"v1", "sm_90a"}}) {

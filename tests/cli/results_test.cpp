@@ -111,7 +111,7 @@ TEST_CASE("results: an existing file is refused, resumed or replaced, and refusa
     CHECK(o.status == 2);
     CHECK(text_of(file) == before);
   }
-  CHECK(run_fp4lab(kSweep + json).says("--resume goes on with it, --force replaces it"));
+  CHECK(run_fp4lab(kSweep + json).says("--resume continues it, --force overwrites it"));
   CHECK(run_fp4lab("bench group --device emulator --json " + scratch.file("new.json")).status == 2);
   CHECK_FALSE(fs::exists(scratch.file("new.json")));
 
@@ -119,7 +119,7 @@ TEST_CASE("results: an existing file is refused, resumed or replaced, and refusa
   const Outcome again = run_fp4lab(kSweep + json + " --resume");
   INFO(again.text);
   CHECK(again.status == 0);
-  CHECK(again.says("points are in " + file + " already"));
+  CHECK(again.says("points already in " + file));
   CHECK(again.says("v1_pipeline"));
   CHECK(text_of(file) == before);
   CHECK(run_fp4lab(kSweep + json + " --force").status == 0);
@@ -278,9 +278,9 @@ TEST_CASE("results: reports are filtered, sorted and cut, whatever command left 
   CHECK(rows("--where case=group:100/128/512 --top 3 --sort predicted") == 3);
   for (const auto& [options, said] :
        {std::pair("--where stage=3", "no record has 'stage'; did you mean stages?"),
-        std::pair("--where stages=9", "no record is left; of those before, stages is 2, 3"),
-        std::pair("--where stages", "a knob or field and its value are wanted"),
-        std::pair("--sort speed", "--sort speed"), std::pair("--top 0", "--top")}) {
+        std::pair("--where stages=9", "no record matches; stages is 2, 3"),
+        std::pair("--where stages", "expected NAME=VALUE"), std::pair("--sort speed", "--sort speed"),
+        std::pair("--top 0", "--top")}) {
     CAPTURE(options);
     const Outcome o = run_fp4lab("report " + file + " " + options);
     INFO(o.text);
@@ -351,7 +351,7 @@ TEST_CASE("results: Ctrl-C tells what there is, and the file has it") {
   CHECK(WIFEXITED(status));
   CHECK(WEXITSTATUS(status) == 130);
   CHECK(said.find("PASS") != std::string::npos);
-  CHECK(said.find("points done; --resume goes on with " + file) != std::string::npos);
+  CHECK(said.find("points done; --resume continues " + file) != std::string::npos);
   CHECK(lines_of(file).size() >= 1);
 }
 
@@ -368,7 +368,7 @@ TEST_CASE("results: mutants are recorded and resumed") {
   CHECK(records[0].at("type") == "mutant");
   CHECK(points_of(records).size() == records.size());
   const Outcome again = run_fp4lab(mutate + " --resume");
-  CHECK(again.says("mutants are in"));
+  CHECK(again.says("mutants already in"));
   CHECK(again.text.substr(again.text.find("v0_baseline")) ==
         first.text.substr(first.text.find("v0_baseline")));
   CHECK(lines_of(scratch.file("m.json")).size() == records.size());

@@ -120,11 +120,11 @@ TEST_CASE("watch: each save is compiled, verified and compared, and what is wron
   CHECK(text.find("mine.cu (like v2_warp_specialized)") != text.npos);
   CHECK(text.find("v2_warp_specialized itself") != text.npos);
   CHECK(text.find("right in 12800 elements; predicted") != text.npos);
-  CHECK(text.find("same: one plan and one PTX") != text.npos);
+  CHECK(text.find("same: equal plan and PTX") != text.npos);
 
   const std::string lean = replaced(v2, "      prefetch_maps(args, tile.group);\n", "");
   save(mine, lean);
-  text = watch.until("PTX: ");
+  text = watch.until("instructions in A only");
   INFO(text);
   CHECK(text.find("mine.cu saved") != text.npos);
   CHECK(text.find("Against version 1: undecided") != text.npos);
@@ -159,7 +159,7 @@ TEST_CASE("watch: each save is compiled, verified and compared, and what is wron
   text = watch.until("Against version 6");  // the last right one
   INFO(text);
   CHECK(text.find("more.h saved") != text.npos);
-  CHECK(text.find("same: one plan and one PTX") != text.npos);
+  CHECK(text.find("same: equal plan and PTX") != text.npos);
 
   CHECK(watch.end() == 0);
   text = watch.until("right");
@@ -180,7 +180,7 @@ TEST_CASE("watch: edited PTX, and what cannot be watched") {
   const std::string dump = fp4lab(std::string("ptx group --kernel v2 --case ") + kSmall).text;
   save(ptx, dump);
   Watched watch(scratch.folder, {"group", "--case", kSmall, "--ptx", ptx, "--check"});
-  watch.until("same: one plan and one PTX");
+  watch.until("same: equal plan and PTX");
   save(ptx, replaced(dump, "tcgen05.commit", "tcgen05.comit"));
   const std::string text = watch.until("tcgen05.comit");
   INFO(text);

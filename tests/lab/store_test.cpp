@@ -179,7 +179,7 @@ TEST_CASE("store: a file that holds something is not touched without being asked
   work(path, 3, 0);
   const std::string before = text_of(path);
   CHECK_THROWS_AS(Store({.path = path}), Error);
-  CHECK(message_of([&] { Store({.path = path}); }).find("--resume goes on with it, --force replaces it") !=
+  CHECK(message_of([&] { Store({.path = path}); }).find("--resume continues it, --force overwrites it") !=
         std::string::npos);
   { Store nothing({.path = path, .existing = Existing::kForce}); }  // refused before its first record
   CHECK(text_of(path) == before);

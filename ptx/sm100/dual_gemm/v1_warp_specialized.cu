@@ -1,4 +1,4 @@
-// Dual GEMM, C = silu(A * B1^T) * (A * B2^T), NVFP4 in, fp16 out: a ring of stages and a warp per job.
+// Dual GEMM, C = silu(A * B1^T) * (A * B2^T), NVFP4 in, fp16 out: multistage pipeline, warp specialisation.
 //
 // Parent: v0_baseline. The change: a ring of stages, a warp that loads, a warp that multiplies, four that
 // store.

@@ -1,5 +1,5 @@
-// Dual GEMM, C = silu(A * B1^T) * (A * B2^T), NVFP4 in, fp16 out: CTAs stay; the epilogue runs under the next
-// main loop.
+// Dual GEMM, C = silu(A * B1^T) * (A * B2^T), NVFP4 in, fp16 out: persistent CTAs: the epilogue overlaps the
+// next tile's main loop.
 //
 // Parent: v1_warp_specialized. The change: a static persistent schedule with two pairs of accumulators, so
 // that the epilogue (two loads from TMEM, exp, reciprocal, product) runs under the next tile's main loop.

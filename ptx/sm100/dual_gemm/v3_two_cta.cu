@@ -1,5 +1,5 @@
-// Dual GEMM, C = silu(A * B1^T) * (A * B2^T), NVFP4 in, fp16 out: two CTAs share each MMA (M = 256) and both
-// B tiles.
+// Dual GEMM, C = silu(A * B1^T) * (A * B2^T), NVFP4 in, fp16 out: 2-CTA MMA (cta_group::2, M = 256): each
+// CTA loads half of both B tiles.
 //
 // Parent: v2_persistent. The change: cta_group::2. A pair of CTAs holds 256 tokens, 128 each, and half of the
 // B1 and B2 rows each; every MMA reads both shared memories, so each byte of B is loaded once for twice the

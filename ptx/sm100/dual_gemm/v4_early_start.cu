@@ -1,5 +1,5 @@
-// Dual GEMM, C = silu(A * B1^T) * (A * B2^T), NVFP4 in, fp16 out: loads wait for the barriers alone, and
-// nothing for a fence at GPU scope.
+// Dual GEMM, C = silu(A * B1^T) * (A * B2^T), NVFP4 in, fp16 out: TMA starts as soon as the mbarriers are
+// initialised; no fence at GPU scope.
 //
 // Parent: v3_two_cta. The change: cheap synchronisation, as in group_gemm/v10_early_start: loads start when
 // both CTAs have their barriers, TMEM is allocated under them, cluster barriers arrive relaxed, accumulators

@@ -1,5 +1,5 @@
-// Dual GEMM, C = silu(A * B1^T) * (A * B2^T), NVFP4 in, fp16 out: both products are loaded from TMEM before
-// the first is used, a chunk ahead.
+// Dual GEMM, C = silu(A * B1^T) * (A * B2^T), NVFP4 in, fp16 out: tcgen05.ld of both products a chunk ahead
+// of its use.
 //
 // Parent: v4_early_start. The change: the epilogue (parts/dual_store.cuh). 16 columns of both products are
 // loaded together, those of the next chunk while silu of this one is computed; the accumulator is handed back

@@ -1,5 +1,5 @@
-// Dual GEMM, C = silu(A * B1^T) * (A * B2^T), NVFP4 in, fp16 out: descriptors once a stage, copies before
-// both MMAs.
+// Dual GEMM, C = silu(A * B1^T) * (A * B2^T), NVFP4 in, fp16 out: descriptors built once per stage;
+// tcgen05.cp of all scales before both MMAs.
 //
 // Parent: v5_loads_ahead. The change: the thread that issues (parts/issue.cuh). Descriptors are made once,
 // moved to the stage by a multiplication, and immediates are added from there. For each K = 64 the three

@@ -1,5 +1,5 @@
-// Dual GEMM, C = silu(A * B1^T) * (A * B2^T), NVFP4 in, fp16 out: at the end of K the first product's MMAs
-// come first: silu runs under the second's.
+// Dual GEMM, C = silu(A * B1^T) * (A * B2^T), NVFP4 in, fp16 out: the first product's MMAs of the last
+// stages come first: its silu overlaps the second product's.
 //
 // Parent: v6_lean_issue. The change: the order of MMAs in the last `late_stages` stages of a tile: all of the
 // first product, its commit, then all of the second. The epilogue computes silu of the first into registers

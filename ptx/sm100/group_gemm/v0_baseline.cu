@@ -1,5 +1,5 @@
-// Group GEMM, C_g = A_g * B_g^T, NVFP4 in, fp16 out: one warp loads and multiplies, one stage: where the
-// rounds stood.
+// Group GEMM, C_g = A_g * B_g^T, NVFP4 in, fp16 out: one warp issues
+// all TMA and MMA; one stage.
 //
 // Parent: none. The change: none: one warp loads a stage, multiplies it, and waits; then four warps store the
 // tile. Loading and multiplying never overlap.

@@ -1,4 +1,4 @@
-// Group GEMM, C_g = A_g * B_g^T, NVFP4 in, fp16 out: loads wait for the barriers alone, and nothing for a
+// Group GEMM, C_g = A_g * B_g^T, NVFP4 in, fp16 out: TMA starts as soon as the mbarriers are initialised; no
 // fence at GPU scope.
 //
 // Parent: v5_two_cta. The change: cheap synchronisation. Loads start when both CTAs have their barriers; the

@@ -1,5 +1,5 @@
-// Group GEMM, C_g = A_g * B_g^T, NVFP4 in, fp16 out: C is turned by stmatrix and leaves in whole sectors,
-// loads a chunk ahead.
+// Group GEMM, C_g = A_g * B_g^T, NVFP4 in, fp16 out: C transposed by stmatrix and stored in full sectors,
+// tcgen05.ld a chunk ahead.
 //
 // Parent: v10_early_start. The change: the epilogue (parts/wide_store.cuh). A TMEM lane is a column of C and
 // C is row-major, so 16 tokens x 32 columns at a time are loaded as fragments (16x256b), packed to fp16,

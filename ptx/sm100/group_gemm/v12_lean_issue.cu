@@ -1,5 +1,5 @@
-// Group GEMM, C_g = A_g * B_g^T, NVFP4 in, fp16 out: descriptors once a stage: fewer instructions between
-// MMAs.
+// Group GEMM, C_g = A_g * B_g^T, NVFP4 in, fp16 out: descriptors built once per stage: fewer instructions
+// between MMAs.
 //
 // Parent: v11_wide_store. The change: the thread that issues (parts/issue.cuh). Descriptors are made once,
 // moved to the stage by a multiplication, and immediates are added from there; what could fold into constants

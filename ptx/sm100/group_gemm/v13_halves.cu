@@ -1,4 +1,4 @@
-// Group GEMM, C_g = A_g * B_g^T, NVFP4 in, fp16 out: two halves of the tokens share one tile of weights.
+// Group GEMM, C_g = A_g * B_g^T, NVFP4 in, fp16 out: two token tiles share each weight tile.
 //
 // Parent: v12_lean_issue. The change: a tile is 256 tokens wide, as two MMAs of N = 128 for each K = 64 that
 // read the same weights: loaded once, and kept in the tensor core's buffer between the two (collector). Each

@@ -1,4 +1,4 @@
-// Group GEMM, C_g = A_g * B_g^T, NVFP4 in, fp16 out: only the last groups' K is split; whole tiles store
+// Group GEMM, C_g = A_g * B_g^T, NVFP4 in, fp16 out: split-K for the last groups only; the other tiles store
 // directly.
 //
 // Parent: v12_lean_issue. The change: split-K where it evens out the last wave and nowhere else. The last

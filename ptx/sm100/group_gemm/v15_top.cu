@@ -1,4 +1,4 @@
-// Group GEMM, C_g = A_g * B_g^T, NVFP4 in, fp16 out: what pays, together; a cost model picks the plan.
+// Group GEMM, C_g = A_g * B_g^T, NVFP4 in, fp16 out: the ideas that pay, combined; a model picks the plan.
 //
 // Parent: v13_halves. The change: the last groups' K may be split, as in v14_tail_split, and a tile may have
 // one half or two. Whatever paid in the rungs below is here; a cost model picks tokens per tile, halves,

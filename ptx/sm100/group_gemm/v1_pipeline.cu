@@ -1,4 +1,4 @@
-// Group GEMM, C_g = A_g * B_g^T, NVFP4 in, fp16 out: a ring of stages: loads run ahead.
+// Group GEMM, C_g = A_g * B_g^T, NVFP4 in, fp16 out: multistage pipeline: TMA runs ahead of the MMAs.
 //
 // Parent: v0_baseline. The change: the working warp loads `stages - 1` stages ahead of the one that it
 // multiplies, so that memory works while the tensor core does.

@@ -1,5 +1,5 @@
-// Group GEMM, C_g = A_g * B_g^T, NVFP4 in, fp16 out: a warp that loads, a warp that multiplies, four that
-// store.
+// Group GEMM, C_g = A_g * B_g^T, NVFP4 in, fp16 out: warp specialisation: one TMA warp, one MMA warp, four
+// epilogue warps.
 //
 // Parent: v1_pipeline. The change: the thread that loads and the thread that multiplies are in different
 // warps, so neither waits for the other's bookkeeping, and the four warps of the epilogue do nothing else.

@@ -1,5 +1,5 @@
-// Group GEMM, C_g = A_g * B_g^T, NVFP4 in, fp16 out: CTAs stay; the epilogue runs under the next tile's main
-// loop.
+// Group GEMM, C_g = A_g * B_g^T, NVFP4 in, fp16 out: persistent CTAs: the epilogue overlaps the next tile's
+// main loop.
 //
 // Parent: v2_warp_specialized. The change: a CTA takes tile after tile of a static schedule, and TMEM holds
 // two accumulators: while four warps store one, the tensor core fills the other. Loads never stop at a tile's

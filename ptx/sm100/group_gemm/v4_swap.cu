@@ -1,4 +1,4 @@
-// Group GEMM, C_g = A_g * B_g^T, NVFP4 in, fp16 out: weights on MMA_M, tokens on MMA_N, as many as there are.
+// Group GEMM, C_g = A_g * B_g^T, NVFP4 in, fp16 out: A and B swapped: weights on MMA_M, tokens on MMA_N.
 //
 // Parent: v3_persistent. The change: C^T = B * A^T. MMA_M is 128 whatever there is to multiply, MMA_N goes
 // down to 8, so the few tokens are the right operand and nothing is padded to 128. The swap is in the plan

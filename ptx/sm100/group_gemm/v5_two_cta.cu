@@ -1,4 +1,4 @@
-// Group GEMM, C_g = A_g * B_g^T, NVFP4 in, fp16 out: two CTAs share each MMA (M = 256) and the tokens.
+// Group GEMM, C_g = A_g * B_g^T, NVFP4 in, fp16 out: 2-CTA MMA (cta_group::2, M = 256), tokens shared.
 //
 // Parent: v4_swap. The change: cta_group::2. A pair of CTAs holds 256 weights and half of the tokens each;
 // every MMA reads both shared memories, so a byte of tokens is loaded once for twice the work. The even CTA

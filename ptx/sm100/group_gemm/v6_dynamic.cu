@@ -1,4 +1,4 @@
-// Group GEMM, C_g = A_g * B_g^T, NVFP4 in, fp16 out: whoever is done takes the next tile
+// Group GEMM, C_g = A_g * B_g^T, NVFP4 in, fp16 out: dynamic tile scheduling
 // (clusterlaunchcontrol).
 //
 // Parent: v5_two_cta. The change: the grid has a cluster per tile, and running clusters take over clusters

@@ -1,5 +1,5 @@
-// Group GEMM, C_g = A_g * B_g^T, NVFP4 in, fp16 out: several pairs share one tile's K and add in a fixed
-// order.
+// Group GEMM, C_g = A_g * B_g^T, NVFP4 in, fp16 out: split-K: CTA pairs share a tile's K and reduce in a
+// fixed order.
 //
 // Parent: v5_two_cta. The change: split-K, for cases with fewer tiles than pairs of SMs. A tile's parts run
 // side by side; each leaves its fp32 sums in a workspace, and the last to finish adds them in the order of K

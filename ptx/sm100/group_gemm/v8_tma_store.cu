@@ -1,5 +1,5 @@
-// Group GEMM, C_g = A_g * B_g^T, NVFP4 in, fp16 out: C leaves through shared memory, by TMA or in whole
-// sectors.
+// Group GEMM, C_g = A_g * B_g^T, NVFP4 in, fp16 out: epilogue through shared memory: TMA store, or stores of
+// full sectors.
 //
 // Parent: v5_two_cta. The change: each epilogue warp turns 32 tokens x 32 columns of C round in a staging
 // area, from which the TMA engine (epilogue=tma) or 32-byte stores (epilogue=staged) take them. It goes in by

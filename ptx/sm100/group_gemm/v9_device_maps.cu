@@ -1,4 +1,4 @@
-// Group GEMM, C_g = A_g * B_g^T, NVFP4 in, fp16 out: tensor maps edited on the device (tensormap.replace).
+// Group GEMM, C_g = A_g * B_g^T, NVFP4 in, fp16 out: tensor maps updated on the device (tensormap.replace).
 //
 // Parent: v5_two_cta. The change: the host sends the maps of one group; each CTA edits a copy when it comes
 // to another group, at the price of a gpu-scope fence each time. To compare with maps passed by value.

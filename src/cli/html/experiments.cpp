@@ -131,7 +131,7 @@ std::string experiments_html(const Records& records) {
             "<div class=lane><span></span><div class=scale><span>¼</span><span>½</span><span>1</span>"
             "<span>2</span><span>4</span></div></div>"
             "<p class=legend><i class='dot full'></i>measured <i class='dot hollow'></i>predicted, with the "
-            "interval <i class=claim></i>claimed. Times as fast as the experiment's baseline, geometric mean "
+            "interval <i class=claim></i>claimed. Speedup over the experiment's baseline, geometric mean "
             "over its cases; right of 1 is faster.</p></div>\n";
   if (!table.empty()) html += "<div class=filtered>" + table.html() + "</div>\n";
   if (experiments.size() > 1) {

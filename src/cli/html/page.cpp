@@ -189,7 +189,7 @@ void refuse_foreign(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   std::string start(kMark.size(), ' ');
   if (in && in.peek() != EOF && (!in.read(start.data(), std::streamsize(start.size())) || start != kMark))
-    fail("--html {}: it holds something else than a page of this command, and is left as it is", path);
+    fail("--html {}: the file holds something else than a page of this command; not overwritten", path);
 }
 
 }  // namespace
@@ -216,7 +216,7 @@ int write_html(const Records& all, const HtmlOptions& o) {
             "peer, measured <i class='swatch predicted'></i>predicted. Median us per call; the line is "
             "10 to 90 % of the samples, of a prediction its 80 % interval.</p>\n" +
             bench_summary(times).html() +
-            "<p class=note>A peer's us, and in parentheses how many times as fast the kernel is.</p>\n");
+            "<p class=note>Peers: us, and in parentheses the speedup of the kernel over them.</p>\n");
     body.add("times", "All times",
              "<div class=filtered>" + bench_times(times, o.against).html() + "</div>\n" +
                  paragraph(bench_limits(times)) + paragraph(bench_remarks(times)));
@@ -250,7 +250,7 @@ int write_html(const Records& all, const HtmlOptions& o) {
     Records best = sweeps.empty() ? runs : sweeps;
     std::erase_if(best, [](const json& r) { return !passed(r); });
     if (best.empty()) fail("--timeline: no record of a sweep or a run has a plan that passed");
-    body.add("timeline", "Who works when", timeline_html(best[0]));
+    body.add("timeline", "Timeline of the warps", timeline_html(best[0]));
   }
 
   std::string data = json_text({{"sweep", sweep_data(sweeps)}, {"roofline", roofs}});
@@ -265,7 +265,7 @@ int write_html(const Records& all, const HtmlOptions& o) {
       "script-src 'unsafe-inline'; img-src data:\">\n<link rel=icon "
       "href='data:,'>\n<style>\n{}</style></head>\n"
       "<body><header><h1>fp4lab report</h1><p>{}</p><p class=note>{} records; page made {} by {}</p>\n<nav>{}"
-      "</nav></header>\n<main><section id=provenance><h2>Where it comes from</h2>\n{}</section>\n{}</main>\n"
+      "</nav></header>\n<main><section id=provenance><h2>Provenance</h2>\n{}</section>\n{}</main>\n"
       "<noscript><p>Charts, sorting and filters need JavaScript; all tables are here without "
       "it.</p></noscript>\n"
       "<script type=application/json id=data>{}</script>\n<script>\n{}</script></body></html>\n",

@@ -11,14 +11,14 @@ constexpr std::string_view kKnobNames = "warpgroups max_tile tile_step split loc
 
 constexpr Rung kRungs[] = {
     {kArch, Op::kGroup, "v0_registers", "",
-     "weights decoded to fp16 in registers as wgmma's A, tokens expanded once in the same launch",
+     "weights decoded to fp16 in registers (wgmma A operand), tokens expanded once in the same launch",
      kKnobNames},
-    {kArch, Op::kGroup, "v1_loops", "v0_registers",
-     "one loop for each size of tile, so that nothing is decided between the products", kKnobNames, "top"},
-    {kArch, Op::kDual, "v0_registers", "", "the same; rows of B1 and B2 interleaved, silu in the epilogue",
+    {kArch, Op::kGroup, "v1_loops", "v0_registers", "a main loop per tile size: no branches between wgmmas",
+     kKnobNames, "top"},
+    {kArch, Op::kDual, "v0_registers", "", "as group; rows of B1 and B2 interleaved, silu in the epilogue",
      kKnobNames},
-    {kArch, Op::kDual, "v1_loops", "v0_registers",
-     "one loop for each size of tile, so that nothing is decided between the products", kKnobNames, "top"},
+    {kArch, Op::kDual, "v1_loops", "v0_registers", "a main loop per tile size: no branches between wgmmas",
+     kKnobNames, "top"},
 };
 
 struct Knob {
@@ -26,21 +26,19 @@ struct Knob {
   int PlanOptions::*field;
 };
 constexpr Knob kKnobs[] = {
-    {{"warpgroups", "2..4; 0: chosen", "that multiply, 64 rows of the weights each"},
+    {{"warpgroups", "2..4; 0: auto", "consumer warpgroups, 64 rows of the weights each"},
      &PlanOptions::warpgroups},
-    {{"max_tile", "8..256 in steps of 8; 0: chosen", "tokens of a tile at most"}, &PlanOptions::max_tile},
-    {{"tile_step", "8..64 in steps of 8; 0: chosen", "tokens of a tile are a multiple of it"},
+    {{"max_tile", "8..256 in steps of 8; 0: auto", "maximum tokens per tile"}, &PlanOptions::max_tile},
+    {{"tile_step", "8..64 in steps of 8; 0: auto", "tokens per tile are a multiple of this"},
      &PlanOptions::tile_step},
-    {{"split", "0..2; -1: chosen", "1: tiles are cut along K where SMs would idle, 2: all of them in halves"},
+    {{"split", "0..2; -1: auto", "split-K: 1: tiles that would leave SMs idle, 2: all tiles in two"},
      &PlanOptions::split},
-    {{"local", "0..2; -1: chosen",
-      "steps of K whose activations a CTA expands by itself before it multiplies"},
+    {{"local", "0..2; -1: auto", "first K steps whose activations each CTA expands itself"},
      &PlanOptions::local},
-    {{"at_once", "0, 1; -1: chosen",
-      "all activations are expanded before the first product, or by ranges of K"},
+    {{"at_once", "0, 1; -1: auto", "1: expand all activations before the first wgmma; 0: by ranges of K"},
      &PlanOptions::at_once},
-    {{"sms", "1..132", "CTAs that are resident at once"}, &PlanOptions::sms},
-    {{"pdl", "0, 1", "a launch may start while its predecessor in the stream ends"}, &PlanOptions::pdl},
+    {{"sms", "1..132", "resident CTAs"}, &PlanOptions::sms},
+    {{"pdl", "0, 1", "programmatic dependent launch"}, &PlanOptions::pdl},
 };
 constexpr auto kInfo = [] {
   std::array<KnobInfo, std::size(kKnobs)> info;

@@ -66,7 +66,7 @@ std::vector<nlohmann::json> read_records(const std::string& path) {
   if (tail == store::Tail::kWhole) lines.records.push_back(parse_json(lines.torn));
   if (tail == store::Tail::kForeign) fail("{}: the last line is not a record", path);
   if (tail == store::Tail::kTorn)
-    fmt::print(stderr, "{}: the last line is torn and left out (--resume cuts it off)\n", path);
+    fmt::print(stderr, "{}: the last line is incomplete and ignored (--resume removes it)\n", path);
   std::map<std::string, size_t> last;
   for (size_t i = 0; i < lines.records.size(); ++i)
     if (const std::string point = store::point_in(lines.records[i]); !point.empty()) last[point] = i;

@@ -33,7 +33,7 @@ Shard parse_shard(const std::string& text) {
     good = read.ec == std::errc() && read.ptr == end;
   }
   if (!good || shard.index < 1 || shard.index > shard.count)
-    fail("--shard {}: i/n with i from 1 to n is wanted, as in 2/4", text);
+    fail("--shard {}: expected i/n with i from 1 to n, e.g. 2/4", text);
   return shard;
 }
 
@@ -56,7 +56,7 @@ Merged merge_records(const std::vector<std::string>& paths) {
     if (!lines.troubles.empty()) fail("{}", lines.troubles.front());
     const store::Tail tail = store::tail_of(lines.torn);
     if (tail == store::Tail::kForeign) fail("{}: the last line is not a record", path);
-    if (tail == store::Tail::kTorn) fmt::print(stderr, "{}: the last line is torn and left out\n", path);
+    if (tail == store::Tail::kTorn) fmt::print(stderr, "{}: the last line is incomplete and ignored\n", path);
     if (tail == store::Tail::kWhole)
       lines.records.push_back(parse_json(lines.torn)), lines.raw.push_back(lines.torn);
     for (size_t i = 0; i < lines.records.size(); ++i) {

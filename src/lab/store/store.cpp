@@ -127,10 +127,10 @@ void Store::File::open() {
   if (fstat(fd, &there)) fail("{}: {}", path(), std::strerror(errno));
   if (there.st_size == 0) return;
   if (options.existing == Existing::kRefuse)
-    fail("{}: there is something in it already; --resume goes on with it, --force replaces it", path());
+    fail("{}: the file is not empty; --resume continues it, --force overwrites it", path());
   read_new(true);
   if (records.empty() && store::tail_of(behind(read_to)) != store::Tail::kTorn)
-    fail("{}: no line of it is a record: nothing to resume", path());
+    fail("{}: no line is a record: nothing to resume", path());
   mend();
 }
 
@@ -201,7 +201,7 @@ void Store::File::follow() {
   if (stat(path().c_str(), &there) == 0 && there.st_ino == ours.st_ino && there.st_dev == ours.st_dev) return;
   const int other = ::open(path().c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   if (other < 0) fail("{}: {}", path(), std::strerror(errno));
-  fmt::print(stderr, "{}: is another file than it was; going on with it\n", path());
+  fmt::print(stderr, "{}: the file was replaced meanwhile; continuing with the new one\n", path());
   close(fd);
   fd = other, read_to = 0, lines = 0;
   set_lock(fd, F_RDLCK, kWriters, false);
@@ -210,8 +210,8 @@ void Store::File::follow() {
 void Store::File::failed(const std::string& line) const {
   const std::string why = std::strerror(errno);
   fail(
-      "{}: writing a record failed: {}\n  what is in the file is whole; --resume goes on there. Not "
-      "written:\n{}",
+      "{}: writing a record failed: {}\n  the records in the file are complete, and --resume continues it. "
+      "Not written:\n{}",
       path(), why, line);
 }
 
