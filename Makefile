@@ -72,6 +72,7 @@ notes: build $(BUILD)/tests ## every generated page, table, quoted output and fi
 	BUILD=$(BUILD) python3 notes/make.py
 
 check-notes: build ## is anything generated in notes/ stale, a link dead, a line too long?
+	python3 tests/notes/make_test.py -q
 	BUILD=$(BUILD) python3 notes/make.py --check
 
 gpu: build ## on a machine with a B200 or H200: verify, time and predict everything, into one file to send to us

@@ -3,14 +3,16 @@
 
 What is generated:
   * pages and tables by the commands of PAGES, and by every notes/**/generate.py, which is run in the project's folder;
-  * a code block behind the line <!-- output of: build/fp4lab ... -->: what the command prints. Columns named seconds and
-    JIT ms, and "in 3.1 s", may differ. A first line "$ ..." stays;
+  * a code block behind the line <!-- output of: COMMAND -->: what the command prints, a line of bash that is run in the
+    project's folder, with an empty folder $T. Columns named seconds and JIT ms, and "in 3.1 s", may differ. First lines
+    "$ ...", for readers, stay;
   * lines between <!-- figures --> and <!-- end of figures -->: the list of the figures, from their sources;
   * the figures, by notes/figures/draw.py, which needs matplotlib.
 --check makes all of it (but the figures, whose files tell what they were made of) in a copy, and compares. It also wants
-that links and anchors lead somewhere, and that no line of prose has more than 120 columns.
+that links and anchors lead somewhere, that every page is two clicks from notes/README.md at most, and that no line of
+prose has more than 120 columns. tests/notes/make_test.py tests it.
 """
-import ast, hashlib, html, os, pathlib, re, shlex, shutil, subprocess, sys, tempfile, textwrap
+import ast, collections, hashlib, html, os, pathlib, re, shlex, shutil, subprocess, sys, tempfile, textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 BUILD = pathlib.Path(os.environ.get("BUILD", "build"))
@@ -32,11 +34,11 @@ def run(command, root):
     return done.stdout
 
 
-def files(suffix, root=ROOT):
+def files(suffix):
     """Tracked and new files, not ignored ones."""
-    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=root, capture_output=True, text=True,
+    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True,
                             check=True).stdout.splitlines()
-    return [f for f in listed if f.endswith(suffix) and (root / f).exists()]
+    return [f for f in listed if f.endswith(suffix) and (ROOT / f).exists()]
 
 
 # -- what is generated
@@ -55,8 +57,10 @@ def settled(text):
 
 def outputs(text, root):
     def block(found):
-        head, old = re.match(r"((?:\$ [^\n]*\n)?)(.*)", found[3], re.S).groups()
-        new = run(html.unescape(found[2]), root).rstrip() + "\n"
+        head, old = re.match(r"((?:\$ [^\n]*\n)*)(.*)", found[3], re.S).groups()
+        command = re.sub(r"\bbuild/(?=fp4lab\b)", f"{ROOT / BUILD}/", html.unescape(found[2]))
+        with tempfile.TemporaryDirectory() as folder:
+            new = run(["bash", "-c", f"unset COLUMNS; T={folder}; {command}"], root).rstrip() + "\n"
         return found[1] + head + (old if settled(old) == settled(new) else new) + found[4]
     return re.sub(r"(<!-- output of: (.*?) -->\n+```\w*\n)(.*?)(^```$)", block, text, flags=re.S | re.M)
 
@@ -83,7 +87,7 @@ def generate(root):
     for page in sorted(root.rglob("*.md")):
         if {".toolchain", ".git", "build"}.isdisjoint(page.relative_to(root).parts):
             text = page.read_text()
-            made = outputs(text, root) if "<!-- output of: build/" in text else text
+            made = outputs(text, root) if "<!-- output of: " in text else text
             if made != text:
                 page.write_text(made)
 
@@ -123,6 +127,7 @@ def stale_figures():
         if not found or hashlib.sha256(found[1].encode()).hexdigest()[:12] != found[2]:
             yield f"{name}:1: changed by hand (make notes)"
             continue
+        others = []
         for line in found[3].splitlines():
             said, what = line.split(" ", 1)
             what = html.unescape(what)
@@ -136,7 +141,10 @@ def stale_figures():
             else:
                 data = (ROOT / what).read_bytes() if (ROOT / what).exists() else b""
             if hashlib.sha256(data).hexdigest()[:12] != said:
-                yield f"{name}:1: drawn from another {what} (make notes)"
+                others.append(what)
+        if others:
+            more = f" and {len(others) - 1} more" if others[1:] else ""
+            yield f"{name}:1: drawn from another {others[0]}{more} (make notes)"
 
 
 def prose(page):
@@ -161,21 +169,40 @@ def anchors(page):
 
 def bad_lines():
     for page in files(".md"):
-        text = (ROOT / page).read_text()
         for number, line in prose(page):
-            bare = re.sub(r"`[^`]*`", "", line)
             exempt = re.match(r"\s*(\||    |<!--|!\[)", line) or re.fullmatch(r"\s*([-*] )?\[[^\]]*\]\(\S*\)[.,;:]?", line)
             if len(line) > COLUMNS and not exempt:
                 yield f"{page}:{number}: {len(line)} columns; {COLUMNS} at most"
-            for target in [] if line.startswith("    ") else re.findall(r"\]\(<?([^)\s>]+)>?[^)]*\)", bare):
-                if re.match(r"\w+:", target):
-                    continue
+        for number, there, anchor in links(page):
+            name = os.path.relpath(there, (ROOT / page).parent)
+            if not there.exists():
+                yield f"{page}:{number}: no such file: {name}"
+            elif anchor and there.suffix == ".md" and anchor not in anchors(there):
+                yield f"{page}:{number}: no such heading: {name}#{anchor}"
+
+
+def links(page):
+    """(number of the line, path that is linked to, anchor), links into the project only."""
+    for number, line in prose(page):
+        for target in [] if line.startswith("    ") else re.findall(r"\]\(<?([^)\s>]+)>?[^)]*\)", re.sub(r"`[^`]*`", "", line)):
+            if not re.match(r"\w+:", target):
                 path, _, anchor = target.partition("#")
-                there = (ROOT / page).parent / path if path else ROOT / page
-                if not there.exists():
-                    yield f"{page}:{number}: no such file: {target}"
-                elif anchor and there.suffix == ".md" and anchor not in anchors(there):
-                    yield f"{page}:{number}: no such heading: {target}"
+                yield number, (ROOT / page).parent / path if path else ROOT / page, anchor
+
+
+def far_pages():
+    front = ROOT / "notes/README.md"
+    clicks, queue = {front: 0}, collections.deque([front])
+    while queue:
+        page = queue.popleft()
+        for _, there, _ in links(page.relative_to(ROOT)):
+            there = there.resolve()
+            if there.suffix == ".md" and there.exists() and there not in clicks:
+                clicks[there] = clicks[page] + 1
+                queue.append(there)
+    for page in files(".md"):
+        if page.startswith("notes/") and clicks.get(ROOT / page, 3) > 2:
+            yield f"{page}:1: not within two clicks of notes/README.md"
 
 
 def draw():
@@ -187,7 +214,7 @@ def draw():
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["--check"]:
-        found = [*bad_lines(), *stale_figures(), *stale_pages()]
+        found = [*bad_lines(), *far_pages(), *stale_figures(), *stale_pages()]
         print("\n".join(found or ["notes: nothing stale, no dead link, no long line"]))
         sys.exit(1 if found else 0)
     if sys.argv[1:]:

@@ -3,7 +3,7 @@ from kit import *
 
 
 def draw():
-    light = {r["case"]: float(r["the task says"]) for r in command_table("sol --csv")}
+    light = {r["case"]: float(r["task's speed of light"]) for r in command_table("sol --csv")}
     bound = {r["case"]: r["task bound"] for r in command_table("sol --csv")}
     best = {r["case"]: float(r["best us"]) for r in command_table("cases --csv") if r["case"] in light}
     predicted = {}
