@@ -29,6 +29,8 @@ const char* fp4lab_emulator_fidelity();
 // The page that says which PTX instructions there are, in Markdown.
 const char* fp4lab_emulator_support();
 void fp4lab_emulator_seed(unsigned long long seed);  // of the schedule, for the launches that follow
+// A launch that follows ends after so many warp instructions, with a report of where its warps are; 0: never.
+void fp4lab_emulator_step_limit(unsigned long long steps);
 
 // Level 1: every launch that follows is checked for accesses whose order the program does not settle (races,
 // missing proxy fences, ...); a launch with a finding fails with CUDA_ERROR_LAUNCH_FAILED and the findings

@@ -189,8 +189,8 @@ class Watch {
 
   // May be called from another thread, when the process ends.
   void end() const {
-    fmt::print("\n{} version{}, {} right\n", count_, count_ == 1 ? "" : "s", right_);
     versions_.remove();
+    fmt::print("\n{} version{}, {} right\n", count_, count_ == 1 ? "" : "s", right_);
   }
 
  private:
@@ -220,10 +220,19 @@ class Watch {
       if (!v.bad()) {
         before_ = std::move(*v.b), before_version_ = number, ++right_;
         before_->candidate.ptx = versions_.keep(number, before_->artifact->ptx);
+        limit_steps();
       }
     }
     std::fflush(stdout);
     store_->add(record_of(v, name(against), name(number)));
+  }
+
+  // An endless loop ends soon: many times what the last right version took is enough for any other.
+  void limit_steps() const {
+    constexpr unsigned long long kTimes = 20, kAtLeast = 1'000'000;
+    if (const auto limit = reinterpret_cast<decltype(&fp4lab_emulator_step_limit)>(
+            emulator_->driver().symbol("fp4lab_emulator_step_limit")))
+      limit(std::max(kAtLeast, kTimes * before_->run.emulated->warp_instructions));
   }
 
   static std::string name(int version) { return version < 0 ? "" : fmt::format("version {}", version); }

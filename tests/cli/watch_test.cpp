@@ -131,15 +131,20 @@ TEST_CASE("watch: each save is compiled, verified and compared, and what is wron
   CHECK(text.find("warp instructions ") != text.npos);
 
   save(mine, replaced(lean, "k_tile > 0", "k_tile > nothing"));
-  text = watch.until("error");
+  text = watch.until("identifier \"nothing\" is undefined");
   INFO(text);
   CHECK(text.find("does not compile") != text.npos);
-  watch.until("identifier \"nothing\" is undefined");
 
   save(mine, replaced(lean, "k_tile > 0", "k_tile > 1"));
   text = watch.until("first: row");
   INFO(text);
   CHECK(text.find("WRONG: ") != text.npos);
+
+  // A loop without an end.
+  save(mine, replaced(lean, "  // -- setup\n", "  for (volatile int i = 0; i < 1;) {}\n"));
+  text = watch.until("warp instructions is reached");
+  INFO(text);
+  CHECK(text.find("the limit of 1000000 warp") != text.npos);
 
   // A text without its headers for a moment: they were not saved when it has them again.
   save(mine, "");
@@ -148,26 +153,26 @@ TEST_CASE("watch: each save is compiled, verified and compared, and what is wron
   text = watch.until("Against version 2");
   INFO(text);
   CHECK(text.find("mine.cu saved") != text.npos);
-  CHECK(text.find("same: one plan and one PTX") != text.npos);
+  CHECK(text.find("same: equal plan and PTX") != text.npos);
 
   // A header that is not there yet; then it comes, and the kernel's own file is not touched.
   save(mine, "#include \"more.h\"\n" + lean);
   text = watch.until("more.h");
   INFO(text);
-  CHECK(text.find("version 7") != text.npos);
+  CHECK(text.find("version 8") != text.npos);
   save(scratch.folder / "more.h", "// empty\n");
-  text = watch.until("Against version 6");  // the last right one
+  text = watch.until("Against version 7");  // the last right one
   INFO(text);
   CHECK(text.find("more.h saved") != text.npos);
   CHECK(text.find("same: equal plan and PTX") != text.npos);
 
   CHECK(watch.end() == 0);
   text = watch.until("right");
-  CHECK(text.find("9 versions, 5 right") != text.npos);
+  CHECK(text.find("10 versions, 5 right") != text.npos);
   const Outcome report = run_command("'" + kBinary.string() + "' report '" + records.string() + "'");
   INFO(report.text);
   CHECK(report.status == 0);
-  CHECK(report.says("version 2  version 6"));
+  CHECK(report.says("version 2  version 7"));
   CHECK(report.says("version 2  version 4  wrong"));
 }
 

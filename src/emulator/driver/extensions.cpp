@@ -59,3 +59,4 @@ extern "C" void fp4lab_emulator_check(int level) { state().check = level > 0; }
 extern "C" const char* fp4lab_emulator_notes() { return state().notes.c_str(); }
 extern "C" const char* fp4lab_emulator_findings() { return state().findings.c_str(); }
 extern "C" void fp4lab_emulator_seed(unsigned long long seed) { state().schedule.seed = seed; }
+extern "C" void fp4lab_emulator_step_limit(unsigned long long steps) { state().schedule.step_limit = steps; }
